@@ -35,8 +35,8 @@ void check_row(const Sequence& row, std::size_t length) {
   if (row.mask || !row.key_visible.empty()) refuse("has a mask");
 }
 
-/// Forwards the events of a run over part of a batch to observers of the whole batch. Shifts sequence
-/// indices.
+/// Passes the events of a forward pass over some sequences of a batch to observers of the whole batch. Adds
+/// `first`, the index of the first of these sequences in the batch, to each sequence index.
 class PartObserver final : public Observer {
  public:
   PartObserver(std::span<Observer* const> observers, std::size_t first)
@@ -64,7 +64,7 @@ class PartObserver final : public Observer {
   std::size_t first_;
 };
 
-/// Adds the attention output of each column to the rows.
+/// Adds the attention output of each column to the embeddings of the rows.
 class AddToRows final : public Observer {
  public:
   explicit AddToRows(std::span<Sequence> rows) : rows_(rows) {}
@@ -87,7 +87,7 @@ class AddToRows final : public Observer {
   std::span<Sequence> rows_;
 };
 
-/// Moves the sequences [first, first + count) out of `from`.
+/// Moves the sequences [first, first + count) of `from` to a new batch.
 Batch taken(Batch& from, std::size_t first, std::size_t count) {
   const auto begin = from.sequences.begin() + static_cast<std::ptrdiff_t>(first);
   const auto end = begin + static_cast<std::ptrdiff_t>(count);

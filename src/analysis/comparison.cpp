@@ -10,13 +10,14 @@
 namespace attnctl {
 namespace {
 
-/// Returns |a - b|; 0 for equal infinities (masked scores) and for two NaN; NaN if only one side is NaN.
+/// Returns |a - b|. Returns 0 if a and b are the same infinity (masked scores) or both NaN, and NaN if only
+/// one of them is NaN.
 double difference(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   return std::abs(a - b);
 }
 
-/// Returns the larger value, or NaN if one is NaN.
+/// Returns the larger of a and b, or NaN if one of them is NaN.
 double larger(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
   return std::max(a, b);

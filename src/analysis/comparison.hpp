@@ -13,20 +13,22 @@
 
 namespace attnctl {
 
-/// The largest difference in one array of one layer (`layer` is nullopt for logits).
+/// The largest difference between a computed array and its reference, in one layer. `layer` is nullopt for
+/// logits, which belong to the whole model.
 struct Comparison {
   std::string reference;  // "float64", or the path of a file
   std::string array;      // "pattern", "scores", "z", "output", "logits"
   std::optional<std::size_t> layer;
-  double max_difference = 0;  // not finite if only one side is a number
-  double largest = 0;         // largest |value| of the reference, at least 1; 1 for patterns
+  /// Largest |computed - reference|. Not finite if only one of two values is finite.
+  double max_difference = 0;
+  double largest = 0;  // largest |value| of the reference, at least 1; 1 for patterns
 };
 
-/// Compares the arrays of a forward pass with a reference of the same sequences while they are computed.
-/// Skips arrays that the reference does not have.
+/// Compares the arrays of a forward pass with a reference of the same sequences, during the pass. Skips
+/// arrays that the reference does not have.
 class CompareObserver final : public Observer {
  public:
-  /// `passes` has one item per sequence of the batch, and is borrowed.
+  /// `passes` has one item per sequence of the batch, and must outlive this object.
   explicit CompareObserver(const std::vector<ReferencePass>& passes) : passes_(passes) {}
 
   [[nodiscard]] Needs needs() const override;
@@ -35,7 +37,7 @@ class CompareObserver final : public Observer {
   void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
 
-  /// Returns the largest difference per array and layer. `reference` becomes Comparison::reference.
+  /// Returns the largest difference of each array in each layer. Sets Comparison::reference to `reference`.
   [[nodiscard]] std::vector<Comparison> finish(const std::string& reference) const;
 
  private:

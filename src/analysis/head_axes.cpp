@@ -13,7 +13,8 @@ HeadAxes::HeadAxes(std::span<const HeadId> heads) : heads_(heads.begin(), heads.
   }
   const std::size_t width = layers_.empty() ? 0 : heads_.size() / layers_.size();
   for (std::size_t i = 0; i < heads_.size(); ++i) {
-    // Layer and head that a rectangular selection, shaped like its first layer, would have at index i.
+    // Checks head i: the axes are [layers, width] only if every layer has the same head numbers as the first
+    // layer.
     const bool fits = width > 0 && width * layers_.size() == heads_.size() &&
                       heads_[i].layer == layers_[i / width] && heads_[i].head == heads_[i % width].head;
     regular_ = regular_ && fits;
@@ -25,7 +26,7 @@ HeadAxes HeadAxes::of_kv_heads(std::span<const HeadId> heads, const ModelConfig&
   for (const HeadId head : heads) {
     read.push_back({head.layer, kv_head_of(config, head)});
   }
-  std::ranges::sort(read);  // tied heads can list them out of order
+  std::ranges::sort(read);  // the key/value heads of tied heads can be unordered
   read.erase(std::unique(read.begin(), read.end()), read.end());
   return HeadAxes(read);
 }

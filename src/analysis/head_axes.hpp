@@ -21,20 +21,21 @@ namespace attnctl {
   return static_cast<std::size_t>(found - heads.begin());
 }
 
-/// Selected heads as leading axes of an array: [layers, heads] if every layer has the same selected heads,
-/// otherwise one axis [selected]. In both cases the flat index of a head is its index in the selection.
+/// Maps the selected heads to the first axes of an array. The axes are [layers, heads] if the same head
+/// numbers are selected in every layer; otherwise, there is one axis [selected]. In both cases, the flat
+/// index of a head is its index in the selection.
 class HeadAxes {
  public:
-  /// @param heads  in ascending order
+  /// @param heads  selected heads in ascending order
   explicit HeadAxes(std::span<const HeadId> heads);
 
-  /// Returns the axes of the key/value heads that the selected heads read, each listed once.
+  /// Returns the axes of the key/value heads that the selected heads use. Each key/value head is listed once.
   [[nodiscard]] static HeadAxes of_kv_heads(std::span<const HeadId> heads, const ModelConfig& config);
 
   [[nodiscard]] bool regular() const { return regular_; }
   [[nodiscard]] const std::vector<HeadId>& heads() const { return heads_; }
   [[nodiscard]] const std::vector<std::size_t>& layers() const { return layers_; }
-  /// Returns the leading axes followed by `rest`.
+  /// Returns the shape of an array: the axes of the heads, followed by `rest`.
   [[nodiscard]] Shape shape(std::span<const std::size_t> rest) const;
   /// Returns the flat index of a head, or nullopt if the head is not selected.
   [[nodiscard]] std::optional<std::size_t> place(HeadId head) const;
@@ -45,10 +46,12 @@ class HeadAxes {
   bool regular_ = true;
 };
 
-/// Returns "enc", "dec" or "cross"; undefined for a model with one stack or if `layer` is nullopt.
+/// Returns the component of a layer as a cell: "enc", "dec" or "cross". The cell is undefined if the model
+/// has no components or if `layer` is nullopt.
 [[nodiscard]] Cell component_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
 
-/// Calls visit(group) for each group of consecutive items with the same key.
+/// Calls visit(group) for each run of adjacent items whose keys, key(item), are equal. `group` is a span of
+/// items.
 template <typename Item, typename Key, typename Visit>
 void for_each_group(const std::vector<Item>& items, Key key, Visit visit) {
   for (auto first = items.begin(); first != items.end();) {
@@ -59,7 +62,7 @@ void for_each_group(const std::vector<Item>& items, Key key, Visit visit) {
   }
 }
 
-/// The selected heads of one component.
+/// The selected heads of one component (encoder, decoder or cross-attention).
 struct ComponentHeads {
   Component component = Component::none;
   Selection selection;
@@ -67,7 +70,7 @@ struct ComponentHeads {
 [[nodiscard]] std::vector<ComponentHeads> split_by_component(const Selection& selection,
                                                              const ModelConfig& config);
 
-/// Returns the key/value head that a head reads.
+/// Returns the index, within its layer, of the key/value head that a query head uses.
 [[nodiscard]] std::size_t kv_head_of(const ModelConfig& config, HeadId head);
 
 }  // namespace attnctl

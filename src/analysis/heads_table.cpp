@@ -29,7 +29,7 @@ Cell cell(const std::optional<std::size_t>& value) {
   return value ? Cell(static_cast<std::int64_t>(*value)) : Cell();
 }
 
-/// A metric of a spectrum, listed once for the QK circuit and once for the OV circuit.
+/// A metric of the singular values. The heads table has one column for QK and one for OV.
 struct SpectrumMetric {
   std::array<std::string_view, 2> names;
   std::string_view range, null, definition, source;

@@ -12,42 +12,45 @@
 
 namespace attnctl {
 
-/// The results of one head. A pointer is null if the result was not computed or is undefined.
+/// The results of one head. A pointer is null if that result was not computed or is undefined.
 struct HeadResults {
   const HeadSpectrum* qk = nullptr;
   const HeadSpectrum* ov = nullptr;
   const HeadPatternMetrics* pattern = nullptr;
 };
 
-/// A metric and the function that reads its value from the results.
+/// A metric of the heads table, with the function that reads its value from the results of a head.
 struct CatalogueRow {
   Metric about;
-  std::function<Cell(const HeadResults&)> value;  // returns monostate if undefined, float for real numbers
+  /// Returns an undefined cell (monostate) if there is no value. Real numbers are floats.
+  std::function<Cell(const HeadResults&)> value;
 };
 
-/// Returns every metric of the heads table in column order. docs/metrics.md documents them.
+/// Returns every metric of the heads table, in column order. docs/metrics.md documents the metrics.
 [[nodiscard]] std::span<const CatalogueRow> metric_catalogue();
 
-/// Returns the catalogue as a table: name, unit, range, null, source.
+/// Returns the metrics as a table with the columns name, unit, range, null and source.
 [[nodiscard]] Table metrics_table();
 
-/// The inputs of the heads table. Columns whose input is null are undefined.
+/// The inputs of the heads table. If a pointer is null or a span is empty, the columns computed from it have
+/// undefined cells.
 struct HeadsTableParts {
   const ModelConfig& config;
   const Selection& selection;
   const WeightsAnalysis* weights = nullptr;
-  std::span<const HeadPatternMetrics> patterns;  // all selected heads, per input in turn or pooled
-  const Batch* batch = nullptr;                  // gives the input names of per-input metrics
+  /// Metrics of all selected heads, once per input (grouped by input) or once for all inputs.
+  std::span<const HeadPatternMetrics> patterns;
+  const Batch* batch = nullptr;  // source of the input names; only used if the metrics are per input
 };
 
-/// Returns a table with one row per selected head, or per head and input (`input` is then the first column).
-/// The columns component, layer, head and kv_head identify the head; `rows` and every metric of the catalogue
-/// follow. The columns are always the same.
+/// Returns a table with one row per selected head. If the metrics are per input, there is one row per head
+/// and input, and the first column is `input`. The columns component, layer, head and kv_head identify the
+/// head. The column `rows` and one column per metric follow. Columns without values are kept.
 [[nodiscard]] Table heads_table(const HeadsTableParts& parts);
 
-/// Returns a table with the columns component, layer and head as documents and text show it: a column `head`
-/// with the name of the head ("0.1", "enc.0.1") is inserted before them, and the number of the head is
-/// `index`.
+/// Changes the columns of a table for documents and text. A new column `head` with the name of the head
+/// ("0.1", "enc.0.1") is inserted before the columns component, layer and head. The former column `head`, the
+/// number of the head in its layer, is renamed to `index`.
 [[nodiscard]] Table with_head_names(const Table& table);
 
 }  // namespace attnctl

@@ -22,14 +22,14 @@ namespace {
 
 constexpr std::size_t kUsualLength = 512;
 
-/// A section of a summary. A record of single values is a field of the document, and a table with two columns
-/// in text. A table is a section of the document.
+/// A section of a summary. If the content is a record, each of its values is a field of the JSON document and
+/// a row of a two-column table in text. If the content is a table, the table is a section of the document.
 struct SummaryPart {
   std::string name;   // "flops"
   std::string title;  // heading in text
   std::variant<Record, Table> content;
-  std::string record = {};     // name of a table row in JSON Lines
-  const char* what = "value";  // heading of the second column of a record
+  std::string record = {};     // name of one row of a table in JSON Lines
+  const char* what = "value";  // heading of the value column of a record in text
 };
 
 List components_list(const ModelConfig& config) {
@@ -72,7 +72,7 @@ std::string position_of(const ModelConfig& config) {
 struct NamedRole {
   TensorRole role;
   const char* name;
-  const char* stored;  // key of the record "stored"
+  const char* stored;  // key in the record "stored"
 };
 constexpr NamedRole kRoles[] = {{TensorRole::parameter, "parameter", "parameters"},
                                 {TensorRole::tied, "tied", "tied"},
@@ -87,7 +87,7 @@ std::size_t values_of(const TensorInfo& tensor) {
   return checked_product(tensor.shape).value();
 }
 
-/// Returns the configured dropout rates. Inference does not apply them.
+/// Returns the dropout rates of the configuration. Inference does not use them.
 Record dropout_record(const Model& model) {
   Record dropout;
   for (const auto& [key, value] : model.source().config.items()) {
@@ -96,7 +96,8 @@ Record dropout_record(const Model& model) {
   return dropout;
 }
 
-/// Returns the "model" record of a configuration. `path` is null without weights.
+/// Returns the name and sizes of a configuration, as the record "model". `path` is null if there are no
+/// weights.
 Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters) {
   const AttentionConfig& attention = config.layers.front().attention;
   Record record;
@@ -125,7 +126,7 @@ Record config_record(const ModelConfig& config, Value path, std::uint64_t parame
   return record;
 }
 
-/// Returns the record "model".
+/// Returns the record "model" of the subject of a summary.
 Record subject_record(const SummarySubject& subject) {
   if (subject.model != nullptr) return model_record(*subject.model);
   const std::uint64_t parameters = count_parameters(subject.config).all;
@@ -138,7 +139,7 @@ Record subject_record(const SummarySubject& subject) {
   return record;
 }
 
-/// Returns how layers are built: the properties of the configuration other than sizes.
+/// Returns how the layers are built, for example the kind of norm and of the MLP.
 Record architecture_record(const SummarySubject& subject) {
   const ModelConfig& config = subject.config;
   const LayerConfig& layer = config.layers.front();
@@ -158,7 +159,7 @@ Record architecture_record(const SummarySubject& subject) {
   return record;
 }
 
-/// Returns the number of values in the checkpoint by their use.
+/// Returns the number of values in the checkpoint for each tensor role (see kRoles).
 Record stored_record(const Model& model) {
   const auto tensors = model.source().weights->tensors();
   std::map<TensorRole, std::size_t> counts;
@@ -174,7 +175,7 @@ Record stored_record(const Model& model) {
   return record;
 }
 
-/// Returns the tensors that are not parameters, with their use.
+/// Returns the tensors of the checkpoint that are not parameters, with their roles.
 Table tensors_apart(const Model& model) {
   const auto tensors = model.source().weights->tensors();
   std::vector<std::vector<Cell>> rows;
@@ -228,8 +229,8 @@ Record memory_record(const ModelConfig& config, std::size_t length) {
   return record;
 }
 
-/// Returns the index of the earlier layer that shares its weights with this layer; an empty cell if there is
-/// none.
+/// Returns the index of the first layer that shares its weights with `layer`, or an empty cell if there is no
+/// earlier layer with these weights.
 Cell shared_with(const ModelConfig& config, std::size_t layer) {
   const auto first = std::ranges::find(config.layers, config.layers[layer].stored(), &LayerConfig::stored);
   const auto index = static_cast<std::size_t>(first - config.layers.begin());
@@ -300,7 +301,7 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
   return parts;
 }
 
-/// Returns the single values of a record as a table.
+/// Returns a record as a table with one row per value.
 Table record_table(const SummaryPart& part, const Record& record) {
   std::vector<std::vector<Cell>> rows;
   for (const auto& [name, value] : record.fields) {
@@ -310,7 +311,7 @@ Table record_table(const SummaryPart& part, const Record& record) {
   return make_table(part.name, {what == "value" ? "property" : "part", what}, std::move(rows));
 }
 
-/// Returns variants in columns, with a mark at the model's own variant.
+/// Returns the comparison of attention variants with one column per variant. Marks the variant of the model.
 Table side_by_side(const Table& comparison) {
   constexpr std::size_t labels = 2;  // columns "variant" and "own"
   std::vector<std::string> header = {"of a layer"};
@@ -334,12 +335,12 @@ Table text_table(const SummaryPart& part) {
 
 using Words = std::vector<std::string>;
 
-/// Joins words with commas. Returns an empty cell if there are none.
+/// Returns the words separated by commas, or an empty cell if there are no words.
 Cell joined(const Words& words) {
   return words.empty() ? Cell() : Cell(fmt::format("{}", fmt::join(words, ", ")));
 }
 
-/// Returns whether a family or one of its variants has a property.
+/// Returns whether a model family, or one of its variants, has a property.
 template <typename Property>
 bool may(const FamilySpec& row, const Property& property) {
   return property(row) || std::ranges::any_of(row.variants, [&](const Variant& variant) {
@@ -462,8 +463,8 @@ Cell specials_of(const FamilySpec& row) {
   return joined(words);
 }
 
-/// Returns the supported families, one row per family. A property that only some configurations of a family
-/// have is listed too.
+/// Returns a table of the supported model families, one row per family. Lists a property even if only some
+/// configurations of the family have it.
 Table families_table() {
   std::vector<std::vector<Cell>> rows;
   for (const FamilySpec& row : families()) {

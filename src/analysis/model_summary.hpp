@@ -8,28 +8,31 @@
 #include "model/model.hpp"
 #include "results/results.hpp"
 
-// Properties of a model that need no run: architecture, parameters, FLOPs and memory.
+// Properties of a model that need no forward pass: architecture, parameters, FLOPs and memory.
 namespace attnctl {
 
-/// Returns the record "model" of every document: the identity and sizes of the model.
+/// Returns the name and sizes of the model, as the record "model" that every output document contains.
 [[nodiscard]] Record model_record(const Model& model);
 
-/// A model, or a configuration without weights.
+/// The subject of a summary: a model, or a configuration without weights.
 struct SummarySubject {
   const Model* model = nullptr;  // null: only the configuration
   const Preset* preset = nullptr;
   ModelConfig config;
 };
 
+/// What to include in a summary.
 struct SummaryRequest {
-  std::optional<std::size_t> length;  // tokens; default: 512, or the number of positions if it is smaller
+  /// Tokens per input. Default: 512, or the number of positions of the model if that is smaller.
+  std::optional<std::size_t> length;
   std::size_t batch = 1;
   bool shapes = false;
   bool tensors = false;
   bool families = false;
 };
 
-/// Returns the summary of a subject, if there is one, and the families if they are asked for.
+/// Returns the summary of `subject`, if it is not nullopt, and the supported families, if asked.families is
+/// set.
 [[nodiscard]] Results model_summary(const std::optional<SummarySubject>& subject,
                                     const SummaryRequest& asked);
 

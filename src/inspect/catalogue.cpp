@@ -25,7 +25,7 @@ constexpr std::array kAnalyses = {
     AnalysisRow{"largest_value", true,  false,  true,  Components::each,      make_largest_value},
 };
 
-/// A value of --include besides those of kAnalyses.
+/// A value of --include that is not in kAnalyses.
 struct BasicInclude {
   std::string_view name;
   bool Includes::*member;
@@ -48,7 +48,8 @@ constexpr std::array kBasicIncludes = {
 };
 // clang-format on
 
-/// Returns the names separated by commas. If `weights_only`, leaves out those that need inputs.
+/// Returns the values of --include, separated by commas. If `weights_only` is true, leaves out values that
+/// need inputs.
 std::string names(bool weights_only) {
   std::vector<std::string_view> known;
   for (const BasicInclude& each : kBasicIncludes) {
@@ -94,7 +95,8 @@ Includes parse_includes(const std::string& list) {
       includes.analyses.push_back(row);
     }
   }
-  std::ranges::sort(includes.analyses);  // pointers into kAnalyses: restores its order
+  // Sorts by address. The addresses are in kAnalyses, so this is the order of kAnalyses.
+  std::ranges::sort(includes.analyses);
   return includes;
 }
 
@@ -115,7 +117,7 @@ Includes resolve_includes(const std::string& list, bool given, bool with_inputs,
     if (!with_inputs && !given) includes.directions = false;
     require_tables(includes);
   }
-  // Text and pictures show whole patterns only if --include names them.
+  // The default list has patterns, but text and pictures contain patterns only if the user asks for them.
   if ((form == Form::text || form == Form::pictures) && !given) includes.patterns = false;
   return includes;
 }

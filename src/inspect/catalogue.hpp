@@ -16,13 +16,13 @@
 #include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-// Everything that --include accepts. A new analysis is one row of the table in catalogue.cpp and one file in
-// this folder (docs/architecture.md).
+// The values of --include. A new analysis is one row of the table in catalogue.cpp and one file in this
+// folder (docs/architecture.md).
 namespace attnctl::inspect {
 
 struct InspectRequest;
 
-/// The member of Results that the caller uses.
+/// The form of the output. The caller uses the member of Results of this name.
 enum class Form { document, tables, arrays, pictures, text };
 
 /// The input of an analysis.
@@ -31,19 +31,22 @@ struct AnalysisInput {
   const Model& model;
   const Vocabulary& vocabulary;
   const Selection& selection;
-  const Batch& batch;  // batch of tokens, as the forward pass runs on it; empty without inputs
-  const Batch& shown;  // batch that the results describe: `batch`, or its words under --by-word
-  const std::vector<WordUnits>& units;            // words of each sequence, under --by-word
-  const std::optional<WeightsAnalysis>& weights;  // available in finish(), if requested
+  const Batch& batch;  // the tokens on which the forward pass runs; empty if there are no inputs
+  const Batch& shown;  // the batch that the results describe: `batch`, or its words if --by-word is set
+  const std::vector<WordUnits>& units;  // words of each sequence; empty unless --by-word
+  /// Set before finish() is called, if the request includes weights.
+  const std::optional<WeightsAnalysis>& weights;
   const RunContext& context;
 
   [[nodiscard]] const ModelConfig& config() const { return model.config(); }
 };
 
-/// The heads that an analysis receives: the selected heads, all heads of the selected layers, or all heads.
+/// The heads whose panels an analysis receives: the selected heads, all heads of the selected layers, or all
+/// heads of the model.
 enum class HeadsSeen { selected, of_selected_layers, all };
 
-/// One analysis in one run. The constructor throws Error for unsupported requests, before any work.
+/// An analysis of one run. The constructor throws Error if the analysis does not support the request; no work
+/// has been done by then.
 class Analysis {
  public:
   explicit Analysis(const AnalysisInput& input) : input_(input) {}
@@ -51,24 +54,26 @@ class Analysis {
   Analysis& operator=(const Analysis&) = delete;
   virtual ~Analysis() = default;
 
-  /// Returns the observers of the forward pass over tokens. Empty if the analysis needs the weights only.
+  /// Returns the observers of the forward pass over tokens. Empty if the analysis uses only weights.
   [[nodiscard]] virtual std::vector<Observer*> observers() { return {}; }
-  /// Returns the heads that the forward pass must compute for this analysis, independent of the selection.
+  /// Returns which heads the forward pass must compute for this analysis.
   [[nodiscard]] virtual HeadsSeen heads_seen() const { return HeadsSeen::selected; }
-  /// Returns the number of values in the results, for --limit and --memory. Analyses with few
+  /// Returns the number of values in the results, for the checks of --limit and --memory. Analyses with few
   /// values return 0.
   [[nodiscard]] virtual std::uint64_t values() const { return 0; }
-  /// Returns the results in all forms. Called once, after the forward pass.
+  /// Returns the results in every form. Called once, after the forward pass.
   [[nodiscard]] virtual Results finish() = 0;
 
  protected:
   AnalysisInput input_;
 };
 
-/// The components of an encoder and a decoder that an analysis supports, one at a time.
+/// The components of encoder-decoder models that an analysis supports. An analysis works on one component at
+/// a time. none: encoder-decoder models are not supported; not_cross: encoder or decoder; each: encoder,
+/// decoder or cross-attention.
 enum class Components { none, not_cross, each };
 
-/// One analysis in the catalogue.
+/// An analysis that --include accepts, and its properties.
 struct AnalysisRow {
   std::string_view include;  // name in --include
   bool of_inputs;            // needs a forward pass
@@ -78,28 +83,30 @@ struct AnalysisRow {
   std::unique_ptr<Analysis> (*make)(const AnalysisInput& input);
 };
 
-/// The values of --include: what to compute and show (docs/cli.md).
+/// A parsed --include: what to compute and to output (docs/cli.md).
 struct Includes {
   bool metrics = false, patterns = false, scores = false, queries = false, keys = false, values = false,
        z = false, output = false, logits = false, weights = false, directions = false, circuits = false;
   std::vector<const AnalysisRow*> analyses;  // in the order of their sections in the output
 
-  /// Returns whether any of them needs a forward pass.
+  /// Returns whether any of the values needs a forward pass.
   [[nodiscard]] bool of_inputs() const;
 };
 
 /// Returns all names that --include accepts, separated by commas.
 [[nodiscard]] std::string include_names();
 
-/// Parses a list for --include. Throws Error(usage) that names the unknown word.
+/// Parses the comma-separated list of --include. Throws Error(usage) with the name of an unknown value.
 [[nodiscard]] Includes parse_includes(const std::string& list);
 
-/// Returns the values of --include that the form can show. `given` is false for the default list, from which
-/// values that the form cannot show are left out. Throws Error(usage) if a value needs inputs and there are
-/// none, or if CSV has no table for it.
+/// Parses `list` and returns the values to output in the given form. `given` is false if `list` is the
+/// default of --include. Then patterns are left out in text and pictures, and directions in CSV without
+/// inputs. Throws Error(usage) if a value needs inputs and there are none, or if the form is CSV and there is
+/// no table for the value.
 [[nodiscard]] Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form);
 
-/// Throws Error(bad_input) if a selected layer has no values (W_V), so that its heads write no output.
+/// Throws Error(bad_input) if a selected layer has no values (W_V); its heads then have no output. `analysis`
+/// is the name of the analysis in the error.
 void require_values(const AnalysisInput& input, std::string_view analysis);
 
 std::unique_ptr<Analysis> make_subspaces(const AnalysisInput& input);

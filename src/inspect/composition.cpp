@@ -18,7 +18,7 @@
 namespace attnctl::inspect {
 namespace {
 
-/// A pair of heads, as indices into the heads of a Composition.
+/// A pair of heads. `earlier` and `later` are indices into Composition::heads.
 struct Pair {
   const Composition* composition = nullptr;
   std::size_t earlier = 0;
@@ -86,8 +86,8 @@ Table means_text(const std::vector<Composition>& compositions) {
   return make_table("", {"kind", "pairs", "mean", "random", "deviation"}, std::move(rows));
 }
 
-/// Returns the pairs of each kind with the largest excess over the null. Ties are ordered by the pair's
-/// position.
+/// Returns, for each kind of composition, the pairs with the largest excess over the random baseline. Pairs
+/// with equal excess keep the order of pairs_of().
 Table strongest_text(const AnalysisInput& input, const std::vector<Composition>& compositions) {
   const std::size_t most = input.request.top.value_or(5);
   std::vector<std::vector<Cell>> rows;
@@ -104,9 +104,9 @@ Table strongest_text(const AnalysisInput& input, const std::vector<Composition>&
   return make_table("", {"kind", "earlier", "later", "score", "over random"}, std::move(rows));
 }
 
-/// Returns a heatmap with earlier heads as rows and later heads as columns. Scores above the null are red.
-/// Leaves out the rows of the last layer and the columns of the first layer, which have no pairs. Keeps all
-/// heads of a model with one layer, without scores.
+/// Returns a heatmap with earlier heads as rows and later heads as columns. Scores above the random baseline
+/// are red. The heads of the last layer have no row and the heads of the first layer have no column, because
+/// they have no pairs. If all heads are in one layer, the heatmap has all heads and no scores.
 Heatmap heatmap_of(const ModelConfig& config, const Composition& composition) {
   const std::vector<HeadId>& heads = composition.heads;
   const bool cut = heads.front().layer != heads.back().layer;
@@ -141,7 +141,7 @@ HeatmapPage picture(const AnalysisInput& input, const std::vector<Composition>& 
   return page;
 }
 
-/// Composition: how much of the output of earlier heads later heads read.
+/// The composition of heads: how much of the output of an earlier head a later head reads.
 class CompositionAnalysis final : public Analysis {
  public:
   using Analysis::Analysis;

@@ -15,7 +15,7 @@
 namespace attnctl::inspect {
 namespace {
 
-/// The values of HeadContribution, with their names in columns and arrays.
+/// The members of HeadContribution, with their names in column and array names.
 using NamedValue = std::pair<const char*, std::optional<double> HeadContribution::*>;
 constexpr NamedValue kValues[] = {
     {"norm", &HeadContribution::norm},
@@ -27,7 +27,7 @@ constexpr NamedValue kValues[] = {
     {"stream_norm", &HeadContribution::stream_norm},
 };
 
-/// Returns one row per input and head.
+/// Returns a table with one row per input and head.
 Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& heads) {
   const ModelConfig& config = input.config();
   std::vector<std::string> columns = {"input", "component", "layer", "head", "rows"};
@@ -42,7 +42,8 @@ Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& 
   return make_table("contributions", std::move(columns), std::move(rows));
 }
 
-/// Returns one row per rank, and one row for the removed W_O with an undefined rank.
+/// Returns a table with one row per input, layer and rank. One more row per input and layer, with an
+/// undefined rank, has the change if W_O is removed.
 Table ranks_table(const AnalysisInput& input, const std::vector<LayerOutputRank>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const LayerOutputRank& layer : layers) {
@@ -58,7 +59,7 @@ Table ranks_table(const AnalysisInput& input, const std::vector<LayerOutputRank>
                     std::move(rows));
 }
 
-/// Adds contribution_NAME_I with the axes of the selected heads.
+/// Adds the arrays contribution_NAME_I of each input I. Their axes are those of the selected heads.
 void add_arrays(const AnalysisInput& input, Results& results, const std::vector<HeadContribution>& heads,
                 const Table& table) {
   const HeadAxes axes(input.selection.heads);
@@ -70,8 +71,8 @@ void add_arrays(const AnalysisInput& input, Results& results, const std::vector<
   }
 }
 
-/// Adds output_rank_change_I [layers, ranks], output_ranks [ranks] and output_removed_I [layers]. Adds
-/// nothing if the default ranks differ between layers.
+/// Adds the array output_ranks [ranks] and, for each input I, the arrays output_rank_change_I [layers, ranks]
+/// and output_removed_I [layers]. Adds nothing if the default ranks differ between layers.
 void add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) {
   if (layers.empty()) return;
   std::vector<std::int64_t> ranks;
@@ -99,7 +100,8 @@ void add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) {
   results.arrays.push_back({"output_ranks", make_tensor(std::move(shape), std::move(ranks))});
 }
 
-/// Returns bar charts of the heads. The heads of several inputs are listed input by input.
+/// Returns bar charts with one bar per head. If there are several inputs, the heads are listed once per
+/// input.
 ChartPage charts(Table named) {
   const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
     return Chart{

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kSimilarities = {"qk", "ov", "w_q", "w_k", "w_v", "w_o"};
 
-/// Returns the names of --similarity, in the order of kSimilarities.
+/// Parses --similarity. Returns its names in the order of kSimilarities.
 std::vector<std::string_view> parse_similarities(std::string_view list) {
   std::vector<std::string_view> wanted;
   for (const std::string_view word : split(list, ',')) {
@@ -46,7 +46,7 @@ struct Drawn {
   HeadMap map;
 };
 
-/// Returns SciPy's linkage matrix.
+/// Returns the merges as an array in the format of SciPy's linkage matrix.
 Tensor linkage_array(const std::vector<Merge>& merges) {
   std::vector<double> rows;
   for (const Merge& merge : merges) {
@@ -79,7 +79,7 @@ Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
   return {"map", "map", std::move(items)};
 }
 
-/// Returns the point of a head; undefined if the map has none.
+/// Returns the position of a head in the plane; undefined if the head is not in the map.
 std::array<double, 2> point_of(const Drawn& drawn, HeadId head) {
   const auto found = std::ranges::find(drawn.map.heads, head);
   if (found == drawn.map.heads.end()) return {kUndefined, kUndefined};
@@ -87,14 +87,15 @@ std::array<double, 2> point_of(const Drawn& drawn, HeadId head) {
   return {drawn.map.map.points(row, 0), drawn.map.map.points(row, 1)};
 }
 
-/// Returns "QK similarity, layer 0".
+/// Returns the title of a map, such as "QK similarity, layer 0".
 std::string title_of(const ModelConfig& config, const Drawn& drawn) {
   const std::optional<std::size_t>& layer = drawn.matrix.layer;
   return fmt::format("{} similarity, {}", symbol_of(drawn.similarity),
                      layer ? "layer " + layer_name(config, *layer) : "all layers");
 }
 
-/// Returns one row per head and map. The layer column is the layer of the head, also for maps across layers.
+/// Returns a table with one row per head and map. In the column `layer` is the layer of the head, even if the
+/// map has heads of several layers.
 Table table(const AnalysisInput& input, const std::vector<Drawn>& all) {
   std::vector<std::vector<Cell>> rows;
   for (const Drawn& drawn : all) {
@@ -143,8 +144,8 @@ void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Resul
       {fmt::format("{}_map_quality", similarity), float_array({quality.size() / 2, 2}, quality)});
 }
 
-/// Adds a table of the heads in the order of the dendrogram, with their points and, for up to 12 heads, their
-/// similarities.
+/// Adds a table of the heads of a map in the leaf order of the cluster tree. The columns are the position in
+/// the plane and, if there are at most 12 heads, the similarities.
 void add_text(const ModelConfig& config, Results& results, const Drawn& drawn) {
   constexpr std::size_t kMostColumns = 12;
   std::vector<std::string> columns = {"head", "x", "y"};
@@ -198,7 +199,7 @@ ChartPage charts(const AnalysisInput& input, const std::vector<Drawn>& all) {
   return page;
 }
 
-/// Clusters and maps of similar heads.
+/// The analysis "map": cluster trees and planar maps of similar heads.
 class HeadMapAnalysis final : public Analysis {
  public:
   explicit HeadMapAnalysis(const AnalysisInput& input)
@@ -243,7 +244,7 @@ void HeadMapAnalysis::collect() {
     if (weights.ov) add_circuit(*weights.ov);
   }
   if (!std::ranges::any_of(kAllProjections, [&](Projection each) { return wants(name_of(each)); })) return;
-  Warnings told;  // the subspaces analysis adds the same warnings
+  Warnings told;  // not output, because the subspaces analysis adds the same warnings
   const bool twice = std::ranges::any_of(request.includes.analyses,
                                          [](const AnalysisRow* row) { return row->include == "subspaces"; });
   for (const ProjectionAnalysis& analysis :

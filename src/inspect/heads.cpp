@@ -12,11 +12,11 @@
 #include "inspect/run_results.hpp"
 #include "results/results.hpp"
 
-// The inputs of a run and the table of heads.
+// Output of the inputs and of the heads table.
 namespace attnctl::inspect {
 namespace {
 
-/// Adds the text ranges and the word indices of the tokens of a text.
+/// Adds the text range and the word index of each token. Adds nothing if the input is not a text.
 void add_alignment(Record& record, const Sequence& sequence) {
   if (sequence.offsets.empty()) return;
   List offsets;
@@ -34,7 +34,7 @@ void add_alignment(Record& record, const Sequence& sequence) {
   record.set("sequence_ids", std::move(texts));
 }
 
-/// Adds the input of the decoder.
+/// Adds the target (the input of the decoder).
 void add_target(Record& record, const Sequence& target) {
   if (target.text) record.set("target_text", *target.text);
   if (!target.tokens.empty()) record.set("target_tokens", List(target.tokens.begin(), target.tokens.end()));
@@ -61,7 +61,8 @@ Section inputs_section(const Batch& batch) {
   return {"inputs", "input", std::move(items)};
 }
 
-/// Returns one row per token. If there are targets, the last column names the side of the token.
+/// Returns a table with one row per token. If the inputs have targets, the last column is "input" or
+/// "target".
 Table inputs_table(const Batch& batch) {
   const bool targets = batch.sequences.front().target != nullptr;
   std::vector<std::vector<Cell>> rows;
@@ -96,7 +97,7 @@ TextLine title(const Model& model) {
                       attention.heads, shared, config.d_model, attention.d_head, model.parameters())};
 }
 
-/// Appends the numbers of inputs and tokens, and one line with the tokens of each input.
+/// Appends the number of inputs, the number of tokens, and one line with the tokens of each input.
 void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
   constexpr std::size_t kMostInputs = 20;
   constexpr std::size_t kMostTokens = 64;
@@ -143,7 +144,8 @@ void add_axes(ArrayOutput& out, const ComponentHeads& component, const ModelConf
   }
 }
 
-/// Returns the main columns of the heads table: pattern metrics if there are any, otherwise ranks.
+/// Returns the heads table for text with its main columns: the pattern metrics if they were computed,
+/// otherwise the ranks of the weights.
 TextTable heads_text(const Table& all, const RunResults& run) {
   std::vector<std::string> columns = {"head"};
   if (all.columns.front() == "input") columns.insert(columns.begin(), "input");

@@ -20,7 +20,7 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Returns the arrays of the forward pass that --include names, in the order of the output.
+/// Returns the arrays of the forward pass that --include selects, in output order.
 std::vector<Captured> captured_parts(const Includes& includes) {
   constexpr std::array<bool Includes::*, kAllCaptured.size()> members = {
       &Includes::patterns, &Includes::scores, &Includes::queries, &Includes::keys,
@@ -32,8 +32,8 @@ std::vector<Captured> captured_parts(const Includes& includes) {
   return parts;
 }
 
-/// Returns the positions of --from and --to in one input. Adds warnings for words that it does not contain.
-/// nullopt if it does not contain --from.
+/// Returns the positions of the words of --from and --to in input `s`, or nullopt if the input does not
+/// contain the word of --from. Adds a warning for each word that the input does not contain.
 std::optional<Question> question_of(const InspectRequest& request, const RunResults& run, std::size_t s) {
   const Sequence& sequence = run.batch.sequences[s];
   const Sides sides = run.sides(run.components.front().component, s);
@@ -59,9 +59,9 @@ std::optional<Question> question_of(const InspectRequest& request, const RunResu
   return question;
 }
 
-/// Throws Error(limit) if a text format would have more than --limit values.
+/// Throws Error(limit) if a text format would contain more values than --limit allows.
 void check_values(std::uint64_t values, const InspectRequest& request) {
-  constexpr std::uint64_t kTextBytes = 13;  // a weight in its shortest text form, with a comma
+  constexpr std::uint64_t kTextBytes = 13;  // bytes of one weight in JSON, with its comma
   if (values > request.limit) {
     fail(Status::limit,
          "{} values as {} take about {} bytes, over --limit {}; select --layers or --heads, leave out of "
@@ -73,15 +73,15 @@ void check_values(std::uint64_t values, const InspectRequest& request) {
 
 }  // namespace
 
-/// All observers of the forward pass. Under --by-word, the metrics and the shown patterns are computed on
-/// words. Under --weighting, the shown patterns are weighted.
+/// All observers of the forward pass. With --by-word, metrics, captured patterns and the answers to --from
+/// are computed over words. With --weighting, captured patterns and the answers use norm-based weights.
 class Inspection::Observers {
  public:
   Observers(const Inspection& of, const Targets& targets)
       : metrics_(of.request_.selection, of.request_.per_input),
         answers_(of.request_.selection, positions_of(of.found_.questions)) {
     const InspectRequest& request = of.request_;
-    std::vector<Observer*> shown;  // observers to which --weighting applies
+    std::vector<Observer*> shown;  // observers of patterns after --weighting
     if (request.includes.metrics) all_.push_back(&metrics_);
     if (!of.found_.questions.empty()) shown.push_back(&answers_);
     for (std::size_t c = 0; c < targets.size(); ++c) {
@@ -152,7 +152,7 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject, co
   check_sizes();
 }
 
-/// Throws Error(usage) if heads of several components are selected and an option works on one component only,
+/// Throws Error(usage) if the selected heads are in several components and an option requires one component,
 /// or if an analysis does not support the selected component.
 void Inspection::check_components() const {
   const std::vector<ComponentHeads>& components = found_.components;
@@ -210,7 +210,7 @@ void Inspection::plan_parts() {
   for (std::size_t component = 0; component < found_.components.size(); ++component) {
     const CaptureLayout layout(found_.components[component].selection, config_);
     for (const Captured what : captured_parts(request_.includes)) {
-      if (what == Captured::logits && component > 0) continue;  // one array per run
+      if (what == Captured::logits && component > 0) continue;  // once per input
       if (!layout.available(what)) {
         const std::string code = what == Captured::logits ? "no_output_head" : "not_in_checkpoint";
         context_.warnings.add(code, fmt::format("the checkpoint has nothing to give {}", name_of(what)));
@@ -234,7 +234,7 @@ void Inspection::check_sizes() {
   if (request_.includes.circuits)
     add(2 * request_.selection.heads.size() * config_.d_model * config_.d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
-  const bool streamed = request_.form == Form::arrays;  // arrays are not kept in memory
+  const bool streamed = request_.form == Form::arrays;  // arrays are written while they are computed
   if (!streamed) check_values(values, request_);
   plan_memory_use(streamed ? 0 : values);
 }
@@ -248,7 +248,7 @@ Selection Inspection::heads_of(HeadsSeen seen) const {
   return heads;
 }
 
-/// Decides before computing whether the weights stay in memory. Throws Error(limit) if the run does not fit.
+/// Decides whether the weights stay in memory. Throws Error(limit) if the run does not fit into --memory.
 void Inspection::plan_memory_use(std::uint64_t kept_values) {
   if (request_.memory == 0) return;
   const Includes& includes = request_.includes;
@@ -260,7 +260,7 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
     work = pass_bytes(subject_.model, subject_.batch, observers.heads(), observers.all(), context_);
   work.kept += kept_values * sizeof(float);
   for (const Part& part : parts_) {
-    constexpr std::size_t kHugePage = std::size_t{1} << 21U;  // large arrays are rounded up to one
+    constexpr std::size_t kHugePage = std::size_t{1} << 21U;  // large arrays occupy whole huge pages
     if (kept_values > 0 && checked_product(part.shape).value_or(0) >= kHugePage / 2) work.kept += kHugePage;
   }
   if (includes.weights || includes.directions) {
@@ -329,7 +329,7 @@ void Inspection::run(ArrayOutput& out) {
   }
   compute(targets);
   for (const Results& analysis : found_.analyses) {
-    const std::string prefix = prefix_of(found_.components.front().component);  // only one is allowed
+    const std::string prefix = prefix_of(found_.components.front().component);  // the only component
     for (const Tensor& each : analysis.arrays) out.add(prefix + each.name, each);
   }
   add_weights_arrays(out, found_);

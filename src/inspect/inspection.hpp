@@ -15,29 +15,31 @@
 
 namespace attnctl::inspect {
 
-/// One run of `analyze` or `weights`. The constructor resolves and checks the request before any work; run()
-/// computes.
+/// A run of `analyze` or `weights`. The constructor checks the request; run() computes the results.
 class Inspection {
  public:
-  /// The request, and the model and the vocabulary of the subject, must outlive this object. Throws Error if
-  /// the request contradicts itself or the subject, or if it exceeds --limit or --memory.
+  /// `request`, and the model and vocabulary of `subject`, must outlive this object. Throws Error if the
+  /// options of the request contradict each other or do not fit the subject, or if the run would exceed
+  /// --limit or --memory.
   Inspection(const InspectRequest& request, InspectSubject subject, const RunContext& context);
   Inspection(const Inspection&) = delete;
   Inspection& operator=(const Inspection&) = delete;
 
-  /// Computes and returns the results in the form of the request. They borrow from this object.
+  /// Computes the results and returns them in the form of the request. The results must not outlive this
+  /// object.
   [[nodiscard]] Results run();
-  /// Computes and writes the arrays, the large ones while they are computed.
+  /// Computes the arrays and writes them to `out`. Large arrays are written while they are computed.
   void run(ArrayOutput& out);
-  /// Returns the tables of heads, weights and analyses after run(ArrayOutput&). They borrow from this object.
+  /// Returns the tables of heads, weights and analyses. Call after run(ArrayOutput&). The tables must not
+  /// outlive this object.
   [[nodiscard]] Results tables() const;
 
  private:
-  /// An array of the forward pass to capture.
+  /// An array of the forward pass that the run captures.
   struct Part {
     Captured what;
     std::size_t sequence;
-    std::size_t component;  // index into the components of the results
+    std::size_t component;  // index into RunResults::components
     Shape shape;
   };
   using Targets = std::vector<std::vector<CaptureTarget>>;  // [components]
@@ -59,12 +61,12 @@ class Inspection {
   const ModelConfig& config_;
   InspectSubject subject_;
   RunContext context_;
-  Batch words_;                   // --by-word: batch that the results describe
-  std::vector<WordUnits> units_;  // --by-word: words of each sequence
+  Batch words_;                   // --by-word: the inputs as words; the results describe this batch
+  std::vector<WordUnits> units_;  // --by-word: for each sequence, the word of each token
   RunResults found_;
   std::vector<Part> parts_;
   std::vector<std::unique_ptr<Analysis>> analyses_;
-  bool streamed_ = false;  // release the weights of each layer after use
+  bool streamed_ = false;  // release the weights of each layer after its use, to fit into --memory
 };
 
 }  // namespace attnctl::inspect

@@ -14,8 +14,8 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Sums, over the queries of each head, the weight on the visible key whose value has the largest L2 norm (of
-/// equal norms the first key), and the weight that uniform attention gives it.
+/// For each head: the mean weight that queries put on the visible key whose value has the largest L2 norm,
+/// and the mean weight that uniform attention puts on this key. If norms are equal, the first key is used.
 class LargestValue final : public Analysis, private Observer {
  public:
   using Analysis::Analysis;
@@ -25,9 +25,9 @@ class LargestValue final : public Analysis, private Observer {
 
  private:
   struct State {
-    std::vector<double> norms;  // [m], squared norms of the values of the current sequence
-    double share = 0;
-    double uniform = 0;
+    std::vector<double> norms;  // [m], squared L2 norm of each value of the current sequence
+    double share = 0;           // sum of the weights
+    double uniform = 0;         // sum of the uniform weights
     std::size_t rows = 0;
   };
 
@@ -66,7 +66,7 @@ void LargestValue::panel(const AttentionPanel& panel) {
     std::size_t visible = 0;
     std::size_t largest = keys.first;
     for (std::size_t j = keys.first; j < keys.last; ++j) {
-      // Linear attention has no scores; its weights on visible keys are positive.
+      // Linear attention has no scores, but its weights on visible keys are always positive.
       const bool hidden = panel.scores.empty()
                               ? weights[j] == 0
                               : panel.scores(r, j) == -std::numeric_limits<float>::infinity();

@@ -12,10 +12,10 @@ namespace {
 constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20U;
 
 /// Memory of the rest of the program: code that is not loaded yet, including the BLAS library, and the
-/// buffers of the writers.
+/// buffers of the output writers.
 constexpr std::uint64_t kProgramBytes = 20 * kMebibyte;
 
-/// Upper bound on the variation of the measured memory between runs.
+/// Upper bound on the difference of the measured memory between two runs.
 constexpr std::uint64_t kNamedMargin = 2 * kMebibyte;
 
 template <typename... Bytes>
@@ -23,7 +23,7 @@ void grow(std::uint64_t& sum, Bytes... bytes) {
   sum = saturating_sum(sum, bytes...);
 }
 
-/// Returns the peak memory of the process, including `bytes` of further work.
+/// Returns an estimate of the peak memory of the process if the further work needs `bytes`.
 std::uint64_t with_process(std::uint64_t bytes) {
   const MemoryUse use = memory_use();
   return std::max(use.peak, saturating_sum(use.now, kProgramBytes, bytes));
@@ -67,7 +67,7 @@ WorkBytes pass_bytes(const Model& model, const Batch& batch, const Selection& se
 void add_weights_bytes(const Model& model, const Selection& selection, const WeightsOptions& options,
                        std::size_t threads, WorkBytes& work) {
   const ModelConfig& config = model.config();
-  std::uint64_t factor = 0;  // bytes of one factor of a head in double
+  std::uint64_t factor = 0;  // bytes of one circuit factor of one head in double
   for (const std::size_t layer : selection.layers()) {
     const AttentionConfig& attention = config.layers[layer].attention;
     const std::uint64_t width = std::max(attention.d_head, attention.d_value);
@@ -76,7 +76,8 @@ void add_weights_bytes(const Model& model, const Selection& selection, const Wei
     std::uint64_t weights = model.attention_bytes(layer);
     if (options.fold_norm)
       weights += model.layer_bytes(layer) + (layer > 0 ? model.layer_bytes(layer - 1) : 0);
-    // The spectra of QK and OV. They are copied into the results, and once more into the output.
+    // The spectra of QK and OV are counted several times: they are copied into the results and into the
+    // output.
     const std::uint64_t directions = 2 * options.directions * rows * sizeof(float);
     const std::uint64_t found = attention.heads * 2 * (width * sizeof(double) + directions);
     grow(work.kept, 2 * found);
@@ -98,8 +99,8 @@ void add_weights_bytes(const Model& model, const Selection& selection, const Wei
 WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits, std::size_t threads) {
   const ModelConfig& config = model.config();
   WorkBytes work;
-  std::uint64_t of_token = 0;  // of one layer at a time: projections, stream, MLP
-  std::uint64_t scores = 0;    // of one head at a time
+  std::uint64_t of_token = 0;  // values per token of the largest layer: projections, stream, MLP
+  std::uint64_t scores = 0;    // values of the largest score matrix of a head
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const LayerConfig& layer = config.layers[i];
     const AttentionConfig& attention = layer.attention;

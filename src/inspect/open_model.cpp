@@ -21,7 +21,7 @@ OpenModel open_model(const std::string& model, const std::optional<std::string>&
   } else if (!tokenizer.empty()) {
     vocabulary = read_vocabulary(tokenizer);
   }
-  // The configuration may name more special tokens than the files of the tokenizer.
+  // The configuration can list special tokens that the tokenizer files do not mark as special.
   for (const std::int64_t id : bound.config().special_ids) vocabulary.mark_special(id);
   return {std::move(bound), std::move(vocabulary), TextEncoder(std::move(tokenizer), model)};
 }

@@ -11,18 +11,20 @@
 
 namespace attnctl::inspect {
 
-/// An opened and bound model, its vocabulary and its tokenizer. The vocabulary comes from the model's
-/// directory or configuration. The tokenizer is opened at the first text input.
+/// A model with its tensors, its vocabulary and its tokenizer. The vocabulary is read from the directory or
+/// the configuration of the model. The tokenizer is loaded when the first text is encoded.
 struct OpenModel {
   Model model;
   Vocabulary vocabulary;
   TextEncoder encoder;
 };
-/// `config` is a configuration file to use instead of the model's.
+/// Opens the model at the path `model`. `config` is the path of a configuration file to use instead of the
+/// one next to the model.
 [[nodiscard]] OpenModel open_model(const std::string& model, const std::optional<std::string>& config,
                                    Warnings& warnings);
 
-/// Returns the directory of MODEL and, if MODEL is a file that contains a tokenizer, that tokenizer.
+/// Returns where to find the tokenizer of the MODEL argument: its directory and, if MODEL is a file that
+/// contains a tokenizer, that tokenizer.
 [[nodiscard]] TokenizerOrigin tokenizer_origin(const std::string& model);
 
 }  // namespace attnctl::inspect

@@ -15,7 +15,7 @@
 #include "inspect/describe.hpp"
 #include "inspect/run_results.hpp"
 
-// Whole patterns, the answers to --from, and the other captured arrays.
+// Output of patterns, of the answers to --from, and of the other captured arrays.
 namespace attnctl::inspect {
 namespace {
 
@@ -38,8 +38,8 @@ Section patterns_section(const RunResults& run) {
   return {"patterns", "pattern", std::move(items)};
 }
 
-/// Returns one row per attention weight. Rows are computed while they are written, because there can be
-/// millions.
+/// Returns a table with one row per attention weight. Rows are computed while the table is written, because
+/// there can be millions of rows.
 Table patterns_table(const RunResults& run) {
   struct Block {
     const InputArray* array;
@@ -83,13 +83,13 @@ Table patterns_table(const RunResults& run) {
 
 /// A pattern to draw.
 struct DrawnPattern {
-  std::string title;  // "3.1", "3 mean"
+  std::string title;  // "3.1" for head 1 of layer 3, "3 mean" for the mean of layer 3
   std::size_t sequence = 0;
   Component component = Component::none;
   Tensor values;  // [n, m]
 };
 
-/// Returns the mean of matrices [n, m].
+/// Returns the mean of the patterns; all have the shape [n, m].
 Tensor mean_of(std::span<const DrawnPattern> patterns) {
   std::vector<double> sum;
   for (const DrawnPattern& pattern : patterns) {
@@ -104,7 +104,8 @@ Tensor mean_of(std::span<const DrawnPattern> patterns) {
   return make_tensor(patterns.front().values.shape, std::move(sum));
 }
 
-/// Returns the patterns ordered by input. If --show names a layer, their mean is the first of each input.
+/// Returns the patterns to draw, ordered by input. If --show names a layer, the first pattern of each input
+/// is the mean over the heads of the layer.
 std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
   std::vector<DrawnPattern> drawn;
   for (const InputArray& array : run.arrays) {
@@ -127,7 +128,7 @@ std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
   return drawn;
 }
 
-/// Returns the labels of the keys. Empty if the keys are separate embeddings.
+/// Returns the labels of the keys. Empty if the input gives the keys as separate embeddings.
 std::vector<std::string> key_labels(const RunResults& run, const Sides& sides) {
   if (sides.keys_of.key_embeddings.rows() > 0) return {};
   return token_labels(run.vocabulary, sides.keys_of);
@@ -141,8 +142,8 @@ TextMatrix matrix_of(const RunResults& run, const DrawnPattern& pattern, std::st
           .values = pattern.values};
 }
 
-/// Appends the drawing of --show: a heatmap with token labels for a head, or small heatmaps in a grid for a
-/// layer.
+/// Appends the drawing of --show. For a head, this is a heatmap with token labels; for a layer, a grid of
+/// small heatmaps.
 void append_drawn(std::vector<PageBlock>& blocks, const RunResults& run) {
   const std::vector<DrawnPattern> drawn = drawn_patterns(run);
   if (!run.request.draw_layers) {
@@ -166,7 +167,7 @@ void append_drawn(std::vector<PageBlock>& blocks, const RunResults& run) {
   });
 }
 
-/// Appends the whole pattern of each head as a matrix of numbers, for short inputs.
+/// Appends each pattern of drawn_patterns() as a matrix of numbers.
 void append_numbers(std::vector<PageBlock>& blocks, const RunResults& run) {
   const char* const what = run.request.weighting == Weighting::weights ? "Pattern" : "Norm-based weights";
   const auto plain = [&](std::span<const std::string> tokens) {
@@ -185,7 +186,7 @@ void append_numbers(std::vector<PageBlock>& blocks, const RunResults& run) {
   }
 }
 
-/// Returns the largest finite value, or 1 if no value is positive.
+/// Returns the largest finite value of all heatmaps, or 1 if no value is positive.
 double largest(const std::vector<Heatmap>& heatmaps) {
   double most = 0;
   for (const Heatmap& heatmap : heatmaps) {
@@ -200,7 +201,7 @@ double largest(const std::vector<Heatmap>& heatmaps) {
   return most > 0 ? most : 1;
 }
 
-/// Returns a page of patterns with one row per layer and one column per head.
+/// Returns a page of pattern heatmaps with one row per layer and one column per head.
 HeatmapPage pattern_page(const RunResults& run) {
   HeatmapPage page;
   page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Attention weight"};
@@ -257,7 +258,8 @@ Section attention_from_section(const RunResults& run) {
   return {"attention_from", "attention_from", std::move(items)};
 }
 
-/// Returns one row per head for a question: the strongest keys as words, and one column per word of --to.
+/// Returns a table with the answers to question `number`. Has one row per head, with the strongest keys and
+/// one column per word of --to. A row with the mean of the layer is before the heads of each layer.
 TextTable answers_text(const RunResults& run, std::size_t number) {
   const Question& question = run.questions[number];
   const Sequence& sequence = run.batch.sequences[question.positions.sequence];
@@ -292,8 +294,8 @@ TextTable answers_text(const RunResults& run, std::size_t number) {
           make_table("", std::move(columns), std::move(rows)), 3};
 }
 
-/// Returns one record per head. Keys and values have one record per key/value head, and outputs one per
-/// layer.
+/// Returns a section with one record per array of a head. Keys and values have one record per key/value head,
+/// and outputs have one record per layer.
 Section arrays_section(const RunResults& run) {
   const ModelConfig& config = run.config();
   List items;

@@ -17,7 +17,7 @@
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 
-// Analyses with results per layer and position: mixing ratios, and the routing of experts.
+// Analyses with one result per layer and position: mixing ratios, and the experts that process each token.
 namespace attnctl::inspect {
 namespace {
 
@@ -26,7 +26,7 @@ std::size_t input_of(const Layer& layer) {
   return layer.input;
 }
 
-/// Returns one row per layer and position.
+/// Returns a table with one row per input, layer and position.
 Table table(const AnalysisInput& input, const std::vector<LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const LayerMixing& layer : layers) {
@@ -41,7 +41,7 @@ Table table(const AnalysisInput& input, const std::vector<LayerMixing>& layers) 
                     std::move(rows));
 }
 
-/// Returns the mean ratio of each layer over its positions.
+/// Returns a table with the mean mixing ratio over the positions of each layer.
 TextTable summary(const AnalysisInput& input, const std::vector<LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const LayerMixing& layer : layers) {
@@ -69,7 +69,7 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerMixing>& la
           make_table("", {"input", "layer", "mean", "smallest", "largest"}, std::move(rows)), 3};
 }
 
-/// Returns a heatmap of one input with layers as rows and tokens as columns.
+/// Returns a heatmap of the mixing ratios of one input, with layers as rows and tokens as columns.
 Heatmap heatmap(const AnalysisInput& input, std::span<const LayerMixing> layers, const Tensor& ratios) {
   const Sequence& sequence = input.shown.sequences[layers.front().input];
   Heatmap heatmap;
@@ -82,7 +82,7 @@ Heatmap heatmap(const AnalysisInput& input, std::span<const LayerMixing> layers,
   return heatmap;
 }
 
-/// Adds a table as a section of the document and as a CSV table.
+/// Adds a table both as a section of the document and as a CSV table.
 void add_table(Results& results, const Table& table) {
   results.document.sections.push_back({table.name, table.name, table});
   results.tables.push_back(table);
@@ -125,10 +125,10 @@ Results MixingAnalysis::finish() {
 struct LayerRouting {
   std::size_t input = 0;  // index in the batch
   std::size_t layer = 0;
-  std::vector<ExpertRoute> tokens;  // [n]
+  std::vector<ExpertRoute> tokens;  // [n]: experts of each token
 };
 
-/// Collects the routes of the selected layers with experts.
+/// The analysis "routing": the experts that each token is sent to, in the selected layers with experts.
 class RoutingAnalysis final : public Analysis, private Observer {
  public:
   using Analysis::Analysis;
@@ -155,7 +155,7 @@ std::uint64_t RoutingAnalysis::memory(const Model& model, const Batch& batch) co
   std::uint64_t token = 0;
   for (const LayerConfig& layer : model.config().layers) {
     constexpr std::size_t kOfRoute = sizeof(std::size_t) + sizeof(float);
-    constexpr std::size_t kOfMemory = 64;  // bytes of two small allocations
+    constexpr std::size_t kOfMemory = 64;  // overhead of two small allocations, in bytes
     if (layer.experts.count > 0)
       token += sizeof(ExpertRoute) + kOfMemory + layer.experts.per_token * kOfRoute;
   }
@@ -173,7 +173,8 @@ std::uint64_t RoutingAnalysis::values() const {
   return count;
 }
 
-/// Returns one row per layer, position and expert, in the order of the expert weights.
+/// Returns a table with one row per layer, position and expert. The experts of a token are in the order of
+/// their weights.
 Table RoutingAnalysis::table() const {
   std::vector<std::vector<Cell>> rows;
   for (const LayerRouting& layer : found_) {
@@ -191,7 +192,7 @@ Table RoutingAnalysis::table() const {
                     std::move(rows));
 }
 
-/// Returns the number of tokens per expert, over all inputs.
+/// Returns a table with the number of tokens of each expert, over all inputs.
 TextTable RoutingAnalysis::summary() const {
   struct Load {
     std::size_t tokens = 0;
@@ -225,7 +226,7 @@ TextTable RoutingAnalysis::summary() const {
           make_table("", {"layer", "expert", "tokens", "share", "weight"}, std::move(rows)), 3};
 }
 
-/// Adds the arrays of one input from its layers.
+/// Adds the arrays of one input. `of_input` has the routing of its layers.
 void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results) {
   const std::size_t count = of_input.front().tokens.size();
   const std::size_t per_token = of_input.front().tokens.front().experts.size();
@@ -248,7 +249,7 @@ Results RoutingAnalysis::finish() {
   Results results;
   add_table(results, table());
   results.text.emplace_back(summary());
-  std::vector<std::int64_t> with_experts;  // layers of the first input, as of every other one
+  std::vector<std::int64_t> with_experts;  // layers with experts; equal for all inputs
   for_each_group(found_, input_of<LayerRouting>, [&](std::span<const LayerRouting> of_input) {
     if (with_experts.empty()) {
       for (const LayerRouting& layer : of_input)

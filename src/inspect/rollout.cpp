@@ -25,11 +25,12 @@ namespace {
 
 using Positions = std::vector<std::size_t>;
 
-/// An analysis that gives each position of the last layer a share of every input token.
+/// Base class of rollout and flow, whose results have one row per position of the last layer and one value
+/// per input token.
 class FromPositions : public Analysis {
  public:
-  /// @param name   of the sections, arrays and the picture
-  /// @param title  of the picture
+  /// @param name   name of the sections, the arrays and the picture
+  /// @param title  title of the picture
   FromPositions(const AnalysisInput& input, std::string name, std::string title)
       : Analysis(input), name_(std::move(name)), title_(std::move(title)), positions_(find_positions()) {}
   HeadsSeen heads_seen() const override { return HeadsSeen::all; }
@@ -39,24 +40,26 @@ class FromPositions : public Analysis {
   [[nodiscard]] std::vector<std::string> labels(std::size_t s) const {
     return token_labels(input_.vocabulary, sequence(s));
   }
-  /// Adds the record {"input", "from", "values"} for each row of an array [positions, n].
+  /// Adds one record {"input", "from", "values"} for each row of `rows` [positions, n]. `s` is the index of
+  /// the input.
   void add_records(List& items, std::size_t s, const Tensor& rows) const;
-  /// Adds the array NAME_I, NAME_from_I if --rollout-from is given, and a heatmap of the picture.
+  /// Adds the array NAME_I of input I, the array NAME_from_I if --rollout-from is given, and a heatmap.
   void add_arrays(Results& results, std::size_t s, const Tensor& rows) const;
-  /// Returns one row per position with its strongest keys in each of the named arrays [positions, n].
+  /// Returns a table with one row per position. Each of the named arrays [positions, n] has a column with the
+  /// strongest keys.
   [[nodiscard]] TextTable strongest_text(std::size_t s, std::string title,
                                          const std::vector<std::pair<std::string, Tensor>>& shown) const;
 
   std::string name_, title_;
-  std::vector<Positions> positions_;  // [sequences]
+  std::vector<Positions> positions_;  // [sequences]: rows of the results
 
  private:
   [[nodiscard]] std::vector<Positions> find_positions() const;
 };
 
-/// Returns the positions of --rollout-from in each input that the results describe: all positions if the
-/// option is not given, and every piece of a word. Adds the warning from_not_found for an input without it.
-/// Throws Error(usage) if no input contains it.
+/// Returns the positions of --rollout-from in each input. Returns all positions if the option is not given,
+/// and the positions of all tokens of a word if it is a word. Adds the warning from_not_found for each input
+/// that does not contain it. Throws Error(usage) if no input contains it.
 std::vector<Positions> FromPositions::find_positions() const {
   const std::string& from = input_.request.rollout_from;
   std::vector<Positions> positions;
@@ -107,7 +110,7 @@ void FromPositions::add_arrays(Results& results, std::size_t s, const Tensor& ro
   if (page.heatmaps.size() > 1) page.title = title_;
 }
 
-/// Returns "position:token value" for the five largest values of a row.
+/// Returns the five largest values of a row as text, each as "position:token value".
 std::string strongest(const Tensor& rows, std::size_t row, const std::vector<std::string>& labels) {
   constexpr std::size_t kMost = 5;
   const std::size_t n = rows.shape[1];
@@ -136,7 +139,8 @@ TextTable FromPositions::strongest_text(std::size_t s, std::string title,
   return {std::move(title), make_table("", std::move(columns), std::move(rows))};
 }
 
-/// Attention rollout over tokens, because it follows their residual stream. Pools the words at the end.
+/// Attention rollout. It is computed over tokens even with --by-word, because it follows the residual stream
+/// of tokens; only the final result is pooled over words.
 class RolloutAnalysis final : public FromPositions {
  public:
   explicit RolloutAnalysis(const AnalysisInput& input)
@@ -158,7 +162,8 @@ class RolloutAnalysis final : public FromPositions {
   Rollout rollout_;
 };
 
-/// Returns the rows of the requested positions in float32, pooled over words under --by-word.
+/// Returns the rows of the positions of --rollout-from in float32. With --by-word, rows and columns are
+/// pooled over words.
 Tensor RolloutAnalysis::asked_rows(const OwnedMatrix<double>& tokens, std::size_t s) const {
   std::optional<OwnedMatrix<double>> words;
   if (input_.request.by_word) words = pool_matrix(tokens.view(), input_.units[s], input_.request.pool_from);
@@ -171,8 +176,8 @@ Tensor RolloutAnalysis::asked_rows(const OwnedMatrix<double>& tokens, std::size_
   return make_tensor({positions_[s].size(), values.cols()}, std::move(rows));
 }
 
-/// Returns one row per key if one position is requested. Otherwise returns one row per position with its
-/// strongest keys.
+/// Returns a table of the rollout. If --rollout-from selects one position, the table has one row per key.
+/// Otherwise, it has one row per position, with the strongest keys of the position.
 TextTable RolloutAnalysis::text(std::size_t s, const Tensor& rolled, const Tensor& raw) const {
   const std::vector<std::string> tokens = labels(s);
   const Positions& positions = positions_[s];

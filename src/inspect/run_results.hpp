@@ -19,30 +19,32 @@
 
 namespace attnctl::inspect {
 
-/// A captured array of one input: [layers, heads, ...], or [selected, ...] if the selection is ragged. Keys
-/// and values have [layers, kv_heads, ...], the output [layers, n, d], and logits [n, vocabulary].
+/// A captured array of one input. The shape of patterns, scores, queries and z is [layers, heads, ...]. Keys
+/// and values are [layers, kv_heads, ...], the output is [layers, n, d], and logits are [n, vocabulary]. If
+/// the selected heads differ between layers, one axis [selected] replaces [layers, heads].
 struct InputArray {
   std::string name;  // "pattern", "scores", "queries", "keys", "values", "z", "output", "logits"
   std::size_t sequence = 0;
-  std::size_t component = 0;  // index into RunResults::components; the array has the heads of this component
+  /// Index into RunResults::components. The array contains the heads of this component.
+  std::size_t component = 0;
   Tensor array;
 };
 
-/// The positions of --from and --to in one input, for the selected component.
+/// The positions of the words of --from and --to in one input, in the selected component.
 struct Question {
   AttentionQuestion positions;
-  std::string from;             // --from, as given
-  std::vector<std::string> to;  // words of --to that the input contains, as given
+  std::string from;             // text of --from
+  std::vector<std::string> to;  // texts of the words of --to that the input contains
 };
 
-/// Everything that a run found. results_of() puts it into the form of the request.
+/// All results of a run. results_of() converts them to the form of the request.
 struct RunResults {
   const InspectRequest& request;
   const Model& model;
   const Vocabulary& vocabulary;
-  const Batch& batch;  // that the results describe: the inputs, or their words under --by-word; may be empty
+  const Batch& batch;  // the inputs, or their words if --by-word is set; can be empty
   Warnings& warnings;
-  std::vector<ComponentHeads> components;  // the selection, split by component
+  std::vector<ComponentHeads> components;  // the selected heads of each component
 
   std::optional<WeightsAnalysis> weights = {};
   std::vector<HeadPatternMetrics> pattern_metrics = {};
@@ -61,33 +63,35 @@ struct RunResults {
   [[nodiscard]] Sides sides(const InputArray& array) const {
     return sides(components[array.component].component, array.sequence);
   }
-  /// Returns whether there are results of single heads.
+  /// Returns whether the run has results for single heads (weights or pattern metrics).
   [[nodiscard]] bool has_heads() const { return weights.has_value() || !pattern_metrics.empty(); }
 };
 
-/// Returns the results in the form of the request. Tables are computed on demand and borrow from `run`.
-/// Throws Error(usage) for an unknown column in --sort.
+/// Returns the results in the form of the request. Rows of tables are computed on demand from `run`, which
+/// must outlive the results. Throws Error(usage) if --sort names an unknown column.
 [[nodiscard]] Results results_of(const RunResults& run);
 
-/// Adds the first arrays of an NPZ: ids_I, target_ids_I, and `layers` and `heads` of each component.
+/// Adds the first arrays of an NPZ file: ids_I and target_ids_I of each input I, and `layers` and `heads` of
+/// each component.
 void add_selection_arrays(ArrayOutput& out, const RunResults& run);
-/// Adds the arrays of the weights: qk_similarity, qk_effective_rank, qk_singular_values, qk_circuit, and the
-/// same for OV. The array of the singular values of OV has min(k, v) values per head. If values are wider
-/// than queries, adds the warning `singular_values_cut`.
+/// Adds the arrays of the weights: qk_similarity, qk_effective_rank, qk_singular_values, qk_circuit, and
+/// those of OV with the prefix ov_. The arrays of singular values have k values per head for QK and min(k, v)
+/// for OV, where k is the query/key width and v the value width. If v > k, adds the warning
+/// `singular_values_cut`.
 void add_weights_arrays(ArrayOutput& out, const RunResults& run);
 
-// The parts of results_of(), each in the form of the request.
+// The following functions each return one part of results_of(), in the form of the request.
 
-/// The inputs with their tokens. In text, also the title of the page.
+/// Returns the inputs with their tokens. In text output, also the title of the page.
 [[nodiscard]] Results input_results(const RunResults& run);
-/// The catalogue of metrics, and the table of heads with the metrics of patterns and weights.
+/// Returns the list of metrics, and the heads table with the metrics of patterns and weights.
 [[nodiscard]] Results head_results(const RunResults& run);
-/// Similarity, ranks and directions of heads, and whole circuits.
+/// Returns the similarities, ranks, directions and full circuit matrices of the heads.
 [[nodiscard]] Results weights_results(const RunResults& run);
 [[nodiscard]] Results pattern_results(const RunResults& run);
-/// The answers to --from.
+/// Returns the answers to --from.
 [[nodiscard]] Results answer_results(const RunResults& run);
-/// The captured arrays other than patterns, for documents.
+/// Returns the captured arrays except patterns, for documents.
 [[nodiscard]] Results array_results(const RunResults& run);
 
 }  // namespace attnctl::inspect

@@ -44,7 +44,8 @@ void require_target(bool targets, Component component, const std::string& option
   fail(Status::usage, "{}: heads of the decoder need a target: give --target-ids or --target-text", option);
 }
 
-/// Returns the components of --component. Default: all components, or the encoder without targets.
+/// Returns the components that --component selects. If the option is not given, returns all components, or
+/// the encoder only if there are no targets.
 std::set<Component> select_components(const HeadChoice& choice, const ModelConfig& config, bool targets) {
   std::set<Component> picked;
   if (!config.decoder) {
@@ -68,7 +69,7 @@ std::set<Component> select_components(const HeadChoice& choice, const ModelConfi
   return picked;
 }
 
-/// Returns the layers of --layers in the picked components, as indices into the model's layers.
+/// Returns the layers that --layers selects in the given components, as indices into ModelConfig::layers.
 std::vector<std::size_t> select_layers(const HeadChoice& choice, const ModelConfig& config,
                                        const std::set<Component>& components) {
   std::size_t count = 0;
@@ -87,7 +88,7 @@ std::vector<std::size_t> select_layers(const HeadChoice& choice, const ModelConf
   return layers;
 }
 
-/// Parses a head: "0.1", or "enc.0.1" for a model with components.
+/// Parses the name of a head: "0.1", or "enc.0.1" if the model has components.
 HeadId parse_head(std::string_view word, const ModelConfig& config, bool targets) {
   std::vector<std::string_view> parts = split(word, '.');
   Component component = Component::none;

@@ -175,7 +175,8 @@ HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnal
   return page;
 }
 
-/// The subspaces that the projections of each head span, and the angles between them.
+/// The analysis "subspaces": the effective rank of each projection of a head, and the angles between the
+/// subspaces of the heads.
 class SubspacesAnalysis final : public Analysis {
  public:
   using Analysis::Analysis;

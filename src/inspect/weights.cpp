@@ -19,7 +19,7 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Returns QK, and OV if it was computed.
+/// Returns the analysis of QK and, if it was computed, the analysis of OV.
 std::vector<const CircuitAnalysis*> circuits_of(const WeightsAnalysis& weights) {
   std::vector<const CircuitAnalysis*> circuits = {&weights.qk};
   if (weights.ov) circuits.push_back(&*weights.ov);
@@ -114,8 +114,8 @@ Section circuits_section(const RunResults& run) {
   return {"circuits", "circuit", std::move(items)};
 }
 
-/// Returns one row per pair of heads. Across layers, the layers of the pair are two additional columns, so
-/// that head numbers remain integers.
+/// Returns a table with one row per pair of heads. If heads of several layers were compared, two more columns
+/// contain the layers of the pair, so that head numbers remain integers.
 Table similarity_table(const WeightsAnalysis& weights, const ModelConfig& config) {
   std::vector<std::string> columns = {"circuit", "component", "layer", "head_a", "head_b", "similarity"};
   const bool across = !weights.qk.similarity.empty() && !weights.qk.similarity.front().layer.has_value();
@@ -158,12 +158,12 @@ Table singular_values_table(const WeightsAnalysis& weights, const ModelConfig& c
                     std::move(rows));
 }
 
-/// Returns the number of a layer, or "enc.0" for a model with components.
+/// Returns the index of a layer, or a name such as "enc.0" if the model has components.
 Cell layer_cell(const ModelConfig& config, std::size_t layer) {
   return config.decoder ? Cell(layer_name(config, layer)) : cell_of(layer);
 }
 
-/// Returns a table with one row per layer and one column per head.
+/// Returns a table of effective ranks with one row per layer and one column per head.
 TextTable effective_ranks(const CircuitAnalysis& circuit, const ModelConfig& config) {
   std::set<std::size_t> numbers;
   for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
@@ -206,7 +206,7 @@ TextTable similarities(const WeightsAnalysis& weights, const ModelConfig& config
           make_table("", {"layer", "QK", "|QK|", "OV", "|OV|"}, std::move(rows)), 4};
 }
 
-/// Returns one heatmap per layer in a roughly square grid.
+/// Returns a page with one similarity heatmap per layer, in a roughly square grid.
 HeatmapPage similarity_page(const RunResults& run) {
   const std::vector<SubspaceSimilarity>& all = run.weights->qk.similarity;
   HeatmapPage page;
@@ -220,7 +220,8 @@ HeatmapPage similarity_page(const RunResults& run) {
   return page;
 }
 
-/// Returns [layers, heads, rest...], or [selected, rest...] for a ragged selection.
+/// Returns the shape [layers, heads, rest...], or [selected, rest...] if the selected heads differ between
+/// layers.
 Shape shape_of(const Selection& selection, std::initializer_list<std::size_t> rest) {
   return HeadAxes(selection.heads).shape(std::span(rest.begin(), rest.size()));
 }
@@ -232,7 +233,8 @@ Tensor similarity_array(const CircuitAnalysis& circuit, const Selection& selecti
   return pairs_array(selection, pairs, false);
 }
 
-/// Returns the number of singular values per head in the array: k for QK, min(k, v) for OV.
+/// Returns the number of singular values per head in the array: k for QK and min(k, v) for OV, where k is the
+/// query/key width and v the value width. Returns the maximum if layers differ.
 std::size_t spectrum_width(Circuit circuit, const ModelConfig& config, const Selection& selection) {
   std::size_t width = 0;
   for (const HeadId id : selection.heads) {
@@ -243,7 +245,7 @@ std::size_t spectrum_width(Circuit circuit, const ModelConfig& config, const Sel
   return width;
 }
 
-/// Returns the analysis restricted to the heads of one component.
+/// Returns the part of an analysis that belongs to the heads of one component.
 CircuitAnalysis of_component(const CircuitAnalysis& circuit, Component component, const ModelConfig& config) {
   const auto has = [&](HeadId head) { return config.layers[head.layer].component == component; };
   CircuitAnalysis own;
@@ -257,8 +259,8 @@ CircuitAnalysis of_component(const CircuitAnalysis& circuit, Component component
   return own;
 }
 
-/// Returns the largest singular values of each head. Pads with 0 if a circuit has fewer values. Returns NaN
-/// for undefined circuits.
+/// Returns the largest singular values of each head in descending order. Missing values are 0. All values of
+/// an undefined circuit are NaN.
 Tensor singular_values_array(const CircuitAnalysis& circuit, const Selection& selection,
                              const std::string& name, const RunResults& run) {
   const std::size_t width = spectrum_width(circuit.circuit, run.config(), selection);
@@ -288,7 +290,7 @@ void add_circuit_analysis(ArrayOutput& out, const CircuitAnalysis& all, const Co
   const CircuitAnalysis& circuit = alone ? all : own;
   const std::string prefix = prefix_of(heads.component) + circuit_name(circuit);
   out.add(prefix + "_similarity", similarity_array(circuit, selection));
-  if (circuit.heads.size() != selection.heads.size()) return;  // some layers do not have this circuit
+  if (circuit.heads.size() != selection.heads.size()) return;  // a selected layer does not have this circuit
   std::vector<double> ranks;
   for (const HeadSpectrum& head : circuit.heads) ranks.push_back(head.effective_rank.value_or(kUndefined));
   out.add(prefix + "_effective_rank", float_array(shape_of(selection, {}), ranks));

@@ -18,9 +18,9 @@ std::optional<double> ratio(double value, double by) {
   return by == 0 ? std::nullopt : std::optional(value / by);
 }
 
-/// Sums over the positions of one input.
+/// Sums over the positions i of one input, for one head with output w. t is the output of all heads.
 struct HeadSums {
-  std::uint64_t rows = 0;  // positions that see a key
+  std::uint64_t rows = 0;  // number of positions that can attend to a key
   double norms = 0;        // sum of |w_i|
   double squares = 0;      // |w|^2
   double inner = 0;        // <w, t>
@@ -43,8 +43,8 @@ WholeSums whole_sums(const OwnedMatrix<double>& whole, double stream) {
   return sums;
 }
 
-/// Returns the sums of one head. `back` is t W_O^h^T, the whole write projected onto the head's values, so
-/// that <w, t> = <z, back>.
+/// Returns the sums of one head with output w = z W_O^h. `back` is t W_O^h^T, so that <w, t> = <z, back>;
+/// `gram` is W_O^h W_O^h^T, so that |w_i|^2 = z_i gram z_i^T.
 HeadSums head_sums(MatrixView<const double> z, MatrixView<const double> back, const OwnedMatrix<double>& gram,
                    std::uint64_t rows) {
   HeadSums sums;
@@ -80,13 +80,13 @@ std::optional<double> relative(double squared_change, double squared_whole) {
   return std::sqrt(squared_change) / std::sqrt(squared_whole);
 }
 
-/// Returns the SVD of W_O = U S V^T. Then y = z U S V^T and |y|^2 is the sum of (s_i |z u_i|)^2; reducing
-/// the rank removes terms of this sum.
+/// Returns the SVD W_O = U S V^T. The output is y = z U S V^T, and |y|^2 is the sum of (s_i |z u_i|)^2.
+/// Reducing the rank of W_O removes terms of this sum.
 ProductSvd decompose(const Linear& weights) {
   const OwnedMatrix<double> output = weights.in_out_double();
   const std::size_t rank = std::min(output.rows(), output.cols());
   if (!std::ranges::all_of(output.values(), [](double value) { return std::isfinite(value); })) {
-    ProductSvd undefined;  // all changes computed from it are NaN
+    ProductSvd undefined;  // W_O is not finite: makes all changes NaN
     undefined.values.assign(rank, std::numeric_limits<double>::quiet_NaN());
     undefined.left = OwnedMatrix<double>(rank, output.rows());
     return undefined;
@@ -100,7 +100,7 @@ ProductSvd decompose(const Linear& weights) {
   return svd_of_product(columns.view(), identity.view(), rank);
 }
 
-/// Returns (s_i |z u_i|)^2 of each singular direction, largest singular value first.
+/// Returns (s_i |z u_i|)^2 for each singular value s_i, in descending order of s_i.
 std::vector<double> energies(const OwnedMatrix<double>& z, const ProductSvd& svd) {
   OwnedMatrix<double> along(z.rows(), svd.left.rows());
   gemm_nt(z.view(), svd.left.view(), along.view());
@@ -114,7 +114,7 @@ std::vector<double> energies(const OwnedMatrix<double>& z, const ProductSvd& svd
   return energy;
 }
 
-/// Returns 1, 2, 4, ... below the full rank.
+/// Returns the powers of two below the full rank: 1, 2, 4, ...
 std::vector<std::size_t> default_ranks(std::size_t full) {
   std::vector<std::size_t> ranks;
   for (std::size_t rank = 1; rank < full; rank *= 2) ranks.push_back(rank);
@@ -207,7 +207,8 @@ void OutputRank::add_layer(std::size_t sequence, std::size_t layer, const OwnedM
   const Lease<AttentionWeights> weights = model_->attention(layer);
   if (!weights->output.present()) return;
   const std::vector<double> energy = energies(z, decomposed_.at(model_->shared_with(layer)));
-  std::vector<double> left_out(energy.size() + 1, 0.0);  // [rank]: energy that a cut to this rank removes
+  // [rank]: sum of the energies that a reduction to this rank removes.
+  std::vector<double> left_out(energy.size() + 1, 0.0);
   for (std::size_t i = energy.size(); i-- > 0;) left_out[i] = left_out[i + 1] + energy[i];
 
   LayerOutputRank& found = found_[{sequence, layer}];

@@ -19,7 +19,7 @@
 namespace attnctl {
 namespace {
 
-/// A set of nodes for each level of a layered graph with n nodes per level, stored as bits.
+/// For each level of a layered graph with n nodes per level: a set of nodes, stored as bits.
 class NodeSets {
  public:
   NodeSets() = default;
@@ -38,27 +38,27 @@ class NodeSets {
   std::vector<std::uint64_t> bits_;
 };
 
-/// The residual graph of one flow through layers of arcs, with Dinic's algorithm. Level 0 is below the first
-/// layer. Arcs go from level l + 1 to level l. Bit sets mark the arcs with residual capacity, so a search
-/// checks 64 arcs at a time.
+/// The residual graph of one maximum flow in a layered graph (Dinic's algorithm). Level 0 is below the first
+/// layer; arcs go from level l + 1 to level l. Bit sets contain the nodes that can be reached over residual
+/// capacity, so a search checks 64 arcs at a time.
 class LayeredNetwork {
  public:
   /// @param layers  capacities [n above, n below], at least 0, lowest layer first
   explicit LayeredNetwork(std::span<const OwnedMatrix<std::int64_t>> layers);
 
-  /// Returns the maximum flow from node `from` of the last level to node `to` of level 0, and restores the
-  /// graph to its state before the call.
+  /// Returns the maximum flow from node `from` of the highest level to node `to` of level 0. Then resets the
+  /// flow to 0.
   [[nodiscard]] std::int64_t max_flow(std::size_t from, std::size_t to);
 
  private:
   struct Node {
     std::size_t level = 0, index = 0;
   };
-  /// An arc of the current search path.
+  /// One step of the current search path.
   struct Step {
-    Node node;          // start node
-    bool down = false;  // true: along the arc; false: against its flow
-    std::size_t next = 0;
+    Node node;             // start node
+    bool down = false;     // true: along the arc, to the level below; false: back along the flow of an arc
+    std::size_t next = 0;  // index of the end node in its level
   };
 
   bool label(std::size_t from, std::size_t to);
@@ -72,15 +72,17 @@ class LayeredNetwork {
 
   std::size_t n_;
   std::span<const OwnedMatrix<std::int64_t>> capacity_;
-  std::vector<OwnedMatrix<std::int64_t>> room_;  // capacity - flow
-  /// Arc bit sets, one NodeSets per layer. Its "level" index is a node on one side of the layer; the set
-  /// holds nodes on the other side.
-  std::vector<NodeSets> room_below_;  // [layer], by node above: nodes below with residual capacity
-  std::vector<NodeSets> room_above_;  // [layer], by node below: nodes above with residual capacity towards it
-  std::vector<NodeSets> flow_above_;  // [layer], by node below: nodes above with flow towards it
-  std::vector<NodeSets> flow_below_;  // [layer], by node above: nodes below with flow from it
+  std::vector<OwnedMatrix<std::int64_t>> room_;  // [layers]: capacity - flow of each arc
+  /// One NodeSets per layer. Its "level" index is a node on one side of the layer; the set of this node
+  /// contains nodes on the other side of the layer.
+  /// [layers]: for each node above, the nodes below to which its arc has residual capacity.
+  std::vector<NodeSets> room_below_;
+  /// [layers]: for each node below, the nodes above whose arc to it has residual capacity.
+  std::vector<NodeSets> room_above_;
+  std::vector<NodeSets> flow_above_;  // [layer], for each node below: nodes above with flow to it
+  std::vector<NodeSets> flow_below_;  // [layer], for each node above: nodes below with flow from it
 
-  std::vector<NodeSets> by_distance_;  // [distance to the sink]: nodes of the current search
+  std::vector<NodeSets> by_distance_;  // [distance to the sink]: nodes at this distance
   std::size_t source_distance_ = 0;
   NodeSets seen_;
   struct Touched {
@@ -102,7 +104,7 @@ bool has(std::span<const std::uint64_t> bits, std::size_t index) {
   return (bits[index / 64] >> (index % 64) & 1U) != 0;
 }
 
-/// Returns the lowest node that is in both sets, or nullopt if there is none.
+/// Returns the lowest node that is in both sets, or nullopt if the sets have no common node.
 std::optional<std::size_t> first_of_both(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) {
   for (std::size_t w = 0; w < a.size(); ++w) {
     const std::uint64_t both = a[w] & b[w];
@@ -120,7 +122,8 @@ void for_each(std::span<const std::uint64_t> bits, Visit&& visit) {
   }
 }
 
-/// Adds the unseen nodes of `from` to `to` and marks them as seen. Returns true if it added any.
+/// Adds the nodes of `from` that are not in `seen` to both `to` and `seen`. Returns whether there was such a
+/// node.
 bool add_unseen(std::span<const std::uint64_t> from, std::span<std::uint64_t> seen,
                 std::span<std::uint64_t> to) {
   std::uint64_t any = 0;
@@ -157,11 +160,12 @@ NodeSets& LayeredNetwork::sets_at(std::size_t distance) {
   return by_distance_[distance];
 }
 
-/// Groups nodes by their distance to the sink. Returns false if the source does not reach the sink.
+/// Computes the distance of each node to the sink. Returns false if the sink cannot be reached from the
+/// source.
 bool LayeredNetwork::label(std::size_t from, std::size_t to) {
   const std::size_t top = capacity_.size();
   seen_.clear();
-  seen_.fill(top);  // only the source matters in the last level
+  seen_.fill(top);  // in the highest level, only the source is searched
   set(seen_.of(top), from, false);
   set(seen_.of(0), to, true);
   set(sets_at(0).of(0), to, true);
@@ -185,7 +189,8 @@ bool LayeredNetwork::label(std::size_t from, std::size_t to) {
   }
 }
 
-/// Takes one step from `at` towards the sink. Returns false if there is none.
+/// Moves `at` one step closer to the sink and appends the step to `path`. Returns false if there is no such
+/// step.
 bool LayeredNetwork::step_on(std::vector<Step>& path, Node& at) {
   const NodeSets& nearer = by_distance_[source_distance_ - path.size() - 1];
   const auto [level, index] = at;
@@ -206,7 +211,8 @@ bool LayeredNetwork::step_on(std::vector<Step>& path, Node& at) {
   return false;
 }
 
-/// Sends as much flow as the path can take, then shortens the path to end before its first full arc.
+/// Sends the largest possible flow along the path. Then removes the first arc without remaining capacity, and
+/// all later arcs, from the path. Returns the flow.
 std::int64_t LayeredNetwork::augment(std::vector<Step>& path, Node& at) {
   const auto room_of = [&](const Step& step) {
     const auto [level, index] = step.node;
@@ -230,7 +236,7 @@ std::int64_t LayeredNetwork::augment(std::vector<Step>& path, Node& at) {
   return amount;
 }
 
-/// Returns the value of a blocking flow along shortest paths.
+/// Finds a blocking flow along shortest paths and returns its value.
 std::int64_t LayeredNetwork::block(std::size_t from) {
   std::int64_t total = 0;
   std::vector<Step> path;
@@ -239,7 +245,7 @@ std::int64_t LayeredNetwork::block(std::size_t from) {
     if (path.size() == source_distance_) total += augment(path, at);
     if (step_on(path, at)) continue;
     if (path.empty()) return total;
-    set(by_distance_[source_distance_ - path.size()].of(at.level), at.index, false);  // remove a dead end
+    set(by_distance_[source_distance_ - path.size()].of(at.level), at.index, false);  // a dead end
     at = path.back().node;
     path.pop_back();
   }

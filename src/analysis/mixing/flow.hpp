@@ -12,25 +12,26 @@
 
 namespace attnctl {
 
-/// Maximum sequence length for flows. A sequence needs one maximum flow per pair of positions.
+/// Maximum number of positions of a sequence. Attention flow computes one maximum flow per pair of positions.
 inline constexpr std::size_t largest_flow = 128;
 
 /// Throws Error(limit) if the sequence is longer than largest_flow.
 void require_flow_length(const Sequence& sequence);
 
-/// Returns maximum flows through layers of arcs, [from, n]. layers[l](u, v) is the capacity, 0..1, from node
-/// u above the layer to node v below it. Entry (i, v) is the maximum flow from node from[i] above the last
-/// layer to node v below the first layer. Each flow is computed separately. Capacities are rounded to
-/// multiples of 2^-50, so flows are exact and do not depend on the order of work. A flow is NaN if a
+/// Returns maximum flows through a layered graph, [from, n]. Each layer l connects n nodes above it with n
+/// nodes below it; layers[l](u, v) in [0, 1] is the capacity of the arc from node u above to node v below.
+/// Entry (i, v) of the result is the maximum flow from node from[i] above the last layer to node v below the
+/// first layer. Each flow is computed on its own, with all capacities available. Capacities are rounded to
+/// multiples of 2^-50, so flows are exact and do not depend on the number of threads. All flows are NaN if a
 /// capacity is not finite.
 [[nodiscard]] OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,
                                                 std::span<const std::size_t> from, Pool& pool);
 
 /// Attention flow (Abnar and Zuidema 2020): the maximum flow from positions of the last layer to each input
-/// token. The capacities are the A' of rollout (residual included) of every layer, 0..1. Flows are not
+/// token. The capacities of each layer are the entries of A', in [0, 1] (see RolloutOptions). Flows are not
 /// normalised over tokens.
 ///
-/// The pass must show every head of every layer. Keeps one [n, n] matrix per layer and sequence.
+/// The pass must include every head of every layer. Keeps one [n, n] matrix per layer and sequence.
 class AttentionFlow final : public FusedLayers {
  public:
   explicit AttentionFlow(const RolloutOptions& options = {}) : FusedLayers(options, "flow") {}
@@ -42,7 +43,7 @@ class AttentionFlow final : public FusedLayers {
 
   /// Returns the flows [from, n] of each sequence. Call once, after the pass.
   ///
-  /// @param from  start positions of the flows, per sequence
+  /// @param from  start positions of the flows, for each sequence
   [[nodiscard]] std::vector<OwnedMatrix<double>> finish(std::span<const std::vector<std::size_t>> from,
                                                         Pool& pool);
 

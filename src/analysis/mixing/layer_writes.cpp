@@ -38,7 +38,7 @@ std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<
   std::vector<double> norms(x.rows);
   for (std::size_t r = 0; r < x.rows; ++r) {
     const double squared = dot(x.row(r), std::as_const(product).view().row(r));
-    norms[r] = squared < 0 ? 0 : squared;  // keeps NaN
+    norms[r] = squared < 0 ? 0 : squared;  // a NaN stays NaN
   }
   return norms;
 }

@@ -14,28 +14,28 @@
 
 namespace attnctl {
 
-/// Returns W_O of a layer [heads v, d_out] in double. If the checkpoint has no W_O, returns the identity,
+/// Returns W_O of a layer, [heads v, d_out], in double. If the checkpoint has no W_O, returns the identity,
 /// because the output is then the concatenation of the heads.
 [[nodiscard]] OwnedMatrix<double> output_matrix(const Model& model, std::size_t layer);
 
-/// Returns the Gram matrix of the rows of W, W W^T. It satisfies |x W|^2 = x (W W^T) x^T.
+/// Returns the Gram matrix of the rows of W: W W^T. For a row vector x, |x W|^2 = x (W W^T) x^T.
 [[nodiscard]] OwnedMatrix<double> gram(MatrixView<const double> w);
 
-/// Returns x G x^T of each row x, at least 0.
+/// Returns x G x^T for each row x of `x`, with G = `gram`. Negative results are set to 0.
 [[nodiscard]] std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<double>& gram);
 
 [[nodiscard]] double norm(std::span<const double> a);
 
 [[nodiscard]] OwnedMatrix<double> widened(MatrixView<const float> values);
 
-/// Norms |f(x_j)| of what one head writes of each value, with f(x) = (x W_V^h + b_V^h) W_O^h, without b_O.
-/// Without W_O, f(x) is the value.
+/// Computes the norms |f(x_j)| of the values of one head h after its output projection, where f(x) = (x W_V^h
+/// + b_V^h) W_O^h. b_O is excluded. If the layer has no W_O, f(x) is the value itself.
 class ValueNorms {
  public:
   ValueNorms() = default;
   ValueNorms(const Model& model, HeadId head);
 
-  /// Returns the norms of the rows of values [m, v].
+  /// Returns |f(x_j)| for each row j of `values` [m, v].
   [[nodiscard]] std::vector<double> of(MatrixView<const float> values);
 
  private:
@@ -44,19 +44,21 @@ class ValueNorms {
   OwnedMatrix<double> gram_;       // W_O^h W_O^h^T, computed at the first use
 };
 
-/// Returns the bytes that the ValueNorms of the heads keep, with the norms of one input per head.
+/// Returns the memory, in bytes, of one ValueNorms per head and of the norms of the longest input for each
+/// head.
 [[nodiscard]] std::uint64_t value_norms_bytes(const Model& model, const Batch& batch,
                                               std::span<const HeadId> heads);
 
-/// The concatenated heads of a layer [n, heads v], for each sequence of the current layer. One thread calls
-/// begin(), the heads fill their columns in parallel, and one thread takes the result.
+/// The outputs z of all heads of the current layer, concatenated by columns: [n, heads v] for each sequence.
+/// One thread calls begin() and open(); the heads fill their columns in parallel; then one thread calls
+/// take().
 class HeadsSideBySide {
  public:
   void begin(std::size_t sequences) { rows_.assign(sequences, {}); }
   void open(std::size_t sequence, std::size_t rows, std::size_t cols) {
     rows_[sequence] = OwnedMatrix<double>(rows, cols);
   }
-  /// Returns the rows and columns that a panel fills.
+  /// Returns the part of the matrix for the queries and the head of a panel: [queries of the panel, width].
   [[nodiscard]] MatrixView<double> part(const AttentionPanel& panel, std::size_t width) {
     return rows_[panel.sequence]
         .view()
@@ -69,8 +71,8 @@ class HeadsSideBySide {
   std::vector<OwnedMatrix<double>> rows_;  // [sequences]
 };
 
-/// Base of observers of what the heads of the selected layers write. The pass must show every head of these
-/// layers.
+/// Base class of observers that need the outputs z of all heads of a selected layer at once. The pass must
+/// include every head of the selected layers.
 class LayerWritesObserver : public Observer {
  public:
   explicit LayerWritesObserver(const Selection& selection) : layers_(selection.layers()) {}
@@ -84,8 +86,8 @@ class LayerWritesObserver : public Observer {
   void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
 
  protected:
-  /// Receives the concatenated heads z [n, heads v] of a layer, and its output [n, d_out] with b_O. Called
-  /// from one thread.
+  /// Receives z [n, heads v] of a layer, the concatenated outputs of its heads, and the attention output of
+  /// the layer [n, d_out], with b_O. Called from one thread.
   virtual void add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
                          MatrixView<const float> output) = 0;
   [[nodiscard]] const AttentionConfig& attention(std::size_t layer) const {
@@ -99,9 +101,9 @@ class LayerWritesObserver : public Observer {
   HeadsSideBySide z_;
 };
 
-/// Number of matrices in double that an analysis of layer writes keeps: `of_heads` [n, heads v] and
-/// `of_stream` [n, d_model] for all inputs, and `of_output` copies of W_O for each layer. writes_bytes
-/// returns their size plus the size of the layers' weights.
+/// Number of float64 matrices that an analysis keeps: `of_heads` matrices [n, heads v] and `of_stream`
+/// matrices [n, d_model] for all inputs, and `of_output` copies of W_O for each layer. writes_bytes returns
+/// their size in bytes, plus the size of the weights of the layers.
 struct WritesKept {
   std::uint64_t of_heads = 0;
   std::uint64_t of_stream = 0;
@@ -119,7 +121,7 @@ template <typename Key, typename Found>
   return values;
 }
 
-/// Checks whether the ascending list contains the layer.
+/// Returns whether the ascending list contains the layer.
 [[nodiscard]] bool is_one_of(std::span<const std::size_t> layers, std::size_t layer);
 
 }  // namespace attnctl

@@ -17,7 +17,7 @@ double mean_of(std::span<const double> row) {
   return std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size());
 }
 
-/// The linear part of a norm, with the scale fixed to that of one row.
+/// The linear part of a norm. freeze() computes the scale from one row; apply() uses this scale for any row.
 class FrozenNorm {
  public:
   FrozenNorm(const NormConfig& config, const NormWeights& weights) : config_(config), weights_(weights) {}

@@ -14,29 +14,33 @@
 
 namespace attnctl {
 
-/// Amounts that a layer's attention block mixes into one position from others, and preserves at it.
+/// The norms of the two parts of one position after an attention block: the part from other positions and the
+/// part from the position itself (see Mixing).
 struct PositionMixing {
-  double mix = 0;   // norm of the part from all other positions
-  double keep = 0;  // norm of the preserved part: the stream and the heads' weight on it
+  double mix = 0;   // |mix_i|: the part from all other positions
+  double keep = 0;  // |keep_i|: the residual stream and the attention of the position to itself
 
-  /// Returns mix / (mix + keep), 0..1, or nullopt if both are 0 or one is not finite.
+  /// Returns mix / (mix + keep), in [0, 1], or nullopt if both are 0 or one is not finite.
   [[nodiscard]] std::optional<double> ratio() const;
 };
 
+/// The mixing of all positions of one input in one layer.
 struct LayerMixing {
   std::size_t input = 0;  // index in the batch
   std::size_t layer = 0;
   std::vector<PositionMixing> positions;  // [n]
 };
 
-/// Mixing ratio (Kobayashi et al. 2021). With f_h(x) = (x W_V^h + b_V^h) W_O^h:
+/// Mixing ratio (Kobayashi et al. 2021) of the selected layers. alpha_ij is the attention weight of query i
+/// on key j in head h, and f_h(x) = (x W_V^h + b_V^h) W_O^h:
 ///    mix_i = sum_h sum_(j != i) alpha_ij f_h(x_j),   keep_i = x_i + sum_h alpha_ii f_h(x_i)
-/// x_i is added from the residual stream, and f_h reads the input of the layer's attention. If the norm
-/// follows the sum (BERT), both parts go through its linear part g(u) = (u - mean u) / s gain, where s is
-/// the deviation of the row that the model normalises. If norms come first (GPT-2, LLaMA), nothing follows
-/// the sum. b_O and the bias of the norm come from no position and are in neither part.
+/// The first x_i in keep_i is the residual stream; f_h is applied to the input of the attention, which is
+/// normalised in a pre-norm model. In a post-norm model (BERT), mix_i and keep_i are multiplied by the linear
+/// part of the norm after the sum, g(u) = (u - mean u) / s gain, where s is the deviation of the row that the
+/// model normalises. In a pre-norm model (GPT-2, LLaMA), no norm follows the sum. b_O and the bias of the
+/// norm belong to no position and are excluded.
 ///
-/// The pass must show every head of the selected layers. Layers without W_V have no record.
+/// The pass must include every head of the selected layers. Layers without W_V have no record.
 class Mixing final : public Observer {
  public:
   explicit Mixing(const Selection& selection) : layers_(selection.layers()) {}
@@ -58,11 +62,11 @@ class Mixing final : public Observer {
  private:
   std::vector<std::size_t> layers_;
   const Model* model_ = nullptr;
-  HeadsSideBySide others_;                   // sum over j != i of alpha_ij v_j
-  HeadsSideBySide own_;                      // alpha_ii v_i
+  HeadsSideBySide others_;  // sum over j != i of alpha_ij v_j, with v_j the value of position j
+  HeadsSideBySide own_;     // alpha_ii v_i
   std::vector<OwnedMatrix<double>> stream_;  // [sequences], of the current layer
-  std::optional<std::size_t> output_layer_;  // whose W_O is kept
-  OwnedMatrix<double> output_;
+  std::optional<std::size_t> output_layer_;  // layer of output_
+  OwnedMatrix<double> output_;               // W_O
   std::map<std::pair<std::size_t, std::size_t>, LayerMixing> found_;
 };
 

@@ -15,13 +15,13 @@ namespace {
 
 /// Rounds a weight to a multiple of 2^-40. Sums of up to 4096 such weights are exact in double in any order.
 double rounded(float weight) {
-  constexpr double shift = 6144;  // 1.5 * 2^12; the last bit of a double of this size is 2^-40
+  constexpr double shift = 6144;  // 1.5 * 2^12: the lowest bit of a double of this size is 2^-40
   return (static_cast<double>(weight) + shift) - shift;
 }
 
 constexpr std::size_t kRowsOfLock = 64;
 
-/// Returns the neutral element of the fusion.
+/// Returns the start value of F before the first head: infinity for min, otherwise 0.
 double neutral(HeadFusion fusion) {
   return fusion == HeadFusion::min ? std::numeric_limits<double>::infinity() : 0.0;
 }
@@ -119,7 +119,7 @@ void FusedLayers::finish_layers() {
 }
 
 std::uint64_t Rollout::memory(const Model& /*model*/, const Batch& batch) const {
-  constexpr std::uint64_t kMatrices = 4;  // fused, rolled, next rolled, last layer
+  constexpr std::uint64_t kMatrices = 4;  // F, rollout, next rollout, F of the last layer
   std::uint64_t bytes = 0;
   for (const Sequence& sequence : batch.sequences)
     bytes += kMatrices * sequence.queries() * sequence.queries() * sizeof(double);

@@ -18,23 +18,25 @@ namespace attnctl {
 /// Element-wise function that combines the patterns of a layer's heads into one.
 enum class HeadFusion { mean, max, min };
 
-/// Options of rollout. A' of a layer = (1 - residual) F + residual I, with each row divided by its sum. F
-/// combines all heads of the layer. A row with no weight at all becomes a row of the identity.
+/// Options of rollout and flow. F [n, n] is the combined pattern of all heads of a layer, and I is the
+/// identity. A' = (1 - residual) F + residual I, with each row divided by its sum. A row whose sum is 0
+/// becomes a row of the identity.
 struct RolloutOptions {
   HeadFusion fusion = HeadFusion::mean;
-  double residual = 0.5;  // 0..1
+  double residual = 0.5;  // weight of the residual stream, in [0, 1]
 };
 
-/// Replaces a combined pattern F by A' (see RolloutOptions).
+/// Replaces the combined pattern F by A' (see RolloutOptions).
 void add_residual(OwnedMatrix<double>& fused, double residual);
 
-/// Throws Error(bad_input) if queries and keys of an input are different tokens.
+/// Throws Error(bad_input) if the keys of an input are not the tokens of its queries. `analysis` is the name
+/// of the analysis in the error.
 void require_own_keys(const Batch& batch, std::string_view analysis);
 
-/// Base of observers of the combined heads of each layer. The pass must show every head of every layer
-/// (Selection::all), even if the user selected fewer. Heads of a layer can arrive in parallel; the first
-/// panel of the next layer completes a layer. Sums over heads are exact, so results do not depend on the
-/// number of threads.
+/// Base class of observers that use the combined pattern F of each layer (see RolloutOptions). The pass must
+/// include every head of every layer (Selection::all), even if the user selected fewer. The heads of a layer
+/// may arrive in parallel. A layer is complete when the first panel of the next layer arrives. Sums over
+/// heads are exact, so results do not depend on the number of threads.
 class FusedLayers : public Observer {
  public:
   ~FusedLayers() override;
@@ -45,18 +47,18 @@ class FusedLayers : public Observer {
 
  protected:
   FusedLayers(const RolloutOptions& options, std::string_view analysis);
-  /// Receives the combined heads F [n, n] of a layer of one sequence, lowest layer first. May change them.
+  /// Receives F [n, n] of a layer for one sequence, from the lowest layer to the highest. May change F.
   virtual void add_layer(std::size_t sequence, OwnedMatrix<double>& fused) = 0;
-  /// Completes the last layer of every sequence.
+  /// Calls add_layer for the last layer of every sequence.
   void finish_layers();
 
   RolloutOptions options_;
 
  private:
-  /// The combined heads of the current layer of one sequence.
+  /// F of the current layer of one sequence.
   struct Fusion;
 
-  /// Passes the finished layer on and clears it for the next one.
+  /// Calls add_layer for the current layer, then resets F for the next layer.
   void close(std::size_t sequence);
   void join(std::span<const float> weights, KeyRange keys, std::span<double> to) const;
 
@@ -65,9 +67,10 @@ class FusedLayers : public Observer {
   std::vector<std::unique_ptr<Fusion>> fusions_;  // [sequences]
 };
 
-/// Attention rollout (Abnar and Zuidema 2020): R_l = A'_l R_(l-1), R_(-1) = I. Row i of the result says how
-/// much of each input token reaches position i of the last layer, if residual and feed-forward parts act on
-/// each token separately. Rows sum to 1. Keeps three [n, n] matrices per sequence in double.
+/// Attention rollout (Abnar and Zuidema 2020): R_l = A'_l R_(l-1), where R_(-1) = I (A' is defined at
+/// RolloutOptions). Entry (i, j) of the last R estimates how much of input token j reaches position i of the
+/// last layer. The estimate assumes that the residual connection and the feed-forward block act on each token
+/// separately. Rows sum to 1. Keeps three float64 [n, n] matrices per sequence.
 class Rollout final : public FusedLayers {
  public:
   explicit Rollout(const RolloutOptions& options = {}) : FusedLayers(options, "rollout") {}
@@ -77,14 +80,14 @@ class Rollout final : public FusedLayers {
 
   /// Returns the rollout [n, n] of each sequence. Call once, after the pass.
   [[nodiscard]] std::vector<OwnedMatrix<double>> finish();
-  /// Returns the combined heads F of the last layer, [n, n] for each sequence. Call once, after finish().
+  /// Returns F of the last layer, [n, n] for each sequence. Call once, after finish().
   [[nodiscard]] std::vector<OwnedMatrix<double>> take_last_layer() { return std::move(last_layer_); }
 
  private:
   void add_layer(std::size_t sequence, OwnedMatrix<double>& fused) override;
 
-  std::vector<OwnedMatrix<double>> rolled_;      // [sequences]: rollout of the layers below
-  std::vector<OwnedMatrix<double>> last_layer_;  // [sequences]
+  std::vector<OwnedMatrix<double>> rolled_;      // [sequences]: rollout up to the last completed layer
+  std::vector<OwnedMatrix<double>> last_layer_;  // [sequences]: F of the last layer
 };
 
 }  // namespace attnctl

@@ -14,15 +14,19 @@
 
 namespace attnctl {
 
-/// Pooling of the rows of a word's pieces: their mean, or the row of the first piece.
+/// How the pattern rows of a word are computed from the rows of its tokens: their mean, or the row of the
+/// first token.
 enum class PoolFrom { mean, first };
 
-/// Shows observers patterns over words instead of tokens (Clark et al. 2019). Attention to a word is the sum
-/// over its pieces. Attention from a word is the mean over its pieces without fully masked ones, so row sums
-/// are preserved. Observers receive only patterns, because other quantities cannot be pooled.
+/// Converts patterns over tokens to patterns over words (Clark et al. 2019) and passes them to its observers.
+/// The weight on a word is the sum of the weights on its tokens. The row of a word is the mean of the rows of
+/// its tokens, or the first of these rows (see PoolFrom). Fully masked rows are excluded, so row sums are
+/// preserved. Observers receive only patterns, because scores, values and outputs cannot be pooled.
 class WordPooling final : public Observer {
  public:
-  /// @param units, words  one entry per sequence of the batch; must outlive this object, like the observers
+  /// @param units  for each sequence, the word of each token; must outlive this object
+  /// @param words  the batch over words, with the same number of sequences; must outlive this object
+  /// @param observers  must outlive this object
   WordPooling(const Selection& selection, std::span<const WordUnits> units, const Batch& words, PoolFrom from,
               std::vector<Observer*> observers);
 
@@ -31,13 +35,13 @@ class WordPooling final : public Observer {
   void panel(const AttentionPanel& panel) override;
 
  private:
-  /// The word of one head whose rows are still incomplete.
+  /// The current word of one head, until all its rows have arrived.
   struct Open {
     std::vector<double> sum;  // [words]
     std::size_t rows = 0;     // number of rows added
     bool begun = false;
   };
-  /// The words that one panel completed.
+  /// The rows of the words that one panel completed.
   struct Done;
 
   void close(Open& open, Done& done) const;
@@ -50,25 +54,27 @@ class WordPooling final : public Observer {
   std::vector<Open> open_;  // [heads]
 };
 
-/// Returns a matrix [n, n] over tokens as a matrix over words. Columns are summed and rows are pooled.
+/// Converts a matrix over tokens [n, n] to a matrix over words [words, words]. Columns of a word are summed;
+/// rows are pooled as `from` requires.
 [[nodiscard]] OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const WordUnits& units,
                                               PoolFrom from);
 
-/// The entries of a pattern: the weights, the norms |alpha_ij f(x_j)|, or the norms with each row divided by
-/// its sum.
+/// What the entries of a pattern are: the weights alpha_ij, the norms |alpha_ij f(x_j)| (see NormWeighting),
+/// or the norms with each row divided by its sum.
 enum class Weighting { weights, norm, norm_row };
 
-/// Shows observers norm-based weights instead of patterns (Kobayashi et al. 2020): |alpha_ij f_h(x_j)|,
-/// where f_h(x) = (x W_V^h + b_V^h) W_O^h, without b_O. Without W_O, f_h(x) is the value. With norm_row,
-/// rows sum to 1, except for rows of zeros, which are kept. Passes all other events on unchanged.
+/// Replaces the attention weights alpha_ij by norms |alpha_ij f_h(x_j)| (Kobayashi et al. 2020) and passes
+/// them to its observers. f_h(x) = (x W_V^h + b_V^h) W_O^h, without b_O. If the layer has no W_O, f_h(x) is
+/// the value itself. With Weighting::norm_row, each row is divided by its sum; rows of zeros stay zero. All
+/// other events are passed on unchanged.
 class NormWeighting final : public Observer {
  public:
-  /// Shows only the selected heads. The observers must outlive this object.
+  /// Passes on the selected heads only. The observers must outlive this object.
   NormWeighting(const Selection& selection, Weighting weighting, std::vector<Observer*> observers);
 
   [[nodiscard]] Needs needs() const override;
-  /// Throws Error(bad_input) if a selected layer has no values.
   [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
+  /// Throws Error(bad_input) if a selected layer has no values (W_V).
   void begin(const Model& model, const Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void panel(const AttentionPanel& panel) override;
@@ -78,7 +84,7 @@ class NormWeighting final : public Observer {
  private:
   struct Head {
     ValueNorms norms;
-    std::vector<double> values;  // |f(x_j)| of the current sequence
+    std::vector<double> values;  // |f(x_j)| of each key j of the current sequence
   };
 
   std::vector<HeadId> ids_;

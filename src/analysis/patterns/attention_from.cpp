@@ -11,7 +11,7 @@
 namespace attnctl {
 namespace {
 
-/// Fills in the fields that are derived from the weights.
+/// Sets `top` and `to` of an answer from its `weights`.
 void conclude(AttentionAnswer& answer, const AttentionQuestion& question) {
   answer.top = strongest(answer.weights, question.top);
   for (const std::vector<std::size_t>& word : question.to) {

@@ -11,35 +11,38 @@
 
 namespace attnctl {
 
-/// A question about the attention from one word. A word is the list of its token positions
+/// A question: what does one query word of an input attend to? A word is a list of token positions
 /// (input/words.hpp).
 struct AttentionQuestion {
   std::size_t sequence = 0;                  // index in the batch
-  std::vector<std::size_t> from;             // the query word; rows of its pieces are averaged
-  std::vector<std::vector<std::size_t>> to;  // named key words; weights of a word's pieces are summed
+  std::vector<std::size_t> from;             // tokens of the query word; their rows are averaged
+  std::vector<std::vector<std::size_t>> to;  // tokens of each key word; their weights are summed
   std::size_t top = 5;                       // number of strongest keys to return
 };
 
+/// The attention weight on one key.
 struct KeyWeight {
-  std::size_t key = 0;
+  std::size_t key = 0;  // position in the input
   float weight = 0;
 };
 
-/// The answer of one head.
+/// The answer of one head to one question.
 struct AttentionAnswer {
   std::size_t question = 0;
   HeadId head;
-  std::vector<float> weights;            // [m], for the query word; empty if it sees no key
-  std::vector<KeyWeight> top;            // strongest first; ties: lower key first
-  std::vector<std::optional<float>> to;  // one per named word
+  std::vector<float> weights;  // [m], weights of the query word; empty if all its rows are fully masked
+  std::vector<KeyWeight> top;  // largest weight first; equal weights: lower key first
+  /// Weight on each word of AttentionQuestion::to. nullopt if `weights` is empty.
+  std::vector<std::optional<float>> to;
 };
 
-/// Returns the `count` strongest keys of a row, strongest first. Ties are sorted by key. Skips NaN.
+/// Returns the `count` keys with the largest weights, largest first. Keys with equal weights are in ascending
+/// order. Skips NaN weights.
 [[nodiscard]] std::vector<KeyWeight> strongest(std::span<const float> weights, std::size_t count);
 
-/// Collects the pattern rows of the queries in the questions. Attention from a word is the mean over its
-/// pieces, and attention to a word is the sum over its pieces (Clark et al. 2019). Fully masked pieces are
-/// excluded from the mean.
+/// Answers questions from the pattern rows of their query words. The row of a word is the mean of the rows of
+/// its tokens, without fully masked rows. The weight on a word is the sum of the weights on its tokens (Clark
+/// et al. 2019).
 class AttentionFrom final : public Observer {
  public:
   AttentionFrom(const Selection& selection, std::vector<AttentionQuestion> questions);
@@ -61,8 +64,8 @@ class AttentionFrom final : public Observer {
   std::vector<Row> rows_;  // [questions, heads]
 };
 
-/// Returns the mean of the answers of a layer's heads. All answers must belong to `question`. Heads without
-/// weights are excluded.
+/// Returns the mean of the answers of the heads of one layer. All answers must belong to `question`. Heads
+/// whose weights are empty are excluded.
 [[nodiscard]] AttentionAnswer mean_of(std::span<const AttentionAnswer> answers,
                                       const AttentionQuestion& question);
 

@@ -19,7 +19,7 @@ namespace {
 constexpr std::array<std::string_view, kAllCaptured.size()> names{"pattern", "scores", "queries", "keys",
                                                                   "values",  "z",      "output",  "logits"};
 
-/// Writes the rows of a view to consecutive positions of an array.
+/// Writes the rows of a view to an array, one after another, from element `offset` on.
 void write_rows(ArraySink& sink, std::size_t offset, MatrixView<const float> rows) {
   if (rows.stride == rows.cols) {
     sink.write(offset, {rows.data, rows.rows * rows.cols});

@@ -24,18 +24,20 @@ inline constexpr std::array kAllCaptured{Captured::pattern, Captured::scores, Ca
 /// Returns the name of the array: "pattern", "scores", ...
 [[nodiscard]] std::string_view name_of(Captured what);
 
-/// The layout of the captured arrays. Shapes for one sequence with n queries and m keys:
+/// The layout of the captured arrays. The shapes for one sequence with n queries, m keys and V vocabulary
+/// entries (k: query/key width, v: value width) are:
 ///    pattern, scores [layers, heads, n, m];  queries [layers, heads, n, k];  keys [layers, kv_heads, m, k];
 ///    values [layers, kv_heads, m, v];  z [layers, heads, n, v];  output [layers, n, d_out];  logits [n, V].
-/// Arrays hold the selected layers and heads, and the key/value heads that a selected head reads. If the
-/// selected heads differ between layers, [layers, heads] is one axis [selected]. The selection belongs to
-/// one component of the model, which determines the sequences of queries and keys. In an encoder-decoder,
-/// logits are those of the target.
+/// Arrays contain the selected layers and heads, and the key/value heads that the selected heads use. If the
+/// selected heads differ between layers, one axis [selected] replaces the axes [layers, heads]. All selected
+/// heads must be in one component of the model. The component determines which sequence has the queries and
+/// which has the keys. In encoder-decoder models, logits are those of the target sequence.
 class CaptureLayout {
  public:
   CaptureLayout(const Selection& selection, const ModelConfig& config);
 
-  /// Checks whether the model has this array. Values, z and output need W_V; logits need an output head.
+  /// Returns whether the model computes this array. Values, z and output need W_V; logits need an output
+  /// head.
   [[nodiscard]] bool available(Captured what) const;
   [[nodiscard]] Shape shape(Captured what, const Sequence& sequence) const;
   [[nodiscard]] Component component() const { return component_; }
@@ -51,10 +53,10 @@ class CaptureLayout {
   std::size_t vocabulary_ = 0;  // 0: no output head
 };
 
-/// An array in memory. Elements that were not written are undefined.
+/// An array in memory. Elements that are never written are kUndefined.
 class MemorySink final : public ArraySink {
  public:
-  /// @param hidden_is_minus_infinity  for scores: store -inf, which marks a hidden key, as kUndefined
+  /// @param hidden_is_minus_infinity  true for scores: -inf marks a hidden key and is stored as kUndefined
   explicit MemorySink(Shape shape, bool hidden_is_minus_infinity = false);
   void write(std::size_t offset, std::span<const float> values) override;
   /// Returns the array and leaves the sink empty.
@@ -67,16 +69,17 @@ class MemorySink final : public ArraySink {
   std::shared_ptr<float> values_;
 };
 
-/// One array to fill: its kind, its sequence in the batch, and its sink (of shape layout.shape(...)).
+/// One array to fill: what to capture, the index of the sequence in the batch, and the sink to write to. The
+/// sink has the shape CaptureLayout::shape(what, sequence).
 struct CaptureTarget {
   Captured what = Captured::pattern;
   std::size_t sequence = 0;
   ArraySink* sink = nullptr;
 };
 
-/// Writes the arrays of a pass to sinks as they arrive, each element once, without buffering them. Queries
-/// and keys are those of the q k^T product, after rotary embedding. Keys and values are written once per
-/// key/value head.
+/// Writes the arrays of a forward pass to sinks as they arrive, without buffering. Writes each element once;
+/// keys and values once per key/value head. Queries and keys are those of the product q k^T, after rotary
+/// embedding.
 class Capture final : public Observer {
  public:
   Capture(CaptureLayout layout, std::span<const CaptureTarget> targets);
@@ -94,8 +97,8 @@ class Capture final : public Observer {
   CaptureLayout layout_;
   std::vector<CaptureTarget> targets_;
   std::vector<Sinks> sinks_;          // [sequences]
-  std::vector<std::size_t> queries_;  // [sequences]
-  std::vector<bool> reads_kv_first_;  // [selected heads]: first reader of its key/value head
+  std::vector<std::size_t> queries_;  // [sequences]: number of queries
+  std::vector<bool> reads_kv_first_;  // [selected heads]: true for the first head of each key/value head
 };
 
 }  // namespace attnctl

@@ -69,7 +69,7 @@ void DistanceProfile::panel(const AttentionPanel& panel) {
     state.sums.has_values = !panel.v.empty();
     state.value_norms.clear();
     if (state.sums.has_values) state.value_norms = state.norms.of(panel.v);
-    for (double& value : state.value_norms) value = std::max(0.0, value);  // 0 for NaN
+    for (double& value : state.value_norms) value = std::max(0.0, value);  // NaN becomes 0
   }
   for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
     if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;

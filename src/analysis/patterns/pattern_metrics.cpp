@@ -16,7 +16,7 @@ std::uint64_t PatternMetrics::memory(const Model& /*model*/, const Batch& batch)
                                row_metrics().size() * (sizeof(Mean) + sizeof(std::optional<double>));
   std::uint64_t bytes = records * heads_.size() * record;
   for (const Sequence& sequence : batch.sequences)
-    bytes += 2 * sequence.keys() * sizeof(std::size_t);  // marks
+    bytes += 2 * sequence.keys() * sizeof(std::size_t);  // key positions of SequenceMarks
   return bytes;
 }
 

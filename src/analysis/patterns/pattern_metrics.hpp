@@ -17,16 +17,18 @@ namespace attnctl {
 /// The metrics of one head over all inputs, or over one input.
 struct HeadPatternMetrics {
   HeadId head;
-  std::optional<std::size_t> input;          // index in the batch; nullopt: all inputs pooled
-  std::uint64_t rows = 0;                    // number of query rows averaged, without fully masked ones
-  std::vector<std::optional<double>> means;  // [row_metrics()]; nullopt: no row has a value
-  std::optional<std::int64_t> best_offset;   // most frequent peak offset; nullopt: no peaks counted
-  std::optional<double> best_offset_share;   // share of rows with best_offset
+  std::optional<std::size_t> input;  // index in the batch; nullopt: all inputs pooled
+  std::uint64_t rows = 0;            // number of averaged query rows; fully masked rows are excluded
+  /// One mean per item of row_metrics(). nullopt if no row has a value.
+  std::vector<std::optional<double>> means;
+  /// Most frequent offset of OffsetPeaks. nullopt if no offset was counted.
+  std::optional<std::int64_t> best_offset;
+  std::optional<double> best_offset_share;  // share of the rows whose largest weight is at best_offset
 };
 
-/// Computes pattern metrics, updated with every panel. A metric is the mean over query rows. Sums are exact,
-/// so results do not depend on threads, panel size or input order. If a weight of a head is not finite, its
-/// metrics are undefined (the pass warns about such patterns).
+/// Computes the pattern metrics of the selected heads. Each metric is a mean over query rows. Sums are exact,
+/// so results do not depend on the number of threads, the panel size or the order of the inputs. If a weight
+/// of a head is not finite, the metrics of that head are undefined, and the forward pass adds a warning.
 class PatternMetrics final : public Observer {
  public:
   /// @param per_input  true: one record per head and input; false: one record per head
@@ -58,9 +60,10 @@ class PatternMetrics final : public Observer {
 
   std::vector<HeadId> heads_;
   bool per_input_ = false;
-  std::vector<Component> components_;                                 // [layers]
-  std::map<std::pair<std::size_t, Component>, SequenceMarks> marks_;  // key: sequence, selected component
-  std::vector<State> states_;                                         // [records, heads]
+  std::vector<Component> components_;  // [layers]
+  /// Key: index of the sequence and component of the head.
+  std::map<std::pair<std::size_t, Component>, SequenceMarks> marks_;
+  std::vector<State> states_;  // [inputs or 1, heads]
 };
 
 }  // namespace attnctl

@@ -18,7 +18,8 @@ std::vector<std::size_t> positions(std::span<const std::uint8_t> flags) {
   return result;
 }
 
-/// Returns the weights up to the last nonzero one. Causal rows are zero after the diagonal.
+/// Returns the weights up to and including the last nonzero weight. In causal patterns, all weights after the
+/// diagonal are 0.
 std::span<const float> without_trailing_zeros(std::span<const float> weights) {
   std::size_t end = weights.size();
   constexpr std::size_t step = 32;

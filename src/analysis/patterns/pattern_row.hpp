@@ -17,69 +17,74 @@
 
 namespace attnctl {
 
-/// The meaning of a number in the heads table: one row of the catalogue (analysis/heads_table.hpp).
+/// The description of one column of the heads table (analysis/heads_table.hpp).
 struct Metric {
   std::string_view name;   // JSON key and CSV column
   std::string_view unit;   // empty: dimensionless
   std::string_view range;  // "[0, 1]"
-  std::string_view null;   // the value if nothing was learned; empty if unknown
+  std::string_view null;   // the value of a head that learned nothing, as text; empty if unknown
   std::string_view definition;
   std::string_view source;
 };
 
-/// Token information of an input that the metrics use in addition to its patterns.
+/// The special tokens of an input, which some metrics use.
 struct SequenceMarks {
-  std::vector<std::uint8_t> end_queries;  // [n], 1: EOS or [SEP]; empty: no such query
-  std::vector<std::size_t> special_keys;  // positions, ascending
-  std::vector<std::size_t> end_keys;
-  bool over_another =
-      false;  // true: keys are tokens of another sequence, so no key is the query's own or next token
+  /// [n]: 1 if the query token is EOS or [SEP]. Empty if there is no such token.
+  std::vector<std::uint8_t> end_queries;
+  std::vector<std::size_t> special_keys;  // positions of special tokens among the keys, ascending
+  std::vector<std::size_t> end_keys;      // positions of EOS or [SEP] among the keys, ascending
+  /// True if the keys are tokens of another sequence than the queries, so that offsets have no meaning.
+  bool over_another = false;
 };
 
-/// Returns the marks of an input. Keys that are given as embeddings have no marks.
+/// Returns the marks of an input. If the keys are given as embeddings, the lists of key positions are empty.
 [[nodiscard]] SequenceMarks marks_of(const Sides& sides);
 
-/// The attention weights of one query, with the quantities that several metrics use.
+/// The attention weights w of one query, with the sums that several metrics use.
 struct PatternRow {
   std::span<const float> weights;  // [m]
-  KeyRange visible;                // weights outside are 0
-  std::size_t query = 0;
+  KeyRange visible;                // keys whose weight can be nonzero
+  std::size_t query = 0;           // position of the query
   const SequenceMarks* marks = nullptr;
-  double total = 0;            // sum of the weights: 1, or less with an attention sink
-  double entropy = 0;          // nats
-  double distance = 0;         // sum of w_j |j - query|
+  double total = 0;            // sum of the weights: 1, or less if the model has an attention sink
+  double entropy = 0;          // -sum of w_j ln w_j, in nats
+  double distance = 0;         // sum of w_j |j - query|, in tokens
   double signed_distance = 0;  // sum of w_j (j - query), negative for earlier keys
-  float largest = 0;
-  std::size_t argmax = 0;  // lowest key with the largest weight
+  float largest = 0;           // largest weight
+  std::size_t argmax = 0;      // lowest key position with the largest weight; 0 if all weights are 0
 
-  /// Computes the row. If a weight is not finite, `distance` is not finite either.
+  /// Computes the sums. If a weight is not finite, `distance` is not finite either.
   PatternRow(std::span<const float> row_weights, std::size_t row_query, const SequenceMarks& row_marks)
       : PatternRow(row_weights, {0, row_weights.size()}, row_query, row_marks) {}
   PatternRow(std::span<const float> row_weights, KeyRange row_visible, std::size_t row_query,
              const SequenceMarks& row_marks);
 };
 
-/// A metric defined as a mean over query rows.
+/// A metric of a head that is the mean of a value of each query row.
 struct RowMetric {
   Metric about;
-  /// Returns the value of a row. nullopt (no target key) excludes the row from the mean.
+  /// Returns the value of one row. nullopt excludes the row from the mean, for example if the key that the
+  /// metric measures does not exist.
   std::optional<double> (*value)(const PatternRow& row);
 };
 
-/// Returns the row metrics in the order of the heads table. To add a metric, add a row here.
+/// Returns all row metrics, in the column order of the heads table. A new metric is a new entry of the table
+/// in pattern_row.cpp.
 [[nodiscard]] std::span<const RowMetric> row_metrics();
 
-/// The largest offset, key - query, that is counted. Offsets are -8..8.
+/// The largest offset that is counted. The offset of a key is key position minus query position; counted
+/// offsets are -8..8.
 inline constexpr std::ptrdiff_t kLargestOffset = 8;
 inline constexpr std::size_t kOffsetCount = 2 * kLargestOffset + 1;
 
-/// Returns the keys of a row [m] that are up to `farthest` tokens before or after its query.
+/// Returns the range of keys, within the row [m], that are at most `farthest` tokens before or after the
+/// query.
 [[nodiscard]] inline KeyRange keys_near(const PatternRow& row, std::size_t farthest) {
   return {row.query - std::min(row.query, farthest), std::min(row.query + farthest + 1, row.weights.size())};
 }
 
-/// Calls add(offset + kLargestOffset) for each offset -8..8 whose key the query of the row may attend to.
-/// Null baselines by offset count these keys.
+/// Calls add(offset + kLargestOffset) for each offset in -8..8 whose key is visible to the query of the row.
+/// Used to count the visible keys for baselines per offset.
 template <typename Add>
 void for_each_visible_offset(const PatternRow& row, const VisibleKeys& visible, const Add& add) {
   constexpr std::size_t farthest = kLargestOffset;
@@ -89,12 +94,12 @@ void for_each_visible_offset(const PatternRow& row, const VisibleKeys& visible, 
   }
 }
 
-/// Counts of the offsets of the largest weight in each row.
+/// For each offset, the number of rows whose largest weight is at this offset.
 struct OffsetPeaks {
   std::array<std::uint64_t, kOffsetCount> counts{};  // [offset + kLargestOffset]
 
-  /// Counts the peak of a row. Skips rows whose keys are tokens of another sequence, and offsets beyond
-  /// +-kLargestOffset.
+  /// Counts the offset of the largest weight of a row. Skips a row whose keys are tokens of another sequence,
+  /// and an offset outside -kLargestOffset..kLargestOffset.
   void add(const PatternRow& row) {
     if (row.marks->over_another) return;
     const auto peak = static_cast<std::ptrdiff_t>(row.argmax) - static_cast<std::ptrdiff_t>(row.query);
@@ -103,8 +108,8 @@ struct OffsetPeaks {
   [[nodiscard]] std::uint64_t at(std::ptrdiff_t offset) const {
     return counts[static_cast<std::size_t>(offset + kLargestOffset)];
   }
-  /// Returns the most frequent offset, or nullopt if nothing was counted. Ties go to the smaller distance,
-  /// then to the negative offset.
+  /// Returns the most frequent offset, or nullopt if no row was counted. If counts are equal, returns the
+  /// offset closer to 0; of two opposite offsets, the negative one.
   [[nodiscard]] std::optional<std::ptrdiff_t> best() const {
     std::ptrdiff_t best = 0;
     for (std::ptrdiff_t size = 1; size <= kLargestOffset; ++size) {

@@ -14,13 +14,13 @@
 namespace attnctl {
 namespace {
 
-// The trapezoidal rule has an error of about exp(-pi^2 / step) for analytic functions that decay at both
-// ends of the range.
+// The integrals use the trapezoidal rule. Its error is about exp(-pi^2 / step) for analytic functions that
+// decay at both ends of the range.
 constexpr double kStep = 0.25;
-constexpr double kDeviations = 9;  // range of a normal variable
+constexpr double kDeviations = 9;  // integration range of a normal variable: +-9 standard deviations
 constexpr int kSteps = static_cast<int>(2 * kDeviations / kStep);
-constexpr double kSmallestExp = -37;  // 1 - exp(-exp(y)) rounds to 0 below
-constexpr double kLargestExp = 5;     // exp(-exp(y)) rounds to 0 above
+constexpr double kSmallestExp = -37;  // for smaller y, 1 - exp(-exp(y)) rounds to 0
+constexpr double kLargestExp = 5;     // for larger y, exp(-exp(y)) rounds to 0
 
 double normal_density(double x) {
   return std::exp(-x * x / 2) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
@@ -30,7 +30,8 @@ double normal_share_below(double x) {
   return std::erfc(-x / std::numbers::sqrt2) / 2;
 }
 
-/// phi(u) = E exp(-exp(u + tau g)) and its derivative with respect to tau, at u = first + i step.
+/// phi(u) = E exp(-exp(u + tau g)), with g standard normal, and its derivative with respect to tau. Item i is
+/// the value at u = first + i * step.
 struct LaplaceTransform {
   double first = 0;
   double step = kStep;
@@ -38,7 +39,7 @@ struct LaplaceTransform {
   std::vector<double> slope;
 };
 
-/// Returns the grid of u, with steps that resolve phi^m. The step is a multiple of kStep.
+/// Returns an empty grid of values of u, fine enough to resolve phi(u)^m. The step is a multiple of kStep.
 LaplaceTransform grid_for(double tau) {
   LaplaceTransform grid;
   const double multiple = std::max(1.0, std::floor(tau / 8));
@@ -51,7 +52,7 @@ LaplaceTransform grid_for(double tau) {
   return grid;
 }
 
-/// Computes phi for tau < 1 with the trapezoidal rule over g.
+/// Computes phi for tau < 1: applies the trapezoidal rule to the integral over g.
 void integrate_over_scores(double tau, LaplaceTransform& grid) {
   for (std::size_t i = 0; i < grid.value.size(); ++i) {
     const double u = grid.first + grid.step * static_cast<double>(i);
@@ -66,8 +67,8 @@ void integrate_over_scores(double tau, LaplaceTransform& grid) {
   }
 }
 
-/// Computes phi for tau >= 1 from phi(u) = int e^y exp(-e^y) Phi((y - u) / tau) dy. u and y are multiples of
-/// kStep, so Phi is evaluated at few points.
+/// Computes phi for tau >= 1 from phi(u) = int e^y exp(-e^y) Phi((y - u) / tau) dy, where Phi is the normal
+/// distribution function. u and y are multiples of kStep, so Phi is evaluated at few points.
 void integrate_over_exponents(double tau, LaplaceTransform& grid) {
   const auto stride = static_cast<std::size_t>(std::lround(grid.step / kStep));
   const auto terms = static_cast<std::size_t>((kLargestExp - kSmallestExp) / kStep);
@@ -76,7 +77,7 @@ void integrate_over_exponents(double tau, LaplaceTransform& grid) {
     const double y = kSmallestExp + kStep * static_cast<double>(t);
     gumbel[t] = kStep * std::exp(y - std::exp(y));
   }
-  // The points (y - u) / tau in ascending order, starting at the last u and the first y.
+  // The points (y - u) / tau in ascending order. The first point has the last u and the first y.
   const std::size_t back = (grid.value.size() - 1) * stride;
   const double last = grid.first + kStep * static_cast<double>(back);
   std::vector<double> share(back + terms);
@@ -95,7 +96,7 @@ void integrate_over_exponents(double tau, LaplaceTransform& grid) {
   }
 }
 
-/// sum of c_m x^m and its derivative.
+/// The value of the polynomial sum_m c_m x^m and its derivative at one x.
 struct Polynomial {
   double value = 0;
   double slope = 0;
@@ -121,7 +122,7 @@ double normal_score_entropy(double tau, RowsByKeys rows_by_keys) {
   double slope = 0;     // d E ln Z / d tau
   for (std::size_t i = 0; i < phi.value.size(); ++i) {
     const Polynomial power = evaluate(rows_by_keys, phi.value[i]);
-    // A smooth step function with the same integral as 1[u < 0].
+    // Replaces 1[u < 0] by a smooth step function with the same integral.
     const double u = phi.first + phi.step * static_cast<double>(i);
     mean_log += phi.step * (normal_share_below(-u / width) - power.value / rows);
     slope -= phi.step * power.slope / rows * phi.slope[i];
@@ -139,7 +140,7 @@ std::optional<double> temperature_of_entropy(double mean_entropy, RowsByKeys row
   double at_low = excess(low);
   double at_high = excess(high);
   if (!(at_low >= 0 && at_high <= 0)) return std::nullopt;
-  // Regula falsi, Illinois variant: halves the value at an end that was kept twice.
+  // Regula falsi, Illinois variant: if an end of the interval is kept twice, its function value is halved.
   int kept = 0;
   while (high - low > 1e-8) {
     double middle = (low * at_high - high * at_low) / (at_high - at_low);

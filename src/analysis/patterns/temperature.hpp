@@ -12,36 +12,38 @@
 
 namespace attnctl {
 
-/// Number of rows by visible keys: rows_by_keys[m] rows have m keys. The entropies below are means over
-/// these rows.
+/// Numbers of rows: rows_by_keys[m] is the number of rows with m visible keys. The entropies below are means
+/// over all these rows.
 using RowsByKeys = std::span<const std::uint64_t>;
 
-/// Returns the expected mean entropy (nats) of rows softmax(tau g) with independent standard normal g, by
-/// quadrature. With Z = sum exp(tau g_j) it is E ln Z - tau d/dtau E ln Z (dE ln Z/dtau = E sum p_j g_j). E
-/// ln Z = -gamma + int (1[u < 0] - phi(u)^m) du, where phi(u) = E exp(-exp(u + tau g)) is another integral.
-/// The absolute error is below 1e-7 for tau up to 1000 and m up to 65536. tau must be positive. There must
-/// be at least one row, and no row without keys.
+/// Returns the expected mean entropy, in nats, of rows softmax(tau g), where the entries of g are independent
+/// standard normal. tau is the inverse temperature and must be positive. There must be at least one row, and
+/// every row must have a key. Computed by quadrature. With Z = sum exp(tau g_j), the expected entropy of a
+/// row is E ln Z - tau d/dtau E ln Z, because d/dtau E ln Z = E sum p_j g_j with p = softmax(tau g). For m
+/// keys, E ln Z = -gamma + int (1[u < 0] - phi(u)^m) du, where gamma is Euler's constant and phi(u) = E
+/// exp(-exp(u + tau g)). The absolute error is below 1e-7 for tau up to 1000 and m up to 65536.
 [[nodiscard]] double normal_score_entropy(double tau, RowsByKeys rows_by_keys);
 
-/// Returns the temperature T at which rows softmax(g / T) of standard normal scores g have this mean
-/// entropy. Scores of unit variance have T = 1, and sharp heads have a low T. The relative error is 1e-7.
-/// Returns nullopt if T is not between 0.001 and 1000.
+/// Returns the temperature T at which rows softmax(g / T) of standard normal scores g have the given mean
+/// entropy. A head whose scores have unit variance has T = 1; a sharp head has a low T. The relative error is
+/// 1e-7. Returns nullopt if T is outside [0.001, 1000].
 [[nodiscard]] std::optional<double> temperature_of_entropy(double mean_entropy, RowsByKeys rows_by_keys);
 
-/// The sharpness of a head, over rows with at least two visible keys. Rows with one key are always sharp.
+/// The sharpness of a head. Only rows with at least two visible keys are counted, because a row with one key
+/// always has entropy 0.
 struct HeadTemperature {
   HeadId head;
-  std::uint64_t rows = 0;
+  std::uint64_t rows = 0;  // number of counted rows
   /// Variance of the visible scores within rows: the sum of squared deviations from the row mean, divided by
   /// the sum of (keys - 1). Row means are removed because softmax does not depend on them.
   std::optional<double> score_variance;
   std::optional<double> entropy;      // mean over rows, in nats
-  std::optional<double> temperature;  // temperature_of_entropy
-  std::optional<double> saturated;    // share of rows whose largest weight exceeds the threshold
+  std::optional<double> temperature;  // temperature_of_entropy(entropy)
+  std::optional<double> saturated;    // share of rows whose largest weight exceeds `saturation`
 };
 
-/// Computes the effective temperature of every selected head, updated with every panel. If a score of a head
-/// is neither finite nor hidden, its values are undefined.
+/// Computes HeadTemperature of every selected head. If a score of a visible key is not finite, the values of
+/// the head are undefined.
 class Temperatures final : public Observer {
  public:
   explicit Temperatures(const Selection& selection, double saturation = 0.99);

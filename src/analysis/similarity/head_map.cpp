@@ -14,7 +14,7 @@
 namespace attnctl {
 namespace {
 
-/// Merges clusters in the order in which nearest-neighbour chains find them. A cluster is identified by one
+/// Merges clusters by the nearest-neighbour chain algorithm. Each cluster is identified by the index of one
 /// of its items.
 class ChainMerger {
  public:
@@ -51,8 +51,8 @@ class ChainMerger {
     }
   }
 
-  /// Returns the nearest cluster and its distance. The previous cluster of the chain wins ties, which
-  /// prevents cycles. Other ties go to the lowest index.
+  /// Returns the cluster nearest to `from`, and its distance. If distances are equal, `previous` (the
+  /// previous cluster of the chain) is preferred, which prevents cycles, then the lowest index.
   [[nodiscard]] std::pair<std::size_t, double> nearest_of(std::size_t from, std::size_t previous) const {
     std::size_t nearest = previous;
     double least = previous == from ? std::numeric_limits<double>::infinity() : distances_(from, previous);
@@ -64,7 +64,7 @@ class ChainMerger {
     return {nearest, least};
   }
 
-  /// Merges cluster `gone` into `into`. The index `into` now identifies the merged cluster.
+  /// Merges cluster `gone` into cluster `into`. The merged cluster has the index `into`.
   Merge join(std::size_t gone, std::size_t into, double distance) {
     const auto gone_size = static_cast<double>(sizes_[gone]);
     const auto into_size = static_cast<double>(sizes_[into]);
@@ -82,11 +82,11 @@ class ChainMerger {
   }
 
   OwnedMatrix<double> distances_;
-  std::vector<std::size_t> sizes_;  // 0: merged into another cluster
+  std::vector<std::size_t> sizes_;  // items per cluster; 0 if merged into another cluster
   std::vector<std::size_t> chain_;
 };
 
-/// Numbers the clusters and counts their items. The merges must be in their final order.
+/// Sets the cluster numbers and sizes of the merges. The merges must be in their final order.
 void number_clusters(std::vector<Merge>& merges) {
   const std::size_t items = merges.size() + 1;
   std::vector<std::size_t> parent(items + merges.size());
@@ -137,7 +137,7 @@ Linkage average_linkage(MatrixView<const double> distances) {
 
 namespace {
 
-/// Returns -1/2 J D^2 J.
+/// Returns -1/2 J D^2 J, where D^2 has the squared distances and J = I - 1/n.
 OwnedMatrix<double> doubly_centred(MatrixView<const double> distances) {
   const std::size_t n = distances.rows;
   OwnedMatrix<double> b(n, n);
@@ -201,7 +201,8 @@ HeadMap map_heads(std::span<const HeadId> heads, MatrixView<const double> simila
   HeadMap result;
   std::vector<std::size_t> defined;
   for (std::size_t i = 0; i < heads.size(); ++i) {
-    // After an overflow, a pair of heads can be undefined although both heads are defined with other heads.
+    // After an overflow, the similarity of a pair can be undefined although both heads have a defined
+    // similarity with other heads.
     const auto comparable = [&](std::size_t other) { return std::isfinite(similarity(i, other)); };
     if (comparable(i) && std::ranges::all_of(defined, comparable)) {
       defined.push_back(i);

@@ -10,46 +10,50 @@
 
 namespace attnctl {
 
-/// A merge of two clusters. Items are clusters 0..n-1. The result of merge i is cluster n + i.
+/// A merge of two clusters. Each of the n items is a cluster of its own, numbered 0..n-1. Merge i creates
+/// cluster n + i.
 struct Merge {
-  std::size_t first = 0;  // the lower cluster number
-  std::size_t second = 0;
+  std::size_t first = 0;   // the lower cluster number
+  std::size_t second = 0;  // the higher cluster number
   double distance = 0;
-  std::size_t size = 0;  // number of items in the result
+  std::size_t size = 0;  // number of items in the merged cluster
 };
 
+/// A tree of clusters.
 struct Linkage {
-  std::vector<Merge> merges;        // [n - 1], by ascending distance: rows of SciPy's linkage matrix
-  std::vector<std::size_t> leaves;  // [n] items in tree order, the first cluster of a merge first
+  std::vector<Merge> merges;        // [n - 1], by ascending distance, as in SciPy's linkage matrix
+  std::vector<std::size_t> leaves;  // [n], items in tree order; Merge::first is before Merge::second
 };
 
-/// Returns the average linkage (UPGMA, Sokal and Michener 1958) of a symmetric distance matrix [n, n]. All
-/// distances must be finite. Uses nearest-neighbour chains with SciPy's order and tie rules, so merges and
-/// leaves equal those of scipy.cluster.hierarchy.linkage(..., "average") and leaves_list.
+/// Returns the cluster tree of average linkage (UPGMA, Sokal and Michener 1958) for a symmetric distance
+/// matrix [n, n]. All distances must be finite. Uses the nearest-neighbour chain algorithm with SciPy's order
+/// and tie rules, so merges and leaves equal those of scipy.cluster.hierarchy.linkage(..., "average") and
+/// leaves_list.
 [[nodiscard]] Linkage average_linkage(MatrixView<const double> distances);
 
 /// Items as points in a plane.
 struct PlanarMap {
-  OwnedMatrix<double> points;  // [n, 2], centred
-  /// sqrt(sum (given - drawn)^2 / sum given^2) over the distances of all pairs (stress-1 of Kruskal 1964,
-  /// normalised by the given distances). 0 means that the map is exact. nullopt if all distances are 0.
+  OwnedMatrix<double> points;  // [n, 2], with mean 0
+  /// sqrt(sum (given - drawn)^2 / sum given^2), where `given` is the distance of a pair of items and `drawn`
+  /// the distance of its two points (stress-1 of Kruskal 1964, normalised by the given distances). 0: the
+  /// points have exactly the given distances. nullopt if all distances are 0.
   std::optional<double> stress;
-  /// Sum of the two largest eigenvalues divided by the sum of all magnitudes, in [0, 1]. nullopt if all
-  /// distances are 0.
+  /// The sum of the two largest eigenvalues divided by the sum of the absolute values of all eigenvalues, in
+  /// [0, 1]. nullopt if all distances are 0.
   std::optional<double> share;
 };
 
-/// Returns the classical multidimensional scaling (Torgerson 1952) of a symmetric distance matrix [n, n].
-/// All distances must be finite. The coordinates are the eigenvectors of the two largest eigenvalues of -1/2
-/// J D^2 J, J = I - 1/n, scaled by the square roots of the eigenvalues. A coordinate is 0 if its eigenvalue
-/// is not positive. The entry of largest magnitude in each coordinate is positive.
+/// Returns the classical multidimensional scaling (Torgerson 1952) of a symmetric distance matrix D [n, n].
+/// All distances must be finite. The two coordinates are the eigenvectors of the two largest eigenvalues of
+/// -1/2 J D^2 J, scaled by the square roots of these eigenvalues. D^2 has squared entries, and J = I - 1/n. A
+/// coordinate is 0 if its eigenvalue is not positive. The sign of each coordinate makes its entry of largest
+/// magnitude positive.
 [[nodiscard]] PlanarMap classical_mds(MatrixView<const double> distances);
 
-/// Similar heads, shown by a cluster tree and by positions in the plane. Both use the distances 1 -
-/// similarity.
+/// Groups of similar heads: a cluster tree and positions in the plane. Both use the distance 1 - similarity.
 struct HeadMap {
-  std::vector<HeadId> heads;      // heads with a similarity, in the given order
-  std::vector<HeadId> undefined;  // heads without a similarity
+  std::vector<HeadId> heads;      // heads with finite similarities, in the given order
+  std::vector<HeadId> undefined;  // the other heads
   Linkage linkage;                // over `heads`
   PlanarMap map;                  // over `heads`
 
@@ -57,9 +61,7 @@ struct HeadMap {
   [[nodiscard]] std::vector<HeadId> order() const;
 };
 
-/// Returns the map of the heads.
-///
-/// @param similarity  [heads, heads], symmetric, at most 1; NaN in the rows and columns of undefined heads
+/// Returns the cluster tree and the positions of the heads.
 [[nodiscard]] HeadMap map_heads(std::span<const HeadId> heads, MatrixView<const double> similarity);
 
 }  // namespace attnctl

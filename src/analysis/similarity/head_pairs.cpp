@@ -11,20 +11,20 @@
 namespace attnctl {
 namespace {
 
-/// Number of weights per head that are compared at a time. The chunk of all heads fits in the cache, and
-/// float sums have at most this many terms.
+/// Number of weights per head in a chunk. The chunks of all heads together fit into the cache, and float sums
+/// have at most this many terms.
 constexpr std::size_t kChunk = 1024;
 
-/// Number of heads per product with other heads.
+/// Number of heads in one matrix product with the later heads.
 constexpr std::size_t kNearby = 24;
 
-/// Number of output columns per product, unless one head has more.
+/// Maximum number of output columns in one matrix product, unless a single head has more.
 constexpr std::size_t kGroup = 256;
 
 void add_divergences(MatrixView<const float> patterns, OwnedMatrix<float>& halves, std::vector<double>& to) {
   const Kernels& kernel = kernels();
   const auto half = [&](std::size_t head) { return halves.view().row(head).first(patterns.cols); };
-  std::vector<double> entropies;  // negated
+  std::vector<double> entropies;  // [heads], negative entropies
   for (std::size_t h = 0; h < patterns.rows; ++h) {
     std::ranges::transform(patterns.row(h), half(h).begin(), [](float weight) { return weight / 2; });
     entropies.push_back(kernel.sum_x_log_x_of_sum(half(h), half(h)));
@@ -40,7 +40,7 @@ void add_divergences(MatrixView<const float> patterns, OwnedMatrix<float>& halve
 void add_products(MatrixView<const float> patterns, OwnedMatrix<float>& room, std::vector<double>& to) {
   for (std::size_t first = 0; first < patterns.rows; first += kNearby) {
     const std::size_t count = std::min(kNearby, patterns.rows - first);
-    const std::size_t others = patterns.rows - first;  // earlier heads are already paired with these
+    const std::size_t others = patterns.rows - first;  // pairs with earlier heads are already done
     gemm_nt(patterns.row_range(first, count), patterns.row_range(first, others),
             room.view().row_range(first, count).col_range(first, others));
   }
@@ -50,10 +50,10 @@ void add_products(MatrixView<const float> patterns, OwnedMatrix<float>& room, st
   }
 }
 
-/// Returns the transposed outputs with the column means subtracted, [columns, rows]. Pads rows with zeros to
-/// a multiple of 16.
+/// Returns the outputs with the mean of each column subtracted, transposed: [columns, rows]. `rows` is
+/// rounded up to a multiple of 16, and the added values are 0.
 OwnedMatrix<float> centred_columns(const HeadOutputs& outputs) {
-  constexpr std::size_t together = 16;  // rows per cache line of a column
+  constexpr std::size_t together = 16;  // float values per cache line
   const std::size_t width = outputs.columns.back();
   const std::size_t n = outputs.rows.size();
   OwnedMatrix<float> columns(width, (n + together - 1) / together * together);
@@ -72,7 +72,7 @@ OwnedMatrix<float> centred_columns(const HeadOutputs& outputs) {
   return columns;
 }
 
-/// Returns |z|^2 of each head and row, [heads, rows].
+/// Returns |z|^2 of each head at each row (position), [heads, rows].
 OwnedMatrix<double> squares_of(MatrixView<const float> columns, const HeadOutputs& outputs) {
   const std::size_t heads = outputs.columns.size() - 1;
   OwnedMatrix<double> squares(heads, outputs.rows.size());
@@ -87,7 +87,7 @@ OwnedMatrix<double> squares_of(MatrixView<const float> columns, const HeadOutput
   return squares;
 }
 
-/// A range of heads [first, last) whose columns are multiplied together.
+/// A range of heads [first, last) whose output columns are in one matrix product.
 struct Group {
   std::size_t first = 0, last = 0;
 };
@@ -109,7 +109,8 @@ double sum_of_squares(MatrixView<const float> values) {
   return sum;
 }
 
-/// Returns |Z_a^T Z_b|_F^2 of all pairs.
+/// Returns |Z_a^T Z_b|_F^2 for each pair of heads a <= b, [pairs]. Z_a [rows, width] are the centred outputs
+/// of head a; `values` has their columns as rows. Head a has the rows from columns[a] to columns[a + 1] - 1.
 std::vector<double> cross_norms(MatrixView<const float> values, const std::vector<std::size_t>& columns) {
   const std::size_t heads = columns.size() - 1;
   const auto of_group = [&](const Group& group) {
@@ -154,8 +155,9 @@ PatternPairs pattern_pairs(std::span<const float> patterns, std::size_t heads) {
   return sums;
 }
 
-// The columns of Z are centred, and the kernels K = Z Z^T have their diagonals set to zero. Then the sum of
-// row t of K is -|z_t|^2, and tr(K L) = |Z_a^T Z_b|_F^2 - sum |z_at|^2 |z_bt|^2.
+// K = Z_a Z_a^T and L = Z_b Z_b^T are the kernels of two heads, from outputs Z with centred columns. The
+// estimate sets their diagonals to zero. The sum of row t of K is then -|z_at|^2, and tr(K L) = |Z_a^T
+// Z_b|_F^2 - sum_t |z_at|^2 |z_bt|^2.
 std::vector<double> output_pairs(const HeadOutputs& outputs) {
   const OwnedMatrix<float> columns = centred_columns(outputs);
   const std::size_t heads = outputs.columns.size() - 1;

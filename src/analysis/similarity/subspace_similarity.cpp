@@ -16,10 +16,12 @@
 namespace attnctl {
 namespace {
 
-// Inner products <A, B> = sum((L_a^T L_b) o (R_a^T R_b)) of two heads' circuits L R^T, from products of
-// their slices. Both classes keep their buffers between calls. Use one object per worker.
+// PairProduct and BlockProduct compute inner products <A, B> = sum((L_a^T L_b) o (R_a^T R_b)) of the circuits
+// A = L_a R_a^T and B = L_b R_b^T of two heads (o: element-wise product). The factors L and R of one head are
+// slices of the weights of its layer (see CircuitFactor). Both classes keep their buffers between calls. Use
+// one object per worker.
 
-/// The slice of a head on one side. Heads that share a slice have equal ones.
+/// The slice of one head in a circuit factor. Heads that share weights have equal slices.
 struct Slice {
   const CircuitFactor* factor = nullptr;
   std::size_t head = 0;
@@ -38,7 +40,7 @@ OwnedMatrix<double>& shaped(OwnedMatrix<double>& matrix, std::size_t rows, std::
   return matrix;
 }
 
-/// Returns sum(a o b), computed in double.
+/// Returns the sum of a[i] * b[i], computed in double.
 template <typename T>
 double sum_of_products(std::span<T> a, std::span<T> b) {
   return std::transform_reduce(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),
@@ -55,7 +57,7 @@ class PairProduct {
   }
 
  private:
-  /// A transposed slice. read() reuses the values if the same slice is requested again.
+  /// A transposed slice in double. read() does nothing if it already has the wanted slice.
   struct Columns {
     Slice slice;
     OwnedMatrix<double> values;
@@ -81,21 +83,21 @@ class PairProduct {
   Side left_, right_;
 };
 
-/// Adjacent slices in the model.
+/// Slices that are adjacent in the stored weights.
 struct Run {
   Slice first;
   std::size_t count = 0;
-  std::size_t begin = 0;  // offset in the product
+  std::size_t begin = 0;  // offset of the first slice in the rows or columns of the product
 
   [[nodiscard]] MatrixView<const float> stored() const { return first.factor->stored(first.head, count); }
   [[nodiscard]] std::size_t width() const { return count * first.factor->width(); }
 };
 
-/// One side of a block of heads, with each distinct slice once.
+/// The left or the right factors of a block of heads. Each distinct slice is listed once.
 struct Slices {
   std::vector<Run> runs;
-  std::vector<std::size_t> begin;  // [heads]: offset in the product
-  std::size_t width = 0;           // total width
+  std::vector<std::size_t> begin;  // [heads]: offset of the slice of each head in the product
+  std::size_t width = 0;           // total width of the slices
 
   Slices() = default;
   Slices(std::span<const ComparedHead> heads, CircuitFactor CircuitFactors::*side) {
@@ -118,9 +120,9 @@ struct Slices {
   }
 };
 
-/// Computes inner products for all pairs of two blocks of heads in float32, from the weights in place.
-/// Adjacent slices in the model are multiplied together. Ignores gains. All slices must have the same
-/// orientation.
+/// Computes the inner products of all pairs of two blocks of heads. Uses the stored weights without a copy,
+/// in float32. Adjacent slices are multiplied in one product. Ignores gains. All slices must be stored in the
+/// same orientation.
 class BlockProduct {
  public:
   void multiply(std::span<const ComparedHead> rows, std::span<const ComparedHead> cols) {
@@ -128,7 +130,8 @@ class BlockProduct {
     left_.multiply({rows, &CircuitFactors::left}, {cols, &CircuitFactors::left});
     right_.multiply({rows, &CircuitFactors::right}, {cols, &CircuitFactors::right});
   }
-  /// Returns <A, B> of head i of the rows and head j of the columns, summed in double.
+  /// Returns <A, B>, where A is the circuit of head i of the first block (`rows`) and B that of head j of the
+  /// second block (`cols`). Sums in double.
   [[nodiscard]] double inner(std::size_t i, std::size_t j) const {
     const auto part = [&](const Side& side) {
       return side.product.row_range(side.rows.begin[i], width_).col_range(side.cols.begin[j], width_);
@@ -144,7 +147,7 @@ class BlockProduct {
   struct Side {
     Slices rows, cols;
     std::vector<float> values;
-    MatrixView<float> product = {};  // of `values`
+    MatrixView<float> product = {};  // view of `values`, [width of rows, width of cols]
 
     void multiply(Slices of_rows, Slices of_cols) {
       rows = std::move(of_rows);
@@ -170,10 +173,11 @@ class BlockProduct {
   std::size_t width_ = 0;  // width of one slice
 };
 
-/// Checks whether float32 products give the cosine to six decimals. Rounding changes the cosine by up to
-/// about 8 eps(float32) times the cancellation of both heads divided by the width, and by a hundredth of
-/// that for dissimilar heads. For trained and random heads, the product of the cancellations is at most
-/// about the width. Narrow slices average out fewer errors, and double is cheap for them.
+/// Returns whether float32 products are accurate enough for six decimals of the cosine of a and b. Rounding
+/// changes the cosine by up to about 8 eps(float32) times the product of the two cancellations, divided by
+/// the width. For dissimilar heads, the change is about a hundredth of that. For trained and random heads,
+/// the product of the cancellations is at most about the width. If the width is small, fewer errors average
+/// out, and products in double cost little; they are then used.
 bool serves_in_place(const ComparedHead& a, const ComparedHead& b) {
   constexpr std::size_t narrow = 32;
   const auto same_kind = [](const CircuitFactor& x, const CircuitFactor& y) {
@@ -184,7 +188,7 @@ bool serves_in_place(const ComparedHead& a, const ComparedHead& b) {
          same_kind(a.factors->left, b.factors->left) && same_kind(a.factors->right, b.factors->right);
 }
 
-/// The comparison buffers of one worker.
+/// The buffers with which one worker compares heads.
 struct Comparer {
   BlockProduct block;
   PairProduct pair;
@@ -194,20 +198,21 @@ bool has_norm(const ComparedHead& head) {
   return std::isfinite(head.norm) && head.norm > 0;
 }
 
-/// Returns the cosine, or NaN if the sum overflowed. Clamps values that rounding moved past 1.
+/// Returns the cosine from the inner product of two circuits, or NaN if the inner product overflowed. Limits
+/// the result to [-1, 1].
 double cosine_of(double inner, const ComparedHead& a, const ComparedHead& b) {
   const double cosine = inner / a.norm / b.norm;
   return std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0) : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// All pairs of two ranges of heads of a set.
+/// The pairs of two ranges of heads of one set.
 struct Rectangle {
   std::size_t set;
   std::size_t row, rows, col, cols;
 };
 
-/// The pairs of a set, divided into rectangles. They are small enough to share among the workers and
-/// otherwise as large as possible, because products of several slices are faster.
+/// The pairs of a set, divided into rectangles. The rectangles are small enough to keep all workers busy.
+/// Otherwise they are as large as possible, because products of several slices are faster.
 class Division {
  public:
   void add_triangle(std::size_t set, std::size_t first, std::size_t count) {
@@ -237,7 +242,7 @@ class Division {
   std::vector<Rectangle> parts_;
 };
 
-/// Calls use(i, j, cosine) for each pair of a row and a column.
+/// Calls use(i, j, cosine) for each pair of head i of `rows` and head j of `cols`.
 template <typename Use>
 void compare(std::span<const ComparedHead> rows, std::span<const ComparedHead> cols, Comparer& comparer,
              const Use& use) {
@@ -254,7 +259,7 @@ void compare(std::span<const ComparedHead> rows, std::span<const ComparedHead> c
   }
 }
 
-/// The heads of a set that have a norm, and their indices in the set.
+/// The heads of a set whose norm is finite and not 0, and their indices in the set.
 struct Defined {
   std::vector<ComparedHead> heads;
   std::vector<std::size_t> place;

@@ -17,19 +17,20 @@
 namespace attnctl {
 namespace {
 
-/// One slice of a projection. Heads and layers can share it.
+/// The part of a projection weight that belongs to one head (see CircuitFactor). Heads and layers can share
+/// it.
 struct Slice {
   const CircuitFactor* factor = nullptr;
-  std::size_t head = 0;  // any head that has this slice
+  std::size_t head = 0;  // one of the heads that use this slice
   ProjectionSpectrum spectrum;
   OwnedMatrix<float> basis;  // [rank, dimension], orthonormal rows
 };
 
-/// A projection of the selected heads, with each distinct slice once.
+/// One projection of the selected heads. Each distinct slice is listed once.
 struct Work {
   std::map<std::pair<std::size_t, const float*>, CircuitFactor> factors;
   std::vector<Slice> slices;
-  std::vector<std::size_t> slice_of_head;  // [selected heads]
+  std::vector<std::size_t> slice_of_head;  // [selected heads]: index of the slice
 };
 
 std::optional<Work> collect(const Model& model, const Selection& selection, Projection projection,
@@ -53,8 +54,8 @@ std::optional<Work> collect(const Model& model, const Selection& selection, Proj
   return work;
 }
 
-/// Computes the spectrum and the basis of a slice W from the SVD of the product W I. The basis holds the
-/// left singular vectors up to the numerical rank.
+/// Computes the spectrum and the basis of a slice from its SVD. The basis consists of the first left singular
+/// vectors; their number is the numerical rank.
 void decompose(Slice& slice) {
   const std::size_t width = slice.factor->width();
   OwnedMatrix<double> columns = slice.factor->columns(slice.head);
@@ -74,7 +75,8 @@ void decompose(Slice& slice) {
   spectrum.singular_values = svd.values;
 }
 
-/// Returns the cosines of the principal angles of two slices, descending. Empty if a slice is undefined.
+/// Returns the cosines of the principal angles between the subspaces of two slices, in descending order.
+/// Empty if the subspace of a slice is undefined or has no dimensions.
 std::vector<double> cosines_between(const Slice& a, const Slice& b) {
   if (a.basis.rows() == 0 || b.basis.rows() == 0) return {};
   OwnedMatrix<float> product(a.basis.rows(), b.basis.rows());
@@ -86,7 +88,8 @@ std::vector<double> cosines_between(const Slice& a, const Slice& b) {
   return cosines;
 }
 
-/// The cosines of all pairs of slices. A pair a < b is stored at index(a, b).
+/// The cosines of the principal angles of all pairs of slices. The pair (a, b) with a < b is stored at
+/// index(a, b).
 class PairCosines {
  public:
   PairCosines(const std::vector<const Slice*>& slices, Pool& pool) {
@@ -111,8 +114,9 @@ class PairCosines {
   std::vector<std::vector<double>> own_;
 };
 
-/// Returns the expected mean over pairs of different heads if their subspaces were random with the same
-/// ranks, and the deviation of one such pair.
+/// Returns the statistics of |U_a^T U_b|_F^2 / sqrt(r_a r_b) for random subspaces with the same ranks: the
+/// mean over all pairs of different heads, and the standard deviation of one pair. nullopt if no pair is
+/// defined.
 std::optional<RandomNull> null_of(const SubspaceAngles& angles) {
   double mean = 0;
   double variance = 0;
@@ -130,7 +134,7 @@ std::optional<RandomNull> null_of(const SubspaceAngles& angles) {
   return RandomNull{mean / pairs, std::sqrt(variance / pairs)};
 }
 
-/// Returns the angles between `heads`. `first` is the index of heads[0] in the selection.
+/// Returns the angles between the subspaces of `heads`. `first` is the index of heads[0] in the selection.
 SubspaceAngles angles_of(const Work& work, std::span<const HeadId> heads, std::size_t first, Pool& pool) {
   SubspaceAngles angles;
   angles.heads.assign(heads.begin(), heads.end());
@@ -177,7 +181,8 @@ ProjectionAnalysis analyze(Work& work, Projection projection, const Selection& s
     analysis.heads.push_back(work.slices[work.slice_of_head[i]].spectrum);
     analysis.heads.back().head = heads[i];
   }
-  std::map<std::vector<std::size_t>, std::size_t> known;  // layers can share all slices
+  // Maps a list of slices to the index of its result, because layers can share all slices.
+  std::map<std::vector<std::size_t>, std::size_t> known;
   for (std::size_t first = 0, last = 0; first < heads.size(); first = last) {
     while (last < heads.size() && (options.across_layers || heads[last].layer == heads[first].layer)) ++last;
     const std::vector<std::size_t> slices(work.slice_of_head.begin() + static_cast<std::ptrdiff_t>(first),

@@ -15,8 +15,8 @@
 
 namespace attnctl {
 
-/// The spectrum of one projection of a head. Its subspace is the column space of W_Q, W_K or W_V, or the row
-/// space of W_O.
+/// The singular values of one projection matrix of a head. The subspace of the projection is the column space
+/// of W_Q, W_K or W_V, or the row space of W_O.
 struct ProjectionSpectrum {
   HeadId head;
   std::vector<double> singular_values;  // descending; empty: undefined
@@ -24,52 +24,58 @@ struct ProjectionSpectrum {
   std::optional<std::size_t> rank;  // numerical rank: the dimension of the subspace
 };
 
-/// Mean and standard deviation of a measure for random subspaces or weights of the same shapes.
+/// Mean and standard deviation of a measure between two random subspaces, or two random weight matrices, that
+/// have the same shapes as those of the model.
 struct RandomNull {
   double mean = 0;
   double deviation = 0;
 };
 
-/// Returns the null of |U_a^T U_b|_F^2 / sqrt(r_a r_b) for independent uniform subspaces U_a and U_b with
-/// r_a and r_b dimensions in a space of d dimensions. The mean is sqrt(r_a r_b) / d, the variance 2 (d -
-/// r_a) (d - r_b) / (d^2 (d - 1) (d + 2)). d must be at least 2.
+/// Returns the mean and standard deviation of |U_a^T U_b|_F^2 / sqrt(r_a r_b) for random subspaces. U_a and
+/// U_b are orthonormal bases of independent, uniformly distributed subspaces of r_a and r_b dimensions in a
+/// space of d dimensions; d must be at least 2. The mean is sqrt(r_a r_b) / d. The variance is 2 (d - r_a) (d
+/// - r_b) / (d^2 (d - 1) (d + 2)).
 [[nodiscard]] RandomNull projection_kernel_null(std::size_t dimension, std::size_t rank_a,
                                                 std::size_t rank_b);
 
 /// The angles between the subspaces of the heads of one layer, or of all selected heads.
 struct SubspaceAngles {
-  std::optional<std::size_t> layer;  // nullopt: across layers
+  std::optional<std::size_t> layer;  // nullopt: the heads are in several layers
   std::vector<HeadId> heads;
-  std::vector<std::optional<std::size_t>> ranks;  // [heads]
-  std::size_t dimension = 0;                      // of the ambient space
-  OwnedMatrix<double> kernel;  // [heads, heads], in [0, 1]: |U_a^T U_b|_F^2 / sqrt(r_a r_b); NaN: undefined
-  /// Cosines of the principal angles of each pair, descending, [heads, heads, angles]. A pair has as many
-  /// angles as its smaller rank; the remaining entries are NaN.
+  std::vector<std::optional<std::size_t>> ranks;  // [heads]: dimension of each subspace
+  std::size_t dimension = 0;                      // dimension of the space that contains the subspaces
+  /// [heads, heads], in [0, 1]: |U_a^T U_b|_F^2 / sqrt(r_a r_b), as in projection_kernel_null. NaN if
+  /// undefined.
+  OwnedMatrix<double> kernel;
+  /// Cosines of the principal angles of each pair of heads, in descending order, [heads, heads, angles]. A
+  /// pair has as many angles as the smaller of its two ranks; the remaining entries are NaN.
   std::vector<double> cosines;
   std::size_t angles = 0;  // the largest rank
   OffDiagonal off_diagonal;
-  std::optional<RandomNull> null;  // null of one pair, over the same pairs; nullopt: no pairs
+  std::optional<RandomNull> null;  // random baseline: mean over all pairs, deviation of one pair
 
   [[nodiscard]] std::span<const double> cosines_of(std::size_t a, std::size_t b) const {
     return std::span(cosines).subspan((a * heads.size() + b) * angles, angles);
   }
 };
 
+/// The results for one projection (W_Q, W_K, W_V or W_O) of all selected heads.
 struct ProjectionAnalysis {
   Projection projection = Projection::query;
   std::vector<ProjectionSpectrum> heads;  // in selection order
-  std::vector<SubspaceAngles> angles;
+  std::vector<SubspaceAngles> angles;     // one per layer, or one for all selected heads
 };
 
 struct SubspacesOptions {
-  bool across_layers = false;
-  bool fold_norm = false;
+  bool across_layers = false;  // compare all selected heads instead of the heads of each layer
+  bool fold_norm = false;      // see circuit_factors
 };
 
-/// Computes the effective ranks of the selected heads' projections and the angles between their subspaces
-/// (definitions in docs/metrics.md). Covers each projection that all selected layers have. Heads that share
-/// a key/value head have the same subspace. A projection is undefined if it is all zero or has a value that
-/// is not finite; such projections are counted in the warning `undefined_projection`.
+/// Computes the effective ranks of the projections of the selected heads and the angles between their
+/// subspaces (definitions in docs/metrics.md). Skips a projection that a selected layer does not have. Heads
+/// that share a key/value head have the same W_K and W_V subspaces. The results of a projection are undefined
+/// if all its weights are zero or if a weight is not finite; the warning `undefined_projection` counts these
+/// projections.
 [[nodiscard]] std::vector<ProjectionAnalysis> analyze_subspaces(const Model& model,
                                                                 const Selection& selection,
                                                                 const SubspacesOptions& options, Pool& pool,

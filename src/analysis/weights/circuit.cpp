@@ -54,7 +54,7 @@ void CircuitFactor::read_stored(std::size_t head, MatrixView<double> out) const 
                      [](float value) { return static_cast<double>(value); });
     }
   } else {
-    constexpr std::size_t block = 16;  // rows: two cache lines per column
+    constexpr std::size_t block = 16;  // number of rows: two cache lines of doubles per column
     for (std::size_t first = 0; first < slice.rows; first += block) {
       const std::size_t last = std::min(first + block, slice.rows);
       for (std::size_t c = 0; c < width_; ++c) {
@@ -123,7 +123,8 @@ std::span<const float> folded_gain(const Model& model, std::size_t layer) {
   return gain(config.embedding.norm, model.embedding()->norm);
 }
 
-/// Returns the gain for the keys and values of cross-attention, from the final norm of the encoder.
+/// Returns the gain of the final norm of the encoder, which applies to the keys and values of
+/// cross-attention.
 static std::span<const float> memory_gain(const Model& model) {
   const ModelConfig& config = model.config();
   if (config.decoder.value().encoder_norm.kind != NormKind::none) return model.encoder_norm().gain;

@@ -13,25 +13,28 @@
 
 namespace attnctl {
 
-/// The two bilinear maps of a head (Elhage et al. 2021). QK determines the attention scores, OV the output.
+/// The two circuits of a head (Elhage et al. 2021): QK = W_Q W_K^T determines the attention scores, OV = W_V
+/// W_O determines the output.
 enum class Circuit { qk, ov };
 
 /// Returns "qk" or "ov".
 [[nodiscard]] std::string_view name_of(Circuit circuit);
 
-/// One side of a circuit for all heads of a layer, with one slice [dimension, width] per head, read in place
-/// from the checkpoint. Heads that share a key/value head, or are tied, share its slice. Slices of a
-/// factorised projection A B are computed in double when they are read.
+/// One factor of a circuit (W_Q, W_K, W_V or W_O^T) for all heads of a layer. The factor of one head is a
+/// slice [dimension, width] of a weight of the checkpoint. Slices are read directly from the checkpoint.
+/// Heads that share a key/value head, or whose weights are tied, use the same slice. If the weight is stored
+/// as a product of two matrices A B, the slices are computed in double when they are read.
 class CircuitFactor {
  public:
-  /// Returns slices along the outputs of `weight` (W_Q, W_K, W_V).
+  /// Returns the factor whose slices are ranges of outputs of `weight` (W_Q, W_K or W_V).
   ///
-  /// @param slices  [heads], the slice that each head reads
+  /// @param slices  [heads], index of the slice of each head; empty: one slice per head
   static CircuitFactor of_outputs(const Linear& weight, std::size_t width, std::vector<std::size_t> slices);
-  /// Returns transposed slices along the inputs of `weight` (W_O^T [d_out, v] for each head).
+  /// Returns the factor whose slices are ranges of inputs of `weight`, transposed: the W_O^T [d_out, v] of
+  /// each head.
   static CircuitFactor of_inputs(const Linear& weight, std::size_t width);
 
-  /// Multiplies row r of every slice by gain[r]. An empty gain means 1.
+  /// Multiplies row r of every slice by gain[r]. An empty gain has no effect.
   void fold(std::span<const float> gain);
 
   [[nodiscard]] std::size_t dimension() const {
@@ -48,11 +51,12 @@ class CircuitFactor {
   /// Returns the transposed slice of a head in double, [width, dimension].
   [[nodiscard]] OwnedMatrix<double> columns(std::size_t head) const;
 
-  /// Returns `count` slices, from the slice of `head` on, as the model stores them, without the gain:
-  /// [dimension, count width], or the transpose if by_rows().
+  /// Returns `count` adjacent slices, starting with the slice of `head`, as the checkpoint stores them and
+  /// without the gain. The shape is [dimension, count width], or [count width, dimension] if by_rows().
   [[nodiscard]] MatrixView<const float> stored(std::size_t head, std::size_t count = 1) const;
   [[nodiscard]] bool by_rows() const { return by_rows_; }
-  /// Checks whether the model stores the slices directly: no gain is folded in, no factorised projection.
+  /// Returns whether the slices are stored in the checkpoint: no gain is folded in, and the weight is not a
+  /// product of two matrices.
   [[nodiscard]] bool in_place() const { return gain_.empty() && other_.data == nullptr; }
 
  private:
@@ -60,28 +64,29 @@ class CircuitFactor {
       : stored_(sliced.values), by_rows_(by_rows), width_(width), slices_(std::move(slices)) {}
 
   [[nodiscard]] std::size_t inner_dimension() const { return by_rows_ ? stored_.cols : stored_.rows; }
-  /// Writes the transposed slice of stored_ to `out` [width, inner dimension].
+  /// Writes the transposed slice of a head, taken from stored_, to `out` [width, inner dimension].
   void read_stored(std::size_t head, MatrixView<double> out) const;
 
   MatrixView<const float> stored_;  // [inner dimension, slices width], or its transpose
   bool by_rows_ = false;            // stored_ is transposed: a slice is a range of rows
   std::size_t width_ = 0;
-  std::vector<std::size_t> slices_;  // [heads]; empty: one slice per head
-  MatrixView<const float>
-      other_;                   // second factor [dimension, rank] or its transpose; empty unless factorised
+  std::vector<std::size_t> slices_;  // [heads]: index of the slice; empty: one slice per head
+  /// The second matrix of a weight that is stored as a product: [dimension, rank], or its transpose. Empty if
+  /// the weight is not a product.
+  MatrixView<const float> other_;
   bool other_by_rows_ = false;  // other_ is transposed
-  std::vector<double> gain_;    // [dimension]; empty: 1
+  std::vector<double> gain_;    // [dimension]; empty: no gain
 };
 
-/// A circuit of every head of a layer, stored as two factors. The circuit of head h is left_h right_h^T,
-/// with QK = W_Q W_K^T [d, kdim] and OV = W_V W_O [vdim, d_out].
+/// The QK or OV circuits of all heads of a layer, as two factors. The circuit of head h is left_h right_h^T:
+/// QK = W_Q W_K^T [d, kdim] or OV = W_V W_O [vdim, d_out].
 struct CircuitFactors {
   CircuitFactor left;
   CircuitFactor right;
 };
 
-/// The four projections of a head. W_Q, W_K and W_V read from the stream, and W_O writes to it. The subspace
-/// of a projection is the column space of W_Q, W_K or W_V, or the row space of W_O.
+/// The four projections of a head. W_Q, W_K and W_V are applied to the residual stream; the result of W_O is
+/// added to it. The subspace of a projection is the column space of W_Q, W_K or W_V, or the row space of W_O.
 enum class Projection { query, key, value, output };
 inline constexpr std::array kAllProjections{Projection::query, Projection::key, Projection::value,
                                             Projection::output};
@@ -89,27 +94,27 @@ inline constexpr std::array kAllProjections{Projection::query, Projection::key, 
 /// Returns "w_q", "w_k", "w_v" or "w_o".
 [[nodiscard]] std::string_view name_of(Projection projection);
 
-/// Returns a projection of every head of a layer: W_Q, W_K, W_V, or the transposed W_O. nullopt if the
-/// checkpoint does not have it. See circuit_factors for `fold_norm`.
+/// Returns one projection of all heads of a layer: W_Q, W_K, W_V, or the transposed W_O. Returns nullopt if
+/// the checkpoint does not have it. See circuit_factors for `fold_norm`.
 [[nodiscard]] std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t layer,
                                                              Projection projection, bool fold_norm);
 
-/// Returns the factors of a layer, which borrow from the model. nullopt for OV if the checkpoint has no W_V
-/// or no W_O.
+/// Returns the circuits of all heads of a layer. The result refers to memory of the model. Returns nullopt
+/// for OV if the checkpoint has no W_V or no W_O.
 ///
-/// With `fold_norm`, the gain of the norm that feeds the layer's attention is multiplied into the rows of
-/// W_Q, W_K and W_V. They then act on the stream after normalisation and before the gain. In a pre-norm
-/// layer, this is the layer's own norm. Otherwise it is the previous norm in the stream: the norm after the
-/// MLP of the layer below, or the norm of the embeddings for layer 0 (BERT). Nothing is folded if there is
-/// no such norm, or if a projection follows it (ALBERT's layer 0). Biases of norms belong to no circuit. Not
+/// If `fold_norm` is true, the gain of the norm before the layer's attention is multiplied into the rows of
+/// W_Q, W_K and W_V. These weights then apply to the normalised stream before its gain. In a pre-norm layer,
+/// this norm is the layer's own norm. In other layers, it is the preceding norm: the norm after the MLP of
+/// the layer below, or for layer 0 the norm of the embeddings (BERT). Nothing is folded if there is no such
+/// norm, or if a projection follows the norm (layer 0 of ALBERT). Biases of norms are ignored. Not
 /// thread-safe, like Model::layer.
 [[nodiscard]] std::optional<CircuitFactors> circuit_factors(const Model& model, std::size_t layer,
                                                             Circuit circuit, bool fold_norm);
 
-/// Returns the gain that `fold_norm` multiplies in. Empty if there is none.
+/// Returns the gain that circuit_factors multiplies in if `fold_norm` is true. Empty if there is none.
 [[nodiscard]] std::span<const float> folded_gain(const Model& model, std::size_t layer);
 
-/// Returns the circuit of a head, [dimension of left, dimension of right]. The matrix is large.
+/// Returns the full circuit matrix of a head, [dimension of left, dimension of right]. The matrix is large.
 [[nodiscard]] OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head);
 
 }  // namespace attnctl

@@ -29,7 +29,7 @@ MatrixView<const double> view(const Matrix& matrix) {
   return matrix.view();
 }
 
-/// Returns the reason why the model has no copying score. Empty if it has one.
+/// Returns why the model has no copying scores. Empty if it has them.
 std::string missing_part(const Model& model) {
   if (!model.embedding()->token.present()) return "the checkpoint has no token embedding";
   const Lease<HeadWeights> head = model.head();
@@ -43,8 +43,8 @@ std::string missing_part(const Model& model) {
   return {};
 }
 
-/// Returns sum_t u_t^T e_t over the tokens t, [decoder.in, embedding width]. u_t is the column of the
-/// decoder, e_t the row of the embedding.
+/// Returns sum_t u_t^T e_t over all tokens t, [decoder.in, embedding width]. u_t is the column of token t in
+/// the decoder (the matrix that computes the logits), and e_t is its row in the token embedding.
 Matrix over_vocabulary(const Model& model, Pool& pool) {
   const Lease<EmbeddingWeights> table_lease = model.embedding();
   const LookupTable& table = table_lease->token;
@@ -52,7 +52,7 @@ Matrix over_vocabulary(const Model& model, Pool& pool) {
   const Linear& decoder = decoder_lease->decoder;
   const std::size_t vocabulary = std::min(table.rows(), decoder.out());
   constexpr std::size_t most_tokens = 512;
-  constexpr std::size_t block = 64;  // rows of the sum per task
+  constexpr std::size_t block = 64;  // number of rows of the sum per task
   Matrix sum(decoder.in(), table.width());
   Matrix u(most_tokens, decoder.in());
   Matrix e(most_tokens, table.width());
@@ -84,7 +84,7 @@ Matrix product(const Matrix& a, const Matrix& b) {
   return result;
 }
 
-/// Returns W_U W_E [d, d], the map of a stream direction that is decoded to logits and embedded again.
+/// Returns W_U W_E [d, d] (see ov_copying).
 Matrix through_vocabulary(const Model& model, Pool& pool) {
   Matrix sum = over_vocabulary(model, pool);
   const Lease<HeadWeights> head = model.head();
@@ -107,8 +107,8 @@ std::optional<double> score_of(std::span<const std::complex<double>> eigenvalues
 
 std::optional<double> copying_of(const CircuitFactors& ov, std::size_t head, const Matrix& vocabulary) {
   if (ov.left.dimension() != vocabulary.cols() || ov.right.dimension() != vocabulary.rows()) return {};
-  const Matrix w_v = ov.left.columns(head);   // transposed
-  const Matrix w_o = ov.right.columns(head);  // not transposed
+  const Matrix w_v = ov.left.columns(head);   // W_V^T of the head [v, d]
+  const Matrix w_o = ov.right.columns(head);  // W_O of the head [v, d_out]
   const Matrix written = product(w_o, vocabulary);
   Matrix core(w_o.rows(), w_v.rows());
   gemm_nt(view(written), view(w_v), core.view());
@@ -149,14 +149,15 @@ std::vector<std::optional<double>> ov_copying(const Model& model, const Selectio
 
 namespace {
 
-/// Returns A B^T reduced for products on the side of B: R B^T / |R B^T|_F [r, dimension of b], where A = Q
-/// R. Both arguments are transposed; `a` is overwritten. Empty if the matrix is zero or not finite.
+/// Returns R B^T / |R B^T|_F [r, dimension of b], where A = Q R is a QR decomposition. The smaller matrix R
+/// B^T can replace A B^T in products with the B side: the Frobenius norm of the product is the same. `a` is
+/// A^T and is overwritten; `b` is B^T. Empty if the result is zero or not finite.
 OwnedMatrix<float> half_of(OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   if (!all_finite(a.values()) || !all_finite(b.values())) return {};
   const OwnedMatrix<double> triangle = triangle_of(a.view());
   OwnedMatrix<double> half(triangle.cols(), b.cols());
   gemm_tn(triangle.view(), b.view(), half.view());
-  double norm = 0;  // by hypot, so that squares do not overflow or underflow
+  double norm = 0;  // computed with hypot, because squares could overflow or underflow
   for (const double value : half.values()) norm = std::hypot(norm, value);
   if (!(norm > 0) || !std::isfinite(norm)) return {};
   OwnedMatrix<float> scaled(half.rows(), half.cols());
@@ -170,8 +171,8 @@ struct LayerCircuits {
   std::optional<CircuitFactors> qk, ov;
 };
 
-/// Returns the reduced circuit L R^T for products with L, or with R if `towards_left` is false. An earlier
-/// head's output is multiplied with this side.
+/// Returns the other half_of() for the circuit L R^T of a head: for products with its L side, or with its R
+/// side if `towards_left` is false. Empty if the layer does not have the circuit.
 OwnedMatrix<float> half_of(const std::optional<CircuitFactors>& factors, std::size_t head,
                            bool towards_left) {
   if (!factors) return {};
@@ -186,7 +187,7 @@ OwnedMatrix<float> reading_half(const LayerCircuits& layer, CompositionKind kind
                                         : half_of(layer.qk, head, kind == CompositionKind::query);
 }
 
-/// Returns |a b^T|_F.
+/// Returns the Frobenius norm of a b^T.
 double product_norm(const OwnedMatrix<float>& a, const OwnedMatrix<float>& b) {
   OwnedMatrix<float> product(a.rows(), b.rows());
   gemm_nt(std::as_const(a).view(), std::as_const(b).view(), product.view());
@@ -195,13 +196,13 @@ double product_norm(const OwnedMatrix<float>& a, const OwnedMatrix<float>& b) {
   return std::sqrt(sum);
 }
 
-/// The dimensions that determine the null of a pair of heads.
+/// The dimensions of a pair of heads. Pairs with the same dimensions have the same baseline.
 struct PairShape {
   std::size_t read = 0;    // input dimension of the earlier head
   std::size_t value = 0;   // value width of the earlier head
-  std::size_t stream = 0;  // dimension that the earlier head writes and the later head reads
-  std::size_t width = 0;   // width of the later head's circuit
-  std::size_t far = 0;     // other dimension of the later head's circuit
+  std::size_t stream = 0;  // output dimension of the earlier head = input dimension of the later head
+  std::size_t width = 0;   // width of the factors of the later head's circuit
+  std::size_t far = 0;     // the other dimension of the later head's circuit
   auto operator<=>(const PairShape&) const =
       default;  // NOLINT(modernize-use-nullptr): false positive of clang-tidy 14
 };
@@ -252,7 +253,7 @@ class Composer {
   std::vector<Composition> run() {
     writing_.resize(heads_.size());
     pool_.run(heads_.size(), [&](std::size_t i, std::size_t) {
-      // The output side of the head, used in pairs in which it is the earlier head.
+      // The OV circuit for products with its output side, for pairs in which this head is the earlier one.
       writing_[i] = half_of(layers_.at(heads_[i].layer).ov, heads_[i].head, false);
     });
     for (std::size_t first = 0, last = 0; first < heads_.size(); first = last) {
@@ -264,7 +265,8 @@ class Composer {
   }
 
  private:
-  /// Computes the scores of the heads [first, last) of one layer with all selected heads of earlier layers.
+  /// Computes the scores of all pairs of an earlier head and a later head. The later heads are [first, last),
+  /// all in one layer; the earlier heads are all selected heads of lower layers.
   void meet_layer(std::size_t first, std::size_t last) {
     const std::size_t kinds = compositions_.size();
     const std::size_t count = last - first;
@@ -322,7 +324,8 @@ class Composer {
   CompositionOptions options_;
   Pool& pool_;
   std::map<std::size_t, LayerCircuits> layers_;
-  std::vector<OwnedMatrix<float>> writing_;  // [heads]: reduced OV circuits, output side
+  /// [heads]: half_of() of the OV circuit, for products with its output side.
+  std::vector<OwnedMatrix<float>> writing_;
   std::vector<Composition> compositions_;
   std::map<PairShape, RandomNull> nulls_;
 };

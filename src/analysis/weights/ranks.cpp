@@ -7,7 +7,7 @@
 namespace attnctl {
 namespace {
 
-/// Returns the largest value, or nullopt if any value is not finite.
+/// Returns the largest value (0 if there are no values), or nullopt if a value is not finite.
 std::optional<double> largest(std::span<const double> values) {
   double top = 0;
   for (const double value : values) {
@@ -22,7 +22,7 @@ std::optional<double> largest(std::span<const double> values) {
 std::optional<double> effective_rank(std::span<const double> singular_values) {
   const auto top = largest(singular_values);
   if (!top || *top == 0) return std::nullopt;
-  // Values are divided by the largest one so that their sum cannot overflow or underflow.
+  // Divides by the largest value so that the sum cannot overflow or underflow.
   double sum = 0;
   for (const double value : singular_values) sum += value / *top;
   double entropy = 0;

@@ -20,14 +20,15 @@
 namespace attnctl {
 namespace {
 
-/// Identifies the circuits of a layer. Layers with the same weights and folded gain have the same circuits.
+/// Identifies the circuits of a layer by the first layer with the same weights and the folded gain. Layers
+/// with equal keys have the same circuits.
 using Source = std::pair<std::size_t, const float*>;
 
 Source source_of(const Model& model, std::size_t layer, bool fold_norm) {
   return {model.shared_with(layer), fold_norm ? folded_gain(model, layer).data() : nullptr};
 }
 
-/// The results of one distinct head, computed once and reported for every head that shares its weights.
+/// The results of one head. They are computed once and reported for every head that shares its weights.
 struct SourceHead {
   const CircuitFactors* factors = nullptr;
   std::size_t head = 0;
@@ -35,7 +36,8 @@ struct SourceHead {
   ComparedHead compared;
 };
 
-/// Both factors of a head, transposed, in double. Each worker reuses its buffers for all its heads.
+/// Both factors of the circuit of one head, transposed, in double. Each worker reuses its buffers for all its
+/// heads.
 struct FactorBuffers {
   OwnedMatrix<double> left, right;
 };
@@ -44,7 +46,7 @@ struct CircuitWork {
   Circuit circuit = Circuit::qk;
   std::map<Source, CircuitFactors> factors;
   std::vector<SourceHead> sources;
-  std::vector<std::size_t> source_of_head;  // [selected heads]
+  std::vector<std::size_t> source_of_head;  // [selected heads]: index into `sources`
 };
 
 CircuitWork collect(const Model& model, const Selection& selection, Circuit circuit, bool fold_norm) {
@@ -115,18 +117,19 @@ void warn_of_undefined(const CircuitAnalysis& circuit, Warnings& warnings) {
   }
 }
 
-/// A similarity to compute for some selected heads, with the set of circuits to compare.
+/// A similarity matrix to compute for some selected heads, and the set of circuits to compare for it.
 struct PlannedSimilarity {
   std::optional<std::size_t> layer;
   std::span<const HeadId> heads;
   std::size_t set = 0;
-  std::vector<std::size_t> place;  // [heads]: index of each head's circuit in the set
+  std::vector<std::size_t> place;  // [heads]: index of the circuit of each head in the set
 };
 
 using ComparedSets = std::vector<std::vector<ComparedHead>>;
 
-/// Returns the similarities of a circuit and appends the circuits to compare to `sets`. Each source appears
-/// once in a set. Layers with equal sets share one.
+/// Returns the similarity matrices to compute for a circuit. Appends the sets of circuits to compare to
+/// `sets`. A set contains each circuit once, even if several heads share it. Layers with equal sets share one
+/// set.
 std::vector<PlannedSimilarity> plan_similarities(const CircuitWork& work, std::span<const HeadId> heads,
                                                  bool across_layers, ComparedSets& sets) {
   std::vector<PlannedSimilarity> plan;
@@ -165,7 +168,7 @@ SubspaceSimilarity similarity_of(const PlannedSimilarity& plan, const OwnedMatri
   return similarity;
 }
 
-/// Decomposes every source of both circuits in a single pool run.
+/// Computes the SVD of every source of both circuits, in one parallel run.
 void analyze_sources(std::span<CircuitWork> works, std::size_t directions, Pool& pool) {
   std::vector<SourceHead*> sources;
   for (CircuitWork& work : works) {
@@ -186,10 +189,10 @@ std::vector<HeadSpectrum> spectra_of(const CircuitWork& work, std::span<const He
   return spectra;
 }
 
-/// QK and OV; nullopt if some layer has no such circuit.
+/// The results for QK and OV, in this order. nullopt if a selected layer does not have the circuit.
 using FoundCircuits = std::array<std::optional<CircuitAnalysis>, 2>;
 
-/// Analyzes heads with all their weights in memory at the same time.
+/// Analyzes all heads. The weights of all layers are in memory at the same time.
 FoundCircuits analyze_together(const Model& model, const Selection& selection, const WeightsOptions& options,
                                Pool& pool) {
   for (const std::size_t layer : selection.layers()) (void)model.attention(layer, &pool);
@@ -217,7 +220,7 @@ FoundCircuits analyze_together(const Model& model, const Selection& selection, c
   return result;
 }
 
-/// Analyzes one layer at a time and releases its weights before the next.
+/// Analyzes one layer at a time and releases its weights before the next layer.
 FoundCircuits analyze_layers(const Model& model, const Selection& selection, const WeightsOptions& options,
                              Pool& pool) {
   FoundCircuits result{CircuitAnalysis{.circuit = Circuit::qk, .heads = {}, .similarity = {}},
@@ -234,7 +237,7 @@ FoundCircuits analyze_layers(const Model& model, const Selection& selection, con
       std::ranges::move(found[i]->similarity, std::back_inserter(result[i]->similarity));
     }
     model.evict_attention(layer);
-    model.evict_layer(layer);  // folded norms are in this layer and the one below
+    model.evict_layer(layer);  // a folded norm is in this layer or in the layer below
     if (layer > 0) model.evict_layer(layer - 1);
   }
   return result;

@@ -18,41 +18,43 @@ struct WeightsOptions {
   bool across_layers = false;  // one similarity matrix over all selected heads instead of one per layer
   bool fold_norm = false;      // see circuit_factors
   std::size_t directions = 0;  // number of principal directions kept per head
-  bool streamed = false;       // release the weights of a layer before the next; not with across_layers
+  /// Releases the weights of each layer before the next layer. Requires across_layers = false.
+  bool streamed = false;
 };
 
-/// The spectrum of one circuit of one head.
+/// The singular values and ranks of one circuit (QK or OV) of one head.
 struct HeadSpectrum {
   HeadId head;
   bool finite = true;                   // false: a weight of the head is NaN or infinite
-  std::vector<double> singular_values;  // [r], descending, r = min(dimensions, width); empty: undefined
+  std::vector<double> singular_values;  // [r], descending; r = min(both dimensions, width); empty: undefined
   std::optional<double> effective_rank;
   std::optional<double> stable_rank;
   std::optional<std::size_t> numerical_rank;
   OwnedMatrix<float> left;   // [t, dimension of left]: the first t left singular vectors, t <= directions
-  OwnedMatrix<float> right;  // [t, dimension of right]: right singular vectors
+  OwnedMatrix<float> right;  // [t, dimension of right]: the first t right singular vectors
 };
 
-/// Frobenius cosines between the heads of one layer, or between all selected heads.
+/// The Frobenius cosines between the circuits of the heads of one layer, or of all selected heads.
 struct SubspaceSimilarity : HeadMatrix {
   OffDiagonal off_diagonal;
 };
 
+/// The results for one circuit (QK or OV) of all selected heads.
 struct CircuitAnalysis {
   Circuit circuit = Circuit::qk;
-  std::vector<HeadSpectrum> heads;  // in selection order
-  std::vector<SubspaceSimilarity> similarity;
+  std::vector<HeadSpectrum> heads;             // in selection order
+  std::vector<SubspaceSimilarity> similarity;  // one per layer, or one for all selected heads
 };
 
 struct WeightsAnalysis {
   CircuitAnalysis qk;
-  std::optional<CircuitAnalysis> ov;  // nullopt: some selected layer has no W_V or no W_O
+  std::optional<CircuitAnalysis> ov;  // nullopt if a selected layer has no W_V or no W_O
 };
 
-/// Computes the weights-only analyses of the selected heads (definitions in docs/metrics.md) without forming
-/// a d x d matrix. Layers that share weights are computed once and reported for each. A head has undefined
-/// results if its factors are all zero or not finite; such heads are counted in the warning
-/// `undefined_circuit`.
+/// Computes the analyses of the selected heads that need only weights (definitions in docs/metrics.md). No d
+/// x d matrix is formed. Layers that share weights are computed once and reported for each layer. The results
+/// of a head are undefined if the factors of its circuit are all zero or not finite; the warning
+/// `undefined_circuit` counts these heads.
 [[nodiscard]] WeightsAnalysis analyze_weights(const Model& model, const Selection& selection,
                                               const WeightsOptions& options, Pool& pool, Warnings& warnings);
 
