@@ -180,8 +180,7 @@ struct StudyPanel {
   std::span<const PatternRow> rows;  // the rows of the panel, without fully masked and non-finite rows
   const VisibleKeys& visible;
   std::size_t visible_index = 0;  // StudyBlock::visible_index() of `visible`
-  bool complete =
-      true;  // false if a row that may attend to a key is missing from `rows`, because it is not finite
+  bool complete = true;           // false if a row with visible keys is missing from `rows`
 };
 
 /// Base class of the measures. A measure keeps a small state that can be merged. One instance processes at

@@ -64,9 +64,9 @@ struct HullPoint {
 /// Decides which keys [m, d] a head can select. For each key k, reports a query q for which k has a higher
 /// score q.k than all other keys. If there is no such query, reports a convex combination of other keys that
 /// equals k; for a key on the boundary, also reports a query whose highest score k shares with other keys.
-/// Compares this with d heads, one per coordinate, whose lowest scores are combined for each key, and reports
-/// whether these heads select the key. summary.keys holds the full proofs. The rows hold them as text. Throws
-/// Error(bad_input) if `keys` is empty or a key is not finite.
+/// Also reports whether d heads can select the key, if head i scores a key with the key's coordinate i and
+/// the lowest of these d scores counts. summary.keys holds the full proofs. The rows hold them as text.
+/// Throws Error(bad_input) if `keys` is empty or a key is not finite.
 [[nodiscard]] ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool);
 
 }  // namespace attnctl

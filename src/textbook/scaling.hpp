@@ -15,9 +15,8 @@ namespace attnctl {
 /// section 3.2.1).
 struct ScalingOptions {
   std::vector<std::size_t> d_k = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
-  std::size_t keys = 64;  // keys per query
-  std::size_t components =
-      1 << 18;  // number of query components drawn for each d_k; more if they are fewer than 2048 queries
+  std::size_t keys = 64;             // keys per query
+  std::size_t components = 1 << 18;  // query components drawn for each d_k; at least enough for 2048 queries
   std::uint64_t seed = 0;
 };
 
