@@ -91,8 +91,8 @@ std::vector<std::int64_t> draw(std::span<const std::int64_t> ids, std::size_t co
 }
 
 constexpr std::size_t kMaxProbes = 16;  // largest number of sequences in a probe block
-constexpr std::size_t kMinProbeTokens =
-    256;  // largest number of tokens in a probe block if batch_tokens is smaller
+// Largest number of tokens in a probe block if batch_tokens is smaller.
+constexpr std::size_t kMinProbeTokens = 256;
 
 /// A window of a sequence with n tokens. It has the special tokens [0, before), the text tokens [first, last)
 /// and the special tokens [end, n).
@@ -193,8 +193,8 @@ TokenFrequencies read_frequencies(const std::filesystem::path& path, const Vocab
       id = parse_number(token).value_or(ids);
       if (id >= ids) bad(token, fmt::format("need an id of the model, 0 to {}", ids - 1));
     } else {
-      id = static_cast<std::size_t>(
-          vocabulary.id(token).value_or(-1));  // an unknown token gets the largest number
+      // An unknown token gets the largest number.
+      id = static_cast<std::size_t>(vocabulary.id(token).value_or(-1));
       if (id >= ids)
         bad(token,
             "need a token of the model, written as by attnctl tokenize, or the first line id<TAB>count");

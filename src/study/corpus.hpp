@@ -95,8 +95,8 @@ struct CorpusOptions {
   std::vector<CorpusFile> files;
   std::size_t batch_tokens = 256;         // largest number of tokens per block, unless one sentence is longer
   std::optional<std::size_t> max_length;  // tokens per sequence; nullopt: the model's limit
-  std::optional<std::size_t>
-      stride;             // cut longer sentences into windows whose starts are this many tokens apart
+  /// Cut longer sentences into windows whose starts are this many tokens apart.
+  std::optional<std::size_t> stride;
   bool skip_bad = false;  // skip bad sentences instead of throwing
   ProbePlan probe = {};   // the probe; its blocks follow the blocks of the corpus
 };

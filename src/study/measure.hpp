@@ -56,8 +56,8 @@ struct StudyShape {
 struct HeadGrid {
   std::vector<std::string> layers;   // row labels: "0", "enc.0"
   std::vector<std::string> columns;  // head indices
-  std::vector<std::size_t>
-      cells;  // [heads], position of each head in the grid: row * columns.size() + column
+  /// [heads], position of each head in the grid: row * columns.size() + column.
+  std::vector<std::size_t> cells;
 
   explicit HeadGrid(const StudyShape& shape);
 };
@@ -235,8 +235,8 @@ struct MeasureRow {
   bool probe_only = false;          // true: processes only probe blocks; false: only blocks of the corpus
   bool gives_evidence = false;  // returns evidence for roles; --null-model runs the measure on random models
   std::size_t max_heads = 0;    // largest number of heads; make() throws Error(limit) above it; 0: no limit
-  bool depends_on_order =
-      false;  // depends on token order; --null-shuffle runs the measure on shuffled tokens
+  /// Depends on token order; --null-shuffle runs the measure on shuffled tokens.
+  bool depends_on_order = false;
   bool needs_frequencies = false;  // needs StudyBlock::frequencies
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();

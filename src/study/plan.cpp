@@ -39,10 +39,10 @@ struct CorpusSurvey {
   CorpusCounts counts;
   double read_seconds = 0;       // processor time of reading and tokenizing
   std::uint64_t pass_bytes = 0;  // memory that one worker needs for the largest block, without weights
-  std::uint64_t weight_bytes =
-      0;  // weights of all layers of the forward pass, and the embedding rows that are used
-  TokenFrequencies
-      frequencies;  // frequencies in the corpus, even if the study uses a file; the cost is the same
+  /// Weights of all layers of the forward pass, and the embedding rows that are used.
+  std::uint64_t weight_bytes = 0;
+  /// Frequencies in the corpus, even if the study uses a file; the cost is the same.
+  TokenFrequencies frequencies;
   /// At most five different blocks for the trials: the block with the most pairs, the block with the fewest
   /// pairs per token, a probe block, the block with the fewest tokens, and the first block. There is at least
   /// one.
@@ -398,9 +398,8 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   const StudySettings& settings = input.settings;
   StudyPlan plan{.input = input, .nodes = request.nodes};
   plan.memory.process = memory_use().now;
-  (void)study_identity(
-      settings, input.model,
-      pool);  // part of the measured start time, because every shard hashes the weights and the corpus
+  // Part of the measured start time, because every shard hashes the weights and the corpus.
+  (void)study_identity(settings, input.model, pool);
   plan.cost.start = since(request.begin);
   StudyState state(plain_header(settings, input.model));
   Needs needs;
@@ -450,8 +449,8 @@ CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
   CostLaw law;
   const double scale = tokens_tokens * pairs_pairs;
   const double determinant = scale - tokens_pairs * tokens_pairs;
-  constexpr double smallest =
-      1e-9;  // a smaller determinant means that all trials have sequences of the same length
+  // A smaller determinant means that all trials have sequences of the same length.
+  constexpr double smallest = 1e-9;
   const bool separable = determinant > smallest * scale;
   if (separable) {
     law.token = (tokens * pairs_pairs - pairs * tokens_pairs) / determinant;

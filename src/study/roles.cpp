@@ -40,8 +40,8 @@ constexpr std::array kRows = {
     RoleRow{.name = "broad", .letter = 'B', .metric = "roles.broad", .least = 0.9, .above_null = false},
 };
 
-constexpr double kRounding =
-    1e-6;  // differences up to this value are ignored, because weights are rounded to float32
+// Differences up to this value are ignored, because weights are rounded to float32.
+constexpr double kRounding = 1e-6;
 
 const RoleRow& row_of(std::string_view role) {
   const auto* const row = std::ranges::find(kRows, role, &RoleRow::name);
@@ -278,9 +278,8 @@ void RolesMeasure::panel(const StudyPanel& panel) {
   for (std::size_t r = 0; r < panel.rows.size(); ++r) {
     const PatternRow& row = panel.rows[r];
     if (nulls.log_keys[r] == 0) continue;
-    const std::size_t peak =
-        row.argmax + kFarthest - row.query;  // wraps around to a large number if the key is more than
-                                             // kFarthest tokens before the query
+    // Wraps around to a large number if the key is more than kFarthest tokens before the query.
+    const std::size_t peak = row.argmax + kFarthest - row.query;
     if (peak < kOffsetCount && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
     if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
     if (sees_far_keys(row, panel.visible)) {

@@ -14,13 +14,13 @@ namespace attnctl {
 struct RoleRow {
   std::string_view name;
   char letter;  // letter in the grid
-  std::string_view
-      metric;         // Metric::name of the score; this Metric defines the score, its null and its source
-  double least = 0;   // smallest score
-  double margin = 0;  // smallest difference between score and null
+  /// Metric::name of the score; this Metric defines the score, its null and its source.
+  std::string_view metric;
+  double least = 0;        // smallest score
+  double margin = 0;       // smallest difference between score and null
   bool above_null = true;  // the whole interval must be above the null
-  std::string_view unless =
-      "";  // a head with this more specific role does not get the role of this row; empty: none
+  /// A head with this more specific role does not get the role of this row; empty: none.
+  std::string_view unless = "";
 };
 
 /// Returns the rules, from the most specific role to the least. The role letters in a cell of the grid have

@@ -30,8 +30,8 @@ struct StudySettings {
   bool fold_subtypes = false;
   std::size_t null_models = 0;
   std::size_t null_shuffles = 0;
-  std::optional<std::string>
-      frequencies;  // file of token frequencies; default: the frequencies in the corpus
+  /// File of token frequencies; default: the frequencies in the corpus.
+  std::optional<std::string> frequencies;
 
   [[nodiscard]] bool needs_frequencies() const;
 };
@@ -79,8 +79,8 @@ struct StudyRun {
   std::span<const Model> null_models = {};        // StudySettings::null_models models of the same shape
   const TokenFrequencies* frequencies = nullptr;  // of the corpus; set if a measure needs them
   Shard shard = {};
-  std::optional<std::filesystem::path> checkpoint =
-      {};                          // file to which the state is written while the study runs
+  /// File to which the state is written while the study runs.
+  std::optional<std::filesystem::path> checkpoint = {};
   double checkpoint_seconds = 60;  // seconds between two checkpoints; 0: after every block
 };
 

@@ -18,8 +18,8 @@ struct DistanceOptions {
   std::size_t d_k = 16;
   double strength = 16;  // score of the event's key without noise; the other keys have the score 0
   double noise = 0.5;    // norm of each token's noise
-  std::size_t window =
-      8;  // tokens in the window of the local attention baseline, including the query; at least 2
+  /// Tokens in the window of the local attention baseline, including the query; at least 2.
+  std::size_t window = 8;
   double decay = 0.9;  // decay of the recurrence baseline, 0..1
   std::uint64_t seed = 0;
 };

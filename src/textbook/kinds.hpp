@@ -18,8 +18,8 @@ namespace attnctl {
 struct KindsOptions {
   std::size_t layer = 0;  // index of the layer that is run with each kind
   std::vector<AttentionKind> kinds;
-  std::optional<AxialGrid>
-      grid;  // if set, adds a row for axial attention; rows times columns must equal the sequence length
+  /// If set, adds a row for axial attention; rows times columns must equal the sequence length.
+  std::optional<AxialGrid> grid;
   std::uint64_t memory = 0;  // largest size of the full patterns in bytes; 0: 4 GiB
 };
 

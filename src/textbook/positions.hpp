@@ -18,8 +18,8 @@ struct PositionsOptions {
   std::size_t far = 1'000'000;
   std::size_t heads = 4;  // heads of the random layer that receives permuted input; must divide d
   std::uint64_t seed = 0;
-  const Model* model =
-      nullptr;  // a model with a position table or rotary positions; null: only sinusoidal positions
+  /// A model with a position table or rotary positions; null: only sinusoidal positions.
+  const Model* model = nullptr;
 };
 
 /// Returns the sinusoidal positions `first` to `first` + `count` - 1, [count, d]: PE(p, 2i) = sin(p /

@@ -53,8 +53,8 @@ struct Option {
   std::string names;  // "--layers", "-o,--output", "MODEL"
   OptionTarget target;
   std::string help = {};
-  std::string type =
-      {};  // placeholder of the value in --help; default: from the type of the target, such as TEXT or UINT
+  /// Placeholder of the value in --help; default: from the type of the target, such as TEXT or UINT.
+  std::string type = {};
   bool required = false;
   bool show_default = false;  // show the initial value of the target in --help
   bool split = false;         // split the value at commas; the target is a vector
@@ -87,8 +87,8 @@ struct Command {
   std::vector<Command> subcommands = {};
   bool needs_subcommand = false;
   std::string footer = {};  // text at the end of --help, with examples
-  std::function<std::string()> version =
-      {};                             // returns the text of --version; empty: the command has no --version
+  /// Returns the text of --version; empty: the command has no --version.
+  std::function<std::string()> version = {};
   std::function<void()> action = {};  // runs the command; empty: the command only has subcommands
 
   /// Adds options. `group` is their heading in --help.

@@ -59,8 +59,8 @@ class SeededInputs {
   OwnedMatrix<float> matrix(std::size_t rows, std::size_t columns);
 
   const ModelConfig& config_;
-  std::mt19937 random_{
-      20170612};  // the C++ standard defines the numbers of this generator, but not those of distributions
+  /// The C++ standard defines the numbers of this generator, but not those of distributions.
+  std::mt19937 random_{20170612};
 };
 
 // --- Heads and attention

@@ -37,8 +37,8 @@ struct InputOptions {
   std::optional<std::string> mask;  // "causal", "none" or a file
   std::optional<std::string> key_mask;
   bool truncate = false;
-  bool after_text =
-      false;  // while parsing: true if the last input option was --text, so that --text-pair may follow
+  /// While parsing: true if the last input option was --text, so that --text-pair may follow.
+  bool after_text = false;
 
   [[nodiscard]] bool has_targets() const { return !targets.empty(); }
 };
@@ -65,8 +65,8 @@ struct OutputOptions {
   std::string format;
   std::string path;
   std::string table;
-  std::string default_table =
-      {};               // table to write as CSV if --table is not given; empty: write all tables to a folder
+  /// Table to write as CSV if --table is not given; empty: write all tables to a folder.
+  std::string default_table = {};
   std::string picture;  // name of the picture to write as SVG; empty: the first picture
   std::optional<int> digits;
   bool compress = false;

@@ -62,8 +62,8 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   /// An anaphoric mention, its candidates, and the counts to which the results are added.
   struct Question {
     std::size_t place = 0;
-    std::vector<std::pair<std::size_t, bool>> candidates =
-        {};  // place of the candidate; true for an antecedent
+    // Place of the candidate; true for an antecedent.
+    std::vector<std::pair<std::size_t, bool>> candidates = {};
     std::vector<std::vector<std::uint64_t>*> counts = {};
   };
   using Plan = std::vector<Question>;

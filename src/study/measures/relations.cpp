@@ -240,9 +240,9 @@ std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupS
                                                                     std::size_t first, std::size_t count,
                                                                     Half half,
                                                                     std::optional<std::size_t> less) const {
-  OwnedMatrix<double> counts(
-      1 + count, kGroups);  // first the questions, then the correct answers of each head or baseline
-  std::size_t groups = 0;   // number of groups with questions
+  // First the questions, then the correct answers of each head or baseline.
+  OwnedMatrix<double> counts(1 + count, kGroups);
+  std::size_t groups = 0;  // number of groups with questions
   for (const auto& [number, of_group] : scores.groups()) {
     if (number < half.first || number >= half.last) continue;
     if (of_group[0] > 0) ++groups;

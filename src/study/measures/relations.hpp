@@ -23,12 +23,12 @@ struct WordPieces {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   std::vector<std::size_t> words;  // [places], index of each word in the annotation
-  std::vector<std::size_t>
-      place_of;  // [words of the annotation], place of each word; kNone if the word has no token
-  std::vector<std::size_t>
-      of_token;  // [n], place of each token's first word; places() if the token has no word
-  std::vector<Sequence::SharedToken>
-      further;  // the second and further words of tokens; SharedToken::word is a place
+  /// [words of the annotation], place of each word; kNone if the word has no token.
+  std::vector<std::size_t> place_of;
+  /// [n], place of each token's first word; places() if the token has no word.
+  std::vector<std::size_t> of_token;
+  /// The second and further words of tokens; SharedToken::word is a place.
+  std::vector<Sequence::SharedToken> further;
 
   WordPieces() = default;
   /// `words` is the number of words in the annotation.

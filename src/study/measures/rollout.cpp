@@ -31,8 +31,8 @@ struct SequenceRollout {
   /// The targets and their columns in T. Targets at the same positions share a column.
   std::vector<std::pair<std::int64_t, std::size_t>> targets;
   std::size_t columns = 0;
-  std::vector<double> mass,
-      uniform;  // [n, columns], R T of the layers before the open layer; `uniform` is for uniform attention
+  /// [n, columns], R T of the layers before the open layer; `uniform` is for uniform attention.
+  std::vector<double> mass, uniform;
   std::vector<double> sums;    // [n, columns], sum over the heads of the open layer of weights times mass
   std::vector<double> totals;  // [n], sum over the heads of the open layer of their weights
   std::size_t layer = 0;       // index of the open layer

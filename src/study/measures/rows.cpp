@@ -318,8 +318,8 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
 
  private:
   PerPanel<std::vector<BinNull>> nulls_;
-  std::vector<double>
-      diagonals_;  // sums of a panel's weights for each offset (key minus query position), starting at 1 - n
+  /// Sums of a panel's weights for each offset (key minus query position), starting at 1 - n.
+  std::vector<double> diagonals_;
 };
 
 void DistanceMeasure::panel(const StudyPanel& panel) {

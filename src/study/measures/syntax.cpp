@@ -64,8 +64,8 @@ struct Question {
   std::size_t first = 0;            // index of head 0 in `scores`; the other heads follow
   std::optional<std::size_t> best;  // index of the best head in `scores`
   std::size_t baseline = 0;         // index of the best fixed offset in `scores`
-  std::int64_t baseline_offset =
-      0;  // best fixed offset, in words: position of the target word minus position of the attending word
+  /// Best fixed offset, in words: position of the target word minus position of the attending word.
+  std::int64_t baseline_offset = 0;
 
   Question(const std::string& name, const GroupScores& answers, std::size_t heads, bool from_dependent);
 };

@@ -355,8 +355,8 @@ constexpr std::array kProbeMetrics = {
 struct ProbeKind {
   std::string_view name;
   std::ptrdiff_t (*offset)(std::size_t length);
-  std::string_view
-      role;  // role for which the weight on this target is evidence, with the control as null; empty: none
+  /// Role for which the weight on this target is evidence, with the control as null; empty: none.
+  std::string_view role;
 };
 constexpr std::array kProbeKinds = {
     ProbeKind{"induction", [](std::size_t length) { return 1 - static_cast<std::ptrdiff_t>(length); },

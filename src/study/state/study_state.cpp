@@ -71,8 +71,8 @@ StudyHeader load_header(StateReader& in) {
 /// Writes the block numbers as runs of consecutive numbers. For each run, writes the gap before the run and
 /// the length of the run.
 void save_blocks(StateWriter& out, const std::set<std::uint64_t>& blocks) {
-  std::vector<std::pair<std::uint64_t, std::uint64_t>>
-      runs;  // first block of the run, and the block after its last block
+  /// First block of the run, and the block after its last block.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
   for (const std::uint64_t block : blocks) {
     if (runs.empty() || runs.back().second != block) runs.emplace_back(block, block);
     runs.back().second = block + 1;

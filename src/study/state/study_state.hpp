@@ -34,8 +34,8 @@ struct StudyHeader {
   std::size_t null_shuffles = 0;  // number of shuffles per sentence, for the measures that depend on order
   Value model;                    // record of the model in documents, without its path
   std::string model_path;         // as given by the user; after a merge, from the shard with the lowest block
-  std::vector<std::string>
-      files;  // paths of the corpus files; after a merge, from the shard with the lowest block
+  /// Paths of the corpus files; after a merge, from the shard with the lowest block.
+  std::vector<std::string> files;
 
   /// Returns the measures that also run on random models.
   [[nodiscard]] std::vector<const MeasureRow*> null_measures() const;
@@ -64,8 +64,8 @@ using SkippedKey = std::pair<std::uint64_t, std::uint64_t>;
 /// blocks are added or states are merged does not change a byte of the state file.
 class StudyState {
  public:
-  static constexpr std::size_t kListed =
-      100;  // largest number of bad sentences that are listed; all of them are counted
+  /// Largest number of bad sentences that are listed; all of them are counted.
+  static constexpr std::size_t kListed = 100;
 
   explicit StudyState(StudyHeader header)
       : header_(std::make_unique<StudyHeader>(std::move(header))), measures_(*header_) {}
