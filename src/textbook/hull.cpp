@@ -355,7 +355,7 @@ class Decision {
     Rational largest;
     for (const Rational& value : query) largest = std::max<Rational>(largest, abs(value));
     if (largest >= 0x1p53) {
-      for (Rational& value : query) value /= largest;  // keeps the values within the range of double
+      for (Rational& value : query) value /= largest;  // keeps the values within the range of a double
     }
     result.support = query_of(query);
     for (const std::size_t other : tied) result.ties.push_back(others_[other]);

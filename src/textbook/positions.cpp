@@ -71,8 +71,8 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
   return std::sqrt(std::ranges::min(least));
 }
 
-/// Returns the first `count` rows of the model's position table, [count, width]. Empty if the model has no
-/// position table.
+/// Returns the rows of the first `count` positions in the model's position table, [count, width]. Empty if
+/// the model has no position table.
 OwnedMatrix<double> position_table(const Model& model, std::size_t count) {
   const EmbeddingConfig& embedding = model.config().embedding;
   if (embedding.position != PositionKind::learned) return {};

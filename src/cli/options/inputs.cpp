@@ -412,7 +412,7 @@ Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
   } else {
     sequence.embeddings = matrix(length, config_.d_model);
   }
-  /// Keys and values have a different input width than queries.
+  // Keys and values have a different input width than queries.
   const bool apart = config_.d_key_input != config_.d_model;
   if (apart) sequence.key_embeddings = matrix(length, config_.d_key_input);
   if (config_.d_value_input != (apart ? config_.d_key_input : config_.d_model)) {

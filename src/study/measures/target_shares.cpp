@@ -250,9 +250,8 @@ constexpr std::array kRareMetrics = {
 
 struct HeadRare {
   RatioSums weight;
-  std::uint64_t peaks = 0;  // rows whose largest weight is on the rarest token
-  std::uint64_t without =
-      0;  // rows that cannot attend to the rarest token, or that can attend only to this token
+  std::uint64_t peaks = 0;    // rows whose largest weight is on the rarest token
+  std::uint64_t without = 0;  // rows that cannot attend to the rarest token, or to no other token
 
   auto parts() { return std::tie(weight, peaks, without); }
 };
