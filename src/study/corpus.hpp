@@ -50,7 +50,7 @@ class TokenFrequencies {
                                                 const Vocabulary& vocabulary, std::size_t ids);
 
 /// Settings of the standard induction probe (Olsson et al. 2022). A probe sequence has two equal copies of
-/// random tokens. A control has two different ones.
+/// random tokens. In a control, the two copies have different tokens.
 struct ProbePlan {
   std::size_t sequences = 0;  // number of sequences with two copies; each has one control; 0: no probe
   std::size_t length = 32;    // tokens of one copy; fewer if the model or its vocabulary is too small

@@ -39,7 +39,7 @@ struct StudyHead {
   auto parts() { return std::tie(id.layer, id.head, layer, kv_head, name, component); }
 };
 
-/// The heads and settings of a study. All blocks and shards of the study have the same.
+/// The heads and settings of a study. They are equal in all blocks and shards of the study.
 struct StudyShape {
   std::vector<StudyHead> heads;  // in ascending order
   std::uint64_t seed = 0;        // seed of the measures that draw random numbers
@@ -173,7 +173,7 @@ class StudyBlock {
   std::vector<std::vector<VisibleKeys>> visible_;  // [rules, sequences]
 };
 
-/// Consecutive rows of one head's pattern of one sequence.
+/// Consecutive rows of the pattern of one head for one sequence.
 struct StudyPanel {
   const AttentionPanel& panel;
   std::size_t head = 0;              // index into StudyShape::heads

@@ -64,8 +64,8 @@ struct ShardPlan {
 /// The expected cost on a given number of nodes.
 struct NodesPlan {
   std::size_t nodes = 1;
-  double seconds = 0;      // of the slowest shard
-  double cpu_seconds = 0;  // of all shards
+  double seconds = 0;      // wall time of the slowest shard
+  double cpu_seconds = 0;  // sum over all workers of all shards
   double imbalance = 0;    // slowest shard / mean of all shards - 1
   double efficiency = 1;   // seconds of one node / (nodes * seconds)
 };
@@ -104,7 +104,7 @@ struct PlanRequest {
 
 /// Reads the corpus, measures the time of some blocks, and divides the study among nodes. Assumes that each
 /// node has as many threads as the pool. The trials use at most the cores of this process. Returns the plan
-/// as tables, a document and text. Seconds are rounded to four significant digits.
+/// as tables, a JSON document and text. Seconds are rounded to four significant digits.
 [[nodiscard]] Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool,
                                  Progress& progress);
 

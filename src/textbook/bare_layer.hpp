@@ -25,8 +25,8 @@ void softmax(std::span<double> row);
 void softmax_rows(MatrixView<double> scores);
 
 /// A single attention layer in float64, with full attention and without biases. Weights are [out, in]. Rows h
-/// k to (h + 1) k - 1 of query, key and value belong to head h, where k is d_head(). The same columns of
-/// output belong to head h.
+/// * d_head to (h + 1) * d_head - 1 of query, key and value belong to head h, and so do the same columns of
+/// output.
 struct BareLayer {
   std::size_t heads = 1;
   OwnedMatrix<double> query, key, value, output;  // [d, d] each

@@ -35,7 +35,8 @@ struct HeadMatrices {
 };
 
 /// The gradient dL/dx through one head, in three parts: through the query, key and value projections, [n, d]
-/// each. The sum of the three is the gradient through the head. The sum over all heads is dL/dx of the layer.
+/// each. The sum of the three parts is the gradient through the head. The sum over all heads is dL/dx of the
+/// layer.
 struct HeadGradient {
   OwnedMatrix<double> query, key, value;
   OwnedMatrix<double> pattern;  // [n, n], from the forward pass
@@ -46,20 +47,20 @@ struct HeadGradient {
                                          MatrixView<const double> d_output, double scale);
 
 /// Measures gradients for each d_k, with unscaled scores and with scores divided by sqrt(d_k). Each head has
-/// a row, and a row without a head is for the whole layer. The columns are: the Frobenius norm of the
-/// gradients of the gradient through the head and of its three parts (for the layer: of the sums over the
-/// heads); the head's share of the layer's gradient (<head, layer> / <layer, layer>; the shares sum to 1);
-/// the median over tokens i of the norm of dL/dx_i through the query (for the layer: over tokens and heads);
-/// the mean largest weight of a pattern row; and `error`. `error` compares the gradients with fourth-order
-/// central differences: the largest difference divided by the largest entry of the part. Throws Error(usage)
-/// if heads does not divide d.
+/// a row, and a row without a head is for the whole layer. The columns are: the Frobenius norms of the
+/// gradient through the head and of its three parts (for the layer: of the sums over the heads); the head's
+/// share of the layer's gradient (<head, layer> / <layer, layer>; the shares sum to 1); the median over
+/// tokens i of the norm of dL/dx_i through the query (for the layer: over tokens and heads); the mean largest
+/// weight of a pattern row; and `error`. `error` compares the gradients with fourth-order central
+/// differences: the largest difference divided by the largest entry of the part. Throws Error(usage) if heads
+/// does not divide d.
 [[nodiscard]] ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& pool);
 
 /// Attribution of one logit of a trained model to a value: the z of a head at all positions, or the embedding
 /// of a token.
 struct Attribution {
   double attribution = 0;  // <gradient, value>: derivative of the logit when the value is scaled
-  double gradient = 0;     // Frobenius norm
+  double gradient = 0;     // Frobenius norm of the gradient
 };
 
 /// The attributions of one logit of one input.

@@ -28,7 +28,7 @@ struct KindsOptions {
 /// multiply-add counts as 2. `pattern_bytes` is the size of the visible weights in float32. `state_bytes` is
 /// the size of the state that replaces the cache in linear attention. `total_variation` is the mean over
 /// pattern rows of half the sum of |a - b|, where a is the row with this kind and b the row with full
-/// attention. `output_error` is |y - y_full|_F / |y_full|_F, where y is the output of the attention layer.
+/// attention. `output_error` is |y - y_full|_F / |y_full|_F, where y is the attention output of the layer.
 /// Throws Error(limit) if the full patterns need more than `memory` bytes, and Error(bad_input) in the same
 /// cases as run_forward().
 [[nodiscard]] ExperimentResult kinds_experiment(const Model& model, const Batch& batch,

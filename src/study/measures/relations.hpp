@@ -72,8 +72,8 @@ class WordPatterns {
   Open closed_;
 };
 
-/// Returns the place with the largest weight, except `self`; the first of several. Returns kNone if all these
-/// weights are 0.
+/// Returns the place other than `self` with the largest weight, or the first such place if there are several.
+/// Returns kNone if the weights of all other places are 0.
 [[nodiscard]] std::size_t largest_other(std::span<const double> row, std::size_t self);
 
 /// Finds the maximum spanning tree (Prim 1957) of a complete graph with symmetric weights [n, n]. An instance
@@ -92,8 +92,9 @@ class MaximumSpanningTree {
 };
 
 /// Sentences are divided into 64 groups: each run of eight consecutive sequences of a block is assigned to a
-/// random group. Groups below 32 belong to even blocks, the others to odd blocks. A confidence interval needs
-/// only the sums of each group, so the state does not grow with the corpus.
+/// random group. Groups 0 to 31 are for sequences of even blocks, groups 32 to 63 for sequences of odd
+/// blocks. A confidence interval needs only the sums of each group, so the state does not grow with the
+/// corpus.
 constexpr std::size_t kGroups = 64;
 [[nodiscard]] std::size_t group_of(std::uint64_t block, std::size_t sequence);
 
@@ -121,7 +122,7 @@ class GroupScores {
   /// Returns the share of correct answers, or nullopt if there were no questions.
   [[nodiscard]] std::optional<double> accuracy(std::size_t answer, Half half = kAllBlocks) const;
   /// Returns the index in [first, first + count) of the head or baseline with the most correct answers in
-  /// even blocks; the first of several. Returns nullopt if even blocks have no questions.
+  /// even blocks, or the first one if there are several. Returns nullopt if even blocks have no questions.
   [[nodiscard]] std::optional<std::size_t> best(std::size_t first, std::size_t count) const;
   [[nodiscard]] const std::map<std::size_t, std::vector<std::uint64_t>>& groups() const { return groups_; }
   /// Adds the indices of the groups that have sentences.

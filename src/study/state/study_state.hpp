@@ -30,9 +30,9 @@ struct StudyHeader {
   StudyIdentity identity;
   StudyShape shape;
   std::vector<const MeasureRow*> measures;
-  std::size_t null_models = 0;    // number of random models, for the measures that give evidence for roles
+  std::size_t null_models = 0;    // number of random models, for the measures that return evidence for roles
   std::size_t null_shuffles = 0;  // number of shuffles per sentence, for the measures that depend on order
-  Value model;                    // record of the model in documents, without its path
+  Value model;                    // record of the model in JSON documents, without its path
   std::string model_path;         // as given by the user; after a merge, from the shard with the lowest block
   /// Paths of the corpus files; after a merge, from the shard with the lowest block.
   std::vector<std::string> files;
