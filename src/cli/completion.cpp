@@ -16,11 +16,12 @@ namespace {
 struct Subcommand {
   std::string name;
   std::string about;
-  std::vector<Option> options;  // --help and all that are not positional
+  std::vector<Option> options;  // --help, and all options that are not positional
   std::vector<Option> positionals;
 };
 
-/// Returns whether the type of the value, or the name of a positional argument, names a path.
+/// Returns whether the value of an option is a path, judged by its type or by the name of a positional
+/// argument.
 bool is_path(const Option& option) {
   if (!option.allowed.empty()) return false;
   const std::string type = (option.positional() ? option.names + " " : "") + option.value_text();
@@ -34,7 +35,7 @@ bool is_list(const Option& option) {
   return option.split || option.value_text().starts_with("LIST");
 }
 
-/// Returns the options of a command, with those that the parser adds.
+/// Returns the options of a command, including --help, which the parser adds.
 std::vector<Option> options_of(const Command& command) {
   bool* const flag = nullptr;
   std::vector<Option> options = {{"-h,--help", flag, "Print this help message and exit"}};
@@ -137,7 +138,7 @@ _attnctl() {
 
 // --- zsh
 
-/// Escapes text for the [description] of an option: unescaped brackets and colons would end it.
+/// Escapes text for the [description] of an option. An unescaped bracket or colon would end the description.
 std::string zsh_text(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -105,7 +105,7 @@ void ResultWriter::write(const Results& results) {
       write_tables(results);
       break;
     case Format::npz:
-      break;  // the commands with arrays write them while they are computed
+      break;  // the commands that write arrays write them during the computation
     case Format::svg:
       write_view(view_named(results, options_.picture));
       break;

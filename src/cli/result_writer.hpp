@@ -12,11 +12,13 @@
 
 namespace attnctl::cli {
 
-/// Adds the warning non_finite_result, unless `count` is 0. `where` names the table, array or section.
+/// Adds the warning non_finite_result if `count`, the number of non-finite numbers, is not 0. `where` is the
+/// name of the table, array or section.
 void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count);
 
-/// Writes the results of one run in the format of its target. Counts non-finite numbers and adds the warning
-/// non_finite_result for them. Applies --strict before any output reaches a pipe.
+/// Writes the results of one run in the format of `target`. Adds the warning non_finite_result if the results
+/// have non-finite numbers. With --strict, these numbers are an error, which is thrown before any output
+/// reaches a pipe.
 class ResultWriter {
  public:
   /// Opens the output, so that an unwritable path fails before any computation.

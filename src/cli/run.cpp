@@ -59,7 +59,7 @@ int run(int argc, char** argv) {
     if (const auto warning = blas_warning()) std::fprintf(stderr, "attnctl: warning: %s\n", warning->c_str());
     return static_cast<int>(Status::ok);
   } catch (const BrokenPipe&) {
-    return static_cast<int>(Status::ok);  // a reader that closes the pipe is not an error
+    return static_cast<int>(Status::ok);  // it is not an error if the reader closes the pipe
   } catch (const Error& error) {
     return report(error.status(), error.what());
   } catch (const std::bad_alloc&) {

@@ -30,10 +30,10 @@ struct Session {
 using inspect::OpenModel;
 [[nodiscard]] OpenModel open_model(const ModelOptions& options, Warnings& warnings);
 
-/// Returns the record "attnctl" of every document: {"version", "blas", "kernel", "threads"}.
+/// Returns the record "attnctl", which every document has: {"version", "blas", "kernel", "threads"}.
 [[nodiscard]] Record tool_record(const Session& session);
 
-/// Returns the last section of every document.
+/// Returns the section of warnings, the last section of every document.
 [[nodiscard]] Section warnings_section(const Warnings& warnings);
 
 /// Prints the warnings to standard error, one line per warning, unless --quiet is given.

@@ -19,13 +19,13 @@
 namespace attnctl {
 namespace {
 
-/// Shuffles `count` elements (Fisher and Yates). Calls swap(i, j) to exchange two of them.
+/// Shuffles `count` elements (Fisher and Yates). Calls swap(i, j) to exchange the elements i and j.
 template <typename Swap>
 void shuffle(std::size_t count, Random& random, const Swap& swap) {
   for (std::size_t left = count; left > 1; --left) swap(left - 1, random.next() % left);
 }
 
-/// The tensors of another checkpoint, with the values of each matrix shuffled at its first use.
+/// The tensors of another checkpoint. The values of each matrix are shuffled when the matrix is first used.
 class ShuffledCheckpoint final : public Checkpoint {
  public:
   ShuffledCheckpoint(Checkpoint& original, std::uint64_t seed) : original_(original), seed_(seed) {}
@@ -68,7 +68,7 @@ Model random_twin(const Model& model, std::uint64_t seed, Warnings& warnings) {
   return Model::bind(std::move(source), warnings);
 }
 
-/// Returns the ids that a probe sequence may contain: those of tokens that are not special.
+/// Returns the ids that a probe sequence may contain, which are the ids of tokens that are not special.
 std::vector<std::int64_t> ordinary_ids(const ProbeLimits& limits, const Vocabulary& vocabulary) {
   std::vector<std::int64_t> ids;
   const std::set<std::int64_t> begins(limits.prefix.begin(), limits.prefix.end());
@@ -90,10 +90,12 @@ std::vector<std::int64_t> draw(std::span<const std::int64_t> ids, std::size_t co
   return drawn;
 }
 
-constexpr std::size_t kMaxProbes = 16;        // largest number of sequences of a probe block
-constexpr std::size_t kMinProbeTokens = 256;  // tokens per probe block, if batch_tokens is smaller
+constexpr std::size_t kMaxProbes = 16;  // largest number of sequences in a probe block
+// Largest number of tokens in a probe block if batch_tokens is smaller.
+constexpr std::size_t kMinProbeTokens = 256;
 
-/// A window: the text tokens [first, last), with the special tokens [0, before) and [end, n) at both ends.
+/// A window of a sequence with n tokens. It has the special tokens [0, before), the text tokens [first, last)
+/// and the special tokens [end, n).
 struct Window {
   std::size_t before = 0, first = 0, last = 0, end = 0, n = 0;
 
@@ -191,7 +193,8 @@ TokenFrequencies read_frequencies(const std::filesystem::path& path, const Vocab
       id = parse_number(token).value_or(ids);
       if (id >= ids) bad(token, fmt::format("need an id of the model, 0 to {}", ids - 1));
     } else {
-      id = static_cast<std::size_t>(vocabulary.id(token).value_or(-1));  // -1 becomes the largest number
+      // An unknown token gets the largest number.
+      id = static_cast<std::size_t>(vocabulary.id(token).value_or(-1));
       if (id >= ids)
         bad(token,
             "need a token of the model, written as by attnctl tokenize, or the first line id<TAB>count");
@@ -290,7 +293,8 @@ std::optional<CorpusBlocks::Checked> CorpusBlocks::next_sentence() {
   }
 }
 
-/// Cuts a sentence into windows if it is too long. Throws Error(bad_input) if the model cannot take them.
+/// Returns the sentence as one sequence, or as windows if the sentence is too long. Throws Error(bad_input)
+/// if the result is not valid for the model.
 std::vector<Sequence> CorpusBlocks::checked_windows(const CorpusSentence& sentence) const {
   const std::size_t n = sentence.sequence.queries();
   if (n > limit_ && !options_.stride) {

@@ -16,7 +16,8 @@
 #include "model/model.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-// The corpus of a study: token frequencies, blocks, the probe, and shuffled nulls.
+// The corpus of a study: token frequencies, blocks of sentences, probe sequences, and shuffled tokens and
+// weights.
 namespace attnctl {
 
 /// Checks whether a token belongs to the text: it is neither special nor hidden from attention.
@@ -35,29 +36,30 @@ class TokenFrequencies {
   std::vector<std::uint64_t> counts_;  // by id
 };
 
-/// Returns the positions of the rarest ordinary tokens of a sequence, ascending. There are several if a token
-/// occurs several times or if tokens are equally rare. The result is empty if no token is ordinary.
+/// Returns the positions of the ordinary tokens with the lowest frequency in a sequence, ascending. Returns
+/// several positions if this token occurs several times or if several tokens have the lowest frequency. The
+/// result is empty if no token is ordinary.
 [[nodiscard]] std::vector<std::size_t> rarest_tokens(const Sequence& sequence,
                                                      const TokenFrequencies& frequencies);
 
 /// Reads lines TOKEN<TAB>COUNT. The first line may be a header, "token<TAB>count" or "id<TAB>count". With the
-/// latter, the lines have ids from 0 to `ids` - 1 instead of tokens. A token without a line has the count 0.
-/// Throws Error(environment) if the file cannot be read, and Error(bad_input) with the line number if a line
-/// is malformed or names an unknown or repeated token.
+/// header "id<TAB>count", each line has an id from 0 to `ids` - 1 instead of a token. A token without a line
+/// has the count 0. Throws Error(environment) if the file cannot be read, and Error(bad_input) with the line
+/// number if a line is malformed or names an unknown or repeated token.
 [[nodiscard]] TokenFrequencies read_frequencies(const std::filesystem::path& path,
                                                 const Vocabulary& vocabulary, std::size_t ids);
 
-/// Settings of the standard induction probe: random sequences, repeated once (Olsson et al. 2022), and their
-/// controls.
+/// Settings of the standard induction probe (Olsson et al. 2022). A probe sequence has two equal copies of
+/// random tokens. In a control, the two copies have different tokens.
 struct ProbePlan {
-  std::size_t sequences = 0;  // number of repeated sequences, each with one control; 0: no probe
+  std::size_t sequences = 0;  // number of sequences with two copies; each has one control; 0: no probe
   std::size_t length = 32;    // tokens of one copy; fewer if the model or its vocabulary is too small
   std::uint64_t seed = 0;
 };
 
 /// Positions of the copies in a probe sequence. The first copy is tokens [first, first + length); the second
-/// copy follows it and ends the sequence. In a control, the first copy has other tokens, and the second copy
-/// equals that of its repeated sequence.
+/// copy follows it and ends the sequence. A control has the same second copy as its probe sequence, but other
+/// tokens in the first copy.
 struct ProbeMarks {
   std::size_t first = 0;
   std::size_t length = 0;
@@ -69,16 +71,16 @@ struct ProbeSequence {
   ProbeMarks marks;
 };
 
-/// Limits of the model for probe sequences.
+/// The limits that the model sets for probe sequences.
 struct ProbeLimits {
   std::vector<std::int64_t> prefix;  // first tokens of every sequence, for example BOS or [CLS]
   std::size_t ids = 0;               // size of the model's vocabulary
   std::size_t positions = 0;         // largest number of tokens of a sequence
 };
 
-/// Returns the sequences of a plan: each repeated sequence, followed by its control. The result depends only
-/// on the arguments. The tokens of a copy are distinct and not special. Returns no sequences if two copies of
-/// four tokens do not fit, or if the vocabulary has too few ordinary tokens.
+/// Returns the probe sequences of a plan, each followed by its control. The result depends only on the
+/// arguments. The tokens of a copy are distinct and not special. Returns no sequences if two copies of four
+/// tokens do not fit, or if the vocabulary has too few ordinary tokens.
 [[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
                                                          const Vocabulary& vocabulary);
 
@@ -88,14 +90,15 @@ struct CorpusFile {
   InputFormat format = InputFormat::txt;
 };
 
-/// Settings that, together with the corpus, determine its blocks.
+/// Settings that determine how the corpus is divided into blocks.
 struct CorpusOptions {
   std::vector<CorpusFile> files;
   std::size_t batch_tokens = 256;         // largest number of tokens per block, unless one sentence is longer
   std::optional<std::size_t> max_length;  // tokens per sequence; nullopt: the model's limit
-  std::optional<std::size_t> stride;      // cut longer sentences into windows whose starts are this far apart
-  bool skip_bad = false;                  // skip bad sentences instead of throwing
-  ProbePlan probe = {};                   // the probe; its blocks come after the corpus
+  /// Cut longer sentences into windows whose starts are this many tokens apart.
+  std::optional<std::size_t> stride;
+  bool skip_bad = false;  // skip bad sentences instead of throwing
+  ProbePlan probe = {};   // the probe; its blocks follow the blocks of the corpus
 };
 
 struct CorpusCounts {
@@ -111,17 +114,19 @@ struct CorpusCounts {
 struct CorpusBlock {
   std::uint64_t number = 0;  // from 0
   Batch batch;
-  /// Annotation of each sequence, [batch.sequences]: from a treebank or a text with mentions; otherwise null.
-  /// Windows of one sentence share it; their Sequence::words refer to the whole sentence.
+  /// The annotation of each sequence from a treebank or a text with mentions, [batch.sequences]. Null if the
+  /// sequence has no annotation. The windows of one sentence share its annotation; their Sequence::words
+  /// refer to the words of the whole sentence.
   std::vector<std::shared_ptr<const ConlluSentence>> annotations;
   CorpusCounts counts;
   std::vector<std::string> skipped;  // errors of the bad sentences, in order
   std::vector<ProbeMarks> probes;    // [batch.sequences] in a probe block; empty in other blocks
 };
 
-/// Cuts a corpus into blocks, one at a time and in order. The probe blocks come after the corpus; their
-/// sequences begin with the same special tokens as the first sentence. Sequences are complete (see
-/// finish_batch) and fit the model. The id of a sequence is its source, for example "FILE: line 12".
+/// Divides a corpus into blocks, one at a time and in order. The probe blocks follow the blocks of the
+/// corpus. The probe sequences begin with the same special tokens as the first sentence of the corpus. Every
+/// sequence has been completed by finish_batch() and is not too long for the model. The id of a sequence is
+/// its source, for example "FILE: line 12".
 class CorpusBlocks {
  public:
   /// All arguments are borrowed.
@@ -134,13 +139,13 @@ class CorpusBlocks {
 
   /// Returns the number of bytes that were read from files since the last call.
   [[nodiscard]] std::uint64_t new_bytes();
-  /// Returns a hash of all tokens so far. At the end, this identifies the corpus as the tokenizer sees it.
+  /// Returns a hash of all tokens so far. At the end of the corpus, the hash identifies the tokenized corpus.
   [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
-  /// Returns the token frequencies of the sentences so far. Tokens in several windows count once.
+  /// Returns the token frequencies of the sentences so far. A token that is in several windows counts once.
   [[nodiscard]] const TokenFrequencies& frequencies() const { return frequencies_; }
 
  private:
-  /// A sentence that the model can take, as one sequence or as windows.
+  /// A sentence that is not too long for the model, as one sequence or as windows.
   struct Checked {
     CorpusSentence sentence;
     std::vector<Sequence> windows;
@@ -170,23 +175,23 @@ class CorpusBlocks {
   std::size_t next_probe_ = 0;
 };
 
-/// Cuts a sequence into windows of at most `length` tokens. Each starts `stride` text tokens after the one
-/// before it. Each window contains the special tokens that the tokenizer added at both ends. Throws
-/// Error(bad_input) if a window has no space for text, and for a pair of texts.
+/// Cuts a sequence into windows of at most `length` tokens. Each window starts `stride` text tokens after the
+/// window before it. Each window contains the special tokens that the tokenizer added at both ends. Throws
+/// Error(bad_input) if `length` leaves no space for text tokens, or if the sequence is a pair of texts.
 [[nodiscard]] std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length,
                                                std::size_t stride);
 
-// Null inputs and null models: shuffled tokens and shuffled weights.
+// Null inputs with shuffled tokens, and null models with shuffled weights.
 
-/// Returns the batch of a block with the ordinary tokens of each sequence in random order; all other tokens
-/// keep their positions. Only the ids change, because a pass reads only them. The order depends only on the
-/// seed, the repetition, the number of the block and the index of the sequence.
+/// Returns the batch of a block with the ordinary tokens of each sequence in random order. All other tokens
+/// keep their positions. Changes only the token ids, because a forward pass reads nothing else of a token.
+/// The order depends only on the seed, the repetition, the number of the block and the index of the sequence.
 [[nodiscard]] Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::uint64_t repetition);
 
-/// Returns `count` untrained models of the same shape: the values of each matrix are shuffled within the
-/// matrix, which keeps their distribution. Vectors (gains and biases) stay unchanged. The models have the
-/// seeds `seed`, `seed` + 1, and so on; a result depends only on the model and its seed. The matrices are
-/// copies; `model` and `warnings` must outlive the result.
+/// Returns `count` random models of the same shape. In each of them, the values of each matrix are shuffled
+/// within the matrix. Vectors (gains and biases) stay unchanged. The models have the seeds `seed`, `seed` +
+/// 1, and so on; a result depends only on the model and its seed. The matrices are copies; `model` and
+/// `warnings` must outlive the result.
 [[nodiscard]] std::vector<Model> random_twins(const Model& model, std::size_t count, std::uint64_t seed,
                                               Warnings& warnings);
 

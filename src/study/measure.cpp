@@ -21,7 +21,7 @@ const T* get(const ResultField& field) {
   return std::get_if<T>(&field.second);
 }
 
-/// Adds the JSON fields of a result field.
+/// Adds the JSON fields of a result field to a record.
 void set_fields(Record& record, const ResultField& field, const StudyShape& shape) {
   const std::string& name = field.first;
   if (const auto* cell = get<Cell>(field)) {

@@ -27,7 +27,8 @@
 // The measures of a study, and the results that they return.
 namespace attnctl {
 
-/// A head of a study, with everything that results print about it. States are merged without the model.
+/// A head of a study, with everything that results print about the head, because the model is not available
+/// when states are merged.
 struct StudyHead {
   HeadId id;
   std::string name;       // "0.1", "enc.0.1"
@@ -38,23 +39,25 @@ struct StudyHead {
   auto parts() { return std::tie(id.layer, id.head, layer, kv_head, name, component); }
 };
 
-/// The heads and settings of a study. They are the same for all of its blocks and shards.
+/// The heads and settings of a study. They are equal in all blocks and shards of the study.
 struct StudyShape {
   std::vector<StudyHead> heads;  // in ascending order
   std::uint64_t seed = 0;        // seed of the measures that draw random numbers
   bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
 
-  /// Names and cells of the columns component, layer and head, which come first in every CSV table.
+  /// Return the names (head_columns) and the cells of one head (head_cells) for the columns component, layer
+  /// and head. They are the first columns of every CSV table.
   [[nodiscard]] static std::vector<std::string> head_columns() { return {"component", "layer", "head"}; }
   [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const;
 };
 [[nodiscard]] StudyShape shape_of(const Selection& selection, const ModelConfig& config, std::uint64_t seed);
 
-/// The heads as a grid: one row per layer, one column per head index that some layer has.
+/// The heads as a grid with one row per layer and one column per head index.
 struct HeadGrid {
   std::vector<std::string> layers;   // row labels: "0", "enc.0"
   std::vector<std::string> columns;  // head indices
-  std::vector<std::size_t> cells;    // [heads], row * columns.size() + column
+  /// [heads], position of each head in the grid: row * columns.size() + column.
+  std::vector<std::size_t> cells;
 
   explicit HeadGrid(const StudyShape& shape);
 };
@@ -68,14 +71,15 @@ struct HeadGrid {
 [[nodiscard]] Cell text_cell(std::string_view text);
 /// Returns sum / count as a real_cell(), undefined if count is 0.
 [[nodiscard]] Cell mean_cell(double sum, std::uint64_t count);
-/// Returns the cells of the columns low and high.
+/// Returns the cells of the columns low and high. Both are undefined if there is no interval.
 [[nodiscard]] std::array<Cell, 2> interval_cells(const std::optional<ConfidenceInterval>& interval);
-/// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)". Undefined if `share` is missing.
+/// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an interval. The cell is undefined if
+/// `share` is missing.
 [[nodiscard]] Cell score_text(const std::optional<double>& share,
                               const std::optional<ConfidenceInterval>& interval = {});
 
-/// A head of the study by its index, or no head. JSON has its name, and also component, layer and index if
-/// `identity` is true. CSV has component, layer and head.
+/// The head of a result row, or no head. JSON output has the name of the head, and also its component, layer
+/// and index if `identity` is true. CSV output has the columns component, layer and head.
 struct RowHead {
   std::optional<std::size_t> index;
   bool identity = false;
@@ -85,22 +89,22 @@ struct RowInterval {
   std::optional<ConfidenceInterval> interval;
   const char* prefix = "";
 };
-/// A row of results for all formats: a record in JSON, a row in CSV. Moments are a record with mean, variance
-/// and count in JSON, and the columns NAME, NAME_variance and NAME_count in CSV.
+/// A field of a result row. A result row is a record in JSON and a row in CSV. A MomentsSummary is a record
+/// with mean, variance and count in JSON, and the columns NAME, NAME_variance and NAME_count in CSV.
 using ResultField = std::pair<std::string, std::variant<Cell, RowInterval, MomentsSummary, RowHead>>;
 using ResultRow = std::vector<ResultField>;
 
-/// A head with a large value of a measure, with the null of that value.
+/// A head with a large value of a measure, and the null of this value.
 struct StrongHead {
-  std::string what;  // "previous", "[SEP]"
+  std::string what;  // what the value measures: "previous", "[SEP]"
   std::string head;
   double value = 0;
   Cell null;  // undefined if no null is known
   std::uint64_t rows = 0;
 };
 
-/// Evidence for or against a role of a head. Any measure may give evidence; the rules of roles.hpp decide. A
-/// role without evidence is not reported.
+/// Evidence for or against a role of a head. Any measure may return evidence. The rules of roles.hpp decide
+/// which roles a head has. A role without evidence is not reported.
 struct RoleEvidence {
   std::size_t head = 0;         // index into StudyShape::heads
   std::string_view role;        // RoleRow::name
@@ -108,38 +112,41 @@ struct RoleEvidence {
   std::optional<double> score;  // nullopt: not measured
   std::optional<double> null;   // expected score of a head that learned nothing
   std::optional<ConfidenceInterval> interval;
-  std::uint64_t count = 0;  // number of rows, or of pairs of words
-  /// Score of the best head of random models with the same shape: the null of this evidence plus the largest
-  /// difference between score and null over the heads of those models. nullopt without random models.
+  std::uint64_t count = 0;  // number of rows or word pairs that were scored
+  /// Highest score that a head of a random model is expected to have: `null` plus the largest difference
+  /// between score and null over all heads of the random models. nullopt without random models.
   std::optional<double> random = {};
-  /// Score of the same head on sentences whose tokens are in random order; the positions that are scored stay
-  /// the same. nullopt without shuffles, or if shuffling gives no null for this role.
+  /// Score of the same head on sentences with shuffled tokens, at the same positions. nullopt if the study
+  /// has no shuffles, or if the role does not depend on the token order.
   std::optional<double> shuffled = {};
 };
-/// Returns evidence with the mean, the null, the interval and the rows of `sums`.
+/// Returns evidence whose score, null, interval and count are the mean, the null, the interval and the rows
+/// of `sums`.
 [[nodiscard]] RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail,
                                        const RatioSums& sums);
 
 /// Results of the measures after the last block.
 struct StudyResults : Results {
-  std::vector<RoleEvidence> evidence;       // evidence from which the roles are decided
+  std::vector<RoleEvidence> evidence;       // evidence for the roles of the heads
   bool with_roles = false;                  // true if the measure `roles` ran
   std::vector<RoleEvidence> null_evidence;  // evidence from random models
-  std::vector<ResultRow> head_fields;       // [heads], fields of `heads`; or empty
-  std::vector<StrongHead> strongest;        // for `summary` and the text output
-  Record summary;                           // additional fields of `summary`
+  std::vector<ResultRow> head_fields;       // [heads], additional fields of the section `heads`; or empty
+  std::vector<StrongHead> strongest;        // shown in the section `summary` and in text output
+  Record summary;                           // additional fields of the section `summary`
 
   /// Appends the results of another measure.
   void append(StudyResults&& other);
-  /// Adds the three heads with the largest values, in descending order. Equal values keep their order.
+  /// Adds the three of `heads` with the largest values, in descending order. Heads with equal values keep
+  /// their order.
   void add_strongest(std::vector<StrongHead> heads);
 };
 
-/// Adds the rows as a section of the document and as a CSV table. `shape` is borrowed.
+/// Adds the rows as a section of the JSON document and as a CSV table. `shape` is borrowed.
 void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
               std::vector<ResultRow> rows);
 
-/// One block, with the data that measures need. Self-attention only: queries and keys come from one sequence.
+/// One block, with the data that measures need. Supports only self-attention: queries and keys belong to the
+/// same sequence.
 class StudyBlock {
  public:
   StudyBlock(const Model& model, const CorpusBlock& corpus, const StudyShape& shape);
@@ -147,7 +154,7 @@ class StudyBlock {
   const Model& model;
   const CorpusBlock& corpus;
   const StudyShape& shape;
-  const TokenFrequencies* frequencies = nullptr;  // of the corpus; set if a measure needs them
+  const TokenFrequencies* frequencies = nullptr;  // of the whole corpus; null if no measure needs them
 
   [[nodiscard]] const SequenceMarks& marks(std::size_t sequence) const { return marks_[sequence]; }
   /// Returns the keys that each query of the sequence may attend to in this layer. The layer must have a
@@ -166,33 +173,33 @@ class StudyBlock {
   std::vector<std::vector<VisibleKeys>> visible_;  // [rules, sequences]
 };
 
-/// Consecutive rows of one head's pattern of one sequence.
+/// Consecutive rows of the pattern of one head for one sequence.
 struct StudyPanel {
   const AttentionPanel& panel;
   std::size_t head = 0;              // index into StudyShape::heads
-  std::span<const PatternRow> rows;  // rows of the panel, except fully masked and non-finite ones
+  std::span<const PatternRow> rows;  // the rows of the panel, without fully masked and non-finite rows
   const VisibleKeys& visible;
   std::size_t visible_index = 0;  // StudyBlock::visible_index() of `visible`
-  bool complete = true;           // true if `rows` has every row that may attend to a key
+  bool complete = true;           // false if a row with visible keys is missing from `rows`
 };
 
-/// Base class of the measures. A measure keeps a small state that can be merged.
-/// One instance processes at most one block. The state of a study is an instance into which others are
+/// Base class of the measures. A measure keeps a small state that can be merged. One instance processes at
+/// most one block. The state of a study holds further instances, into which the instances of the blocks are
 /// merged. The order of merging must not change a byte: counts are integers, sums are BlockSum or ExactSum,
-/// and nothing depends on which block came first.
+/// and nothing depends on the order of blocks.
 class Measure {
  public:
   virtual ~Measure() = default;
   [[nodiscard]] virtual Needs needs() const { return {}; }
 
-  /// Shows the measure the state of the study so far, so that it can skip data that the study no longer
-  /// needs. The caller calls this before begin(), while no other thread changes `so_far`. The merged result
-  /// must not depend on it.
+  /// Receives the state of the study so far, so that the measure can skip data that the study no longer
+  /// needs. The caller calls this function before begin(), while no other thread changes `so_far`. The merged
+  /// result must not depend on `so_far`.
   virtual void set_context(const Measure& /*so_far*/) {}
   /// Starts a block, before its forward pass. All calls for one block come from one thread.
   virtual void begin(const StudyBlock& block) = 0;
-  /// Processes a panel. The panels of one head come in order of sequence, then rows; layers come in order,
-  /// the heads of a layer in any order.
+  /// Processes a panel. The layers arrive in ascending order, the heads of a layer in any order. The panels
+  /// of one head arrive in the order of sequences, then rows.
   virtual void panel(const StudyPanel& panel) = 0;
   /// Ends the block, after its last panel.
   virtual void end() {}
@@ -203,10 +210,11 @@ class Measure {
   /// Reads a state. Throws Error(bad_input) if the bytes are not a valid state of this measure.
   virtual void load(StateReader& in) = 0;
 
-  /// Sets the state of the same measure on shuffled tokens (--null-shuffle), which finish() uses as a null.
-  /// `shuffled` must outlive this measure; it is null without shuffles.
+  /// Sets the state that the same measure has on shuffled tokens (--null-shuffle). finish() uses this state
+  /// as a null. `shuffled` must outlive this measure. `shuffled` is a null pointer if the study has no
+  /// shuffles.
   void compare_with(const Measure* shuffled) { shuffled_twin_ = shuffled; }
-  /// Adds the results, which cover all heads of StudyShape::heads.
+  /// Adds the results for all heads of StudyShape::heads.
   virtual void finish(StudyResults& results) const = 0;
 
  protected:
@@ -221,13 +229,14 @@ using Measures = std::vector<std::unique_ptr<Measure>>;
 struct MeasureRow {
   std::string_view name;
   std::string_view description;
-  std::uint64_t version = 1;  // version of the state; increase it when the state changes
+  std::uint64_t version = 1;  // version of the state format; increase it when the format changes
   std::unique_ptr<Measure> (*make)(const StudyShape& shape) = nullptr;
-  std::span<const Metric> metrics;  // definitions of its numbers
+  std::span<const Metric> metrics;  // definitions of the numbers that the measure returns
   bool probe_only = false;          // true: processes only probe blocks; false: only blocks of the corpus
-  bool gives_evidence = false;      // gives evidence for roles; --null-model runs it on random models
-  std::size_t max_heads = 0;      // largest number of heads; make() throws Error(limit) above it; 0: no limit
-  bool depends_on_order = false;  // depends on token order; --null-shuffle runs it on shuffled tokens
+  bool gives_evidence = false;  // returns evidence for roles; --null-model runs the measure on random models
+  std::size_t max_heads = 0;    // largest number of heads; make() throws Error(limit) above it; 0: no limit
+  /// Depends on token order; --null-shuffle runs the measure on shuffled tokens.
+  bool depends_on_order = false;
   bool needs_frequencies = false;  // needs StudyBlock::frequencies
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
@@ -251,18 +260,19 @@ template <typename M>
   return std::make_unique<M>(shape);
 }
 
-/// Returns an empty measure for each row. `shape` must outlive them.
+/// Returns an empty measure for each row. `shape` must outlive the measures.
 [[nodiscard]] Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudyShape& shape);
 
-/// Parses a list such as "metrics,distance". Returns rows in the order of the catalogue; all rows if the list
-/// is empty. Throws Error(usage) for an unknown name.
+/// Parses a list such as "metrics,distance". Returns the rows with these names, in the order of the
+/// catalogue. Returns all rows if the list is empty. Throws Error(usage) for an unknown name.
 [[nodiscard]] std::vector<const MeasureRow*> parse_measures(std::string_view list);
 
-/// Returns the rows whose limit allows `heads` heads. Adds a warning for each of the other rows.
+/// Returns the rows whose `max_heads` is 0 or at least `heads`. Adds a warning for each other row.
 [[nodiscard]] std::vector<const MeasureRow*> within_limit(const std::vector<const MeasureRow*>& rows,
                                                           std::size_t heads, Warnings& warnings);
 
-/// A measure that lists the members of its state: auto parts() { return std::tie(rows_, sums_); }
+/// Base class of a measure M whose function parts() lists the members of its state: auto parts() { return
+/// std::tie(rows_, sums_); }
 template <typename M>
 class PartsMeasure : public Measure {
  public:
@@ -273,7 +283,7 @@ class PartsMeasure : public Measure {
   void load(StateReader& in) override { load_state(in, static_cast<M&>(*this)); }
 };
 
-/// A measure whose state is one `State` per head.
+/// Base class of a measure whose state is one `State` per head.
 template <typename State>
 class PerHead : public PartsMeasure<PerHead<State>> {
  public:
@@ -288,12 +298,12 @@ class PerHead : public PartsMeasure<PerHead<State>> {
 };
 
 /// A cache of values that depend only on the rows of a panel and their visible keys, such as uniform
-/// baselines. Heads with the same rows share a value.
+/// baselines. Panels of different heads with the same rows and visible keys share a value.
 template <typename T>
 class PerPanel {
  public:
-  /// Returns the value for the rows of a panel; calls `make` if it is not cached. The reference is valid
-  /// until the next call.
+  /// Returns the value for the rows of a panel. Calls `make` if the value is not cached. The reference is
+  /// valid until the next call.
   template <typename Make>
   const T& of(const StudyPanel& panel, const Make& make) {
     if (!panel.complete) return uncached_ = make();

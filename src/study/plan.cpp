@@ -33,31 +33,33 @@ double since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// The size of a corpus, per block, before any block is computed.
+/// The sizes of all blocks of a corpus, measured before any block is computed.
 struct CorpusSurvey {
   std::vector<BlockSize> blocks;
   CorpusCounts counts;
-  double read_seconds = 0;         // processor time of reading and tokenizing
-  std::uint64_t pass_bytes = 0;    // of one worker, without weights, in the largest block
-  std::uint64_t weight_bytes = 0;  // all layers of the pass, and the embedding rows that are used
-  TokenFrequencies frequencies;    // of the corpus, also if a file gives others: the cost is the same
-  /// Distinct blocks for trials: the one with the most pairs, the one with the fewest pairs per token, one of
-  /// the probe, the one with the fewest tokens, and the first one. There is at least one. At most these
-  /// five blocks are kept in memory.
+  double read_seconds = 0;       // processor time of reading and tokenizing
+  std::uint64_t pass_bytes = 0;  // memory that one worker needs for the largest block, without weights
+  /// Weights of all layers of the forward pass, and the embedding rows that are used.
+  std::uint64_t weight_bytes = 0;
+  /// Frequencies in the corpus, even if the study uses a file; the cost is the same.
+  TokenFrequencies frequencies;
+  /// At most five different blocks for the trials: the block with the most pairs, the block with the fewest
+  /// pairs per token, a probe block, the block with the fewest tokens, and the first block. There is at least
+  /// one.
   std::vector<std::shared_ptr<const CorpusBlock>> samples;
 };
 
-/// Memory that one node needs, in bytes.
+/// The memory that one node needs, in bytes.
 struct NodeMemory {
   std::uint64_t process = 0;  // program, libraries, tokenizer
-  std::uint64_t weights = 0;  // including the resident pages of the weight files
-  std::uint64_t worker = 0;   // per worker: a block and its measures
+  std::uint64_t weights = 0;  // weights, including the pages of the weight files that are in memory
+  std::uint64_t worker = 0;   // per worker: one block and its measures
   std::size_t workers = 0;
 
   [[nodiscard]] std::uint64_t node() const { return process + weights + workers * worker; }
 };
 
-/// Measurements of a study and its division among nodes.
+/// The measurements of a study and the predicted time of its shards.
 struct StudyPlan {
   const StudyInput& input;
   std::size_t nodes = 1;
@@ -98,7 +100,7 @@ CorpusBlock first_of(const CorpusBlock& block, std::uint64_t tokens) {
   return first;
 }
 
-/// Keeps the blocks with the most extreme sizes, for use as trials.
+/// Selects the blocks of CorpusSurvey::samples from all blocks of the corpus.
 class Samples {
  public:
   void offer(const std::shared_ptr<const CorpusBlock>& block) {
@@ -121,7 +123,7 @@ class Samples {
   using Better = bool (*)(const BlockSize& a, const BlockSize& b);
   struct Slot {
     bool probe = false;
-    Better better = nullptr;  // null: the first block
+    Better better = nullptr;  // compares two blocks; null: keep the first block
     std::shared_ptr<const CorpusBlock> block = nullptr;
   };
   static double pairs_per_token(const BlockSize& size) {
@@ -165,12 +167,11 @@ CorpusSurvey survey_corpus(const StudyInput& input, Needs needs, Progress& progr
   return survey;
 }
 
-/// Times blocks the way a study computes them: after a warm-up, once per block, on all workers at once, so
-/// that the workers slow each other down as in a study. The results are added to `state`, which must not be
-/// used afterwards.
-/// `seconds` is the approximate total time. If the blocks need longer, only the first sequences of each block
-/// (at least one) are computed. Blocks for which no time is left are skipped, except the first.
-/// BlockTrial::seconds is the mean over workers.
+/// Measures the time of each block once, after a warm-up. All workers compute copies of the block at the same
+/// time, so that they slow each other down as in a study. BlockTrial::seconds is the mean over the workers.
+/// The results are added to `state`, which must not be used afterwards. `seconds` is the approximate total
+/// time. If the blocks need more time, only the first sequences of each block (at least one) are computed. If
+/// no time is left, the remaining blocks are skipped, but never the first block.
 std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
                                    const std::vector<std::shared_ptr<const CorpusBlock>>& blocks,
                                    double seconds) {
@@ -209,7 +210,7 @@ std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
   return done;
 }
 
-/// Times the trials, and measures the memory that they need. Adds the time of loading to the cost.
+/// Runs the trials and measures the memory that they need. Adds the time of loading the weights to the cost.
 void measure(StudyPlan& plan, StudyState& state, double seconds, Pool& pool, Progress& progress) {
   const StudySettings& settings = plan.input.settings;
   Warnings ignored;  // random_twins() repeats the warnings of the model
@@ -236,7 +237,7 @@ void measure(StudyPlan& plan, StudyState& state, double seconds, Pool& pool, Pro
   memory.workers = pool.size();
 }
 
-/// Predicts the time of the shards, also for other numbers of nodes.
+/// Predicts the time of the shards for the requested number of nodes and for other numbers of nodes.
 void divide(StudyPlan& plan) {
   plan.cost.law = fit_cost_law(plan.trials);
   const ShardPlanner planner(plan.survey.blocks, plan.cost, plan.memory.workers);
@@ -297,7 +298,7 @@ Table trials_table(const StudyPlan& plan) {
                     std::move(rows));
 }
 
-/// Returns the head of the document.
+/// Returns the first fields of the JSON document.
 Record document_head(const StudyPlan& plan) {
   const StudySettings& settings = plan.input.settings;
   const CorpusCounts& counts = plan.survey.counts;
@@ -349,7 +350,7 @@ Record document_head(const StudyPlan& plan) {
                             {"workers", plan.trial_workers}}}}}};
 }
 
-/// "450 ms", "45 s", "12 min", "3.2 h", "5.1 days".
+/// Returns a duration as text: "450 ms", "45 s", "12 min", "3.2 h", "5.1 days".
 std::string duration(double seconds) {
   constexpr double minute = 60;
   constexpr double hour = 60 * minute;
@@ -397,14 +398,15 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   const StudySettings& settings = input.settings;
   StudyPlan plan{.input = input, .nodes = request.nodes};
   plan.memory.process = memory_use().now;
-  (void)study_identity(settings, input.model, pool);  // every shard hashes the weights and the corpus
+  // Part of the measured start time, because every shard hashes the weights and the corpus.
+  (void)study_identity(settings, input.model, pool);
   plan.cost.start = since(request.begin);
   StudyState state(plain_header(settings, input.model));
   Needs needs;
   for (const auto& measure : state.make_block_measures().own) needs |= measure->needs();
   plan.survey = survey_corpus(input, needs, progress);
   plan.cost.read = plan.survey.read_seconds;
-  // Counting tokens reads the corpus once more.
+  // If a measure needs frequencies, each shard reads the corpus once more to count the tokens.
   if (!settings.frequencies && settings.needs_frequencies()) plan.cost.start += plan.survey.read_seconds;
   measure(plan, state, request.seconds, pool, progress);
   divide(plan);
@@ -431,7 +433,7 @@ double CostLaw::seconds(const BlockSize& size) const {
 CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
   if (std::ranges::all_of(trials, [](const BlockTrial& trial) { return trial.size.probe; }))
     throw std::logic_error("the cost law needs a trial of the corpus");
-  // The normal equations, with `tokens` and `pairs` divided by the seconds of the trial.
+  // The normal equations of the fit. `tokens` and `pairs` are divided by the seconds of the trial.
   double tokens = 0, pairs = 0;  // right-hand side
   double tokens_tokens = 0, tokens_pairs = 0, pairs_pairs = 0;
   for (const BlockTrial& trial : trials) {
@@ -447,7 +449,8 @@ CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
   CostLaw law;
   const double scale = tokens_tokens * pairs_pairs;
   const double determinant = scale - tokens_pairs * tokens_pairs;
-  constexpr double smallest = 1e-9;  // below this, all trials have sequences of the same length
+  // A smaller determinant means that all trials have sequences of the same length.
+  constexpr double smallest = 1e-9;
   const bool separable = determinant > smallest * scale;
   if (separable) {
     law.token = (tokens * pairs_pairs - pairs * tokens_pairs) / determinant;
@@ -484,8 +487,8 @@ ShardPlanner::ShardPlanner(std::span<const BlockSize> blocks, const StudyCost& c
 
 ShardPlan ShardPlanner::shard(std::size_t index, std::size_t count) const {
   ShardPlan plan;
-  std::vector<double> free_at(threads_, 0.0);  // by worker
-  double read = 0;                             // part of the corpus that was read, in seconds
+  std::vector<double> free_at(threads_, 0.0);  // time at which each worker is free, in seconds
+  double read = 0;                             // time spent on reading the corpus so far, in seconds
   double reader_free_at = 0;
   const auto take = [&](double read_until, double computing) {
     const auto first = std::ranges::min_element(free_at);
@@ -535,7 +538,7 @@ NodesPlan ShardPlanner::nodes(std::size_t nodes) const {
 
 std::size_t ShardPlanner::suggested_nodes() const {
   constexpr std::size_t all_up_to = 64;
-  constexpr std::size_t step = 10;  // then increase the number of nodes by 1/10
+  constexpr std::size_t step = 10;  // then increase the number of nodes by 1/10 in each step
   std::size_t best = 1;
   const auto offer = [&](std::size_t n) {
     if (nodes(n).efficiency >= kLeastEfficiency) best = n;

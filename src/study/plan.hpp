@@ -13,36 +13,36 @@
 
 namespace attnctl {
 
-/// The properties of a block that its cost depends on.
+/// The properties of a block that determine its cost.
 struct BlockSize {
   std::uint64_t number = 0;
   std::uint64_t sentences = 0;  // sentences of the corpus
   std::uint64_t tokens = 0;     // tokens of all sequences
   std::uint64_t pairs = 0;      // sum of tokens^2 over the sequences
-  bool probe = false;           // true for a block of the probe; it has no sentences
+  bool probe = false;           // true for a block of the probe, which has no sentences
 };
 
-/// A timed block (or its first sequences), with the seconds that one worker needed.
+/// The measured time of one worker for a block or for the first sequences of a block.
 struct BlockTrial {
   BlockSize size;
   double seconds = 0;
 };
 
-/// A linear cost model: seconds = token * tokens + pair * pairs.
-/// `token` covers the products with weights, `pair` the work on patterns. Probe blocks have their own rate
-/// (`probe_token`), because other measures process them.
+/// A linear cost model: seconds = token * tokens + pair * pairs. `token` is mostly the cost of the products
+/// with weights, `pair` the cost of the patterns. Probe blocks use `probe_token` instead of `token`, because
+/// other measures process them.
 struct CostLaw {
   double token = 0;
   double pair = 0;
   double probe_token = 0;
-  double deviation = 0;  // largest |law / trial - 1| over the trials of the corpus
+  double deviation = 0;  // largest |predicted / measured seconds - 1| over the trials with corpus blocks
 
   [[nodiscard]] double seconds(const BlockSize& size) const;
 };
 
-/// Returns the least-squares fit of law / trial - 1. A term is left out if it would be negative, or if the
-/// trials cannot separate it from the other term. The trials must include a block of the corpus; throws
-/// std::logic_error otherwise. Without a probe trial, probe_token equals token.
+/// Fits the cost model to the trials: minimises the sum of squares of predicted / measured seconds - 1. Sets
+/// `token` or `pair` to 0 if it would be negative, or if the trials cannot separate the two. Throws
+/// std::logic_error if no trial has a block of the corpus. Without a probe trial, probe_token equals token.
 [[nodiscard]] CostLaw fit_cost_law(std::span<const BlockTrial> trials);
 
 /// The cost of a study, in seconds of one worker.
@@ -54,24 +54,24 @@ struct StudyCost {
 
 struct ShardPlan {
   std::uint64_t blocks = 0;
-  std::uint64_t sentences = 0;  // sentences of the corpus; tokens and pairs likewise
+  std::uint64_t sentences = 0;  // sums over the blocks, as in BlockSize; also tokens and pairs
   std::uint64_t tokens = 0;
   std::uint64_t pairs = 0;
   double seconds = 0;      // wall time
-  double cpu_seconds = 0;  // sum over its workers
+  double cpu_seconds = 0;  // sum over the workers of the shard
 };
 
 /// The expected cost on a given number of nodes.
 struct NodesPlan {
   std::size_t nodes = 1;
-  double seconds = 0;      // of the slowest shard
-  double cpu_seconds = 0;  // of all shards
+  double seconds = 0;      // wall time of the slowest shard
+  double cpu_seconds = 0;  // sum over all workers of all shards
   double imbalance = 0;    // slowest shard / mean of all shards - 1
   double efficiency = 1;   // seconds of one node / (nodes * seconds)
 };
 
-/// Predicts the time of the shards of a study on nodes with a given number of workers. The first free worker
-/// takes the next block; one worker reads at a time.
+/// Predicts the time of the shards of a study on nodes with `threads` workers. The first free worker takes
+/// the next block. Only one worker reads the corpus at a time.
 class ShardPlanner {
  public:
   static constexpr double kLeastEfficiency = 0.7;
@@ -83,7 +83,7 @@ class ShardPlanner {
   [[nodiscard]] std::vector<ShardPlan> shards(std::size_t nodes) const;
   [[nodiscard]] NodesPlan nodes(std::size_t nodes) const;
   /// Returns the largest number of nodes whose efficiency is at least `kLeastEfficiency`. Tries all numbers
-  /// up to 64, then steps of 10 %, then one node per block.
+  /// up to 64, then larger numbers in steps of 10 %, and last one node per block.
   [[nodiscard]] std::size_t suggested_nodes() const;
 
  private:
@@ -98,13 +98,13 @@ class ShardPlanner {
 
 struct PlanRequest {
   std::size_t nodes = 1;
-  double seconds = 10;  // approximate time of the trials
-  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();  // of the command
+  double seconds = 10;  // approximate total time of the trials
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();  // when the command started
 };
 
-/// Reads the corpus, measures blocks, and divides the study among nodes. The threads of the pool are those of
-/// a node; trials use at most all cores of this process. Returns the plan as tables, a document and text.
-/// Seconds are rounded to four significant digits.
+/// Reads the corpus, measures the time of some blocks, and divides the study among nodes. Assumes that each
+/// node has as many threads as the pool. The trials use at most the cores of this process. Returns the plan
+/// as tables, a JSON document and text. Seconds are rounded to four significant digits.
 [[nodiscard]] Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool,
                                  Progress& progress);
 

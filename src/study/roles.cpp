@@ -17,7 +17,8 @@
 #include "study/measures/target_shares.hpp"
 #include "study/state/sums.hpp"
 
-// The rules of the roles, the measure `roles`, which gives evidence as sums over sentences, and the results.
+// The rules of the roles, the measure `roles`, and the output of the roles. The measure returns evidence from
+// sums over sentences.
 namespace attnctl {
 namespace {
 
@@ -39,7 +40,8 @@ constexpr std::array kRows = {
     RoleRow{.name = "broad", .letter = 'B', .metric = "roles.broad", .least = 0.9, .above_null = false},
 };
 
-constexpr double kRounding = 1e-6;  // rounding of float32 weights; ignores smaller differences
+// Differences up to this value are ignored, because weights are rounded to float32.
+constexpr double kRounding = 1e-6;
 
 const RoleRow& row_of(std::string_view role) {
   const auto* const row = std::ranges::find(kRows, role, &RoleRow::name);
@@ -91,7 +93,7 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
   return rows;
 }
 
-/// Returns the heads with the largest scores of each role.
+/// Returns a table of the heads with the largest scores for each role.
 Table strongest(const std::vector<Role>& roles, const StudyShape& shape) {
   std::vector<std::vector<Cell>> rows;
   for (const RoleRow& row : role_rows()) {
@@ -117,7 +119,7 @@ Table strongest(const std::vector<Role>& roles, const StudyShape& shape) {
       std::move(rows));
 }
 
-/// Returns the roles that have evidence, as text: "none of induction, sink".
+/// Returns the names of all roles for which there is evidence, as text: "none of induction, sink".
 std::string none_of(const std::vector<RoleEvidence>& evidence) {
   std::vector<std::string_view> names;
   for (const RoleRow& row : role_rows()) {
@@ -127,7 +129,7 @@ std::string none_of(const std::vector<RoleEvidence>& evidence) {
   return names.empty() ? "" : fmt::format("none of {}", fmt::join(names, ", "));
 }
 
-/// Returns the letters of a head's roles, without repetitions.
+/// Returns the letters of a head's roles. Each letter occurs once.
 std::string letters_of(const HeadRoles& roles) {
   std::string letters;
   for (const Role* const role : roles) {
@@ -136,8 +138,8 @@ std::string letters_of(const HeadRoles& roles) {
   return letters.empty() ? "." : letters;
 }
 
-/// Returns a page with a heatmap [layers, heads] of the score of each head's first role. The texts of its
-/// cells are the letters of the roles.
+/// Returns a page with a heatmap [layers, heads]. The value of a cell is the score of the head's first role.
+/// The text of a cell has the letters of the head's roles.
 HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& shape,
                       const std::string& title) {
   HeadGrid grid(shape);
@@ -161,7 +163,7 @@ HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& sha
   return page;
 }
 
-/// Returns the legend of the roles that occur: "I induction, P positional".
+/// Returns a legend of the roles in `roles`: "I induction, P positional".
 std::string legend_of(const std::vector<Role>& roles) {
   std::vector<std::string> parts;
   for (const RoleRow& row : role_rows()) {
@@ -171,7 +173,7 @@ std::string legend_of(const std::vector<Role>& roles) {
   return parts.empty() ? "no head has a role" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
-constexpr std::size_t kFarthest = kLargestOffset;  // largest offset in each direction
+constexpr std::size_t kFarthest = kLargestOffset;  // largest offset in each direction, in tokens
 constexpr std::size_t kNear = 2;                   // largest distance of a local key, in tokens
 
 constexpr std::array kMetrics = {
@@ -192,15 +194,15 @@ constexpr std::array kMetrics = {
            "Clark et al. 2019, section 3.3"},
 };
 
-/// Sums for the roles, of one sentence (SentenceTerm) or of all sentences (RatioSums).
+/// Sums for the roles of one head, over one sentence (SentenceTerm) or over all sentences (RatioSums).
 template <typename Sums>
 struct RoleSums {
-  std::array<Sums, kOffsetCount> offsets;  // -8 to 8
+  std::array<Sums, kOffsetCount> offsets;  // by offset (key position minus query position), from -8 to 8
   Sums first, near, entropy;
-  std::map<std::int64_t, Sums> specials;  // by id
+  std::map<std::int64_t, Sums> specials;  // by the id of the special token
 
   auto parts() { return std::tie(offsets, first, near, entropy, specials); }
-  /// Calls add(sums, term) for each member and its term in `other`.
+  /// Calls add(sums, term) for each member of these sums and the same member of `other`.
   template <typename Add>
   void fold(const RoleSums<SentenceTerm>& other, const Add& add) {
     for (std::size_t i = 0; i < kOffsetCount; ++i) add(offsets[i], other.offsets[i]);
@@ -212,13 +214,14 @@ struct RoleSums {
 };
 using SentenceSums = RoleSums<SentenceTerm>;
 
-/// Row counts and nulls for the rows of a panel that see more than one key. The sums of the terms are 0.
+/// Row counts and nulls for the rows of a panel that see more than one key. SentenceTerm::sum is 0 in all
+/// terms.
 struct RoleNulls {
   SentenceSums terms;
   std::vector<double> log_keys;  // [rows of the panel], ln(visible keys); 0 if one key is visible
 };
 
-/// Checks whether the query sees at least one key that is not near.
+/// Checks whether the query may attend to a key that is more than kNear tokens away.
 bool sees_far_keys(const PatternRow& row, const VisibleKeys& visible) {
   const KeyRange near = keys_near(row, kNear);
   return visible.count(row.query, near.first, near.last) < visible.count(row.query);
@@ -242,7 +245,8 @@ class RolesMeasure final : public PerHeadOfTokens<RoleSums<RatioSums>> {
   void finish(StudyResults& results) const override;
 
  private:
-  /// The sentence that a head is processing. It ends when a panel of another sequence comes.
+  /// The sums of the sentence that is processed for one head. The sentence ends when a panel of another
+  /// sequence arrives.
   struct Open {
     std::size_t sequence = 0;
     SentenceSums terms;
@@ -274,7 +278,8 @@ void RolesMeasure::panel(const StudyPanel& panel) {
   for (std::size_t r = 0; r < panel.rows.size(); ++r) {
     const PatternRow& row = panel.rows[r];
     if (nulls.log_keys[r] == 0) continue;
-    const std::size_t peak = row.argmax + kFarthest - row.query;  // wraps around for a far earlier key
+    // Wraps around to a large number if the key is more than kFarthest tokens before the query.
+    const std::size_t peak = row.argmax + kFarthest - row.query;
     if (peak < kOffsetCount && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
     if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
     if (sees_far_keys(row, panel.visible)) {
@@ -316,7 +321,8 @@ RoleNulls RolesMeasure::nulls(const StudyPanel& panel) const {
   return result;
 }
 
-/// Returns the offset with the largest share of rows. Prefers the smaller distance, then the negative offset.
+/// Returns the index of the offset with the largest share of rows. Of equal shares, prefers the smaller
+/// distance, then the negative offset.
 std::optional<std::size_t> best_offset(const RoleSums<RatioSums>& head) {
   std::optional<std::size_t> best;
   for (std::size_t distance = 0; distance <= kFarthest; ++distance) {
@@ -372,7 +378,7 @@ bool meets(const RoleRow& row, const RoleEvidence& evidence) {
 }
 
 void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvidence>& of_random) {
-  std::map<std::string_view, double> most;  // largest score minus null, by role
+  std::map<std::string_view, double> most;  // largest difference between score and null for each role
   for (const RoleEvidence& each : of_random) {
     if (!each.score || !each.null) continue;
     const double above = *each.score - *each.null;

@@ -9,24 +9,27 @@
 
 namespace attnctl {
 
-/// The rule of a role, over the evidence that a measure gives. docs/roles.md has the same rows.
+/// The rule that decides from the evidence of a measure whether a head has a role. docs/roles.md has the same
+/// rows.
 struct RoleRow {
   std::string_view name;
-  char letter;                   // letter in the grid
-  std::string_view metric;       // Metric::name of the score; defines the score, its null and its source
-  double least = 0;              // smallest score
-  double margin = 0;             // smallest difference between score and null
-  bool above_null = true;        // the whole interval must be above the null
-  std::string_view unless = "";  // a more specific role that replaces this one; empty: none
+  char letter;  // letter in the grid
+  /// Metric::name of the score; this Metric defines the score, its null and its source.
+  std::string_view metric;
+  double least = 0;        // smallest score
+  double margin = 0;       // smallest difference between score and null
+  bool above_null = true;  // the whole interval must be above the null
+  /// A head with this more specific role does not get the role of this row; empty: none.
+  std::string_view unless = "";
 };
 
-/// Returns the rules, from the most specific role to the least. The letters in a cell of the grid have this
-/// order.
+/// Returns the rules, from the most specific role to the least. The role letters in a cell of the grid have
+/// the same order.
 [[nodiscard]] std::span<const RoleRow> role_rows();
 /// Returns the rule as text, for example "score >= 0.9; interval above the null".
 [[nodiscard]] std::string rule_of(const RoleRow& row);
-/// Checks whether the evidence meets the rule of a role. Ignores other roles of the head. Evidence without an
-/// interval never meets it.
+/// Checks whether the evidence meets the rule of a role. Ignores RoleRow::unless. Evidence without an
+/// interval never meets the rule.
 [[nodiscard]] bool meets(const RoleRow& row, const RoleEvidence& evidence);
 
 /// A role of a head, with its evidence.
@@ -35,15 +38,16 @@ struct Role {
   RoleEvidence evidence;
 };
 
-/// Sets RoleEvidence::random, for each role, from the evidence of the random models.
+/// Sets RoleEvidence::random of each item in `evidence`. `of_random` is the evidence from the random models.
 void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvidence>& of_random);
 
 /// Returns the roles that the evidence supports, sorted by head, then in the order of role_rows(), then in
 /// the order of the evidence. Throws std::logic_error if the evidence is for an unknown role.
 [[nodiscard]] std::vector<Role> decide_roles(const std::vector<RoleEvidence>& evidence);
 
-/// Adds the section and table of roles, their grid and the strongest heads of each role. Does nothing if the
-/// measure `roles` did not run. A head without a role has one row that says so.
+/// Adds the section and the table of roles, the grid of role letters, and the table of the strongest heads of
+/// each role. Does nothing if the measure `roles` did not run. A head without a role has one row with an
+/// empty role.
 void add_roles(StudyResults& results, const StudyShape& shape);
 
 }  // namespace attnctl

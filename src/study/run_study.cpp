@@ -24,7 +24,8 @@ constexpr const char* kStateFormat = "attnctl.study.state/3";
 
 constexpr std::size_t kPiece = std::size_t{4} << 20;
 
-/// Returns the hash of the hashes of all pieces. The pieces are hashed in parallel.
+/// Returns a hash of the bytes. Divides the bytes into pieces of kPiece bytes, hashes the pieces in parallel,
+/// and then hashes their hashes.
 std::uint64_t pieces_hash(std::span<const std::byte> bytes, Pool& pool) {
   std::vector<std::uint64_t> hashes((bytes.size() + kPiece - 1) / kPiece);
   pool.run(hashes.size(), [&](std::size_t piece, std::size_t /*worker*/) {
@@ -55,7 +56,7 @@ std::uint64_t weights_hash(const Model& model, Pool& pool) {
   return hash;
 }
 
-/// Identifies the corpus by the size and the hash of each file, independent of its path.
+/// Returns a text that identifies the corpus by the size and the hash of each file. The paths do not matter.
 std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
   std::string text;
   for (const CorpusFile& file : corpus.files) {
@@ -67,7 +68,8 @@ std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
   return text;
 }
 
-/// Reads the file of frequencies, or counts the tokens of the corpus.
+/// Returns the token frequencies from the file in the settings. Without a file, counts the tokens of the
+/// corpus.
 TokenFrequencies study_frequencies(const StudyInput& input, Progress& progress) {
   const StudySettings& settings = input.settings;
   if (settings.frequencies) {
@@ -90,7 +92,7 @@ void load_layers(const Model& model, const Selection& selection) {
   for (std::size_t i = 0; i <= selection.heads.back().layer; ++i) (void)model.layer(i);
 }
 
-/// Passes the patterns of one block to measures. The rows are computed once for all measures.
+/// Passes the patterns of one block to measures. Each PatternRow is computed once for all measures.
 class MeasureObserver final : public Observer {
  public:
   MeasureObserver(const StudyBlock& block, std::vector<Measure*> measures)
@@ -221,8 +223,9 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
     const std::lock_guard lock(adding);
     return state.make_block_measures();
   }();
-  // Runs `batch` through a model. The measures score the positions that the block defines. Skips measures
-  // that do not process blocks of this kind (corpus or probe).
+  // Runs a model on `batch` and passes the patterns to the measures. The measures take the positions from the
+  // block, even if `batch` has shuffled tokens. Skips measures that do not process blocks of this kind
+  // (corpus or probe).
   const auto show = [&](const Model& model, const Batch& batch, const std::vector<const MeasureRow*>& rows,
                         const Measures& all, Warnings& raised) {
     std::vector<Measure*> wanted;
@@ -241,7 +244,7 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
   };
   Warnings warnings;
   show(run.input.model, corpus.batch, header.measures, measures.own, warnings);
-  Warnings ignored;  // shuffled text and random weights are expected to be unusual
+  Warnings ignored;  // shuffled tokens and random weights cause warnings that say nothing about the study
   const auto shuffled_rows = header.shuffled_measures();
   for (std::size_t i = 0; i < header.null_shuffles && corpus.probes.empty(); ++i) {
     const Measures once = make_measures(shuffled_rows, header.shape);
@@ -277,7 +280,7 @@ void run_study(const StudyRun& run, StudyState& state) {
     const std::lock_guard lock(reading);
     while (!ended) {
       throw_if_interrupted();
-      ended = true;  // stays true after an error, so that the other workers stop reading
+      ended = true;  // remains true after an error, so that the other workers stop reading
       auto block = blocks.next();
       run.progress.advance(blocks.new_bytes());
       if (!block) break;
@@ -289,7 +292,7 @@ void run_study(const StudyRun& run, StudyState& state) {
     }
     return std::nullopt;
   };
-  // Computes blocks until there are none left. If a worker throws, the others take no more blocks.
+  // Computes blocks until no blocks are left. If a worker throws, the other workers take no more blocks.
   const auto work = [&] {
     try {
       while (const auto block = take()) {

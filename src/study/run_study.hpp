@@ -21,7 +21,7 @@
 
 namespace attnctl {
 
-/// The settings that determine the numbers of a study, independent of how shards divide the work.
+/// The settings that determine the results of a study. The number of shards is not among them.
 struct StudySettings {
   std::vector<const MeasureRow*> measures;
   Selection selection;
@@ -30,12 +30,13 @@ struct StudySettings {
   bool fold_subtypes = false;
   std::size_t null_models = 0;
   std::size_t null_shuffles = 0;
-  std::optional<std::string> frequencies;  // file of token frequencies; default: those of the corpus
+  /// File of token frequencies; default: the frequencies in the corpus.
+  std::optional<std::string> frequencies;
 
   [[nodiscard]] bool needs_frequencies() const;
 };
 
-/// A study before its first block. All members are borrowed.
+/// The inputs of a study. All members are borrowed.
 struct StudyInput {
   const StudySettings& settings;
   const Model& model;
@@ -46,11 +47,11 @@ struct StudyInput {
 /// Returns the size of all corpus files in bytes. Standard input counts as 0.
 [[nodiscard]] std::uint64_t corpus_bytes(const CorpusOptions& corpus);
 
-/// Returns the identity of a study. Hashes the configuration, the corpus files (independent of their paths),
-/// and all parameters that the model uses: name, type, shape and bytes of each tensor, independent of how the
-/// tensors are divided into files.
+/// Returns the identity of a study. Hashes the configuration, the content of the corpus files, and the name,
+/// type, shape and bytes of each tensor that the model uses. File paths and the division of the tensors into
+/// files do not change the identity.
 [[nodiscard]] StudyIdentity study_identity(const StudySettings& settings, const Model& model, Pool& pool);
-/// Returns the header of a study without its identity, its model and its paths.
+/// Returns the header of a study. The identity, the model and the paths are empty.
 [[nodiscard]] StudyHeader plain_header(const StudySettings& settings, const Model& model);
 
 /// The header and the token frequencies, computed before the first block.
@@ -58,7 +59,8 @@ struct StudyBeginning {
   StudyHeader header;
   std::optional<TokenFrequencies> frequencies;  // set if a measure needs them
 };
-/// Hashes and loads the weights on one worker while another reads the corpus or the file of frequencies.
+/// Hashes and loads the weights on one worker while another worker reads the corpus or the file of token
+/// frequencies.
 [[nodiscard]] StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progress);
 
 /// A shard: the blocks whose number modulo `count` is `index`.
@@ -77,20 +79,20 @@ struct StudyRun {
   std::span<const Model> null_models = {};        // StudySettings::null_models models of the same shape
   const TokenFrequencies* frequencies = nullptr;  // of the corpus; set if a measure needs them
   Shard shard = {};
-  std::optional<std::filesystem::path> checkpoint = {};  // file for the state while the study runs
+  /// File to which the state is written while the study runs.
+  std::optional<std::filesystem::path> checkpoint = {};
   double checkpoint_seconds = 60;  // seconds between two checkpoints; 0: after every block
 };
 
-/// Runs all blocks of the shard that the state does not have.
-/// Each block is computed by one worker of the pool, single-threaded, so the number of workers and the order
-/// of blocks do not change a bit of the result. Memory does not grow with the corpus. On an interrupt, writes
-/// the checkpoint, then rethrows Error(interrupted).
+/// Computes all blocks of the shard that are not yet in the state. One worker of the pool computes a whole
+/// block, so the number of workers and the order of blocks do not change a bit of the result. Memory does not
+/// grow with the corpus. On an interrupt, writes the checkpoint, then rethrows Error(interrupted).
 void run_study(const StudyRun& run, StudyState& state);
 
-/// Computes one block and adds it to the state; changes the state only while it holds `adding`. Call
-/// load_weights() first.
+/// Computes one block and adds the results to the state. Locks `adding` while it reads or changes the state.
+/// Call load_weights() first.
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding);
-/// Converts all weights that the passes of a run need. Call this from one thread.
+/// Loads all weights that the forward passes of a run need. Call this from one thread.
 void load_weights(const StudyRun& run);
 
 }  // namespace attnctl

@@ -8,7 +8,7 @@
 namespace attnctl {
 namespace {
 
-/// Returns the queries, keys or values of a head, [n, k].
+/// Returns the queries, keys or values of a head, [n, d_head]. `weight` is the matrix of all heads.
 OwnedMatrix<double> project(const OwnedMatrix<double>& weight, std::size_t head, std::size_t d_head,
                             MatrixView<const double> x) {
   return product_nt(x, weight.view().row_range(head * d_head, d_head));

@@ -8,11 +8,11 @@
 
 namespace attnctl {
 
-/// Returns a matrix with independent normal entries.
+/// Returns a matrix with independent normal entries of mean 0 and standard deviation `deviation`.
 [[nodiscard]] OwnedMatrix<double> random_matrix(std::size_t rows, std::size_t cols, double deviation,
                                                 Random& random);
 
-/// Return scale a b, scale a b^T and scale a^T b.
+/// Return scale * (a b), scale * (a b^T) and scale * (a^T b), in this order.
 [[nodiscard]] OwnedMatrix<double> product(MatrixView<const double> a, MatrixView<const double> b,
                                           double scale = 1);
 [[nodiscard]] OwnedMatrix<double> product_nt(MatrixView<const double> a, MatrixView<const double> b,
@@ -20,12 +20,13 @@ namespace attnctl {
 [[nodiscard]] OwnedMatrix<double> product_tn(MatrixView<const double> a, MatrixView<const double> b,
                                              double scale = 1);
 
-/// Replace a row, or each row of a matrix, by its softmax. Rows are not empty.
+/// Replace a row (softmax) or each row of a matrix (softmax_rows) by its softmax. Rows must not be empty.
 void softmax(std::span<double> row);
 void softmax_rows(MatrixView<double> scores);
 
-/// A bare layer of full attention in float64, without biases. Weights are [out, in]. Rows [h k, (h + 1) k)
-/// belong to head h.
+/// A single attention layer in float64, with full attention and without biases. Weights are [out, in]. Rows h
+/// * d_head to (h + 1) * d_head - 1 of query, key and value belong to head h, and so do the same columns of
+/// output.
 struct BareLayer {
   std::size_t heads = 1;
   OwnedMatrix<double> query, key, value, output;  // [d, d] each
@@ -33,15 +34,16 @@ struct BareLayer {
   [[nodiscard]] std::size_t d_head() const { return query.rows() / heads; }
 };
 
-/// Returns a layer with weights of deviation 1/sqrt(d). For inputs of unit variance, queries, keys and
-/// values then have unit variance. `heads` must divide d.
+/// Returns a layer with normal weights of standard deviation 1/sqrt(d). If the inputs have unit variance,
+/// queries, keys and values also have unit variance. `heads` must divide d.
 [[nodiscard]] BareLayer random_bare_layer(std::size_t d, std::size_t heads, Random& random);
 
-/// Returns q k^T / sqrt(k) of a head for x [n, d], as [n, n].
+/// Returns the scores of a head, [n, n], for the input x [n, d]: q k^T / sqrt(d_head), with the head's
+/// queries q and keys k.
 [[nodiscard]] OwnedMatrix<double> scores_of(const BareLayer& layer, std::size_t head,
                                             MatrixView<const double> x);
 
-/// Returns the output of the layer, [n, d].
+/// Returns the output of the layer, [n, d], for the input x [n, d].
 [[nodiscard]] OwnedMatrix<double> output_of(const BareLayer& layer, MatrixView<const double> x);
 
 }  // namespace attnctl

@@ -35,7 +35,7 @@ Vector orthogonal_unit(Random& random, const Vector& to) {
   return unit(values - xt::sum(values * to)() * to);
 }
 
-/// Returns gain a b^T.
+/// Returns gain * (a b^T).
 OwnedMatrix<double> outer(double gain, const Vector& a, const Vector& b) {
   return linalg::to_owned(gain * xt::view(a, xt::all(), xt::newaxis()) * b);
 }
@@ -49,7 +49,7 @@ auto first_rows(const Matrix& matrix, std::size_t count) {
   return xt::view(matrix, xt::range(std::size_t{0}, count));
 }
 
-/// Returns the causal attention weights of token `query`.
+/// Returns the weights of token `query` on the tokens 0 to `query`.
 Vector causal_row(const Projected& projected, std::size_t query) {
   const double scale = 1 / std::sqrt(static_cast<double>(projected.q.shape(1)));
   Vector row = xt::sum(scale * xt::view(projected.q, query) * first_rows(projected.k, query + 1), {1});
@@ -57,28 +57,31 @@ Vector causal_row(const Projected& projected, std::size_t query) {
   return row;
 }
 
-/// Returns z for the weights of the first tokens.
+/// Returns z, the weighted sum of the values. The tokens after the last weight have weight 0.
 Vector weighted_sum(const Vector& weights, const Matrix& values) {
   return xt::sum(xt::view(weights, xt::all(), xt::newaxis()) * first_rows(values, weights.size()), {0});
 }
 
-/// Returns the norm of the change of z if the first value changes by a unit vector.
+/// Returns the norm of the change of z if the value of the first token changes by a unit vector.
 double influence_of_first(const Vector& row, Matrix values) {
   const Vector before = weighted_sum(row, values);
   values(0, 0) += 1;
   return xt::norm_l2(weighted_sum(row, values) - before)();
 }
 
-/// Layers of uniform attention to the last `window` tokens. Tracks each token's share of the first token.
+/// Layers of uniform attention to the last `window` tokens. Computes for each token how much of the first
+/// token its output contains.
 class LocalStack {
  public:
   LocalStack(std::size_t n, std::size_t window) : window_(window), held_(n) { held_[0] = 1; }
 
-  /// Returns the smallest number of layers that reach `distance`.
+  /// Returns the smallest number of layers through which a token sees the first token from `distance` tokens
+  /// after it.
   [[nodiscard]] std::size_t layers_to(std::size_t distance) const {
     return (distance + window_ - 2) / (window_ - 1);
   }
-  /// Returns the share of the token at `distance` after that number of layers. Distances must be ascending.
+  /// Returns the share of the first token in the output of the token `distance` tokens after it, after
+  /// layers_to(distance) layers. Calls must have ascending distances.
   double held_at(std::size_t distance) {
     for (; layers_ < layers_to(distance); ++layers_) add_layer();
     return held_[distance];
@@ -120,7 +123,7 @@ CellRows rows_by_distance(const DistanceOptions& options) {
   return rows;
 }
 
-/// The series of one chart line: a head, or all heads of a layer together.
+/// The data of one line in a chart. A line belongs to a head, or to all heads of a layer.
 struct Line {
   std::size_t layer = 0;
   std::optional<std::size_t> head;
@@ -154,7 +157,7 @@ std::vector<Line> lines_of(std::span<const HeadDistances> heads, bool by_head) {
   return lines;
 }
 
-/// The table cells of one bin of a line.
+/// The table cells of one distance bin of a line.
 struct Means {
   Cell weight, uniform, share, uniform_share, influence, influence_share;
 };
@@ -198,7 +201,8 @@ Table table_of(std::span<const Line> lines, std::span<const DistanceBin> bins) {
                     std::move(rows));
 }
 
-/// Returns the table of the charts, with one column per line and quantity. Rows are the ends of the bins.
+/// Returns the table of the charts, with one column per line and quantity. Each row is the end of a distance
+/// bin.
 Table drawn_table(std::span<const Line> lines, std::span<const DistanceBin> bins) {
   std::vector<std::string> columns = {"distance"};
   for (const Line& line : lines) columns.push_back(line.name());
@@ -212,8 +216,8 @@ Table drawn_table(std::span<const Line> lines, std::span<const DistanceBin> bins
   return make_table("lines", std::move(columns), std::move(rows));
 }
 
-/// Returns pairs of charts for weight and influence: one pair for all layers, or one pair per layer for its
-/// heads.
+/// Returns one chart of weights and one chart of influences. If the lines belong to heads, returns these two
+/// charts for each layer.
 std::vector<Chart> charts_of(std::span<const Line> lines) {
   const std::string axis = "Distance (end of the bin)";
   std::vector<Chart> charts;

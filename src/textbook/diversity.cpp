@@ -23,11 +23,11 @@
 namespace attnctl {
 namespace {
 
-/// Measures of a head, or means over heads, in the order of kNames.
+/// The measures of a head, or the means over heads. kNames has the names of the measures in the same order.
 using Measures = std::array<std::optional<double>, 3>;
 constexpr std::array kNames{"effective_rank", "similarity", "absolute_similarity"};
 
-/// Mean and sample standard deviation (n - 1). The deviation needs at least two values.
+/// A mean and a sample standard deviation (divisor n - 1). The deviation needs at least two values.
 struct Spread {
   std::optional<double> mean;
   std::optional<double> deviation;
@@ -43,7 +43,7 @@ Spread spread_of(std::span<const double> values) {
   return {.mean = mean, .deviation = std::sqrt(squares / (count - 1))};
 }
 
-/// Returns the spread of the defined values of each measure.
+/// Returns the spread of each measure over its defined values.
 std::array<Spread, 3> spreads_of(std::span<const Measures> all) {
   std::array<Spread, 3> spreads;
   for (std::size_t i = 0; i < spreads.size(); ++i) {
@@ -65,7 +65,7 @@ struct HeadDiversity {
     const OffDiagonal pairs = off_diagonal(similarity.view());
     return {spread_of(effective_ranks).mean, pairs.mean, pairs.mean_abs};
   }
-  /// Returns the rank of a head and its mean similarity to the other heads.
+  /// Returns the measures of a head. The similarities are means over the other heads.
   [[nodiscard]] Measures of_head(std::size_t head) const {
     const std::size_t heads = similarity.rows();
     if (heads < 2) return {effective_ranks[head], {}, {}};
@@ -81,12 +81,14 @@ struct HeadDiversity {
   }
 };
 
-/// The shapes of a circuit's two factors for all heads of a layer.
+/// The shapes of the two matrices of a circuit (such as W_Q and W_K) for all heads of a layer. Heads may
+/// share a matrix, for example in grouped-query attention.
 struct CircuitShape {
   std::size_t heads = 0;
   std::size_t width = 0;
   std::size_t left_dimension = 0, right_dimension = 0;
-  std::vector<std::size_t> left_slices, right_slices;  // [heads]: the slice that each head reads
+  /// [heads], index of the left and right matrix of each head.
+  std::vector<std::size_t> left_slices, right_slices;
 
   auto operator<=>(const CircuitShape&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs
 };
@@ -105,8 +107,8 @@ CircuitShape shape_of(const CircuitFactors& factors, std::size_t heads) {
   return shape;
 }
 
-/// Random factors with independent normal entries of deviation sqrt(2 / (dimension + width)). They depend
-/// only on the seed and the draw, not on the number of threads.
+/// Random matrices for the heads of one layer. The entries are independent and normal with standard deviation
+/// sqrt(2 / (dimension + width)). They depend only on the seed and the draw, not on the number of threads.
 class DrawnHeads {
  public:
   DrawnHeads(const CircuitShape& shape, std::uint64_t seed, std::uint64_t draw, Pool& pool)
@@ -114,8 +116,8 @@ class DrawnHeads {
         left_(draw_slices(shape.left_slices, shape.left_dimension, seed, (2 * draw) << 24, pool)),
         right_(draw_slices(shape.right_slices, shape.right_dimension, seed, (2 * draw + 1) << 24, pool)) {}
 
-  /// Multiplies rows i d/h .. (i+1) d/h of head i by the gain on both sides. The heads must not share
-  /// slices.
+  /// Multiplies rows i d/h to (i+1) d/h - 1 of both matrices of head i by the gain. Heads must not share
+  /// matrices.
   void specialise(double gain) {
     for (OwnedMatrix<float>* side : {&left_, &right_}) {
       const std::size_t d = side->cols();
@@ -129,12 +131,12 @@ class DrawnHeads {
 
   [[nodiscard]] HeadDiversity measure(Pool& pool) const;
 
-  /// Return the slices [slices, dimension, width].
+  /// Return the left and the right matrices, [matrices, dimension, width] each.
   [[nodiscard]] std::vector<float> left() const { return by_rows(left_); }
   [[nodiscard]] std::vector<float> right() const { return by_rows(right_); }
 
  private:
-  /// Draws the slices, with one random stream per slice.
+  /// Draws all left or all right matrices, with one random stream per matrix.
   [[nodiscard]] OwnedMatrix<float> draw_slices(const std::vector<std::size_t>& slices, std::size_t dimension,
                                                std::uint64_t seed, std::uint64_t first_stream,
                                                Pool& pool) const {
@@ -168,7 +170,7 @@ class DrawnHeads {
   }
 
   CircuitShape shape_;
-  OwnedMatrix<float> left_, right_;  // [slices width, dimension]
+  OwnedMatrix<float> left_, right_;  // [matrices * width, dimension], transposed
 };
 
 HeadDiversity DrawnHeads::measure(Pool& pool) const {
@@ -220,7 +222,7 @@ HeatmapPage page_of(std::vector<Heatmap> heatmaps, std::size_t columns) {
           .heatmaps = std::move(heatmaps)};
 }
 
-/// Random heads of one shape, over the draws.
+/// The results of random heads of one shape over all draws.
 struct RandomHeads {
   std::array<Spread, 3> spreads;
   OwnedMatrix<double> similarity;  // first draw only
@@ -240,7 +242,7 @@ RandomHeads random_heads(const CircuitShape& shape, std::uint64_t number, const 
   return heads;
 }
 
-/// A layer of the model and the random heads that it is compared with.
+/// A layer of the model and the random heads with which it is compared.
 struct Layer {
   std::size_t index = 0;
   Measures means;
@@ -270,7 +272,7 @@ Table table_of(const std::vector<Layer>& layers) {
   return make_table("rows", std::move(columns), std::move(rows));
 }
 
-/// Returns the means over the layers.
+/// Returns the summary: the means over the layers.
 Record summary_of(const std::vector<Layer>& layers) {
   std::vector<Measures> trained;
   std::vector<Measures> random;

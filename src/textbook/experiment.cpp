@@ -6,7 +6,7 @@
 namespace attnctl {
 namespace {
 
-/// Returns the single values of the summary.
+/// Returns a table of the values of the summary that are not lists or records.
 Table summary_table(const Record& summary) {
   CellRows rows;
   for (const auto& [name, value] : summary.fields) {

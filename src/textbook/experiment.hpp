@@ -11,7 +11,7 @@
 
 namespace attnctl {
 
-/// A page of heatmaps with the name that --picture selects.
+/// A page of heatmaps. --picture selects the page by its name.
 struct NamedHeatmaps {
   std::string name;
   HeatmapPage page;
@@ -26,11 +26,12 @@ struct ExperimentResult {
   Table rows = {};
   Record summary = {};
   std::vector<Chart> charts = {};
-  Table drawn = {};                          // the table of the charts; no columns: use the rows
+  Table drawn = {};  // the table that the charts show; if it has no columns, the charts show `rows`
   std::vector<NamedHeatmaps> heatmaps = {};  // shown after the charts
 };
 
-/// Converts the result to the types of the writers. `with_charts` also draws the charts in text output.
+/// Converts the result to a document, tables and pictures. `with_charts` also draws the charts in text
+/// output.
 [[nodiscard]] Results results_of(const ExperimentResult& result, bool with_charts);
 
 using CellRows = std::vector<std::vector<Cell>>;
@@ -48,14 +49,14 @@ struct Axes {
   enum Scale { linear, log_x, log_y, log_log } scale = linear;
 };
 
-/// Return charts of the columns `y` over column `x`.
+/// Return a line chart and a bar chart of the table columns `y` over the table column `x`.
 [[nodiscard]] Chart line_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes);
 [[nodiscard]] Chart bar_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes);
 
 /// Copies the matrix to an array [rows, cols].
 [[nodiscard]] Tensor array_of(MatrixView<const double> matrix);
 
-/// Returns "0", "1", ..., with `before` in front of each number.
+/// Returns `count` labels "0", "1", ..., with `before` in front of each number.
 [[nodiscard]] std::vector<std::string> number_labels(std::size_t count, const std::string& before = "");
 
 }  // namespace attnctl

@@ -16,7 +16,8 @@
 namespace attnctl {
 namespace {
 
-/// The inputs of the three projections. They are all x, except when one route is perturbed separately.
+/// The inputs of the query, key and value projections. All three are x, unless a check changes the input of
+/// one projection.
 struct RouteInputs {
   MatrixView<const double> query, key, value;  // [n, d]
 };
@@ -36,7 +37,8 @@ HeadForward run_head(const HeadMatrices& head, const RouteInputs& x, double scal
   return pass;
 }
 
-/// Replaces dL/dpattern by dL/dscores: a_ij (g_ij - sum_j a_ij g_ij).
+/// Replaces `gradient` = dL/dpattern by dL/dscores. With the pattern a and the gradient g, the new entry is
+/// a_ij (g_ij - sum_k a_ik g_ik).
 void backward_softmax(const OwnedMatrix<double>& pattern, OwnedMatrix<double>& gradient) {
   for (std::size_t i = 0; i < pattern.rows(); ++i) {
     const double mean = dot(pattern.view().row(i), gradient.view().row(i));
@@ -44,16 +46,16 @@ void backward_softmax(const OwnedMatrix<double>& pattern, OwnedMatrix<double>& g
   }
 }
 
-/// A layer with one scale of the scores.
+/// The layer of the experiment with one scale of the scores.
 struct Layer {
   const std::vector<HeadMatrices>& heads;
   const OwnedMatrix<double>& x;         // [n, d]
-  const OwnedMatrix<double>& d_output;  // [n, d], G
+  const OwnedMatrix<double>& d_output;  // [n, d], dL/dY
   double scale = 1;
   std::size_t checks = 0;
 };
 
-/// Returns the sum of the products of entries.
+/// Returns the sum of a_ij b_ij.
 double inner(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   return dot(a.values(), b.values());
 }
@@ -73,14 +75,14 @@ OwnedMatrix<double> path_of(const HeadGradient& gradient) {
   return path;
 }
 
-/// Returns what one head adds to the layer's output, [n, d].
+/// Returns the part of the layer's output that one head adds, [n, d].
 OwnedMatrix<double> head_output(const Layer& layer, const HeadMatrices& head, const RouteInputs& x) {
   const HeadForward pass = run_head(head, x, layer.scale);
   return product(product(pass.pattern.view(), pass.value.view()).view(), head.output.view());
 }
 
 /// Returns the largest error of `gradient` compared with fourth-order central differences of `loss`, divided
-/// by the largest entry of the gradient. `loss` takes x with one entry moved.
+/// by the largest entry of the gradient. `loss` takes x with one entry changed.
 template <typename Loss>
 double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Loss loss) {
   constexpr double step = 1e-4;
@@ -104,7 +106,8 @@ double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Loss
   return largest > 0 ? worst / largest : worst;
 }
 
-/// Checks each route of a head with only the input of its projection moved.
+/// Returns the largest error of the gradients through the query, key and value projections of a head. To
+/// check a projection, changes only its input.
 double check_head(const Layer& layer, const HeadMatrices& head, const HeadGradient& gradient) {
   using View = MatrixView<const double>;
   const View x = layer.x.view();
@@ -116,7 +119,7 @@ double check_head(const Layer& layer, const HeadMatrices& head, const HeadGradie
                    worst_error(layer, gradient.value, [&](View moved) { return loss(x, x, moved); })});
 }
 
-/// Returns the error of the gradient of the whole layer, with the loss computed from the layer's output.
+/// Returns the error of the gradient of the whole layer. The loss is computed from the output of the layer.
 double check_sum(const Layer& layer, const OwnedMatrix<double>& gradient) {
   return worst_error(layer, gradient, [&](MatrixView<const double> moved) {
     OwnedMatrix<double> output(layer.x.rows(), layer.x.cols());
@@ -136,10 +139,11 @@ double median(std::vector<double> values) {
   return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
-/// The quantities of one row, for a head or for the layer.
+/// The quantities of one result row, for a head or for the layer.
 struct Report {
   HeadGradient gradient;
-  std::vector<double> query_norms;  // |dL/dx_i| through the query: per token; for the layer: and per head
+  std::vector<double> query_norms;  // norm of dL/dx_i through the query, for each token; for the layer, for
+                                    // each head and token
   double largest_weight = 0;
   double error = 0;
 };
@@ -154,7 +158,8 @@ Report report_of(const Layer& layer, const HeadMatrices& head) {
   return report;
 }
 
-/// Returns the sum of all paths, checked against the gradient of the whole layer.
+/// Returns the report of the layer: the sums over the heads. Checks the sum of their gradients against the
+/// gradient of the whole layer.
 Report sum_of(const Layer& layer, const std::vector<Report>& heads) {
   Report sum = heads.front();
   for (std::size_t h = 1; h < heads.size(); ++h) {
@@ -188,7 +193,7 @@ std::vector<Cell> row_of(std::size_t d_k, double scale, const Cell& head, const 
           report.error};
 }
 
-/// Appends the rows of one d_k and scale: the heads, then their sum.
+/// Appends the rows of one d_k and scale: first the heads, then the layer.
 void append_rows(const Layer& layer, std::size_t d_k, Pool& pool, CellRows& rows) {
   std::vector<Report> heads(layer.heads.size());
   pool.run(heads.size(),
@@ -215,8 +220,9 @@ std::vector<HeadMatrices> random_heads(const GradientsOptions& options, std::siz
   return heads;
 }
 
-/// Fills in the charts and their table. With one d_k, draws the heads as bars. With several, draws the layer
-/// over d_k. The rows of each d_k are the heads and the layer unscaled, then scaled.
+/// Fills in the charts and their table. If `sizes`, the number of d_k values, is 1, draws the heads as bars.
+/// Otherwise, draws the layer over d_k. For each d_k, `rows` has the heads and the layer with unscaled
+/// scores, then the heads and the layer with scaled scores.
 void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& result) {
   constexpr std::array<std::size_t, 4> drawn = {4, 5, 6, 8};  // query, key, value, query_median
   const bool heads = sizes == 1;
@@ -288,7 +294,7 @@ Record target_of(const LogitAttribution& input) {
   return record;
 }
 
-/// Draws the tokens of the first input as bars.
+/// Draws the attributions of the tokens of one input as bars.
 void draw_tokens(const LogitAttribution& input, ExperimentResult& result) {
   CellRows bars;
   for (std::size_t j = 0; j < input.embeddings.size(); ++j) {
@@ -300,7 +306,7 @@ void draw_tokens(const LogitAttribution& input, ExperimentResult& result) {
                              {"Token", "Attribution"})};
 }
 
-/// Draws the heads of every input, with layers from top to bottom.
+/// Draws the attributions of the heads as one heatmap per input. The first layer is at the top.
 void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& result) {
   std::set<std::size_t> layers;
   std::size_t heads = 0;

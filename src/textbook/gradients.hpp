@@ -15,15 +15,15 @@
 
 namespace attnctl {
 
-/// Options of the gradients experiment: one self-attention layer with normal weights that preserve the
-/// variance of its normal input. Entries of W_Q, W_K, W_V and W_O have variance 1/d. The loss is a random
-/// linear function of the layer's output, L = sum(Y o G) with normal G, so dL/dY = G.
+/// Options of the gradients experiment. It uses one self-attention layer with normal input. The entries of
+/// W_Q, W_K, W_V and W_O are normal with variance 1/d. The loss is a random linear function of the layer's
+/// output Y [n, d]: L = sum of Y_ij G_ij with normal entries G_ij, so dL/dY = G.
 struct GradientsOptions {
   std::size_t n = 16;
   std::size_t d = 64;
   std::size_t heads = 4;         // must divide d; d_value = d / heads
   std::vector<std::size_t> d_k;  // empty: only d / heads
-  std::size_t checks = 64;       // number of checked entries per path, evenly spaced
+  std::size_t checks = 64;       // number of gradient entries per head that are checked, evenly spaced
   std::uint64_t seed = 0;
 };
 
@@ -34,34 +34,36 @@ struct HeadMatrices {
   OwnedMatrix<double> output;      // [v, d]
 };
 
-/// dL/dx along one head's path, split by the projection that x enters, [n, d] each. Their sum is the path of
-/// the head. The sum of all heads' paths is dL/dx of the layer.
+/// The gradient dL/dx through one head, in three parts: through the query, key and value projections, [n, d]
+/// each. The sum of the three parts is the gradient through the head. The sum over all heads is dL/dx of the
+/// layer.
 struct HeadGradient {
   OwnedMatrix<double> query, key, value;
   OwnedMatrix<double> pattern;  // [n, n], from the forward pass
 };
 
-/// Returns the gradients of one head for dL/dY [n, d]. Computes dL/dz = dL/dY W_O^T first, then the values
-/// and the softmax, then the projections.
+/// Returns the gradients of one head for dL/dY [n, d]. `scale` is the factor on the scores.
 [[nodiscard]] HeadGradient head_gradient(const HeadMatrices& head, MatrixView<const double> x,
                                          MatrixView<const double> d_output, double scale);
 
-/// Measures gradients for each d_k, with unscaled scores and scores divided by sqrt(d_k). Each head has a
-/// row, and a row without a head is for the layer. Columns: the Frobenius norms of the path and its three
-/// routes (for the layer: sums over heads); the path's share of the whole gradient (<path, whole> /
-/// <whole, whole>, sums to 1); the median over tokens of |dL/dx_i| through the query (for the layer: over
-/// tokens and heads); the mean largest weight; and `error`. Every path is checked against fourth-order
-/// central differences. `error` is the largest difference divided by the largest entry of the route. Throws
-/// Error(usage) if heads does not divide d.
+/// Measures gradients for each d_k, with unscaled scores and with scores divided by sqrt(d_k). Each head has
+/// a row, and a row without a head is for the whole layer. The columns are: the Frobenius norms of the
+/// gradient through the head and of its three parts (for the layer: of the sums over the heads); the head's
+/// share of the layer's gradient (<head, layer> / <layer, layer>; the shares sum to 1); the median over
+/// tokens i of the norm of dL/dx_i through the query (for the layer: over tokens and heads); the mean largest
+/// weight of a pattern row; and `error`. `error` compares the gradients with fourth-order central
+/// differences: the largest difference divided by the largest entry of the part. Throws Error(usage) if heads
+/// does not divide d.
 [[nodiscard]] ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& pool);
 
-/// Attribution of one logit of a trained model to a head's z (over all positions) or to a token's embedding.
+/// Attribution of one logit of a trained model to a value: the z of a head at all positions, or the embedding
+/// of a token.
 struct Attribution {
   double attribution = 0;  // <gradient, value>: derivative of the logit when the value is scaled
-  double gradient = 0;     // Frobenius norm
+  double gradient = 0;     // Frobenius norm of the gradient
 };
 
-/// The attributions of one input.
+/// The attributions of one logit of one input.
 struct LogitAttribution {
   std::string input;
   std::vector<std::string> tokens;  // [n]; empty without a vocabulary
@@ -72,10 +74,11 @@ struct LogitAttribution {
   std::vector<std::pair<HeadId, Attribution>> heads;  // the selected heads
   std::vector<Attribution> embeddings;                // [n]
 };
-/// Returns the attributions of a gradient to the given heads and to all tokens, without the texts.
+/// Returns the attributions to the given heads and to all tokens. `input`, `tokens` and `target_text` stay
+/// empty.
 [[nodiscard]] LogitAttribution attribute(const LogitGradient& gradient, std::span<const HeadId> heads);
 
-/// Returns one row per token and then one per head, for each input.
+/// Returns for each input first one row per token, then one row per head.
 [[nodiscard]] ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs);
 
 }  // namespace attnctl

@@ -23,7 +23,7 @@
 namespace attnctl {
 namespace {
 
-// --- Splitting a width among heads
+// --- The heads experiment
 
 constexpr double kSamePattern = 1e-6;
 
@@ -35,8 +35,8 @@ struct HeadFigures {
   OwnedMatrix<double> pattern;
 };
 
-/// Returns the number of values above size * eps(float64) * the largest value. Uses float64 because the
-/// weights are not rounded to float32.
+/// Returns the number of singular values above size * eps(float64) * the largest value. Uses the epsilon of
+/// float64 because the weights are not rounded to float32.
 std::size_t rank_of(std::span<const double> singular_values, std::size_t size) {
   const double largest = std::ranges::max(singular_values);
   const double least = static_cast<double>(size) * std::numeric_limits<double>::epsilon() * largest;
@@ -64,7 +64,8 @@ HeadFigures measure_head(const BareLayer& layer, std::size_t head, MatrixView<co
   return figures;
 }
 
-/// Returns the mean over rows of the total variation, half the sum of absolute differences.
+/// Returns the mean over rows of the total variation between two patterns. The total variation is half the
+/// sum of absolute differences.
 double distance(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.values().size(); ++i) sum += std::abs(a.values()[i] - b.values()[i]);
@@ -86,7 +87,7 @@ std::size_t count_distinct(const std::vector<HeadFigures>& heads) {
   return kept.size();
 }
 
-/// Returns the mean over pairs of heads. Undefined for one head.
+/// Returns the mean of distance() over all pairs of heads. Undefined for one head.
 Cell mean_distance(const std::vector<HeadFigures>& heads, Pool& pool) {
   if (heads.size() < 2) return {};
   std::vector<double> sums(heads.size());
@@ -119,7 +120,7 @@ std::vector<Cell> row_of(const HeadsOptions& options, std::size_t h, MatrixView<
           mean_distance(heads, pool)};
 }
 
-// --- Averages of several values
+// --- The averaging experiment
 
 using linalg::Matrix;
 using linalg::Vector;
@@ -146,20 +147,21 @@ Matrix orthonormal_rows(std::size_t rows, std::size_t cols, Random& random) {
   return matrix;
 }
 
-/// Tokens with orthonormal keys and values [tokens, width]. The targets come first.
+/// Tokens with orthonormal keys and orthonormal values, [tokens, width] each. The targets are the first
+/// tokens.
 struct Tokens {
   Matrix keys;
   Matrix values;
 };
 
-/// Returns z of one head: the values of all tokens, weighted by the attention of its query.
+/// Returns z of a head with this query: the sum of the values of all tokens, weighted by attention.
 Vector attend(const Tokens& tokens, const Vector& query) {
   Vector weights = xt::sum(tokens.keys * query, {1});
   softmax({weights.data(), weights.size()});
   return xt::sum(xt::view(weights, xt::all(), xt::newaxis()) * tokens.values, {0});
 }
 
-/// Returns a query that matches `count` tokens equally, from token `first` on.
+/// Returns a query that has the score `sharpness` for the tokens [first, first + count) and 0 for the others.
 Vector query_for(const Tokens& tokens, std::size_t first, std::size_t count, double sharpness) {
   return xt::sum(sharpness * xt::view(tokens.keys, xt::range(first, first + count)), {0});
 }
@@ -172,8 +174,9 @@ double error_of_sum(const Tokens& tokens, std::size_t targets, std::size_t heads
   return xt::norm_l2(wanted - static_cast<double>(heads) * z)();
 }
 
-/// Returns the distance to the targets' values in separate slots, if head i attends to target i and W_O
-/// writes its output to slot i.
+/// Returns the error of returning the value of each target separately. Head i attends to target i, and W_O
+/// writes its output to row i of the result; the rows without a head are 0. The error is the distance between
+/// the result and the values of the targets.
 double error_of_all(const Tokens& tokens, std::size_t targets, std::size_t heads, double sharpness) {
   Matrix off = xt::view(tokens.values, xt::range(std::size_t{0}, targets));
   for (std::size_t i = 0; i < heads; ++i)
@@ -183,8 +186,8 @@ double error_of_all(const Tokens& tokens, std::size_t targets, std::size_t heads
 
 /// Returns the error of the sum after gradient descent on the heads' scores from a random start. With
 /// orthonormal values, this is the distance of the heads' summed weights from 1 for targets and 0 for other
-/// tokens. Scores move along the gradient with respect to the weights (mirror descent), so saturation of the
-/// softmax does not stop them.
+/// tokens. The descent changes the scores along the gradient with respect to the weights (mirror descent), so
+/// a saturated softmax does not stop it.
 double error_by_descent(const AveragingOptions& options, std::size_t targets, std::size_t heads,
                         Random& random) {
   const std::size_t tokens = options.targets + options.others;
@@ -202,7 +205,7 @@ double error_by_descent(const AveragingOptions& options, std::size_t targets, st
   }
 }
 
-/// The errors for one number of targets and heads, measured and in closed form.
+/// The errors for one number of targets and one number of heads, measured and in closed form.
 struct Case {
   std::size_t targets = 0, heads = 0;
   double sum = 0, sum_by_descent = 0, sum_least = 0, all = 0, all_least = 0;
@@ -220,7 +223,8 @@ void measure(const Tokens& tokens, const AveragingOptions& options, Case& result
   result.all_least = std::sqrt(missing);
 }
 
-/// Returns the map of errors by targets (rows) and heads (columns). Undefined for more heads than targets.
+/// Returns a heatmap of errors by number of targets (rows) and number of heads (columns). Cells with more
+/// heads than targets are undefined.
 Heatmap map_of(const std::vector<Case>& cases, std::size_t most, double Case::*field, const char* title) {
   std::vector<double> values(most * most, kUndefined);
   for (const Case& each : cases) values[(each.targets - 1) * most + each.heads - 1] = each.*field;
@@ -232,7 +236,7 @@ Heatmap map_of(const std::vector<Case>& cases, std::size_t most, double Case::*f
 }  // namespace
 
 ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
-  // Checks the options before computing.
+  // Checks all numbers of heads before computing.
   for (const std::size_t h : options.heads)
     static_cast<void>(bare_config({.d_model = options.d, .heads = h}));
   ExperimentResult result{.name = "heads", .seed = options.seed};

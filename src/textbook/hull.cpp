@@ -22,28 +22,30 @@ using Rational = mpq_class;
 using RationalVector = std::vector<Rational>;
 using Indices = std::vector<std::size_t>;
 
-/// The point sum_j w_j a_j that is nearest to a target in the L1 norm, and the proof that it is the nearest.
+/// The combination sum_j w_j a_j of points a_j that is nearest to a target t in the L1 norm, with a proof
+/// that no combination is nearer.
 template <typename Value>
 struct Nearest {
-  Indices columns;             // the columns in the final basis, at most d + 1; all other weights are 0
+  Indices columns;             // the indices j in the final basis, at most d + 1; all other weights are 0
   std::vector<Value> weights;  // one per element of `columns`, >= 0
   Value distance{};
-  /// The dual solution y [d]: |y_i| <= 1, y a_j <= c for every j, and y t - c = distance, where c is 0, or
-  /// the largest y a_j if the weights sum to 1.
+  /// The dual solution y [d], which is the proof: |y_i| <= 1, y a_j <= c for every j, and y t - c = distance.
+  /// c is the largest y a_j if the weights must sum to 1, else 0.
   std::vector<Value> normal;
 };
 
-/// Solves min |sum_j w_j a_j - t|_1 over w >= 0 (and sum w = 1 if `convex`) by the simplex method on a dense
-/// tableau: in double, or exactly on integers with fraction-free pivots (Edmonds 1967, Bareiss 1968), which
-/// are 9 times faster than pivots in rationals. docs/architecture.md says why no library is used. Pivots on
-/// the column with the lowest reduced cost; after many pivots without progress on the first negative one
-/// (Bland 1977), so that the exact program always ends.
+/// Minimises |sum_j w_j a_j - t|_1 over weights w_j >= 0 by the simplex method on a dense tableau. If
+/// `convex` is true, the weights must sum to 1. The tableau has doubles, or exact integers with fraction-free
+/// pivots (Edmonds 1967, Bareiss 1968), which are 9 times faster than pivots on fractions.
+/// docs/architecture.md explains why no library is used. The pivot column is the one with the lowest reduced
+/// cost. After many pivots without progress, it is the first column with a negative reduced cost (Bland
+/// 1977), so that the exact program always ends.
 template <typename Number>
 class Simplex {
  public:
   using Value = std::conditional_t<std::is_same_v<Number, double>, double, Rational>;
 
-  /// Row j of `columns` [n, d] is a_j. `convex` needs n >= 1.
+  /// Row j of `columns` [n, d] is a_j, and `target` [d] is t. n must be at least 1 if `convex` is true.
   Simplex(MatrixView<const Number> columns, std::span<const Number> target, bool convex)
       : n_(columns.rows),
         d_(columns.cols),
@@ -84,8 +86,9 @@ class Simplex {
 
   [[nodiscard]] std::size_t right() const { return cells_.cols() - 1; }
 
-  /// Fills row i. If the sum of weights is fixed, column 0 is in the basis and a_j - a_0 replaces a_j. The
-  /// other basis column is the unit column that makes the right side positive.
+  /// Fills tableau row i, which belongs to dimension i. If `convex` is true, column 0 is in the basis and a_j
+  /// - a_0 replaces a_j. In row i, the basis has the deviation variable of dimension i whose sign makes the
+  /// right side positive.
   void fill_row(std::size_t i, MatrixView<const Number> columns, std::span<const Number> target,
                 bool convex) {
     const Number origin = convex ? columns(0, i) : Number(0);
@@ -111,8 +114,8 @@ class Simplex {
     return best;
   }
 
-  /// Returns the row whose variable reaches 0 first as the column's variable grows. Ties go to the lowest
-  /// variable.
+  /// Returns the row whose basis variable is the first to reach 0 when the variable of `column` grows. Of
+  /// several rows, returns the one with the lowest variable. Returns nullopt if no variable reaches 0.
   [[nodiscard]] std::optional<std::size_t> leaving_row(std::size_t column) const {
     std::optional<std::size_t> best;
     for (std::size_t r = 0; r < rows_; ++r) {
@@ -128,8 +131,8 @@ class Simplex {
     return best;
   }
 
-  /// Pivots on one cell. Exact cells are numerators over denominator_, which is the last pivot. In double,
-  /// the denominator is 1.
+  /// Pivots on one cell. Exact cells are numerators of fractions with the common denominator denominator_,
+  /// which is the last pivot. For doubles, denominator_ is 1.
   void pivot(std::size_t row, std::size_t column) {
     const Number divisor = cells_(row, column);
     for (std::size_t r = 0; r <= rows_; ++r) {
@@ -170,8 +173,9 @@ class Simplex {
   }
 
   std::size_t n_, d_, rows_;
-  OwnedMatrix<Number> cells_;  // the last column is the right side, the last row the reduced costs
-  Indices basis_;              // [rows] variables: the n columns, then + and - per dimension
+  OwnedMatrix<Number> cells_;  // the last column is the right side, the last row has the reduced costs
+  Indices basis_;  // [rows], variable of each row: the n weights, then a positive and a negative deviation
+                   // per dimension
   Number denominator_{1};
 };
 
@@ -204,7 +208,7 @@ void make_primitive(RationalVector& values) {
   for (Rational& value : values) value /= divisor;
 }
 
-/// The points in double, and exactly as integer multiples of 2^-bits.
+/// The points as doubles, and exactly as integer multiples of 2^-bits.
 struct Points {
   explicit Points(MatrixView<const double> points) : values(points), exact(points.rows, points.cols) {
     for (std::size_t j = 0; j < points.rows; ++j) {
@@ -225,7 +229,7 @@ struct Points {
   std::size_t bits = 0;
 };
 
-/// Decides whether one point p of the set is a vertex, compared with the other points.
+/// Decides whether one point p of a set is a vertex of the convex hull of the set.
 class Decision {
  public:
   Decision(const Points& points, std::size_t index)
@@ -245,7 +249,7 @@ class Decision {
         largest = std::max(largest, std::abs(scaled_(o, i)));
       }
     }
-    // Scaling by a power of two makes the differences about 1 without rounding.
+    // Scales the differences by a power of two, which does not round them. The largest one is then about 1.
     const int exponent = largest > 0 && std::isfinite(largest) ? -std::ilogb(largest) : 0;
     for (double& value : scaled_.values()) value = std::ldexp(value, exponent);
   }
@@ -271,7 +275,7 @@ class Decision {
   }
 
  private:
-  /// Solves the program for a target on some columns x - p, exactly.
+  /// Solves the exact linear program for a target. Uses only the columns x - p with the indices `which`.
   [[nodiscard]] Nearest<Rational> solve(const Indices& which, const std::vector<mpz_class>& target,
                                         bool convex) const {
     OwnedMatrix<mpz_class> columns(which.size(), exact_.cols());
@@ -280,19 +284,21 @@ class Decision {
     return Simplex<mpz_class>(std::as_const(columns).view(), target, convex).solve().value();
   }
 
-  /// Returns q (p - x) for one x of others_.
+  /// Returns the lead q (p - x) of p over the point x = others_[other], where q is `query`.
   [[nodiscard]] Rational lead(const RationalVector& query, std::size_t other) const {
     return -dot(query, exact_.view().row(other));
   }
 
-  /// Returns the smallest lead over all others. The query proves a vertex if it is positive.
+  /// Returns the smallest lead of p over another point. If this margin is positive, the query proves that p
+  /// is a vertex.
   [[nodiscard]] Rational margin(const RationalVector& query) const {
     Rational least = lead(query, 0);
     for (std::size_t o = 1; o < others_.size(); ++o) least = std::min(least, lead(query, o));
     return least;
   }
 
-  /// Stores the query as the witness if it proves a vertex.
+  /// Stores the query as the witness and returns true if the query proves that p is a vertex. Otherwise,
+  /// returns false.
   bool accept_witness(const RationalVector& query, HullPoint& result) const {
     Rational least = margin(query);
     if (sgn(least) <= 0) return false;
@@ -303,8 +309,9 @@ class Decision {
     return true;
   }
 
-  /// Finds a witness in double. If that fails, solves the exact program: first on the columns of the final
-  /// basis in double, then on all columns.
+  /// Finds a witness or a convex combination. First solves the linear program in double. If its result is not
+  /// a witness, solves the exact program: first only with the columns in the final basis of the first
+  /// solution, then with all columns.
   void separate_or_combine(HullPoint& result) const {
     const std::vector<double> origin(scaled_.cols());
     auto guess = Simplex<double>(scaled_.view(), origin, true).solve();
@@ -331,8 +338,9 @@ class Decision {
     }
   }
 
-  /// Adds up queries that have p among their maxima until no query lowers another tied point. The remaining
-  /// tied points are those of the smallest face that contains p.
+  /// Finds the support of p. Adds up queries that have their maximum at p. Each query gives at least one more
+  /// tied point a lower score than p. At the end, the tied points are the points of the smallest face that
+  /// contains p.
   void find_support(HullPoint& result) const {
     Indices tied = all_;
     RationalVector query(exact_.cols());
@@ -347,15 +355,15 @@ class Decision {
     Rational largest;
     for (const Rational& value : query) largest = std::max<Rational>(largest, abs(value));
     if (largest >= 0x1p53) {
-      for (Rational& value : query) value /= largest;  // within the range of double
+      for (Rational& value : query) value /= largest;  // keeps the values within the range of a double
     }
     result.support = query_of(query);
     for (const std::size_t other : tied) result.ties.push_back(others_[other]);
   }
 
-  /// Returns q with q x <= q p for all others and q x < q p for some of `tied`, or nullopt if there is none:
-  /// then p is a combination of all of `tied` with positive weights. It is the dual solution of
-  /// min |sum_x w_x (x - p) + sum over tied (x - p)|_1.
+  /// Returns a query q with q x <= q p for all other points x and q x < q p for at least one point of `tied`.
+  /// Returns nullopt if there is no such query; then p is a combination of all points of `tied` with positive
+  /// weights. The query is the dual solution of min |sum_x w_x (x - p) + sum over tied (x - p)|_1.
   [[nodiscard]] std::optional<RationalVector> lower_some(const Indices& tied) const {
     std::vector<mpz_class> target(exact_.cols());
     std::vector<double> guess_target(scaled_.cols());
@@ -369,7 +377,7 @@ class Decision {
     for (const Indices& which : {guess ? guess->columns : all_, all_}) {
       Nearest<Rational> nearest = solve(which, target, false);
       if (sgn(nearest.distance) == 0) return std::nullopt;
-      if (sgn(margin(nearest.normal)) < 0) continue;  // a point outside `which` is higher than p
+      if (sgn(margin(nearest.normal)) < 0) continue;  // a point outside `which` has a higher score than p
       make_primitive(nearest.normal);
       return std::move(nearest.normal);
     }
@@ -378,10 +386,10 @@ class Decision {
 
   const Points& points_;
   std::size_t index_;
-  Indices others_;                // the points x: all but p
+  Indices others_;                // indices of the other points x
   Indices all_;                   // the indices of others_: 0, 1, ...
-  OwnedMatrix<mpz_class> exact_;  // [others, d]: x - p, in multiples of 2^-bits
-  OwnedMatrix<double> scaled_;    // the same, rounded and scaled to about 1
+  OwnedMatrix<mpz_class> exact_;  // [others, d], x - p in multiples of 2^-bits
+  OwnedMatrix<double> scaled_;    // [others, d], x - p, rounded and scaled to about 1
 };
 
 std::string place_of(const HullPoint& key) {
@@ -390,7 +398,7 @@ std::string place_of(const HullPoint& key) {
   return key.support.values.empty() ? "inside" : "boundary";
 }
 
-/// Joins the first `most` items of a list. A longer list ends with "... N in all".
+/// Joins the first `most` items of a list. If the list has more items, the text ends with "... N in all".
 template <typename Item>
 std::string join(std::size_t count, std::size_t most, const char* between, const Item& item) {
   std::string text;
@@ -408,7 +416,7 @@ Cell text_of(const HullQuery& query) {
   return query.values.empty() ? Cell() : text_of(std::span<const double>(query.values));
 }
 
-/// Formats a combination as "1/2 [0] + 1/2 [1]".
+/// Formats a convex combination as "1/2 [0] + 1/2 [1]".
 Cell text_of(const std::vector<HullWeight>& combination) {
   constexpr std::size_t longest = 9;  // characters of a fraction
   if (combination.empty()) return {};
@@ -454,8 +462,9 @@ Record proof_of(std::size_t index, const HullPoint& key) {
   return record;
 }
 
-/// Results of a construction with one head per coordinate: each key's lowest score over the heads, and the
-/// only key with the highest such score, if there is one.
+/// The results of a construction with one head per coordinate. Head i scores a key with the key's coordinate
+/// i. `lowest` has the lowest score of each key over the heads. `picked` is the key whose lowest score is
+/// higher than that of all other keys, or nullopt if there is none.
 struct AxisHeads {
   std::vector<double> lowest;
   std::optional<std::size_t> picked;
@@ -485,7 +494,8 @@ Table rows_of(MatrixView<const double> keys, const std::vector<HullPoint>& place
                     std::move(rows));
 }
 
-/// Draws keys in the plane, grouped by whether a head can select them.
+/// Draws keys in the plane. The chart shows separately the keys that a head can select and those that it
+/// cannot select.
 void draw_plane(MatrixView<const double> keys, const std::vector<HullPoint>& places,
                 ExperimentResult& result) {
   CellRows rows;

@@ -12,8 +12,8 @@
 
 namespace attnctl {
 
-/// A linear function of points, q.x. If `exact` is empty, `values` are exact; otherwise `exact` holds them as
-/// fractions ("-3/7") and `values` are rounded.
+/// The coefficients q of a linear function q.x of a point x. If `exact` is empty, `values` are exact.
+/// Otherwise, `exact` holds the coefficients as fractions ("-3/7") and `values` are rounded.
 struct HullQuery {
   std::vector<double> values;
   std::vector<std::string> exact;
@@ -26,45 +26,47 @@ struct HullWeight {
   std::string exact;  // "1/2"
 };
 
-/// The position of a point p relative to the convex hull of its set, with a proof.
+/// The position of a point p of a set relative to the convex hull of the set, with a proof.
 struct HullPoint {
   bool vertex = false;              // p is a vertex of the hull and no other point equals p
   std::optional<std::size_t> twin;  // the first other point that equals p
 
-  // For a vertex: q with q.p > q.x for every other point x.
+  // Only for a vertex: coefficients q with q.p > q.x for every other point x.
   HullQuery witness;
-  /// q.p - max q.x. With |q_i| <= 1 about the largest possible value, which is the L1 distance from p to the
-  /// hull of the others. nullopt without other points.
+  /// q.p minus the largest q.x of another point x. Approximately the largest value that is possible with
+  /// |q_i| <= 1, which is the L1 distance from p to the hull of the other points. nullopt if there are no
+  /// other points.
   std::optional<double> margin;
 
-  // For any other point: p = sum of weight x over at most d + 1 other points. Weights are positive and sum
-  // to 1.
+  // Only if p is not a vertex: p as a convex combination of at most d + 1 other points. The weights are
+  // positive and sum to 1.
   std::vector<HullWeight> combination;
-  // For any other point on the relative boundary: q with p among its maxima, some other point below, and as
-  // few ties as possible. Empty for an inner point.
+  // Only if p is on the relative boundary but is not a vertex: coefficients q with q.p >= q.x for every other
+  // point x, and q.p > q.x for at least one. q has as few ties as possible. Empty for an inner point.
   HullQuery support;
-  std::vector<std::size_t> ties;  // other points with q.x = q.p
+  std::vector<std::size_t> ties;  // the other points x with q.x = q.p, where q is `support`
 };
 
-/// Decides which points [m, d] are vertices of their convex hull. At a vertex, a linear function has its
-/// only maximum. A linear program in double proposes each answer, and exact arithmetic proves it. If rounding
-/// errors made the proposal wrong, an exact linear program decides. Throws Error(bad_input) if a point is not
-/// finite.
+/// Decides which points [m, d] are vertices of their convex hull. A point is a vertex if some linear function
+/// has its only maximum at this point. For each point, a linear program in double finds an answer, and exact
+/// arithmetic checks the answer. If the answer is wrong because of rounding errors, an exact linear program
+/// finds the correct one. Throws Error(bad_input) if a point is not finite.
 [[nodiscard]] std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool);
 
-/// Parses keys of the form "10,0;0,10". `name` is the name of the text, for errors. Throws Error(usage) for
-/// anything but numbers, and for keys of different sizes.
+/// Parses keys of the form "10,0;0,10". For errors, `name` is the name of the text. Throws Error(usage) if an
+/// item is not a number or if the keys have different sizes.
 [[nodiscard]] OwnedMatrix<double> parse_keys(std::string_view text, const std::string& name);
 
-/// Parses keys from a JSON document such as [[10, 0], [0, 10]]. Throws Error(bad_input).
+/// Parses keys from a JSON document such as [[10, 0], [0, 10]]. For errors, `name` is the name of the
+/// document. Throws Error(bad_input) if the document is not such a list.
 [[nodiscard]] OwnedMatrix<double> parse_json_keys(const std::string& document, const std::string& name);
 
-/// Decides which keys [m, d] a head can select. For each key, reports a query whose score q.k is highest
-/// only at this key. If there is none, reports the convex combination of other keys that proves it, and for
-/// a key on the boundary a query with a tie. Compares this with d heads, one per
-/// coordinate, that give each key its lowest score, and reports whether they select the key. summary.keys
-/// holds the full proofs, the rows as text. Throws Error(bad_input) if `keys` is empty or a key is not
-/// finite.
+/// Decides which keys [m, d] a head can select. For each key k, reports a query q for which k has a higher
+/// score q.k than all other keys. If there is no such query, reports a convex combination of other keys that
+/// equals k; for a key on the boundary, also reports a query whose highest score k shares with other keys.
+/// Also reports whether d heads can select the key, if head i scores a key with the key's coordinate i and
+/// the lowest of these d scores counts. summary.keys holds the full proofs. The rows hold them as text.
+/// Throws Error(bad_input) if `keys` is empty or a key is not finite.
 [[nodiscard]] ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool);
 
 }  // namespace attnctl

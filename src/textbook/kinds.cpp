@@ -19,7 +19,8 @@ struct Full {
   std::vector<OwnedMatrix<float>> output;                // [sequences]; empty without W_v
 };
 
-/// Observes one layer. Stores its results, or compares them with those of full attention.
+/// Observes one layer. Stores the results of full attention, or compares the results of another kind with
+/// them.
 class LayerWatch final : public Observer {
  public:
   LayerWatch(std::size_t layer, const Full* full) : layer_(layer), full_(full) {}
@@ -97,13 +98,13 @@ class LayerWatch final : public Observer {
 
  private:
   std::size_t layer_;
-  const Full* full_;                           // null: store the results
-  std::vector<std::uint64_t> visible_, rows_;  // per head; heads arrive in parallel
+  const Full* full_;                           // results to compare with; null: store the results
+  std::vector<std::uint64_t> visible_, rows_;  // per head, because heads are processed in parallel
   std::vector<double> variation_;
   double squares_ = 0, full_squares_ = 0;
 };
 
-/// The sizes that determine the costs.
+/// The sizes that determine the costs of a kind.
 struct Costs {
   const AttentionConfig& layer;
   std::uint64_t queries = 0, keys = 0;  // over all inputs
@@ -112,11 +113,13 @@ struct Costs {
     return layer.kv_heads * (layer.d_head * layer.d_value + layer.d_head);
   }
   [[nodiscard]] std::uint64_t cache() const { return layer.kv_heads * (layer.d_head + layer.d_value); }
-  /// Returns the FLOPs of scores and values of all heads for a number of visible query-key pairs.
+  /// Returns the FLOPs of scores and weighted values for a number of visible query-key pairs, summed over all
+  /// heads.
   [[nodiscard]] std::uint64_t pairs(std::uint64_t visible) const {
     return 2 * visible * (layer.d_head + layer.d_value);
   }
-  /// Returns the FLOPs of linear attention: adding each key to the sums and reading them for each query.
+  /// Returns the FLOPs of linear attention: each key is added to the state, and each query is multiplied with
+  /// the state.
   [[nodiscard]] std::uint64_t linear() const {
     return 2 * (keys * state() + queries * layer.heads * (layer.d_head * layer.d_value + layer.d_head));
   }
@@ -144,7 +147,7 @@ std::vector<Cell> kind_row(const AttentionKind& kind, const Costs& costs, const 
   return row;
 }
 
-/// Returns the number of query-key pairs among n tokens.
+/// Returns the number of visible query-key pairs among n tokens.
 std::uint64_t pairs_of(std::uint64_t n, bool causal) {
   return causal ? n * (n + 1) / 2 : n * n;
 }

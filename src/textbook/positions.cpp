@@ -23,7 +23,7 @@ using linalg::Vector;
 constexpr std::size_t kDrawnPositions = 128;
 constexpr std::size_t kDrawnColumns = 256;
 
-/// Returns 10000^(2i/d) of each pair i.
+/// Returns 10000^(2i/d) for each pair of columns 2i and 2i+1, [d / 2].
 std::vector<double> wavelengths(std::size_t d) {
   std::vector<double> lengths(d / 2);
   for (std::size_t i = 0; i < lengths.size(); ++i)
@@ -31,7 +31,7 @@ std::vector<double> wavelengths(std::size_t d) {
   return lengths;
 }
 
-/// Dot products of rows at one distance.
+/// Statistics of the dot products of two rows at one distance.
 struct AtDistance {
   double mean = 0;
   double deviation = 0;  // standard deviation
@@ -46,8 +46,8 @@ AtDistance dots_at(MatrixView<const double> rows, std::size_t distance) {
   return {mean, std::sqrt(xt::mean(off * off)()), xt::amax(xt::abs(off))()};
 }
 
-/// Returns the largest entry of |PE(p) R(distance) - PE(p + distance)| for the first half of `rows`, which
-/// are consecutive positions.
+/// Returns the largest entry of |PE(p) R(distance) - PE(p + distance)| over the positions p in the first half
+/// of `rows`. The rows are PE of consecutive positions.
 double rotation_residual(const OwnedMatrix<double>& rows, std::size_t distance) {
   const std::size_t count = rows.rows() / 2;
   Matrix turned = linalg::to_matrix(rows.view().row_range(0, count));
@@ -71,7 +71,8 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
   return std::sqrt(std::ranges::min(least));
 }
 
-/// Returns the stored positions that a model adds to its embeddings, [count, width]. Empty without a table.
+/// Returns the rows of the first `count` positions in the model's position table, [count, width]. Empty if
+/// the model has no position table.
 OwnedMatrix<double> position_table(const Model& model, std::size_t count) {
   const EmbeddingConfig& embedding = model.config().embedding;
   if (embedding.position != PositionKind::learned) return {};
@@ -118,8 +119,8 @@ void check(const PositionsOptions& options) {
   }
 }
 
-/// Returns the largest change of a random layer's outputs, relative to the largest output, if its inputs are
-/// permuted and the outputs put back in order.
+/// Returns the effect of permuted inputs on a random layer. Permutes the inputs, computes the outputs and
+/// reverses the permutation. The result is the largest change of an output, divided by the largest output.
 double permutation_error(const PositionsOptions& options, bool with_positions) {
   Random random(options.seed);
   const BareLayer layer = random_bare_layer(options.d, options.heads, random);
@@ -142,9 +143,9 @@ double permutation_error(const PositionsOptions& options, bool with_positions) {
 
 /// The positions to compare.
 struct Positions {
-  OwnedMatrix<double> sinusoidal;  // [2 n, d]; the second half is for rows p + distance
-  OwnedMatrix<double> far;         // the same, from a far position on
-  OwnedMatrix<double> learned;     // [n, width]; empty if none
+  OwnedMatrix<double> sinusoidal;  // [2 n, d]; the second half has the rows p + distance
+  OwnedMatrix<double> far;         // [2 n, d], from position PositionsOptions::far on
+  OwnedMatrix<double> learned;     // [n, width]; empty if the model has no position table
   const RotaryConfig* rotary = nullptr;
 };
 
@@ -191,14 +192,14 @@ HeatmapPage page_of(const char* title, const char* x_axis, const char* scale, Te
   return page;
 }
 
-/// Draws the first rows and columns of the matrix.
+/// Returns a page with the first rows and columns of the matrix.
 HeatmapPage matrix_page(MatrixView<const double> rows) {
   const auto shown = rows.row_range(0, std::min(rows.rows, kDrawnPositions))
                          .col_range(0, std::min(rows.cols, kDrawnColumns));
   return page_of("Sinusoidal Positions", "Dimension", "Value", array_of(shown));
 }
 
-/// Draws the cosines between the first rows.
+/// Returns a page with the cosines between the first rows.
 HeatmapPage similarity_page(const char* title, MatrixView<const double> rows) {
   const std::size_t count = std::min(rows.rows, kDrawnPositions);
   std::vector<double> cosines;

@@ -10,34 +10,37 @@
 
 namespace attnctl {
 
-/// Options of the positions experiment (Vaswani et al. 2017, 3.5) for sinusoidal and model positions.
+/// Options of the positions experiment (Vaswani et al. 2017, section 3.5). It examines sinusoidal positions
+/// and the positions of a model.
 struct PositionsOptions {
   std::size_t positions = 64;
   std::size_t d = 64;  // even
   std::size_t far = 1'000'000;
-  std::size_t heads = 4;  // heads of the permuted layer; must divide d
+  std::size_t heads = 4;  // heads of the random layer that receives permuted input; must divide d
   std::uint64_t seed = 0;
-  const Model* model = nullptr;  // model to compare (position table or rotary); null: none
+  /// A model with a position table or rotary positions; null: only sinusoidal positions.
+  const Model* model = nullptr;
 };
 
-/// Returns sinusoidal positions in float64: PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos of the same
-/// angle. Row r is position first + r.
+/// Returns the sinusoidal positions `first` to `first` + `count` - 1, [count, d]: PE(p, 2i) = sin(p /
+/// 10000^(2i/d)) and PE(p, 2i+1) = cos(p / 10000^(2i/d)).
 [[nodiscard]] OwnedMatrix<double> sinusoidal_positions(std::size_t first, std::size_t count, std::size_t d);
 
-/// Applies the rotation that maps PE(p) to PE(p + offset) for every p. It rotates each pair (2i, 2i+1) of a
-/// row by offset / 10000^(2i/d).
+/// Applies to each row the rotation that maps PE(p) to PE(p + offset) for every position p. The rotation
+/// turns the columns 2i and 2i+1 by the angle offset / 10000^(2i/d).
 void turn_positions(MatrixView<double> rows, std::size_t offset);
 
-/// Returns rows by distance o from 0 with the following values. Sinusoidal positions: the mean over p of the
-/// dot product PE(p) PE(p + o) and the largest difference from it; the rotation residual, which is the
-/// largest entry of |PE(p) R(o) - PE(p + o)| over p, from position 0 and from position `far`. A model with a
-/// position table (rows as stored): mean and standard deviation over p of the dot product of two rows. A
-/// model with rotary positions: the mean over the frequencies of cos(o theta), which is the rotated dot
-/// product of a query and a key that are equal in every pair. The summary has the smallest distance between
-/// two positions and the effect of permuted input on a random layer, max |y(P x) - P y(x)| / max |y|,
-/// without positions and with sinusoidal ones.
-/// Throws Error(usage) if d is odd, if heads does not divide d, or if there are more positions than the
-/// model has. Throws Error(bad_input) if the model has no positions.
+/// Returns one row for each distance o >= 0 between two positions p and p + o. For sinusoidal positions, a
+/// row has the mean over p of the dot product PE(p) PE(p + o), the largest difference from this mean, and the
+/// rotation residuals. A rotation residual is the largest entry of |PE(p) R(o) - PE(p + o)| over p, where
+/// R(o) is the rotation of turn_positions(); there is one for positions from 0 on and one for positions from
+/// `far` on. For a model with a position table, a row has the mean and standard deviation over p of the dot
+/// product of two rows of the table. For a model with rotary positions, a row has the mean of cos(o theta)
+/// over the rotary frequencies theta. The summary has the smallest distance between two position vectors, and
+/// the change of a random layer's output y if its input x is permuted by P: max |y(P x) - P y(x)| / max |y|,
+/// without positions and with sinusoidal positions. Throws Error(usage) if d is odd, if heads does not divide
+/// d, or if there are more positions than the model has. Throws Error(bad_input) if the model has no
+/// positions.
 [[nodiscard]] ExperimentResult positions_experiment(const PositionsOptions& options, Pool& pool);
 
 }  // namespace attnctl

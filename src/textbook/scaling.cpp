@@ -13,8 +13,9 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kQueriesABlock = 16;    // queries per block; they share their keys
-constexpr std::size_t kFewestQueries = 2048;  // gives the variance of scores to 2 % at every d_k
+constexpr std::size_t kQueriesABlock = 16;  // queries per block; the queries of a block share their keys
+// With so many queries, the variance of scores is accurate to 2 % at every d_k.
+constexpr std::size_t kFewestQueries = 2048;
 
 /// Sums over query rows for one d_k and one scale.
 struct Sums {
@@ -30,7 +31,7 @@ struct Sums {
   }
 };
 
-/// Sums with unscaled and with scaled scores.
+/// The sums with unscaled scores, then the sums with scaled scores.
 using Both = std::array<Sums, 2>;
 
 void add_row(const std::vector<double>& scores, double scale, Sums& sums) {
@@ -71,7 +72,8 @@ void append_cells(std::vector<Cell>& row, const Sums& sums, std::size_t queries,
   }
 }
 
-/// Returns the chart table: the lowest, mean and highest temperature of the heads of each layer.
+/// Returns the table of the chart. Each row has the lowest, mean and highest temperature of the heads of one
+/// layer.
 Table by_layer(std::span<const HeadTemperature> heads) {
   CellRows rows;
   for (std::size_t i = 0; i < heads.size();) {

@@ -31,16 +31,16 @@ struct AnalysisRequest {
   RunOptions run;
   inspect::InspectRequest inspect;
   std::string include;         // --include
-  bool include_given = false;  // --include is on the command line
+  bool include_given = false;  // true if the command line has --include
   std::string show;            // --show: a head L.H or a layer L; empty: not given
   bool with_inputs = true;     // false: analyze the weights only
 };
 
-/// The form of the results for each Format.
+/// The form of the results for each Format, in the order of the enum.
 constexpr std::array kForms = {inspect::Form::document, inspect::Form::document, inspect::Form::tables,
                                inspect::Form::arrays,   inspect::Form::pictures, inspect::Form::text};
 
-/// Applies a head "3.1" or "enc.3.1", or a layer "3" or "enc.3", to the selection.
+/// Sets the selection from --show, which is a head ("3.1" or "enc.3.1") or a layer ("3" or "enc.3").
 void select_shown(AnalysisRequest& request) {
   using Prefix = std::pair<const char*, const char*>;
   constexpr std::array kPrefixes = {Prefix{"enc.", "encoder"}, Prefix{"dec.", "decoder"},
@@ -56,8 +56,8 @@ void select_shown(AnalysisRequest& request) {
   (head ? request.selection.heads : request.selection.layers) = show;
 }
 
-/// Applies --show to a request: selects the patterns of head L.H, or of all heads of layer L, as a picture.
-/// Throws Error(usage) if other options contradict it.
+/// Applies --show to a request: the result is a picture of the pattern of head L.H, or of the patterns of all
+/// heads of layer L. Throws Error(usage) if other options contradict it.
 void apply_show(AnalysisRequest& request) {
   if (request.show.empty()) return;
   if (!request.selection.layers.empty() || !request.selection.heads.empty()) {
@@ -128,7 +128,7 @@ void run_analysis(AnalysisRequest options) {
   print_warnings(session);
 }
 
-/// Parses "none", or ranks separated by commas.
+/// Parses the value of --output-rank: "none", or ranks separated by commas.
 void parse_output_ranks(const std::string& list, inspect::InspectRequest& request) {
   request.output_rank = list != "none";
   request.output_ranks.clear();
@@ -143,7 +143,7 @@ void parse_output_ranks(const std::string& list, inspect::InspectRequest& reques
   }
 }
 
-/// Adds the options for the weighting of patterns, and for rollout, flow and contributions.
+/// Adds the options for averaging patterns, and for rollout, flow and contributions.
 void add_mixing_options(Command& command, inspect::InspectRequest& request) {
   command.add(
       "Mixing",
@@ -195,7 +195,7 @@ void add_token_options(Command& command, AnalysisRequest& request) {
         .type = "mean|first"}});
 }
 
-/// Adds the selection of heads and analyses.
+/// Adds the options that select heads and analyses.
 void add_selection_options(Command& command, AnalysisRequest& request, const std::string& default_include) {
   inspect::InspectRequest& options = request.inspect;
   request.include = default_include;

@@ -52,9 +52,9 @@
 namespace attnctl::cli {
 namespace {
 
-// --- Stages. Each does the same work as in `analyze` and `weights`.
+// --- Stages. Each stage does the same work as in `analyze` or `weights`.
 
-/// Sums the pattern of each head. If `end`, the last layer runs to its end.
+/// Sums the weights of the pattern of each head. If `end` is true, the last layer is computed completely.
 class PatternSums final : public Observer {
  public:
   PatternSums(const ModelConfig& config, bool end) : end_(end) {
@@ -64,7 +64,7 @@ class PatternSums final : public Observer {
   void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
   void panel(const AttentionPanel& panel) override {
     const KeyRange keys = panel.keys();
-    std::array<float, 16> lanes{};  // independent sums, so that additions overlap
+    std::array<float, 16> lanes{};  // independent sums, which the CPU adds in parallel
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
       const std::span<const float> row = panel.pattern.row(r).subspan(keys.first, keys.size());
       std::size_t i = 0;
@@ -81,7 +81,7 @@ class PatternSums final : public Observer {
   std::vector<std::vector<double>> sums_;  // [layers][heads]
 };
 
-/// Makes the last layer run to its end, and reads no results.
+/// Makes the forward pass compute the last layer completely, and reads no results.
 class EndOfPass final : public Observer {
  public:
   [[nodiscard]] Needs needs() const override { return {.patterns = false, .end = true}; }
@@ -89,7 +89,7 @@ class EndOfPass final : public Observer {
   void panel(const AttentionPanel& /*panel*/) override {}
 };
 
-/// Returns a configuration for count_flops() that counts only the required products.
+/// Returns a configuration for which count_flops() counts only the products that the forward pass computes.
 ModelConfig counted_config(const ModelConfig& config, std::size_t length, bool to_the_end) {
   ModelConfig counted = config;
   counted.head.present = false;
@@ -117,8 +117,9 @@ OutputFile scratch_file(const char* extension) {
   return OutputFile(folder / fmt::format("attnctl-bench-{}.{}", getpid(), extension));
 }
 
-/// Runs stages on all heads. Output goes to a temporary file that is deleted. The stages add the warnings of
-/// their forward pass to `warnings`. Stages that need captured patterns capture them first if necessary.
+/// Runs stages on all heads. The stages write to a temporary file that is deleted. They add the warnings of
+/// the forward pass to `warnings`. A stage that needs captured patterns captures them first if there are
+/// none.
 class BenchStages {
  public:
   BenchStages(const ModelOptions& options, const OpenModel& open, Session& session)
@@ -150,7 +151,7 @@ class BenchStages {
     return values;
   }
 
-  /// Opens and binds the model, and reads every weight as float32.
+  /// Opens the model and reads every weight as float32.
   void load(Warnings& /*warnings*/) {
     Warnings warnings;  // already reported when the model was opened
     const OpenModel open = open_model(options_, warnings);
@@ -160,7 +161,7 @@ class BenchStages {
     if (open.model.config().head.present) (void)open.model.head();
   }
 
-  /// Runs every layer to its end, and sums each pattern.
+  /// Runs all layers completely, and sums the weights of each pattern.
   void forward(Warnings& warnings) { sum_patterns(true, warnings); }
   /// As forward(), but the last layer stops after its patterns.
   void patterns(Warnings& warnings) { sum_patterns(false, warnings); }
@@ -196,7 +197,7 @@ class BenchStages {
     }
   }
 
-  /// Write the captured patterns, as `analyze` does.
+  /// Write the captured patterns in one format each, as `analyze` does.
   void write_json(Warnings& warnings) {
     write_captured(
         "json", inspect::Form::document, warnings, [&](OutputFile& out, const inspect::RunResults& run) {
@@ -270,16 +271,17 @@ class BenchStages {
   std::vector<inspect::InputArray> captured_;
 };
 
-/// The layers that a stage runs.
+/// The layers that a stage computes: no layers, all layers but the last one only up to its patterns, or all
+/// layers completely.
 enum class Layers { none, to_patterns, to_end };
 
 struct StageRow {
   std::string_view name;
   void (BenchStages::*run)(Warnings& warnings);
-  Layers layers;   // whose products are counted as FLOPs
-  bool of_inputs;  // measured once per length
+  Layers layers;   // the layers whose products are counted as FLOPs
+  bool of_inputs;  // measured once per input length
   bool captured;   // needs captured patterns in memory
-  bool text;       // writes values as text
+  bool text;       // writes the patterns as text
 };
 /// All stages, in the order of the output.
 constexpr std::array kStages = {
@@ -295,8 +297,8 @@ constexpr std::array kStages = {
 };
 
 /// Returns the FLOPs of the matrix products that a stage needs for sequences of these lengths. A multiply-add
-/// counts as 2. Leaves out scores that the causal mask or the kind of attention hides. Returns nullopt for
-/// stages without a forward pass. Throws Error(limit) if the count exceeds 64 bits.
+/// counts as 2. Does not count scores that the causal mask or the kind of attention hides. Returns nullopt
+/// for stages without a forward pass. Throws Error(limit) if the count exceeds 64 bits.
 std::optional<std::uint64_t> stage_flops(Layers layers, const ModelConfig& config,
                                          std::span<const std::size_t> lengths) {
   if (layers == Layers::none) return std::nullopt;
@@ -374,8 +376,9 @@ std::optional<std::size_t> common_length(const Batch& batch) {
   return equal ? std::optional(lengths.front()) : std::nullopt;
 }
 
-/// Returns one batch per row of the output. Throws Error(usage) for a length that the model does not support,
-/// and if --lengths or --batch is given together with inputs. Also throws the errors of read_inputs().
+/// Returns the batches to measure: the inputs of the command line as one batch, or one seeded batch per
+/// length. Throws Error(usage) for a length that the model does not support, and if --lengths or --batch is
+/// given together with inputs. Also throws the errors of read_inputs().
 std::vector<Batch> bench_inputs(const BenchOptions& options, OpenModel& open, Warnings& warnings) {
   std::vector<Batch> all;
   if (!options.inputs.items.empty()) {
@@ -391,7 +394,7 @@ std::vector<Batch> bench_inputs(const BenchOptions& options, OpenModel& open, Wa
 }
 
 constexpr GemmShape kPeak = {2048, 2048, 2048};
-constexpr std::size_t kReadBytes = std::size_t{256} << 20;  // larger than the caches
+constexpr std::size_t kReadBytes = std::size_t{256} << 20;  // larger than the caches of the CPU
 
 struct Measurement {
   StageRow row;
@@ -406,7 +409,7 @@ struct Measurement {
   }
 };
 
-/// Rounds to four decimals. Further digits are noise.
+/// Rounds to four decimals, because further digits are noise.
 double rounded(double value) {
   return std::round(value * 1e4) / 1e4;
 }
@@ -419,8 +422,8 @@ std::vector<StageRow> choose_stages(const BenchOptions& options) {
   return chosen;
 }
 
-/// One run of `bench`. The speed of the machine drifts, so it is measured before, between and after the
-/// stages. The best measurement counts.
+/// One run of `bench`. The speed of the machine changes with time, so it is measured before, between and
+/// after the stages. Only the best measurement is used.
 class BenchRun {
  public:
   explicit BenchRun(const BenchOptions& options)
@@ -458,8 +461,8 @@ class BenchRun {
     read_gbs_ = std::max(read_gbs_, measure_read(session_.pool, kReadBytes, repeat));
   }
 
-  /// Runs a stage once without measuring it, then --repeat times. `warnings` receives the warnings of the
-  /// first run. The other runs repeat them.
+  /// Runs a stage once without measuring it, then --repeat times. `warnings` receives only the warnings of
+  /// the first run, because the other runs repeat them.
   void measure(const StageRow& row, const Batch* inputs, Warnings& warnings) {
     Measurement measurement{row, inputs, {}, {}, {}};
     if (inputs != nullptr)
@@ -480,8 +483,8 @@ class BenchRun {
     measurements_.push_back(std::move(measurement));
   }
 
-  /// Measures the chosen stages on the same inputs. Keeps the warnings of the first stage only, because the
-  /// others repeat them.
+  /// Measures the stages for which `chosen` returns true on the same inputs. Keeps only the warnings of the
+  /// first stage, because the other stages repeat them.
   void measure_all(bool (*chosen)(const StageRow&), const Batch* inputs) {
     Warnings repeated;
     bool first = true;

@@ -16,7 +16,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// Sizes that are given instead of a model.
+/// The sizes of a model, given instead of MODEL.
 struct SizeOptions {
   std::optional<std::size_t> d, heads, kv_heads, layers, d_head, d_value;
 
@@ -32,8 +32,8 @@ struct InfoOptions {
   RunOptions run;
 };
 
-/// Returns whether there is a subject to describe. --families needs none. Throws Error(usage) for
-/// contradictory options.
+/// Returns whether the options name a model, a preset or sizes to describe. --families can be given without
+/// them. Throws Error(usage) for contradictory options.
 bool check_subject(const InfoOptions& options) {
   const int given = (options.model.model.empty() ? 0 : 1) + (options.preset.empty() ? 0 : 1) +
                     (options.sizes.any() ? 1 : 0);
@@ -49,7 +49,8 @@ bool check_subject(const InfoOptions& options) {
   return given == 1;
 }
 
-/// Returns the subject of the options. Opens MODEL in `open`.
+/// Returns the model, preset or sizes that `info` describes. If MODEL is given, opens it and stores it in
+/// `open`.
 SummarySubject subject_of(const InfoOptions& options, std::optional<OpenModel>& open, Warnings& warnings) {
   SummarySubject subject;
   if (!options.preset.empty()) {

@@ -35,7 +35,7 @@ struct StudyScope {
   InputOptions inputs;
   SelectionOptions selection;
   std::string measures;
-  StudySettings settings;  // without the measures, the heads and the corpus files
+  StudySettings settings;  // all settings except the measures, the heads and the corpus files
 };
 
 /// The model of a study with its complete settings.
@@ -60,8 +60,10 @@ std::string measures_help() {
   return text;
 }
 
-/// Returns the measures of --measures. Default: all; leaves out measures that would read standard input
-/// twice, with a warning. Throws Error(usage), also if no measure needs the given --frequencies.
+/// Returns the measures of --measures. By default, returns all measures, except those for which standard
+/// input would be read twice, and adds a warning for them. Throws Error(usage) for an unknown measure, for a
+/// measure that would need to read standard input twice, and if --frequencies is given but no measure needs
+/// it.
 std::vector<const MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings) {
   std::vector<const MeasureRow*> measures = parse_measures(scope.measures);
   const bool needed = std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
@@ -155,7 +157,7 @@ std::string measures_footer() {
 
 // --- study and merge
 
-/// Returns the results of a study, with the head of its document.
+/// Returns the results of a study, with the first fields of the JSON document.
 Results finished_study(const StudyState& state, Session& session) {
   Record tool;
   tool.set("version", ATTNCTL_VERSION).set("blas", blas_name()).set("kernel", kernel_names(state));
@@ -165,7 +167,7 @@ Results finished_study(const StudyState& state, Session& session) {
   return results;
 }
 
-/// Adds the options for the results of `study` and `merge`, and for their workers.
+/// Adds the options of `study` and `merge` for results and workers.
 void add_result_options(Command& command, OutputOptions& output, RunOptions& run) {
   add_document_options(command, output, {"json", "jsonl", "csv", "svg", "text"});
   add_table_option(command, output, "With csv: write only this table, as one file");
@@ -203,7 +205,7 @@ void check_options(const StudyOptions& options, const Shard& shard) {
 }
 
 /// Returns the state in --checkpoint; nullopt if the file does not exist. Throws Error if the file cannot be
-/// read, or if it cannot be written later.
+/// read or cannot be written.
 std::optional<StudyState> open_checkpoint(const std::optional<std::string>& path) {
   if (!path) return std::nullopt;
   std::optional<StudyState> state;
@@ -212,7 +214,8 @@ std::optional<StudyState> open_checkpoint(const std::optional<std::string>& path
   return state;
 }
 
-/// Returns the target of the results; nullopt for a shard, which has none. Checks all outputs.
+/// Returns the target of the results, or nullopt for a shard, which writes only a state. Checks all outputs
+/// with check_outputs().
 std::optional<Target> study_target(const StudyOptions& options, const Shard& shard) {
   std::vector<OutputPath> states;
   if (options.state) states.push_back({"--state", *options.state});

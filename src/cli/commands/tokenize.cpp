@@ -62,7 +62,7 @@ void append_list(std::string& text, std::string_view name, std::size_t count, Ea
   text += ']';
 }
 
-/// Returns the text that a token covers.
+/// Returns the part of the input text that a token covers.
 std::string covered(const TokenizedText& tokenized, std::size_t token) {
   const bool second = tokenized.encoding.sequence[token] == 1 && tokenized.input.pair;
   std::string_view text = second ? *tokenized.input.pair : tokenized.input.text;
@@ -77,7 +77,7 @@ std::string covered(const TokenizedText& tokenized, std::size_t token) {
   return part;
 }
 
-/// Converts a section of a tokenizer file to a value of a document.
+/// Converts a JSON section of a tokenizer file to a Value.
 Value value_of(const nlohmann::ordered_json& node) {
   if (node.is_object()) {
     Record record;
@@ -100,12 +100,12 @@ Value section_of(const std::string& path, const std::string& section) {
   return section.empty() ? Value() : value_of(parse_json(path, section));
 }
 
-/// Writes the output of `tokenize` (docs/cli.md) input by input, without keeping it in memory. Opens the
-/// output before any work. Writes the first byte after the first inputs are tokenized, so that an error in
-/// one of them leaves no output.
+/// Writes the output of `tokenize` (docs/cli.md) input by input, without keeping the whole output in memory.
+/// Opens the output file before any work. Writes nothing before the first inputs are tokenized, so that there
+/// is no output if one of them has an error.
 class TokenOutput {
  public:
-  /// `path` is MODEL, as given.
+  /// `path` is MODEL as the user gave it.
   TokenOutput(const Target& target, const Tokenizer& tokenizer, const std::string& path, Session& session)
       : target_(target), tokenizer_(tokenizer), path_(path), session_(session) {
     if (target.format == Format::csv && target.table.empty()) {
@@ -118,7 +118,7 @@ class TokenOutput {
     json_.emplace(*out_, json ? JsonStream::Style::document : JsonStream::Style::lines, "inputs", "input");
   }
 
-  /// Appends the text of one input. Safe to call from several threads.
+  /// Appends the output for one input to `text`. Safe to call from several threads.
   void append(std::string& text, const TokenizedText& tokenized) const {
     switch (target_.format) {
       case Format::csv:
@@ -130,7 +130,7 @@ class TokenOutput {
     }
   }
 
-  /// Writes the texts of inputs, in the order of the inputs.
+  /// Writes what append() appended. Calls must be in the order of the inputs.
   void write(std::string_view texts) {
     begin();
     json_ ? json_->write_items(texts) : out_->write(texts);
@@ -271,8 +271,9 @@ class TokenOutput {
   bool begun_ = false;
 };
 
-constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;  // .json files are read as a whole
-constexpr std::size_t kBlocksAWorker = 4;                     // blocks in memory per worker
+// Largest .json file in bytes, because it is read as a whole.
+constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;
+constexpr std::size_t kBlocksAWorker = 4;  // blocks in memory per worker
 constexpr std::size_t kInputsABlock = 256;
 
 struct TokenizeOptions {
@@ -282,8 +283,8 @@ struct TokenizeOptions {
   RunOptions run;
 };
 
-/// Tokenizes the inputs of the command line in rounds of a few blocks per worker. Blocks are read and written
-/// sequentially, and parsed and tokenized in parallel.
+/// Tokenizes the inputs of the command line in rounds of kBlocksAWorker blocks per worker. Reads and writes
+/// the blocks one after another. Parses and tokenizes the blocks of a round in parallel.
 class TokenizeRun {
  public:
   explicit TokenizeRun(const TokenizeOptions& options)
@@ -304,7 +305,7 @@ class TokenizeRun {
   }
 
  private:
-  /// Inputs that one task tokenizes.
+  /// The inputs that one task of the worker pool tokenizes.
   struct Batch {
     TextBlock block;
     std::vector<TextInput> inputs;
@@ -378,7 +379,7 @@ class TokenizeRun {
     }
   }
 
-  /// Numbers the inputs, tokenizes them in parallel and writes them.
+  /// Gives each input an id, tokenizes the inputs in parallel and writes the results.
   void tokenize(std::span<Batch> batches) {
     for (Batch& batch : batches) {
       for (TextInput& input : batch.inputs) input.id = ids_.next(input.id);

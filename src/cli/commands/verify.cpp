@@ -36,13 +36,13 @@ namespace {
 // --- The file of --against
 
 /// The reference arrays of each input (docs/cli.md, NPZ): ids_I, and any of pattern_I, scores_I, z_I [layers,
-/// heads, n, ...], output_I [layers, n, d] and logits_I [n, vocabulary]. The array `layers` lists their
-/// layers. For a model with components, all names except ids, target_ids and logits start with enc_, dec_ or
-/// cross_.
+/// heads, n, ...], output_I [layers, n, d] and logits_I [n, vocabulary]. I is the index of the input. The
+/// array `layers` lists the layers of these arrays. For a model with components, all names except ids,
+/// target_ids and logits start with enc_, dec_ or cross_.
 struct ReferenceFile {
-  std::vector<std::vector<std::int64_t>> ids;  // an item is empty if the file has no ids for that input
+  std::vector<std::vector<std::int64_t>> ids;  // [inputs]; empty if the file has no ids for the input
   std::vector<std::vector<std::int64_t>> target_ids;
-  std::vector<ReferencePass> passes;  // converted to float64
+  std::vector<ReferencePass> passes;  // [inputs], converted to float64
 };
 
 struct DoubleArray {
@@ -65,7 +65,7 @@ std::vector<std::int64_t> integers(const DoubleArray& array) {
   return values;
 }
 
-/// Returns item `index` of an array as a matrix of its last two axes.
+/// Returns matrix `index` of an array. The last two axes are the axes of the matrix.
 OwnedMatrix<double> matrix_of(const DoubleArray& array, std::size_t index) {
   const std::size_t rows = array.shape[array.shape.size() - 2];
   const std::size_t cols = array.shape.back();
@@ -81,7 +81,8 @@ struct ReferenceLayers {
   std::vector<std::size_t> layers;
 };
 
-/// Returns the layers of the array `layers`, or all layers of the component if there is none.
+/// Returns the layers in the array `layers`. Returns all layers of the component if the file has no such
+/// array.
 ReferenceLayers layers_of(Checkpoint& file, const std::string& path, const ModelConfig& config,
                           Component component) {
   ReferenceLayers found{inspect::prefix_of(component), {}};
@@ -114,7 +115,7 @@ class PassReader {
     for (const Component component : components) stacks_.push_back(layers_of(file, path_, config, component));
   }
 
-  /// Returns nullopt if the file has no arrays for that input.
+  /// Returns the arrays of an input, or nullopt if the file has none for this input.
   std::optional<ReferencePass> read(std::size_t input) {
     ReferencePass pass;
     pass.layers.resize(config_.layers.size());
@@ -138,7 +139,8 @@ class PassReader {
   }
 
  private:
-  /// `stack` is null for arrays without a layer axis.
+  /// Reads an array and checks its shape. `stack` has the layers of the first axis; null if the array has no
+  /// layer axis.
   std::optional<DoubleArray> read_checked(const std::string& name, std::size_t axes,
                                           const ReferenceLayers* stack) {
     auto array = read_array(file_, name);
@@ -236,8 +238,8 @@ struct VerifyOptions {
 
 constexpr std::size_t kSeededIds = 64;
 
-/// Returns a seeded input of at most 64 ids and at most the model's number of positions. The target has half
-/// as many ids.
+/// Returns a seeded input of 64 ids, or fewer if the model has fewer positions. For an encoder-decoder model,
+/// the target has half as many ids.
 Sequence choose_seeded(const ModelConfig& config) {
   if (config.embedding.vocabulary == 0 && !config.embedding.pixels.present()) {
     fail(Status::bad_input, "the model has no embedding table: give --embeddings");
@@ -246,13 +248,13 @@ Sequence choose_seeded(const ModelConfig& config) {
   return SeededInputs(config).next(length, (length + 1) / 2);
 }
 
-/// Returns whether all inputs have targets, so that heads of a decoder can be compared.
+/// Returns whether all inputs have targets. Only then can the heads of a decoder be compared.
 bool has_targets(const Batch& batch) {
   return std::ranges::all_of(batch.sequences,
                              [](const Sequence& sequence) { return sequence.target != nullptr; });
 }
 
-/// Returns the inputs of the command line, or else those of the reference, or else a seeded input.
+/// Returns the inputs of the command line, else the inputs of the reference, else a seeded input.
 Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
                     const std::optional<ReferenceFile>& reference, Warnings& warnings) {
   if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
@@ -277,7 +279,7 @@ Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
   return batch;
 }
 
-/// Compares the float32 pass with reference passes of the same sequences.
+/// Compares the float32 forward pass with reference passes of the same sequences.
 std::vector<Comparison> compare(const std::vector<ReferencePass>& passes, const std::string& reference,
                                 const Selection& selection, const OpenModel& open, Batch& batch,
                                 const std::optional<AxialGrid>& grid, Session& session) {
@@ -292,7 +294,7 @@ std::vector<Comparison> compare(const std::vector<ReferencePass>& passes, const 
   return observer.finish(reference);
 }
 
-/// Runs each sequence in float64 and compares the result with the float32 pass of the same sequence.
+/// Runs the forward pass of each sequence in float64 and compares the results with the float32 forward pass.
 std::vector<Comparison> compare_float64(const VerifyOptions& options, const OpenModel& open, Batch& batch,
                                         const std::optional<AxialGrid>& grid, Session& session) {
   const ModelConfig& config = open.model.config();
@@ -326,7 +328,8 @@ std::vector<Comparison> compare_file(const VerifyOptions& options, const OpenMod
   return compare(reference.passes, *options.against, selection, open, batch, std::nullopt, session);
 }
 
-/// Returns the absolute tolerance. It is relative to the largest value, which is 1 for patterns.
+/// Returns the absolute tolerance of a comparison: `tolerance` times the largest value. For patterns, the
+/// largest value counts as 1.
 double tolerance_of(const Comparison& comparison, double tolerance) {
   return tolerance * comparison.largest;
 }

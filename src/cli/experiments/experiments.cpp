@@ -59,7 +59,8 @@ struct ExperimentRequest {
   Experiment experiment;
 };
 
-/// Shows each small number of the summary with three significant digits, because its values share no unit.
+/// Shows each small number of the summary with three significant digits, because the values of the summary
+/// have different units.
 void give_own_digits(Results& results) {
   for (PageBlock& block : results.text) {
     TextTable* const shown = std::get_if<TextTable>(&block);
@@ -105,8 +106,8 @@ struct DiversityRequest {
 /// Files that --save writes.
 constexpr std::array kSaved = {"random.npz", "specialised.npz", "config.json"};
 
-/// Writes DIR/random.npz and DIR/specialised.npz, two models of the family `attention`, and their
-/// DIR/config.json.
+/// Writes two models of the family `attention`, DIR/random.npz and DIR/specialised.npz, and DIR/config.json,
+/// the configuration of both. DIR is the value of --save.
 void save_weights(const DiversityRequest& request, Session& session) {
   const std::filesystem::path folder = request.save;
   std::error_code error;

@@ -12,7 +12,7 @@
 
 namespace attnctl::cli {
 
-/// The functions of one experiment, with its parsed options.
+/// The functions of one experiment. They use the parsed options of the experiment.
 struct Experiment {
   std::function<ExperimentResult(Session& session)> run;
   /// Returns the files that the experiment reads, for check_outputs(). Empty if it reads none.
@@ -21,15 +21,15 @@ struct Experiment {
   std::function<std::vector<OutputPath>()> outputs = {};
 };
 
-/// A row of the table in experiments.cpp: the name and description of an experiment. `add` adds its options
-/// to `command` and returns the experiment to run.
+/// A row of the table in experiments.cpp: the name and description of an experiment. `add` adds the options
+/// of the experiment to `command` and returns the experiment to run.
 struct ExperimentRow {
   const char* name;
   const char* about;
   Experiment (*add)(Command& command);
 };
 
-/// Makes options exclude --model.
+/// Returns the options with `excludes` set to --model.
 [[nodiscard]] std::vector<Option> without_model(std::vector<Option> options);
 /// Adds --seed.
 void add_seed(Command& command, std::uint64_t& seed);

@@ -25,11 +25,11 @@
 #include "textbook/kinds.hpp"
 #include "textbook/scaling.hpp"
 
-// The experiments that run a trained model on inputs, or generated numbers.
+// The experiments that use a trained model and inputs if --model is given, and random numbers otherwise.
 namespace attnctl::cli {
 namespace {
 
-/// Options that run an experiment on a trained model instead of on generated numbers.
+/// The options for running an experiment on a trained model instead of random numbers.
 struct ModelExperimentOptions {
   ModelOptions model;  // empty if --model is not given
   InputOptions inputs;
@@ -38,8 +38,8 @@ struct ModelExperimentOptions {
   [[nodiscard]] bool given() const { return !model.model.empty(); }
 };
 
-/// A model with its inputs: those of the command line, or one sequence of seeded random ids if there are
-/// none.
+/// A model and its inputs. Without inputs on the command line, the input is one sequence of seeded random
+/// ids.
 struct ModelRun {
   OpenModel open;
   Batch batch;
@@ -54,7 +54,7 @@ struct ModelRun {
 
 constexpr std::size_t kSeededIds = 128;
 
-/// Returns random ids: at most 128, and at most the model's number of positions.
+/// Returns 128 random ids, or fewer if the model has fewer positions.
 Sequence random_sequence(const ModelConfig& config, std::uint64_t seed) {
   if (config.embedding.vocabulary == 0) {
     fail(Status::bad_input, "the model has no embedding table: give {}",
@@ -106,7 +106,8 @@ void ModelRun::describe(ExperimentResult& result) const {
       .set("tokens", token_count(batch));
 }
 
-/// Adds --model, and the options that require it: --config, the inputs and, if `heads`, the choice of heads.
+/// Adds --model and the options that need --model: --config, the input options and, if `heads` is true, the
+/// options that select heads.
 void add_model_experiment(Command& command, ModelExperimentOptions& options, bool heads) {
   command.add({{"--model", &options.model.model, "Trained model, as for `analyze`", "MODEL"}});
   const std::size_t first = command.options.size();
@@ -166,7 +167,8 @@ std::size_t head_count(const std::string& heads) {
   return *count;
 }
 
-/// Returns the id of --target: a number, a token of the vocabulary, or its text without the word mark.
+/// Returns the token id for --target, which is an id, a token of the vocabulary, or the text of a token
+/// without its word mark.
 std::size_t target_id(const std::string& target, const OpenModel& open) {
   const Vocabulary& vocabulary = open.vocabulary;
   std::optional<std::int64_t> id;

@@ -8,26 +8,26 @@
 #include <variant>
 #include <vector>
 
-// Commands and their options as data. parser.cpp is the only source that parses them; --help and shell
+// Commands and their options as data. parser.cpp parses the command line with this data. --help and shell
 // completion show the same data.
 namespace attnctl::cli {
 
-/// The inclusive limits of a number. --help and errors name the type of the limits.
+/// The inclusive limits of a number, shown in --help and errors.
 template <typename Number>
 struct Range {
   Number first, last;
-  std::string name = {};  // "positive"; default: the type and both limits
+  std::string name = {};  // text in --help and errors: "positive"; default: the number type and both limits
 };
 [[nodiscard]] Range<double> positive();
 [[nodiscard]] Range<double> non_negative();
 using Limits = std::variant<std::monostate, Range<int>, Range<std::size_t>, Range<double>>;
 
-/// Words to choose from. `set` receives its index.
+/// The words that an option accepts. `set` receives the index of the chosen word.
 struct Choice {
   std::vector<std::string> words;
   std::function<void(std::size_t)> set;
 };
-/// Returns a choice among the values of an enum.
+/// Returns a Choice that sets `value` to the enum value of the chosen word.
 template <typename Enum>
 [[nodiscard]] Choice choice(Enum& value, const std::vector<std::pair<const char*, Enum>>& words) {
   Choice result;
@@ -40,27 +40,30 @@ template <typename Enum>
   return result;
 }
 
-/// The variable that an option sets, or a function that receives its text. An option with a bool is a flag
-/// and takes no value. An option with a vector may be given several times.
+/// The variable that an option sets, or a function that receives the value of the option as text. An option
+/// whose target is a bool is a flag and takes no value. An option whose target is a vector may be given
+/// several times.
 using OptionTarget =
     std::variant<bool*, std::string*, std::optional<std::string>*, std::size_t*, std::optional<std::size_t>*,
                  std::optional<int>*, double*, std::vector<std::string>*, std::vector<std::size_t>*,
                  std::function<void(const std::string&)>, Choice>;
 
-/// An option or, if its name has no dashes, a positional argument.
+/// An option, or a positional argument if the name does not start with a dash.
 struct Option {
   std::string names;  // "--layers", "-o,--output", "MODEL"
   OptionTarget target;
   std::string help = {};
-  std::string type = {};  // placeholder of the value in --help; default: by the target, such as TEXT or UINT
+  /// Placeholder of the value in --help; default: from the type of the target, such as TEXT or UINT.
+  std::string type = {};
   bool required = false;
-  bool show_default = false;  // show the value of the target in --help
-  bool split = false;         // split the value at commas, for a vector
+  bool show_default = false;  // show the initial value of the target in --help
+  bool split = false;         // split the value at commas; the target is a vector
   Limits range = {};
-  std::vector<std::string> allowed = {};  // allowed words; empty: any
+  std::vector<std::string> allowed = {};  // allowed values; empty: all values
   std::string needs = {};                 // name of an option that must be given too
   std::string excludes = {};              // name of an option that must not be given too
-  bool in_order = false;  // call the target for each value in the order of the command line, after parsing
+  bool in_order = false;  // after parsing, call the target for each value, in the order of all such options
+                          // on the command line
   bool* given = nullptr;  // set to true if the option is given
   std::string group = "Options";  // heading in --help
 
@@ -72,7 +75,8 @@ struct Option {
   [[nodiscard]] std::string value_text() const;
 };
 
-/// Returns an option for a number, or for numbers separated by commas. --help shows the default.
+/// Returns an option for a number, or for numbers separated by commas if the target is a vector. --help shows
+/// the default.
 [[nodiscard]] Option number(std::string names, OptionTarget target, std::string help, Limits range = {});
 
 struct Command {
@@ -82,11 +86,12 @@ struct Command {
   std::vector<Option> options = {};
   std::vector<Command> subcommands = {};
   bool needs_subcommand = false;
-  std::string footer = {};                    // end of --help, with the examples
-  std::function<std::string()> version = {};  // text of --version; empty: no such option
-  std::function<void()> action = {};          // empty: the command only has subcommands
+  std::string footer = {};  // text at the end of --help, with examples
+  /// Returns the text of --version; empty: the command has no --version.
+  std::function<std::string()> version = {};
+  std::function<void()> action = {};  // runs the command; empty: the command only has subcommands
 
-  /// Adds options below a heading of --help.
+  /// Adds options. `group` is their heading in --help.
   void add(const std::string& group, std::vector<Option> added);
   void add(std::vector<Option> added) { add("Options", std::move(added)); }
 };

@@ -54,7 +54,8 @@ FloatArray read_npy(const std::string& path) {
   fail(Status::bad_input, "{}: got shape {}, need {}", array.file, to_string(array.shape), need);
 }
 
-/// Turns integer masks (1 and 0) into added scores (0 and -inf). Leaves float masks unchanged.
+/// Converts integer masks (1 and 0) to masks that are added to the scores (0 and -inf). Leaves float masks
+/// unchanged.
 void to_added(FloatArray& array) {
   for (std::size_t i = 0; i < array.values.size(); ++i) {
     float& value = array.values[i];
@@ -73,8 +74,8 @@ void to_added(FloatArray& array) {
   }
 }
 
-/// Reads [n, d] or [batch, n, d] of any numeric type. Throws Error(bad_input) for any other number of axes,
-/// or for an array without rows.
+/// Reads embeddings from an array [n, d] or [batch, n, d] of any numeric type. Returns one matrix [n, d] per
+/// item of the batch. Throws Error(bad_input) for any other number of axes, or for an array without rows.
 std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
   const FloatArray array = read_npy(path);
   if (array.shape.size() != 2 && array.shape.size() != 3) refuse_shape(array, "[n, d] or [batch, n, d]");
@@ -91,9 +92,9 @@ std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
   return items;
 }
 
-/// Reads [channels, height, width] or [batch, channels, height, width] of a floating-point type. Returns one
-/// sequence per image, cut into the patches of `grid`. Throws Error(bad_input) for integers, or if the shape
-/// is not that of the model's images.
+/// Reads images from an array [channels, height, width] or [batch, channels, height, width] of a
+/// floating-point type. Returns one sequence per image, divided into the patches of `grid`. Throws
+/// Error(bad_input) for integers, or if the shape is not that of the model's images.
 std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid) {
   const FloatArray array = read_npy(path);
   if (!is_floating(array.dtype)) {
@@ -117,10 +118,10 @@ std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid
   return sequences;
 }
 
-/// Reads a mask over the scores of each sequence of the batch: [n, m], [batch, n, m], [batch, 1, n, m] or
-/// [batch, h, n, m]. Bool and integer masks hold 1 (may attend) or 0 (hidden). Float masks are added to the
-/// scores and may hold -inf. Throws Error(bad_input) if the shape does not fit the batch, and for NaN, +inf
-/// and integers other than 0 and 1.
+/// Reads a mask over the scores of each sequence of the batch, for n queries, m keys and h heads: [n, m],
+/// [batch, n, m], [batch, 1, n, m] or [batch, h, n, m]. Bool and integer masks hold 1 (may attend) or 0
+/// (hidden). Float masks are added to the scores and may hold -inf. Throws Error(bad_input) if the shape does
+/// not fit the batch, and for NaN, +inf and integers other than 0 and 1.
 void read_score_masks(const std::string& path, Batch& batch) {
   FloatArray array = read_npy(path);
   const std::size_t axes = array.shape.size();
@@ -144,8 +145,8 @@ void read_score_masks(const std::string& path, Batch& batch) {
   }
 }
 
-/// Reads [batch, m], bool or integer: 1 means that the key is visible. Throws the same errors as
-/// read_score_masks().
+/// Reads a mask over the m keys of each sequence from an array [batch, m] of bool or integers. 1 means that
+/// the key is visible, 0 that it is hidden. Throws the same errors as read_score_masks().
 void read_key_masks(const std::string& path, Batch& batch) {
   FloatArray array = read_npy(path);
   if (is_floating(array.dtype))
@@ -411,7 +412,8 @@ Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
   } else {
     sequence.embeddings = matrix(length, config_.d_model);
   }
-  const bool apart = config_.d_key_input != config_.d_model;  // keys and values have a different width
+  // Keys and values have a different input width than queries.
+  const bool apart = config_.d_key_input != config_.d_model;
   if (apart) sequence.key_embeddings = matrix(length, config_.d_key_input);
   if (config_.d_value_input != (apart ? config_.d_key_input : config_.d_model)) {
     if (!apart) sequence.key_embeddings = matrix(length, config_.d_key_input);

@@ -23,33 +23,34 @@
 
 namespace attnctl::cli {
 
-/// Returns the inputs of the command line in their order, read, tokenized and completed. Opens the model's
-/// tokenizer if there is text. Throws Error(usage) without inputs, if standard input is named twice,
-/// or if --keys has no --embeddings. Also throws Error(bad_input) and Error(environment).
+/// Reads and tokenizes the inputs of the command line. Returns them in the order of the command line,
+/// completed by finish_batch(). Opens the model's tokenizer if an input is text. Throws Error(usage) without
+/// inputs, if standard input is named twice, or if --keys has no --embeddings. Throws Error(bad_input) for an
+/// invalid input, and Error(environment) if a file cannot be read.
 [[nodiscard]] Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
 
-/// Returns the format of an --input: by its extension, or from --input-format if the path is "-". Throws
-/// Error(usage) or Error(bad_input).
+/// Returns the format of an --input file: from its extension, or from --input-format if the path is "-".
+/// Throws Error(usage) or Error(bad_input) if the format is unknown.
 [[nodiscard]] InputFormat input_format(const std::string& path, const InputOptions& options);
 
-/// Throws Error(usage) without inputs, or if standard input is named twice. `kinds` lists the accepted
-/// kinds of input, for the message.
+/// Throws Error(usage) without inputs, or if standard input is named twice. The error message lists `kinds`,
+/// the accepted kinds of input.
 void require_inputs(const InputOptions& options, const std::string& kinds);
 
 /// Returns the files that a command reads, for check_outputs(): --config, the inputs, and the weights,
-/// configuration and tokenizer of MODEL. Replaces a hub name by its snapshot in the cache, and "-" by
-/// /dev/stdin, which may be a file. Throws Error if the model does not exist.
+/// configuration and tokenizer of MODEL. Replaces a hub name by the path of its snapshot in the cache, and
+/// "-" by /dev/stdin, because standard input may be a file. Throws Error if the model does not exist.
 [[nodiscard]] std::vector<std::filesystem::path> files_read(const ModelOptions& model,
                                                             const InputOptions& inputs = {});
 
-/// Reproducible inputs for a model: the same in every run and on every machine.
+/// A generator of inputs for a model. The inputs are the same in every run and on every machine.
 class SeededInputs {
  public:
   explicit SeededInputs(const ModelConfig& config) : config_(config) {}
 
-  /// Returns random ids, or an image if the model reads images, or embeddings in -1..1 if it has no embedding
-  /// table. An image ignores `length`: it has one token per patch plus one. Adds a target of `target_length`
-  /// ids if the model has a decoder that reads an encoder.
+  /// Returns `length` random ids. Returns an image if the model reads images; the image has one token per
+  /// patch plus one and ignores `length`. Returns `length` embeddings with values in -1..1 if the model has
+  /// no embedding table. Adds a target of `target_length` ids for an encoder-decoder model.
   [[nodiscard]] Sequence next(std::size_t length, std::size_t target_length);
 
  private:
@@ -58,7 +59,8 @@ class SeededInputs {
   OwnedMatrix<float> matrix(std::size_t rows, std::size_t columns);
 
   const ModelConfig& config_;
-  std::mt19937 random_{20170612};  // the standard fixes its sequence, but not that of distributions
+  /// The C++ standard defines the numbers of this generator, but not those of distributions.
+  std::mt19937 random_{20170612};
 };
 
 // --- Heads and attention
@@ -72,19 +74,22 @@ class SeededInputs {
 /// Adds --attention to a command that runs a forward pass.
 void add_attention_option(Command& command, SelectionOptions& options);
 
-/// A value of --attention. `axial` is not a property of a layer: it runs the layer over a grid.
+/// A value of --attention. `axial` is separate from the kind, because axial attention changes the batch and
+/// not the layer.
 struct AttentionChoice {
   AttentionKind kind;
   bool axial = false;
 };
-/// Throws Error(usage) for an unknown kind. `option` is the name of the option, for the message.
+/// Parses a kind of attention. Throws Error(usage) for an unknown kind. The error message names `option`, the
+/// name of the option.
 [[nodiscard]] AttentionChoice parse_attention_choice(const std::string& option, const std::string& kind);
 
-/// Returns the model that a run with --attention uses: with this kind of attention in the layers of --layers.
+/// Returns the model with the attention kind of --attention in the layers of --layers. Without --attention,
+/// the model is unchanged.
 [[nodiscard]] Model with_attention_option(const Model& model, const SelectionOptions& options);
 
-/// If --attention is axial, replaces the batch, read as one grid, by its columns and rows, and returns the
-/// grid. Returns nullopt for any other kind.
+/// If --attention is axial, reads the tokens of the batch as one grid, replaces the batch by the columns and
+/// rows of the grid, and returns the grid. Returns nullopt for any other kind.
 [[nodiscard]] std::optional<AxialGrid> axial_grid(const SelectionOptions& options, const InputOptions& inputs,
                                                   const Model& model, Batch& batch);
 

@@ -43,7 +43,7 @@ void add_ordered(Command& command, const char* name, const char* type, const std
               {{.names = name, .target = std::move(target), .help = help, .type = type, .in_order = true}});
 }
 
-/// Adds an option for inputs, or for the targets of inputs.
+/// Adds an option that appends an InputItem to `items`, for inputs or for the targets of inputs.
 void add_items(Command& command, InputOptions& options, std::vector<InputItem>& items, const char* name,
                InputItem::Kind kind, const char* type, const std::string& help) {
   const bool text = kind == InputItem::Kind::text && &items == &options.items;

@@ -30,14 +30,15 @@ struct InputItem {
 
 struct InputOptions {
   std::vector<InputItem> items;
-  std::vector<InputItem> targets;  // of kind text or ids; the k-th target belongs to the k-th input
+  std::vector<InputItem> targets;  // texts or ids; the k-th target belongs to the k-th input
   std::string input_format;        // format of standard input: "json", "jsonl", "txt" or "conllu"
-  std::vector<std::string> keys;   // the k-th file belongs to the k-th --embeddings
+  std::vector<std::string> keys;   // files of --keys; the k-th file belongs to the k-th --embeddings
   std::vector<std::string> values;
   std::optional<std::string> mask;  // "causal", "none" or a file
   std::optional<std::string> key_mask;
   bool truncate = false;
-  bool after_text = false;  // the last input option is --text without a pair
+  /// While parsing: true if the last input option was --text, so that --text-pair may follow.
+  bool after_text = false;
 
   [[nodiscard]] bool has_targets() const { return !targets.empty(); }
 };
@@ -45,8 +46,7 @@ struct InputOptions {
 void add_text_options(Command& command, InputOptions& options);
 /// Adds only --input and --input-format.
 void add_file_options(Command& command, InputOptions& options);
-/// Adds the options for inputs with one sequence each: all input options except --keys, --values and the
-/// masks.
+/// Adds all input options except --keys, --values and the masks.
 void add_sequence_options(Command& command, InputOptions& options);
 /// Adds all input options.
 void add_input_options(Command& command, InputOptions& options);
@@ -55,18 +55,19 @@ struct SelectionOptions {
   std::string component;  // --component; empty: all components
   std::string layers;
   std::string heads;
-  std::string attention;  // --attention; empty: the model's own
+  std::string attention;  // --attention; empty: the attention of the model
 };
 /// Adds --component, --layers and --heads.
 void add_head_options(Command& command, SelectionOptions& options);
 
 struct OutputOptions {
-  std::vector<std::string> formats;  // the formats of the command
+  std::vector<std::string> formats;  // the formats that the command can write
   std::string format;
   std::string path;
   std::string table;
-  std::string default_table = {};  // CSV without --table; empty: a folder of all tables
-  std::string picture;             // picture to write as SVG; empty: the first
+  /// Table to write as CSV if --table is not given; empty: write all tables to a folder.
+  std::string default_table = {};
+  std::string picture;  // name of the picture to write as SVG; empty: the first picture
   std::optional<int> digits;
   bool compress = false;
 };

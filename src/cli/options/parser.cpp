@@ -87,7 +87,8 @@ bool is_vector(const Option& option) {
          std::holds_alternative<std::vector<std::size_t>*>(option.target);
 }
 
-/// Returns the text of --help after the names of an option: its value, default, and relation to others.
+/// Returns the text that --help shows after the names of an option: its value, its default, and the options
+/// that it needs or excludes.
 std::string usage_text(const Option& option, const Command& command) {
   std::string text;
   if (option.takes_value()) {
@@ -113,7 +114,8 @@ std::string usage_text(const Option& option, const Command& command) {
 
 // --- Values
 
-/// Converts a word as CLI11 does: numbers may be hexadecimal, and an empty word is zero.
+/// Converts a word to a value as CLI11 does: numbers may be hexadecimal, and an empty word is zero. Returns
+/// false if the word is not valid.
 template <typename T>
 bool convert(const std::string& word, T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
@@ -169,7 +171,7 @@ std::string range_error(const std::string& word, const Range<Number>& range) {
                      number_text(range.last));
 }
 
-/// Returns the fault of a word, or an empty text.
+/// Returns what is wrong with a value of an option, or an empty text if the value is valid.
 std::string value_error(const Option& option, const std::string& word) {
   const auto has = [&](const Words& words) { return std::ranges::find(words, word) != words.end(); };
   const Choice* const choice = std::get_if<Choice>(&option.target);
@@ -204,7 +206,7 @@ CLI::Option* add_option(CLI::App& app, const Option& option) {
 
 using OptionMap = std::map<const CLI::Option*, const Option*>;
 
-/// Passes the values of the options that are `in_order` to their targets.
+/// Calls the targets of all options with `in_order`, in the order of the command line.
 void store_in_order(const CLI::App& app, const OptionMap& ordered) {
   std::map<const CLI::Option*, std::size_t> used;
   for (const CLI::Option* parsed : app.parse_order()) {
@@ -240,7 +242,7 @@ void build(CLI::App& app, const Command& command) {
   }
 }
 
-/// Returns the innermost command that was parsed.
+/// Returns the innermost subcommand on the command line.
 const Command& chosen(const CLI::App& app, const Command& command) {
   if (app.get_subcommands().empty()) return command;
   const CLI::App& parsed = *app.get_subcommands().front();
@@ -294,7 +296,7 @@ std::variant<const Command*, std::string> parse_command_line(const Command& root
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    return app.help();  // of the named subcommand
+    return app.help();  // the help of the subcommand on the command line
   } catch (const CLI::CallForVersion& version) {
     return std::string(version.what()) + "\n";
   } catch (const CLI::ParseError& error) {

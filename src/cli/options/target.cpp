@@ -70,7 +70,7 @@ void check_place(const Target& target) {
   }
 }
 
-/// Device and inode of a regular file.
+/// The device and inode of a regular file.
 using FileId = std::pair<dev_t, ino_t>;
 
 std::optional<FileId> file_id(const std::filesystem::path& path) {
@@ -79,7 +79,7 @@ std::optional<FileId> file_id(const std::filesystem::path& path) {
   return FileId(found.st_dev, found.st_ino);
 }
 
-/// Returns the output path, or the tables in it if the output is a folder.
+/// Returns the output path. If the output is a folder, returns the paths of the .csv files in the folder.
 std::vector<std::filesystem::path> files_of(const OutputPath& output) {
   if (!output.folder) return {output.path};
   std::vector<std::filesystem::path> files;
@@ -91,7 +91,8 @@ std::vector<std::filesystem::path> files_of(const OutputPath& output) {
   return files;
 }
 
-/// Returns whether two outputs are the same file, or a folder and a table in it. The outputs need not exist.
+/// Returns whether two outputs are the same file, or one is a table in the folder of the other. The outputs
+/// need not exist.
 bool collide(const OutputPath& a, const OutputPath& b) {
   const auto id = file_id(a.path);
   if (id && id == file_id(b.path)) return true;

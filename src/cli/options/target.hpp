@@ -14,34 +14,35 @@ enum class Format { json, jsonl, csv, npz, svg, text };
 
 /// A path that a command writes.
 struct OutputPath {
-  std::string option;  // option that names the path: "--state"
+  std::string option;  // the option with this path: "--state"
   std::filesystem::path path;
-  bool folder = false;  // a folder of CSV tables
+  bool folder = false;  // true for a folder of CSV tables
 };
 
-/// Throws Error(usage) if an output is one of the inputs, or if two outputs are the same file. Compares
-/// device and inode after following symbolic links. Ignores all but regular files, so that a terminal can be
-/// both input and output. A folder of tables counts as the .csv files in it.
+/// Throws Error(usage) if an output is one of the inputs, or if two outputs are the same file. Follows
+/// symbolic links, then compares device and inode. Compares only regular files, so that a terminal can be
+/// both input and output. For a folder of tables, compares the .csv files in the folder.
 void check_outputs(const std::vector<OutputPath>& outputs, const std::vector<std::filesystem::path>& inputs);
 
-/// The destination and format of the results, resolved before any work.
+/// The destination and format of the results, determined before any work.
 struct Target {
   Format format = Format::json;
   std::filesystem::path path;  // "-": standard output
-  std::string table;           // CSV: the one table to write as a file; empty: all tables, into a directory
+  std::string table;  // for CSV: the table to write to the file; empty: write all tables to a directory
 };
 
-/// Applies the rules of docs/cli.md: the format is that of --format, or else that of the extension of -o, or
-/// else text on a terminal and JSON elsewhere. `others` are the paths that the command writes in addition to
-/// -o. Throws Error(usage) if the format contradicts the extension or is none of the command, for CSV without
-/// a directory or --table, for NPZ to a terminal, and for everything that check_outputs() rejects. Throws
-/// Error(environment) if the output is a directory and a file is written, or the reverse.
+/// Determines the destination and format by the rules of docs/cli.md. The format is set by --format, else by
+/// the extension of -o. The default is text on a terminal and JSON elsewhere. `others` are the paths that the
+/// command writes in addition to -o. Throws Error(usage) if the format contradicts the extension, if the
+/// command cannot write the format, for CSV without a directory or --table, for NPZ to a terminal, and if
+/// check_outputs() fails. Throws Error(environment) if the results are a file but the output path is a
+/// directory, or the reverse.
 [[nodiscard]] Target resolve_target(const OutputOptions& options,
                                     const std::vector<std::filesystem::path>& inputs,
                                     std::vector<OutputPath> others = {});
 
-/// Returns the text style of a target: bold, dim and colours at the width of the terminal, unless NO_COLOR is
-/// set; plain text if the target is not a terminal.
+/// Returns the text style of a target. On a terminal, the style has the width of the terminal, and bold, dim
+/// and colours unless NO_COLOR is set. Elsewhere, the style is plain text.
 [[nodiscard]] TextOptions text_style(const Target& target);
 
 }  // namespace attnctl::cli

@@ -14,12 +14,13 @@
 
 // The measure `coreference`: how often a head attends from an anaphoric mention to an antecedent. A mention
 // is anaphoric if the head word of another mention of the same entity comes before its own head word. The
-// candidates are the head words of all earlier mentions; any antecedent counts as correct.
+// candidates are the head words of all earlier mentions. A candidate is an antecedent if its mention has the
+// same entity. Every antecedent counts as a correct answer.
 namespace attnctl {
 namespace {
 
 constexpr std::array kTypes = {"all", "pronoun", "proper", "nominal"};
-/// Fixed-point scale of the random baseline, which is correct for a fraction of a mention.
+/// Fixed-point scale of the counts. The random baseline adds a fraction to its count for each mention.
 constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
 
 constexpr std::array kMetrics = {
@@ -56,12 +57,13 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   void finish(StudyResults& results) const override;
 
  private:
-  /// Baselines: the answers after those of the heads.
+  /// The baselines. In GroupScores, they follow the heads.
   enum Baseline : std::size_t { kNearest, kSameString, kRandom, kBaselines };
-  /// One anaphoric mention, its candidates, and the counts to which its answers are added.
+  /// An anaphoric mention, its candidates, and the counts to which the results are added.
   struct Question {
     std::size_t place = 0;
-    std::vector<std::pair<std::size_t, bool>> candidates = {};  // position; true for an antecedent
+    // Place of the candidate; true for an antecedent.
+    std::vector<std::pair<std::size_t, bool>> candidates = {};
     std::vector<std::vector<std::uint64_t>*> counts = {};
   };
   using Plan = std::vector<Question>;
@@ -86,7 +88,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
 void CoreferenceMeasure::begin(const StudyBlock& block) {
   const CorpusBlock& corpus = block.corpus;
   patterns_.begin(block, [&](std::size_t i) { return !corpus.annotations[i]->mentions.empty(); });
-  std::set<const Mention*> asked;  // mentions with a question in at least one window of the sentence
+  std::set<const Mention*> asked;  // mentions that have a question in at least one window of the sentence
   for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
     plans_.emplace_back();
     const auto& annotation = corpus.annotations[i];
@@ -105,7 +107,8 @@ void CoreferenceMeasure::begin(const StudyBlock& block) {
   }
 }
 
-/// Adds the question of a mention. Returns false if the mention has no antecedent or no token.
+/// Adds a question for an anaphoric mention. Returns false if no antecedent is in the window, or if the head
+/// word of the mention has no token.
 bool CoreferenceMeasure::ask(const ConlluSentence& sentence, const Mention& mention, const WordPieces& pieces,
                              std::size_t group, Plan& plan) {
   const std::size_t place = pieces.place_of[mention.head];
@@ -170,7 +173,7 @@ std::optional<double> CoreferenceMeasure::baseline(std::size_t type, Baseline wh
   return share;
 }
 
-/// Returns the accuracy of the same head on shuffled tokens, in odd blocks.
+/// Returns the accuracy of the same head on shuffled tokens in odd blocks, or nullopt if there is none.
 std::optional<double> CoreferenceMeasure::shuffled(std::size_t type, std::size_t head) const {
   const auto* const twin = dynamic_cast<const CoreferenceMeasure*>(shuffled_twin());
   return twin == nullptr ? std::nullopt : twin->scores_[type].accuracy(head, kOddBlocks);
@@ -194,8 +197,8 @@ ResultRow CoreferenceMeasure::row(std::size_t type, std::size_t head,
           {"shuffled_held_out", real_cell(shuffled(type, head))}};
 }
 
-/// Adds the best head per type of mention to the text and to the evidence. It is chosen on even blocks and
-/// scored on odd ones.
+/// Adds the best head for each type of mention to the text output and to the evidence. The best head is
+/// chosen on even blocks and scored on odd blocks.
 void CoreferenceMeasure::add_best(StudyResults& results, const Bootstrap& bootstrap) const {
   std::vector<std::vector<Cell>> rows;
   for (std::size_t type = 0; type < kTypes.size(); ++type) {

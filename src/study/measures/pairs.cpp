@@ -39,7 +39,7 @@ constexpr std::array kMetrics = {
         "Kornblith et al. 2019; Song et al. 2012"},
 };
 
-constexpr std::size_t kMaxHeads = 1024;                       // half a million pairs, a state of 25 MB
+constexpr std::size_t kMaxHeads = 1024;  // this makes half a million pairs and a state of 25 MB
 constexpr std::size_t kPatternBytes = std::size_t{48} << 20;  // largest size of the patterns of a block
 constexpr std::size_t kOutputBytes = std::size_t{16} << 20;   // largest size of the drawn output rows
 
@@ -52,7 +52,7 @@ struct PairSums {
 /// Data of a block that is kept until all heads have been processed.
 struct OpenBlock {
   std::vector<std::size_t> first_row;  // [sequences], index of the first row in the block
-  std::vector<std::uint8_t> absent;    // [rows], 1: at least one head does not have the row
+  std::vector<std::uint8_t> absent;    // [rows], 1 if the row is missing for at least one head
   RowSample pattern_rows;
   std::vector<std::size_t> widths;  // [rows], elements per pattern row
   std::shared_ptr<float> patterns;  // [heads, pattern_rows.size()]; fully written before it is read
@@ -84,7 +84,7 @@ OpenBlock open_block(const StudyBlock& block) {
   return open;
 }
 
-/// Sets a row to zero in all heads if any head lacks it. Returns the number of rows left.
+/// If a row is missing for any head, sets the row to zero for all heads. Returns the number of other rows.
 std::size_t drop_absent_patterns(OpenBlock& open, std::size_t heads) {
   std::size_t rows = open.pattern_rows.rows();
   const std::size_t stride = open.pattern_rows.size();
@@ -164,8 +164,8 @@ void PairsMeasure::panel(const StudyPanel& panel) {
   }
 }
 
-/// Copies the whole panel at once if all its rows are sampled and stored at full width. Returns false
-/// otherwise.
+/// Copies the whole panel at once if all its rows are sampled and stored at full width. Otherwise, returns
+/// false and copies nothing.
 bool PairsMeasure::copy_whole(const StudyPanel& panel) {
   OpenBlock& open = *open_;
   const MatrixView<const float> pattern = panel.panel.pattern;
@@ -271,7 +271,7 @@ Pairs distinct_pairs(std::size_t heads) {
 }
 
 /// Returns a table with one row per measure and pair. The rows are generated when they are written, because a
-/// large model has millions.
+/// large model has millions of rows.
 Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
   std::vector<std::string> columns = {"measure"};
   for (const char* const side : {"_a", "_b"}) {
@@ -292,7 +292,7 @@ Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
   return {"pairs", {columns.begin(), columns.end()}, rows, fill};
 }
 
-/// Returns the most similar and the least similar pairs of each measure.
+/// Returns a table of the most similar and the least similar pairs by each measure.
 Table extremes_table(const StudyShape& shape, const std::vector<PairMatrix>& matrices) {
   constexpr std::size_t most = 3;
   std::vector<std::vector<Cell>> rows;
@@ -317,7 +317,7 @@ Table extremes_table(const StudyShape& shape, const std::vector<PairMatrix>& mat
   return make_table("pairs", {"measure", "which", "head", "and", "value"}, std::move(rows));
 }
 
-/// Adds the section and table of all pairs, and the most and least similar pairs to the text.
+/// Adds a section and a table of all pairs, and adds the most and the least similar pairs to the text output.
 void add_pair_matrices(StudyResults& results, const StudyShape& shape, std::vector<PairMatrix> matrices) {
   const std::size_t count = shape.heads.size();
   List names;
@@ -350,7 +350,7 @@ std::vector<float> matrix_of(std::size_t heads, const PairValue& value) {
   return values;
 }
 
-/// Returns sum(a, b) / sqrt(sum(a, a) * sum(b, b)).
+/// Returns a function that computes sum(a, b) / sqrt(sum(a, a) * sum(b, b)) for the heads a and b.
 PairValue cosine_of(std::size_t heads, const std::function<double(std::size_t pair)>& sum) {
   return [=](std::size_t a, std::size_t b) -> std::optional<double> {
     const double own_a = sum(pair_index(heads, a, a));

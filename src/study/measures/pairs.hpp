@@ -14,7 +14,8 @@
 
 namespace attnctl {
 
-/// The key of a corpus row: the random number that decides whether the row is drawn, then its position.
+/// The key of a pattern row of the corpus: a random number, then the position of the row. The rows with the
+/// smallest keys are drawn.
 struct DrawnKey {
   std::uint64_t drawn = 0, block = 0, row = 0;
 
@@ -22,16 +23,17 @@ struct DrawnKey {
   auto parts() { return std::tie(drawn, block, row); }
 };
 
-/// A uniform random sample of rows from the whole corpus. It keeps the rows with the smallest random numbers,
-/// which depend only on the seed, the block and the row. Shards and the order of merging therefore do not
-/// change the sample (bottom-k sampling: Cohen and Kaplan 2007).
+/// A uniform random sample of rows from the whole corpus. The sample keeps the rows with the smallest random
+/// numbers. A random number depends only on the seed, the block and the row, so shards and the order of
+/// merging do not change the sample (bottom-k sampling: Cohen and Kaplan 2007).
 class DrawnRows {
  public:
   using Rows = std::map<DrawnKey, std::vector<float>>;
 
   void set_capacity(std::size_t rows) { capacity_ = rows; }
   [[nodiscard]] const Rows& rows() const { return rows_; }
-  /// Returns the first key that can no longer be drawn, or nullopt if any row can still be drawn.
+  /// Returns the largest key of a full sample: a row with a larger key can no longer be drawn. Returns
+  /// nullopt if the sample is not full.
   [[nodiscard]] std::optional<DrawnKey> end() const;
   void add(const DrawnKey& key, std::vector<float> row);
   void merge(const DrawnRows& other);
@@ -47,15 +49,15 @@ class DrawnRows {
   Rows rows_;
 };
 
-/// Returns the keys of the rows of a block that may enter the sample, [rows]; nullopt: the row is not drawn.
-/// The values of the rows need not be known. `capacity` is the size of the sample. `end` is DrawnRows::end()
-/// of the sample into which the block will be merged.
+/// Returns for each row of a block the key with which the row may enter the sample, or nullopt if the row is
+/// not drawn, [rows]. Does not need the values of the rows. `capacity` is the size of the sample. `end` is
+/// DrawnRows::end() of the sample into which the block will be merged.
 [[nodiscard]] std::vector<std::optional<DrawnKey>> draw_rows(std::uint64_t seed, std::uint64_t block,
                                                              std::size_t rows, std::size_t capacity,
                                                              const std::optional<DrawnKey>& end);
 
-/// Evenly spaced rows of a block that are kept until its end. Keeps as many as fit into the workspace. They
-/// depend only on the block.
+/// Selects evenly spaced rows of a block that are kept until the end of the block, as many as fit into the
+/// workspace. The selection depends only on the block.
 class RowSample {
  public:
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
@@ -64,7 +66,7 @@ class RowSample {
   /// `widths` is the number of elements of each row; `capacity` is the number of elements of the workspace.
   RowSample(std::span<const std::size_t> widths, std::size_t capacity);
 
-  /// Returns the first element of a row in the workspace, or kNone if the row is not kept.
+  /// Returns the index of the first element of a row in the workspace, or kNone if the row is not kept.
   [[nodiscard]] std::size_t offset(std::size_t row) const { return offsets_[row]; }
   [[nodiscard]] std::size_t size() const { return size_; }  // elements of all kept rows
   [[nodiscard]] std::size_t rows() const { return rows_; }  // number of kept rows

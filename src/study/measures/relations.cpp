@@ -14,7 +14,7 @@ namespace {
 
 /// Returns the largest value, or 0 if no value is positive.
 double largest_of(std::span<const double> values) {
-  std::array<double, 4> largest{};  // independent lanes, which the CPU can update in parallel
+  std::array<double, 4> largest{};  // four independent maxima, which the CPU updates in parallel
   std::size_t i = 0;
   for (; i + largest.size() <= values.size(); i += largest.size()) {
     for (std::size_t lane = 0; lane < largest.size(); ++lane)
@@ -24,11 +24,11 @@ double largest_of(std::span<const double> values) {
   return std::max(std::max(largest[0], largest[1]), std::max(largest[2], largest[3]));
 }
 
-/// Returns the value of a rank (from 1) in the order `before`. Fast if the rank is small compared to the
-/// number of values.
+/// Returns the value with a given rank (1: the first) in the order `before`. Fast if the rank is small
+/// compared to the number of values.
 template <typename Before>
 double ranked(std::span<const double> values, std::size_t rank, const Before& before) {
-  std::vector<double> first;  // sorted; after the start, few values are inserted
+  std::vector<double> first;  // the first values so far, sorted; most values are not inserted
   first.reserve(rank + 1);
   for (const double value : values) {
     if (first.size() == rank && !before(value, first.back())) continue;
@@ -40,7 +40,7 @@ double ranked(std::span<const double> values, std::size_t rank, const Before& be
   return first.back();
 }
 
-/// Returns the middle 95 % of right / asked over the draws with asked > 0.
+/// Returns the interval of the middle 95 % of right / asked over the draws with asked > 0.
 std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::span<const double> right) {
   std::vector<double> shares(asked.size());
   std::size_t draws = 0;
@@ -240,8 +240,9 @@ std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupS
                                                                     std::size_t first, std::size_t count,
                                                                     Half half,
                                                                     std::optional<std::size_t> less) const {
-  OwnedMatrix<double> counts(1 + count, kGroups);  // asked, then right
-  std::size_t groups = 0;                          // with questions
+  // First the questions, then the correct answers of each head or baseline.
+  OwnedMatrix<double> counts(1 + count, kGroups);
+  std::size_t groups = 0;  // number of groups with questions
   for (const auto& [number, of_group] : scores.groups()) {
     if (number < half.first || number >= half.last) continue;
     if (of_group[0] > 0) ++groups;

@@ -23,17 +23,20 @@ constexpr std::array kMetrics = {
 
 constexpr double kResidual = 0.5;  // A' = 0.5 A + 0.5 I
 
-/// Rollout R of the layers so far, from one sequence. Only sums over columns are needed: R T for the targets
-/// T, where each target is a column of zeros and ones. Since (A' R) T = A' (R T), no [n, n] matrix is stored.
+/// The rollout of one sequence through the layers so far. The rollout matrix R [n, n] is the product of the
+/// matrices A' of these layers. Only the sums of R over the positions of each target are needed: R T, where
+/// each target is a column of T with 1 at its positions and 0 elsewhere. Because (A' R) T = A' (R T), no [n,
+/// n] matrix is stored.
 struct SequenceRollout {
-  /// Targets and their columns. Targets at the same positions share a column.
+  /// The targets and their columns in T. Targets at the same positions share a column.
   std::vector<std::pair<std::int64_t, std::size_t>> targets;
   std::size_t columns = 0;
-  std::vector<double> mass, uniform;  // [n, columns], R T of the layers below
-  std::vector<double> sums;           // [n, columns], open layer: sums over heads of weights times mass
-  std::vector<double> totals;         // [n], open layer: sums of the heads' weights
-  std::size_t layer = 0;              // index of the open layer
-  bool complete = true;               // true if no row was missing
+  /// [n, columns], R T of the layers before the open layer; `uniform` is for uniform attention.
+  std::vector<double> mass, uniform;
+  std::vector<double> sums;    // [n, columns], sum over the heads of the open layer of weights times mass
+  std::vector<double> totals;  // [n], sum over the heads of the open layer of their weights
+  std::size_t layer = 0;       // index of the open layer
+  bool complete = true;        // false if a row was missing
 
   SequenceRollout(const PositionsOf& positions, std::size_t n) : totals(n) {
     std::vector<std::vector<std::size_t>> distinct;
@@ -91,9 +94,9 @@ struct SequenceRollout {
     const std::size_t n = totals.size();
     std::vector<double> next = uniform;
     std::vector<double> sum(columns);
-    bool of_all = false;  // true: `sum` covers all keys; rows that see all keys reuse it
+    bool of_all = false;  // true if `sum` covers all keys; rows that see all keys reuse `sum`
     for (std::size_t i = 0; i < n; ++i) {
-      if (visible.count(i) == 0) continue;  // the row keeps its own mass
+      if (visible.count(i) == 0) continue;  // the token keeps its own mass
       if (!of_all || visible.count(i) < n) {
         std::ranges::fill(sum, 0);
         for (std::size_t j = 0; j < n; ++j) {
@@ -120,7 +123,7 @@ struct MassSums {
   [[nodiscard]] Cell mean_uniform() const { return mean_cell(uniform.value(), rows); }
 };
 
-/// A layer with all its heads selected. Rollout needs all layers up to each layer.
+/// A layer whose heads are all selected. The rollout of a layer needs all layers before it.
 struct WholeLayer {
   std::size_t index = 0;   // index in the model
   std::size_t number = 0;  // index in its component
@@ -184,7 +187,7 @@ void RolloutMeasure::panel(const StudyPanel& panel) {
   for (const PatternRow& row : panel.rows) sequence.add(row);
 }
 
-/// Closes the layers below `before`, whose panels have all been processed.
+/// Finishes all layers before the layer `before`. All panels of these layers have been processed.
 void RolloutMeasure::close_layers(std::size_t sequence, std::size_t before) {
   SequenceRollout& of = open_->sequences[sequence];
   while (of.layer < before) {
@@ -208,7 +211,8 @@ void RolloutMeasure::end() {
   open_.reset();
 }
 
-/// Returns a table with one row per layer: the mass that reaches each target, next to its uniform baseline.
+/// Returns a table with one row per layer. A row has the rollout mass on each target and the uniform baseline
+/// of this mass.
 TextTable RolloutMeasure::page() const {
   std::vector<std::int64_t> targets;
   std::vector<std::string> columns = {"layer"};

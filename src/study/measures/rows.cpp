@@ -15,7 +15,7 @@
 namespace attnctl {
 namespace {
 
-/// Returns the histogram bins for the unit of a metric.
+/// Returns the histogram bins for a metric. They depend on the unit of the metric.
 Bins bins_of(const Metric& metric) {
   if (metric.unit == "tokens") return {.kind = Bins::Kind::octaves, .highest = 0, .count = 0};
   if (metric.unit == "nats") return {.kind = Bins::Kind::linear, .highest = 12.8, .count = 256};
@@ -109,15 +109,16 @@ constexpr std::array kDistanceMetrics = {
            "Vig and Belinkov 2019"},
 };
 
-/// Rows with the same columns for each head, such as one row per offset.
+/// The rows of one head in a table that has several rows per head, such as one row per offset.
 struct HeadSeries {
   std::uint64_t rows = 0;                // number of query rows of the head
   std::vector<std::vector<Cell>> cells;  // [rows of the table, columns]
 };
 
-/// Adds a CSV table with one row per head and key, and a JSON section with one record per head that has a
-/// list per column. The first columns are the keys of a row. In JSON they are the list `keys`, of pairs if
-/// there are two.
+/// Adds a CSV table and a JSON section. The CSV table has one row per head and key, for example per offset.
+/// The first `key_columns` columns of `columns` are the key of a row. The JSON section has one record per
+/// head, with one list per other column. Its list named by `keys` holds the keys, as pairs if a key has two
+/// columns.
 void add_series(StudyResults& results, const StudyShape& shape, const std::string& name,
                 const std::vector<std::string>& columns, std::size_t key_columns, const std::string& keys,
                 const std::vector<HeadSeries>& heads) {
@@ -143,9 +144,9 @@ void add_series(StudyResults& results, const StudyShape& shape, const std::strin
   results.tables.push_back(make_table(name, std::move(all_columns), std::move(rows)));
 }
 
-constexpr std::size_t kFarthest = kLargestOffset;  // largest offset in each direction
+constexpr std::size_t kFarthest = kLargestOffset;  // largest offset in each direction, in tokens
 
-/// Sums for one offset from query to key.
+/// Sums for one offset. An offset is key position minus query position.
 struct OffsetSums {
   std::uint64_t peaks = 0;  // rows whose largest weight is at this offset
   std::uint64_t rows = 0;   // rows for which the key at this offset is visible
@@ -164,7 +165,8 @@ struct HeadOffsets {
   }
 };
 
-/// Number of rows and uniform baseline of each offset, for the rows of a panel.
+/// For each offset, the number of rows of a panel with a visible key at this offset, and the uniform
+/// baseline.
 struct OffsetNulls {
   std::array<std::uint64_t, kOffsetCount> rows{};
   std::array<double, kOffsetCount> uniform{};
@@ -247,7 +249,7 @@ const std::vector<DistanceBin>& all_bins() {
   return bins;
 }
 
-/// Sums of one distance bin over all rows.
+/// Sums over all rows for one distance bin.
 struct BinSums {
   std::uint64_t pairs = 0;  // pairs of a query and a visible key
   BlockSum weight, uniform;
@@ -275,7 +277,7 @@ struct HeadDistanceSums {
   }
 };
 
-/// Pairs and uniform attention of one bin, for the rows of a panel.
+/// The number of pairs and the uniform baseline of one distance bin, for the rows of a panel.
 struct BinNull {
   std::uint64_t pairs = 0;
   double uniform = 0;
@@ -316,7 +318,8 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
 
  private:
   PerPanel<std::vector<BinNull>> nulls_;
-  std::vector<double> diagonals_;  // of a panel: sums of weights by j - i, starting at 1 - n
+  /// Sums of a panel's weights for each offset (key minus query position), starting at 1 - n.
+  std::vector<double> diagonals_;
 };
 
 void DistanceMeasure::panel(const StudyPanel& panel) {

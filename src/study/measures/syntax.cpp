@@ -33,10 +33,11 @@ constexpr std::array kMetrics = {
 
 constexpr std::int64_t kFarthest = 5;  // largest fixed offset in words
 constexpr std::size_t kOffsets = 2 * kFarthest;
-/// Baselines of the trees: the answers after those of the heads.
+/// The baselines of the trees. In GroupScores, they follow the heads.
 enum TreeBaseline : std::size_t { kCombined, kAdjacent, kTreeBaselines };
 
-/// Returns the index of an offset among the offset answers, or nullopt for other offsets.
+/// Returns the index of an offset among the fixed offsets -5..-1, 1..5, or nullopt if the offset is not one
+/// of them.
 std::optional<std::size_t> offset_answer(std::int64_t offset) {
   if (offset == 0 || offset < -kFarthest || offset > kFarthest) return std::nullopt;
   return static_cast<std::size_t>(offset + kFarthest - (offset > 0 ? 1 : 0));
@@ -49,21 +50,22 @@ std::string_view without_subtype(std::string_view relation) {
 struct SyntaxCounts {
   std::uint64_t sentences = 0;
   std::uint64_t words = 0;
-  std::uint64_t words_without_piece = 0;  // the tokenizer dropped all of their characters
-  std::uint64_t pairs_left_out = 0;       // a word and its head that no window contains together
+  std::uint64_t words_without_piece = 0;  // words without a token
+  std::uint64_t pairs_left_out = 0;       // pairs of a word and its head word that are not both in one window
 
   auto parts() { return std::tie(sentences, words, words_without_piece, pairs_left_out); }
 };
 
-/// One relation in one direction.
+/// One dependency relation in one direction.
 struct Question {
   const std::string* relation = nullptr;
   const GroupScores* scores = nullptr;
   bool to_head = true;
-  std::size_t first = 0;             // answer of head 0
-  std::optional<std::size_t> best;   // best head, as an answer
-  std::size_t baseline = 0;          // best offset, as an answer
-  std::int64_t baseline_offset = 0;  // from the word of the row to the target word
+  std::size_t first = 0;            // index of head 0 in `scores`; the other heads follow
+  std::optional<std::size_t> best;  // index of the best head in `scores`
+  std::size_t baseline = 0;         // index of the best fixed offset in `scores`
+  /// Best fixed offset, in words: position of the target word minus position of the attending word.
+  std::int64_t baseline_offset = 0;
 
   Question(const std::string& name, const GroupScores& answers, std::size_t heads, bool from_dependent);
 };
@@ -99,7 +101,7 @@ class SyntaxMeasure final : public Measure {
   void finish(StudyResults& results) const override;
 
  private:
-  /// Positions of a word and its head word, and the counts of their relation.
+  /// The places of a word and of its head word, and the counts of their relation.
   struct Pair {
     std::size_t dependent = 0, head = 0;
     std::vector<std::uint64_t>* counts = nullptr;
@@ -107,9 +109,9 @@ class SyntaxMeasure final : public Measure {
   /// The questions of one sequence.
   struct Plan {
     std::vector<Pair> pairs;
-    std::vector<std::size_t> nodes;               // nodes of the tree: word positions
+    std::vector<std::size_t> nodes;               // the place of each node of the tree
     std::vector<std::size_t> gold;                // [nodes], node of the head word; kNone: no head word
-    std::vector<std::uint64_t>* trees = nullptr;  // null without an edge
+    std::vector<std::uint64_t>* trees = nullptr;  // counts of the tree; null if the tree has no edge
     std::vector<double> combined;                 // [nodes, nodes], edge weights summed over all heads
   };
 
@@ -128,8 +130,9 @@ class SyntaxMeasure final : public Measure {
 
   const StudyShape& shape_;
   SyntaxCounts counts_;
-  /// Scores by relation. The answers are: each head, from the dependent to the head word; each head, from the
-  /// head word to the dependent; then the offsets -5..-1, 1..5 from the dependent to the head word.
+  /// The scores of each relation. They have an entry for each head from the dependent to the head word, then
+  /// one for each head from the head word to the dependent, then one for each of the offsets -5..-1, 1..5
+  /// from the dependent to the head word.
   std::map<std::string, GroupScores> relations_;
   GroupScores trees_;
   WordPatterns patterns_;
@@ -145,7 +148,8 @@ void SyntaxMeasure::begin(const StudyBlock& block) {
     return std::ranges::any_of(corpus.annotations[sequence]->words,
                                [](const ConlluWord& word) { return word.head.has_value(); });
   });
-  // The words of a sentence, and the pairs (by dependent), that at least one of its windows contains.
+  // The words of a sentence that are in at least one window, and the words that are in at least one window
+  // together with their head word.
   std::vector<std::uint8_t> found_words, found_pairs;
   for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
     Plan& plan_of = plans_.emplace_back();
@@ -267,7 +271,7 @@ Question::Question(const std::string& name, const GroupScores& answers, std::siz
       first(from_dependent ? 0 : heads),
       best(answers.best(first, heads)) {
   std::optional<std::uint64_t> most;
-  // Ties go to the smaller distance, then to the negative offset.
+  // Of offsets with the same score, prefers the smaller distance, then the negative offset.
   for (std::int64_t distance = 1; distance <= kFarthest; ++distance) {
     for (const std::int64_t offset : {-distance, distance}) {
       const std::size_t answer = 2 * heads + *offset_answer(to_head ? offset : -offset);
@@ -280,7 +284,7 @@ Question::Question(const std::string& name, const GroupScores& answers, std::siz
   }
 }
 
-/// Returns the accuracy on shuffled tokens, in odd blocks.
+/// Returns the accuracy on shuffled tokens in odd blocks, or nullopt if there is none.
 std::optional<double> SyntaxMeasure::shuffled(const Question& question, std::size_t answer) const {
   const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin());
   if (twin == nullptr) return std::nullopt;
@@ -335,8 +339,8 @@ std::vector<ResultRow> SyntaxMeasure::tree_rows(const Bootstrap& bootstrap) cons
   return rows;
 }
 
-/// Returns a table of the relations, most frequent first. Each row has the direction with the larger gain
-/// over its baseline. `questions` has both directions of each relation in turn.
+/// Returns a table of the relations, most frequent first. Each row has the direction in which the best head
+/// exceeds the baseline by more. `questions` has the two directions of each relation next to each other.
 TextTable SyntaxMeasure::relations_text(const std::vector<Question>& questions,
                                         const Bootstrap& bootstrap) const {
   constexpr std::size_t most = 20;

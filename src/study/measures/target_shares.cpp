@@ -37,14 +37,14 @@ constexpr std::array kRepeatsMetrics = {
            "TransformerLens; Olsson et al. 2022"},
 };
 
-/// The share of attention weight on target keys, with the share under uniform attention. The sums cover the
-/// rows that have a target.
+/// The share of the attention weight that is on target keys, and the same share under uniform attention. The
+/// sums are over the rows that have a visible target.
 struct TargetShare {
   std::uint64_t rows = 0;     // rows with a target
-  std::uint64_t without = 0;  // rows left out because they have no target
+  std::uint64_t without = 0;  // rows that are left out because they have no target
   BlockSum weight;            // weight on targets
-  BlockSum total;             // all weights of those rows: 1 per row, or less if the head has a sink
-  BlockSum uniform;           // targets / visible keys
+  BlockSum total;             // sum of all weights of these rows: 1 per row, or less if the head has a sink
+  BlockSum uniform;           // number of targets / number of visible keys
 
   auto parts() { return std::tie(rows, without, weight, total, uniform); }
   [[nodiscard]] std::optional<double> value() const {
@@ -54,7 +54,7 @@ struct TargetShare {
   [[nodiscard]] Cell uniform_share() const { return mean_cell(uniform.value(), rows); }
 };
 
-/// Adds a head to the list from which the strongest heads are chosen, if its share is defined.
+/// Adds a head to the candidates for the strongest heads if the share of the head is defined.
 void add_head(std::vector<StrongHead>& heads, std::string what, const StudyHead& head,
               const TargetShare& share) {
   if (const auto value = share.value())
@@ -68,9 +68,9 @@ struct HeadTargets {
   auto parts() { return std::tie(rows, targets); }
 };
 
-/// Rows and uniform baseline of a target, for the rows of a panel.
+/// For one target, the rows of a panel that may attend to the target, and the uniform baseline.
 struct TargetNull {
-  std::vector<std::size_t> rows;  // rows of the panel that may attend to the target
+  std::vector<std::size_t> rows;  // indices of the rows
   double uniform = 0;
 };
 
@@ -154,7 +154,8 @@ void SpecialMeasure::finish(StudyResults& results) const {
 constexpr std::array kKinds = {"previous", "duplicate", "induction"};
 using KindShares = std::array<TargetShare, kKinds.size()>;
 
-/// Earlier positions of each token's id, [tokens], ascending; empty for the first occurrence.
+/// For each token, the earlier positions with the same token id, ascending, [tokens]. Empty for the first
+/// occurrence of an id.
 using Earlier = std::vector<std::vector<std::size_t>>;
 
 Earlier earlier_positions(const Sequence& sequence) {
@@ -250,7 +251,7 @@ constexpr std::array kRareMetrics = {
 struct HeadRare {
   RatioSums weight;
   std::uint64_t peaks = 0;    // rows whose largest weight is on the rarest token
-  std::uint64_t without = 0;  // rows that cannot attend to the rarest token, or only to it
+  std::uint64_t without = 0;  // rows that cannot attend to the rarest token, or to no other token
 
   auto parts() { return std::tie(weight, peaks, without); }
 };
@@ -349,11 +350,12 @@ constexpr std::array kProbeMetrics = {
            "Olsson et al. 2022; TransformerLens"},
 };
 
-/// A target of the queries of the second copy.
+/// A target key of the queries in the second copy of a probe sequence.
 struct ProbeKind {
   std::string_view name;
   std::ptrdiff_t (*offset)(std::size_t length);
-  std::string_view role;  // role for which it is evidence, with the control as null; empty: none
+  /// Role for which the weight on this target is evidence, with the control as null; empty: none.
+  std::string_view role;
 };
 constexpr std::array kProbeKinds = {
     ProbeKind{"induction", [](std::size_t length) { return 1 - static_cast<std::ptrdiff_t>(length); },
@@ -363,7 +365,7 @@ constexpr std::array kProbeKinds = {
     ProbeKind{"previous", [](std::size_t) { return std::ptrdiff_t{-1}; }, ""},
 };
 
-/// Sums of one target.
+/// Sums for one target, in probe sequences and in controls.
 struct ProbeSums {
   RatioSums repeated, control;
 

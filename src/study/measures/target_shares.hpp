@@ -12,8 +12,8 @@
 
 namespace attnctl {
 
-/// Names of the token ids that a measure uses. They are part of its state, because results are written
-/// without the model.
+/// Names of the token ids that a measure uses. The names are part of the state of the measure, because
+/// results are written without the model.
 class TokenNames {
  public:
   /// Adds the token at a position of a sequence. The name is "#id" if the input has only ids.
@@ -28,7 +28,7 @@ class TokenNames {
   std::map<std::int64_t, std::string> names_;
 };
 
-/// PerHead with the names of the tokens in its states.
+/// Like PerHead, with the names of the tokens to which the states refer.
 template <typename State>
 class PerHeadOfTokens : public PartsMeasure<PerHeadOfTokens<State>> {
  public:
@@ -42,20 +42,21 @@ class PerHeadOfTokens : public PartsMeasure<PerHeadOfTokens<State>> {
   TokenNames names_;
 };
 
-/// The id of the target "position 0". The other targets are special tokens, by token id.
+/// The id of the target "position 0". A target is a key whose attention is measured. The other targets are
+/// special tokens, with their token ids.
 constexpr std::int64_t kFirstPosition = -1;
-/// Positions in a sequence, by the id of a token or target.
+/// Maps the id of a token or target to its positions in a sequence.
 using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;
 
-/// Returns the positions of the special tokens of a sequence from position `first` on. Adds their names to
-/// `names`.
+/// Returns the positions of the special tokens of a sequence that are at least `first`. Adds the names of
+/// these tokens to `names`.
 [[nodiscard]] PositionsOf special_positions(const Sequence& sequence, std::size_t first, TokenNames& names);
 /// Returns the positions of each target in a sequence: position 0 and all special tokens.
 [[nodiscard]] PositionsOf special_targets(const Sequence& sequence, TokenNames& names);
 
 /// Returns the name of a target: "[SEP]" or "position 0".
 [[nodiscard]] std::string target_name(std::int64_t target, const TokenNames& names);
-/// Return the columns token and position of a target. One of the two is undefined.
+/// Return the cells of a target for the columns token and position. One of the two cells is undefined.
 [[nodiscard]] Cell target_token(std::int64_t target, const TokenNames& names);
 [[nodiscard]] Cell target_position(std::int64_t target);
 

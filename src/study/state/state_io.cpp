@@ -13,7 +13,8 @@
 namespace attnctl {
 namespace {
 
-/// The type of a value in the file. The numbers must not change: indices of Cell, then list and record.
+/// The type of a value in a state file. The numbers must not change. The first six are the alternatives of
+/// Cell, in the same order.
 enum : std::uint64_t { kUndefined, kBool, kInteger, kFloat, kDouble, kText, kList, kRecord };
 constexpr int kDeepest = 16;
 

@@ -43,10 +43,10 @@ class StateReader {
   StateReader(std::string_view bytes, std::string name) : rest_(bytes), name_(std::move(name)) {}
 
   [[nodiscard]] std::uint64_t number();
-  /// Reads the number of items that follow. Each takes at least one byte, so the result is at most the number
-  /// of bytes left and is safe to allocate.
+  /// Reads the number of items that follow. Throws if the number is larger than the number of bytes left,
+  /// because each item takes at least one byte. A caller can therefore allocate memory for all items.
   [[nodiscard]] std::size_t count();
-  /// Reads a number and throws if it is not `wanted`. `what` is its name in the error.
+  /// Reads a number and throws if it is not `wanted`. `what` is the name of the number in the error.
   void expect(std::uint64_t wanted, std::string_view what);
   [[nodiscard]] std::int64_t signed_number();
   [[nodiscard]] bool flag() { return number() != 0; }
@@ -69,10 +69,10 @@ class StateReader {
 };
 
 // The functions below save, load and merge the state of a measure member by member. They support:
-// - unsigned integers (merged by addition), signed integers, std::string and Cell
-// - pairs of these
-// - maps, whose entries are merged by key
-// - arrays and vectors whose size both sides know
+// - unsigned integers, which are merged by addition
+// - signed integers, std::string, Cell and pairs, which are only saved and loaded
+// - maps, which are merged key by key
+// - arrays and vectors; the reader sets the size before it loads them
 // - structs that list their members: auto parts() { return std::tie(rows, weight); }
 // - classes with members save(), load() and merge()
 
@@ -100,7 +100,7 @@ void save_state(StateWriter& out, const T& value) {
   } else if constexpr (std::same_as<T, Cell>) {
     out.value(value);
   } else if constexpr (HasParts<T>) {
-    // parts() is not const, so that load_state() can use it; nothing is changed here.
+    // parts() is not const, so that load_state() can use it; this branch changes nothing.
     std::apply([&](const auto&... parts) { (save_state(out, parts), ...); }, const_cast<T&>(value).parts());
   } else if constexpr (StateMap<T>) {
     out.number(value.size());
@@ -166,7 +166,7 @@ void merge_state(T& to, const T& from) {
   }
 }
 
-/// Saves and loads a list with its size.
+/// Save and load a list with its size.
 template <typename T>
 void save_list(StateWriter& out, const std::vector<T>& list) {
   out.number(list.size());

@@ -68,9 +68,11 @@ StudyHeader load_header(StateReader& in) {
   return header;
 }
 
-/// Writes runs of consecutive blocks: the gap before each run and its length.
+/// Writes the block numbers as runs of consecutive numbers. For each run, writes the gap before the run and
+/// the length of the run.
 void save_blocks(StateWriter& out, const std::set<std::uint64_t>& blocks) {
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;  // first block, and the one after the last
+  /// First block of the run, and the block after its last block.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
   for (const std::uint64_t block : blocks) {
     if (runs.empty() || runs.back().second != block) runs.emplace_back(block, block);
     runs.back().second = block + 1;
@@ -100,7 +102,7 @@ std::set<std::uint64_t> load_blocks(StateReader& in) {
   return blocks;
 }
 
-/// Finishes each measure on one thread. Returns their results in the order of the measures.
+/// Finishes each measure on one thread. Returns the results in the order of the measures.
 StudyResults finish_all(const Measures& measures, Pool& pool) {
   std::vector<StudyResults> parts(measures.size());
   pool.run(parts.size(), [&](std::size_t i, std::size_t /*worker*/) { measures[i]->finish(parts[i]); });
@@ -310,7 +312,7 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
          "{}: belongs to another study: the corpus has other tokens than in {}; use the same tokenizer",
          other_name, name);
   }
-  // The paths come from the state with the lowest block, in any order of merging.
+  // Takes the paths from the state with the lowest block, so that the order of merging does not matter.
   const auto rank = [](const StudyState& state) {
     const std::uint64_t lowest =
         state.done_.empty() ? std::numeric_limits<std::uint64_t>::max() : *state.done_.begin();

@@ -21,20 +21,21 @@
 
 namespace attnctl {
 
-/// Names and values that must agree between the states of one study ("weights": a hash, "batch-tokens":
-/// "4096", ...). An error names the first field that differs.
+/// Names and values that must be equal in all states of one study ("weights": a hash, "batch-tokens": "4096",
+/// ...).
 using StudyIdentity = std::vector<std::pair<std::string, std::string>>;
 
-/// The description of a study, without its numbers.
+/// The description of a study, without its results.
 struct StudyHeader {
   StudyIdentity identity;
   StudyShape shape;
   std::vector<const MeasureRow*> measures;
-  std::size_t null_models = 0;     // number of random models, for the measures that give evidence for roles
-  std::size_t null_shuffles = 0;   // number of shuffles per sentence, for the measures that depend on order
-  Value model;                     // record of the model in documents, without its path
-  std::string model_path;          // as given; after a merge, from the shard with the lowest block
-  std::vector<std::string> files;  // likewise
+  std::size_t null_models = 0;    // number of random models, for the measures that return evidence for roles
+  std::size_t null_shuffles = 0;  // number of shuffles per sentence, for the measures that depend on order
+  Value model;                    // record of the model in JSON documents, without its path
+  std::string model_path;         // as given by the user; after a merge, from the shard with the lowest block
+  /// Paths of the corpus files; after a merge, from the shard with the lowest block.
+  std::vector<std::string> files;
 
   /// Returns the measures that also run on random models.
   [[nodiscard]] std::vector<const MeasureRow*> null_measures() const;
@@ -42,7 +43,7 @@ struct StudyHeader {
   [[nodiscard]] std::vector<const MeasureRow*> shuffled_measures() const;
 };
 
-/// The measures of one block or of a whole study, also for the nulls.
+/// The measures of one block or of a whole study, including those on shuffled sentences and random models.
 struct StudyMeasures {
   Measures own;                 // [StudyHeader::measures]
   Measures shuffled;            // on shuffled sentences, [shuffled_measures()]; merged over all repetitions
@@ -55,14 +56,16 @@ struct StudyMeasures {
   void merge(const StudyMeasures& other);
 };
 
-/// Key of a bad sentence that was skipped: the block and the index within the block.
+/// Key of a bad sentence that was skipped: the block number and the index within the block's skipped
+/// sentences.
 using SkippedKey = std::pair<std::uint64_t, std::uint64_t>;
 
-/// The state of a study: the merged results of the blocks done so far. Not copyable. Merges and files have
-/// the same bytes in any order of blocks.
+/// The state of a study: the merged results of the blocks done so far. Not copyable. The order in which
+/// blocks are added or states are merged does not change a byte of the state file.
 class StudyState {
  public:
-  static constexpr std::size_t kListed = 100;  // largest number of listed bad sentences; all are counted
+  /// Largest number of bad sentences that are listed; all of them are counted.
+  static constexpr std::size_t kListed = 100;
 
   explicit StudyState(StudyHeader header)
       : header_(std::make_unique<StudyHeader>(std::move(header))), measures_(*header_) {}
@@ -73,7 +76,7 @@ class StudyState {
   /// Returns the number of blocks of the corpus, or nullopt if no worker has read the corpus to its end.
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
-  /// Returns the lowest missing blocks, at most `count`.
+  /// Returns the numbers of the lowest missing blocks, at most `count`.
   [[nodiscard]] std::vector<std::uint64_t> missing(std::size_t count) const;
   [[nodiscard]] const CorpusCounts& counts() const { return counts_; }
   [[nodiscard]] const std::map<SkippedKey, std::string>& skipped() const { return skipped_; }
@@ -88,22 +91,22 @@ class StudyState {
   /// Sets the number of blocks and the hash of the tokens at the end of the corpus.
   void end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash);
 
-  /// Adds another state. `name` and `other_name` are the files of this state and of `other`. Throws
-  /// Error(bad_input) if the states belong to different studies, have a block in common, or disagree on the
-  /// corpus.
+  /// Adds another state. For errors, `name` and `other_name` are the file names of this state and of `other`.
+  /// Throws Error(bad_input) if the states belong to different studies, have a block in common, or disagree
+  /// on the corpus.
   void merge(const StudyState& other, const std::string& name, const std::string& other_name);
 
-  /// Finishes each measure on one thread of the pool. Returns their results in the order of the measures.
+  /// Finishes each measure on one thread of the pool. Returns the results in the order of the measures.
   [[nodiscard]] StudyResults finish(Pool& pool) const;
 
-  /// Writes magic, version, length, content and the XXH64 of the content (little-endian), then commits the
-  /// file.
+  /// Writes a magic number, the version, the length, the content and the XXH64 of the content, then commits
+  /// the file. Numbers are little-endian.
   void write(OutputFile& out) const;
   void write(const std::filesystem::path& path) const;
   [[nodiscard]] static StudyState read(const std::filesystem::path& path);
 
  private:
-  /// A warning of the forward pass: its count, and the message of the lowest block that has it.
+  /// A warning of the forward pass: the total count, and the message from the block with the lowest number.
   struct BlockWarning {
     std::uint64_t block = 0;
     std::string message;

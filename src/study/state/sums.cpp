@@ -9,7 +9,7 @@
 namespace attnctl {
 namespace {
 
-// Bins of Kind::octaves: the exponent and the first three bits of the mantissa give the bin of a magnitude.
+// For Kind::octaves, the exponent and the first three bits of the mantissa of a magnitude determine its bin.
 constexpr unsigned kStepBits = 3;
 constexpr unsigned kShift = 52 - kStepBits;
 constexpr double kSmallest = 0x1p-6;
@@ -154,7 +154,8 @@ void Moments::save(StateWriter& out) const {
   out.real(minimum_);
   out.real(maximum_);
   out.number(histogram_.size());
-  // Writes runs of bins: the number of empty bins, the number of non-empty bins after them, and their counts.
+  // Writes runs of bins. For each run, writes the number of empty bins, the number of non-empty bins that
+  // follow, and the counts of the non-empty bins.
   for (std::size_t i = 0; i < histogram_.size();) {
     const auto first = std::find_if(histogram_.begin() + static_cast<std::ptrdiff_t>(i), histogram_.end(),
                                     [](std::uint64_t n) { return n != 0; });
@@ -210,7 +211,7 @@ std::optional<ConfidenceInterval> RatioSums::interval() const {
   if (sentences_ < 2) return std::nullopt;
   const auto n = static_cast<double>(sentences_);
   const double ratio = *mean();
-  // Sum of (sum - ratio * rows)^2 over sentences.
+  // The sum over all sentences of (sum - ratio * rows)^2.
   const double residual = sum_squared_.value() - 2 * ratio * sum_rows_.value() +
                           ratio * ratio * static_cast<double>(rows_squared_);
   const double error = std::sqrt(std::max(0.0, residual) * n / (n - 1)) / static_cast<double>(rows_);

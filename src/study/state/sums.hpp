@@ -13,8 +13,9 @@
 
 namespace attnctl {
 
-/// A sum over the rows of a corpus. Within one block, whose rows come in a fixed order, it is a double.
-/// Across blocks it is exact, so that the order of merging does not change a bit. Terms must be finite.
+/// A sum over the rows of a corpus. Within one block, the sum is a double, because the order of its rows is
+/// fixed. Across blocks, the sum is exact, so that the order of merging does not change a bit. Terms must be
+/// finite.
 class BlockSum {
  public:
   BlockSum() = default;
@@ -39,8 +40,9 @@ struct CompactSum : BlockSum {
   void load(StateReader& in);
 };
 
-/// Fixed bins, the same for every instance. `linear`: equal widths over [0, highest). `octaves`: eight bins
-/// per octave of the magnitude from 2^-6 up, separate for each sign; smaller magnitudes share the bin of 0.
+/// The bins of a histogram. They do not depend on the data. `linear`: bins of equal width over [0, highest).
+/// `octaves`: for each sign, eight bins per octave of the magnitude from 2^-6 upwards; smaller magnitudes are
+/// in the bin of 0.
 struct Bins {
   enum class Kind { linear, octaves };
   Kind kind = Kind::linear;
@@ -76,8 +78,8 @@ class Moments {
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] MomentsSummary summary() const;
-  /// Returns the quantile `q`, exact to one bin: observations are taken as evenly spread within a bin. The
-  /// result is always between minimum and maximum. Returns nullopt without observations.
+  /// Returns the quantile `q`, exact to one bin. Assumes that the observations of a bin are evenly spread.
+  /// The result is always between minimum and maximum. Returns nullopt without observations.
   [[nodiscard]] std::optional<double> quantile(double q) const;
   [[nodiscard]] const std::vector<std::uint64_t>& histogram() const { return histogram_; }
 
@@ -99,10 +101,10 @@ struct ConfidenceInterval {
   [[nodiscard]] bool operator==(const ConfidenceInterval&) const = default;
 };
 
-/// The contribution of one sentence to a mean over rows.
+/// The sums over the rows of one sentence, for a mean over the rows of the corpus.
 struct SentenceTerm {
   double sum = 0;
-  double null = 0;  // expected sum if nothing was learned
+  double null = 0;  // expected sum of a head that learned nothing
   std::uint64_t rows = 0;
 
   void add(double value, double null_value) {
@@ -131,7 +133,7 @@ class RatioSums {
 
  private:
   std::uint64_t sentences_ = 0, rows_ = 0, rows_squared_ = 0;
-  CompactSum sum_, null_, sum_squared_, sum_rows_;  // over sentences; sum_rows_: of sum * rows
+  CompactSum sum_, null_, sum_squared_, sum_rows_;  // sums over sentences; sum_rows_ is the sum of sum * rows
 };
 
 /// Returns the 97.5 % quantile of Student's t. `degrees` must be at least 1.
