@@ -19,7 +19,7 @@ struct PickleValue {
   enum class Kind : std::uint8_t {
     mark,     // the opcode MARK, only on the stack
     none,     // None
-    boolean,  // `number`
+    boolean,  // `number` is 0 or 1
     integer,  // the value is `number`; only integers that fit 64 bits
     wide,     // an integer of more than 64 bits; text() returns its little-endian bytes
     text,     // `length` bytes at offset `number` of the file

@@ -33,6 +33,17 @@ struct SourceOptions {
 };
 
 /// Opens the files of MODEL, which is one of:
+/// - an existing directory in Hugging Face layout;
+/// - a weights file. The configuration is --config, or is inside the file, or is config.json next to the
+///   file;
+/// - a name ("org/name" or "name") in the local Hugging Face cache. The cache directory is HF_HUB_CACHE,
+///   otherwise HF_HOME/hub, otherwise XDG_CACHE_HOME/huggingface/hub, otherwise ~/.cache/huggingface/hub.
+///   Nothing is downloaded.
+///
+/// The weights file of a directory is the first of these that exists: model.safetensors,
+/// model.safetensors.index.json, model.npz, model.json, the only .safetensors, .npz or .gguf file of the
+/// directory, pytorch_model.bin, pytorch_model.bin.index.json. Throws Error(environment) if MODEL cannot be
+/// found or opened, and Error(bad_input) if a required file is missing or invalid.
 [[nodiscard]] ModelSource open_model_source(const std::string& model, const SourceOptions& options,
                                             Warnings& warnings);
 

@@ -96,7 +96,7 @@ class GgufMetadata {
  private:
   [[noreturn]] void reject(const GgufValue& value, std::string_view need) const;
 
-  std::string file_;               // escaped
+  std::string file_;               // the file's name, escaped
   std::vector<GgufValue> values_;  // sorted by key
 };
 
@@ -126,8 +126,8 @@ struct GgufLayout {
 /// How the elements of a matrix are ordered in GGUF, compared with a Hugging Face checkpoint.
 enum class GgufOrder {
   as_stored,
-  rotary_pairs,  // the k rows of each head have the order 0, k/2, 1, k/2 + 1, ...
-  transposed     // [out, in] instead of [in, out]
+  rotary_pairs,  // the k rows of each head are stored in the order 0, k/2, 1, k/2 + 1, ...
+  transposed     // the shape is [out, in] in GGUF and [in, out] in the Hugging Face checkpoint
 };
 
 /// A tensor of a GGUF file with its name in a Hugging Face checkpoint.
