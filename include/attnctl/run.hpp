@@ -12,7 +12,7 @@ namespace attn {
 
 /// Options of run(): the selected heads and the number of threads.
 struct RunOptions {
-  std::vector<Head> heads = {};  // empty: all heads, or all encoder heads if no input has a target
+  std::vector<Head> heads = {};  // empty: all heads, or only the encoder's if an input has no target
   std::size_t threads = 0;       // 0: all cores that this process may use
 };
 

@@ -173,7 +173,7 @@ std::unique_ptr<Checkpoint> open_json_weights(FileBytes json) {
     refuse(file.name(), "got the key {} twice, need different keys", in_quotes(twice->name));
   for (const JsonTensor& part : events.tensors) {
     const auto bytes = file.bytes().subspan(part.begin, part.end - part.begin);
-    /// Cannot overflow: the text contains this many numbers.
+    // Cannot overflow: the text contains this many numbers.
     const std::size_t count = checked_product(part.shape).value();
     checkpoint->add({part.name, DType::f32, part.shape, file.name()}, bytes,
                     bytes.size() + count * sizeof(float),

@@ -157,7 +157,7 @@ class Unpickler {
   void put_into(Kind kind, std::span<const PickleValue> items) {
     if (kind == Kind::dict && items.size() % 2 != 0) refuse("got a key without a value");
     need_kind(top(), kind, "to put items into");
-    /// Times 2, because a vector may reserve twice the memory of its items.
+    // Times 2, because a vector may reserve twice the memory of its items.
     charge(items.size() * 2 * sizeof(PickleValue));
     auto& node = pickle_.nodes_[static_cast<std::size_t>(top().number)];
     node.insert(node.end(), items.begin(), items.end());

@@ -110,7 +110,7 @@ std::optional<std::vector<std::string>> GgufMetadata::texts(std::string_view key
   if (value == nullptr) return std::nullopt;
   if (value->type != GgufType::string || !value->count) reject(*value, "an array of strings");
   std::vector<std::string> texts;
-  /// The lengths of the strings are checked when the file is opened.
+  // The lengths of the strings are checked when the file is opened.
   std::span<const std::byte> rest = value->bytes;
   for (std::uint64_t i = 0; i < *value->count; ++i) {
     std::uint64_t size = 0;
