@@ -168,7 +168,7 @@ class PieceText {
   // steps that each double the text would fill the memory.
   static constexpr std::size_t kSmallestLimit = std::size_t{1} << 20;
   static constexpr std::size_t kLargestGrowth = 64;
-  /// Piece has 32-bit positions.
+  /// Positions in a Piece have 32 bits.
   static constexpr std::size_t kLargestText = std::numeric_limits<std::uint32_t>::max();
 
   [[noreturn]] void refuse_growth() const {
