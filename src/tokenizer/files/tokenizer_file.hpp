@@ -39,7 +39,7 @@ struct TokenizerFile {
 /// the roles (such as "cls_token") of tokenizer_config.json. Chat templates are never evaluated.
 class TokenizerConfig {
  public:
-  /// Throws Error(bad_input).
+  /// Reads the files in a model's directory. Throws Error(bad_input) if a file is invalid.
   explicit TokenizerConfig(const std::filesystem::path& directory);
   /// Uses options that come from another file, whose escaped name is `name`.
   TokenizerConfig(std::string name, nlohmann::ordered_json options);
@@ -98,7 +98,7 @@ struct SentencePieceModel {
   };
   enum class Algorithm : std::uint8_t { unigram = 1, bpe, word, character };
 
-  std::vector<Piece> pieces;  // by id
+  std::vector<Piece> pieces;  // the index is the id
   Algorithm algorithm = Algorithm::unigram;
   bool byte_fallback = false;
   bool whitespace_as_suffix = false;
