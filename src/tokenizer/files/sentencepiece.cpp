@@ -186,7 +186,7 @@ void make_merges(TokenizerFile& file, const Model& model) {
              fmt::format("unsupported piece of {} bytes, supported: up to {}", text.size(), kLongestMerged));
     }
     for (std::size_t i = 1; i < text.size(); ++i) {
-      /// Not at the beginning of a character.
+      // Not at the beginning of a character.
       if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U) continue;
       if (file.table->find(text.substr(0, i)) < 0 || file.table->find(text.substr(i)) < 0) continue;
       if (unused) refuse(file, fmt::format("unsupported type UNUSED of the piece {}", in_quotes(text)));

@@ -56,8 +56,8 @@ std::string content_of(const Json& token) {
   return token.at("content").get<std::string>();
 }
 
-/// Returns the additional special tokens of the first key whose value is not empty. The value is a list of
-/// tokens, or an object from roles to tokens.
+/// Returns the tokens under extra_special_tokens or, if there are none, under additional_special_tokens. The
+/// value is a list of tokens, or an object from roles to tokens.
 std::vector<Json> read_extra(const PartConfig& document) {
   std::vector<Json> all;
   const auto add = [&](const PartConfig& value) {
@@ -215,7 +215,7 @@ Vocabulary make_vocabulary(const TokenizerFile& file) {
 
 void check_vocabulary(TokenizerFile& file) {
   file.table.emplace(file.vocabulary);
-  /// Ids are positions, so that a token may occur twice.
+  // Ids are positions, so that a token may occur twice.
   const bool by_place = file.parts["model"]["type"] == "Unigram";
   if (!by_place && file.table->size() < file.vocabulary.size()) refuse_repeated_token(file);
   check_ids(file);

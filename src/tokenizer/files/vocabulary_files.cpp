@@ -147,7 +147,7 @@ using Type = TokenizerSection::Type;
 /// The normalizer and pre-tokenizer of a byte-level BPE tokenizer that a GGUF file only names in
 /// tokenizer.ggml.pre.
 struct PreTokenizerRow {
-  std::array<std::string_view, 4> names;  // in tokenizer.ggml.pre
+  std::array<std::string_view, 4> names;  // values of tokenizer.ggml.pre
   std::string_view words = {};            // regular expression of words; empty: the expression of GPT-2
   bool digits = false;                    // before matching `words`, make each digit a piece
   bool nfc = false;                       // normalize texts to NFC
@@ -207,7 +207,7 @@ TokenizerFile read_pieces(const TokenizerSection& section, Wanted wanted) {
 
 void read_merges(const TokenizerSection& section, TokenizerFile& file) {
   for (std::size_t i = 0; i < section.merges.size(); ++i) {
-    /// From byte 1 on, because the left token may begin with a space.
+    // From byte 1 on, because the left token may begin with a space.
     if (file.merges.add_line(section.merges[i], 1)) continue;
     fail(Status::bad_input,
          "{}: metadata \"tokenizer.ggml.merges\": merge {}: got {}, need two tokens with a space between",

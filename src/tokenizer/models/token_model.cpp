@@ -203,7 +203,7 @@ void Unigram::put(std::string_view piece, const PieceToken& token, std::vector<P
     return;
   }
   const std::string_view text = piece.substr(token.begin, token.end - token.begin);
-  /// The text may be equal to the string of the unknown token.
+  // The text may be equal to the string of the unknown token.
   const std::int32_t known = vocabulary_.find(text);
   const auto byte_id = [&](char byte) { return bytes_[static_cast<unsigned char>(byte)]; };
   const bool as_bytes = byte_fallback_ && known < 0 &&

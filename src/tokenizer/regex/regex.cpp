@@ -372,7 +372,7 @@ class ClassRun {
   }
 
   static constexpr std::size_t kLargestCount = 100'000;  // Oniguruma rejects larger counts
-  RegexPtr compiled_;                                    // the class
+  RegexPtr compiled_;                                    // pattern of the character class
   std::size_t least_ = 1;
   std::size_t most_ = 1;
   std::array<bool, 128> ascii_{};
@@ -481,7 +481,7 @@ Regex read_pattern(const PartConfig& config) {
     if (pattern.has("String")) {
       std::string string = pattern.string("String");
       if (!string.empty()) return Regex::literal(std::move(string));
-      /// The empty string, which matches before and after each character.
+      // The empty string, which matches before and after each character.
       return {pattern.at("String"), string};
     }
     if (pattern.has("Regex")) return {pattern.at("Regex"), pattern.string("Regex")};
