@@ -11,7 +11,7 @@ namespace attn {
 
 /// Options of analyze(): the analyses to compute, the heads to analyze and the number of threads.
 struct AnalyzeOptions {
-  /// Words of `attnctl analyze --include` (docs/cli.md):
+  /// The analyses to compute. The words are those of `attnctl analyze --include` (docs/cli.md):
   /// - "metrics": the table "heads", with the metrics of each head over all inputs (docs/metrics.md).
   /// - "weights": the table "heads", with metrics of the heads' weights; tables of the similarity of heads;
   ///   the singular values and ranks of the heads' QK and OV circuits.

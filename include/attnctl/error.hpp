@@ -5,7 +5,7 @@
 
 namespace attn {
 
-/// The kind of an error. The values are the exit statuses of the program (docs/cli.md).
+/// The kind of an error. The values are the exit statuses of the program attnctl (docs/cli.md).
 enum class Status : int {
   ok = 0,
   usage = 2,        // an argument or option is wrong

@@ -15,13 +15,13 @@ namespace attn {
 struct Input {
   std::string text = {};  // encoded by the model's tokenizer; ignored if `ids` is not empty
   std::optional<std::string> text_pair = {};   // second text, for a pair of texts
-  std::vector<std::int64_t> ids = {};          // [n]
+  std::vector<std::int64_t> ids = {};          // [n], token ids; empty: the input is `text`
   std::vector<std::int64_t> type_ids = {};     // [n], token types of `ids`; empty: all 0
   std::vector<std::uint8_t> key_visible = {};  // [n], 1: queries may attend to this key; empty: all 1
   // The decoder's input, for encoder-decoder models: a text, or token ids. If both are empty, only the
   // encoder runs.
   std::string target_text = {};
-  std::vector<std::int64_t> target_ids = {};  // [t]
+  std::vector<std::int64_t> target_ids = {};  // [t], token ids; empty: the target is `target_text`
   std::string id = {};                        // unique in the batch; empty: the input's number is its id
 };
 
@@ -31,7 +31,7 @@ struct Sequence {
   std::vector<std::int64_t> ids;    // [n]
   std::vector<std::string> tokens;  // [n], strings of the vocabulary; empty if the model has no vocabulary
   std::vector<std::int64_t> target_ids;    // [t], ids of the decoder's tokens
-  std::vector<std::string> target_tokens;  // [t]
+  std::vector<std::string> target_tokens;  // [t], strings of the decoder's tokens
 
   /// Returns the tokens that are the queries of a component: `target_tokens` for `decoder` and `cross`,
   /// otherwise `tokens`.

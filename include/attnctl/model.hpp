@@ -39,7 +39,7 @@ struct LayerInfo {
   std::string kind;  // the kind of attention: "full", "window:64", "block:16", "strided:8" or "linear"
 };
 
-/// The sizes of a model.
+/// The name, sizes and layers of a model.
 struct ModelInfo {
   std::string name;    // the argument `model` of Model::open
   std::string family;  // "bert", "llama", ...; `attnctl info --families` lists them

@@ -8,7 +8,7 @@
 
 namespace attn {
 
-/// Consecutive rows of the attention pattern of one head for one input.
+/// Some consecutive rows of an attention pattern. The pattern belongs to one head and one input.
 struct Panel {
   std::size_t input = 0;  // index in Batch::sequences()
   Head head;

@@ -12,7 +12,7 @@ namespace attn {
 /// One value of a table. std::monostate means that the value is undefined.
 using Cell = std::variant<std::monostate, bool, std::int64_t, double, std::string>;
 
-/// Rows of cells with named columns.
+/// A table of cells with named columns.
 struct Table {
   std::string name;
   std::vector<std::string> columns;

@@ -16,8 +16,8 @@ struct Token {
   std::string piece;  // the token's string in the vocabulary, such as "##ing" or "Ġthe"
   /// The token covers code points [begin, end) of the text. Both are 0 if the tokenizer added the token.
   std::size_t begin = 0;
-  std::size_t end = 0;      //
-  std::int64_t type = 0;    // token type; by default 0, and 1 for the second text of a pair
+  std::size_t end = 0;
+  std::int64_t type = 0;    // token type; by default 0 for the first text and 1 for the second
   bool is_special = false;  // true if the tokenizer added the token: [CLS], <s>, ...
 };
 

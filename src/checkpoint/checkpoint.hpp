@@ -27,7 +27,7 @@ struct TensorView {
   std::span<const std::byte> bytes;
 };
 
-/// The description of a tensor, known before its bytes are read.
+/// The description of a tensor. It is known before the tensor's data is read.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;

@@ -279,8 +279,8 @@ class Unpickler {
 
   Pickle& pickle_;
   std::string_view text_;
-  std::size_t at_ = 0;    // offset of the current opcode
-  std::size_t next_ = 0;  // offset of the next byte
+  std::size_t at_ = 0;    // offset of the current opcode in `text_`
+  std::size_t next_ = 0;  // offset of the next unread byte in `text_`
   std::vector<PickleValue> stack_;
   std::deque<PickleValue> memo_;
   std::size_t charged_ = 0;
@@ -366,7 +366,7 @@ constexpr PickleOpcode kUnsupportedOpcodes[] = {{'.', "STOP"},
                                                 {0x97, "NEXT_BUFFER"},
                                                 {0x98, "READONLY_BUFFER"}};
 
-/// The opcodes by code; null for a byte that is not an opcode.
+/// Returns a table of the opcodes, indexed by code; null for bytes that are not opcodes.
 constexpr auto kOpcodeOfByte = [] {
   std::array<const PickleOpcode*, 256> rows{};
   for (const PickleOpcode& row : kPickleOpcodes) rows[row.code] = &row;

@@ -18,7 +18,7 @@ namespace attnctl {
 struct PickleValue {
   enum class Kind : std::uint8_t {
     mark,     // the opcode MARK, only on the stack
-    none,     // None
+    none,     // Python's None
     boolean,  // `number` is 0 or 1
     integer,  // the value is `number`; only integers that fit 64 bits
     wide,     // an integer of more than 64 bits; text() returns its little-endian bytes
@@ -67,7 +67,7 @@ class Pickle {
   struct Source {
     std::string where;      // names of the file and the archive member, for messages
     std::string_view text;  // the bytes that contain the pickle; must outlive the Pickle
-    std::size_t begin = 0;  // offset of the pickle in the text
+    std::size_t begin = 0;  // offset of the pickle in `text`
   };
 
   /// Reads the pickle. Throws Error(bad_input) if it is invalid or not supported, and Error(limit) if its
@@ -78,9 +78,9 @@ class Pickle {
   [[nodiscard]] std::size_t end() const { return end_; }  // offset in `text` after the pickle
   [[nodiscard]] const std::string& where() const { return source_.where; }
 
-  /// Returns the bytes of a text or a wide integer.
+  /// Returns the bytes of a value whose kind is `text` or `wide`.
   [[nodiscard]] std::string_view text(const PickleValue& value) const;
-  /// Returns the items of a tuple, list or dict.
+  /// Returns the items of a value whose kind is `tuple`, `list` or `dict`.
   [[nodiscard]] std::span<const PickleValue> items(const PickleValue& value) const;
   [[nodiscard]] std::span<const PickleStorage> storages() const { return storages_; }
   [[nodiscard]] std::span<const PickleTensor> tensors() const { return tensors_; }

@@ -29,7 +29,7 @@ struct Sequence {
   std::optional<std::string> text_pair;      // second text, for a pair of texts
   std::vector<std::string> tokens;           // [n], token strings; empty if the model has no vocabulary
   std::vector<std::int64_t> ids;             // [n], token ids; empty if the input is embeddings
-  std::vector<std::int64_t> token_type_ids;  // [n], empty: all 0
+  std::vector<std::int64_t> token_type_ids;  // [n], token types; empty: all 0
   std::vector<std::uint8_t> special;         // [n], 1: the token is special; empty: no token is special
   /// [n], 1: the token separates or ends sentences; empty: no token does.
   std::vector<std::uint8_t> separator;

@@ -30,7 +30,7 @@ std::optional<MentionType> mention_type(std::string_view upos) {
 
 constexpr std::size_t kColumns = 10;
 enum Column : std::size_t { kId, kForm, kUpos = 3, kHead = 6, kDeprel, kMisc = 9 };
-using Fields = std::vector<std::string_view>;  // [kColumns]
+using Fields = std::vector<std::string_view>;  // [kColumns], the columns of a row
 
 bool is_blank_row(std::string_view line) {
   return line.find_first_not_of(" \t") == std::string_view::npos;

@@ -21,7 +21,7 @@ struct Mention {
   std::string entity;
   std::vector<std::size_t> words;   // word indices from 0, ascending, possibly with gaps
   std::size_t head = 0;             // index of the head word; an element of `words`
-  std::optional<MentionType> type;  // nullopt: unknown
+  std::optional<MentionType> type;  // kind of the head word; nullopt: unknown
 };
 
 /// A word of a CoNLL-U sentence (a row whose ID is an integer) with its annotation.

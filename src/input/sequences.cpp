@@ -259,7 +259,7 @@ struct SentenceStream::State {
   TextEncoder& encoder;
   const Vocabulary& vocabulary;
   std::optional<TextBlocks> blocks;                // nullopt for a .json file
-  std::optional<nlohmann::ordered_json> document;  // .json
+  std::optional<nlohmann::ordered_json> document;  // content of a .json file; otherwise nullopt
   TextBlock block;                                 // the part of the current block that was not used yet
   std::uint64_t taken = 0;                         // number of bytes of the file before `block`
   std::size_t item = 0;                            // index of the next item of `document`
@@ -323,7 +323,7 @@ struct SentenceStream::State {
     return sentence;
   }
 
-  /// Returns the next item of a .json file.
+  /// Returns the next item of a .json file; nullopt after the last item.
   [[nodiscard]] std::optional<CorpusSentence> next_item() {
     const std::size_t count = document->is_array() ? document->size() : 1;
     if (item >= count) return std::nullopt;

@@ -110,11 +110,11 @@ class InputIds {
 /// Sequence::patches has channels * patch height * patch width values.
 [[nodiscard]] Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& grid);
 
-/// One sentence of a corpus.
+/// A sentence that SentenceStream returns.
 struct CorpusSentence {
   Sequence sequence;                                 // complete, as after finish_batch()
   std::string where;                                 // position such as "FILE: line 12", for errors
-  std::shared_ptr<const ConlluSentence> annotation;  // null for plain text
+  std::shared_ptr<const ConlluSentence> annotation;  // null if the file is not an annotated treebank
 };
 
 /// Reads a corpus sentence by sentence. A sentence is a sentence of a .conllu file, a line of a .txt or

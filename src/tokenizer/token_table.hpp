@@ -12,7 +12,7 @@ namespace attnctl {
 
 /// Returns a hash of a byte string.
 [[nodiscard]] inline std::uint64_t hash_of(std::string_view bytes) {
-  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 over the golden ratio
+  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
   constexpr std::uint64_t kOther = 0xD6E8FEB86659FD93;
   const auto mixed = [](std::uint64_t a, std::uint64_t b) {
     // __extension__: ISO C++ has no 128-bit integer.
@@ -47,7 +47,7 @@ class TokenTable {
 
   /// Returns the id of a token; -1 if the table does not contain it.
   [[nodiscard]] std::int32_t find(std::string_view token) const;
-  /// Returns the number of different tokens.
+  /// Returns the number of different tokens in the table.
   [[nodiscard]] std::size_t size() const { return size_; }
   /// Returns the length of the longest token in bytes; 0 if the table is empty.
   [[nodiscard]] std::size_t longest() const { return longest_; }
@@ -88,7 +88,7 @@ class TokenTrie {
   [[nodiscard]] std::uint32_t walk(std::uint32_t node, std::string_view bytes) const;
   struct Match {
     std::int32_t id = -1;  // -1: no token matches
-    std::size_t size = 0;  // bytes
+    std::size_t size = 0;  // length of the match in bytes
   };
   /// Returns the longest prefix of `text` that leads from `node` to the end of a token, with the token's id.
   /// Starting at the root, this is the longest token that `text` starts with. Returns a Match with id -1 if

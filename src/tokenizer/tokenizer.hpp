@@ -22,7 +22,7 @@ struct TextRange {
   friend bool operator==(const TextRange&, const TextRange&) = default;
 };
 
-/// The tokens of a text or a pair of texts. All vectors have one entry per token.
+/// The tokens of a text or of a pair of texts. Each vector has one element per token.
 struct Encoding {
   std::vector<std::int64_t> ids;
   std::vector<std::int64_t> type_ids;  // token types; by default 0 for the first text and 1 for the second

@@ -60,7 +60,7 @@ class Vocabulary {
 
 /// Where a model's tokenizer is: in the weights file (GGUF) or in a directory.
 struct TokenizerOrigin {
-  std::filesystem::path directory;                  // empty: no directory
+  std::filesystem::path directory;                  // directory of the tokenizer files; empty: none
   std::shared_ptr<const TokenizerSection> section;  // tokenizer in the weights file; null: none
 
   [[nodiscard]] bool empty() const { return directory.empty() && section == nullptr; }

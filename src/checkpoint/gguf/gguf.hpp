@@ -101,7 +101,7 @@ class GgufMetadata {
 };
 
 struct GgufTensor {
-  std::string_view name;  // a view of the file
+  std::string_view name;  // the name in the file
   const GgmlType* type = nullptr;
   Shape shape;  // outermost dimension first; the file stores the innermost first
   std::span<const std::byte> bytes;
@@ -109,7 +109,7 @@ struct GgufTensor {
 
 struct GgufLayout {
   GgufMetadata metadata;
-  std::vector<GgufTensor> tensors;  // sorted by unique names
+  std::vector<GgufTensor> tensors;  // sorted by name; no name occurs twice
 };
 
 /// Reads the metadata and the descriptions of the tensors of a GGUF file. Throws Error(bad_input) if a tensor
@@ -144,7 +144,7 @@ struct GgufMapped {
 /// factors becomes a part of `config`.
 struct GgufModel {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
   nlohmann::ordered_json config;
-  std::vector<GgufMapped> tensors;  // sorted by unique names
+  std::vector<GgufMapped> tensors;  // sorted by name; no name occurs twice
 };
 
 /// Returns the Hugging Face configuration and tensor names of a GGUF file. `file` is the file's escaped name.

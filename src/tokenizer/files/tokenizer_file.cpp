@@ -322,7 +322,7 @@ void TokenizerConfig::read_roles(const PartConfig& document) {
     if (is_usual(key) && !value.is_null() && !is_token(value)) {
       document.refuse(key, "expected a token, a string or an object with \"content\"");
     }
-    if (!is_token(value)) continue;  // such as add_bos_token
+    if (!is_token(value)) continue;  // an option such as add_bos_token, which is not a role
     Json token = token_of(document.at(key));
     token["special"] = true;
     roles_[key] = std::move(token);

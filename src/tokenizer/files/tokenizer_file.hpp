@@ -19,7 +19,7 @@
 namespace attnctl {
 
 inline constexpr std::uint64_t kLargestTokenId = 16'777'215;
-inline constexpr std::size_t kLargestTokenizerFile = std::size_t{256} << 20U;  // bytes
+inline constexpr std::size_t kLargestTokenizerFile = std::size_t{256} << 20U;  // in bytes
 
 /// The content of a model's tokenizer files. Other file formats are converted to the structure of
 /// tokenizer.json.
@@ -29,7 +29,7 @@ struct TokenizerFile {
   std::optional<TokenTable> table;      // table of `vocabulary`, set by check_vocabulary()
   MergeList merges;                     // the merges of /model/merges, by rank
   nlohmann::ordered_json parts;         // the JSON document without /model/vocab and /model/merges
-  std::vector<std::string> separators;  // tokens that tokenizer_config.json calls sep_token and eos_token
+  std::vector<std::string> separators;  // sep_token and eos_token of tokenizer_config.json
 
   [[nodiscard]] PartConfig document() const { return {name, "", parts}; }
 };

@@ -228,7 +228,7 @@ void Bpe::tokenize(std::string_view piece, State& state, std::vector<PieceToken>
   }
 }
 
-/// Appends the tokens of a word that is not in the cache.
+/// Computes the tokens of a word that is not in the cache and appends them to `tokens`.
 void Bpe::make(std::string_view word, BpeState& state, std::vector<PieceToken>& tokens) const {
   const std::int32_t whole = options_.ignore_merges ? vocabulary_.find(word) : -1;
   if (whole >= 0) {

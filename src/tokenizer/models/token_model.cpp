@@ -90,7 +90,7 @@ struct Best {
 
 struct UnigramState final : TokenModel::State {
   WordCache cache;
-  std::vector<Best> best;  // [bytes of the piece + 1]
+  std::vector<Best> best;  // [bytes of the piece + 1], by end position
   std::vector<PieceToken> path;
 };
 

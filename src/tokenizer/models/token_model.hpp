@@ -80,7 +80,7 @@ class UnknownToken {
 class WordCache {
  public:
   /// Longer words are not cached.
-  static constexpr std::size_t kLongest = 128;  // bytes
+  static constexpr std::size_t kLongest = 128;  // in bytes
 
   WordCache();
 
@@ -199,7 +199,7 @@ class BpeMerger {
   void merge_long(const MergeTable& merges);
   void push(const MergeTable& merges, std::uint32_t left, std::uint32_t right);
 
-  std::vector<Link> links_;         // [symbols]
+  std::vector<Link> links_;         // [symbols], neighbours of each symbol that is left
   std::vector<Candidate> waiting_;  // candidates that were not tried yet, as a heap
 };
 

@@ -35,7 +35,7 @@ class Contents {
     return begin;
   }
 
-  /// Returns the longest token that `text` starts with.
+  /// Returns the longest token at the beginning of `text`. If there is none, the id of the result is -1.
   [[nodiscard]] TokenTrie::Match longest(std::string_view text) const {
     const TokenTrie::Match found = trie_.longest(text);
     return found.id >= 0 ? found : empty_;
@@ -66,7 +66,7 @@ std::size_t after_code_point(std::string_view text, std::size_t place) {
 void cut_piece(std::string_view text, const Contents& contents, const std::vector<AddedToken>& tokens,
                PieceText::Cuts& cuts) {
   std::size_t done = 0;
-  std::size_t matched = std::string_view::npos;  // end of the last match
+  std::size_t matched = std::string_view::npos;  // end of the last match; npos: none yet
   for (std::size_t place = 0; (place = contents.next_candidate(text, place)) <= text.size();) {
     const TokenTrie::Match found = contents.longest(text.substr(place));
     if (found.id < 0) {

@@ -484,7 +484,7 @@ class Precompiled {
 TextStep make_precompiled(const PartConfig& config) {
   constexpr std::string_view kKey = "precompiled_charsmap";
   const PartConfig map = config.at(kKey);
-  if (!map.node().is_binary()) (void)config.string(kKey);  // checks the type
+  if (!map.node().is_binary()) (void)config.string(kKey);  // throws if the value is not a string
   return Precompiled(Charsmap(map));
 }
 

@@ -19,8 +19,8 @@
 #include "tokenizer/unicode/unicode.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-// The parts of tokenizer.json other than its model. The factories throw Error(bad_input) if a part is
-// damaged or not supported.
+// The parts of a tokenizer (normalizer, pre-tokenizer, ...) that tokenizer.json describes, except the model.
+// The make_* functions throw Error(bad_input) if a part is invalid or not supported.
 namespace attnctl {
 
 /// A text that the tokenizer is processing. Holds the current bytes of the text, the pieces that the text is
@@ -178,7 +178,7 @@ class PieceText {
 
   std::size_t limit_ = 0;  // largest size of the text in bytes
   std::string text_, next_text_;
-  std::vector<TextRange> origin_, next_origin_;  // [bytes of the text]
+  std::vector<TextRange> origin_, next_origin_;  // [bytes of the text], origin of each byte
   std::vector<Piece> pieces_, next_pieces_;
 };
 
@@ -188,7 +188,7 @@ class OriginCursor {
   OriginCursor(const PieceText& text, const PieceText::Piece& piece)
       : text_(text), piece_(piece), at_(piece.begin) {}
 
-  [[nodiscard]] std::size_t at() const { return at_; }  // byte of the text
+  [[nodiscard]] std::size_t at() const { return at_; }  // byte offset in the text
   void move_to(std::size_t at) { at_ = at; }
 
   /// Returns the origin of the next ChangedCharacter, whose member `change` is given. Moves after the
@@ -211,9 +211,6 @@ class OriginCursor {
 /// A function that rewrites or cuts the pieces of a text: a normalizer or a pre-tokenizer. Several threads
 /// may call it at once with different texts.
 using TextStep = std::function<void(PieceText&)>;
-
-// The parts of tokenizer.json other than its model. The factories throw Error(bad_input) if a part is
-// damaged or not supported.
 
 // Normalizers (normalizers.cpp)
 [[nodiscard]] TextStep make_normalizer(const PartConfig& config);
@@ -294,12 +291,12 @@ struct TokenizedText {
   /// A token whose string is a part of the input text, not the vocabulary's string: an added token with the
   /// white space around it, or the token TokenModel::verbatim().
   struct Found {
-    std::size_t token = 0;  // index in the encoding
+    std::size_t token = 0;  // index of the token in `encoding`
     EdgeSpace space;
   };
 
   Encoding encoding;
-  std::vector<Found> found;  // in ascending order
+  std::vector<Found> found;  // in ascending order of the token index
 };
 
 /// A function that adds special tokens. The vector has one text, or two for a pair. The function may change

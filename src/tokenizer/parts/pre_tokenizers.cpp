@@ -115,7 +115,7 @@ TextStep make_fixed_length(const PartConfig& config) {
   };
 }
 
-// Pre-tokenizers that cut at matches.
+// Pre-tokenizers that cut a text at matches
 
 /// What happens to the matches, as in the Hugging Face pre-tokenizer Split.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };

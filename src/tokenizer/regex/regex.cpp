@@ -196,7 +196,7 @@ class Sets {
     return ranges;
   }
 
-  std::vector<Ranges> types_;  // [kTypes]
+  std::vector<Ranges> types_;  // [kTypes], ranges of each character type
   std::mutex mutex_;           // guards the members below
   std::deque<Ranges> properties_;
   std::map<std::string, std::optional<OnigCtype>> numbers_;
@@ -299,7 +299,7 @@ std::size_t class_end(std::string_view pattern) {
     return kSpecial.find(pattern[0]) == std::string_view::npos ? end : 0;
   }
   std::size_t i = pattern.starts_with("[^") ? 2 : 1;
-  if (i < pattern.size() && pattern[i] == ']') return 0;  // a literal ]
+  if (i < pattern.size() && pattern[i] == ']') return 0;  // the class contains the character ]
   for (; i < pattern.size() && pattern[i] != '['; i += pattern[i] == '\\' ? 2 : 1) {
     if (pattern[i] == ']') return i + 1;
   }
@@ -340,7 +340,8 @@ class ClassRun {
   }
 
  private:
-  /// Reads "", "+", "{n}", "{n,}" or "{n,m}" with 1 <= n <= m. Returns false for any other text.
+  /// Reads a quantifier: "", "+", "{n}", "{n,}" or "{n,m}" with 1 <= n <= m. Returns false if `text` is not
+  /// one of these.
   bool read_quantifier(std::string_view text) {
     constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
     if (text.empty()) return true;

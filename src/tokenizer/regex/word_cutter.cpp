@@ -86,7 +86,7 @@ std::size_t WordCutter::contraction(std::string_view text, std::size_t i) const 
   if (!rules_.contractions || i == text.size() || text[i] != '\'') return i;
   const bool any_case = rules_.letters != Letters::after_space;
   std::string_view rest = text.substr(i + 1);
-  if (any_case && rest.starts_with("\u017F")) return i + 3;  // \u017F is a long s
+  if (any_case && rest.starts_with("\u017F")) return i + 3;  // U+017F, the long s, is an s in any case
   const auto letter = [&](std::size_t at) {
     const char c = at < rest.size() ? rest[at] : '\0';
     return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c + 0x20) : c;
@@ -110,7 +110,8 @@ std::size_t WordCutter::letters(std::string_view text, std::size_t i) const {
 }
 
 std::size_t WordCutter::capitals_and_smalls(std::string_view text, std::size_t i) const {
-  std::size_t last_small = i;  // end of the last capital that is also in the set of small letters
+  /// End of the last character that is in both the set of capitals and the set of small letters.
+  std::size_t last_small = i;
   std::size_t end = i;
   while (end < text.size()) {
     std::size_t after = end;

@@ -72,7 +72,7 @@ std::uint16_t of_age(char32_t c, std::uint32_t mask) {
   return bits;
 }
 
-using Bits = std::vector<std::uint16_t>;  // [code points]
+using Bits = std::vector<std::uint16_t>;  // [kCodePoints], Class bits of each code point
 
 /// Sets the class bits of the code points [first, limit), which must all have the category `mask`.
 void set_bits(Bits& bits, char32_t first, char32_t limit, std::uint32_t mask) {

@@ -95,7 +95,7 @@ enum Class : std::uint16_t {
   regex_number = 1U << 5U,      // \p{N} of regular expressions, Unicode 16
   bert_mark = 1U << 6U,         // general category Mn, removed by strip_accents of BertNormalizer, Unicode 8
   bert_dropped = 1U << 7U,      // removed by clean_text of BertNormalizer, Unicode 8
-  cjk = 1U << 8U,               // characters that BertNormalizer surrounds with spaces
+  cjk = 1U << 8U,               // ideographs, which BertNormalizer surrounds with spaces
   mark = 1U << 9U,              // general category M, removed by the normalizer StripAccents, Unicode 9
   regex_capital = 1U << 10U,    // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], Unicode 16
   regex_small = 1U << 11U,      // [\p{Ll}\p{Lm}\p{Lo}\p{M}], Unicode 16
