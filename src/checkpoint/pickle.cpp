@@ -26,7 +26,7 @@ enum class PickleRole : std::uint8_t { storage, dtype, rebuild, parameter, order
 
 /// A Python name that torch.save writes. All other names are errors.
 struct PickleName {
-  std::string_view name;  // the name after its module, such as "torch.Size"
+  std::string_view name;  // the name with its module, such as "torch.Size"
   PickleRole role = PickleRole::device;
   /// Type of the elements, for the roles `storage` and `dtype`; nullopt: the storage has bytes without a
   /// type.
@@ -366,7 +366,7 @@ constexpr PickleOpcode kUnsupportedOpcodes[] = {{'.', "STOP"},
                                                 {0x97, "NEXT_BUFFER"},
                                                 {0x98, "READONLY_BUFFER"}};
 
-/// Returns a table of the opcodes, indexed by code; null for bytes that are not opcodes.
+/// The opcode of each byte value; null for values that are not opcodes.
 constexpr auto kOpcodeOfByte = [] {
   std::array<const PickleOpcode*, 256> rows{};
   for (const PickleOpcode& row : kPickleOpcodes) rows[row.code] = &row;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kBytes = 256;
 
-/// A node whose children are still to be added. The tokens [begin, end), in sorted order, have the same first
-/// `depth` bytes and are the tokens below the node.
+/// A node whose children are still to be added. The tokens below the node are those with the indices [begin,
+/// end) in sorted order. They have the same first `depth` bytes.
 struct Task {
   std::size_t begin;
   std::size_t end;
@@ -21,7 +21,8 @@ struct Task {
   std::uint32_t node;
 };
 
-/// A child of a node. The tokens [begin, end), in sorted order, continue with `byte`.
+/// A child of a node. The tokens below the child are those with the indices [begin, end) in sorted order.
+/// Their next byte is `byte`.
 struct Child {
   unsigned char byte;
   std::size_t begin;

@@ -77,7 +77,7 @@ class Tokenizer {
   [[nodiscard]] const std::string& padding() const;
 
   /// Returns the text that the tokenizer's decoder makes from a token: " the" for "Ġthe", "ing" for "##ing".
-  /// A byte that is not a whole character becomes its number, such as "<0xE2>".
+  /// A byte that is not part of a complete UTF-8 character becomes its number, such as "<0xE2>".
   [[nodiscard]] std::string shown(std::int64_t id) const;
 
  private:

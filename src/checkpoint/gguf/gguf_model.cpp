@@ -38,7 +38,8 @@ struct GgufKey {
   bool needed = true;
 };
 
-/// A flag of config.json. The flag is true if the GGUF file has the tensor `tensor`.
+/// A flag of config.json that no metadata key stores. The flag is true if the GGUF file has the tensor
+/// `tensor`.
 struct GgufFlag {
   std::string_view tensor;
   std::string_view key;

@@ -12,8 +12,8 @@
 namespace attnctl {
 namespace {
 
-/// Returns bytes as UTF-8 text. A byte that is not part of a whole character becomes its number, such as
-/// "<0xE2>".
+/// Returns bytes as UTF-8 text. A byte that is not part of a complete UTF-8 character becomes its number,
+/// such as "<0xE2>".
 std::string visible(std::string_view bytes) {
   std::string text;
   for (std::size_t i = 0; i < bytes.size();) {

@@ -308,7 +308,7 @@ using PostProcessor = std::function<void(std::vector<TokenizedText>&)>;
 // Decoders (decoders.cpp).
 
 /// A function that returns the text of a token string as if other tokens precede and follow it. Both strings
-/// are UTF-8. A byte that is not a whole character becomes its number, such as "<0xE2>".
+/// are UTF-8. A byte that is not part of a complete UTF-8 character becomes its number, such as "<0xE2>".
 using Decoder = std::function<std::string(std::string_view)>;
 [[nodiscard]] Decoder make_decoder(const PartConfig& config);
 

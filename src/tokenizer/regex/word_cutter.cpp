@@ -110,7 +110,7 @@ std::size_t WordCutter::letters(std::string_view text, std::size_t i) const {
 }
 
 std::size_t WordCutter::capitals_and_smalls(std::string_view text, std::size_t i) const {
-  /// End of the last character that is in both the set of capitals and the set of small letters.
+  // End of the last character that is in both the set of capitals and the set of small letters.
   std::size_t last_small = i;
   std::size_t end = i;
   while (end < text.size()) {

@@ -247,7 +247,7 @@ bool is_control(std::uint8_t kind) {
   return kind == U_GCB_CONTROL || kind == U_GCB_CR || kind == U_GCB_LF;
 }
 
-/// The part of a grapheme cluster that was read so far, as far as the rules need it.
+/// What the rules of UAX #29 need to know about the part of a grapheme cluster that was read so far.
 class Cluster {
  public:
   Cluster(char32_t c, std::uint8_t value) { add(c, value); }
