@@ -75,9 +75,10 @@ class Checkpoint {
 /// Opens a weights file. The name's extension selects the format: .safetensors, .npz, .npy, .gguf, .json, or
 /// .bin, .pt and .pth (torch.save); .safetensors.index.json and .bin.index.json list shards, which are opened
 /// too. The tensor of an .npy file has the file's name without the extension. The checksum (CRC) of an
-/// archive member is checked when the member's tensor is first used. Throws Error(absent) if the file does
-/// not exist or is not a regular file, Error(environment) if it cannot be opened, Error(bad_input) if its
-/// content is invalid, and Error(limit) if an archive unpacks to far more than its size.
+/// archive member is checked when the member's tensor is first used. Throws an Error with the status `absent`
+/// if the file does not exist or is not a regular file, Error(environment) if it cannot be opened,
+/// Error(bad_input) if its content is invalid, and Error(limit) if an archive unpacks to far more than its
+/// size.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path,
                                                           Warnings& warnings,
                                                           Status absent = Status::environment);
