@@ -9,26 +9,27 @@
 
 namespace attn {
 
-/// The analyses to compute, and the heads and threads to compute them with.
+/// Options of analyze(): the analyses to compute, the heads to analyze and the number of threads.
 struct AnalyzeOptions {
-  /// Words of `attnctl analyze --include` (docs/cli.md):
-  /// - "metrics": the table "heads", with the metrics of each head over all inputs (docs/metrics.md)
-  /// - "weights": the same table, with metrics of the weights; also the similarity of heads, and the singular
-  ///   values and ranks of their circuits
-  /// - "patterns": a tensor "pattern_I" [layers, heads, queries, keys] for each input I, or [selected heads,
-  ///   queries, keys] if the selected heads differ between layers. In encoder-decoder models the name begins
-  ///   with "enc_", "dec_" or "cross_".
-  /// - "scores", "queries", "keys", "values", "z", "output", "logits": further tensors of the forward pass
-  /// - "subspaces", "composition", "map", "rollout", "flow", "contributions", "mixing", "routing", ...: the
-  ///   other analyses
+  /// The analyses to compute. The words are those of `attnctl analyze --include` (docs/cli.md):
+  /// - "metrics": the table "heads", with the metrics of each head over all inputs (docs/metrics.md).
+  /// - "weights": the table "heads", with metrics of the heads' weights; tables of the similarity of heads;
+  ///   the singular values and ranks of the heads' QK and OV circuits.
+  /// - "patterns": for input number I, a tensor "pattern_I" [layers, heads, queries, keys]. If the selected
+  ///   heads differ between layers, the shape is [selected heads, queries, keys]. In encoder-decoder models
+  ///   the name begins with "enc_", "dec_" or "cross_".
+  /// - "scores", "queries", "keys", "values", "z", "output", "logits": other tensors of the forward pass.
+  /// - "subspaces", "composition", "map", "rollout", "flow", "contributions", "mixing", "routing" and others:
+  ///   one analysis each.
   std::vector<std::string> include = {"metrics"};
   RunOptions run = {};
 };
 
-/// Computes analyses of a batch. Returns the tables that the command writes as CSV, except those of patterns
-/// and inputs, and the arrays that it writes as NPZ, with the same names, columns and shapes. Throws
-/// Error(usage), which lists the words, for an unknown word of `include`, Error(bad_input) if the model lacks
-/// what an analysis needs, and whatever run() throws.
+/// Computes analyses of a batch. Returns the tables that `attnctl analyze` writes as CSV, except the tables
+/// of patterns and inputs, and the arrays that the command writes as NPZ. Names, columns and shapes are those
+/// of the command. Throws Error(usage) for an unknown word in `include`; the message lists the known words.
+/// Throws Error(bad_input) if the model lacks a weight or a property that an analysis needs. Also throws the
+/// errors of run().
 [[nodiscard]] Results analyze(const Batch& batch, const AnalyzeOptions& options = {});
 
 }  // namespace attn

@@ -1,6 +1,6 @@
 #pragma once
 
-// The whole C++ interface of attnctl (docs/library.md).
+// Includes the whole C++ interface of attnctl (docs/library.md).
 #include "attnctl/analyze.hpp"
 #include "attnctl/error.hpp"
 #include "attnctl/input.hpp"

@@ -12,7 +12,7 @@ struct MatrixView {
   T* data = nullptr;
   std::size_t rows = 0;
   std::size_t cols = 0;
-  std::size_t stride = 0;  // elements from one row to the next, at least cols
+  std::size_t stride = 0;  // distance between the starts of consecutive rows, in elements; at least cols
 
   MatrixView() = default;
   MatrixView(T* first, std::size_t row_count, std::size_t col_count, std::size_t row_stride)

@@ -9,12 +9,12 @@
 
 namespace attn {
 
-/// The part of a model that a layer belongs to. A model with one stack of layers uses `none`. A decoder layer
-/// of an encoder-decoder model is two layers here: `decoder` attends to the decoder's own tokens and `cross`
-/// attends to the encoder's output.
+/// The part of a model that an attention layer belongs to. The layers of a model with one stack have `none`.
+/// A decoder layer of an encoder-decoder model counts as two attention layers: `decoder` attends to the
+/// decoder's own tokens, and `cross` attends to the encoder's output.
 enum class Component { none, encoder, decoder, cross };
 
-/// The name of a head. The layer is numbered within its component.
+/// Identifies a head. `layer` counts from 0 within the component, `head` from 0 within the layer.
 struct Head {
   Component component = Component::none;
   std::size_t layer = 0;
@@ -23,54 +23,58 @@ struct Head {
   friend bool operator==(const Head&, const Head&) = default;
 };
 
-/// Returns "LAYER.HEAD", or "enc.LAYER.HEAD", "dec.LAYER.HEAD" or "cross.LAYER.HEAD".
+/// Returns the name of a head: "LAYER.HEAD" for the component `none`, otherwise "enc.LAYER.HEAD",
+/// "dec.LAYER.HEAD" or "cross.LAYER.HEAD".
 [[nodiscard]] std::string to_string(const Head& head);
 
-/// The attention of one layer.
+/// The properties of one attention layer.
 struct LayerInfo {
   Component component = Component::none;
-  std::size_t number = 0;  // within the component
+  std::size_t number = 0;  // number of the layer within its component, from 0
   std::size_t heads = 0;
-  std::size_t kv_heads = 0;  // heads / kv_heads neighbours share a key/value head
+  std::size_t kv_heads = 0;  // each group of heads / kv_heads consecutive heads shares one key/value head
   std::size_t d_head = 0;    // width of a query and of a key
-  std::size_t d_value = 0;   // width of a value; 0: the checkpoint has no W_V
-  bool causal = false;       // a query attends to no later key
-  std::string kind;          // "full", "window:64", "block:16", "strided:8" or "linear"
+  std::size_t d_value = 0;   // width of a value; 0 if the checkpoint has no W_V
+  bool causal = false;       // true if queries attend only to keys at the same or earlier positions
+  std::string kind;  // the kind of attention: "full", "window:64", "block:16", "strided:8" or "linear"
 };
 
-/// The sizes of a model.
+/// The name, sizes and layers of a model.
 struct ModelInfo {
-  std::string name;    // as given to Model::open
+  std::string name;    // the argument `model` of Model::open
   std::string family;  // "bert", "llama", ...; `attnctl info --families` lists them
   std::size_t d_model = 0;
-  std::size_t vocabulary = 0;                // number of token ids; 0: the model reads no ids
+  std::size_t vocabulary = 0;                // number of token ids; 0 if the model's inputs are not token ids
   std::optional<std::size_t> max_positions;  // longest input in tokens; nullopt: no limit
+  /// Number of parameters.
   std::uint64_t parameters = 0;
-  std::vector<LayerInfo> layers;  // of the encoder, then `decoder` and `cross` in turn
+  std::vector<LayerInfo> layers;  // encoder layers first, then `decoder` and `cross` layers alternate
 };
 
-/// A problem that did not stop the work, but that users of the results should know.
+/// A problem that did not stop the work but may affect the results.
 struct Warning {
-  std::string code;         // stable: "non_finite_weight", "fully_masked_row", ...
-  std::string message;      // of the first occurrence
+  std::string code;         // identifier for programs: "non_finite_weight", "fully_masked_row", ...
+  std::string message;      // message of the first occurrence
   std::uint64_t count = 1;  // number of occurrences
 };
 
-/// A model whose weights are on disk or in memory. It never changes, except that it collects warnings. Copies
-/// share everything. Safe to use from several threads.
+/// A model. Its weights are read from disk when they are needed. Only its list of warnings changes. Copies
+/// share their data. Several threads may use one model at once.
 class Model {
  public:
-  /// Opens a directory in Hugging Face layout, a weights file (safetensors, PyTorch, GGUF, NPZ, JSON), or a
-  /// name in the local Hugging Face cache. `config` replaces the model's config.json. Weights are read when
-  /// they are used. Throws Error(environment) if a file cannot be found or opened, Error(bad_input) if its
-  /// content is invalid or the model is unsupported, Error(limit) if sizes exceed a limit.
+  /// Opens a model. `model` is a directory in Hugging Face layout, a weights file (safetensors, PyTorch,
+  /// GGUF, NPZ, JSON), or the name of a model in the local Hugging Face cache. `config` is the path of a file
+  /// that is used instead of the model's config.json. Throws Error(environment) if a file cannot be found or
+  /// opened, Error(bad_input) if a file's content is invalid or the model is not supported, and Error(limit)
+  /// if the model needs more memory or larger sizes than attnctl allows.
   [[nodiscard]] static Model open(const std::string& model, const std::optional<std::string>& config = {});
 
   [[nodiscard]] const ModelInfo& info() const;
-  /// Returns the warnings so far: those of opening the model, and of all runs and analyses of it.
+  /// Returns all warnings so far: from opening the model, and from every run and analysis that used the
+  /// model.
   [[nodiscard]] std::vector<Warning> warnings() const;
 
-  struct Parts;  // for the library itself
+  struct Parts;  // used only inside the library
   [[nodiscard]] Parts& parts() const { return *parts_; }
 
  private:

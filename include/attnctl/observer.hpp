@@ -8,28 +8,29 @@
 
 namespace attn {
 
-/// Consecutive rows of the attention pattern of one head for one input.
+/// Some consecutive rows of an attention pattern. The pattern belongs to one head and one input.
 struct Panel {
   std::size_t input = 0;  // index in Batch::sequences()
   Head head;
-  std::size_t first_row = 0;  // position of the query of row 0
-  MatrixView<const float>
-      weights;  // [rows, keys]; row r belongs to query first_row + r. Valid during the call
+  std::size_t first_row = 0;  // query position of row 0
+  /// Attention weights [rows, keys]. Row r belongs to the query at position first_row + r. The view is valid
+  /// only during the call of Observer::panel.
+  MatrixView<const float> weights;
 };
 
-/// Receives the attention patterns of a run (run.hpp). Patterns arrive in panels, so that no pattern must fit
-/// into memory. A row sums to 1; to less if the model has attention sinks, and to 0 if its input hides all
-/// keys.
+/// Receives the attention patterns of a run (run.hpp). Each pattern arrives in panels, so that a whole
+/// pattern need not fit into memory. The weights of a row sum to 1, to less than 1 if the model has attention
+/// sinks, and to 0 if the input hides all keys of the row.
 class Observer {
  public:
   virtual ~Observer() = default;
 
-  /// Called once, before the first panel.
+  /// Is called once, before the first panel.
   virtual void begin(const Batch& /*batch*/) {}
 
-  /// Called for every panel of every selected head. Different heads come in parallel from several threads.
-  /// The panels of one head come in order (by input, then by row), one at a time, so that state per head
-  /// needs no lock. An exception ends the run, which throws it.
+  /// Is called for every panel of every selected head. Several threads may call it at once with different
+  /// heads. The panels of one head arrive one at a time, ordered by input and then by row, so that data kept
+  /// per head needs no lock. If panel() throws, the run stops and throws the same exception.
   virtual void panel(const Panel& panel) = 0;
 };
 

@@ -9,24 +9,24 @@
 
 namespace attn {
 
-/// One value of a table. std::monostate: undefined.
+/// One value of a table. std::monostate means that the value is undefined.
 using Cell = std::variant<std::monostate, bool, std::int64_t, double, std::string>;
 
-/// Rows of cells with named columns.
+/// A table of cells with named columns.
 struct Table {
   std::string name;
   std::vector<std::string> columns;
   std::vector<std::vector<Cell>> rows;  // [rows][columns]
 
-  /// Returns the index of a column. Throws Error(usage) if there is none with this name.
+  /// Returns the index of the column with this name. Throws Error(usage) if the table has no such column.
   [[nodiscard]] std::size_t column(std::string_view column) const;
 };
 
-/// Numbers with a shape, row-major.
+/// An array of numbers in row-major order.
 struct Tensor {
   std::string name;
   std::vector<std::size_t> shape;
-  std::vector<float> values;  // [product of `shape`]; NaN: undefined
+  std::vector<float> values;  // [product of `shape`]; NaN means undefined
 };
 
 /// The tables and tensors of an analysis.
@@ -34,8 +34,10 @@ struct Results {
   std::vector<Table> tables;
   std::vector<Tensor> tensors;
 
-  /// Return the table or tensor with this name. Throw Error(usage), which lists the names, if there is none.
+  /// Returns the table with this name. Throws Error(usage) if it does not exist; the message lists all names.
   [[nodiscard]] const Table& table(std::string_view name) const;
+  /// Returns the tensor with this name. Throws Error(usage) if it does not exist; the message lists all
+  /// names.
   [[nodiscard]] const Tensor& tensor(std::string_view name) const;
 };
 

@@ -10,17 +10,17 @@
 
 namespace attn {
 
-/// The heads and threads of a run.
+/// Options of run(): the selected heads and the number of threads.
 struct RunOptions {
-  std::vector<Head> heads = {};  // empty: all; without targets only those of the encoder
+  std::vector<Head> heads = {};  // empty: all heads, or only the encoder's if an input has no target
   std::size_t threads = 0;       // 0: all cores that this process may use
 };
 
 /// Runs the batch through its model in float32, up to the last selected layer, and passes the pattern of each
 /// selected head to each observer. Results do not depend on the number of threads. Throws Error(usage) if a
-/// selected head does not exist, Error(bad_input) if a head needs a target that an input does not have,
-/// Error(environment) if the BLAS library cannot be loaded, Error(limit) if there is too little memory for
-/// it, std::bad_alloc, and what an observer throws.
+/// selected head does not exist, Error(bad_input) if a decoder head is selected and an input has no target,
+/// Error(environment) if the BLAS library cannot be loaded, Error(limit) if the BLAS library cannot get
+/// enough memory, and std::bad_alloc if the run cannot. Also throws the exceptions of the observers.
 void run(const Batch& batch, std::span<Observer* const> observers, const RunOptions& options = {});
 void run(const Batch& batch, Observer& observer, const RunOptions& options = {});
 

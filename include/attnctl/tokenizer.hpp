@@ -13,27 +13,31 @@ namespace attn {
 /// One token of a text.
 struct Token {
   std::int64_t id = 0;
-  std::string piece;        // as in the vocabulary: "##ing", "Ġthe"
-  std::size_t begin = 0;    // code points [begin, end) of its text; both 0 if the tokenizer added the token
-  std::size_t end = 0;      //
-  std::int64_t type = 0;    // token type; by default 0, and 1 for the second text of a pair
-  bool is_special = false;  // added by the tokenizer: [CLS], <s>, ...
+  std::string piece;  // the token's string in the vocabulary, such as "##ing" or "Ġthe"
+  /// The token covers code points [begin, end) of the text. Both are 0 if the tokenizer added the token.
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::int64_t type = 0;    // token type; by default 0 for the first text and 1 for the second
+  bool is_special = false;  // true if the tokenizer added the token: [CLS], <s>, ...
 };
 
-/// The tokenizer of a model. Copies share everything. Safe to use from several threads.
+/// The tokenizer of a model. Copies share their data. Several threads may use one tokenizer at once.
 class Tokenizer {
  public:
-  /// Opens the tokenizer of a model, named as for Model::open. Reads no weights. Throws Error(environment) if
-  /// the model cannot be found, Error(bad_input) if it has no tokenizer, or one with unsupported parts.
+  /// Opens the tokenizer of a model without reading weights. `model` has the same meaning as in Model::open.
+  /// Throws Error(environment) if the model cannot be found, and Error(bad_input) if the model has no
+  /// tokenizer or its tokenizer is not supported.
   [[nodiscard]] static Tokenizer open(const std::string& model);
 
-  /// Returns the tokens of a text or a pair of texts, with the special tokens around them. Throws
-  /// Error(bad_input) if a text is not UTF-8, Error(limit) if it has 4 GiB or more.
+  /// Returns the tokens of a text or of a pair of texts, including the special tokens that the tokenizer
+  /// adds. Throws Error(bad_input) if a text is not UTF-8, and Error(limit) if a text has 4 GiB or more.
   [[nodiscard]] std::vector<Token> encode(std::string_view text,
                                           std::optional<std::string_view> pair = {}) const;
 
-  [[nodiscard]] std::size_t size() const;  // number of ids, unused ones included
+  [[nodiscard]] std::size_t size() const;  // number of token ids, including unused ids
+  /// Returns the id of a vocabulary string; nullopt if the vocabulary does not contain it.
   [[nodiscard]] std::optional<std::int64_t> id(std::string_view piece) const;
+  /// Returns the vocabulary string of an id; nullopt if no token has this id.
   [[nodiscard]] std::optional<std::string> piece(std::int64_t id) const;
 
  private:

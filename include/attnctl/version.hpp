@@ -4,7 +4,7 @@
 
 namespace attn {
 
-/// Returns the version of the library: "0.1.0".
+/// Returns the version of the library, such as "0.1.0".
 [[nodiscard]] std::string version();
 
 }  // namespace attn

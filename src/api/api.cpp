@@ -1,4 +1,5 @@
-// The public interface (include/attnctl), made of the library's own types. Those are in namespace attnctl.
+// Implements the public interface (include/attnctl, namespace attn) with the internal types of the library
+// (namespace attnctl).
 
 #include <algorithm>
 #include <deque>
@@ -44,7 +45,7 @@ struct Model::Parts {
 
   core::Warnings warnings;
   core::inspect::OpenModel open;
-  std::mutex encoding;  // one text at a time
+  std::mutex encoding;  // locked while texts are encoded
   ModelInfo info;
 };
 
@@ -108,7 +109,8 @@ std::vector<Warning> Model::warnings() const {
 
 // ---- Tokenizers
 
-/// States are lent to the threads that encode.
+/// The tokenizer and the states that no thread uses. A thread takes a state to encode a text and puts it
+/// back.
 struct Tokenizer::Parts {
   core::Tokenizer tokenizer;
   std::mutex mutex = {};
@@ -258,7 +260,8 @@ core::HeadId find_head(const core::ModelConfig& config, const Head& head) {
   core::fail(Status::usage, "the model has no head {}", to_string(head));
 }
 
-/// Returns the chosen heads in ascending order; by default all heads that the inputs have tokens for.
+/// Returns the selected heads in ascending order. By default these are all heads, or only the encoder's heads
+/// if an input has no target.
 core::Selection select(const RunOptions& options, const core::ModelConfig& config, const core::Batch& batch) {
   core::Selection selection;
   for (const Head& head : options.heads) selection.heads.push_back(find_head(config, head));
@@ -275,7 +278,7 @@ core::Selection select(const RunOptions& options, const core::ModelConfig& confi
   return selection;
 }
 
-/// Passes panels to an observer of the public interface.
+/// Converts the panels of a run and passes them to an observer of the public interface.
 class Forwarder final : public core::Observer {
  public:
   Forwarder(const Batch& batch, attn::Observer& observer)
@@ -296,7 +299,7 @@ class Forwarder final : public core::Observer {
   attn::Observer& observer_;
 };
 
-/// The selected heads and the workers of one run.
+/// The selected heads and the worker threads of one run.
 class Run {
  public:
   Run(const Batch& batch, const RunOptions& options)
@@ -361,7 +364,7 @@ Table public_table(const core::Table& from) {
   return table;
 }
 
-/// Collects one tensor.
+/// Stores one tensor that an analysis writes.
 class TensorSink final : public core::ArraySink {
  public:
   TensorSink(std::string name, core::Shape shape) : tensor_{std::move(name), std::move(shape), {}} {
@@ -384,7 +387,7 @@ class TensorSink final : public core::ArraySink {
   Tensor tensor_;
 };
 
-/// Collects all tensors of an analysis.
+/// Stores all tensors that an analysis writes.
 class Tensors final : public core::ArrayOutput {
  public:
   void add(const std::string& name, const core::Tensor& array) override {

@@ -16,19 +16,19 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// The inputs of a reader besides the file.
+/// What the function that opens a file receives in addition to the file's bytes.
 struct OpenContext {
   const std::filesystem::path& path;
   Warnings& warnings;
 };
 
-/// A file format. A new one is a reader and a row in kFormats.
+/// A file format. To support a new format, write a function that opens it and add a row to kFormats.
 struct FileFormat {
   std::string_view extension;  // lower case
   std::string_view name;
-  bool (*plausible)(std::string_view content);  // checks only the first bytes
+  bool (*plausible)(std::string_view content);  // returns false if the first bytes rule out this format
   std::unique_ptr<Checkpoint> (*open)(FileBytes file, const OpenContext& context);
-  /// Null: the format has none.
+  /// Reads the tokenizer inside a file; null if files of this format contain no tokenizer.
   std::shared_ptr<const TokenizerSection> (*tokenizer)(const FileBytes& file) = nullptr;
 };
 
@@ -78,7 +78,7 @@ constexpr FileFormat kFormats[] = {
      [](FileBytes file, const OpenContext&) { return open_json_weights(std::move(file)); }},
 };
 
-/// Extensions of weights that must be converted.
+/// Extensions of unsupported weights files. The error message advises to convert them.
 constexpr std::string_view kForeign[] = {".ckpt", ".pkl",     ".pickle", ".h5",
                                          ".onnx", ".msgpack", ".tflite", ".mlmodel"};
 
@@ -89,7 +89,7 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-/// Finds the format by extension; null for an unknown one.
+/// Returns the format with the extension of a path; null if the extension is unknown.
 const FileFormat* find_format(const std::filesystem::path& path) {
   const std::string name = lower_case(path.filename().string());
   const auto* const format =
@@ -108,9 +108,9 @@ const FileFormat& format_of(const std::filesystem::path& path) {
   refuse(escaped(path.string()), "unsupported extension, need one of{}", known);
 }
 
-/// The type that the first bytes of a file identify.
+/// The type of a file whose format is not the expected one, for error messages.
 struct ContentType {
-  std::string_view name;    // "a PNG image"
+  std::string_view name;    // such as "a PNG image"
   std::string_view advice;  // what the user can do
 };
 
@@ -149,7 +149,7 @@ bool starts_with_word(std::string_view text, std::string_view lower_case_word) {
          });
 }
 
-/// Identifies a file by its content; nullopt for unknown content.
+/// Identifies the type of a file by its first bytes; returns nullopt if the type is unknown.
 std::optional<ContentType> identify_content(std::string_view content) {
   for (const ContentSignature& signature : kSignatures) {
     if (content.starts_with(signature.bytes)) return signature.type;
@@ -164,7 +164,7 @@ std::optional<ContentType> identify_content(std::string_view content) {
   return std::nullopt;
 }
 
-/// Throws Error(bad_input) if the content is identified as another type.
+/// Throws Error(bad_input) if the first bytes of the file belong to a known type other than `format`.
 void check_plausible(const FileFormat& format, const FileBytes& file) {
   if (format.plausible(file.text())) return;
   if (const auto found = identify_content(file.text()))

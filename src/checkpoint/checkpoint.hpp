@@ -18,23 +18,25 @@
 
 namespace attnctl {
 
-/// A tensor lent by a checkpoint: row-major, little-endian, contiguous, with any alignment. It is valid until
-/// release(), or as long as the checkpoint.
+/// A view of a tensor's bytes, which the checkpoint owns. The bytes are row-major, little-endian and
+/// contiguous, with any alignment. The view is valid until release() is called for the tensor or the
+/// checkpoint is destroyed.
 struct TensorView {
   DType dtype = DType::f32;
   Shape shape;
   std::span<const std::byte> bytes;
 };
 
-/// The description of a tensor, known before its bytes are read.
+/// The description of a tensor. It is known before the tensor's data is read.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  std::string_view file;  // the file that holds it, escaped for messages; valid as long as the checkpoint
+  std::string_view file;  // name of the tensor's file, escaped for messages; owned by the checkpoint
 };
 
-/// Typed views of named tensors, for all file formats. Sizes are validated when the file is opened.
+/// The named tensors of a weights file of any supported format. Opening the file checks the sizes of all
+/// tensors.
 class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
@@ -42,43 +44,47 @@ class Checkpoint {
   /// Returns all tensors, sorted by name.
   [[nodiscard]] virtual std::span<const TensorInfo> tensors() const = 0;
 
-  /// Returns the bytes of tensors()[index]. Compressed, quantized, strided or big-endian data is converted at
-  /// the first call and kept. Must not be called from several threads at once. Throws Error(bad_input) if a
-  /// CRC does not match.
+  /// Returns the data of tensors()[index]. If the data is compressed, quantized, strided or big-endian in the
+  /// file, the first call makes a converted copy and keeps the copy until release(). Must not be called from
+  /// several threads at once. Throws Error(bad_input) if the checksum (CRC) of the data is wrong.
   [[nodiscard]] virtual TensorView tensor(std::size_t index) = 0;
 
-  /// Ends the loan of tensors()[index] and frees its memory. tensor() may be called again.
+  /// Frees the memory of tensors()[index] and makes its views invalid. tensor() may be called again.
   virtual void release(std::size_t /*index*/) {}
 
-  /// Frees the memory of a part of tensor(index) if it is in a mapped file. The bytes stay valid; the system
-  /// reads them from the file again when needed.
+  /// Frees the memory of `part`, a part of the bytes of tensor(index), if the bytes are in a mapped file. The
+  /// bytes stay valid: the operating system reads them from the file again when they are used.
   virtual void forget(std::size_t /*index*/, std::span<const std::byte> /*part*/) {}
 
-  /// Returns the bytes that tensor(index) needs in addition to pages of a mapped file: its copy, and the data
-  /// it is made from. 0 for a view of the file.
+  /// Returns the memory in bytes that tensor(index) needs for a converted copy and for the data that it is
+  /// converted from. Returns 0 if tensor(index) is a view of the mapped file.
   [[nodiscard]] virtual std::uint64_t copied_bytes(std::size_t /*index*/) const { return 0; }
 
-  /// Returns the configuration inside the weights file ("config" in JSON weights, metadata in GGUF), or null.
+  /// Returns the configuration inside the weights file ("config" in JSON weights, metadata in GGUF); null if
+  /// there is none.
   [[nodiscard]] virtual const nlohmann::ordered_json* config() const { return nullptr; }
 
-  /// Returns the tokenizer inside the weights file (GGUF), or null.
+  /// Returns the tokenizer inside the weights file (only GGUF files have one); null if there is none.
   [[nodiscard]] virtual std::shared_ptr<const TokenizerSection> tokenizer() const { return nullptr; }
 
-  /// Returns the index of a name in tensors(), or npos.
+  /// Returns the index in tensors() of the tensor with this name; npos if there is none.
   [[nodiscard]] std::size_t find(std::string_view name) const;
   static constexpr std::size_t npos = static_cast<std::size_t>(-1);
 };
 
-/// Opens one weights file: .safetensors, .safetensors.index.json (with its shards), .npz, .npy (one tensor
-/// with the file's stem as its name), .gguf, .json, .bin, .pt and .pth (of torch.save), .bin.index.json. CRCs
-/// of archive members are checked when a tensor is first used. Throws Error: `absent` if it does not exist or
-/// is not a regular file, environment (4) if it cannot be opened, bad_input (3) for invalid content, limit
-/// (5) for an archive that unpacks to far more than its size.
+/// Opens a weights file. The name's extension selects the format: .safetensors, .npz, .npy, .gguf, .json, or
+/// .bin, .pt and .pth (torch.save); .safetensors.index.json and .bin.index.json list shards, which are opened
+/// too. The tensor of an .npy file has the file's name without the extension. The checksum (CRC) of an
+/// archive member is checked when the member's tensor is first used. Throws an Error with the status `absent`
+/// if the file does not exist or is not a regular file, Error(environment) if it cannot be opened,
+/// Error(bad_input) if its content is invalid, and Error(limit) if an archive unpacks to far more than its
+/// size.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path,
                                                           Warnings& warnings,
                                                           Status absent = Status::environment);
 
-/// Reads only the tokenizer of a weights file; null if its format has none. Throws as open_checkpoint.
+/// Reads only the tokenizer of a weights file. Returns null if the file has none. Throws like
+/// open_checkpoint().
 [[nodiscard]] std::shared_ptr<const TokenizerSection> read_tokenizer_section(
     const std::filesystem::path& path);
 

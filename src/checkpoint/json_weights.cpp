@@ -17,25 +17,27 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kMaxJsonConfig = std::size_t{4} << 20;  // the parsed tree is many times larger
+/// In bytes; the parsed JSON needs several times as much memory.
+constexpr std::size_t kMaxJsonConfig = std::size_t{4} << 20;
 
 struct JsonTensor {
   std::string name;
   Shape shape;
-  std::size_t begin = 0;  // range of the text after the name
+  /// The tensor's JSON value is at bytes [begin, end) of the text.
+  std::size_t begin = 0;
   std::size_t end = 0;
 };
 
-/// First pass: finds the shape and text range of each tensor, and checks every number without keeping it.
+/// First pass: finds the shape and the text range of each tensor, and checks every number without storing it.
 class WeightsEvents final : public JsonEvents {
  public:
   std::vector<JsonTensor> tensors;
   std::optional<JsonTensor> config;
 
  private:
-  /// The arrays of one nesting level, which must all have the same extent.
+  /// One nesting level of arrays. All arrays of the level must have the same length, `extent`.
   struct Level {
-    std::size_t count = 0;  // elements of the open array
+    std::size_t count = 0;  // number of elements so far in the current array
     std::optional<std::size_t> extent;
     enum class Holds { nothing, numbers, arrays } holds = Holds::nothing;
   };
@@ -124,7 +126,8 @@ class WeightsEvents final : public JsonEvents {
   std::vector<Level> levels_;
 };
 
-/// Second pass: reads up to `count` numbers of a checked text as float32. Returns how many it found.
+/// Second pass: reads up to `count` numbers from a text that the first pass checked, and stores them as
+/// float32. Returns how many numbers the text has.
 std::size_t read_numbers(std::string_view text, std::size_t count, std::vector<std::byte>& values) {
   values.resize(count * sizeof(float));
   std::size_t found = 0;
@@ -136,7 +139,7 @@ std::size_t read_numbers(std::string_view text, std::size_t count, std::vector<s
     }
     double value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
-    // The first pass rejected numbers that are too large, so this one is too small.
+    // The first pass rejected numbers that are too large, so the magnitude of this number is too small.
     if (error == std::errc::result_out_of_range) value = *at == '-' ? -0.0 : 0.0;
     const auto narrow = static_cast<float>(value);
     std::memcpy(values.data() + found++ * sizeof(float), &narrow, sizeof narrow);
@@ -170,7 +173,8 @@ std::unique_ptr<Checkpoint> open_json_weights(FileBytes json) {
     refuse(file.name(), "got the key {} twice, need different keys", in_quotes(twice->name));
   for (const JsonTensor& part : events.tensors) {
     const auto bytes = file.bytes().subspan(part.begin, part.end - part.begin);
-    const std::size_t count = checked_product(part.shape).value();  // fits: the text holds this many numbers
+    // Cannot overflow: the text contains this many numbers.
+    const std::size_t count = checked_product(part.shape).value();
     checkpoint->add({part.name, DType::f32, part.shape, file.name()}, bytes,
                     bytes.size() + count * sizeof(float),
                     [&file, part, bytes, count](std::vector<std::byte>& copy) -> std::span<const std::byte> {

@@ -9,7 +9,7 @@
 namespace attnctl {
 namespace {
 
-/// Returns the elements in row-major, little-endian order.
+/// Returns the elements of an array in row-major order, each little-endian.
 std::vector<std::byte> to_plain(const NpyHeader& header, std::span<const std::byte> data) {
   const std::size_t rank = header.shape.size();
   Strided array = {header.shape, Shape(rank), 0, size_of(header.dtype)};
@@ -29,7 +29,7 @@ struct Array {
   NpyHeader header;
 };
 
-/// Reads the header. Unpacks no more of a compressed member than that.
+/// Reads the NPY header of an archive member. Of a compressed member, only the header is unpacked.
 NpyHeader member_header(const FileBytes& file, const StoredMember& member) {
   const std::string where = at_member(file, member);
   std::string first;
@@ -98,7 +98,8 @@ std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings) {
     NpyHeader header = member_header(file, member);
     arrays.push_back({std::move(member), std::move(header)});
   }
-  // Not the order of the members: "a" is before "a-b", but "a-b.npy" before "a.npy".
+  // The arrays are sorted by the file names of their members, which is a different order: "a-b.npy" is before
+  // "a.npy", but "a" is before "a-b".
   std::ranges::sort(arrays, {}, tensor_name);
   auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
   for (const Array& array : arrays) {

@@ -15,22 +15,26 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-// Python writes dictionaries and lists in batches of a thousand, so no checkpoint fills this stack.
+// Largest number of stack entries. Python writes dictionaries and lists in batches of 1000 items, so valid
+// checkpoints need fewer entries.
 constexpr std::size_t kMaxPickleStack = std::size_t{1} << 16;
 constexpr std::size_t kMaxPickleBytes = std::size_t{40} << 20;
-constexpr std::size_t kNodeBytes = 64;  // a container with its allocation
+constexpr std::size_t kNodeBytes = 64;  // estimated memory of a tuple, list or dict without its items
 
-/// The meaning of a name in a pickle.
+/// What a Python name in a pickle refers to.
 enum class PickleRole : std::uint8_t { storage, dtype, rebuild, parameter, ordered_dict, size, device };
 
-/// A name that torch.save writes. All other names are errors.
+/// A Python name that torch.save writes. All other names are errors.
 struct PickleName {
-  std::string_view name;  // with its module
+  std::string_view name;  // the name with its module, such as "torch.Size"
   PickleRole role = PickleRole::device;
-  std::optional<DType> dtype = std::nullopt;  // of a storage or dtype; nullopt: a storage of bytes
-  std::size_t fewest = 0;                     // arguments of a call
+  /// Type of the elements, for the roles `storage` and `dtype`; nullopt: the storage has bytes without a
+  /// type.
+  std::optional<DType> dtype = std::nullopt;
+  /// Smallest and largest number of arguments of a call.
+  std::size_t fewest = 0;
   std::size_t most = 0;
-  bool typed = false;  // rebuild: the seventh argument is the dtype
+  bool typed = false;  // for the role `rebuild`: the seventh argument is the dtype
 };
 
 constexpr PickleName storage(std::string_view name, std::optional<DType> dtype) {
@@ -71,7 +75,7 @@ constexpr std::array kPickleNames = {
     call("collections.OrderedDict", PickleRole::ordered_dict, 0, 1),
     call("torch.Size", PickleRole::size, 1, 1),
     call("torch.device", PickleRole::device, 1, 2),
-    // storage, offset, shape, strides[, requires_grad, hooks[, dtype][, metadata]]
+    // Arguments: storage, offset, shape, strides[, requires_grad, hooks[, dtype][, metadata]].
     call("torch._utils._rebuild_tensor", PickleRole::rebuild, 4, 4),
     call("torch._utils._rebuild_tensor_v2", PickleRole::rebuild, 6, 7),
     PickleName{.name = "torch._utils._rebuild_tensor_v3",
@@ -79,14 +83,15 @@ constexpr std::array kPickleNames = {
                .fewest = 7,
                .most = 8,
                .typed = true},
-    // tensor, requires_grad, hooks[, state]
+    // Arguments: tensor, requires_grad, hooks[, state].
     call("torch._utils._rebuild_parameter", PickleRole::parameter, 3, 3),
     call("torch._utils._rebuild_parameter_with_state", PickleRole::parameter, 4, 4),
 };
 
 }  // namespace
 
-/// The stack machine that fills a Pickle (Python's pickletools describes the opcodes).
+/// The stack machine that executes the opcodes and fills a Pickle. Python's module pickletools describes the
+/// opcodes.
 class Unpickler {
  public:
   explicit Unpickler(Pickle& pickle)
@@ -97,13 +102,13 @@ class Unpickler {
 
   void run();
 
-  // The actions of opcodes, and the operands that follow an opcode.
+  // The functions below do the work of the opcodes and read the operands that follow an opcode.
 
   void push(Kind kind, std::int64_t number = 0) { push(PickleValue{kind, 0, number}); }
 
   void push_unsigned(std::size_t bytes) { push(Kind::integer, static_cast<std::int64_t>(number(bytes))); }
 
-  /// Pushes a little-endian two's complement integer of any length.
+  /// Pushes a signed integer that is stored in `length` bytes as little-endian two's complement.
   void push_signed(std::size_t length) {
     if (length > sizeof(std::int64_t)) {
       (void)take(length);
@@ -148,11 +153,12 @@ class Unpickler {
     return items;
   }
 
-  /// Appends to the list or dictionary on the stack.
+  /// Appends items to the list or dictionary at the top of the stack.
   void put_into(Kind kind, std::span<const PickleValue> items) {
     if (kind == Kind::dict && items.size() % 2 != 0) refuse("got a key without a value");
     need_kind(top(), kind, "to put items into");
-    charge(items.size() * 2 * sizeof(PickleValue));  // vectors reserve more than they hold
+    // Times 2, because a vector may reserve twice the memory of its items.
+    charge(items.size() * 2 * sizeof(PickleValue));
     auto& node = pickle_.nodes_[static_cast<std::size_t>(top().number)];
     node.insert(node.end(), items.begin(), items.end());
   }
@@ -160,12 +166,12 @@ class Unpickler {
   void remember_next() { remember(memo_.size()); }
 
   void remember(std::uint64_t index) {
-    // Indices are in order, starting at 0 in Python 3 and at 1 in Python 2.
+    // Python 3 numbers the entries from 0, Python 2 from 1, both without gaps.
     if (index > memo_.size() + 1) refuse(fmt::format("got memo index {} out of order", index));
     const PickleValue value = top();
     while (memo_.size() <= index) {
       charge(sizeof(PickleValue));
-      memo_.push_back({Kind::mark});  // empty entry
+      memo_.push_back({Kind::mark});  // marks an entry without a value
     }
     memo_[static_cast<std::size_t>(index)] = value;
   }
@@ -196,7 +202,7 @@ class Unpickler {
     refuse(fmt::format("unsupported opcode, of {}.{}", shown(module), shown(line())));
   }
 
-  /// Drops the state of an OrderedDict, such as "_metadata" of modules, which holds no weights.
+  /// Ignores the attributes of an OrderedDict, such as "_metadata", which contain no weights.
   void build() {
     (void)pop();
     need_kind(top(), Kind::dict, "to build; others are unsupported");
@@ -273,8 +279,8 @@ class Unpickler {
 
   Pickle& pickle_;
   std::string_view text_;
-  std::size_t at_ = 0;    // offset of the current opcode
-  std::size_t next_ = 0;  // offset of the next byte
+  std::size_t at_ = 0;    // offset of the current opcode in `text_`
+  std::size_t next_ = 0;  // offset of the next unread byte in `text_`
   std::vector<PickleValue> stack_;
   std::deque<PickleValue> memo_;
   std::size_t charged_ = 0;
@@ -285,7 +291,7 @@ namespace {
 struct PickleOpcode {
   unsigned char code;
   std::string_view name;
-  void (*run)(Unpickler& machine) = nullptr;  // null: unsupported
+  void (*run)(Unpickler& machine) = nullptr;  // null if the opcode is not supported
 };
 
 constexpr PickleOpcode kPickleOpcodes[] = {
@@ -360,7 +366,7 @@ constexpr PickleOpcode kUnsupportedOpcodes[] = {{'.', "STOP"},
                                                 {0x97, "NEXT_BUFFER"},
                                                 {0x98, "READONLY_BUFFER"}};
 
-/// The opcodes by code; null for a byte that is not an opcode.
+/// The opcode of each byte value; null for values that are not opcodes.
 constexpr auto kOpcodeOfByte = [] {
   std::array<const PickleOpcode*, 256> rows{};
   for (const PickleOpcode& row : kPickleOpcodes) rows[row.code] = &row;
@@ -415,7 +421,8 @@ void Unpickler::push_global(std::string_view module, std::string_view name) {
   push(Kind::global, known - kPickleNames.begin());
 }
 
-/// Reads ("storage", type, key, location, count[, None or (view key, offset, count)]).
+/// Replaces the tuple at the top of the stack by the storage that the tuple describes: ("storage", type, key,
+/// location, count[, None or (view key, offset, count)]).
 void Unpickler::push_storage() {
   const auto items = pickle_.items(pop(Kind::tuple, "that refers to a storage"));
   if (items.size() != 5 && items.size() != 6)
@@ -476,7 +483,8 @@ void Unpickler::call() {
   }
 }
 
-/// Python 3 fills the dictionary later; Python 2 passes a list of pairs.
+/// Creates an OrderedDict. Python 3 passes no arguments and adds the items later; Python 2 passes a list of
+/// pairs.
 void Unpickler::call_ordered_dict(std::span<const PickleValue> arguments) {
   std::vector<PickleValue> items;
   if (!arguments.empty()) {
@@ -505,7 +513,7 @@ void Unpickler::call_rebuild(const PickleName& name, std::span<const PickleValue
   }
   if (!dtype) refuse("got a storage of bytes, need one with a dtype");
   tensor.dtype = *dtype;
-  // Metadata describe lazy operations, such as conjugation, that the elements do not include.
+  // The metadata describe operations, such as conjugation, that are not yet applied to the stored elements.
   const bool metadata = arguments.size() == name.most && name.most > 4 && arguments.back().kind != Kind::none;
   if (metadata && (arguments.back().kind != Kind::dict || !pickle_.items(arguments.back()).empty()))
     refuse("unsupported metadata of a tensor");

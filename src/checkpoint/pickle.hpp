@@ -13,42 +13,44 @@
 
 namespace attnctl {
 
-/// A value of a pickle. It owns nothing, so that values may share and contain each other.
+/// A value of a pickle. The value refers to its data, which the Pickle owns, so that values can be shared and
+/// can contain each other.
 struct PickleValue {
   enum class Kind : std::uint8_t {
-    mark,     // only on the stack
-    none,     // None
-    boolean,  // `number`
-    integer,  // `number`, if it fits 64 bits
-    wide,     // an integer that does not fit: its little-endian bytes
-    text,     // `length` bytes at offset `number`
-    tuple,    // items(); those of a dict are keys and values in turn
+    mark,     // the opcode MARK, only on the stack
+    none,     // Python's None
+    boolean,  // `number` is 0 or 1
+    integer,  // the value is `number`; only integers that fit 64 bits
+    wide,     // an integer of more than 64 bits; text() returns its little-endian bytes
+    text,     // `length` bytes at offset `number` of the file
+    tuple,    // items() returns the elements; for a dict, keys and values alternate
     list,
     dict,
-    global,   // index in the table of known names
-    storage,  // storages()[number]
-    tensor,   // tensors()[number]
-    opaque    // an ignored value: a float, bytes, a device
+    global,   // `number` is the index in the table of known names
+    storage,  // the storage is storages()[number]
+    tensor,   // the tensor is tensors()[number]
+    opaque    // a value that is not kept: a float, bytes, a device
   };
   Kind kind = Kind::none;
   std::uint32_t length = 0;
   std::int64_t number = 0;
 };
 
-[[nodiscard]] std::string_view name_of(PickleValue::Kind kind);  // "a tuple"
+/// Returns the kind in words for messages, such as "a tuple".
+[[nodiscard]] std::string_view name_of(PickleValue::Kind kind);
 
-/// A reference to elements stored outside of the pickle.
+/// A reference to an array of elements that is stored outside of the pickle, called a storage by torch.
 struct PickleStorage {
   std::string_view key;
-  std::optional<DType> dtype;  // nullopt: bytes
-  std::int64_t count = 0;      // elements of the whole storage, or bytes without a dtype
+  std::optional<DType> dtype;  // type of the elements; nullopt: the elements are bytes
+  std::int64_t count = 0;      // number of elements in the whole storage
   std::int64_t view_offset = 0;
-  std::int64_t view_count = 0;  // elements from view_offset that a tensor may use
+  std::int64_t view_count = 0;  // tensors may use `view_count` elements from `view_offset` on
 
   [[nodiscard]] std::size_t element_size() const { return dtype ? size_of(*dtype) : 1; }
 };
 
-/// The arguments that torch rebuilds a tensor from. `offset`, `shape` and `strides` are unchecked.
+/// The arguments from which torch rebuilds a tensor. `offset`, `shape` and `strides` are not checked.
 struct PickleTensor {
   std::size_t storage = 0;
   DType dtype = DType::f32;
@@ -57,27 +59,28 @@ struct PickleTensor {
   PickleValue strides;
 };
 
-/// One pickle of a PyTorch checkpoint (protocols 2 to 5), read without executing anything. Supports the
-/// opcodes of tensors, dictionaries and plain values, and the names that torch.save writes for them; all
-/// others are errors.
+/// A pickle of a PyTorch checkpoint (protocols 2 to 5), read without executing any code. Supports tensors,
+/// dictionaries and plain values: their opcodes, and the Python names that torch.save writes for them. All
+/// other opcodes and names are errors.
 class Pickle {
  public:
   struct Source {
-    std::string where;      // the file and member, for messages
-    std::string_view text;  // must outlive the pickle
-    std::size_t begin = 0;  // offset of the pickle in the text
+    std::string where;      // names of the file and the archive member, for messages
+    std::string_view text;  // the bytes that contain the pickle; must outlive the Pickle
+    std::size_t begin = 0;  // offset of the pickle in `text`
   };
 
-  /// Throws Error(bad_input) for anything else, and Error(limit) if the objects need more than 40 MiB.
+  /// Reads the pickle. Throws Error(bad_input) if it is invalid or not supported, and Error(limit) if its
+  /// objects need more than 40 MiB of memory.
   explicit Pickle(Source source);
 
   [[nodiscard]] const PickleValue& root() const { return root_; }
-  [[nodiscard]] std::size_t end() const { return end_; }  // offset after it
+  [[nodiscard]] std::size_t end() const { return end_; }  // offset in `text` after the pickle
   [[nodiscard]] const std::string& where() const { return source_.where; }
 
-  /// Returns the bytes of a text or a wide integer.
+  /// Returns the bytes of a value whose kind is `text` or `wide`.
   [[nodiscard]] std::string_view text(const PickleValue& value) const;
-  /// Returns the items of a tuple, list or dict.
+  /// Returns the items of a value whose kind is `tuple`, `list` or `dict`.
   [[nodiscard]] std::span<const PickleValue> items(const PickleValue& value) const;
   [[nodiscard]] std::span<const PickleStorage> storages() const { return storages_; }
   [[nodiscard]] std::span<const PickleTensor> tensors() const { return tensors_; }

@@ -17,74 +17,79 @@
 #include "base/files/mapped_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 
-// The readers of weights files. Each throws Error(bad_input) for invalid content.
+// Functions that open weights files. Each throws Error(bad_input) if the content of the file is invalid.
 namespace attnctl {
 
-/// Throws Error(bad_input): "FILE: ...". `file` is escaped.
+/// Throws Error(bad_input) with the message "FILE: ...". `file` must be escaped already.
 template <typename... Args>
 [[noreturn]] void refuse(std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
   fail(Status::bad_input, "{}: {}", file, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Throws Error(bad_input): "FILE: tensor "NAME": ...".
+/// Throws Error(bad_input) with the message "FILE: tensor "NAME": ...". `file` must be escaped already.
 template <typename... Args>
 [[noreturn]] void refuse_tensor(std::string_view file, std::string_view name,
                                 fmt::format_string<Args...> format, Args&&... args) {
   refuse(file, "tensor {}: {}", in_quotes(name), fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Opens a safetensors file (https://github.com/huggingface/safetensors, version 0.3 and later): the length
-/// of the header in 8 little-endian bytes, the header (a JSON object), the tensors. The tensors must fill the
-/// rest of the file without gaps or overlaps.
+/// Opens a safetensors file (https://github.com/huggingface/safetensors, version 0.3 and later). The file
+/// contains the length of the header in 8 little-endian bytes, the header (a JSON object) and the tensors.
+/// The tensors must fill the rest of the file without gaps or overlaps.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_safetensors(FileBytes file);
 
-/// Opens an index of shards {"metadata": {"total_size"}, "weight_map": {tensor: file}} with all its shards.
-/// They are in or below the directory of the index, and their names end in `extension`. Throws
-/// Error(bad_input) if one is missing.
+/// Opens an index of shards {"metadata": {"total_size"}, "weight_map": {tensor: file}} and all shards that it
+/// lists. The shards must be in or below `directory`, the directory of the index, and their names must end in
+/// `extension`. Throws Error(bad_input) if a shard is missing.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_shard_index(FileBytes file,
                                                            const std::filesystem::path& directory,
                                                            std::string_view extension, Warnings& warnings);
 
 /// Opens JSON weights {"config": {...}, name: nested arrays of numbers, ...}. Values are float32; numbers
-/// beyond its range are errors. Opening checks everything but keeps no number; tensor() reads them.
+/// outside the range of float32 are errors. Opening the file checks everything but stores no values; tensor()
+/// reads the values.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_json_weights(FileBytes file);
 
-/// Opens an NPY file of one array. The tensor is called `name`.
+/// Opens an NPY file, which contains one array. The tensor's name is `name`.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_npy(FileBytes file, std::string name);
 
-/// Opens an NPZ archive of arrays. The tensors are called like the members without ".npy". Other members are
-/// counted in the warning "ignored_member".
+/// Opens an NPZ archive of arrays. A tensor's name is the name of its archive member without ".npy". Members
+/// with other extensions are ignored, with the warning "ignored_member".
 [[nodiscard]] std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings);
 
-/// Opens a torch.save file (pytorch_model.bin, .pt, .pth) without executing anything: a dictionary of names
-/// to tensors, or one that contains exactly one such dictionary under "state_dict", "model_state_dict" or
-/// "model". Other values add the warning "ignored_value". Row-major tensors are views of the file; others are
-/// copied on request. Throws Error(limit) as Pickle does.
+/// Opens a torch.save file (pytorch_model.bin, .pt, .pth) without executing any code. The file contains a
+/// dictionary from names to tensors, or a dictionary that contains exactly one dictionary of tensors under
+/// "state_dict", "model_state_dict" or "model". Other values are ignored, with the warning "ignored_value".
+/// Row-major tensors are views of the file. tensor() copies other tensors. Throws Error(limit) like Pickle.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings);
 
-/// Opens little-endian GGUF of versions 2 and 3 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md)
-/// as a Hugging Face checkpoint: with its tensor names and layout, and the metadata as its configuration.
-/// Quantized tensors are decoded to F32 on request and kept until release().
+/// Opens a little-endian GGUF file of version 2 or 3
+/// (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The tensors have the names and the layout of
+/// a Hugging Face checkpoint, and config() is made from the metadata. tensor() decodes quantized tensors to
+/// F32 and keeps the result until release().
 [[nodiscard]] std::unique_ptr<Checkpoint> open_gguf(FileBytes file);
 
-/// Reads the tokenizer of a GGUF file with any architecture; null if it has none.
+/// Reads the tokenizer of a GGUF file. The model's architecture need not be supported. Returns null if the
+/// file has no tokenizer.
 [[nodiscard]] std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file);
 
-/// The tensors of one file.
+/// A checkpoint whose tensors are all in one file.
 class FileCheckpoint final : public Checkpoint {
  public:
-  /// Checks a tensor and returns what to lend: bytes of the file, or those of `copy` after filling it.
+  /// Checks a tensor and returns its data. If the data must be converted, the function stores the result in
+  /// `copy` and returns the bytes of `copy`; otherwise it returns bytes of the file.
   using Load = std::function<std::span<const std::byte>(std::vector<std::byte>& copy)>;
 
   explicit FileCheckpoint(FileBytes file) : file_(std::move(file)) {}
 
-  /// Adds a tensor that is stored in `bytes` of the file, in the order of the names. `copied` is
-  /// copied_bytes(). Without `load` these bytes are the tensor.
+  /// Adds a tensor, which is stored in `bytes` of the file. Must be called in the order of the tensors'
+  /// names. `copied` is the value that copied_bytes() returns. If `load` is empty, `bytes` is the tensor's
+  /// data.
   void add(TensorInfo info, std::span<const std::byte> bytes, std::uint64_t copied = 0, Load load = {}) {
     infos_.push_back(std::move(info));
     tensors_.push_back({bytes, {}, {}, copied, std::move(load)});
   }
-  /// Sets the configuration and the tokenizer inside the file; null: none.
+  /// Sets the configuration and the tokenizer that the file contains; null if the file does not contain them.
   void set_inside(std::shared_ptr<const nlohmann::ordered_json> config,
                   std::shared_ptr<const TokenizerSection> tokenizer) {
     config_ = std::move(config);
@@ -115,8 +120,8 @@ class FileCheckpoint final : public Checkpoint {
 
  private:
   struct Stored {
-    std::span<const std::byte> bytes;                // in the file
-    std::optional<std::span<const std::byte>> lent;  // while the tensor is lent
+    std::span<const std::byte> bytes;                // where the tensor is stored in the file
+    std::optional<std::span<const std::byte>> lent;  // result of tensor(); nullopt after release()
     std::vector<std::byte> copy;
     std::uint64_t copied = 0;
     Load load;
@@ -129,7 +134,8 @@ class FileCheckpoint final : public Checkpoint {
   std::shared_ptr<const TokenizerSection> tokenizer_;
 };
 
-/// Sorts elements by their names. Returns the first one whose name occurs twice, or null.
+/// Sorts elements by name. Returns the first element whose name occurs twice, or null if all names are
+/// different.
 template <typename Element, typename Name>
 [[nodiscard]] const Element* sort_by_name(std::vector<Element>& elements, Name name) {
   std::ranges::sort(elements, {}, name);

@@ -19,14 +19,16 @@ namespace attnctl {
 namespace {
 
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;  // limit of the format
+/// In bytes; the safetensors format has this limit.
+constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 constexpr std::size_t kMaxSafetensorsDimensions = 64;
 
 constexpr std::array<DType, 13> kSafetensorsTypes = {
     DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32,    DType::i16,
     DType::i8,  DType::u64, DType::u32, DType::u16,  DType::u8,  DType::boolean};
 
-/// A tensor of a safetensors header. Its bytes are [begin, end), counted from the end of the header.
+/// A tensor in a safetensors header. The tensor's data are bytes [begin, end), counted from the end of the
+/// header.
 struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::f32;
@@ -35,8 +37,8 @@ struct SafetensorsEntry {
   std::size_t end = 0;
 };
 
-/// Parses {"__metadata__": {key: string}, name: {"dtype", "shape", "data_offsets"}, ...} without building a
-/// JSON tree, because a header may list a hundred thousand tensors.
+/// Parses a header {"__metadata__": {key: string}, name: {"dtype", "shape", "data_offsets"}, ...}. Does not
+/// build a JSON tree, because a header may list a hundred thousand tensors.
 class HeaderEvents final : public JsonEvents {
  public:
   std::vector<SafetensorsEntry> entries;
@@ -183,7 +185,7 @@ void check_entry(const FileBytes& file, const SafetensorsEntry& entry, std::size
   }
 }
 
-/// Checks that every byte after the header belongs to exactly one tensor.
+/// Throws Error(bad_input) unless every byte after the header belongs to exactly one tensor.
 void check_cover(const FileBytes& file, const std::vector<SafetensorsEntry>& entries, std::size_t data_size) {
   std::vector<std::size_t> order(entries.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -204,7 +206,7 @@ void check_cover(const FileBytes& file, const std::vector<SafetensorsEntry>& ent
   }
 }
 
-/// Checks the header's length and returns its text.
+/// Checks the length of the header and returns the text of the header.
 std::string_view header_text(const FileBytes& file) {
   const std::size_t size = file.bytes().size();
   if (size < kLengthBytes) {

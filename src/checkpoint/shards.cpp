@@ -14,11 +14,12 @@
 namespace attnctl {
 namespace {
 
-/// Parses {"metadata": {"total_size", ...}, "weight_map": {tensor: shard}} and ignores other members.
+/// Parses an index of shards {"metadata": {"total_size", ...}, "weight_map": {tensor: shard}}. Ignores other
+/// members.
 class ShardIndexEvents final : public JsonEvents {
  public:
-  std::vector<std::pair<std::string, std::size_t>> tensors;  // name and index of its shard
-  std::vector<std::string> shards;                           // in order of first occurrence
+  std::vector<std::pair<std::string, std::size_t>> tensors;  // tensor name and index in `shards`
+  std::vector<std::string> shards;                           // file names, in the order of first occurrence
   std::optional<double> total_size;
   bool has_map = false;
 

@@ -28,7 +28,8 @@ std::string escaped_path(const fs::path& path) {
   return escaped(path.string());
 }
 
-/// Returns true if a path exists, including broken links; opening them reports the error.
+/// Returns whether a path exists. A broken link counts as existing, so that opening the link reports the
+/// error.
 bool path_exists(const fs::path& path) {
   std::error_code error;
   return fs::symlink_status(path, error).type() != fs::file_type::not_found;
@@ -57,7 +58,8 @@ bool has_extension(std::string_view name, std::initializer_list<std::string_view
                              [&](std::string_view extension) { return name.ends_with(extension); });
 }
 
-/// Returns the weights file of a directory: one with a usual name, otherwise the only one that can be read.
+/// Returns the weights file of a directory: a file with a usual name, otherwise the only file of a supported
+/// format.
 fs::path weights_in(const fs::path& directory) {
   const auto first_of = [&](std::initializer_list<const char*> names) -> std::optional<fs::path> {
     const auto* const name =
@@ -81,7 +83,7 @@ fs::path weights_in(const fs::path& directory) {
            "got {} weights files ({}), need model.safetensors or a single one; name it instead",
            readable.size(), escaped(fmt::format("{}", fmt::join(readable, ", "))));
   }
-  // PyTorch files come last, because other files hold the same weights.
+  // Other files are preferred to PyTorch files, because they usually hold the same weights.
   if (const auto torch = first_of({"pytorch_model.bin", "pytorch_model.bin.index.json"})) return *torch;
   if (!foreign.empty()) {
     refuse(escaped_path(directory),
@@ -104,7 +106,7 @@ void open_directory(const fs::path& directory, const SourceOptions& options, War
 
 void open_weights_file(const fs::path& file, const SourceOptions& options, Warnings& warnings,
                        ModelSource& source) {
-  // Opened even without need_weights, because the configuration may be inside.
+  // The file is opened even if need_weights is false, because it may contain the configuration.
   source.weights = open_checkpoint(file, warnings);
   const fs::path sibling = file.parent_path() / "config.json";
   if (options.config) {
@@ -133,21 +135,22 @@ bool is_plain_name(std::string_view name) {
   return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), allowed);
 }
 
-/// Returns an environment variable that is set and not empty.
+/// Returns the value of an environment variable; nullopt if it is not set or empty.
 std::optional<fs::path> environment_path(const char* name) {
   const char* const value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
   return value;
 }
 
-/// Returns true for "org/name" or "name" of letters, digits, '-', '_' and '.', as on the Hugging Face hub.
+/// Returns whether `name` has the form "org/name" or "name" with only letters, digits, '-', '_' and '.', like
+/// the model names of the Hugging Face hub.
 bool is_hub_name(std::string_view name) {
   const std::size_t slash = name.find('/');
   if (slash == std::string_view::npos) return is_plain_name(name);
   return is_plain_name(name.substr(0, slash)) && is_plain_name(name.substr(slash + 1));
 }
 
-/// Returns the local Hugging Face cache; empty if no environment variable locates it.
+/// Returns the directory of the local Hugging Face cache; empty if no environment variable names it.
 fs::path hub_cache() {
   if (const auto hub = environment_path("HF_HUB_CACHE")) return *hub;
   if (const auto home = environment_path("HF_HOME")) return *home / "hub";
@@ -156,8 +159,8 @@ fs::path hub_cache() {
   return {};
 }
 
-/// Returns the snapshot that refs/main names; nullopt if the cache does not have the model. Throws
-/// Error(bad_input) if the model is incomplete.
+/// Returns the directory of the model's snapshot that the file refs/main names; nullopt if the cache does not
+/// contain the model. Throws Error(bad_input) if the model is only partly in the cache.
 std::optional<fs::path> find_in_hub_cache(const fs::path& cache, std::string_view name) {
   std::string folder = "models--";
   for (const char c : name) folder += c == '/' ? std::string("--") : std::string(1, c);
@@ -178,7 +181,8 @@ std::optional<fs::path> find_in_hub_cache(const fs::path& cache, std::string_vie
   return snapshot;
 }
 
-/// Returns the directory of a hub name in the local cache.
+/// Returns the directory of a model in the local Hugging Face cache. Throws Error(environment) if there is
+/// none.
 fs::path cached_model(const std::string& model) {
   if (!is_hub_name(model))
     fail(Status::environment, "{}: cannot open: No such file or directory", escaped(model));
@@ -191,7 +195,8 @@ fs::path cached_model(const std::string& model) {
        model, cache.empty() ? "which is not set" : escaped_path(cache));
 }
 
-/// Returns the directory of a model, possibly in the local cache; nullopt if `model` is a file.
+/// Returns `model` if it is a directory, nullopt if it is a file, and otherwise the directory of the model in
+/// the local Hugging Face cache.
 std::optional<fs::path> find_directory(const std::string& model) {
   std::error_code error;
   const fs::file_status status = fs::status(model, error);
@@ -230,12 +235,12 @@ std::vector<fs::path> checkpoint_files(const std::string& model) {
     try {
       weights = weights_in(directory);
     } catch (const Error&) {
-      weights.clear();  // reported if the weights are opened
+      weights.clear();  // opening the weights reports this error
     }
   }
   std::vector<fs::path> files = {directory / "config.json", weights};
   if (!fs::exists(model, error))
-    files.push_back(directory / "../../refs/main");  // the snapshot of a hub name
+    files.push_back(directory / "../../refs/main");  // this file selects the snapshot in the cache
   const bool sharded = weights.native().ends_with(".index.json");
   if (one_file && !sharded) return files;
   fs::recursive_directory_iterator entry(directory, fs::directory_options::skip_permission_denied, error);

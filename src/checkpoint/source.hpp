@@ -13,43 +13,48 @@
 
 namespace attnctl {
 
-/// The files that the MODEL argument of a command names.
+/// The configuration, weights and directory that the MODEL argument of a command names.
 struct ModelSource {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
-  std::string given;  // as given on the command line
-  /// The directory of config.json and the tokenizer files. Empty for a single weights file without a
-  /// config.json next to it, or with another configuration.
+  std::string given;  // MODEL, as on the command line
+  /// The directory of config.json and the tokenizer files. Empty if MODEL is a weights file and its
+  /// configuration is not the config.json next to it.
   std::filesystem::path directory;
-  std::filesystem::path config_path;  // for messages; the weights file itself if the configuration is inside
-  /// The configuration's bytes, whose hash identifies the model; serialized if it is inside the weights file.
+  std::filesystem::path config_path;  // file of the configuration, for messages; may be the weights file
+  /// The bytes of the configuration file. Their hash identifies the model. If the configuration is inside the
+  /// weights file, this is its JSON as text.
   std::string config_text;
-  nlohmann::ordered_json config;        // an object
+  nlohmann::ordered_json config;        // a JSON object
   std::unique_ptr<Checkpoint> weights;  // null if only the configuration was requested
 };
 
 struct SourceOptions {
-  std::optional<std::filesystem::path> config;  // --config FILE, instead of the directory's own
+  std::optional<std::filesystem::path> config;  // --config FILE, used instead of the model's config.json
   bool need_weights = true;
 };
 
-/// Resolves MODEL to one of:
+/// Opens the files of MODEL, which is one of:
 /// - an existing directory in Hugging Face layout;
-/// - a weights file, with --config, a configuration inside, or config.json next to it;
-/// - a name ("org/name" or "name") in the local Hugging Face cache: HF_HUB_CACHE, otherwise HF_HOME/hub,
-///   XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub. Nothing is downloaded.
-/// The weights of a directory are model.safetensors, otherwise model.safetensors.index.json, model.npz or
-/// model.json, otherwise its only .safetensors, .npz or .gguf file, otherwise pytorch_model.bin or
-/// pytorch_model.bin.index.json. Throws Error: environment (4) if MODEL cannot be found or opened, bad_input
-/// (3) if a required file is missing or invalid.
+/// - a weights file. The configuration is --config, or is inside the file, or is config.json next to the
+///   file;
+/// - a name ("org/name" or "name") in the local Hugging Face cache. The cache directory is HF_HUB_CACHE,
+///   otherwise HF_HOME/hub, otherwise XDG_CACHE_HOME/huggingface/hub, otherwise ~/.cache/huggingface/hub.
+///   Nothing is downloaded.
+///
+/// The weights file of a directory is the first of these that exists: model.safetensors,
+/// model.safetensors.index.json, model.npz, model.json, the only .safetensors, .npz or .gguf file of the
+/// directory, pytorch_model.bin, pytorch_model.bin.index.json. Throws Error(environment) if MODEL cannot be
+/// found or opened, and Error(bad_input) if a required file is missing or invalid.
 [[nodiscard]] ModelSource open_model_source(const std::string& model, const SourceOptions& options,
                                             Warnings& warnings);
 
-/// Returns the directory of MODEL's files without reading them: MODEL itself, the directory of the file, or
-/// the snapshot in the local Hugging Face cache. Throws Error(environment) if there is none.
+/// Returns the directory of MODEL's files without reading the files. The directory is MODEL itself, or
+/// contains the file MODEL, or is the model's snapshot in the local Hugging Face cache. Throws
+/// Error(environment) if MODEL cannot be found.
 [[nodiscard]] std::filesystem::path model_directory(const std::string& model);
 
-/// Returns the weights files of MODEL and its config.json: with a directory or an index of shards, every file
-/// in the directory that has the extension of a checkpoint. Opens none of them. Throws as model_directory()
-/// does.
+/// Returns the paths of config.json and of the weights files of MODEL. If MODEL is a directory or an index of
+/// shards, the result has every file of the directory whose extension is that of a weights file. Opens no
+/// file. Throws like model_directory().
 [[nodiscard]] std::vector<std::filesystem::path> checkpoint_files(const std::string& model);
 
 }  // namespace attnctl

@@ -27,7 +27,7 @@ void gather(const Strided& tensor, std::span<const std::byte> bytes, bool swap, 
     std::memcpy(&element, bytes.data() + from * sizeof(Element), sizeof(Element));
     if (swap) element = byte_swapped(element);
     std::memcpy(out.data() + to, &element, sizeof(Element));
-    // Advance to the next index; after the last element `from` is not used again.
+    // Advance to the next element. After the last element, `from` is not used again.
     for (std::size_t d = index.size(); d-- > 0;) {
       from += tensor.strides[d];
       if (++index[d] < tensor.shape[d]) break;
@@ -48,7 +48,8 @@ void check_strided(std::string_view where, const Strided& tensor, std::size_t av
   if (!count || !checked_mul(*count, tensor.element_size))
     refuse(where, "shape: got {}, whose size does not fit 64 bits", to_string(tensor.shape));
   if (*count == 0) return;
-  std::optional<std::size_t> end = checked_add(tensor.offset, std::size_t{1});  // after the last element
+  // One position after the last element.
+  std::optional<std::size_t> end = checked_add(tensor.offset, std::size_t{1});
   for (std::size_t d = 0; d < tensor.shape.size() && end; ++d) {
     const auto distance = checked_mul(tensor.shape[d] - 1, tensor.strides[d]);
     end = distance ? checked_add(*end, *distance) : std::nullopt;

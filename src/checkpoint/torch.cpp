@@ -19,13 +19,15 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-/// The objects of a torch.save file, and the bytes of its storages.
+/// The objects of a torch.save file and the bytes of its storages. Storage i is pickle->storages()[i].
 struct TorchLayout {
   std::unique_ptr<Pickle> pickle;
-  std::vector<std::span<const std::byte>> storages;  // of pickle->storages()
-  std::vector<std::size_t> members;                  // index in `archive` of each storage
-  std::vector<StoredMember> archive;                 // empty for files from before torch 1.6
-  std::vector<bool> intact;                          // members of `archive` whose CRC was checked
+  std::vector<std::span<const std::byte>> storages;  // bytes of each storage
+  std::vector<std::size_t> members;                  // for each storage, the index of its member in `archive`
+  /// Members of the ZIP archive; empty for files from before torch 1.6.
+  std::vector<StoredMember> archive;
+  /// For each member of `archive`, whether its checksum (CRC) was checked.
+  std::vector<bool> intact;
   bool big_endian = false;
 };
 
@@ -35,7 +37,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Returns the bytes of a storage before an element.
+/// Returns the number of bytes of a storage before element number `element`.
 std::size_t bytes_until(const Pickle& pickle, const PickleStorage& storage, std::int64_t element) {
   const auto count = checked_narrow<std::size_t>(element);
   const auto size = count ? checked_mul(*count, storage.element_size()) : std::nullopt;
@@ -57,7 +59,8 @@ std::span<const std::byte> view_of(const Pickle& pickle, const PickleStorage& st
   return whole.subspan(begin, bytes_until(pickle, storage, storage.view_count));
 }
 
-/// The layout of torch 1.6 and later: an uncompressed ZIP archive of data.pkl and one member per storage.
+/// Reads the layout of torch 1.6 and later: an uncompressed ZIP archive with data.pkl and one member per
+/// storage.
 class TorchArchive {
  public:
   explicit TorchArchive(const FileBytes& file) : file_(file), members_(read_zip_directory(file)) {
@@ -132,9 +135,9 @@ class TorchArchive {
   std::string folder_;
 };
 
-/// The layout before torch 1.6: five pickles (magic number, protocol version, machine, objects, storage
-/// keys), then the storages in the order of the keys, each with its element count in 8 bytes. All numbers are
-/// little-endian.
+/// Reads the layout before torch 1.6. The file has five pickles: magic number, protocol version, properties
+/// of the machine, objects, and storage keys. The storages follow in the order of the keys. A storage has its
+/// number of elements in 8 bytes, then the elements. All numbers are little-endian.
 class LegacyTorchFile {
  public:
   explicit LegacyTorchFile(const FileBytes& file) : file_(file), text_(file.text()) {}
@@ -150,7 +153,7 @@ class LegacyTorchFile {
     const Pickle version = next();
     if (version.root().kind != Kind::integer || version.root().number != kVersion)
       refuse(file_.name(), "unsupported version of the layout before torch 1.6, need {}", kVersion);
-    (void)next();  // the machine; elements are always little-endian
+    (void)next();  // skips the properties of the machine; elements are always little-endian
     TorchLayout layout;
     layout.pickle = std::make_unique<Pickle>(Pickle::Source{file_.name(), text_, at_});
     at_ = layout.pickle->end();
@@ -220,8 +223,8 @@ class LegacyTorchFile {
   std::size_t at_ = 0;
 };
 
-/// Tensors that are not row-major are copied. All copies together may take this plus twice the size of the
-/// file.
+/// Tensors that are not row-major are copied. All copies together may take kMinCopyLimit bytes plus twice the
+/// size of the file.
 constexpr std::size_t kMinCopyLimit = std::size_t{1} << 20;
 
 bool has_tensors(const Pickle& pickle, const PickleValue& value) {
@@ -233,7 +236,7 @@ bool has_tensors(const Pickle& pickle, const PickleValue& value) {
   return false;
 }
 
-/// Returns the dictionary of tensors: the outermost, or the only one inside of it.
+/// Returns the dictionary of tensors: the outermost dictionary, or the only dictionary of tensors in it.
 PickleValue find_state(const Pickle& pickle) {
   constexpr std::array<std::string_view, 3> kStateNames = {"state_dict", "model_state_dict", "model"};
   if (pickle.root().kind != Kind::dict) {
@@ -264,11 +267,11 @@ PickleValue find_state(const Pickle& pickle) {
 struct TorchTensor {
   TensorInfo info;
   std::size_t storage = 0;
-  Strided strided;      // elements within the storage
-  bool copied = false;  // not row-major and little-endian
+  Strided strided;      // layout of the elements in the storage
+  bool copied = false;  // true if the elements in the file are not row-major or not little-endian
 };
 
-/// Returns the non-negative integers of a tuple.
+/// Returns the items of a tuple, which must be non-negative integers.
 Shape numbers_of(const Pickle& pickle, const PickleValue& tuple, std::string_view where,
                  std::string_view field) {
   constexpr std::size_t kMaxTorchDimensions = 64;
@@ -306,7 +309,7 @@ TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::s
   return entry;
 }
 
-/// Checks the CRC of a storage's member at the first use.
+/// Checks the checksum (CRC) of the archive member of a storage, if it was not checked before.
 void check_intact(const FileBytes& file, TorchLayout& layout, std::size_t storage) {
   if (layout.archive.empty()) return;
   layout.intact.resize(layout.archive.size());

@@ -12,36 +12,43 @@
 
 namespace attnctl {
 
-/// Values [heads or 1, n, m] that are added to the scores before the softmax; -inf hides a key. Row-major.
+/// Values [heads or 1, queries, keys], row-major, that are added to the attention scores before the softmax.
+/// -inf hides a key.
 struct ScoreMask {
-  std::size_t heads = 1;  // 1: the same for all heads
+  std::size_t heads = 1;  // 1: all heads use the same values
   std::size_t queries = 0;
   std::size_t keys = 0;
   std::vector<float> added;
 };
 
-/// One input: token ids, an image or embeddings, with its masks.
+/// One input of a model with its masks. The input is token ids, an image or embeddings. n is the number of
+/// queries and m the number of keys.
 struct Sequence {
-  std::string id;  // its number in the batch, or the id in the file; unique
+  std::string id;  // id in the input file, or else the input's number; unique in the batch
   std::optional<std::string> text;
-  std::optional<std::string> text_pair;      // the second text of a pair
-  std::vector<std::string> tokens;           // [n], empty if no vocabulary is known
-  std::vector<std::int64_t> ids;             // [n], empty with embeddings
-  std::vector<std::int64_t> token_type_ids;  // [n], empty: all 0
-  std::vector<std::uint8_t> special;         // [n], 1: the token is special; empty: none is
-  std::vector<std::uint8_t> separator;       // [n], 1: it separates or ends sentences; empty: none does
+  std::optional<std::string> text_pair;      // second text, for a pair of texts
+  std::vector<std::string> tokens;           // [n], token strings; empty if the model has no vocabulary
+  std::vector<std::int64_t> ids;             // [n], token ids; empty if the input is embeddings
+  std::vector<std::int64_t> token_type_ids;  // [n], token types; empty: all 0
+  std::vector<std::uint8_t> special;         // [n], 1: the token is special; empty: no token is special
+  /// [n], 1: the token separates or ends sentences; empty: no token does.
+  std::vector<std::uint8_t> separator;
 
-  std::vector<TextRange> offsets;  // [n], in code points of the token's text; empty: not from text
-  std::vector<std::optional<std::uint8_t>>
-      text_index;  // [n], which text of a pair; nullopt for tokens that the tokenizer added
-  /// [n], the word of each token as an index into word_texts; nullopt for added special tokens and for white
-  /// space. White space separates the words of a text; a treebank has its own words. Words of the second text
-  /// follow those of the first. Empty for ids and tokens: use Vocabulary::words.
+  /// [n], the range of each token in its text, in code points. Empty if the input is not text.
+  std::vector<TextRange> offsets;
+  /// [n], the text of a pair that contains the token: 0 or 1. nullopt for tokens that the tokenizer
+  /// added.
+  std::vector<std::optional<std::uint8_t>> text_index;
+  /// [n], the index in word_texts of each token's word. nullopt for special tokens that the tokenizer added
+  /// and for white space. The words of a plain text are separated by white space; a treebank lists its words.
+  /// The words of the second text follow the words of the first. Empty if the input is token ids or token
+  /// strings: use Vocabulary::words.
   std::vector<std::optional<std::size_t>> words;
-  std::vector<std::string> word_texts;  // words without tokens are possible: a tokenizer may drop characters
-  std::vector<TextRange> word_ranges;   // of each word in its text; empty if `offsets` is
-  /// A further word of a token that covers several words: for "cannot" in one token, `words` has "can" and
-  /// this has "not".
+  std::vector<std::string> word_texts;  // some may have no tokens, because a tokenizer may drop characters
+  /// Range of each word in its text, in code points; empty if `offsets` is empty.
+  std::vector<TextRange> word_ranges;
+  /// The second or a later word of a token that covers several words. If "cannot" is one token, `words` has
+  /// "can" and a SharedToken has "not".
   struct SharedToken {
     std::size_t token = 0;
     std::size_t word = 0;
@@ -50,20 +57,24 @@ struct Sequence {
   std::vector<SharedToken> shared_tokens;
   std::size_t truncated = 0;  // number of tokens that --truncate removed
 
-  std::size_t units = 0;  // with --by-word: the number of words, whose texts replace `tokens`; else 0
+  /// With --by-word, the number of units (words.hpp); `tokens` then has the text of each unit. Otherwise 0.
+  std::size_t units = 0;
 
-  OwnedMatrix<float> patches;           // [n - 1, pixels of a patch], of an image; the class token has none
-  OwnedMatrix<float> embeddings;        // [n, d], instead of ids
-  OwnedMatrix<float> key_embeddings;    // [m, kdim], for cross-attention; empty: the queries' rows
-  OwnedMatrix<float> value_embeddings;  // [m, vdim]; empty: the keys' rows
+  /// [n - 1, values of a patch], for an image; the first token is the class token and has no patch.
+  OwnedMatrix<float> patches;
+  OwnedMatrix<float> embeddings;  // [n, d_model], used instead of `ids`
+  /// [m, kdim], inputs of the keys in cross-attention. Empty: keys have the same inputs as queries.
+  OwnedMatrix<float> key_embeddings;
+  /// [m, vdim], inputs of the values in cross-attention. Empty: values have the same inputs as keys.
+  OwnedMatrix<float> value_embeddings;
 
-  /// The input of the decoder, for models with an encoder and a decoder; null if there is none. It has the
-  /// same id.
+  /// The input of the decoder, for encoder-decoder models; null if there is none. It has the same `id`.
   std::shared_ptr<Sequence> target;
 
-  std::vector<std::uint8_t> key_visible;  // [m], 1: this key may be attended to; empty: all
-  std::optional<ScoreMask> mask;          // replaces the model's causal mask
-  std::optional<bool> causal;             // --mask causal or none; default: as the model
+  std::vector<std::uint8_t> key_visible;  // [m], 1: queries may attend to this key; empty: all 1
+  std::optional<ScoreMask> mask;          // used instead of the model's causal mask
+  /// True for --mask causal, false for --mask none; nullopt: as in the model.
+  std::optional<bool> causal;
 
   [[nodiscard]] std::size_t queries() const {
     if (units > 0) return units;
@@ -75,7 +86,7 @@ struct Sequence {
   }
 };
 
-/// The inputs of one run, in order.
+/// The inputs of one run, in the order of the input file or the command line.
 struct Batch {
   std::vector<Sequence> sequences;
 };

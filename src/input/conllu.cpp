@@ -13,14 +13,15 @@
 namespace attnctl {
 namespace {
 
-/// Splits "e1[2/3]" into the entity and 1 for the first part, 2 for later parts, 0 for a whole mention.
+/// Splits the label of a mention. Returns the entity, and 1 if the label is the first part of a mention
+/// ("e1[1/3]"), 2 if it is a later part ("e1[2/3]"), and 0 if it is a whole mention ("e1").
 std::pair<std::string_view, std::size_t> split_label(std::string_view label) {
   const std::size_t bracket = label.find('[');
   if (bracket == std::string_view::npos) return {label, 0};
   return {label.substr(0, bracket), label.substr(bracket + 1).starts_with("1/") ? 1 : 2};
 }
 
-/// Returns the kind of a word with this UPOS tag; nullopt for "" and "_".
+/// Returns the kind of a mention whose head word has this UPOS tag; nullopt if the tag is "" or "_".
 std::optional<MentionType> mention_type(std::string_view upos) {
   if (upos.empty() || upos == "_") return std::nullopt;
   if (upos == "PRON" || upos == "DET") return MentionType::pronoun;
@@ -29,7 +30,7 @@ std::optional<MentionType> mention_type(std::string_view upos) {
 
 constexpr std::size_t kColumns = 10;
 enum Column : std::size_t { kId, kForm, kUpos = 3, kHead = 6, kDeprel, kMisc = 9 };
-using Fields = std::vector<std::string_view>;  // [kColumns]
+using Fields = std::vector<std::string_view>;  // [kColumns], the columns of a row
 
 bool is_blank_row(std::string_view line) {
   return line.find_first_not_of(" \t") == std::string_view::npos;
@@ -41,7 +42,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// Returns the value of NAME= in MISC, or an empty string.
+/// Returns the value of the field NAME= of MISC; an empty string if there is none.
 std::string_view misc_value(std::string_view misc, std::string_view name) {
   for (const std::string_view field : split(misc, '|')) {
     if (field.starts_with(name) && field.substr(name.size()).starts_with('='))
@@ -50,7 +51,8 @@ std::string_view misc_value(std::string_view misc, std::string_view name) {
   return {};
 }
 
-/// Returns the first word of a mention whose head is outside of it.
+/// Returns the index of a mention's head word: the first word whose HEAD is outside of the mention, or the
+/// last word of the mention if there is no such word.
 std::size_t head_of(const Mention& mention, const std::vector<ConlluWord>& words) {
   for (const std::size_t word : mention.words) {
     const auto head = words[word].head;
@@ -59,19 +61,19 @@ std::size_t head_of(const Mention& mention, const std::vector<ConlluWord>& words
   return mention.words.back();
 }
 
-/// A token of the text: a word or a multiword token.
+/// A token of a sentence's text: a single word or a multiword token.
 struct SurfaceToken {
   std::string form;
-  std::size_t first = 0;  // words [first, last]
+  std::size_t first = 0;  // words [first, last] of the sentence, from 0
   std::size_t last = 0;
   bool is_multiword = false;
   bool space_after = true;
   std::uint64_t line = 0;
 };
 
-/// A mention that Entity= in MISC has opened.
+/// A mention whose opening bracket in Entity= was read, but not yet its closing bracket.
 struct OpenMention {
-  std::string label;  // "e1[1/2]"
+  std::string label;  // such as "e1" or "e1[1/2]"
   std::size_t first = 0;
 };
 
@@ -84,7 +86,7 @@ std::string joined(std::span<const SurfaceToken> surfaces) {
   return text;
 }
 
-/// Sets the ranges of the words of a token.
+/// Sets the ranges of the words of a token, which has the range `range`.
 void share(const SurfaceToken& surface, TextRange range, ConlluSentence& sentence) {
   std::string together;
   for (std::size_t w = surface.first; w <= surface.last; ++w) together += sentence.words[w].word.form;
@@ -98,7 +100,7 @@ void share(const SurfaceToken& surface, TextRange range, ConlluSentence& sentenc
   }
 }
 
-/// Parses a number from 1 to 2^32 - 2 without leading zeros.
+/// Parses a number from 1 to 2^32 - 2 without leading zeros. Returns nullopt if `text` is not one.
 std::optional<std::size_t> parse_id(std::string_view text) {
   if (text.starts_with('0')) return std::nullopt;
   const auto number = parse_number(text);
@@ -109,13 +111,14 @@ std::optional<std::size_t> parse_id_or_0(std::string_view text) {
   return text == "0" ? std::optional<std::size_t>(0) : parse_id(text);
 }
 
-/// Sets the text of a sentence (`text`, or the joined forms) and the ranges of its words and multiword
-/// tokens. Throws Error(bad_input) if the forms do not match the text.
+/// Sets the text of a sentence and the ranges of its words and multiword tokens. The sentence's text is
+/// `text`, or the joined forms if `text` is nullopt. Throws Error(bad_input) if the forms do not match the
+/// text.
 void place_words(const std::optional<std::string>& text, std::span<const SurfaceToken> surfaces,
                  const std::string& file, ConlluSentence& sentence) {
   sentence.text = text ? *text : joined(surfaces);
   std::string_view rest = sentence.text;
-  std::uint32_t place = 0;  // code points before `rest`
+  std::uint32_t place = 0;  // number of code points before `rest`
   const auto take = [&](std::size_t bytes) {
     const std::uint32_t begin = place;
     place += static_cast<std::uint32_t>(count_code_points(rest.substr(0, bytes)));
@@ -148,7 +151,7 @@ void place_words(const std::optional<std::string>& text, std::span<const Surface
   }
 }
 
-/// Parses the lines of a block.
+/// Parses the lines of a block into sentences.
 class ConlluReader {
  public:
   ConlluReader(const TextPlace& place, std::vector<ConlluSentence>& sentences)
@@ -241,7 +244,7 @@ class ConlluReader {
     add_surface(fields, *first, *last, true);
   }
 
-  /// Adds a token of words `first` to `last`, from 1.
+  /// Adds a token that consists of the words `first` to `last`, counted from 1.
   void add_surface(const Fields& fields, std::size_t first, std::size_t last, bool is_multiword) {
     const bool space_after = misc_value(fields[kMisc], "SpaceAfter") != "No";
     surfaces_.push_back({std::string(fields[kForm]), first - 1, last - 1, is_multiword, space_after, line_});
@@ -256,10 +259,10 @@ class ConlluReader {
       refuse("ID: got the empty node {} after word {}", in_quotes(id), sentence_.words.size());
   }
 
-  /// Reads the brackets of Entity= in MISC, as in CorefUD and GUM: "(e1-..." opens a mention of e1 at word
-  /// `next` (from 0), "e1)" closes the last open one after the last word, "(e1-...)" does both;
-  /// "(e1[1/2]-..." is the first part of a mention with gaps. Ignores text after a "-" and values without
-  /// brackets.
+  /// Reads the brackets of Entity= in MISC, as in CorefUD and GUM. "(e1-..." opens a mention of entity e1 at
+  /// word `next` (from 0). "e1)" closes the mention of e1 that was opened last; its last word is the last
+  /// word read. "(e1-...)" opens and closes a mention. "(e1[1/2]-..." opens the first part of a mention with
+  /// gaps. Ignores text after a "-" and values without brackets.
   void read_entities(const Fields& fields, std::size_t next) {
     std::string_view value = misc_value(fields[kMisc], "Entity");
     if (value.find_first_of("()") == std::string_view::npos) return;
@@ -290,7 +293,8 @@ class ConlluReader {
     for (std::size_t word = first; word < sentence_.words.size(); ++word) mention->words.push_back(word);
   }
 
-  /// Sorts the mentions by their first words, longer ones first, and sets their heads and types.
+  /// Sorts the mentions by their first words, and longer mentions before shorter ones. Sets the head word and
+  /// the type of each mention.
   void finish_mentions() {
     if (!open_.empty())
       refuse("MISC: Entity: {} is not closed in its sentence", in_quotes(open_.back().label));
@@ -331,13 +335,14 @@ class ConlluReader {
     range_end_ = 0;
   }
 
-  /// Checks that the heads of every word lead to the root or to a word without HEAD.
+  /// Throws Error(bad_input) if a HEAD is out of range or the HEADs form a cycle.
   void check_heads() const {
     const std::vector<ConlluWord>& words = sentence_.words;
     const auto refuse_at = [&](std::size_t word, const std::string& what) {
       fail(Status::bad_input, "{}: line {}: HEAD: {}", file_, lines_[word], what);
     };
-    std::vector<std::size_t> walk(words.size(), 0);  // number of the walk that visited each word, from 1
+    // For each word, 1 + the index of the word where the walk that visited it started; 0: not visited.
+    std::vector<std::size_t> walk(words.size(), 0);
     for (std::size_t start = 0; start < words.size(); ++start) {
       std::size_t at = start;
       while (walk[at] == 0) {
@@ -356,11 +361,11 @@ class ConlluReader {
   std::uint64_t line_;
   std::vector<ConlluSentence>& sentences_;
   ConlluSentence sentence_;
-  std::optional<std::string> text_;     // "# text"
-  std::vector<SurfaceToken> surfaces_;  // of the current sentence
-  std::vector<std::uint64_t> lines_;    // line of each word
+  std::optional<std::string> text_;     // value of "# text"
+  std::vector<SurfaceToken> surfaces_;  // tokens of the current sentence
+  std::vector<std::uint64_t> lines_;    // line number of each word
   std::vector<OpenMention> open_;
-  std::size_t range_end_ = 0;  // words up to here belong to a multiword token
+  std::size_t range_end_ = 0;  // words before this index are covered by the last multiword token
 };
 
 }  // namespace

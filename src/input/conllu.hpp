@@ -12,26 +12,29 @@
 
 namespace attnctl {
 
-/// The kind of a mention's head: a pronoun (PRON, DET), a proper noun (PROPN), or another word.
+/// The kind of the head word of a mention: a pronoun (UPOS is PRON or DET), a proper noun (PROPN), or another
+/// word.
 enum class MentionType { pronoun, proper, nominal };
 
-/// Words of a text that refer to something. Mentions of one entity corefer.
+/// Words of a text that refer to an entity, such as a person. Mentions of the same entity corefer.
 struct Mention {
   std::string entity;
-  std::vector<std::size_t> words;   // from 0, ascending; they may have gaps
-  std::size_t head = 0;             // one of the words
-  std::optional<MentionType> type;  // nullopt: unknown
+  std::vector<std::size_t> words;   // word indices from 0, ascending, possibly with gaps
+  std::size_t head = 0;             // index of the head word; an element of `words`
+  std::optional<MentionType> type;  // kind of the head word; nullopt: unknown
 };
 
-/// A word of a CoNLL-U sentence (integer ID) with its annotation.
+/// A word of a CoNLL-U sentence (a row whose ID is an integer) with its annotation.
 struct ConlluWord {
-  TextWord word;  // with its range in the sentence's text
+  TextWord word;  // form, and range in the text of the sentence
   std::string upos;
-  std::string deprel;                 // with subtype
-  std::optional<std::uint32_t> head;  // number of a word from 1; 0: root; nullopt: "_"
+  std::string deprel;  // relation with its subtype, such as "nsubj:pass"
+  /// Number of the head word, from 1; 0: this word is the root; nullopt: "_".
+  std::optional<std::uint32_t> head;
 };
 
-/// A token of several words ("don't": do, n't), words [first, last] from 0.
+/// A token that consists of several words: "don't" has the words "do" and "n't". They are words [first, last]
+/// of the sentence, counted from 0.
 struct MultiwordToken {
   TextWord token;
   std::size_t first = 0;
@@ -39,25 +42,26 @@ struct MultiwordToken {
 };
 
 struct ConlluSentence {
-  std::string id;          // "# sent_id", or empty
-  std::string text;        // "# text", or the forms joined by SpaceAfter
-  std::uint64_t line = 0;  // line of its first word
+  std::string id;          // value of "# sent_id"; empty if there is none
+  std::string text;        // value of "# text", or the forms joined according to SpaceAfter
+  std::uint64_t line = 0;  // line number of the first word
   std::vector<ConlluWord> words;
   std::vector<MultiwordToken> multiword;
-  std::vector<Mention> mentions;  // of Entity= in MISC, by their first words
+  std::vector<Mention> mentions;  // from Entity= in MISC, ordered by their first words
 };
 
-/// Returns a sentence as an input with the words of its annotation.
+/// Returns the text of a sentence as an input, with the words of the sentence's annotation.
 [[nodiscard]] TextInput text_of(const ConlluSentence& sentence);
 
-/// Appends the sentences of a block that ends at a blank line or at the end of the file; lines may end in
-/// CRLF. The words of a multiword token divide its range if their forms add up to it; otherwise each has the
-/// whole range. Empty nodes (8.1) are skipped. The head of a mention is its first word whose HEAD is outside
-/// of it, or its last word if no HEAD is known.
+/// Parses a block of a CoNLL-U file and appends its sentences to `sentences`. The block must end at a blank
+/// line or at the end of the file; lines may end in CRLF. If the forms of a multiword token's words, joined,
+/// are the token's form, each word has its own range; otherwise each word has the whole range of the token.
+/// Empty nodes (such as ID 8.1) are skipped. The head of a mention is the first word whose HEAD is outside of
+/// the mention, or the last word of the mention if there is no such word.
 ///
-/// Throws Error(bad_input) with the line if the text is not UTF-8, a row does not have ten columns, IDs are
-/// not consecutive, HEADs are out of range or form a cycle, forms do not match the text, or brackets of
-/// Entity= do not match.
+/// Throws Error(bad_input) with the line number if the text is not UTF-8, a row does not have ten columns,
+/// IDs are not consecutive, HEADs are out of range or form a cycle, forms do not match the text, or the
+/// brackets of Entity= do not match.
 void read_conllu(std::string_view block, const TextPlace& place, std::vector<ConlluSentence>& sentences);
 
 }  // namespace attnctl

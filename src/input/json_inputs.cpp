@@ -13,9 +13,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::int64_t kLargestInteger = 9'007'199'254'740'991;  // 2^53 - 1: exact in every JSON reader
+/// 2^53 - 1: every JSON reader reads integers up to this one exactly.
+constexpr std::int64_t kLargestInteger = 9'007'199'254'740'991;
 
-/// The keys of an object, and the kinds of input that allow each.
+/// A key of an input object, and whether objects with "text", "tokens" and "ids" may have it.
 struct JsonKey {
   std::string_view name;
   bool text, tokens, ids;
@@ -31,7 +32,7 @@ constexpr std::array kKeys = {
     JsonKey{"mask", false, true, true},
 };
 
-/// One mention of the file.
+/// A mention as the file describes it, with ranges in code points.
 struct WrittenMention {
   Mention mention;
   TextRange range, head;
@@ -43,7 +44,8 @@ std::optional<MentionType> mention_type_of(std::string_view name) {
   return name == "nominal" ? std::optional(MentionType::nominal) : std::nullopt;
 }
 
-/// Reads `item`, which is at the JSON pointer `at` of `object`. The text has `length` characters.
+/// Reads a mention from `item`, which is at the JSON pointer `at` in `object`. `length` is the number of code
+/// points of the text.
 WrittenMention read_mention(const JsonInput& object, const std::string& at, const ordered_json& item,
                             std::uint32_t length) {
   const auto refuse = [&](std::string_view field, std::string_view what) {
@@ -85,7 +87,7 @@ WrittenMention read_mention(const JsonInput& object, const std::string& at, cons
   return written;
 }
 
-/// Appends `word`, split at the cuts.
+/// Splits `word` at the positions `cuts` in the text and appends the parts to `words`.
 void append_cut(const TextWord& word, const std::set<std::uint32_t>& cuts, std::vector<ConlluWord>& words) {
   std::string_view rest = word.form;
   std::uint32_t begin = word.range.begin;

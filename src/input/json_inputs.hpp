@@ -14,20 +14,21 @@
 
 namespace attnctl {
 
-/// One input object of a JSON document.
+/// One input, as an object of a JSON or JSON Lines file.
 class JsonInput {
  public:
-  /// Checks the keys of an object at `where` ("FILE: ", "FILE: line 3: " or "FILE: /2"). Throws
-  /// Error(bad_input) if it does not have exactly one of "text", "tokens" and "ids", or has other keys than
-  /// these allow.
+  /// Checks the keys of an object. `where` names its position for errors: "FILE: ", "FILE: line 3: " or
+  /// "FILE: /2". Throws Error(bad_input) unless the object has exactly one of the keys "text", "tokens" and
+  /// "ids", or if another key is not allowed together with that key.
   JsonInput(const nlohmann::ordered_json& object, std::string where);
 
   [[nodiscard]] bool has_text() const { return object_.contains("text"); }
   [[nodiscard]] bool has_mentions() const { return object_.contains("mentions"); }
   [[nodiscard]] const nlohmann::ordered_json& object() const { return object_; }
-  /// Returns the text of an object with "text". Throws Error(bad_input).
+  /// Returns the text of an object that has the key "text". Throws Error(bad_input) if a value is invalid.
   [[nodiscard]] TextInput text() const;
-  /// Returns the sequence of an object with "tokens" or "ids". Throws Error(bad_input).
+  /// Returns the sequence of an object that has the key "tokens" or "ids". Throws Error(bad_input) if a value
+  /// is invalid.
   [[nodiscard]] Sequence sequence(const Vocabulary& vocabulary) const;
 
   [[noreturn]] void refuse(std::string_view field, std::string_view what) const;
@@ -42,13 +43,15 @@ class JsonInput {
   std::string where_;
 };
 
-/// Returns the annotation of a text with "mentions": a list of {"entity": text or number, "range": [begin,
-/// end)} with optional "head": [begin, end) and "type": "pronoun", "proper" or "nominal". Ranges count code
-/// points. Splits the text at white space and at the ends of mentions and heads, and stores these words in
-/// `input`. A mention's head is the last word of "head" or of the mention. Throws Error(bad_input).
+/// Returns the annotation of an object that has the keys "text" and "mentions". "mentions" is a list of
+/// {"entity": text or number, "range": [begin, end)}. A mention may also have "head": [begin, end), and
+/// "type": "pronoun", "proper" or "nominal". Ranges count code points. Splits the text into words at white
+/// space and at both ends of each mention and head, and stores the words in `input`. The head word of a
+/// mention is the last word of "head", or of "range" if there is no "head". Throws Error(bad_input) if a
+/// value is invalid.
 [[nodiscard]] ConlluSentence mentions_of(const JsonInput& object, TextInput& input);
 
-/// Calls visit(JsonInput) for every object of a document.
+/// Calls visit(JsonInput) for every input object of a JSON or JSON Lines file.
 template <typename Visit>
 void for_each_json_input(std::string_view text, InputFormat format, const TextPlace& place, Visit&& visit) {
   using nlohmann::ordered_json;

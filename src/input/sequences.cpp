@@ -18,7 +18,8 @@ namespace attnctl {
 namespace {
 
 void name_tokens(Sequence& sequence, const Vocabulary& vocabulary) {
-  sequence.special.resize(sequence.ids.size(), 0);  // the tokenizer already marked its own
+  // The tokenizer has already marked the tokens that it added.
+  sequence.special.resize(sequence.ids.size(), 0);
   for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
     const std::int64_t id = sequence.ids[i];
     if (vocabulary.is_special(id)) sequence.special[i] = 1;
@@ -29,7 +30,7 @@ void name_tokens(Sequence& sequence, const Vocabulary& vocabulary) {
   }
 }
 
-/// Copies the values of a patch to out [channels, patch_height, patch_width].
+/// Copies the values of the patch at (row, column) to `out` [channels, patch_height, patch_width].
 void cut_patch(std::span<const float> pixels, const PatchGrid& grid, std::size_t row, std::size_t column,
                std::span<float> out) {
   for (std::size_t line = 0; line < grid.channels * grid.patch_height; ++line) {
@@ -41,17 +42,18 @@ void cut_patch(std::span<const float> pixels, const PatchGrid& grid, std::size_t
   }
 }
 
-/// The number of tokens that each text keeps.
+/// For each text of a pair, the number of tokens that truncation keeps.
 using Kept = std::array<std::size_t, 2>;
 
-/// Shortens the longer text until both have one length, then both in turn.
+/// Returns the numbers of tokens to keep, `capacity` in total. The longer text is shortened until both texts
+/// have the same length, then both are shortened alternately.
 Kept longest_first(const Kept& counts, std::size_t capacity) {
   const std::size_t shorter = std::min({counts[0], counts[1], capacity / 2});
   const std::size_t longer = capacity - shorter;
   return counts[0] > counts[1] ? Kept{longer, shorter} : Kept{shorter, longer};
 }
 
-/// Appends the words of one text to those of the sequence.
+/// Appends the words of one text of a pair to the words of the sequence.
 void add_words(Sequence& sequence, const Encoding& encoding, std::uint8_t text, std::vector<TextWord> words) {
   const std::size_t before = sequence.word_texts.size();
   for (std::size_t i = 0; i < encoding.size(); ++i) {
@@ -256,16 +258,17 @@ struct SentenceStream::State {
   InputFormat format;
   TextEncoder& encoder;
   const Vocabulary& vocabulary;
-  std::optional<TextBlocks> blocks;                // nullopt for .json
-  std::optional<nlohmann::ordered_json> document;  // .json
-  TextBlock block;                                 // its unread part
-  std::uint64_t taken = 0;                         // bytes before `block`
-  std::size_t item = 0;                            // of the document
+  std::optional<TextBlocks> blocks;                // nullopt for a .json file
+  std::optional<nlohmann::ordered_json> document;  // content of a .json file; otherwise nullopt
+  TextBlock block;                                 // the part of the current block that was not used yet
+  std::uint64_t taken = 0;                         // number of bytes of the file before `block`
+  std::size_t item = 0;                            // index of the next item of `document`
 
   State(InputFormat file_format, TextEncoder& text_encoder, const Vocabulary& words)
       : format(file_format), encoder(text_encoder), vocabulary(words) {}
 
-  /// Returns the next line, or for treebanks the lines up to a blank one; nullopt at the end of the file.
+  /// Returns the next line of the file; of a CoNLL-U file, the lines up to the next blank line. Returns
+  /// nullopt at the end of the file.
   [[nodiscard]] std::optional<std::string> take_piece(TextPlace& place) {
     while (true) {
       if (block.text.empty() && !blocks->next(block)) return std::nullopt;
@@ -290,8 +293,8 @@ struct SentenceStream::State {
     }
   }
 
-  /// Reads the next piece; nullopt at the end of the file. The sequence is empty if the piece has no
-  /// sentence.
+  /// Returns the next sentence of a file that is not JSON; nullopt at the end of the file. The sequence is
+  /// empty if the lines contain no sentence.
   [[nodiscard]] std::optional<CorpusSentence> next_piece() {
     TextPlace place;
     const auto taken_piece = take_piece(place);
@@ -320,7 +323,7 @@ struct SentenceStream::State {
     return sentence;
   }
 
-  /// Returns the next item of a .json file.
+  /// Returns the next item of a .json file; nullopt after the last item.
   [[nodiscard]] std::optional<CorpusSentence> next_item() {
     const std::size_t count = document->is_array() ? document->size() : 1;
     if (item >= count) return std::nullopt;
@@ -372,7 +375,8 @@ std::optional<CorpusSentence> SentenceStream::next() {
   do {
     sentence = state_->document ? state_->next_item() : state_->next_piece();
     if (!sentence) return std::nullopt;
-    // Skips pieces of a treebank with only comments, and lines of text with only Unicode spaces.
+    // Skips groups of lines of a CoNLL-U file that are all comments, and lines of a text that are all white
+    // space.
   } while (is_text && sentence->sequence.ids.empty() && !sentence->sequence.text);
   if (sentence->sequence.queries() == 0)
     fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence->where);

@@ -21,27 +21,29 @@
 
 namespace attnctl {
 
-/// Cuts an encoding to `most` tokens and returns the number of removed tokens. Keeps the tokens that the
-/// tokenizer added. Of a pair it shortens the longer text first, like "longest_first" of Hugging Face. Throws
-/// Error(bad_input) if `most` leaves no room for text.
+/// Shortens an encoding to at most `most` tokens and returns the number of removed tokens. Keeps the tokens
+/// that the tokenizer added. Shortens the longer text of a pair first, like "longest_first" of Hugging Face.
+/// Throws Error(bad_input) if `most` is not larger than the number of added tokens.
 std::size_t truncate(Encoding& encoding, std::size_t most);
 
-/// Returns the sequence of a text with ids, types, offsets and words. finish_batch adds the tokens.
+/// Returns the sequence of an encoded text, with ids, token types, offsets and words. finish_batch() adds the
+/// token strings.
 [[nodiscard]] Sequence make_text_sequence(TextInput input, const Encoding& encoding);
 
-/// Tokenizes texts with a model's tokenizer, which it opens for the first text.
+/// Encodes texts with a model's tokenizer. The first text opens the tokenizer.
 class TextEncoder {
  public:
-  /// `origin` is empty if the model has no tokenizer; `model` is its name in errors.
+  /// `origin` is empty if the model has no tokenizer. `model` is the model's name for errors.
   TextEncoder(TokenizerOrigin origin, std::string model);
 
-  /// Cuts all later texts to `most` tokens (--truncate).
+  /// Shortens the texts encoded from now on to `most` tokens (--truncate).
   void truncate_to(std::size_t most) { most_ = most; }
 
-  /// Throws Error(bad_input) if the tokenizer is missing or has unsupported parts.
+  /// Returns the sequence of a text. Throws Error(bad_input) if the model has no tokenizer or its tokenizer
+  /// is not supported.
   [[nodiscard]] Sequence encode(TextInput input);
 
-  /// Returns null before the first text.
+  /// Returns the model's tokenizer; null before the first text was encoded.
   [[nodiscard]] const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
 
  private:
@@ -55,67 +57,72 @@ class TextEncoder {
   Encoding encoding_;
 };
 
-/// Parses "101,7592,102". Throws Error(bad_input), with the name `option`, for anything but integers from 0.
+/// Parses a list of token ids such as "101,7592,102". Throws Error(bad_input) if an item is not an integer
+/// from 0 on. `option` names the option in the message.
 [[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option = "--ids");
 
-/// Inserts a special token before the tokens of a sequence.
+/// Inserts the special token `id` before the tokens of a sequence.
 void put_first(std::int64_t id, Sequence& sequence);
 
-/// The vocabulary for tokens and the tokenizer for text.
+/// What inputs are converted with: the vocabulary for token strings, the encoder for texts.
 struct InputReaders {
   const Vocabulary& vocabulary;
   TextEncoder& encoder;
 };
 
-/// Appends the sequences of a file to the batch; returns the number of skipped blank lines. The formats are
-/// those of read_text_inputs. JSON objects have "text", "tokens" or "ids", the last two with optional
-/// "token_type_ids" and "mask" (1: the key is visible), all with an optional "id". Throws Error(bad_input)
-/// with the file `name` and the line or JSON pointer.
+/// Appends the sequences of a file's content to the batch. Returns the number of skipped blank lines. The
+/// formats are those of read_text_inputs(). A JSON object has one of the keys "text", "tokens" and "ids", and
+/// may have "id". Objects with "tokens" or "ids" may have "token_type_ids" and "mask" (1: queries may attend
+/// to the token). Throws Error(bad_input) if the content is invalid; the message has the file name `name` and
+/// the line number or JSON pointer.
 std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
                              const InputReaders& readers, Batch& batch);
 
-/// Cuts sequences of ids to `most` tokens (--truncate). TextEncoder cuts texts.
+/// Shortens sequences that are not texts to `most` tokens (--truncate). TextEncoder shortens texts.
 void truncate_ids(Batch& batch, std::size_t most);
 
-/// Completes a batch: sets ids (InputIds), tokens, special and separator flags. Throws Error(bad_input) for a
-/// repeated id or an empty sequence.
+/// Completes the sequences of a batch: sets the `id` (see InputIds), the token strings, and the flags
+/// `special` and `separator`. Throws Error(bad_input) if an id occurs twice or a sequence is empty.
 void finish_batch(Batch& batch, const Vocabulary& vocabulary);
 
-/// Assigns ids to inputs (their numbers by default) and detects repeated ids. Stores hashes instead of
-/// ids, and nothing before the first explicit id.
+/// Assigns an id to each input and detects repeated ids. The default id is the number of the input. Stores
+/// hashes instead of ids, and stores nothing until an input has its own id.
 class InputIds {
  public:
-  /// Returns the id of the next input: `own`, or its number if that is empty. Throws Error(bad_input) if the
-  /// id was used before.
+  /// Returns the id of the next input: `own`, or the input's number if `own` is empty. Throws
+  /// Error(bad_input) if the id was used before.
   [[nodiscard]] std::string next(std::string_view own);
 
  private:
-  using Key = std::pair<std::uint64_t, std::uint64_t>;  // two hashes of an id; equal keys mean equal ids
+  /// Two hashes of an id; ids with equal keys count as equal.
+  using Key = std::pair<std::uint64_t, std::uint64_t>;
   struct KeyHash {
     std::size_t operator()(const Key& key) const { return static_cast<std::size_t>(key.first); }
   };
 
   std::uint64_t count_ = 0;
-  std::uint64_t numbered_ = 0;  // number of inputs before the first explicit id
+  std::uint64_t numbered_ = 0;  // number of inputs before the first input with its own id
   std::unordered_set<Key, KeyHash> seen_;
 };
 
-/// Returns the sequence of an image: a class token "[CLS]", then the patches "patch R,C" [patches, channels *
-/// height * width of a patch]. `pixels` is [channels, height, width].
+/// Returns the sequence of an image. `pixels` is [channels, height, width]. The first token is the class
+/// token "[CLS]". One token "patch R,C" per patch follows, where R is the row and C the column. A row of
+/// Sequence::patches has channels * patch height * patch width values.
 [[nodiscard]] Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& grid);
 
-/// One sentence of a corpus.
+/// A sentence that SentenceStream returns.
 struct CorpusSentence {
-  Sequence sequence;                                 // completed as by finish_batch
-  std::string where;                                 // "FILE: line 12", for error texts
-  std::shared_ptr<const ConlluSentence> annotation;  // null for plain text
+  Sequence sequence;                                 // complete, as after finish_batch()
+  std::string where;                                 // position such as "FILE: line 12", for errors
+  std::shared_ptr<const ConlluSentence> annotation;  // null if the file is not an annotated treebank
 };
 
-/// Reads a corpus sentence by sentence in bounded memory: sentences of a .conllu file, lines of .txt or
-/// .jsonl, items of .json (which is read completely, up to 1 GiB).
+/// Reads a corpus sentence by sentence. A sentence is a sentence of a .conllu file, a line of a .txt or
+/// .jsonl file, or an item of a .json file. Memory use does not grow with the file, except that a .json file
+/// (at most 1 GiB) is read completely.
 class SentenceStream {
  public:
-  /// Opens a file; "-" is standard input. `encoder` and `vocabulary` must outlive the stream. Throws as
+  /// Opens a file; "-" is standard input. `encoder` and `vocabulary` must outlive the stream. Throws like
   /// TextBlocks.
   SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
                  const Vocabulary& vocabulary);
@@ -123,11 +130,11 @@ class SentenceStream {
   SentenceStream(SentenceStream&&) noexcept;
   SentenceStream& operator=(SentenceStream&&) noexcept;
 
-  /// Returns the next sentence; nullopt at the end of the file. Throws Error(bad_input) with the line of an
-  /// invalid sentence; the next call continues after it.
+  /// Returns the next sentence; nullopt at the end of the file. Throws Error(bad_input) with the line number
+  /// if the sentence is invalid; the next call continues after this sentence.
   [[nodiscard]] std::optional<CorpusSentence> next();
 
-  /// Returns the number of bytes of the file that were read.
+  /// Returns the number of bytes of the file that were read so far.
   [[nodiscard]] std::uint64_t position() const;
 
  private:

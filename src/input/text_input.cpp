@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLongestBlock = std::size_t{1} << 30;
 
-/// Returns whether the line that ends at `end` is empty; the first line counts as not empty.
+/// Returns whether the line that ends at byte `end` is empty. The first line of the text counts as not empty.
 bool ends_blank_line(std::string_view text, std::size_t end) {
   const std::size_t before = end > 0 && text[end - 1] == '\r' ? end - 1 : end;
   return before > 0 && text[before - 1] == '\n';
@@ -53,7 +53,8 @@ TextBlocks::TextBlocks(const std::filesystem::path& path, InputFormat format, st
   fill();
 }
 
-/// Reads one more block, or doubles `pending_` if one block did not hold a whole line or sentence.
+/// Appends a block of the file to `pending_`. If `pending_` is already longer than a block, because it holds
+/// no whole line or sentence, reads enough to double its size.
 void TextBlocks::fill() {
   const std::size_t before = pending_.size();
   const std::size_t wanted = std::max(block_bytes_, before);
@@ -63,8 +64,8 @@ void TextBlocks::fill() {
   at_end_ = got < wanted;
 }
 
-/// Returns the last point of `pending_` where the file may be cut; 0 if there is none. No line ends before
-/// `searched`.
+/// Returns the last position in `pending_` where a block may end; 0 if there is none. Bytes before `searched`
+/// contain no such position.
 std::size_t TextBlocks::find_end(std::size_t searched) const {
   const std::string_view text = pending_;
   for (std::size_t end = text.size(); end > searched;) {

@@ -13,17 +13,17 @@
 
 namespace attnctl {
 
-/// The position of a part of a file, for error texts.
+/// The position in a file of a part of its text, for errors.
 struct TextPlace {
-  std::string file;          // escaped
-  std::uint64_t offset = 0;  // bytes before the part
-  std::uint64_t line = 1;    // line of its first byte, from 1
+  std::string file;          // file name, escaped
+  std::uint64_t offset = 0;  // number of bytes of the file before the part
+  std::uint64_t line = 1;    // line number of the part's first byte, from 1
 };
 
-/// Throws Error(bad_input) with the offset in the file if the text is not UTF-8.
+/// Throws Error(bad_input) if the text is not UTF-8. The message has the byte offset in the file.
 void require_utf8(std::string_view text, const TextPlace& place);
 
-/// A part of a file that can be parsed without the rest.
+/// A part of a file's text that can be parsed without the rest of the file.
 struct TextBlock {
   TextPlace place;
   std::string text;
@@ -31,18 +31,18 @@ struct TextBlock {
 
 enum class InputFormat { json, jsonl, txt, conllu };
 
-/// Reads a file in blocks of about equal size, in bounded memory. Cuts a treebank after blank lines, other
-/// files after any line.
+/// Reads a file in blocks of about equal size. A block of a CoNLL-U file ends after a blank line, a block of
+/// another file after any line.
 class TextBlocks {
  public:
   static constexpr std::size_t kBlockBytes = std::size_t{128} << 10;
 
-  /// Opens a file, which is not JSON; "-" is standard input. Throws Error(environment) if it cannot be
-  /// opened.
+  /// Opens a file; "-" is standard input. `format` must not be InputFormat::json. Throws Error(environment)
+  /// if the file cannot be opened.
   TextBlocks(const std::filesystem::path& path, InputFormat format, std::size_t block_bytes = kBlockBytes);
 
-  /// Reads the next block; returns false at the end of the file. Throws Error(environment) if reading fails,
-  /// Error(bad_input) if a line or sentence is longer than 1 GiB.
+  /// Reads the next block into `block`. Returns false at the end of the file. Throws Error(environment) if
+  /// reading fails, and Error(bad_input) if a line or a sentence is longer than 1 GiB.
   [[nodiscard]] bool next(TextBlock& block);
 
   [[nodiscard]] const InputStream& stream() const { return stream_; }
@@ -54,28 +54,30 @@ class TextBlocks {
   InputStream stream_;
   InputFormat format_;
   std::size_t block_bytes_;
-  TextPlace place_;      // of `pending_`
-  std::string pending_;  // read, not yet returned
+  TextPlace place_;      // position of `pending_` in the file
+  std::string pending_;  // text that was read but not yet returned
   bool at_end_ = false;
 };
 
-/// One input that is text, not yet tokenized.
+/// An input that is a text and is not yet encoded.
 struct TextInput {
-  std::string id;  // empty: use the number of the input
+  std::string id;  // empty: the input's number is its id
   std::string text;
-  std::optional<std::string> pair;             // the second text of a pair
-  std::optional<std::vector<TextWord>> words;  // of a treebank; nullopt: split at white space
+  std::optional<std::string> pair;  // second text, for a pair of texts
+  /// Words of a treebank; nullopt: words are separated by white space.
+  std::optional<std::vector<TextWord>> words;
 };
 
-/// Appends the inputs of a file or block; returns the number of skipped blank lines.
+/// Appends the inputs in the text of a file or block to `inputs`. Returns the number of skipped blank lines.
+/// The formats are:
 ///
-/// - txt: one text per line, LF or CRLF;
+/// - txt: one text per line; lines end in LF or CRLF;
 /// - jsonl: one object per line with "text" and optionally "text_pair" and "id";
-/// - json: one such object, or an array of them;
-/// - conllu: one text per sentence, with sent_id as its id.
+/// - json: one object as in jsonl, or an array of these objects;
+/// - conllu: one text per sentence; its id is sent_id.
 ///
-/// Skips a byte order mark, which JSON may not have (RFC 8259). Throws Error(bad_input), with the line or
-/// JSON pointer, if the text is not UTF-8 or is malformed.
+/// Skips a byte order mark, except in JSON, where it is an error (RFC 8259). Throws Error(bad_input), with
+/// the line number or JSON pointer, if the text is not UTF-8 or does not have the format.
 std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const TextPlace& place,
                                std::vector<TextInput>& inputs);
 

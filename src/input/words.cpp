@@ -13,7 +13,8 @@ namespace attnctl {
 
 namespace {
 
-/// Returns the runs of characters of well-formed UTF-8 for which `belongs(code point)`.
+/// Returns the longest runs of characters for which belongs(code point) returns true. The text must be
+/// well-formed UTF-8.
 template <typename Belongs>
 std::vector<TextWord> runs_of(std::string_view text, Belongs belongs) {
   std::vector<TextWord> runs;
@@ -105,15 +106,15 @@ bool equal_without_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
-/// A candidate for a query: its text and its token positions.
+/// A word, a part of a word or a token that find_word() compares with the wanted word.
 struct NamedTokens {
   std::string text;
   std::vector<std::size_t> positions;
-  std::string bare;  // without punctuation around it; may be empty
+  std::string bare;  // `text` without the punctuation around it; may be empty
   std::vector<std::size_t> bare_positions;
 };
 
-/// Returns the words that the marks of the vocabulary define.
+/// Returns the words of a sequence according to Vocabulary::words.
 std::vector<NamedTokens> marked_words(const Sequence& sequence, const Vocabulary& vocabulary) {
   const auto words = vocabulary.words(sequence.tokens, sequence.ids);
   std::vector<NamedTokens> groups;
@@ -126,7 +127,8 @@ std::vector<NamedTokens> marked_words(const Sequence& sequence, const Vocabulary
   return groups;
 }
 
-/// Returns whether a code point is a letter or digit; ASCII and general Unicode punctuation are not.
+/// Returns whether a code point is part of a word. Beyond ASCII, all code points are except common ranges of
+/// punctuation.
 bool is_word_character(char32_t point) {
   if (point < 0x80) return std::isalnum(static_cast<int>(point)) != 0;
   const bool punctuation =
@@ -136,8 +138,9 @@ bool is_word_character(char32_t point) {
   return !punctuation;
 }
 
-/// Returns the tokens of a word that overlap a part of it; all of them if their offsets are unknown or the
-/// text does not contain the form (the "de" of "du").
+/// Returns the tokens of a word that overlap the range `part`, which counts code points from the beginning of
+/// the word. Returns all tokens of the word if the tokens' offsets are unknown or if the text does not
+/// contain the word's form (as for the word "de" of "du").
 std::vector<std::size_t> tokens_in(const Sequence& sequence, const std::vector<std::size_t>& tokens,
                                    std::size_t word, TextRange part) {
   if (sequence.offsets.empty() || word >= sequence.word_ranges.size()) return tokens;
@@ -151,7 +154,7 @@ std::vector<std::size_t> tokens_in(const Sequence& sequence, const std::vector<s
   return inside;
 }
 
-/// Returns the tokens of each word of a text, in ascending order.
+/// Returns the token positions of each word of a sequence, in ascending order.
 std::vector<std::vector<std::size_t>> tokens_of_words(const Sequence& sequence) {
   std::vector<std::vector<std::size_t>> tokens(sequence.word_texts.size());
   for (std::size_t i = 0; i < sequence.words.size(); ++i) {
@@ -163,7 +166,7 @@ std::vector<std::vector<std::size_t>> tokens_of_words(const Sequence& sequence) 
   return tokens;
 }
 
-/// Returns the lists of candidates in the order of the search.
+/// Returns the lists that find_word() searches, in order: words, parts of words, tokens.
 std::vector<std::vector<NamedTokens>> all_groups(const Sequence& sequence, const Vocabulary& vocabulary) {
   std::vector<NamedTokens> single;
   for (std::size_t i = 0; i < sequence.tokens.size(); ++i)
@@ -171,7 +174,7 @@ std::vector<std::vector<NamedTokens>> all_groups(const Sequence& sequence, const
   if (sequence.word_texts.empty()) return {marked_words(sequence, vocabulary), single};
   const std::vector<std::vector<std::size_t>> tokens = tokens_of_words(sequence);
   std::vector<NamedTokens> words;
-  std::vector<NamedTokens> parts;  // runs of letters and digits
+  std::vector<NamedTokens> parts;  // the parts of words between punctuation
   for (std::size_t w = 0; w < tokens.size(); ++w) {
     const std::string& form = sequence.word_texts[w];
     NamedTokens& word = words.emplace_back(NamedTokens{form, tokens[w], {}, {}});
@@ -215,7 +218,7 @@ std::vector<std::size_t> find_word(const Sequence& sequence, const Vocabulary& v
         const bool whole = same(group.text);
         const bool bare = !whole && !group.bare.empty() && same(group.bare);
         const std::vector<std::size_t>& positions = whole ? group.positions : group.bare_positions;
-        // Words without tokens do not count.
+        // Words without tokens are not counted as occurrences.
         if ((whole || bare) && !positions.empty() && ++seen == occurrence) return positions;
       }
       if (seen > 0) return {};

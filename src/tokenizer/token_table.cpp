@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kBytes = 256;
 
-/// A node to build: keys [begin, end) share their first `depth` bytes.
+/// A node whose children are still to be added. The tokens below the node are those with the indices [begin,
+/// end) in sorted order. They have the same first `depth` bytes.
 struct Task {
   std::size_t begin;
   std::size_t end;
@@ -20,7 +21,8 @@ struct Task {
   std::uint32_t node;
 };
 
-/// A child to build: keys [begin, end) have the same next byte.
+/// A child of a node. The tokens below the child are those with the indices [begin, end) in sorted order.
+/// Their next byte is `byte`.
 struct Child {
   unsigned char byte;
   std::size_t begin;
@@ -67,12 +69,13 @@ std::int32_t TokenTable::find(std::string_view token) const {
   return slots_[slot_of(token, hash_of(token))].id;
 }
 
-/// Places the children of each node in the first free nodes that fit, or at the end of the array after a
-/// limited number of tries, so that building takes linear time.
+/// Builds the double array. The children of each node are placed at the first position where all of them fit
+/// into free nodes. After a limited number of tries they are placed at the end of the array, so that building
+/// takes linear time.
 struct TokenTrie::Builder {
   std::vector<Node>& nodes;
-  std::vector<std::uint32_t> next_free, previous_free;  // [nodes]: a ring that starts at node 0, the root
-  std::vector<std::uint8_t> failures;                   // [nodes]
+  std::vector<std::uint32_t> next_free, previous_free;  // [nodes], the free nodes as a ring from node 0
+  std::vector<std::uint8_t> failures;                   // [nodes], number of failed tries at each node
   std::vector<Child> children;
 
   explicit Builder(std::vector<Node>& all) : nodes(all) { grow(kBytes); }
@@ -108,7 +111,8 @@ struct TokenTrie::Builder {
     });
   }
 
-  /// Returns a base for the children. Gives up free nodes that were tried too often.
+  /// Returns a base such that the nodes of all `children` are free. Free nodes at which too many tries failed
+  /// are not tried again.
   std::uint32_t find_base() {
     constexpr int kTries = 64;
     const std::size_t first = children.front().byte;

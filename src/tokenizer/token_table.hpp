@@ -10,9 +10,9 @@
 
 namespace attnctl {
 
-/// Returns a hash of a token or a piece.
+/// Returns a hash of a byte string.
 [[nodiscard]] inline std::uint64_t hash_of(std::string_view bytes) {
-  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 over the golden ratio
+  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
   constexpr std::uint64_t kOther = 0xD6E8FEB86659FD93;
   const auto mixed = [](std::uint64_t a, std::uint64_t b) {
     // __extension__: ISO C++ has no 128-bit integer.
@@ -35,60 +35,64 @@ namespace attnctl {
 struct TokenEntry {
   std::string token;
   std::int32_t id = 0;
-  double score = 0;  // Unigram
+  double score = 0;  // log probability of the token, only for Unigram models
 };
 
-/// A map from tokens to ids: a hash table with open addressing. Safe to share between threads.
+/// A map from tokens to ids: a hash table with open addressing. Several threads may use one table at once.
 class TokenTable {
  public:
-  /// Keeps the last id of a repeated token. Throws Error(bad_input) if the tokens have 4 GiB or more.
+  /// If a token occurs several times in `entries`, the last id is used. Throws Error(bad_input) if the tokens
+  /// have 4 GiB or more in total.
   explicit TokenTable(const std::vector<TokenEntry>& entries);
 
-  /// Returns the id of a token, or -1.
+  /// Returns the id of a token; -1 if the table does not contain it.
   [[nodiscard]] std::int32_t find(std::string_view token) const;
-  /// Returns the number of different tokens.
+  /// Returns the number of different tokens in the table.
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// Returns the bytes of the longest token.
+  /// Returns the length of the longest token in bytes; 0 if the table is empty.
   [[nodiscard]] std::size_t longest() const { return longest_; }
 
  private:
   struct Slot {
-    std::uint32_t hash = 0;  // upper half
+    std::uint32_t hash = 0;  // upper 32 bits of the hash
     std::uint32_t begin = 0;
     std::uint32_t length = 0;
-    std::int32_t id = -1;  // -1: free
+    std::int32_t id = -1;  // -1: the slot is free
   };
 
-  /// Returns the slot of a token, or the free slot for it.
+  /// Returns the slot that holds a token, or the free slot where it belongs.
   [[nodiscard]] std::size_t slot_of(std::string_view token, std::uint64_t hash) const;
 
   std::string bytes_;
-  std::vector<Slot> slots_;  // [a power of two], at most half of them used
+  std::vector<Slot> slots_;  // the size is a power of two; at most half of the slots are used
   std::size_t size_ = 0;
   std::size_t longest_ = 0;
 };
 
-/// A trie of tokens as a double array: one look-up per byte. Safe to share between threads.
+/// A trie of tokens, stored as a double array, which needs one look-up per byte. Several threads may use one
+/// trie at once.
 class TokenTrie {
  public:
-  /// Holds the tokens of `entries` that are not empty, with their ids in `table`.
+  /// Builds the trie from the tokens of `entries` that are not empty. The ids are those in `table`.
   TokenTrie(const std::vector<TokenEntry>& entries, const TokenTable& table);
 
   static constexpr std::uint32_t kRoot = 0;
   static constexpr std::uint32_t kNowhere = 0xFFFFFFFF;
 
-  /// Returns the child of a node for `byte`, or kNowhere.
+  /// Returns the child of a node for the next byte `byte`; kNowhere if there is none.
   [[nodiscard]] std::uint32_t step(std::uint32_t node, char byte) const {
     const std::uint32_t next = nodes_[node].base + static_cast<unsigned char>(byte);
     return nodes_[next].parent == node ? next : kNowhere;
   }
-  /// Returns the descendant of a node for `bytes`, or kNowhere.
+  /// Returns the node that is reached from `node` along `bytes`; kNowhere if there is none.
   [[nodiscard]] std::uint32_t walk(std::uint32_t node, std::string_view bytes) const;
   struct Match {
-    std::int32_t id = -1;  // -1: none
-    std::size_t size = 0;  // bytes
+    std::int32_t id = -1;  // -1: no token matches
+    std::size_t size = 0;  // length of the match in bytes
   };
-  /// Returns the longest token that a text starts with, as seen from a node, which may be kNowhere.
+  /// Returns the longest prefix of `text` that leads from `node` to the end of a token, with the token's id.
+  /// Starting at the root, this is the longest token that `text` starts with. Returns a Match with id -1 if
+  /// there is none or if `node` is kNowhere.
   [[nodiscard]] Match longest(std::string_view text, std::uint32_t node = kRoot) const {
     Match match;
     for (std::size_t i = 0; i < text.size() && node != kNowhere; ++i) {
@@ -97,12 +101,12 @@ class TokenTrie {
     }
     return match;
   }
-  /// Returns the id of the token that ends at a node, or -1.
+  /// Returns the id of the token that ends at a node; -1 if no token ends there.
   [[nodiscard]] std::int32_t id(std::uint32_t node) const { return nodes_[node].id; }
 
  private:
   struct Node {
-    std::uint32_t base = 0;  // index of the child for byte 0; base + 255 is inside
+    std::uint32_t base = 0;  // the child for byte b is at index base + b; base + 255 is a valid index
     std::uint32_t parent = kNowhere;
     std::int32_t id = -1;
   };
@@ -111,10 +115,10 @@ class TokenTrie {
   std::vector<Node> nodes_;
 };
 
-/// The merges of a BPE model by rank, in one block of less than 4 GiB.
+/// The merges of a BPE model in the order of their rank. All strings together must have less than 4 GiB.
 class MergeList {
  public:
-  /// Adds one side of a merge: first the left side, then the right side.
+  /// Adds the left or the right token of a merge. Must be called for the left token first.
   void add_side(std::string_view token) {
     bytes_ += token;
     ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
@@ -123,15 +127,15 @@ class MergeList {
     add_side(left);
     add_side(right);
   }
-  /// Adds the merge "left right". Returns false unless the line has exactly one space at byte `from` or
-  /// later.
+  /// Adds the merge of a line "left right". Returns false and adds nothing unless the line has exactly one
+  /// space at byte `from` or later.
   [[nodiscard]] bool add_line(std::string_view line, std::size_t from = 0) {
     const std::size_t space = line.find(' ', from);
     if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) return false;
     add(line.substr(0, space), line.substr(space + 1));
     return true;
   }
-  /// Reserves memory for the merges of a file with this number of bytes.
+  /// Reserves memory for the merges of a file of `bytes` bytes.
   void reserve(std::size_t bytes) {
     bytes_.reserve(bytes);
     ends_.reserve(bytes / 4);
@@ -147,7 +151,7 @@ class MergeList {
 
  private:
   std::string bytes_;
-  std::vector<std::uint32_t> ends_;  // [2 * merges]
+  std::vector<std::uint32_t> ends_;  // [2 * merges], ends of the left and right tokens in bytes_
 };
 
 }  // namespace attnctl

@@ -12,7 +12,8 @@
 namespace attnctl {
 namespace {
 
-/// Returns the part under a key; an empty function if it is missing or null.
+/// Returns the tokenizer part that `make` makes from the value under a key; an empty function if the value is
+/// missing or null.
 template <typename Make>
 auto make_optional(const PartConfig& document, std::string_view key, Make make) -> decltype(make(document)) {
   if (!document.has(key)) return {};
@@ -76,7 +77,8 @@ class Tokenizer::State {
  public:
   explicit State(const Parts& parts) : model_(parts.model->make_state()) {}
 
-  /// Encodes one text into `tokenized`, which is empty.
+  /// Encodes one text into `tokenized`, which must be empty. `sequence` is 0 for the first text of a pair and
+  /// 1 for the second.
   void encode(const Parts& parts, std::string_view text, std::uint8_t sequence, TokenizedText& tokenized) {
     Encoding& encoding = tokenized.encoding;
     pieces_.assign(text);

@@ -15,27 +15,28 @@ namespace attnctl {
 
 struct TokenizerFile;
 
-/// Code points [begin, end) of the original text.
+/// The code points [begin, end) of a text.
 struct TextRange {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
   friend bool operator==(const TextRange&, const TextRange&) = default;
 };
 
-/// The tokens of a text or a pair of texts. All vectors have one entry per token.
+/// The tokens of a text or of a pair of texts. Each vector has one element per token.
 struct Encoding {
   std::vector<std::int64_t> ids;
-  std::vector<std::int64_t> type_ids;  // from the post-processor; by default 0, and 1 for the second text
-  std::vector<TextRange> offsets;      // in the text of the token; (0, 0) for added special tokens
-  /// Number of the pre-tokenized piece that holds the token, from 0 in each text; nullopt for special tokens
+  std::vector<std::int64_t> type_ids;  // token types; by default 0 for the first text and 1 for the second
+  std::vector<TextRange> offsets;      // range in the text that contains the token; {0, 0} for added tokens
+  /// The number of the token's word, as cut by the pre-tokenizer, from 0 in each text; nullopt for tokens
   /// that the post-processor added.
   std::vector<std::optional<std::uint32_t>> words;
-  std::vector<std::uint8_t> special;  // 1 for tokens that the post-processor added
-  std::vector<std::uint8_t>
-      sequence;  // 0 first text, 1 second text; added tokens: that of the text before them
+  std::vector<std::uint8_t> special;  // 1: the post-processor added the token
+  /// 0: the token belongs to the first text, 1: to the second. An added token has the value of the text
+  /// before it.
+  std::vector<std::uint8_t> sequence;
 
   [[nodiscard]] std::size_t size() const { return ids.size(); }
-  /// Calls `visit` with each vector.
+  /// Calls `visit` with each of the vectors.
   template <typename Visit>
   void for_each_list(Visit visit) {
     visit(ids);
@@ -47,34 +48,36 @@ struct Encoding {
   }
 };
 
-/// A model's tokenizer, as described by tokenizer.json or by the files that older models have instead. Safe
-/// to share between threads; each thread has its own State.
+/// A model's tokenizer, read from tokenizer.json or from the files that older models have instead. Several
+/// threads may use one tokenizer at once, each with its own State.
 class Tokenizer {
  public:
-  /// Buffers and caches of one thread.
+  /// The buffers and caches that one thread needs for encoding.
   class State;
   using StatePtr = std::shared_ptr<State>;
 
-  /// Opens the tokenizer of a model's directory. Throws Error(bad_input) if a file is damaged, has an
-  /// unsupported part, or there is none.
+  /// Opens the tokenizer in a model's directory. Throws Error(bad_input) if there is no tokenizer file, or if
+  /// a file is damaged or not supported.
   [[nodiscard]] static Tokenizer open(const std::filesystem::path& directory);
   [[nodiscard]] static Tokenizer open(const TokenizerOrigin& origin);
 
   [[nodiscard]] StatePtr make_state() const;
 
-  /// Encodes a text, or a pair of texts, with the special tokens around them. Throws Error(bad_input) with
-  /// the byte offset if a text is not UTF-8, Error(limit) if it has 4 GiB or more.
+  /// Encodes a text or a pair of texts into `encoding`, and adds the special tokens. Throws Error(bad_input)
+  /// with the byte offset if a text is not UTF-8, and Error(limit) if a text has 4 GiB or more.
   void encode(std::string_view text, std::optional<std::string_view> pair, State& state,
               Encoding& encoding) const;
 
   [[nodiscard]] const Vocabulary& vocabulary() const;
 
-  /// The JSON of /truncation and /padding, which are not applied; empty if the file has none.
+  /// Returns the JSON text of /truncation in tokenizer.json; empty if there is none. encode() does not
+  /// truncate.
   [[nodiscard]] const std::string& truncation() const;
+  /// Returns the JSON text of /padding in tokenizer.json; empty if there is none. encode() does not pad.
   [[nodiscard]] const std::string& padding() const;
 
-  /// Returns the text of a token from the file's decoder: " the" for "Ġthe", "ing" for "##ing", <0xE2> for a
-  /// byte that is not a whole character.
+  /// Returns the text that the tokenizer's decoder makes from a token: " the" for "Ġthe", "ing" for "##ing".
+  /// A byte that is not part of a complete UTF-8 character becomes its number, such as "<0xE2>".
   [[nodiscard]] std::string shown(std::int64_t id) const;
 
  private:

@@ -12,15 +12,15 @@
 namespace attnctl {
 namespace {
 
-// The prefixes in the order of WordMark.
+// The word mark of each WordMark, in the order of the enumerators.
 constexpr std::array<std::string_view, 4> kPrefixes = {"", "##", "\u0120", "\u2581"};  // Ġ, ▁
 
 std::string_view prefix_of(WordMark mark) {
   return kPrefixes[static_cast<std::size_t>(mark)];
 }
 
-/// Returns the most frequent mark if at least 1 % of the tokens have it: a small vocabulary may hold "▁" by
-/// chance.
+/// Returns the most frequent word mark if at least 1 % of the tokens have it, otherwise WordMark::none. The
+/// limit is needed because a few tokens may begin with "▁" by chance.
 WordMark mark_of(const std::vector<std::string>& tokens) {
   std::array<std::size_t, kPrefixes.size()> counts{};
   for (const std::string& token : tokens) {
@@ -32,7 +32,7 @@ WordMark mark_of(const std::vector<std::string>& tokens) {
   return *most * 100 >= tokens.size() ? static_cast<WordMark>(most - counts.begin()) : WordMark::none;
 }
 
-/// Returns whether the byte is a letter, a digit or part of a character beyond ASCII.
+/// Returns whether a byte is an ASCII letter, an ASCII digit or a byte of a non-ASCII character.
 bool is_word_byte(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte >= 0x80 || std::isalnum(byte) != 0;
@@ -64,7 +64,7 @@ std::optional<std::int64_t> Vocabulary::id(std::string_view token) const {
   return found < 0 ? std::nullopt : std::optional<std::int64_t>(found);
 }
 
-/// Returns the slot of a token, or the free slot for it.
+/// Returns the slot that holds a token, or the free slot where it belongs.
 std::size_t Vocabulary::slot_of(std::string_view token) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t i = hash_of(token) & mask;

@@ -14,15 +14,17 @@
 
 namespace attnctl {
 
-/// How a vocabulary marks words: not at all (each token is a word), "##" on continuations (WordPiece), or a
-/// mark on the first piece of a word after a space (byte-level "Ġ", metaspace "▁").
+/// How a vocabulary marks the beginnings of words. `none`: no marks; each token is a word. `continuation`:
+/// "##" begins the tokens that continue a word (WordPiece). `byte_level` and `metaspace`: "Ġ" or "▁" begins
+/// the first token of a word after a space.
 enum class WordMark { none, continuation, byte_level, metaspace };
 
-/// The tokens of a model by id, with its special tokens.
+/// The token strings of a model by id, and which of the tokens are special.
 class Vocabulary {
  public:
   Vocabulary() = default;
-  /// `tokens` is indexed by id, with empty strings for unused ids. The word mark is the most frequent one.
+  /// `tokens` is indexed by id and has empty strings for unused ids. mark() is the word mark that most tokens
+  /// have.
   Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special);
 
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
@@ -31,18 +33,18 @@ class Vocabulary {
   [[nodiscard]] std::optional<std::string_view> token(std::int64_t id) const;
   [[nodiscard]] bool is_special(std::int64_t id) const { return special_.contains(id); }
   void mark_special(std::int64_t id) { special_.insert(id); }
-  /// Returns whether a token ends or separates texts: [SEP], </s>, <|endoftext|>, and what the tokenizer's
-  /// files call sep_token or eos_token.
+  /// Returns whether a token ends or separates texts. These are [SEP], </s>, <|endoftext|> and the tokens
+  /// that the tokenizer's files name as sep_token and eos_token.
   [[nodiscard]] bool is_separator(std::int64_t id) const { return separators_.contains(id); }
   void mark_separator(std::int64_t id);
   [[nodiscard]] WordMark mark() const { return mark_; }
 
-  /// Returns a token without its word mark ("it" for "Ġit" and "▁it").
+  /// Returns a token string without its word mark: "it" for "Ġit" and "▁it".
   [[nodiscard]] std::string plain(std::string_view token) const;
 
-  /// Returns the word of each token, numbered from 0; nullopt for special tokens. Words follow the word mark.
-  /// If the mark represents a space, a change between letters and punctuation also starts a word ("mat" "."
-  /// are two).
+  /// Returns the number of the word of each token, from 0; nullopt for special tokens. Words begin where the
+  /// word marks say so. If the mark stands for a space ("Ġ", "▁"), a word also begins at a change between
+  /// letters and punctuation: "mat" and "." are two words.
   [[nodiscard]] std::vector<std::optional<std::size_t>> words(std::span<const std::string> tokens,
                                                               std::span<const std::int64_t> ids) const;
 
@@ -50,23 +52,23 @@ class Vocabulary {
   [[nodiscard]] std::size_t slot_of(std::string_view token) const;
 
   std::vector<std::string> tokens_;
-  std::vector<std::int32_t> slots_;  // a hash table of ids with open addressing; -1: free
+  std::vector<std::int32_t> slots_;  // hash table of ids with open addressing; -1: the slot is free
   std::set<std::int64_t> special_;
   std::set<std::int64_t> separators_;
   WordMark mark_ = WordMark::none;
 };
 
-/// The location of a model's tokenizer: its weights file (GGUF) or its directory.
+/// Where a model's tokenizer is: in the weights file (GGUF) or in a directory.
 struct TokenizerOrigin {
-  std::filesystem::path directory;                  // empty: no directory
-  std::shared_ptr<const TokenizerSection> section;  // null: not in the weights file
+  std::filesystem::path directory;                  // directory of the tokenizer files; empty: none
+  std::shared_ptr<const TokenizerSection> section;  // tokenizer in the weights file; null: none
 
   [[nodiscard]] bool empty() const { return directory.empty() && section == nullptr; }
 };
 
-/// Reads the vocabulary of a model from the first of the files that Tokenizer::open() knows; special tokens
-/// also come from special_tokens_map.json. Returns an empty one if none of them exists. Throws
-/// Error(bad_input).
+/// Reads the vocabulary of a model from the same files as Tokenizer::open(). Reads special tokens also from
+/// special_tokens_map.json. Returns an empty vocabulary if there is no tokenizer file. Throws
+/// Error(bad_input) if a file is invalid.
 [[nodiscard]] Vocabulary read_vocabulary(const std::filesystem::path& directory);
 [[nodiscard]] Vocabulary read_vocabulary(const TokenizerOrigin& origin);
 

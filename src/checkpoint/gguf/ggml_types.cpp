@@ -11,11 +11,12 @@
 namespace attnctl {
 namespace {
 
-// The formulas are those of ggml's dequantize_row_* (ggml-quants.c), every product and sum rounded to float32
-// in the order in which ggml writes it.
+// The formulas are those of the functions dequantize_row_* of ggml (ggml-quants.c). Every product and sum is
+// rounded to float32, in the same order as in ggml.
 
-constexpr std::size_t kBlock = 32;  // values of a block of Q4_0 to Q8_0
-/// Values of a block of the K types, in sub-blocks of 16 or 32 values with their own scales.
+constexpr std::size_t kBlock = 32;  // number of values in a block of Q4_0 to Q8_0
+/// Number of values in a block of the K types. A block is divided into sub-blocks of 16 or 32 values, each
+/// with its own scale.
 constexpr std::size_t kSuperBlock = 256;
 
 float half_at(const std::byte* at) {
@@ -43,16 +44,17 @@ float scaled(float scale, int value) {
   return scale * static_cast<float>(value);
 }
 
-/// Decodes Q4_0, Q4_1, Q5_0 and Q5_1: a scale, a minimum if kMinimum (otherwise values are centred), the
-/// fifth bits of the values if kFive, and the low four bits. The low halves of the bytes hold the first 16
-/// values, the high halves the rest.
+/// Decodes a block of Q4_0, Q4_1, Q5_0 or Q5_1. The block has a scale, a minimum if kMinimum is true, the
+/// fifth bit of each value if kFive is true, and the low four bits of each value in 16 bytes. The low halves
+/// of these bytes hold the first 16 values and the high halves the last 16. If kMinimum is false, values are
+/// centred on 0.
 template <bool kFive, bool kMinimum>
 void decode_small(const std::byte* block, float* values) {
   constexpr int kCentre = kMinimum ? 0 : kFive ? 16 : 8;
   const float scale = half_at(block);
   const float minimum = kMinimum ? half_at(block + 2) : 0;
   const std::byte* packed = block + (kMinimum ? 4 : 2);
-  std::uint32_t fifth = 0;  // bit i belongs to value i
+  std::uint32_t fifth = 0;  // bit i is the fifth bit of value i
   if (kFive) {
     std::memcpy(&fifth, packed, sizeof fifth);
     packed += sizeof fifth;
@@ -60,7 +62,7 @@ void decode_small(const std::byte* block, float* values) {
   const auto value = [&](int bits, std::size_t i) {
     const int whole = bits | static_cast<int>((fifth >> i) & 1U) << 4;
     const float product = scaled(scale, whole - kCentre);
-    return kMinimum ? product + minimum : product;  // adding 0 would change -0
+    return kMinimum ? product + minimum : product;  // without a minimum, adding 0 would change -0 to 0
   };
   for (std::size_t i = 0; i < kBlock / 2; ++i) {
     values[i] = value(low(packed + i), i);
@@ -73,14 +75,15 @@ void decode_q8_0(const std::byte* block, float* values) {
   for (std::size_t i = 0; i < kBlock; ++i) values[i] = scaled(scale, signed_at(block + 2 + i));
 }
 
-/// A sub-block of Q4_K or Q5_K: value = scale * q - minimum.
+/// The scale and minimum of a sub-block of Q4_K or Q5_K. A stored integer q has the value scale * q -
+/// minimum.
 struct ScaledBlock {
   float scale;
   float minimum;
 };
 
-/// Returns scale and minimum of sub-block 0 to 7: six bits each, packed into 12 bytes after the block's two
-/// float16 numbers.
+/// Returns the scale and minimum of sub-block `part` (0 to 7). Each has six bits. They are packed into 12
+/// bytes after the two float16 numbers at the beginning of the block.
 ScaledBlock scaled_block(const std::byte* block, std::size_t part) {
   const std::byte* packed = block + 4;
   int scale = 0;
@@ -95,9 +98,10 @@ ScaledBlock scaled_block(const std::byte* block, std::size_t part) {
   return {scaled(half_at(block), scale), scaled(half_at(block + 2), minimum)};
 }
 
-constexpr std::size_t kScalesBytes = 16;  // bytes of Q4_K and Q5_K before the values
+constexpr std::size_t kScalesBytes = 16;  // number of bytes before the values in a block of Q4_K or Q5_K
 
-/// Decodes Q4_K, or Q5_K with the fifth bits of the values: bit `part` of byte i.
+/// Decodes a block of Q4_K, or of Q5_K if kFive is true. In Q5_K, the fifth bit of value i of sub-block
+/// `part` is bit `part` of byte i.
 template <bool kFive>
 void decode_k(const std::byte* block, float* values) {
   const std::byte* fifth = block + kScalesBytes;
@@ -112,7 +116,8 @@ void decode_k(const std::byte* block, float* values) {
   }
 }
 
-/// Two halves of 128 values, each with four runs of 32; every 16 values share a scale.
+/// Decodes a block of Q6_K. The block has two halves of 128 values, and a half has four groups of 32 values.
+/// Each 16 consecutive values share a scale.
 void decode_q6_k(const std::byte* block, float* values) {
   const float whole = half_at(block + 208);
   for (std::size_t half = 0; half < 2; ++half) {
@@ -144,7 +149,7 @@ constexpr std::array kGgmlTypes = {
     GgmlType{14, "Q6_K", kSuperBlock, 210, DType::f32, decode_q6_k},
 };
 
-/// Names of unsupported type numbers; ggml has removed some of them.
+/// Numbers and names of unsupported types. ggml itself has removed some of these types.
 constexpr std::pair<std::uint32_t, std::string_view> kUnsupportedTypes[] = {
     {4, "Q4_2"},        {5, "Q4_3"},        {9, "Q8_1"},        {10, "Q2_K"},    {11, "Q3_K"},
     {15, "Q8_K"},       {16, "IQ2_XXS"},    {17, "IQ2_XS"},     {18, "IQ3_XXS"}, {19, "IQ1_S"},

@@ -23,10 +23,10 @@ constexpr std::string_view kScores = "tokenizer.ggml.scores";
 constexpr std::string_view kTokenTypes = "tokenizer.ggml.token_type";
 
 struct TokenRole {
-  std::string_view key;  // without "tokenizer.ggml." and "_token_id"
+  std::string_view key;  // metadata key without "tokenizer.ggml." and "_token_id"
   std::string_view role;
 };
-// The format misspells "separator"; both spellings are read.
+// The GGUF format spells "separator" as "seperator". Both spellings are accepted.
 constexpr TokenRole kTokenRoles[] = {{"bos", "bos_token"},       {"eos", "eos_token"},
                                      {"unknown", "unk_token"},   {"seperator", "sep_token"},
                                      {"separator", "sep_token"}, {"padding", "pad_token"},
@@ -41,13 +41,13 @@ bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f');
 }
 
-/// Returns true for <0x00> to <0xFF>.
+/// Returns whether a token is one of <0x00> to <0xFF>.
 bool is_byte(std::string_view token) {
   return token.size() == 6 && token.starts_with("<0x") && is_hex(token[3]) && is_hex(token[4]) &&
          token[5] == '>';
 }
 
-/// Returns true for byte tokens, also if their type says otherwise.
+/// Returns whether a token has the type `byte` or has the form <0x..>, whatever its type is.
 bool means_byte(const TokenizerSection& section, std::size_t id) {
   const std::string_view token = section.tokens[id];
   if (section.types[id] == TokenType::byte) return true;
@@ -78,7 +78,7 @@ void check_tokens(const std::string& file, const TokenizerSection& section) {
   }
 }
 
-/// Returns the row of the file that holds row `row` of a Hugging Face checkpoint.
+/// Returns the row of the GGUF matrix that holds row `row` of the Hugging Face matrix. Both have `rows` rows.
 std::size_t gguf_row(const GgufMapped& mapped, std::size_t rows, std::size_t row) {
   if (mapped.order != GgufOrder::rotary_pairs) return row;
   const std::size_t width = rows / mapped.heads;
@@ -87,7 +87,7 @@ std::size_t gguf_row(const GgufMapped& mapped, std::size_t rows, std::size_t row
   return head * width + 2 * (offset % (width / 2)) + offset / (width / 2);
 }
 
-/// Returns the tensor with its type decoded and its order changed.
+/// Returns the decoded values of a tensor in the order of a Hugging Face checkpoint.
 std::vector<std::byte> to_plain(const GgufTensor& tensor, const GgufMapped& mapped) {
   const GgmlType& type = *tensor.type;
   const bool transposed = mapped.order == GgufOrder::transposed;
@@ -98,7 +98,7 @@ std::vector<std::byte> to_plain(const GgufTensor& tensor, const GgufMapped& mapp
   const std::size_t stored_size = columns / type.block_values * type.block_bytes;
   const std::size_t size = size_of(type.dtype);
   std::vector<std::byte> all(rows * columns * size);
-  std::vector<std::byte> column(transposed ? columns * size : 0);  // of the result
+  std::vector<std::byte> column(transposed ? columns * size : 0);  // one column of the result
   for (std::size_t r = 0; r < rows; ++r) {
     const auto stored = tensor.bytes.subspan(gguf_row(mapped, rows, r) * stored_size, stored_size);
     const auto out =
@@ -114,7 +114,7 @@ std::vector<std::byte> to_plain(const GgufTensor& tensor, const GgufMapped& mapp
   return all;
 }
 
-/// Returns a tensor in float32 with `added` subtracted.
+/// Returns the values of a tensor minus `added`, in float32.
 std::vector<std::byte> subtract_added(const GgufTensor& tensor, float added) {
   std::vector<float> values(tensor.bytes.size() / size_of(tensor.type->dtype));
   convert(tensor.type->dtype, tensor.bytes, std::span(values));

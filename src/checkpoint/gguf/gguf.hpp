@@ -17,29 +17,30 @@
 
 namespace attnctl {
 
-/// A storage type of ggml: plain numbers, or blocks of small integers with scales.
+/// A ggml type, which says how numbers are stored: one by one, or in blocks of small integers with scales.
 struct GgmlType {
-  std::uint32_t id = 0;  // number in the file
+  std::uint32_t id = 0;  // number that identifies the type in a GGUF file
   std::string_view name;
   std::size_t block_values = 1;
   std::size_t block_bytes = 0;
-  DType dtype = DType::f32;  // of the decoded values
-  /// Decodes one block of `block_values` values; null if values are stored plainly as `dtype`.
+  DType dtype = DType::f32;  // type of the decoded values
+  /// Decodes one block into `block_values` values. Null if values are stored one by one as `dtype`.
   void (*decode)(const std::byte* block, float* values) = nullptr;
 };
 
-/// Returns the type with this number; null if unsupported.
+/// Returns the type with this number; null if the type is not supported.
 [[nodiscard]] const GgmlType* find_ggml_type(std::uint32_t id);
 
-/// Returns ggml's name, such as "Q2_K", or "number 99", for messages.
+/// Returns the ggml name of a type for messages, such as "Q2_K", or "number 99" if the type is unknown.
 [[nodiscard]] std::string ggml_type_name(std::uint32_t id);
 /// Returns the names of all supported types: "F32, F16, ...".
 [[nodiscard]] std::string supported_ggml_types();
 
-/// Decodes whole blocks of a type with a `decode`; `values` has their number of values.
+/// Decodes blocks of a type whose `decode` is not null. `blocks` holds whole blocks, and the size of `values`
+/// is the number of values in these blocks.
 void decode_blocks(const GgmlType& type, std::span<const std::byte> blocks, std::span<float> values);
 
-/// Types of metadata values, with their numbers in the file.
+/// The types of metadata values. The enumerators are equal to the type numbers in a GGUF file.
 enum class GgufType : std::uint32_t {
   u8,
   i8,
@@ -56,89 +57,99 @@ enum class GgufType : std::uint32_t {
   f64
 };
 
-/// A value within the file. Array elements are not checked except for their lengths.
+/// A metadata value, as a view of the file. Of array elements only the lengths are checked.
 struct GgufValue {
   std::string_view key;
-  GgufType type = GgufType::u8;        // type of the elements, for arrays
-  std::optional<std::uint64_t> count;  // number of elements, for arrays
-  std::span<const std::byte> bytes;    // a string's characters; other types as stored
-  std::size_t at = 0;                  // offset in the file, for messages
+  GgufType type = GgufType::u8;        // for an array, the type of its elements
+  std::optional<std::uint64_t> count;  // for an array, the number of elements; otherwise nullopt
+  std::span<const std::byte> bytes;    // for a string, its characters; for other types, the bytes as stored
+  std::size_t at = 0;                  // offset of the value in the file, for messages
 };
 
-/// Keys and values of a GGUF file. Reading a value as a wrong type throws Error(bad_input).
+/// The metadata of a GGUF file: keys with values. The getters return nullopt if the key is missing, and throw
+/// Error(bad_input) if the value has another type.
 class GgufMetadata {
  public:
   GgufMetadata() = default;
-  /// Throws Error(bad_input) for duplicate keys. The file must outlive this object.
+  /// `file` is the file's escaped name. The bytes of the file must outlive this object. Throws
+  /// Error(bad_input) if a key occurs twice.
   GgufMetadata(std::string file, std::vector<GgufValue> values);
 
   [[nodiscard]] const GgufValue* find(std::string_view key) const;
-  /// Non-negative integers of any width.
+  /// Returns a non-negative integer that is stored with any width.
   [[nodiscard]] std::optional<std::uint64_t> integer(std::string_view key) const;
-  [[nodiscard]] std::optional<double> number(std::string_view key) const;  // finite
+  /// Returns a finite number.
+  [[nodiscard]] std::optional<double> number(std::string_view key) const;
   [[nodiscard]] std::optional<std::string_view> text(std::string_view key) const;
   [[nodiscard]] std::optional<bool> flag(std::string_view key) const;
-  /// Arrays of strings, of finite float32 numbers, and of integers with 8 to 32 bits.
+  /// Returns an array of strings.
   [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
+  /// Returns an array of finite float32 numbers.
   [[nodiscard]] std::optional<std::vector<float>> floats(std::string_view key) const;
+  /// Returns an array of integers, which are stored with 8 to 32 bits.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;
 
-  /// Throws Error(bad_input) about the value of an existing key.
+  /// Throws Error(bad_input) with the key, its value and `need`, which says what value is needed. The key
+  /// must exist.
   [[noreturn]] void reject(std::string_view key, std::string_view need) const { reject(*find(key), need); }
 
  private:
   [[noreturn]] void reject(const GgufValue& value, std::string_view need) const;
 
-  std::string file_;               // escaped
+  std::string file_;               // the file's name, escaped
   std::vector<GgufValue> values_;  // sorted by key
 };
 
 struct GgufTensor {
-  std::string_view name;  // a view of the file
+  std::string_view name;  // the name in the file
   const GgmlType* type = nullptr;
-  Shape shape;  // outermost first; the file stores it innermost first
+  Shape shape;  // outermost dimension first; the file stores the innermost first
   std::span<const std::byte> bytes;
 };
 
 struct GgufLayout {
   GgufMetadata metadata;
-  std::vector<GgufTensor> tensors;  // sorted by unique names
+  std::vector<GgufTensor> tensors;  // sorted by name; no name occurs twice
 };
 
-/// Reads the metadata and the descriptions of tensors, and checks that the tensors are aligned, complete with
-/// padding, and do not overlap. The result has views of the file. Throws Error(bad_input).
+/// Reads the metadata and the descriptions of the tensors of a GGUF file. Throws Error(bad_input) if a tensor
+/// is not aligned, if it or its padding is outside of the file, or if tensors overlap. The result contains
+/// views of the file.
 [[nodiscard]] GgufLayout read_gguf_layout(const FileBytes& file);
 
-/// Reads the tokenizer of a GGUF file; null if it has none. Throws Error(bad_input) for lists of a wrong type
-/// or length, byte tokens that are not a byte (such as <0x-1>), and ids without a token. `file` is escaped.
+/// Reads the tokenizer of a GGUF file; returns null if there is none. Throws Error(bad_input) if a list has a
+/// wrong type or length, if the name of a byte token is not a byte (such as <0x-1>), or if an id has no
+/// token. `file` is the file's escaped name.
 [[nodiscard]] std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& file,
                                                                           const GgufMetadata& metadata);
 
-/// The order of a GGUF matrix, compared with a Hugging Face checkpoint.
+/// How the elements of a matrix are ordered in GGUF, compared with a Hugging Face checkpoint.
 enum class GgufOrder {
   as_stored,
-  rotary_pairs,  // rows of each head are in pairs (0, k/2, 1, k/2 + 1, ...) instead of two halves
-  transposed     // [out, in] instead of [in, out]
+  rotary_pairs,  // the k rows of each head are stored in the order 0, k/2, 1, k/2 + 1, ...
+  transposed     // the shape is [out, in] in GGUF and [in, out] in the Hugging Face checkpoint
 };
 
-/// A tensor under its Hugging Face name.
+/// A tensor of a GGUF file with its name in a Hugging Face checkpoint.
 struct GgufMapped {
   std::string name;
-  std::size_t tensor = 0;  // index in the layout
+  std::size_t tensor = 0;  // index in GgufLayout::tensors
   GgufOrder order = GgufOrder::as_stored;
-  std::size_t heads = 0;  // number of heads, for rotary_pairs
-  float added = 0;        // subtracted from every value, which makes the tensor float32
+  std::size_t heads = 0;  // number of heads, if `order` is rotary_pairs
+  /// Number that GGUF adds to each value; if it is not 0, reading subtracts it and the result is float32.
+  float added = 0;
 };
 
-/// A GGUF file as a Hugging Face checkpoint. Unknown tensors keep their names; the tensor of rotary factors
-/// becomes part of the configuration.
+/// A GGUF file as a Hugging Face checkpoint. Unknown tensors keep their names. The tensor of rotary frequency
+/// factors becomes a part of `config`.
 struct GgufModel {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
   nlohmann::ordered_json config;
-  std::vector<GgufMapped> tensors;  // sorted by unique names
+  std::vector<GgufMapped> tensors;  // sorted by name; no name occurs twice
 };
 
-/// Throws Error(bad_input) for an unknown architecture, missing, wrong or unsupported keys, and tensors whose
-/// shape does not fit their order.
+/// Returns the Hugging Face configuration and tensor names of a GGUF file. `file` is the file's escaped name.
+/// Throws Error(bad_input) if the architecture is unknown, if a metadata key is missing, wrong or not
+/// supported, or if the shape of a tensor does not match its GgufOrder.
 [[nodiscard]] GgufModel map_gguf(const std::string& file, const GgufLayout& layout);
 
 }  // namespace attnctl

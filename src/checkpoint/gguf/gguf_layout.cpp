@@ -25,7 +25,7 @@ Number number_of(const GgufValue& value) {
   return number;
 }
 
-/// An integer of any type; negative ones are two's complement with `negative` set.
+/// An integer of any GGUF integer type. If `negative` is true, `bits` is the two's complement.
 struct GgufInteger {
   std::uint64_t bits = 0;
   bool negative = false;
@@ -110,7 +110,8 @@ std::optional<std::vector<std::string>> GgufMetadata::texts(std::string_view key
   if (value == nullptr) return std::nullopt;
   if (value->type != GgufType::string || !value->count) reject(*value, "an array of strings");
   std::vector<std::string> texts;
-  std::span<const std::byte> rest = value->bytes;  // lengths were checked against the file
+  // The lengths of the strings are checked when the file is opened.
+  std::span<const std::byte> rest = value->bytes;
   for (std::uint64_t i = 0; i < *value->count; ++i) {
     std::uint64_t size = 0;
     std::memcpy(&size, rest.data(), sizeof size);
@@ -164,17 +165,17 @@ constexpr std::uint32_t kMaxGgufDimensions = 4;
 constexpr std::uint64_t kDefaultAlignment = 32;
 constexpr std::uint64_t kMinAlignment = 8;
 constexpr std::uint64_t kMaxAlignment = std::uint64_t{1} << 20;
-// Minimum bytes of a metadata entry, and of the description of a tensor.
+// Smallest size in bytes of a metadata entry and of a tensor's description.
 constexpr std::size_t kMinValueBytes = 8 + 1 + 4 + 1;
 constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;
-// Bytes of a value by type; for a string, those of its length.
+// Size of a value in bytes, by GgufType. For a string, the size of its length field.
 constexpr std::array<std::size_t, 13> kTypeBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};
 
 std::size_t bytes_of(GgufType type) {
   return kTypeBytes.at(static_cast<std::size_t>(type));
 }
 
-/// Reads a GGUF file sequentially. Reads beyond its end are errors.
+/// Reads a GGUF file from front to back. Throws Error(bad_input) on reading beyond the end of the file.
 class GgufCursor {
  public:
   explicit GgufCursor(const FileBytes& file) : file_(file) {}
@@ -207,7 +208,8 @@ class GgufCursor {
     return {reinterpret_cast<const char*>(text.data()), text.size()};
   }
 
-  /// Reads a count of items with at least `each` bytes, and checks that the file is long enough for them.
+  /// Reads a number of items and checks that the rest of the file can hold them. An item has at least `each`
+  /// bytes. `what` names the items in the error message.
   std::uint64_t count(std::size_t each, std::string_view what) {
     const std::size_t where = at_;
     const auto count = number<std::uint64_t>(what);
@@ -242,12 +244,12 @@ class GgufLayoutReader {
   }
 
  private:
-  /// A tensor's offset from the first tensor, its size, and the position of its description.
+  /// The position of a tensor in the file.
   struct TensorPosition {
-    std::uint64_t begin = 0;
-    std::uint64_t size = 0;
-    std::size_t tensor = 0;
-    std::size_t at = 0;
+    std::uint64_t begin = 0;  // offset in bytes from the first tensor
+    std::uint64_t size = 0;   // in bytes
+    std::size_t tensor = 0;   // index in layout_.tensors
+    std::size_t at = 0;       // offset in the file of the tensor's description
   };
 
   void read_version() {
@@ -258,7 +260,7 @@ class GgufLayoutReader {
     }
     const auto version = cursor_.number<std::uint32_t>("version");
     if (version >= kMinVersion && version <= kMaxVersion) return;
-    // Large multiples of 2^16 are small numbers in the other byte order.
+    // In a big-endian file, a small version number reads as a multiple of 2^16.
     refuse(file_.name(), "version @byte 4: unsupported {}{}; need {} or {}, little-endian", version,
            version != 0 && version % 65'536 == 0 ? " (big-endian)" : "", kMinVersion, kMaxVersion);
   }
@@ -294,7 +296,7 @@ class GgufLayoutReader {
   }
 
   std::span<const std::byte> read_content(const GgufValue& value, std::string_view what) {
-    // The product fits, because the count was checked against the remaining bytes.
+    // The product cannot overflow, because the count was checked against the remaining bytes.
     if (value.type != GgufType::string)
       return cursor_.take(value.count.value_or(1) * bytes_of(value.type), what);
     if (!value.count) return std::as_bytes(std::span(cursor_.string(what)));
@@ -355,7 +357,8 @@ class GgufLayoutReader {
     return shape;
   }
 
-  /// Returns the bytes in the file, and checks that the decoded values fit too.
+  /// Returns a tensor's size in the file, in bytes. Throws Error(bad_input) if this size or the size of the
+  /// decoded values does not fit 64 bits.
   [[nodiscard]] std::uint64_t size_of_tensor(const GgufTensor& tensor, std::string_view what) const {
     const std::size_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
     if (row % tensor.type->block_values != 0) {
@@ -401,7 +404,7 @@ class GgufLayoutReader {
       refuse_tensor(file_.name(), twice->name, "got the name twice, need different names");
   }
 
-  /// Returns the next multiple of the alignment.
+  /// Returns `size` rounded up to a multiple of the alignment; nullopt if the result does not fit 64 bits.
   [[nodiscard]] std::optional<std::uint64_t> padded(std::uint64_t size) const {
     const auto beyond = checked_add(size, alignment_ - 1);
     if (!beyond) return std::nullopt;

@@ -19,16 +19,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A tensor's GGUF name without "blk.N." and ".weight" or ".bias", and its name in a Hugging Face checkpoint.
+/// Maps the name of a GGUF tensor, without "blk.N." and ".weight" or ".bias", to the name in a Hugging Face
+/// checkpoint.
 struct GgufName {
   std::string_view gguf;
-  std::string_view name;  // complete; `{}` is the layer
+  std::string_view name;  // without ".weight" or ".bias"; `{}` stands for the layer number
   GgufOrder order = GgufOrder::as_stored;
-  std::string_view heads = {};  // metadata key of the number of heads, for rotary_pairs
-  float added = 0;              // added to every value by GGUF writers
+  std::string_view heads = {};  // metadata key of the number of heads, if `order` is rotary_pairs
+  float added = 0;              // number that GGUF writers add to each value
 };
 
-/// A metadata key without the architecture's name, and its key in config.json.
+/// Maps a metadata key, without the architecture's name, to the key in config.json.
 struct GgufKey {
   enum class Kind { size, number };
   std::string_view gguf;
@@ -37,20 +38,21 @@ struct GgufKey {
   bool needed = true;
 };
 
-/// A flag of config.json that is true if the file has this tensor.
+/// A flag of config.json that no metadata key stores. The flag is true if the GGUF file has the tensor
+/// `tensor`.
 struct GgufFlag {
   std::string_view tensor;
   std::string_view key;
 };
 
-/// A GGUF architecture as data.
+/// The names and keys of a GGUF architecture.
 struct GgufArchitecture {
-  std::string_view name;  // general.architecture, and model_type
+  std::string_view name;  // general.architecture in GGUF and model_type in config.json
   std::span<const GgufName> names;
   std::span<const GgufKey> keys;
   std::span<const GgufFlag> flags;
   bool rotary = false;
-  void (*complete)(Json& config) = nullptr;  // sets what no key gives
+  void (*complete)(Json& config) = nullptr;  // sets configuration values that have no metadata key
 };
 
 using Kind = GgufKey::Kind;
@@ -70,7 +72,7 @@ constexpr GgufName kLlamaNames[] = {
     {"ffn_down", "model.layers.{}.mlp.down_proj"},
 };
 
-/// The same names, with rotary heads in two halves.
+/// The names of Llama. The rows of the query and key weights have the same order as in Hugging Face.
 constexpr auto kQwen2Names = [] {
   auto names = std::to_array(kLlamaNames);
   for (GgufName& name : names) name.order = GgufOrder::as_stored;
@@ -111,7 +113,7 @@ constexpr GgufKey kGpt2Keys[] = {
     {"context_length", "n_positions"},  {"attention.layer_norm_epsilon", "layer_norm_epsilon", Kind::number},
 };
 
-/// Gains are stored as 1 plus the value in a Hugging Face checkpoint.
+/// The names of Gemma 2. A normalization gain in GGUF is 1 plus the value in a Hugging Face checkpoint.
 constexpr GgufName kGemma2Names[] = {
     {"token_embd", "model.embed_tokens"},
     {.gguf = "output_norm", .name = "model.norm", .added = 1},
@@ -143,10 +145,10 @@ constexpr GgufKey kGemma2Keys[] = {
     {"rope.freq_base", "rope_theta", Kind::number, false},
 };
 
-/// Sets the scale of scores, which has no key: it follows from the head width, or from d_model / heads in the
-/// model with 46 layers.
+/// Sets query_pre_attn_scalar, which has no metadata key. The value is the head width, or hidden_size /
+/// num_attention_heads in the model with 46 layers.
 void complete_gemma2(Json& config) {
-  constexpr std::uint64_t kLargest = 46;  // layers of Gemma 2 27B
+  constexpr std::uint64_t kLargest = 46;  // number of layers of Gemma 2 27B
   const bool largest = config.at("num_hidden_layers") == kLargest;
   config["query_pre_attn_scalar"] = largest ? config.at("hidden_size").get<std::uint64_t>() /
                                                   config.at("num_attention_heads").get<std::uint64_t>()
@@ -165,7 +167,8 @@ constexpr GgufArchitecture kArchitectures[] = {
     {.name = "qwen2", .names = kQwen2Names, .keys = kLlamaKeys, .flags = {}, .rotary = true},
 };
 
-/// The tensor of divisors of rotary frequencies [k / 2], as GGUF stores the scaling of Llama 3.
+/// The tensor [k / 2] of divisors of the rotary frequencies, where k is the head width. GGUF stores the rope
+/// scaling of Llama 3 in this tensor.
 constexpr std::string_view kRotaryFactors = "rope_freqs.weight";
 
 const GgufArchitecture& architecture_of(const std::string& file, const GgufMetadata& metadata) {
@@ -179,7 +182,8 @@ const GgufArchitecture& architecture_of(const std::string& file, const GgufMetad
   refuse(file, "metadata \"general.architecture\": unsupported {}; supported: {}", in_quotes(*name), known);
 }
 
-/// The parts of a tensor's name: "blk.3.attn_q.weight" has layer 3, stem "attn_q" and ending ".weight".
+/// The parts of a tensor's name. For "blk.3.attn_q.weight", the layer is 3, the stem "attn_q" and the ending
+/// ".weight".
 struct GgufNameParts {
   std::optional<std::size_t> layer;
   std::string_view stem;
@@ -266,7 +270,8 @@ class GgufMapping {
     return scaling;
   }
 
-  /// Divides each frequency by its own factor, for all lengths.
+  /// Returns a `rope_scaling` that divides each rotary frequency by its factor in `tensor`, at all input
+  /// lengths.
   [[nodiscard]] Json scaling_by_factors(const GgufTensor& tensor) const {
     constexpr std::size_t most = 4096;
     if (tensor.shape.size() != 1 || tensor.shape[0] > most || tensor.type->decode != nullptr) {
@@ -303,8 +308,8 @@ class GgufMapping {
     refuse(file_, "metadata \"{}\": unsupported {}; supported: none, linear, yarn", key, in_quotes(type));
   }
 
-  /// Adds `rope_scaling` to the configuration. Throws Error(bad_input) for an unsupported scaling and for
-  /// partially rotated heads.
+  /// Adds `rope_scaling` to the configuration if the file has a scaling. Throws Error(bad_input) if the
+  /// scaling is not supported or if only a part of each head is rotated.
   void add_rotary() {
     Json& config = model_.config;
     if (const auto rotated = metadata_.integer(full("rope.dimension_count"))) {
@@ -367,7 +372,7 @@ class GgufMapping {
     return std::ranges::find(architecture_.keys, key, &GgufKey::gguf) != architecture_.keys.end();
   }
 
-  /// Rejects options that change the results but are not supported.
+  /// Throws Error(bad_input) if the file uses options that change the results but are not supported.
   void reject_variants() const {
     for (const std::string_view key : {"expert_count", "attention.sliding_window"}) {
       if (!is_read(key) && metadata_.integer(full(key)).value_or(0) != 0)
@@ -412,7 +417,8 @@ class GgufMapping {
     if (tensor.shape.size() == 2) return row.order;
     if (tensor.shape.size() != 1 && row.order != GgufOrder::as_stored)
       refuse_tensor(file_, tensor.name, "got shape {}, need one or two dimensions", to_string(tensor.shape));
-    if (row.order != GgufOrder::rotary_pairs) return GgufOrder::as_stored;  // a bias
+    // Transposing does not change a tensor with one dimension.
+    if (row.order != GgufOrder::rotary_pairs) return GgufOrder::as_stored;
     if (tensor.type->decode != nullptr)
       refuse_tensor(file_, tensor.name, "unsupported {} bias; need F32, F16 or BF16", tensor.type->name);
     return row.order;

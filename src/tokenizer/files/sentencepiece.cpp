@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Model = SentencePieceModel;
 
-/// Reads a message of the protobuf wire format field by field. Holds a view of the bytes.
+/// Reads a protobuf message field by field. The bytes must outlive this object.
 class Message {
  public:
   Message(const std::string& file, std::string_view bytes, std::size_t offset)
@@ -25,13 +25,14 @@ class Message {
   enum Wire : std::uint32_t { kVariable = 0, kEight = 1, kBytes = 2, kFour = 5 };
   struct Field {
     std::uint32_t number = 0;
-    std::uint64_t value = 0;  // of a number of variable size
-    std::string_view bytes;   // of a string, a message, or a number of fixed size
-    std::size_t offset = 0;   // of `bytes` in the file
+    std::uint64_t value = 0;  // value, if the field is a number of variable size
+    /// Content, if the field is a string, a message or a number of fixed size.
+    std::string_view bytes;
+    std::size_t offset = 0;  // offset of `bytes` in the file
     std::uint32_t wire = 0;
   };
 
-  /// Returns the next field; nullopt at the end.
+  /// Returns the next field; nullopt at the end of the message.
   std::optional<Field> next() {
     if (at_ == bytes_.size()) return std::nullopt;
     const std::uint64_t tag = varint();
@@ -71,7 +72,7 @@ class Message {
   [[nodiscard]] bool boolean(const Field& field) const { return number(field) != 0; }
   [[nodiscard]] float real(const Field& field) const {
     require_wire(field, kFour);
-    float value = 0;  // in little-endian order
+    float value = 0;  // stored in little-endian order
     std::memcpy(&value, field.bytes.data(), sizeof(value));
     return value;
   }
@@ -96,7 +97,7 @@ class Message {
 
   const std::string& file_;
   std::string_view bytes_;
-  std::size_t offset_;  // of the message in the file
+  std::size_t offset_;  // offset of the message in the file
   std::size_t at_ = 0;
 };
 
@@ -141,7 +142,8 @@ void read_normalizer(Message message, Model& model) {
   }
 }
 
-constexpr std::size_t kLongestMerged = 1024;  // bytes; every split of a piece is tried
+/// In bytes; a limit, because make_merges() tries every split of a piece.
+constexpr std::size_t kLongestMerged = 1024;
 constexpr std::string_view kSpace = "\u2581";
 
 [[noreturn]] void refuse(const TokenizerFile& file, std::string_view what) {
@@ -166,14 +168,16 @@ void check_supported(const TokenizerFile& file, const Model& model) {
   }
 }
 
-/// Lists the merges of a BPE model: every pair of pieces that joins to a piece, by descending score.
+/// Adds the merges of a BPE model to `file`. Every pair of pieces that together are a piece is a merge.
+/// Merges are ordered by the score of the merged piece, the highest first.
 void make_merges(TokenizerFile& file, const Model& model) {
   std::vector<const Model::Piece*> pieces;
   for (const Model::Piece& piece : model.pieces) pieces.push_back(&piece);
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const auto* a, const auto* b) { return a->score > b->score; });
   for (const Model::Piece* const made : pieces) {
-    // A piece that only fills a gap between ids is unused; an unused piece with merges is not supported.
+    // A piece of the type `unused` usually only fills a gap between ids. If a merge makes such a piece, the
+    // model is not supported.
     const bool unused = made->type == Model::Type::unused;
     if (made->type != Model::Type::normal && !unused) continue;
     const std::string_view text = made->text;
@@ -182,7 +186,8 @@ void make_merges(TokenizerFile& file, const Model& model) {
              fmt::format("unsupported piece of {} bytes, supported: up to {}", text.size(), kLongestMerged));
     }
     for (std::size_t i = 1; i < text.size(); ++i) {
-      if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U) continue;  // inside of a character
+      // Not at the beginning of a character.
+      if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U) continue;
       if (file.table->find(text.substr(0, i)) < 0 || file.table->find(text.substr(i)) < 0) continue;
       if (unused) refuse(file, fmt::format("unsupported type UNUSED of the piece {}", in_quotes(text)));
       file.merges.add(text.substr(0, i), text.substr(i));
@@ -208,7 +213,8 @@ Json replace(const char* kind, std::string_view pattern, std::string_view conten
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
 }
 
-/// Returns whether texts can be cut before each space: no piece has a space inside.
+/// Returns whether texts can be cut before each space. This is so for Unigram models in which no piece has a
+/// space after its first character.
 bool can_split(const Model& model) {
   return model.algorithm == Model::Algorithm::unigram &&
          std::none_of(model.pieces.begin(), model.pieces.end(), [](const Model::Piece& piece) {
@@ -216,10 +222,11 @@ bool can_split(const Model& model) {
          });
 }
 
-/// Sets normalizer, pre-tokenizer and decoder. Without user-defined pieces, the normalizer prepends the space
-/// of the text. With them, the text is already cut when the normalizer runs, so Metaspace prepends it.
-/// Metaspace adds no second space to a text that starts with one, so spaces at the start are reduced to one
-/// instead of removed.
+/// Sets the normalizer, the pre-tokenizer and the decoder. SentencePiece inserts a space before a text. If
+/// the model has no user-defined pieces, the normalizer inserts this space. Otherwise the text is already cut
+/// at user-defined pieces when the normalizer runs, and the pre-tokenizer Metaspace inserts the space.
+/// Metaspace inserts none if the text starts with a space; in this case the spaces at the start of a text are
+/// therefore reduced to one instead of removed.
 void set_text_parts(TokenizerFile& file, const Model& model, const TokenizerConfig& config) {
   const bool prefix = config.options().boolean("add_prefix_space", model.add_dummy_prefix);
   const bool is_cut = std::any_of(model.pieces.begin(), model.pieces.end(), [](const Model::Piece& piece) {
@@ -246,7 +253,7 @@ void set_text_parts(TokenizerFile& file, const Model& model, const TokenizerConf
   file.parts["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
 }
 
-/// Adds the control pieces, which are special, and the user-defined pieces.
+/// Adds the control pieces (as special tokens) and the user-defined pieces to the added tokens.
 void set_added_tokens(TokenizerFile& file, const Model& model) {
   Json& tokens = file.parts["added_tokens"] = Json::array();
   for (const Model::Piece& piece : model.pieces) {
@@ -268,7 +275,7 @@ void set_defaults(TokenizerFile& file, TokenizerConfig& config, const Model& mod
     if (piece.text == "<pad>") config.set_defaults({{"pad_token", piece.text}});
   }
   if (!is_class(config, "T5Tokenizer")) return;
-  // The sentinels follow the pieces, in descending order.
+  // The tokens <extra_id_N> come after the pieces, with descending N.
   for (std::int64_t i = config.options().integer("extra_ids", 100); i > 0; --i) {
     if (i > 10'000) config.options().refuse("extra_ids", "got more than 10000");
     file.parts["added_tokens"].push_back(added_token(fmt::format("<extra_id_{}>", i - 1), true));

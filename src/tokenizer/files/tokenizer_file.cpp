@@ -28,7 +28,7 @@ bool is_usual(std::string_view role) {
   return std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles);
 }
 
-/// Reads a token: an object with "content" and flags, or a string, which is a special token.
+/// Reads an added token: an object with "content" and flags, or a string. A string is a special token.
 Json token_of(const PartConfig& value) {
   if (value.node().is_string()) return added_token(value.node().get_ref<const std::string&>(), true);
   const bool special = value.boolean("special", false);
@@ -56,7 +56,8 @@ std::string content_of(const Json& token) {
   return token.at("content").get<std::string>();
 }
 
-/// Reads the first list of tokens, or object of roles, that is not empty.
+/// Returns the tokens under extra_special_tokens or, if there are none, under additional_special_tokens. The
+/// value is a list of tokens, or an object from roles to tokens.
 std::vector<Json> read_extra(const PartConfig& document) {
   std::vector<Json> all;
   const auto add = [&](const PartConfig& value) {
@@ -80,7 +81,7 @@ struct Layout {
   TokenizerFile (*read)(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted);
 };
 
-/// The layouts in the order of preference.
+/// The tokenizer files, and the functions that read them, in order of preference.
 constexpr Layout kLayouts[] = {
     {"tokenizer.json", read_tokenizer_json}, {"vocab.txt", read_vocab_txt},
     {"vocab.json", read_vocab_json},         {"tokenizer.model", read_sentencepiece},
@@ -100,7 +101,7 @@ void refuse_repeated_token(const TokenizerFile& file) {
 }
 
 void check_ids(const TokenizerFile& file) {
-  // Ids may be unused, but a table of all ids must not be far larger than the file.
+  // Ids may be unused, but a table of all ids must not be far larger than the vocabulary.
   const std::size_t limit = std::max<std::size_t>(std::size_t{1} << 20U, file.vocabulary.size() * 4);
   std::vector<const std::string*> tokens;
   for (const auto& entry : file.vocabulary) {
@@ -118,11 +119,12 @@ void check_ids(const TokenizerFile& file) {
   }
 }
 
-/// Keeps the last of repeated tokens and drops tokens without content.
+/// Sets the ids of the added tokens. Of tokens with equal content, keeps the last. Drops tokens with empty
+/// content. `size` is the first free id.
 void number_added_tokens(TokenizerFile& file, std::size_t size) {
   if (!file.document().has("added_tokens")) return;
   Json numbered = Json::array();
-  std::vector<std::uint64_t> ids;  // [numbered]
+  std::vector<std::uint64_t> ids;  // [numbered], id of each token in `numbered`
   std::unordered_map<std::string, std::size_t> places;
   std::uint64_t next = size;
   for (const PartConfig& token : file.document().objects("added_tokens")) {
@@ -213,7 +215,8 @@ Vocabulary make_vocabulary(const TokenizerFile& file) {
 
 void check_vocabulary(TokenizerFile& file) {
   file.table.emplace(file.vocabulary);
-  const bool by_place = file.parts["model"]["type"] == "Unigram";  // may repeat tokens
+  // Ids are positions, so that a token may occur twice.
+  const bool by_place = file.parts["model"]["type"] == "Unigram";
   if (!by_place && file.table->size() < file.vocabulary.size()) refuse_repeated_token(file);
   check_ids(file);
   number_added_tokens(file, by_place ? file.vocabulary.size() : file.table->size());
@@ -312,21 +315,21 @@ void TokenizerConfig::read_decoder(const PartConfig& decoder) {
   }
 }
 
-/// Reads the keys that end in _token.
+/// Reads the tokens of the roles: the members whose key ends in "_token".
 void TokenizerConfig::read_roles(const PartConfig& document) {
   for (const auto& [key, value] : document.node().items()) {
     if (!key.ends_with("_token")) continue;
     if (is_usual(key) && !value.is_null() && !is_token(value)) {
       document.refuse(key, "expected a token, a string or an object with \"content\"");
     }
-    if (!is_token(value)) continue;  // such as add_bos_token
+    if (!is_token(value)) continue;  // an option such as add_bos_token, which is not a role
     Json token = token_of(document.at(key));
     token["special"] = true;
     roles_[key] = std::move(token);
   }
 }
 
-/// Reads {"token": id, ...}.
+/// Reads added_tokens.json: {"token": id, ...}.
 void TokenizerConfig::read_added(const PartConfig& document) {
   std::set<std::string> special;
   for (const auto& [role, token] : roles_.items()) {

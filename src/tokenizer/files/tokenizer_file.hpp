@@ -19,38 +19,40 @@
 namespace attnctl {
 
 inline constexpr std::uint64_t kLargestTokenId = 16'777'215;
-inline constexpr std::size_t kLargestTokenizerFile = std::size_t{256} << 20U;  // bytes
+inline constexpr std::size_t kLargestTokenizerFile = std::size_t{256} << 20U;  // in bytes
 
-/// The content of a model's tokenizer files, in the terms of tokenizer.json.
+/// The content of a model's tokenizer files. Other file formats are converted to the structure of
+/// tokenizer.json.
 struct TokenizerFile {
-  std::string name;                     // of the file, escaped
-  std::vector<TokenEntry> vocabulary;   // /model/vocab in the order of the file
-  std::optional<TokenTable> table;      // of `vocabulary`, made by check_vocabulary()
-  MergeList merges;                     // /model/merges by rank
-  nlohmann::ordered_json parts;         // the document without /model/vocab and /model/merges
-  std::vector<std::string> separators;  // tokens that tokenizer_config.json calls sep_token and eos_token
+  std::string name;                     // file name, escaped
+  std::vector<TokenEntry> vocabulary;   // the tokens of /model/vocab, in the order of the file
+  std::optional<TokenTable> table;      // table of `vocabulary`, set by check_vocabulary()
+  MergeList merges;                     // the merges of /model/merges, by rank
+  nlohmann::ordered_json parts;         // the JSON document without /model/vocab and /model/merges
+  std::vector<std::string> separators;  // sep_token and eos_token of tokenizer_config.json
 
   [[nodiscard]] PartConfig document() const { return {name, "", parts}; }
 };
 
-/// The options and tokens of tokenizer_config.json. If it has no added_tokens_decoder, also those of
-/// special_tokens_map.json, whose roles override it, and of added_tokens.json. Never evaluates a chat
-/// template.
+/// The options and the added tokens of tokenizer_config.json. If this file has no added_tokens_decoder, the
+/// tokens of special_tokens_map.json and added_tokens.json are added; special_tokens_map.json then overrides
+/// the roles (such as "cls_token") of tokenizer_config.json. Chat templates are never evaluated.
 class TokenizerConfig {
  public:
-  /// Throws Error(bad_input).
+  /// Reads the files in a model's directory. Throws Error(bad_input) if a file is invalid.
   explicit TokenizerConfig(const std::filesystem::path& directory);
-  /// Options from another file; `name` is escaped.
+  /// Uses options that come from another file, whose escaped name is `name`.
   TokenizerConfig(std::string name, nlohmann::ordered_json options);
 
-  /// Returns tokenizer_config.json, or an empty object.
+  /// Returns the content of tokenizer_config.json; an empty object if the file does not exist.
   [[nodiscard]] PartConfig options() const { return {name_, "", options_}; }
-  /// Returns the token of a role such as "cls_token", or an empty string.
+  /// Returns the token with a role such as "cls_token"; an empty string if there is none.
   [[nodiscard]] std::string token(std::string_view role) const;
-  /// Sets the tokens of roles that have none.
+  /// Sets the tokens of the given roles, except of roles that already have a token. An element of `tokens` is
+  /// a role and a token.
   void set_defaults(std::initializer_list<std::pair<std::string_view, std::string_view>> tokens);
-  /// Returns all tokens as members of /added_tokens, in the order of the reference: by id, then those with a
-  /// role, then the others.
+  /// Returns all tokens in the form of /added_tokens in tokenizer.json. The order is that of Hugging Face
+  /// tokenizers: tokens with an id by id, then tokens with a role, then the others.
   [[nodiscard]] std::vector<nlohmann::ordered_json> tokens() const;
 
  private:
@@ -63,25 +65,30 @@ class TokenizerConfig {
   std::string name_;
   Json options_ = Json::object();
   std::map<std::int64_t, Json> by_id_;
-  Json roles_;  // tokens by role, or null; starts with the seven usual roles
+  Json roles_;  // the token of each role, or null; the seven usual roles come first
   std::vector<Json> extra_;
 };
 
-/// What to read of the files. A vocabulary can be read even if other parts are not supported.
+/// What to read from tokenizer files. If only the vocabulary is wanted, unsupported normalizers and other
+/// parts are not errors.
 enum class Wanted { vocabulary, tokenizer };
 
-/// Returns the paths in a model's directory that a tokenizer or a vocabulary is read from if they exist.
+/// Returns the paths of all tokenizer files that a model's directory may contain. They need not exist.
 [[nodiscard]] std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& directory);
 
-/// Reads a model's directory: tokenizer.json, or else vocab.txt, vocab.json with merges.txt, or a
-/// SentencePiece model, with the added tokens of tokenizer_config.json and special_tokens_map.json. Returns
-/// nullopt if there is none. Throws Error(bad_input).
+/// Reads the tokenizer files in a model's directory: the first that exists of tokenizer.json, vocab.txt,
+/// vocab.json (with merges.txt) and SentencePiece models, and the added tokens of tokenizer_config.json and
+/// special_tokens_map.json. Returns nullopt if there is no tokenizer file. Throws Error(bad_input) if a file
+/// is invalid.
 [[nodiscard]] std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory,
                                                                 Wanted wanted = Wanted::tokenizer);
+/// Returns the tokenizer inside a weights file in the form of TokenizerFile. Throws Error(bad_input) if it is
+/// invalid.
 [[nodiscard]] TokenizerFile read_section(const TokenizerSection& section, Wanted wanted = Wanted::tokenizer);
 [[nodiscard]] Vocabulary make_vocabulary(const TokenizerFile& file);
 
-/// A SentencePiece model: the fields of sentencepiece_model.proto that tokenizing needs, with their defaults.
+/// A SentencePiece model. The members are the fields of sentencepiece_model.proto that tokenizing needs, with
+/// their default values.
 struct SentencePieceModel {
   enum class Type : std::uint8_t { normal = 1, unknown, control, user_defined, unused, byte };
   struct Piece {
@@ -91,20 +98,22 @@ struct SentencePieceModel {
   };
   enum class Algorithm : std::uint8_t { unigram = 1, bpe, word, character };
 
-  std::vector<Piece> pieces;  // by id
+  std::vector<Piece> pieces;  // the index is the id
   Algorithm algorithm = Algorithm::unigram;
   bool byte_fallback = false;
   bool whitespace_as_suffix = false;
-  std::string charsmap;  // bytes of the precompiled charsmap; empty: none
+  std::string charsmap;  // bytes of the precompiled charsmap (Charsmap); empty: none
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
 };
 
-/// Parses the protobuf message; `file` is escaped. Throws Error(bad_input).
+/// Parses a SentencePiece file, which is a protobuf message. `file` is the file's escaped name. Throws
+/// Error(bad_input) if the message is invalid.
 [[nodiscard]] SentencePieceModel parse_sentencepiece(const std::string& file, std::string_view bytes);
 
-// Readers of single layouts, which throw Error(bad_input). `name` is escaped.
+// Functions that read one tokenizer file format each. `name` is the file's escaped name. They throw
+// Error(bad_input) if the file is invalid.
 [[nodiscard]] TokenizerFile parse_tokenizer_json(std::string name, std::string_view text);
 [[nodiscard]] TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerConfig& config,
                                                 Wanted wanted);
@@ -117,32 +126,39 @@ struct SentencePieceModel {
 [[nodiscard]] TokenizerFile make_sentencepiece(std::string name, const SentencePieceModel& model,
                                                TokenizerConfig& config, Wanted wanted);
 
-/// Reads a JSON number with the rounding of the reference (serde_json): the digits that fit 64 bits and the
-/// power of ten are rounded separately, so the last bit may differ from the nearest double. The scores of a
-/// Unigram model need this, because the last bit decides ties. Returns infinity if the number is out of
+/// Converts a JSON number to double with the same rounding as the Rust library serde_json, which Hugging Face
+/// tokenizers use. The leading digits, as many as fit 64 bits, and the power of ten are rounded separately,
+/// so that the last bit may differ from the nearest double. Scores of Unigram models need this rounding,
+/// because the last bit decides between equally good tokenizations. Returns infinity if the number is out of
 /// range.
 [[nodiscard]] double read_score(std::string_view digits);
 
-/// Makes the table of the vocabulary and gives each added token its id as the reference does: that of the
-/// same token in the vocabulary, or the next free number, whatever the file says. Throws Error(bad_input) if
-/// a token or an id is repeated, or if the ids are far larger than the number of tokens.
+/// Sets `file.table` and the id of each added token. As in Hugging Face tokenizers, ids of added tokens in
+/// the file are ignored: an added token has the id of the same token in the vocabulary, or else the next free
+/// number. Throws Error(bad_input) if a token or an id occurs twice, or if the ids are far larger than the
+/// number of tokens.
 void check_vocabulary(TokenizerFile& file);
 
-/// Adds the tokens of `config` that the file lacks, sets its separators, and checks the vocabulary.
+/// Adds the tokens of `config` that `file` does not have, sets `file.separators`, and calls
+/// check_vocabulary().
 void add_tokens(TokenizerFile& file, const TokenizerConfig& config);
 
-/// Throws Error(bad_input) if the directory names a "tokenizer_class" (without "Fast") that is not supported.
+/// Throws Error(bad_input) if the "tokenizer_class" of `config`, without a final "Fast", is not in
+/// `supported`. `layout` names the file format in the message.
 void check_class(const TokenizerConfig& config, std::string_view layout,
                  const std::vector<std::string_view>& supported);
 
-/// Returns a member of /added_tokens. check_vocabulary() sets its id.
+/// Returns an added token in the form of /added_tokens in tokenizer.json. check_vocabulary() sets the token's
+/// id.
 [[nodiscard]] nlohmann::ordered_json added_token(std::string_view content, bool special,
                                                  bool normalized = false);
 
-/// Returns the id of a token in the vocabulary or among the added tokens, after check_vocabulary().
+/// Returns the id of a token of the vocabulary or of an added token. check_vocabulary() must have been
+/// called.
 [[nodiscard]] std::uint64_t id_of(const TokenizerFile& file, std::string_view token);
 
-/// A piece of a TemplateProcessing: "$A", "$B" or a token.
+/// An element of the template of a TemplateProcessing post-processor: "$A" (the first text), "$B" (the second
+/// text) or a special token.
 struct TemplatePiece {
   std::string piece;
   unsigned type_id = 0;
@@ -150,12 +166,12 @@ struct TemplatePiece {
 [[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file,
                                                    const std::vector<TemplatePiece>& single,
                                                    const std::vector<TemplatePiece>& pair);
-/// Returns a TemplateProcessing with bos_token before each text if add_bos_token is true, and eos_token after
-/// it if add_eos_token or `ends` is.
+/// Returns a TemplateProcessing post-processor that adds bos_token before each text if add_bos_token is true,
+/// and eos_token after each text if add_eos_token or `ends` is true.
 [[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file, const TokenizerConfig& config,
                                                    bool ends = false);
 
-/// Returns the decoder of byte-level models.
+/// Returns the JSON of the decoder of byte-level models.
 [[nodiscard]] nlohmann::ordered_json byte_level_decoder();
 
 }  // namespace attnctl

@@ -16,8 +16,9 @@
 namespace attnctl {
 namespace {
 
-/// Reads /model/vocab and /model/merges into their containers and everything else into a tree.
-// NOLINTNEXTLINE(bugprone-exception-escape): JSON checks itself when it is moved, and does not throw
+/// Parses tokenizer.json. Stores /model/vocab and /model/merges in the vocabulary and the merges of a
+/// TokenizerFile, and the rest of the document as a JSON tree.
+// NOLINTNEXTLINE(bugprone-exception-escape): moving JSON throws nothing
 class TokenizerJson final : public JsonTree {
  public:
   explicit TokenizerJson(TokenizerFile& file) : file_(file) {}
@@ -93,7 +94,7 @@ class TokenizerJson final : public JsonTree {
     file_.vocabulary.back().id = static_cast<std::int32_t>(*id);
   }
 
-  /// Reads an element of ["token", score].
+  /// Reads the token or the score of a pair ["token", score] of the vocabulary.
   void take_piece(const JsonScalar& scalar) {
     if (depth() == 4 && ++strings_ == 1) {
       if (const auto* token = std::get_if<std::string*>(&scalar)) {
@@ -116,7 +117,7 @@ class TokenizerJson final : public JsonTree {
     refuse(fmt::format("got {}, need a token and its score", describe(scalar)));
   }
 
-  /// Reads "left right", or an element of ["left", "right"].
+  /// Reads a merge "left right", or one token of a merge ["left", "right"].
   void take_merge(const JsonScalar& scalar) {
     const auto* text = std::get_if<std::string*>(&scalar);
     if (text == nullptr) refuse(fmt::format("got {}, need two tokens", describe(scalar)));
@@ -124,7 +125,7 @@ class TokenizerJson final : public JsonTree {
       if (++strings_ <= 2) file_.merges.add_side(**text);
       return;
     }
-    if ((*text)->starts_with("#version")) return;  // old files have the head of merges.txt
+    if ((*text)->starts_with("#version")) return;  // old files contain the first line of merges.txt
     if (!file_.merges.add_line(**text)) {
       refuse(fmt::format("got {}, need two tokens with a space between", in_quotes(**text)));
     }
@@ -132,15 +133,16 @@ class TokenizerJson final : public JsonTree {
 
   TokenizerFile& file_;
   Section section_ = Section::tree;
-  std::string top_key_, key_;  // at depths 1 and 2
+  std::string top_key_, key_;  // current keys at nesting depths 1 and 2
   bool has_vocabulary_ = false;
   bool has_merges_ = false;
-  bool is_list_ = false;     // the vocabulary is [["token", score], ...]
-  std::size_t strings_ = 0;  // elements of the open pair
+  bool is_list_ = false;     // the vocabulary has the form [["token", score], ...]
+  std::size_t strings_ = 0;  // number of strings read in the current pair
   bool scored_ = false;
 };
 
-/// Returns the type of the model. Old files without "type" mean the first model whose fields they have.
+/// Returns the type of the model. Old files have no "type"; for these the type follows from the fields of the
+/// model.
 std::string type_of(const PartConfig& model, const TokenizerJson& json) {
   if (model.has("type")) return model.string("type");
   if (json.has_merges()) return "BPE";
@@ -152,7 +154,7 @@ std::string type_of(const PartConfig& model, const TokenizerJson& json) {
 
 constexpr std::int64_t kLargestPower = 308;
 
-/// Returns 1e0 to 1e308.
+/// Returns the powers of ten from 1e0 to 1e308.
 std::array<double, kLargestPower + 1> make_powers() {
   std::array<double, kLargestPower + 1> powers{};
   for (std::size_t i = 0; i < powers.size(); ++i) {
@@ -188,7 +190,7 @@ double read_score(std::string_view digits) {
   std::uint64_t significand = 0;
   std::int64_t exponent = 0;
   bool in_fraction = false;
-  bool is_full = false;  // further digits count as zero
+  bool is_full = false;  // true if further digits do not fit; they are treated as zeros
   std::size_t i = 0;
   for (; i < digits.size() && (is_digit(digits[i]) || digits[i] == '.'); ++i) {
     if (digits[i] == '.') {
@@ -201,7 +203,7 @@ double read_score(std::string_view digits) {
     if (!is_full) significand = significand * 10 + digit;
     if (is_full != in_fraction) exponent += is_full ? 1 : -1;
   }
-  if (i < digits.size()) {  // e or E
+  if (i < digits.size()) {  // the exponent, after "e" or "E"
     ++i;
     const bool down = digits[i] == '-';
     if (!is_digit(digits[i])) ++i;

@@ -16,12 +16,12 @@
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-// The files of models without tokenizer.json: vocab.json with merges.txt (byte-level BPE), vocab.txt (BERT),
-// and GGUF files.
+// Reads the tokenizers of models without tokenizer.json: vocab.json with merges.txt (byte-level BPE),
+// vocab.txt (BERT), and GGUF files.
 namespace attnctl {
 namespace {
 
-/// Reads {"token": id, ...}.
+/// Reads vocab.json: {"token": id, ...}.
 class VocabularyJson final : public JsonEvents {
  public:
   explicit VocabularyJson(TokenizerFile& file) : file_(file) {}
@@ -43,7 +43,7 @@ class VocabularyJson final : public JsonEvents {
   TokenizerFile& file_;
 };
 
-/// Reads "left right" on each line. Skips lines that start with #version.
+/// Reads merges.txt, which has a merge "left right" on each line. Skips lines that start with "#version".
 void read_merges_txt(TokenizerFile& file, const std::filesystem::path& path) {
   const std::string text = read_file(path, kLargestTokenizerFile, Status::bad_input);
   std::string_view rest = text;
@@ -60,8 +60,8 @@ void read_merges_txt(TokenizerFile& file, const std::filesystem::path& path) {
   }
 }
 
-/// Returns whether the model surrounds texts with <s> and </s> (RoBERTa, BART) instead of generating them
-/// (GPT-2).
+/// Returns whether the tokenizer adds <s> and </s> around texts, as in RoBERTa and BART. GPT-2 does not add
+/// them.
 bool is_roberta(const TokenizerFile& file, const TokenizerConfig& config) {
   if (config.options().has("tokenizer_class")) {
     return !config.options().string("tokenizer_class").starts_with("GPT2Tokenizer");
@@ -105,7 +105,8 @@ void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bo
   file.parts["post_processor"] = make_template(file, config);
 }
 
-/// Reads one token per line. The id is the number of the line; a repeated token has the last one.
+/// Reads vocab.txt, which has one token per line. The id of a token is its line number, from 0. The id of a
+/// repeated token is the number of its last line.
 void read_lines(TokenizerFile& file, std::string_view text) {
   std::unordered_map<std::string_view, std::size_t> places;
   std::size_t number = 0;
@@ -143,14 +144,15 @@ void set_bert_parts(TokenizerFile& file, TokenizerConfig& config) {
 using Json = nlohmann::ordered_json;
 using Type = TokenizerSection::Type;
 
-/// A named normalizer and pre-tokenizer of byte-level BPE; tokenizer.json has them in full.
+/// The normalizer and pre-tokenizer of a byte-level BPE tokenizer that a GGUF file only names in
+/// tokenizer.ggml.pre.
 struct PreTokenizerRow {
-  std::array<std::string_view, 4> names;  // in tokenizer.ggml.pre
-  std::string_view words = {};            // regular expression; empty: that of GPT-2
-  bool digits = false;                    // isolate each digit first
-  bool nfc = false;                       // normalize to NFC
-  bool ignore_merges = false;             // take a word of the vocabulary whole
-  bool add_bos = false;                   // default of tokenizer.ggml.add_bos_token
+  std::array<std::string_view, 4> names;  // values of tokenizer.ggml.pre
+  std::string_view words = {};            // regular expression of words; empty: the expression of GPT-2
+  bool digits = false;                    // before matching `words`, make each digit a piece
+  bool nfc = false;                       // normalize texts to NFC
+  bool ignore_merges = false;             // a word in the vocabulary is one token, even if its merges differ
+  bool add_bos = false;                   // default value of tokenizer.ggml.add_bos_token
 };
 
 constexpr PreTokenizerRow kPreTokenizers[] = {
@@ -179,7 +181,8 @@ const PreTokenizerRow& row_of(const TokenizerSection& section) {
        section.file, in_quotes(section.pre), fmt::join(known, ", "));
 }
 
-/// Returns the options of a section as tokenizer_config.json has them.
+/// Returns the options of the tokenizer in a GGUF file in the form of tokenizer_config.json. `add_bos` is the
+/// default of add_bos_token.
 TokenizerConfig config_of(const TokenizerSection& section, bool add_bos) {
   Json options = {{"add_bos_token", section.add_bos.value_or(add_bos)},
                   {"add_eos_token", section.add_eos.value_or(false)}};
@@ -204,7 +207,8 @@ TokenizerFile read_pieces(const TokenizerSection& section, Wanted wanted) {
 
 void read_merges(const TokenizerSection& section, TokenizerFile& file) {
   for (std::size_t i = 0; i < section.merges.size(); ++i) {
-    if (file.merges.add_line(section.merges[i], 1)) continue;  // the first token may be a space
+    // From byte 1 on, because the left token may begin with a space.
+    if (file.merges.add_line(section.merges[i], 1)) continue;
     fail(Status::bad_input,
          "{}: metadata \"tokenizer.ggml.merges\": merge {}: got {}, need two tokens with a space between",
          section.file, i, in_quotes(section.merges[i]));
@@ -300,7 +304,7 @@ TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig&
 
 TokenizerFile read_section(const TokenizerSection& section, Wanted wanted) {
   if (section.model == "llama") return read_pieces(section, wanted);
-  // The ids and tokens of any model can be read.
+  // The vocabulary can be read for any kind of tokenizer.
   if (section.model == "gpt2" || wanted == Wanted::vocabulary) return read_bytes(section, wanted);
   fail(Status::bad_input,
        "{}: metadata \"tokenizer.ggml.model\": unsupported {}, supported: llama, gpt2; give --ids instead of "

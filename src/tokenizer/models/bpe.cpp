@@ -17,8 +17,9 @@ constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   PartConfig(file.name, fmt::format("/model/merges/{}", index), file.parts).refuse("", what);
 }
 
-/// Returns the merges of a file. Both sides and the merged token must be in the vocabulary; the right side
-/// loses `prefix` bytes, the continuing_subword_prefix. Throws Error(bad_input).
+/// Returns the merges of a file. The merged token is the left token followed by the right token without its
+/// first `prefix` bytes, the continuing_subword_prefix. Throws Error(bad_input) if the vocabulary lacks one
+/// of the three tokens.
 MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, std::size_t prefix) {
   MergeTable table(file.merges.size());
   const auto id_of = [&](std::size_t index, std::string_view token) {
@@ -48,7 +49,7 @@ MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, 
   return table;
 }
 
-/// Throws Error(bad_input) if the model drops merges at random.
+/// Throws Error(bad_input) if the model has a dropout, which leaves out merges at random.
 void check_no_dropout(const PartConfig& model) {
   if (!model.has("dropout")) return;
   const PartConfig dropout = model.at("dropout");
@@ -57,10 +58,10 @@ void check_no_dropout(const PartConfig& model) {
   }
 }
 
-/// The tokens of single characters, with which merging starts.
+/// The ids of the tokens for single characters, with which merging starts.
 class BpeAlphabet {
  public:
-  /// `vocabulary` must outlive this.
+  /// `vocabulary` must outlive this object.
   explicit BpeAlphabet(const TokenTable& vocabulary)
       : vocabulary_(&vocabulary), ids_(0x10000), bytes_(byte_tokens(vocabulary)) {
     for (std::size_t c = 0; c < ids_.size(); ++c) {
@@ -68,33 +69,34 @@ class BpeAlphabet {
     }
   }
 
-  /// Returns the id of a character, which `bytes` has as UTF-8; -1 if there is none.
+  /// Returns the id of the token for a character; -1 if there is none. `bytes` is the character in UTF-8.
   [[nodiscard]] std::int32_t find(char32_t character, std::string_view bytes) const {
     return character < ids_.size() ? ids_[character] : vocabulary_->find(bytes);
   }
-  /// Returns whether any byte has a token.
+  /// Returns whether the vocabulary has any of the tokens <0x00> to <0xFF>.
   [[nodiscard]] bool has_bytes() const {
     return std::any_of(bytes_.begin(), bytes_.end(), [](std::int32_t id) { return id >= 0; });
   }
-  /// Returns the id of the token <0xNN> of a byte, or -1.
+  /// Returns the id of the token <0xNN> for a byte; -1 if there is none.
   [[nodiscard]] std::int32_t byte(char value) const { return bytes_[static_cast<unsigned char>(value)]; }
 
  private:
   const TokenTable* vocabulary_;
-  std::vector<std::int32_t> ids_;  // [code points below U+10000]
+  std::vector<std::int32_t> ids_;  // [0x10000], ids of the code points below U+10000; -1: no token
   std::array<std::int32_t, 256> bytes_{};
 };
 
-/// The pairs of characters that some merge joins. A text can be cut between all other pairs before merging,
-/// because no token spans them. This turns a text without word boundaries into words that the cache knows.
-/// The pairs are bits of a hash: a collision may prevent a cut, but never adds one.
+/// The set of pairs of adjacent characters that some merge joins. Before merging, a text can be cut between
+/// the characters of every other pair, because no token contains such a pair. A text without word boundaries
+/// is cut into short parts in this way, which the cache may contain. The set is a bit table indexed by a hash
+/// of the pair. A hash collision may prevent a cut, but never adds one.
 class BpeCuts {
  public:
   explicit BpeCuts(std::size_t merges)
       : bits_(std::bit_ceil(std::clamp(merges * 8, kFewestBits, kMostBits)) / 64),
         shift_(64 - std::countr_zero(bits_.size() * 64)) {}
 
-  /// Adds the two sides of a merge, which are not empty.
+  /// Adds the pair of characters at which a merge joins two tokens. Both tokens must not be empty.
   void put(std::string_view left, std::string_view right) {
     std::size_t end = left.size();
     std::size_t begin = 0;
@@ -124,14 +126,14 @@ struct Options {
   bool byte_fallback = false;
   bool fuse_unk = false;
   bool ignore_merges = false;
-  std::string prefix;  // of all but the first character of a word
-  std::string suffix;  // of the last character
+  std::string prefix;  // put before each character of a word except the first
+  std::string suffix;  // put after the last character of a word
 };
 
 struct BpeState final : TokenModel::State {
   WordCache cache;
   BpeMerger merger;
-  std::string character;  // with its prefix and suffix
+  std::string character;  // a character with its prefix and suffix
 };
 
 class Bpe final : public TokenModel {
@@ -154,7 +156,7 @@ class Bpe final : public TokenModel {
   void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const override;
 
  private:
-  /// Pieces of up to this number of bytes are looked up without cuts.
+  /// Pieces of up to this number of bytes are looked up in the cache without being cut.
   static constexpr std::size_t kLongestUncut = 32;
 
   void make(std::string_view word, BpeState& state, std::vector<PieceToken>& tokens) const;
@@ -171,8 +173,8 @@ class Bpe final : public TokenModel {
   std::optional<BpeCuts> cuts_;
 };
 
-/// Returns the cuts; nullopt if a merge has the token of a byte or the unknown token, which are not
-/// characters.
+/// Returns the pairs of characters that merges join. Returns nullopt if a merge contains a byte token or the
+/// unknown token, because these tokens are not made of characters.
 std::optional<BpeCuts> Bpe::find_cuts(const TokenizerFile& file) const {
   BpeCuts cuts(file.merges.size());
   const auto is_symbol = [&](std::string_view side) {
@@ -181,14 +183,15 @@ std::optional<BpeCuts> Bpe::find_cuts(const TokenizerFile& file) const {
   };
   for (std::size_t i = 0; i < file.merges.size(); ++i) {
     const auto [left, right] = file.merges[i];
-    if (left.empty() || right.empty()) continue;  // never merges
+    if (left.empty() || right.empty()) continue;  // a merge with an empty token is never applied
     if (is_symbol(left) || is_symbol(right)) return std::nullopt;
     cuts.put(left, right);
   }
   return cuts;
 }
 
-/// Returns the end of the part that starts at `begin`. An unknown character stays with its neighbours.
+/// Returns the end of the part of a piece that starts at byte `begin`. There is no cut next to an unknown
+/// character.
 std::size_t Bpe::next_cut(std::string_view piece, std::size_t begin) const {
   bool cuttable = false;
   char32_t before = 0;
@@ -209,7 +212,8 @@ void Bpe::tokenize(std::string_view piece, State& state, std::vector<PieceToken>
     own.cache.append(word, tokens, [&] { make(word, own, tokens); });
   };
   if (!cuts_ || piece.size() <= kLongestUncut) return append(piece);
-  // Counts the bytes of the tokens instead of the piece: the reference ignores dropped characters.
+  // Offsets count the bytes of the tokens, not of the piece: as in Hugging Face tokenizers, dropped
+  // characters are not counted.
   std::uint32_t place = 0;
   for (std::size_t begin = 0; begin < piece.size();) {
     const std::size_t end = next_cut(piece, begin);
@@ -224,7 +228,7 @@ void Bpe::tokenize(std::string_view piece, State& state, std::vector<PieceToken>
   }
 }
 
-/// Appends the tokens of a word that is not in the cache.
+/// Computes the tokens of a word that is not in the cache and appends them to `tokens`.
 void Bpe::make(std::string_view word, BpeState& state, std::vector<PieceToken>& tokens) const {
   const std::int32_t whole = options_.ignore_merges ? vocabulary_.find(word) : -1;
   if (whole >= 0) {
@@ -240,12 +244,13 @@ void Bpe::make(std::string_view word, BpeState& state, std::vector<PieceToken>& 
   }
 }
 
-/// Lists the characters of a word as symbols. As in the reference, an unknown token is only put before the
-/// next known character or unknown token, so the byte tokens of a character in between come first.
+/// Stores the characters of a word as symbols. As in Hugging Face tokenizers, an unknown token is not added
+/// until the next known character or unknown token. If byte tokens replace a character in between, they
+/// therefore come before the unknown token.
 void Bpe::list_characters(std::string_view word, BpeState& state) const {
   std::vector<BpeSymbol>& symbols = state.merger.symbols;
   symbols.clear();
-  std::uint32_t unknown = 0;  // bytes of the unknown token that is not put yet
+  std::uint32_t unknown = 0;  // size in bytes of the unknown token that was not added yet; 0: none
   const auto put_unknown = [&] {
     if (unknown > 0) symbols.push_back({unk_->id(), std::exchange(unknown, 0), {}});
   };
@@ -334,7 +339,7 @@ void BpeMerger::merge_long(const MergeTable& merges) {
     waiting_.pop_back();
     BpeSymbol& left = symbols[best.place];
     const std::uint32_t right = links_[best.place].next;
-    // Skips a candidate whose symbols have merged with others since.
+    // Skips the candidate if one of its symbols has since merged with another symbol.
     if (left.size == 0 || right == kNone) continue;
     if (merges.find(left.id, symbols[right].id).id != best.id) continue;
     left.id = best.id;

@@ -13,7 +13,7 @@
 namespace attnctl {
 namespace {
 
-/// Takes each piece as one token.
+/// A model in which each piece is one token.
 class WordLevel final : public TokenModel {
  public:
   WordLevel(TokenizerFile& file, std::string unk)
@@ -30,7 +30,8 @@ class WordLevel final : public TokenModel {
   UnknownToken unk_;
 };
 
-/// Takes the longest token first. A word with an unknown part becomes one unknown token.
+/// A model that takes the longest token at the beginning of the rest of a word, again and again. If no token
+/// fits, the whole word is one unknown token.
 class WordPiece final : public TokenModel {
  public:
   WordPiece(TokenizerFile& file, std::string unk, std::string_view prefix, std::size_t longest)
@@ -57,7 +58,8 @@ class WordPiece final : public TokenModel {
     return static_cast<std::size_t>(std::count_if(piece.begin(), piece.end(), begins)) > longest_;
   }
 
-  /// Appends the longest tokens from the left. Returns false if one is missing.
+  /// Appends the tokens of a piece, from left to right the longest that fits. Returns false if no token fits
+  /// at some position.
   [[nodiscard]] bool append(std::string_view piece, std::vector<PieceToken>& tokens) const {
     for (std::size_t begin = 0; begin < piece.size();) {
       const auto [id, size] =
@@ -72,23 +74,23 @@ class WordPiece final : public TokenModel {
   TokenTable vocabulary_;
   UnknownToken unk_;
   TokenTrie trie_;
-  std::uint32_t continuation_;  // node of the prefix of all but the first token
-  std::size_t longest_;         // most characters of a word
+  std::uint32_t continuation_;  // trie node of the prefix that all tokens of a word except the first have
+  std::size_t longest_;         // largest number of characters in a word; longer words are unknown
 };
 
 constexpr double kUnknownPenalty = 10;
 constexpr std::int32_t kNone = -1;
 
-/// The best tokens of the bytes before a position.
+/// The best tokenization of the bytes before a position.
 struct Best {
   double score = 0;
-  std::uint32_t begin = 0;  // of the last token
-  std::int32_t id = kNone;  // of the last token; kNone: not reached yet
+  std::uint32_t begin = 0;  // byte at which the last token begins
+  std::int32_t id = kNone;  // id of the last token; kNone: no tokenization was found yet
 };
 
 struct UnigramState final : TokenModel::State {
   WordCache cache;
-  std::vector<Best> best;  // [bytes of the piece + 1]
+  std::vector<Best> best;  // [bytes of the piece + 1], by end position
   std::vector<PieceToken> path;
 };
 
@@ -137,13 +139,14 @@ class Unigram final : public TokenModel {
   TokenTable vocabulary_;
   TokenTrie trie_;
   std::array<std::int32_t, 256> bytes_;
-  std::vector<double> scores_;  // [ids]
+  std::vector<double> scores_;  // [ids], log probability of each token
   double unknown_score_ = 0;
-  std::int32_t unk_;  // kNone if there is none
+  std::int32_t unk_;  // id of the unknown token; kNone if there is none
   bool byte_fallback_;
 };
 
-/// Viterbi search from the left. Of equal scores, keeps the token that starts earlier.
+/// Finds the best tokenization of the bytes before each position of a piece (Viterbi search). Of
+/// tokenizations with equal scores, keeps the one whose last token starts earlier.
 void Unigram::search(std::string_view piece, std::vector<Best>& best) const {
   best.assign(piece.size() + 1, {});
   const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int32_t id) {
@@ -154,7 +157,7 @@ void Unigram::search(std::string_view piece, std::vector<Best>& best) const {
     const double score = best[begin].score;
     std::size_t next = begin;
     unicode::next(piece, next);
-    bool has_single = false;  // whether a token is exactly this character
+    bool has_single = false;  // true if the vocabulary has this character as a token
     std::uint32_t node = TokenTrie::kRoot;
     for (std::size_t i = begin; i < piece.size(); ++i) {
       node = trie_.step(node, piece[i]);
@@ -175,7 +178,8 @@ void Unigram::search(std::string_view piece, std::vector<Best>& best) const {
   }
 }
 
-/// Collects the best tokens in order. Joins neighbouring unknown tokens.
+/// Stores the tokens of the best tokenization in `state.path`, in order. Joins adjacent unknown tokens into
+/// one.
 void Unigram::collect(UnigramState& state) const {
   state.path.clear();
   for (auto end = static_cast<std::uint32_t>(state.best.size() - 1); end > 0;) {
@@ -191,15 +195,16 @@ void Unigram::collect(UnigramState& state) const {
   std::reverse(state.path.begin(), state.path.end());
 }
 
-/// Appends a token. Unknown text becomes the tokens of its bytes if all have one, each with the range of the
-/// text.
+/// Appends a token to `tokens`. If the token is unknown and all of its bytes have byte tokens, appends these
+/// instead; each has the range of the whole unknown text.
 void Unigram::put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const {
   if (token.id != unk_) {
     tokens.push_back(token);
     return;
   }
   const std::string_view text = piece.substr(token.begin, token.end - token.begin);
-  const std::int32_t known = vocabulary_.find(text);  // text may spell the unknown token itself
+  // The text may be equal to the string of the unknown token.
+  const std::int32_t known = vocabulary_.find(text);
   const auto byte_id = [&](char byte) { return bytes_[static_cast<unsigned char>(byte)]; };
   const bool as_bytes = byte_fallback_ && known < 0 &&
                         std::all_of(text.begin(), text.end(), [&](char c) { return byte_id(c) >= 0; });

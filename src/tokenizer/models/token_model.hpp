@@ -16,17 +16,18 @@
 
 namespace attnctl {
 
-/// A token at bytes [begin, end) of a piece.
+/// A token and its range in a piece of text: bytes [begin, end).
 struct PieceToken {
   std::int32_t id = 0;
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
 };
 
-/// Cuts pieces into tokens. Safe to share between threads.
+/// A model that splits pieces of text into tokens. Several threads may use one model at once, each with its
+/// own State.
 class TokenModel {
  public:
-  /// Buffers and cache of one thread.
+  /// The buffers and the cache of one thread.
   struct State {
     virtual ~State() = default;
   };
@@ -34,27 +35,28 @@ class TokenModel {
   virtual ~TokenModel() = default;
 
   [[nodiscard]] virtual std::unique_ptr<State> make_state() const = 0;
-  /// Appends the tokens of `piece` (UTF-8, not empty) to `tokens`. `state` is from make_state() of this
-  /// model.
+  /// Appends the tokens of `piece` to `tokens`. `piece` must be UTF-8 and not empty. `state` must have been
+  /// made by make_state() of this model.
   virtual void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const = 0;
-  /// Returns the id of the token whose string is its text instead of the vocabulary's; -1 if there is none.
+  /// Returns the id of the token whose string is the text that it covers, instead of a string of the
+  /// vocabulary; -1 if the model has no such token.
   [[nodiscard]] virtual std::int32_t verbatim() const { return -1; }
 };
 using TokenModelPtr = std::unique_ptr<const TokenModel>;
 
-/// Returns the model that a tokenizer's file describes. May move its vocabulary and merges. Throws
-/// Error(bad_input).
+/// Makes the model that a tokenizer file describes. May move the vocabulary and the merges out of `file`.
+/// Throws Error(bad_input) if the model is invalid or not supported.
 [[nodiscard]] TokenModelPtr make_token_model(TokenizerFile& file);
 
-/// The token for text that is not in the vocabulary. A file may name a token that it does not have, which is
-/// an error only if the token is needed.
+/// The token for text that the vocabulary does not contain. The vocabulary may lack this token; this is an
+/// error only when the token is needed.
 class UnknownToken {
  public:
   UnknownToken(const TokenizerFile& file, std::string token, const TokenTable& table)
       : file_(file.name), token_(std::move(token)), id_(table.find(token_)) {}
   [[nodiscard]] const std::string& token() const { return token_; }
   [[nodiscard]] bool exists() const { return id_ >= 0; }
-  /// Throws Error(bad_input) if the vocabulary does not have it.
+  /// Returns the token's id. Throws Error(bad_input) if the vocabulary does not contain the token.
   [[nodiscard]] std::int32_t id() const {
     if (id_ < 0) refuse();
     return id_;
@@ -70,18 +72,20 @@ class UnknownToken {
 
 [[nodiscard]] TokenModelPtr make_bpe(const PartConfig& model, TokenizerFile& file);
 
-/// Returns the ids of the tokens <0x00> to <0xFF>; -1 for those that are missing.
+/// Returns the ids of the tokens <0x00> to <0xFF>; -1 for each token that the vocabulary does not contain.
 [[nodiscard]] std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary);
 
-/// A cache of the tokens of words, for one thread. Starts again when it is full. A look-up does not allocate.
+/// A cache from words to their tokens, for one thread. A full cache is emptied. Look-ups do not allocate
+/// memory.
 class WordCache {
  public:
-  /// The longest word that is cached.
-  static constexpr std::size_t kLongest = 128;  // bytes
+  /// Longer words are not cached.
+  static constexpr std::size_t kLongest = 128;  // in bytes
 
   WordCache();
 
-  /// Appends the tokens of a word from the cache, or calls `make()`, which appends them.
+  /// Appends the tokens of a word to `tokens`. If the cache does not have the word, calls make(), which must
+  /// append the word's tokens to `tokens`, and stores them.
   template <typename Make>
   void append(std::string_view word, std::vector<PieceToken>& tokens, const Make& make) {
     if (word.size() > kLongest) return make();
@@ -99,14 +103,14 @@ class WordCache {
 
  private:
   struct Slot {
-    std::uint32_t hash = 0;    // upper half
-    std::uint32_t word = 0;    // in words_
-    std::uint32_t tokens = 0;  // in tokens_
-    std::uint16_t count = 0;   // of tokens
-    std::uint16_t length = 0;  // of the word; 0: free
+    std::uint32_t hash = 0;    // upper 32 bits of the hash
+    std::uint32_t word = 0;    // offset in words_
+    std::uint32_t tokens = 0;  // index of the first token in tokens_
+    std::uint16_t count = 0;   // number of tokens
+    std::uint16_t length = 0;  // length of the word in bytes; 0: the slot is free
   };
 
-  /// Returns the slot of a word, or the free slot for it.
+  /// Returns the slot that holds a word, or the free slot where it belongs.
   [[nodiscard]] std::size_t slot_of(std::string_view word, std::uint64_t hash) const;
   void put(std::string_view word, std::uint64_t hash, std::span<const PieceToken> tokens);
 
@@ -116,20 +120,22 @@ class WordCache {
   std::vector<PieceToken> tokens_;
 };
 
-/// A map from pairs of neighbouring tokens to the token they merge into: a hash table with open addressing.
-/// Safe to share between threads.
+/// A map from pairs of adjacent tokens to the token that the pair merges into: a hash table with open
+/// addressing. Several threads may use one table at once.
 class MergeTable {
  public:
   struct Merge {
-    std::uint32_t rank = std::numeric_limits<std::uint32_t>::max();  // the lowest merges first
+    /// The pair with the lowest rank merges first.
+    std::uint32_t rank = std::numeric_limits<std::uint32_t>::max();
     std::int32_t id = -1;
 
     [[nodiscard]] bool exists() const { return id >= 0; }
   };
 
   explicit MergeTable(std::size_t merges);
-  /// Adds a merge, or replaces the merge of the same pair.
+  /// Sets the merge of a pair of tokens. Replaces an earlier merge of the same pair.
   void put(std::int32_t left, std::int32_t right, Merge merge);
+  /// Returns the merge of a pair of tokens. If there is none, exists() of the result is false.
   [[nodiscard]] Merge find(std::int32_t left, std::int32_t right) const {
     return slots_[slot_of(key_of(left, right))].merge;
   }
@@ -150,28 +156,29 @@ class MergeTable {
     return i;
   }
 
-  std::vector<Slot> slots_;  // [a power of two], at most two thirds of them used
+  std::vector<Slot> slots_;  // the size is a power of two; at most two thirds of the slots are used
   int shift_;
 };
 
-/// A token of a word that is being merged.
+/// A token of a word during merging.
 struct BpeSymbol {
   std::int32_t id = 0;
   std::uint32_t size = 0;  // bytes
-  MergeTable::Merge next;  // merge with the symbol to the right
+  MergeTable::Merge next;  // merge with the next symbol to the right
 };
 
-/// Merges the neighbours with the lowest rank, the leftmost first, until no pair merges. Keeps its buffers.
+/// Merges adjacent symbols until no pair has a merge. Each step merges the pair with the lowest rank; among
+/// equal ranks, the leftmost pair. Keeps its buffers for the next word.
 class BpeMerger {
  public:
-  std::vector<BpeSymbol> symbols;  // before merge(): characters; after it: tokens
+  std::vector<BpeSymbol> symbols;  // the characters of a word before merge(), its tokens after merge()
 
   void merge(const MergeTable& merges) {
     symbols.size() <= kShort ? merge_short(merges) : merge_long(merges);
   }
 
  private:
-  /// Up to this number of symbols, searching all of them is faster than a queue.
+  /// Up to this number of symbols, searching all symbols for the best merge is faster than a queue.
   static constexpr std::size_t kShort = 48;
 
   struct Link {
@@ -182,7 +189,7 @@ class BpeMerger {
     std::uint32_t rank;
     std::uint32_t place;
     std::int32_t id;
-    /// Returns whether this one merges after the other.
+    /// Returns whether this candidate merges after `other`.
     bool operator<(const Candidate& other) const {
       return rank != other.rank ? rank > other.rank : place > other.place;
     }
@@ -192,8 +199,8 @@ class BpeMerger {
   void merge_long(const MergeTable& merges);
   void push(const MergeTable& merges, std::uint32_t left, std::uint32_t right);
 
-  std::vector<Link> links_;         // [symbols]
-  std::vector<Candidate> waiting_;  // a heap
+  std::vector<Link> links_;         // [symbols], neighbours of each symbol that is left
+  std::vector<Candidate> waiting_;  // candidates that were not tried yet, as a heap
 };
 
 }  // namespace attnctl

@@ -12,10 +12,12 @@
 namespace attnctl {
 namespace {
 
-/// Finds the contents of tokens, numbered by their index in the list of tokens.
+/// Finds the contents of added tokens in a text. The id of a match is the token's index in the list of added
+/// tokens.
 class Contents {
  public:
-  /// Keeps the first of equal contents. Takes the contents from the highest id to the lowest.
+  /// `contents` must be in descending order of the ids. Of equal contents, the one with the lowest id is
+  /// used.
   explicit Contents(const std::vector<TokenEntry>& contents) : trie_(contents, TokenTable(contents)) {
     for (const TokenEntry& entry : contents) {
       if (entry.token.empty()) {
@@ -26,14 +28,14 @@ class Contents {
     }
   }
 
-  /// Returns the first position from `begin` on where a token may start.
+  /// Returns the first byte position from `begin` on where a token may start.
   [[nodiscard]] std::size_t next_candidate(std::string_view text, std::size_t begin) const {
     if (empty_.id >= 0) return begin;
     while (begin < text.size() && !may_begin_[static_cast<unsigned char>(text[begin])]) ++begin;
     return begin;
   }
 
-  /// Returns the longest token that `text` starts with.
+  /// Returns the longest token at the beginning of `text`. If there is none, the id of the result is -1.
   [[nodiscard]] TokenTrie::Match longest(std::string_view text) const {
     const TokenTrie::Match found = trie_.longest(text);
     return found.id >= 0 ? found : empty_;
@@ -41,7 +43,7 @@ class Contents {
 
  private:
   TokenTrie trie_;
-  TokenTrie::Match empty_;  // a token that normalizes to nothing and so matches everywhere
+  TokenTrie::Match empty_;  // a token with empty normalized content, which matches everywhere
   std::array<bool, 256> may_begin_{};
 };
 
@@ -64,7 +66,7 @@ std::size_t after_code_point(std::string_view text, std::size_t place) {
 void cut_piece(std::string_view text, const Contents& contents, const std::vector<AddedToken>& tokens,
                PieceText::Cuts& cuts) {
   std::size_t done = 0;
-  std::size_t matched = std::string_view::npos;  // end of the last match
+  std::size_t matched = std::string_view::npos;  // end of the last match; npos: none yet
   for (std::size_t place = 0; (place = contents.next_candidate(text, place)) <= text.size();) {
     const TokenTrie::Match found = contents.longest(text.substr(place));
     if (found.id < 0) {
@@ -74,19 +76,20 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
     const AddedToken& token = tokens[static_cast<std::size_t>(found.id)];
     std::size_t begin = place;
     std::size_t end = place + found.size;
-    if (begin == end && begin == matched) {  // no empty match right after a match
+    if (begin == end && begin == matched) {  // an empty match directly after a match is skipped
       place = after_code_point(text, place);
       continue;
     }
-    // The search continues after a match even if it is rejected, and ignores the white space it takes.
+    // The search continues after the token's content. This is so even if the match is rejected below, or if
+    // the token also takes white space after it.
     place = matched = end;
     if (token.single_word && (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end)))) {
       continue;
     }
-    // White space that the previous token took is not taken again.
+    // White space that belongs to the previous token does not also belong to this token.
     if (token.lstrip) begin = std::max(unicode::white_space_begin(text, begin, done), done);
     if (token.rstrip) end = unicode::white_space_end(text, end);
-    if (end < begin) continue;  // the reference panics here
+    if (end < begin) continue;  // Hugging Face tokenizers crash in this case
     if (done < begin) cuts.add(done, begin);
     cuts.add(begin, end, token.id);
     done = end;
@@ -102,7 +105,8 @@ std::string normalized(const std::string& content, const TextStep& normalizer) {
   return std::string(text.text());
 }
 
-/// Returns a step that cuts out the normalized tokens, or the others.
+/// Returns a step that makes each added token in a text a piece. Only tokens whose `normalized` equals
+/// `are_normalized` are found.
 TextStep make_cut(const std::vector<AddedToken>& tokens, bool are_normalized, const TextStep& normalizer) {
   std::vector<TokenEntry> contents;
   for (std::size_t i = tokens.size(); i-- > 0;) {
@@ -139,7 +143,7 @@ std::vector<AddedToken> read_added_tokens(const PartConfig& document) {
     if (token.content.empty()) continue;
     const auto [place, is_new] = places.try_emplace(token.content, tokens.size());
     if (is_new) tokens.emplace_back();
-    tokens[place->second] = std::move(token);  // the last of equal contents counts
+    tokens[place->second] = std::move(token);  // of tokens with equal contents, the last one is used
   }
   return tokens;
 }

@@ -12,7 +12,8 @@
 namespace attnctl {
 namespace {
 
-/// Returns bytes as text, with <0xE2> for bytes that are not a whole character.
+/// Returns bytes as UTF-8 text. A byte that is not part of a complete UTF-8 character becomes its number,
+/// such as "<0xE2>".
 std::string visible(std::string_view bytes) {
   std::string text;
   for (std::size_t i = 0; i < bytes.size();) {
@@ -27,7 +28,8 @@ std::string visible(std::string_view bytes) {
   return text;
 }
 
-/// Returns the bytes of a byte-level token, or the token itself if one of its characters has no byte.
+/// Returns the bytes that the characters of a byte-level token represent. Returns the token itself if one of
+/// its characters represents no byte.
 std::string decode_byte_level(std::string_view token) {
   std::string bytes;
   for (std::size_t i = 0; i < token.size();) {
@@ -39,7 +41,7 @@ std::string decode_byte_level(std::string_view token) {
   return visible(bytes);
 }
 
-/// Returns "A" for <0x41>.
+/// Returns the byte of a byte token: "A" for "<0x41>". Returns other tokens unchanged.
 std::string decode_byte(std::string_view token) {
   constexpr std::size_t kSize = 6;
   unsigned char byte = 0;
@@ -76,7 +78,8 @@ Decoder make_replace(const PartConfig& config) {
   };
 }
 
-/// Removes up to `start` and `stop` copies of a character at the ends.
+/// Removes up to "start" copies of a character at the beginning of a token and up to "stop" copies at its
+/// end.
 Decoder make_strip(const PartConfig& config) {
   return [content = read_character(config, "content"), start = config.integer("start"),
           stop = config.integer("stop")](std::string_view token) {
@@ -94,7 +97,7 @@ Decoder make_sequence(const PartConfig& config) {
   for (const PartConfig& part : config.objects("decoders")) {
     Decoder made = make_decoder(part);
     const std::string type = part.string("type");
-    // After Fuse, Strip works on the ends of the whole text.
+    // After Fuse, Strip changes only the ends of the whole text, not of each token.
     if (!(fused && type == "Strip")) parts.push_back(std::move(made));
     fused = fused || type == "Fuse";
   }
@@ -113,7 +116,7 @@ constexpr PartRow<Decoder> kDecoders[] = {
      [](const PartConfig& config) { return replace_by_space(read_character(config, "replacement")); }},
     {"BPEDecoder", make_bpe},
     {"ByteFallback", [](const PartConfig&) -> Decoder { return decode_byte; }},
-    {"Fuse", keep},  // joins the tokens of a text
+    {"Fuse", keep},  // Fuse joins the tokens of a text and does not change single tokens
     {"Strip", make_strip},
     {"Replace", make_replace},
 };

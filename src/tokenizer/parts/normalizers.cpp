@@ -31,13 +31,14 @@ TextStep make_sequence(const PartConfig& config) {
   return in_sequence(config, "normalizers", make_normalizer);
 }
 
-/// Returns the end of the run at `begin`, or `begin` if that run does not change.
+/// Returns the end of the run (see NormalForm) that starts at byte `begin`. Returns `begin` if normalizing
+/// does not change the run.
 std::size_t changed_run_end(const NormalForm& form, std::string_view text, std::size_t begin,
                             std::size_t end) {
   std::size_t i = begin;
   const char32_t first = unicode::next(text, i);
   if (first < 0x80 && (i == end || unicode::is_ascii(text[i])))
-    return begin;  // ASCII neither changes nor joins
+    return begin;  // ASCII characters do not change and do not join a run
   const std::size_t one = i;
   for (std::size_t ahead = i; ahead < end && form.joins(unicode::next(text, ahead));) i = ahead;
   return i == one && !form.changes(first) ? begin : i;
@@ -95,7 +96,7 @@ void to_lowercase(PieceText& text) {
 
 enum class Fate { kept, dropped, space };
 
-/// Returns a step that drops characters or replaces them by a space.
+/// Returns a step that keeps, drops, or replaces each character by a space, as `fate_of` decides.
 template <Fate (*fate_of)(char32_t)>
 TextStep make_filter(const PartConfig& /*config*/) {
   return [](PieceText& text) {
@@ -118,7 +119,7 @@ Fate without_mark(char32_t c) {
   return unicode::is(c, unicode::mark) ? Fate::dropped : Fate::kept;
 }
 
-/// The rules of the normalizer Nmt (neural machine translation).
+/// Returns what the normalizer Nmt (neural machine translation) does with a character.
 Fate for_translation(char32_t c) {
   constexpr std::u32string_view kSpaces =
       U"\t\n\f\r\u1680\u200B\u200C\u200D\u200E\u200F\u2028\u2029\u2581\uFEFF\uFFFD";
@@ -144,7 +145,7 @@ TextStep make_prepend(const PartConfig& config) {
       std::size_t after = piece.begin;
       unicode::next(text.text(), after);
       if (prefix.empty()) {
-        // The reference gives the first character the empty origin before itself.
+        // As in Hugging Face tokenizers, the first character has the empty origin before itself.
         output.put(text.text().substr(piece.begin, after - piece.begin), text.origin_before(piece));
       } else {
         output.put(prefix, text.origin()[piece.begin]);
@@ -155,7 +156,7 @@ TextStep make_prepend(const PartConfig& config) {
   };
 }
 
-/// Replaces each match of a string or regular expression by literal content.
+/// Returns a step that replaces each match of a string or regular expression by the string "content".
 TextStep make_replace(const PartConfig& config) {
   return [pattern = read_pattern(config), content = config.string("content")](PieceText& text) {
     thread_local std::vector<Regex::Match> matches;
@@ -165,7 +166,8 @@ TextStep make_replace(const PartConfig& config) {
       for (const auto& [first, last] : matches) {
         const std::size_t end = piece.begin + last;
         output.copy(copied, piece.begin + first);
-        // The origin is that of the last character replaced, or the one before an empty match.
+        // The content has the origin of the last replaced character, or, for an empty match, of the character
+        // before it.
         output.put(content, end == piece.begin ? text.origin_before(piece) : text.origin()[end - 1]);
         copied = end;
       }
@@ -181,14 +183,15 @@ struct BertOptions {
   bool lowercase = true;
 };
 
-/// Buffers of one thread.
+/// The buffers of one thread.
 struct Scratch {
   std::vector<char32_t> run;
-  std::vector<TextRange> origin;  // [run]
+  std::vector<TextRange> origin;  // [run], origin of each character of `run`
   std::vector<ChangedCharacter> changed;
 };
 
-/// The replacement of each ASCII character; kDropped if it is dropped.
+/// In an AsciiMap, kDropped means that the character is dropped. Other values are the character's
+/// replacement.
 constexpr char kDropped = '\xFF';
 using AsciiMap = std::array<char, 128>;
 
@@ -205,8 +208,9 @@ AsciiMap make_ascii_map(const BertOptions& options) {
   return map;
 }
 
-/// Rewrites one piece: clean_text, handle_chinese_chars, strip_accents and lowercase, in this order. Each
-/// character passes through all steps; characters that NFD may join wait in a run.
+/// Rewrites one piece with the options of BertNormalizer: clean_text, handle_chinese_chars, strip_accents and
+/// lowercase, in this order. The characters are processed one after the other. Characters that NFD may
+/// reorder are collected in a run first.
 class BertRewrite {
  public:
   BertRewrite(const BertOptions& options, const AsciiMap& ascii, const NormalForm& form, Output& output)
@@ -216,7 +220,7 @@ class BertRewrite {
     const std::string_view all = text.text();
     for (std::size_t i = piece.begin; i < piece.end;) {
       std::size_t ascii = unicode::ascii_end(all, i, piece.end);
-      if (ascii > i && ascii < piece.end) --ascii;  // a mark may follow the last one
+      if (ascii > i && ascii < piece.end) --ascii;  // the last ASCII character may be followed by a mark
       if (ascii > i) {
         flush();
         plain(all, i, ascii);
@@ -270,7 +274,7 @@ class BertRewrite {
     buffers_.origin.push_back(origin);
   }
 
-  /// Normalizes and writes the run.
+  /// Normalizes and writes the collected run, and empties it.
   void flush() {
     if (buffers_.run.empty()) return;
     if (buffers_.run.size() == 1 && !form_.changes(buffers_.run[0])) {
@@ -340,21 +344,22 @@ std::optional<std::string> from_base64(std::string_view text) {
   return bytes;
 }
 
-/// Returns the bytes of a charsmap; nullopt if they are not base64.
+/// Returns the bytes of a charsmap; nullopt if the JSON string is not base64.
 std::optional<std::string> read_bytes(const PartConfig::Json& node) {
   if (!node.is_binary()) return from_base64(node.get_ref<const std::string&>());
   const auto& bytes = node.get_binary();
   return std::string(bytes.begin(), bytes.end());
 }
 
-// Fields of a unit.
+// The functions below return the fields of a trie node (see Charsmap).
 constexpr bool has_leaf(std::uint32_t unit) {
   return (unit >> 8U & 1U) != 0;
 }
 constexpr std::uint32_t leaf_value(std::uint32_t unit) {
   return unit & 0x7FFFFFFFU;
 }
-/// Returns the label with bit 31, which leaves have set, so that no byte equals a leaf.
+/// Returns the label of a node together with bit 31. Bit 31 is set in leaves, so that no byte equals the
+/// label of a leaf.
 constexpr std::uint32_t label(std::uint32_t unit) {
   return unit & 0x800000FFU;
 }
@@ -362,7 +367,7 @@ constexpr std::size_t offset(std::uint32_t unit) {
   return std::size_t{unit >> 10U} << ((unit & 0x200U) >> 6U);
 }
 
-/// Clusters of this many bytes or more are not looked up as a whole.
+/// Grapheme clusters of this number of bytes or more are looked up only character by character.
 constexpr std::size_t kLongestCluster = 6;
 
 int count_of(std::string_view text) {
@@ -371,9 +376,10 @@ int count_of(std::string_view text) {
   return count;
 }
 
-/// Writes the characters of one piece with a delay of one: if a replacement has fewer characters than the old
-/// text, the last character written before takes up the rest. At the start of a piece
-/// nothing takes up the rest, and all later origins are too far left, as in the reference.
+/// Writes the new characters of one piece and computes their origins. If a replacement has fewer characters
+/// than the old text, the origin of the character written last is extended to the remaining old characters;
+/// therefore each character is written one step late. At the beginning of a piece there is no earlier
+/// character, and the origins of all later characters are too far left, as in Hugging Face tokenizers.
 class Changes {
  public:
   Changes(const PieceText& text, const PieceText::Piece& piece, PieceText::Output& output)
@@ -398,7 +404,7 @@ class Changes {
     if (new_count < old_count && waiting_) last_.change -= old_count - new_count;
   }
 
-  /// Copies unchanged bytes. Returns false if the origins are shifted.
+  /// Copies unchanged bytes [begin, end). Returns false and copies nothing if the origins are shifted.
   bool copy(std::size_t begin, std::size_t end) {
     flush();
     if (cursor_.at() != begin) return false;
@@ -419,7 +425,7 @@ class Changes {
   bool waiting_ = false;
 };
 
-/// Replaces the characters of texts by a charsmap.
+/// A step that replaces characters according to a charsmap.
 class Precompiled {
  public:
   explicit Precompiled(Charsmap map) : map_(std::move(map)) {
@@ -443,8 +449,9 @@ class Precompiled {
   }
 
  private:
-  /// Copies unchanged ASCII characters and returns their end. Leaves out the last two: the last one may be in
-  /// a cluster with the next character, and the one before it may take up a replaced character.
+  /// Copies ASCII characters that do not change and returns the position after them. Does not copy the last
+  /// two. The last one may be in a grapheme cluster with the next character, and the origin of the one before
+  /// it may be extended (see Changes).
   std::size_t copy_unchanged(std::string_view all, std::size_t begin, std::size_t end,
                              Changes& changes) const {
     constexpr std::size_t kLeft = 2;
@@ -471,13 +478,13 @@ class Precompiled {
   }
 
   Charsmap map_;
-  std::array<bool, 128> unchanged_{};  // [ASCII characters]
+  std::array<bool, 128> unchanged_{};  // [128], true for ASCII characters that the charsmap does not change
 };
 
 TextStep make_precompiled(const PartConfig& config) {
   constexpr std::string_view kKey = "precompiled_charsmap";
   const PartConfig map = config.at(kKey);
-  if (!map.node().is_binary()) (void)config.string(kKey);  // checks the type
+  if (!map.node().is_binary()) (void)config.string(kKey);  // throws if the value is not a string
   return Precompiled(Charsmap(map));
 }
 

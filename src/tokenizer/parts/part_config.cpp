@@ -19,7 +19,7 @@ std::string found_text(const PartConfig::Json* value) {
   return shown(value->dump(-1, ' ', false, PartConfig::Json::error_handler_t::replace));
 }
 
-/// Returns the JSON pointer of a member (RFC 6901).
+/// Returns the JSON pointer (RFC 6901) of the member `key` of the value at `pointer`.
 std::string pointer_to(const std::string& pointer, std::string_view key) {
   return pointer + (PartConfig::Json::json_pointer() / std::string(key)).to_string();
 }

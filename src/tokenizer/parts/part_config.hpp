@@ -13,44 +13,48 @@
 
 namespace attnctl {
 
-/// A value of tokenizer.json with its JSON pointer. Every getter throws Error(bad_input) if the value has
-/// another type; the error names file, pointer, expected and found. A getter with a default returns it if the
-/// key is missing or null.
+/// A value of tokenizer.json with its JSON pointer. If the value under a key is missing or null, a getter
+/// returns `default_value`, or throws Error(bad_input) if the caller passed none. A getter throws
+/// Error(bad_input) if the value has another type. The message has the file, the pointer, the expected type
+/// and the found value.
 class PartConfig {
  public:
   using Json = nlohmann::ordered_json;
 
-  /// `file` is escaped; `node` must outlive this.
+  /// `file` is the file's escaped name. `node` must outlive this object.
   PartConfig(std::string file, std::string pointer, const Json& node)
       : file_(std::move(file)), pointer_(std::move(pointer)), node_(&node) {}
 
   [[nodiscard]] const std::string& file() const { return file_; }
   [[nodiscard]] const std::string& pointer() const { return pointer_; }
   [[nodiscard]] const Json& node() const { return *node_; }
-  /// Returns "FILE: POINTER" for errors.
+  /// Returns the position "FILE: POINTER" for errors.
   [[nodiscard]] std::string place() const;
 
-  /// Returns whether the key is there and not null.
+  /// Returns whether the key exists and its value is not null.
   [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
   [[nodiscard]] std::string string(std::string_view key,
                                    std::optional<std::string_view> default_value = {}) const;
   [[nodiscard]] bool boolean(std::string_view key, std::optional<bool> default_value = {}) const;
   [[nodiscard]] std::int64_t integer(std::string_view key,
                                      std::optional<std::int64_t> default_value = {}) const;
-  /// Returns the index in `names` of the string under a key.
+  /// Returns the index in `names` of the string under a key. Throws Error(bad_input) if `names` does not have
+  /// the string.
   [[nodiscard]] std::size_t choice(std::string_view key, std::span<const std::string_view> names,
                                    std::optional<std::string_view> default_value = {}) const;
   [[nodiscard]] PartConfig object(std::string_view key) const;
-  /// Returns the elements of the array under a key, each of them an object.
+  /// Returns the elements of the array under a key. Each element must be an object.
   [[nodiscard]] std::vector<PartConfig> objects(std::string_view key) const;
-  /// Returns a value of any type that is not null.
+  /// Returns the value under a key, which may have any type except null.
   [[nodiscard]] PartConfig at(std::string_view key) const;
-  /// Returns the elements of this array.
+  /// Returns the elements of this value, which must be an array.
   [[nodiscard]] std::vector<PartConfig> elements() const;
 
-  /// Throws the error "FILE: POINTER[/key]: what".
+  /// Throws Error(bad_input) with the message "FILE: POINTER/key: what", or "FILE: POINTER: what" if `key` is
+  /// empty.
   [[noreturn]] void refuse(std::string_view key, std::string_view what) const;
-  /// Throws the error "FILE: POINTER/key: unsupported "found", supported: a, b, c".
+  /// Throws Error(bad_input) with a message that names the unsupported string `found` and lists the supported
+  /// strings.
   [[noreturn]] void unsupported(std::string_view key, std::string_view found,
                                 std::span<const std::string_view> supported) const;
 
@@ -64,15 +68,16 @@ class PartConfig {
   const Json* node_;
 };
 
-/// A row of a table of parts: the "type" and its factory, which takes `Args` after the configuration.
+/// A row of a table that maps the "type" of a tokenizer part (such as a normalizer) to the function that
+/// makes the part. `Args` are additional arguments of the function.
 template <typename Part, typename... Args>
 struct PartRow {
   std::string_view type;
   Part (*make)(const PartConfig& config, Args... args);
 };
 
-/// Returns the row of the type that /type names. Throws Error(bad_input) with the supported types if none has
-/// it.
+/// Returns the row whose type is the string under "type". Throws Error(bad_input) with the supported types if
+/// no row has this type.
 template <typename Row, std::size_t N>
 const Row& find_part(const PartConfig& config, const Row (&rows)[N]) {
   std::vector<std::string_view> types;

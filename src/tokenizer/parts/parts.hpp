@@ -19,25 +19,26 @@
 #include "tokenizer/unicode/unicode.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-// The parts of tokenizer.json other than its model. The factories throw Error(bad_input) if a part is
-// damaged or not supported.
+// The parts of a tokenizer (normalizer, pre-tokenizer, ...) that tokenizer.json describes, except the model.
+// The make_* functions throw Error(bad_input) if a part is invalid or not supported.
 namespace attnctl {
 
-/// A text on its way through the tokenizer: its current bytes, the pieces it is cut into, and the code points
-/// of the original that each byte came from. Keeps its buffers from text to text.
+/// A text that the tokenizer is processing. Holds the current bytes of the text, the pieces that the text is
+/// cut into, and the origin of each byte: the range of code points in the original text that the byte was
+/// made from. Keeps its buffers for the next text.
 class PieceText {
  public:
-  /// Bytes [begin, end) of text().
+  /// A piece of the text: bytes [begin, end) of text().
   struct Piece {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
-    std::int32_t token = -1;  // id of an added token, which later steps keep; -1: text
+    std::int32_t token = -1;  // id of an added token, which later steps do not change; -1: not an added token
 
     [[nodiscard]] bool is_text() const { return token < 0; }
     [[nodiscard]] std::size_t size() const { return end - begin; }
   };
 
-  /// Receives the new content of a piece.
+  /// Receives the new content of a piece from the callback of rewrite().
   class Output {
    public:
     explicit Output(PieceText& owner) : owner_(owner) {}
@@ -48,7 +49,7 @@ class PieceText {
       owner_.next_origin_.insert(owner_.next_origin_.end(), first + static_cast<std::ptrdiff_t>(begin),
                                  first + static_cast<std::ptrdiff_t>(end));
     }
-    /// Copies bytes [begin, end) of the old text, each mapped by `map(byte)`.
+    /// Copies bytes [begin, end) of the old text with their origins. Each byte is replaced by map(byte).
     template <typename Map>
     void copy_mapped(std::size_t begin, std::size_t end, Map map) {
       const std::size_t size = owner_.next_text_.size();
@@ -57,7 +58,8 @@ class PieceText {
         owner_.next_text_[i] = map(owner_.next_text_[i]);
       }
     }
-    /// Appends UTF-8 with one origin. Throws Error(limit) if the text becomes far longer than the original.
+    /// Appends `text` (UTF-8); all bytes have the origin `origin`. Throws Error(limit) if the new text is far
+    /// longer than the original text.
     void put(std::string_view text, TextRange origin) {
       if (owner_.next_text_.size() + text.size() > owner_.limit_) owner_.refuse_growth();
       owner_.next_text_.append(text);
@@ -68,12 +70,12 @@ class PieceText {
     PieceText& owner_;
   };
 
-  /// Receives the parts of a piece.
+  /// Receives the parts of a piece from the callback of cut().
   class Cuts {
    public:
     Cuts(std::vector<Piece>& pieces, std::uint32_t base) : pieces_(pieces), base_(base) {}
-    /// Adds bytes [begin, end) of the piece. Parts come in ascending order; empty parts and bytes between
-    /// parts are dropped.
+    /// Adds the part [begin, end) of the piece, in bytes from the beginning of the piece. Parts must be added
+    /// in ascending order. Empty parts, and bytes that are in no part, are dropped.
     void add(std::size_t begin, std::size_t end, std::int32_t token = -1) {
       if (begin == end) return;
       pieces_.push_back(
@@ -85,7 +87,8 @@ class PieceText {
     std::uint32_t base_;
   };
 
-  /// Starts a text of well-formed UTF-8 below 4 GiB: one piece, or none if it is empty.
+  /// Starts a new text, which must be well-formed UTF-8 of less than 4 GiB. The text is one piece; an empty
+  /// text has no piece.
   void assign(std::string_view original) {
     text_.assign(original);
     limit_ = std::min(kSmallestLimit + kLargestGrowth * original.size(), kLargestText);
@@ -106,19 +109,23 @@ class PieceText {
   [[nodiscard]] std::string_view text(const Piece& piece) const {
     return text().substr(piece.begin, piece.size());
   }
-  [[nodiscard]] std::span<const TextRange> origin() const { return origin_; }  // [bytes of text()]
+  [[nodiscard]] std::span<const TextRange> origin() const {
+    return origin_;
+  }  // [bytes of text()], for each byte its origin in the original text
   [[nodiscard]] std::span<const Piece> pieces() const { return pieces_; }
-  /// Returns the origin of bytes [begin, end) of text(), which are not empty.
+  /// Returns the origin of bytes [begin, end) of text(). The range must not be empty.
   [[nodiscard]] TextRange origin(std::size_t begin, std::size_t end) const {
     return {origin_[begin].begin, origin_[end - 1].end};
   }
-  /// Returns the empty range before a piece, the origin of text inserted there.
+  /// Returns the origin for text that is inserted before a piece: the empty range at the beginning of the
+  /// piece's origin.
   [[nodiscard]] TextRange origin_before(const Piece& piece) const {
     const std::uint32_t begin = origin_[piece.begin].begin;
     return {begin, begin};
   }
 
-  /// Replaces each text piece by the output of `write(piece, output)`. Drops pieces that become empty.
+  /// Replaces the content of each piece that is not an added token by what write(piece, output) passes to
+  /// `output`. Drops pieces that become empty.
   template <typename Write>
   void rewrite(Write&& write) {
     next_text_.clear();
@@ -140,7 +147,8 @@ class PieceText {
     pieces_.swap(next_pieces_);
   }
 
-  /// Replaces each text piece by the parts that `cut(text of the piece, cuts)` adds.
+  /// Replaces each piece that is not an added token by the parts that cut(text of the piece, cuts) adds to
+  /// `cuts`.
   template <typename Cut>
   void cut(Cut&& cut) {
     next_pieces_.clear();
@@ -156,10 +164,12 @@ class PieceText {
   }
 
  private:
-  // No useful tokenizer makes a text 64 times longer; steps that each double the text would fill the memory.
+  // Limits of the text's size in bytes. No useful tokenizer makes a text more than 64 times longer, but many
+  // steps that each double the text would fill the memory.
   static constexpr std::size_t kSmallestLimit = std::size_t{1} << 20;
   static constexpr std::size_t kLargestGrowth = 64;
-  static constexpr std::size_t kLargestText = std::numeric_limits<std::uint32_t>::max();  // for 32-bit pieces
+  /// Positions in a Piece have 32 bits.
+  static constexpr std::size_t kLargestText = std::numeric_limits<std::uint32_t>::max();
 
   [[noreturn]] void refuse_growth() const {
     fail(Status::limit,
@@ -168,20 +178,21 @@ class PieceText {
 
   std::size_t limit_ = 0;  // largest size of the text in bytes
   std::string text_, next_text_;
-  std::vector<TextRange> origin_, next_origin_;  // [bytes of the text]
+  std::vector<TextRange> origin_, next_origin_;  // [bytes of the text], origin of each byte
   std::vector<Piece> pieces_, next_pieces_;
 };
 
-/// Finds the origins of changed characters, from left to right in one piece.
+/// Finds the origins of the characters of a normalized piece, from left to right.
 class OriginCursor {
  public:
   OriginCursor(const PieceText& text, const PieceText::Piece& piece)
       : text_(text), piece_(piece), at_(piece.begin) {}
 
-  [[nodiscard]] std::size_t at() const { return at_; }  // byte of the text
+  [[nodiscard]] std::size_t at() const { return at_; }  // byte offset in the text
   void move_to(std::size_t at) { at_ = at; }
 
-  /// Returns the origin of the next ChangedCharacter and skips the characters that it replaces.
+  /// Returns the origin of the next ChangedCharacter, whose member `change` is given. Moves after the
+  /// characters that it replaces.
   TextRange take(int change) {
     if (change > 0) return at_ == piece_.begin ? text_.origin_before(piece_) : text_.origin()[at_ - 1];
     const TextRange origin = text_.origin()[at_ < piece_.end ? at_ : piece_.end - std::size_t{1}];
@@ -197,40 +208,40 @@ class OriginCursor {
   std::size_t at_;
 };
 
-/// A normalizer or pre-tokenizer: rewrites or cuts the text pieces. Safe to call from several threads.
+/// A function that rewrites or cuts the pieces of a text: a normalizer or a pre-tokenizer. Several threads
+/// may call it at once with different texts.
 using TextStep = std::function<void(PieceText&)>;
 
-// The parts of tokenizer.json other than its model. The factories throw Error(bad_input) if a part is
-// damaged or not supported.
-
-// Normalizers (normalizers.cpp).
+// Normalizers (normalizers.cpp)
 [[nodiscard]] TextStep make_normalizer(const PartConfig& config);
 
-/// A precompiled charsmap of SentencePiece: a map from strings to replacements. Layout (little-endian): the
-/// size of a trie in bytes (32 bits), the units of the trie (32 bits each), then the replacements, each with
-/// a final NUL. Bits of a unit: 0-7 label, 8 has a leaf, 9 offset in units of 256, 10-30 offset to its
-/// children. Bits 0-30 of a leaf: begin of its replacement.
+/// A precompiled charsmap of SentencePiece: a map from strings to their replacements. The charsmap contains
+/// the size of a trie in bytes (32 bits), the nodes of the trie (32 bits each), and the replacements, each
+/// with a final NUL byte. All numbers are little-endian. Bits 0-7 of a node are its label. Bit 8 is 1 if the
+/// node has a leaf. Bits 10-30 are the offset to its children, in nodes, or in 256 nodes if bit 9 is 1. Bits
+/// 0-30 of a leaf are the byte offset of its replacement.
 class Charsmap {
  public:
-  /// Reads a string of base64, or bytes. Throws Error(bad_input) at `where`.
+  /// Reads a charsmap from a JSON string in base64 or from a JSON byte string. Throws Error(bad_input), with
+  /// the position of `where`, if the charsmap is invalid.
   explicit Charsmap(const PartConfig& where);
 
-  /// Returns the replacement of the shortest prefix of `text` that is in the map; nullopt if there is none.
-  /// Throws Error(bad_input) if an offset is outside of the file.
+  /// Returns the replacement of the shortest prefix of `text` that the map contains; nullopt if there is
+  /// none. Throws Error(bad_input) if an offset is outside of the charsmap.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view text) const;
 
  private:
   [[nodiscard]] std::uint32_t unit(std::size_t at) const;
   [[noreturn]] void damaged() const;
 
-  std::string place_;  // file and pointer, for errors
+  std::string place_;  // "FILE: POINTER", for errors
   std::vector<std::uint32_t> units_;
   std::string replacements_;
 };
 
 // Added tokens (added_tokens.cpp).
 
-/// A member of /added_tokens in tokenizer.json.
+/// An element of /added_tokens in tokenizer.json.
 struct AddedToken {
   std::int32_t id = 0;
   std::string content;
@@ -241,68 +252,72 @@ struct AddedToken {
   bool single_word = false;
 };
 
-/// Steps that cut out added tokens, leftmost-longest.
+/// The steps that find the added tokens in a text and make each a piece. At each position, the longest added
+/// token is found.
 struct AddedTokens {
-  /// `normalizer` may be empty; it normalizes the content of `normalized` tokens.
+  /// `normalizer`, which may be empty, is applied to the content of the tokens whose `normalized` is true.
   AddedTokens(const std::vector<AddedToken>& tokens, const TextStep& normalizer);
 
-  TextStep cut_raw;         // the tokens that are not normalized; for the raw text
-  TextStep cut_normalized;  // the normalized tokens; for the normalized text
+  TextStep cut_raw;         // finds the tokens whose `normalized` is false, in the text before normalization
+  TextStep cut_normalized;  // finds the tokens whose `normalized` is true, in the normalized text
 };
 
-/// Reads /added_tokens. Throws Error(bad_input).
+/// Reads /added_tokens of tokenizer.json. Throws Error(bad_input) if an element is invalid.
 [[nodiscard]] std::vector<AddedToken> read_added_tokens(const PartConfig& document);
 
 // Pre-tokenizers (pre_tokenizers.cpp).
 [[nodiscard]] TextStep make_pre_tokenizer(const PartConfig& config);
 
-/// Returns a step that runs the parts under a key in order.
+/// Returns a step that runs several steps in order. The array under `key` describes them, and `make` makes
+/// each.
 [[nodiscard]] TextStep in_sequence(const PartConfig& config, std::string_view key,
                                    TextStep (*make)(const PartConfig& config));
 
-/// Returns the string under a key, which must be one code point. Throws Error(bad_input).
+/// Returns the string under a key. Throws Error(bad_input) if the string is not exactly one code point.
 [[nodiscard]] std::string read_character(const PartConfig& config, std::string_view key);
 
 // Post-processors (post_processors.cpp).
 
-/// Number of characters at the ends of a token that are white space, or represent a space in byte-level
-/// vocabularies.
+/// The numbers of white-space characters at the beginning and at the end of a token. The character for a
+/// space in byte-level vocabularies counts as white space.
 struct EdgeSpace {
   std::uint32_t leading = 0;
   std::uint32_t trailing = 0;
 };
 [[nodiscard]] EdgeSpace edge_space(std::string_view token);
 
-/// The tokens of a text on their way through the post-processors.
+/// The tokens of a text that the post-processors are processing.
 struct TokenizedText {
-  /// A token whose string is its text instead of the vocabulary's: an added token that was found, with white
-  /// space around it, or the token of TokenModel::verbatim().
+  /// A token whose string is a part of the input text, not the vocabulary's string: an added token with the
+  /// white space around it, or the token TokenModel::verbatim().
   struct Found {
-    std::size_t token = 0;  // index in the encoding
+    std::size_t token = 0;  // index of the token in `encoding`
     EdgeSpace space;
   };
 
   Encoding encoding;
-  std::vector<Found> found;  // in ascending order
+  std::vector<Found> found;  // in ascending order of the token index
 };
 
-/// Adds special tokens. Takes one text, or two for a pair, and may leave any number; the caller joins them.
+/// A function that adds special tokens. The vector has one text, or two for a pair. The function may change
+/// the number of elements; the caller joins them.
 using PostProcessor = std::function<void(std::vector<TokenizedText>&)>;
-/// `vocabulary` must outlive the post-processor.
+/// Makes a post-processor. `vocabulary` must outlive the post-processor.
 [[nodiscard]] PostProcessor make_post_processor(const PartConfig& config, const Vocabulary& vocabulary);
 
 // Decoders (decoders.cpp).
 
-/// Returns the text of a token in the middle of a text, both as UTF-8. Bytes that are not a whole character
-/// become <0xE2>.
+/// A function that returns the text of a token string as if other tokens precede and follow it. Both strings
+/// are UTF-8. A byte that is not part of a complete UTF-8 character becomes its number, such as "<0xE2>".
 using Decoder = std::function<std::string(std::string_view)>;
 [[nodiscard]] Decoder make_decoder(const PartConfig& config);
 
-/// Byte-level vocabularies write each byte of a text as one visible character: printable characters of
-/// Latin-1 as themselves, the other bytes in order as U+0100 and following (a space is U+0120).
+/// Byte-level vocabularies represent each byte of a text by one visible character. A byte that is a printable
+/// Latin-1 character is represented by this character. The other bytes are represented by U+0100, U+0101, ...
+/// in order; a space is U+0120.
 namespace byte_level {
 
-/// The character of each byte.
+/// The character that represents each byte.
 inline constexpr std::array<char32_t, 256> kCharacters = [] {
   std::array<char32_t, 256> table{};
   char32_t next = 0x100;
@@ -313,10 +328,10 @@ inline constexpr std::array<char32_t, 256> kCharacters = [] {
   return table;
 }();
 
-/// The character of a space.
+/// The character that represents a space.
 inline constexpr char32_t kSpace = kCharacters[0x20];
 
-/// Replaces each byte of the text pieces by its character.
+/// Replaces each byte by the character that represents it, except in added tokens.
 void write(PieceText& text);
 
 }  // namespace byte_level

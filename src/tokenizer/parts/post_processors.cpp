@@ -13,11 +13,12 @@ namespace attnctl {
 namespace {
 
 bool is_space(char32_t c) {
-  if (c > U' ' && c < 0x7F) return false;  // fast path
+  if (c > U' ' && c < 0x7F) return false;  // visible ASCII characters, tested first for speed
   return c == byte_level::kSpace || unicode::is_white_space(c);
 }
 
-/// Removes the white space at the ends of tokens from their offsets.
+/// Shortens the offset range of each token so that it does not contain the white space at the ends of the
+/// token.
 void trim_offsets(TokenizedText& text, bool prefix_space, const Vocabulary& vocabulary) {
   auto found = text.found.cbegin();
   Encoding& encoding = text.encoding;
@@ -26,7 +27,8 @@ void trim_offsets(TokenizedText& text, bool prefix_space, const Vocabulary& voca
     EdgeSpace space = was_found ? found++->space
                                 : edge_space(vocabulary.token(encoding.ids[i]).value_or(std::string_view()));
     auto& [begin, end] = encoding.offsets[i];
-    // A single space before the first token is the added prefix; the reference trims more than one.
+    // A single space before the first token was added by the tokenizer and is not in the text. As in Hugging
+    // Face tokenizers, several spaces are removed from the range.
     if (prefix_space && space.leading == 1 && (i == 0 || begin == 0)) space.leading = 0;
     begin = std::min(begin + space.leading, end);
     if (end >= space.trailing) end = std::max(end - space.trailing, begin);
@@ -40,7 +42,7 @@ struct SpecialToken {
   std::uint8_t sequence = 0;
 };
 
-/// Inserts a special token before the token `at`.
+/// Inserts a special token before the token with index `at`.
 void insert(TokenizedText& text, std::size_t at, const SpecialToken& token) {
   Encoding& encoding = text.encoding;
   const auto put = [at](auto& all, auto value) {
@@ -59,10 +61,11 @@ void push_back(TokenizedText& text, const SpecialToken& token) {
   insert(text, text.encoding.size(), token);
 }
 
-/// Returns `value`, which `config` has under `key`, as an id from 0 to 2^32 - 1. Throws Error(bad_input).
+/// Returns `value`, the value of `config` under `key`, as an id. Throws Error(bad_input) unless it is an
+/// integer from 0 to 2^32 - 1.
 std::int64_t read_id(const PartConfig& config, std::string_view key, const PartConfig::Json& value) {
   constexpr std::uint64_t kLargest = std::numeric_limits<std::uint32_t>::max();
-  // Parts made by this program have signed numbers.
+  // Values that were parsed from a file are unsigned; values that attnctl made itself are signed.
   const bool natural =
       value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
   if (!natural || value.get<std::uint64_t>() > kLargest) {
@@ -82,7 +85,7 @@ PostProcessor make_sequence(const PartConfig& config, const Vocabulary& vocabula
   };
 }
 
-/// Adds no tokens.
+/// Returns a post-processor that adds no tokens. If trim_offsets is true, it only trims the offsets.
 PostProcessor make_byte_level(const PartConfig& config, const Vocabulary& vocabulary) {
   return [trim = config.boolean("trim_offsets"), prefix_space = config.boolean("add_prefix_space"),
           &vocabulary](std::vector<TokenizedText>& texts) {
@@ -94,7 +97,7 @@ PostProcessor make_byte_level(const PartConfig& config, const Vocabulary& vocabu
   };
 }
 
-/// Reads the id of ["[SEP]", 102].
+/// Returns the id of a token that is described by a pair such as ["[SEP]", 102].
 std::int64_t read_end(const PartConfig& config, std::string_view key) {
   const PartConfig::Json& pair = config.at(key).node();
   if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string()) {
@@ -103,9 +106,9 @@ std::int64_t read_end(const PartConfig& config, std::string_view key) {
   return read_id(config, key, pair[1]);
 }
 
-/// [CLS] A [SEP] B [SEP].
+/// Returns a post-processor that makes [CLS] A [SEP] from one text, and [CLS] A [SEP] B [SEP] from a pair.
 PostProcessor make_bert(const PartConfig& config, const Vocabulary& /*vocabulary*/) {
-  // The reference distinguishes Bert and Roberta by their fields, not by their types.
+  // Hugging Face tokenizers distinguish BertProcessing and RobertaProcessing by their fields, not by "type".
   if (config.has("trim_offsets") && config.has("add_prefix_space")) {
     config.refuse("trim_offsets", "unsupported in BertProcessing: it is one of RobertaProcessing");
   }
@@ -118,7 +121,8 @@ PostProcessor make_bert(const PartConfig& config, const Vocabulary& /*vocabulary
   };
 }
 
-/// <s> A </s> </s> B </s>. All types are 0.
+/// Returns a post-processor that makes <s> A </s> from one text, and <s> A </s> </s> B </s> from a pair. All
+/// token types are 0.
 PostProcessor make_roberta(const PartConfig& config, const Vocabulary& vocabulary) {
   return [prefix_space = config.boolean("add_prefix_space"), trim = config.boolean("trim_offsets"),
           cls = read_end(config, "cls"), sep = read_end(config, "sep"),
@@ -134,13 +138,15 @@ PostProcessor make_roberta(const PartConfig& config, const Vocabulary& vocabular
   };
 }
 
-/// A piece of a template: the text `sequence`, or special tokens.
+/// An element of a template: a text (`is_text`) or special tokens.
 struct TemplatePart {
-  std::vector<std::int64_t> ids = {};  // of special tokens
+  std::vector<std::int64_t> ids = {};  // ids of the special tokens
   std::int64_t type_id = 0;
-  std::uint8_t sequence = 0;  // for special tokens, that of the text before them, or of the first text
+  /// For a text, its number, 0 or 1. For special tokens, the number of the text before them, or of the
+  /// template's first text if there is none.
+  std::uint8_t sequence = 0;
   bool is_text = false;
-  bool is_last_use = false;  // of the text
+  bool is_last_use = false;  // true if no later element of the template is the same text
 };
 using Template = std::vector<TemplatePart>;
 
@@ -162,7 +168,7 @@ void apply(const Template& pieces, std::vector<TokenizedText>& texts) {
   texts.swap(made);
 }
 
-/// Reads one of the texts: {"Sequence": {"id": "A", "type_id": 0}}.
+/// Reads a template element that is a text: {"Sequence": {"id": "A", "type_id": 0}}.
 TemplatePart read_text_piece(const PartConfig& config, bool pair) {
   constexpr std::string_view kNames[] = {"A", "B"};
   TemplatePart piece;
@@ -173,7 +179,8 @@ TemplatePart read_text_piece(const PartConfig& config, bool pair) {
   return piece;
 }
 
-/// Reads {"SpecialToken": {"id": "[CLS]", "type_id": 0}}. The id is a key of `special_tokens`.
+/// Reads a template element that is a special token: {"SpecialToken": {"id": "[CLS]", "type_id": 0}}. The
+/// "id" must be a key of `special_tokens`.
 TemplatePart read_special_piece(const PartConfig& config, const PartConfig& special_tokens) {
   const std::string name = config.string("id");
   if (!special_tokens.has(name)) config.refuse("id", in_quotes(name) + " is not among the special_tokens");
@@ -186,7 +193,7 @@ TemplatePart read_special_piece(const PartConfig& config, const PartConfig& spec
   return piece;
 }
 
-/// Sets `sequence` of special tokens, and `is_last_use` of texts.
+/// Sets `sequence` of the special tokens and `is_last_use` of the texts in a template.
 void link(Template& pieces) {
   std::uint8_t sequence = 0;
   const auto first =
@@ -203,7 +210,7 @@ void link(Template& pieces) {
 }
 
 Template read_template(const PartConfig& config, std::string_view key, const PartConfig& special_tokens) {
-  constexpr std::size_t kMostPieces = 1000;  // each may copy the whole text
+  constexpr std::size_t kMostPieces = 1000;  // a limit, because each element may copy the whole text
   const std::vector<PartConfig> elements = config.objects(key);
   if (elements.size() > kMostPieces) {
     config.refuse(key, fmt::format("expected at most {} pieces, found {}", kMostPieces, elements.size()));
@@ -226,7 +233,8 @@ Template read_template(const PartConfig& config, std::string_view key, const Par
   return pieces;
 }
 
-/// Any special tokens around the texts.
+/// Returns a post-processor that adds special tokens according to templates: "single" for one text, "pair"
+/// for two.
 PostProcessor make_template(const PartConfig& config, const Vocabulary& /*vocabulary*/) {
   const PartConfig special_tokens = config.object("special_tokens");
   return [place = config.place(), single = read_template(config, "single", special_tokens),

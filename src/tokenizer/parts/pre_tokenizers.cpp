@@ -14,8 +14,8 @@
 namespace attnctl {
 namespace {
 
-/// What a pre-tokenizer does with a character: drops it, makes it a piece, or joins it to neighbours of its
-/// kind.
+/// What a pre-tokenizer does with a character. `dropped`: removes it. `isolated`: makes it a piece.
+/// `first_kind` and `second_kind`: joins it with adjacent characters that have the same role.
 enum class Role { dropped, isolated, first_kind, second_kind };
 
 Role bert_role(std::uint16_t classes) {
@@ -51,15 +51,16 @@ TextStep make_cut_by_role(const PartConfig& /*config*/) {
   };
 }
 
-/// Returns the script of a character in the table of the reference (Unicode 9), which has kana as Han;
-/// nullopt for a space or an unknown character.
+/// Returns the script of a character according to the table in Hugging Face tokenizers (Unicode 9), where
+/// kana have the script Han. Returns nullopt for a space or a character that the table does not contain.
 std::optional<UScriptCode> script_of(char32_t c) {
   constexpr unsigned kTableVersion = 9;
   struct Exception {
     char32_t c;
     UScriptCode script;
   };
-  // Where ICU 72 differs from the table. 0x30FC is the mark of a long vowel, Common in ICU.
+  // The characters whose script in ICU 72 differs from the table. 0x30FC is the Japanese long-vowel mark,
+  // which has the script Common in ICU.
   constexpr Exception kExceptions[] = {{0x589, USCRIPT_COMMON},
                                        {0x61C, USCRIPT_COMMON},
                                        {0x953, USCRIPT_DEVANAGARI},
@@ -77,8 +78,9 @@ std::optional<UScriptCode> script_of(char32_t c) {
   return script == USCRIPT_HIRAGANA || script == USCRIPT_KATAKANA ? USCRIPT_HAN : script;
 }
 
-/// Cuts where the script changes. Characters without a script join those before them; at the begin of a piece
-/// they are dropped, as in the reference.
+/// Cuts each piece where the script changes. A character without a script belongs to the same piece as the
+/// character before it. At the beginning of a piece such characters are dropped, as in Hugging Face
+/// tokenizers.
 void cut_by_script(PieceText& text) {
   text.cut([](std::string_view piece, PieceText::Cuts& cuts) {
     std::optional<UScriptCode> current;
@@ -113,9 +115,9 @@ TextStep make_fixed_length(const PartConfig& config) {
   };
 }
 
-// Pre-tokenizers that cut at matches.
+// Pre-tokenizers that cut a text at matches
 
-/// What happens to the matches.
+/// What happens to the matches, as in the Hugging Face pre-tokenizer Split.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 SplitBehavior read_behavior(const PartConfig& config) {
@@ -124,10 +126,11 @@ SplitBehavior read_behavior(const PartConfig& config) {
   return static_cast<SplitBehavior>(config.choice("behavior", kNames));
 }
 
-/// Cuts a text at its matches, which come in order.
+/// Cuts a piece of text at matches, which must be passed in ascending order.
 class Splitter {
  public:
-  /// With `invert`, the gaps between matches count as matches, and the matches as gaps.
+  /// If `invert` is true, the text between matches is treated as matches and the matches as text between
+  /// them.
   Splitter(SplitBehavior behavior, bool invert, PieceText::Cuts& cuts)
       : behavior_(behavior), invert_(invert), cuts_(cuts) {}
 
@@ -136,14 +139,14 @@ class Splitter {
     add(end, !invert_);
   }
 
-  /// Adds the gap after the last match.
+  /// Adds the text after the last match. `size` is the size of the text in bytes.
   void finish(std::size_t size) {
     if (end_ < size) add(size, invert_);
     close();
   }
 
  private:
-  /// Takes the next bytes up to `end`.
+  /// Adds the bytes from the end of the previous call up to `end`: a match or the text between two matches.
   void add(std::size_t end, bool is_match) {
     if (!is_open_ || !joins(is_match)) {
       close();
@@ -159,7 +162,7 @@ class Splitter {
     if (is_open_ && !is_dropped_) cuts_.add(begin_, end_);
   }
 
-  /// Returns whether the next match or gap joins the open piece.
+  /// Returns whether the next match, or the text between two matches, belongs to the current piece.
   [[nodiscard]] bool joins(bool is_match) const {
     if (behavior_ == SplitBehavior::merged_with_previous) return is_match && !after_match_;
     if (behavior_ == SplitBehavior::merged_with_next) return !is_match && after_match_;
@@ -169,14 +172,15 @@ class Splitter {
   SplitBehavior behavior_;
   bool invert_;
   PieceText::Cuts& cuts_;
-  std::size_t begin_ = 0;  // of the open piece
+  /// Byte range [begin_, end_) of the current piece.
+  std::size_t begin_ = 0;
   std::size_t end_ = 0;
   bool is_open_ = false;
   bool is_dropped_ = false;
   bool after_match_ = false;
 };
 
-/// Returns a step that cuts at single characters.
+/// Returns a step that cuts at the single characters for which is_match(character) returns true.
 template <typename IsMatch>
 TextStep split_at(IsMatch is_match, SplitBehavior behavior) {
   return [is_match, behavior](PieceText& text) {
@@ -224,7 +228,8 @@ TextStep make_character_delimiter(const PartConfig& config) {
 
 enum class Prepend { first, never, always };
 
-/// Replaces spaces by a visible mark, prepends one to pieces, and cuts before each mark.
+/// The pre-tokenizer Metaspace. Replaces each space by a visible mark, inserts a mark at the beginning of
+/// pieces, and cuts before each mark.
 class Metaspace {
  public:
   Metaspace(std::string mark, Prepend prepend, bool split)
@@ -270,7 +275,7 @@ Prepend read_prepend(const PartConfig& config) {
   constexpr std::string_view kNames[] = {"first", "never", "always"};  // in the order of Prepend
   const std::size_t scheme = config.choice("prepend_scheme", kNames, "always");
   const auto prepend = static_cast<Prepend>(scheme);
-  // Older files have add_prefix_space, which must agree.
+  // Older files have add_prefix_space, which must not contradict prepend_scheme.
   if (!config.boolean("add_prefix_space", true) && prepend != Prepend::never) {
     config.refuse("add_prefix_space",
                   fmt::format("false contradicts the prepend_scheme \"{}\"; need \"never\"", kNames[scheme]));
@@ -290,9 +295,10 @@ void prepend_space(PieceText& text) {
   });
 }
 
-/// Cuts with the expression of GPT-2 and writes bytes as characters.
+/// Returns a step that cuts words with the expression of GPT-2 and replaces each byte by the character that
+/// represents it.
 TextStep make_byte_level(const PartConfig& config) {
-  (void)config.boolean("trim_offsets");  // has no effect here, but must be there
+  (void)config.boolean("trim_offsets");  // has no effect here; the call checks that the key exists
   return [prefix_space = config.boolean("add_prefix_space"), cuts_words = config.boolean("use_regex", true),
           cutter = WordCutter(WordRules())](PieceText& text) {
     if (prefix_space) prepend_space(text);
@@ -358,7 +364,8 @@ void write(PieceText& text) {
     const std::string_view all = text.text();
     for (std::size_t i = piece.begin; i < piece.end;) {
       const std::size_t begin = i;
-      while (i < piece.end && all[i] > 0x20 && all[i] < 0x7F) ++i;  // written as themselves
+      // Visible ASCII characters represent themselves.
+      while (i < piece.end && all[i] > 0x20 && all[i] < 0x7F) ++i;
       if (i > begin) output.copy(begin, i);
       if (i == piece.end) break;
       output.put(unicode::Utf8(kCharacters[static_cast<unsigned char>(all[i])]), text.origin()[i]);

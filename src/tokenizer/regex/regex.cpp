@@ -10,7 +10,7 @@
 #include <mutex>
 #include <optional>
 
-#define ONIG_ESCAPE_UCHAR_COLLISION 1  // ICU has a UChar as well
+#define ONIG_ESCAPE_UCHAR_COLLISION 1  // prevents a conflict with the type UChar of ICU
 #include <oniguruma.h>
 
 #include <fmt/format.h>
@@ -29,7 +29,8 @@ namespace {
 using icu::UnicodeSet;
 using unicode::LaterRange;
 
-/// Returns the characters of ICU with this value of a property and the later ones for which `has(range)`.
+/// Returns the characters for which `property` has the value `value` in ICU, and the characters of
+/// unicode::later_ranges() for which has(range) returns true.
 template <typename Has>
 UnicodeSet set_of(UProperty property, std::int32_t value, Has has) {
   UErrorCode status = U_ZERO_ERROR;
@@ -53,7 +54,8 @@ UnicodeSet of_categories(std::uint32_t mask) {
                 [=](const LaterRange& range) { return has_category(range, mask); });
 }
 
-/// A binary property, which later characters of the categories `later` have too.
+/// Returns the characters that have a binary property. Characters of unicode::later_ranges() have the
+/// property if their category is in `later`.
 UnicodeSet of_binary(UProperty property, std::uint32_t later) {
   return set_of(property, 1, [=](const LaterRange& range) { return has_category(range, later); });
 }
@@ -92,7 +94,8 @@ struct NamedSet {
   UnicodeSet (*make)();
 };
 
-// Oniguruma's character types ONIGENC_CTYPE_ALPHA (1) to ONIGENC_CTYPE_ASCII (14), in numeric order.
+// The sets of Oniguruma's character types ONIGENC_CTYPE_ALPHA (1) to ONIGENC_CTYPE_ASCII (14), in numeric
+// order.
 constexpr NamedSet kTypes[] = {
     {"alpha", alphabetic},
     {"blank", [] { return of_categories(U_GC_ZS_MASK).add(U'\t'); }},
@@ -109,7 +112,7 @@ constexpr NamedSet kTypes[] = {
     {"alnum", [] { return alphabetic().addAll(of_categories(U_GC_ND_MASK)); }},
     {"ascii", [] { return UnicodeSet(0, 0x7F); }},
 };
-// Names in \p{...} other than categories, scripts and the names above.
+// Other names that \p{...} may contain, in addition to categories, scripts and kTypes.
 constexpr NamedSet kProperties[] = {
     {"alphabetic", alphabetic},
     {"any", [] { return UnicodeSet(0, 0x10FFFF); }},
@@ -127,7 +130,8 @@ std::optional<UnicodeSet> find(const NamedSet (&sets)[N], std::string_view name)
   return std::nullopt;
 }
 
-/// Returns the set of \p{name}, where `name` has no spaces, '-', '_' or capitals.
+/// Returns the set of characters that \p{name} matches; nullopt if the name is unknown. `name` must not
+/// contain spaces, '-', '_' or capitals.
 std::optional<UnicodeSet> find_property(const std::string& name) {
   const std::int32_t mask = u_getPropertyValueEnum(UCHAR_GENERAL_CATEGORY_MASK, name.c_str());
   if (mask != UCHAR_INVALID_CODE) return of_categories(static_cast<std::uint32_t>(mask));
@@ -138,7 +142,8 @@ std::optional<UnicodeSet> find_property(const std::string& name) {
   return of_script(static_cast<UScriptCode>(script));
 }
 
-/// Sets in Oniguruma's layout: the number of ranges, then first and last of each range.
+/// The character sets in the layout that Oniguruma uses: the number of ranges, then the first and the last
+/// code point of each range.
 class Sets {
  public:
   static Sets& get() {
@@ -146,8 +151,8 @@ class Sets {
     return sets;
   }
 
-  /// Returns a number for the property \p{name}, which then is one of ranges(); nullopt if it is unknown
-  /// here.
+  /// Returns a number for the property \p{name}, which can be passed to ranges(); nullopt if find_property()
+  /// does not know the name.
   std::optional<OnigCtype> find_number(std::string_view name) {
     std::string plain;
     for (const char c : name) {
@@ -165,7 +170,7 @@ class Sets {
     return known->second;
   }
 
-  /// Returns the ranges of a character type or property; null if it is none of these sets.
+  /// Returns the ranges of the character type or property with this number; null if the number is unknown.
   const OnigCodePoint* ranges(OnigCtype number) {
     if (number >= 1 && number <= types_.size()) return types_[number - 1].data();
     if (number < kFirstProperty) return nullptr;
@@ -175,7 +180,8 @@ class Sets {
 
  private:
   using Ranges = std::vector<OnigCodePoint>;
-  static constexpr OnigCtype kFirstProperty = 1U << 20U;  // above Oniguruma's own numbers
+  /// Larger than all numbers that Oniguruma uses itself.
+  static constexpr OnigCtype kFirstProperty = 1U << 20U;
 
   Sets() {
     for (const NamedSet& type : kTypes) types_.push_back(in_layout(type.make()));
@@ -190,8 +196,8 @@ class Sets {
     return ranges;
   }
 
-  std::vector<Ranges> types_;  // [kTypes]
-  std::mutex mutex_;           // guards what follows
+  std::vector<Ranges> types_;  // [kTypes], ranges of each character type
+  std::mutex mutex_;           // guards the members below
   std::deque<Ranges> properties_;
   std::map<std::string, std::optional<OnigCtype>> numbers_;
 };
@@ -203,11 +209,13 @@ int property_number(OnigEncodingType* encoding, OnigUChar* begin, OnigUChar* end
 }
 
 int is_in_set(OnigCodePoint c, OnigCtype number) {
-  // Outside of [], \w also has the superscripts and fractions of Latin-1: the library knows them.
+  // Latin-1 characters are left to Oniguruma, because \w outside of [] also matches the superscripts and
+  // fractions of Latin-1.
   if (c < 0x100) return OnigEncodingUTF8.is_code_ctype(c, number);
   const OnigCodePoint* const ranges = Sets::get().ranges(number);
   if (ranges == nullptr) return OnigEncodingUTF8.is_code_ctype(c, number);
-  // The first bound above c is the end of its range, or the beginning of the next one.
+  // `above` is the first bound that is larger than c: the end of the range that contains c, or the beginning
+  // of the next range.
   const OnigCodePoint* const bounds = ranges + 1;
   const OnigCodePoint* const above = std::upper_bound(bounds, bounds + 2 * std::size_t{ranges[0]}, c);
   return (above - bounds) % 2 == 1 || (above != bounds && *(above - 1) == c) ? 1 : 0;
@@ -219,11 +227,11 @@ int ranges_of(OnigCtype number, OnigCodePoint* single_byte_end, const OnigCodePo
   return *ranges != nullptr ? 0 : OnigEncodingUTF8.get_ctype_code_range(number, single_byte_end, ranges);
 }
 
-/// Returns Oniguruma's UTF-8 with the character properties of Unicode 16.
+/// Returns Oniguruma's UTF-8 encoding, changed to use the character properties of Unicode 16.
 ///
-/// The reference tokenizers use Oniguruma 6.9.10, which has Unicode 16; the library that is installed may be
-/// older (6.9.8 has Unicode 14). Sets come from ICU and unicode::later_ranges(). Case folding stays that of
-/// the library, which lacks (?i) for 27 pairs of rare letters.
+/// Hugging Face tokenizers use Oniguruma 6.9.10, which has Unicode 16. The installed library may be older
+/// (6.9.8 has Unicode 14). The character sets are therefore made from ICU and unicode::later_ranges(). Case
+/// folding is not changed: with Oniguruma 6.9.8, (?i) does not work for 27 pairs of rare letters.
 OnigEncoding regex_encoding() {
   static OnigEncodingType encoding = [] {
     OnigEncodingType changed = OnigEncodingUTF8;
@@ -239,10 +247,11 @@ OnigEncoding regex_encoding() {
   return &encoding;
 }
 
-// Limits on one search. Oniguruma's default number of retries takes 0.2 s; long texts get more.
+// Limits on one search. kRetriesPerMatch is Oniguruma's default, which takes 0.2 s. The limit is larger for
+// long texts.
 constexpr unsigned long kRetriesPerMatch = 10'000'000;
 constexpr unsigned long kRetriesPerByte = 100;
-constexpr unsigned kStackLimit = 1U << 22U;  // saved states of one match, about 50 bytes each
+constexpr unsigned kStackLimit = 1U << 22U;  // number of saved states in one match, about 50 bytes each
 
 struct Free {
   void operator()(regex_t* regex) const { onig_free(regex); }
@@ -261,7 +270,7 @@ std::string message_of(int code, const OnigErrorInfo& info) {
   return {reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(size)};
 }
 
-/// Compiles a pattern. Throws Error(bad_input) at `where`.
+/// Compiles a pattern. Throws Error(bad_input), with the position of `where`, if the pattern is invalid.
 RegexPtr compile(const PartConfig& where, std::string_view pattern) {
   regex_t* compiled = nullptr;
   OnigErrorInfo info{};
@@ -274,7 +283,8 @@ RegexPtr compile(const PartConfig& where, std::string_view pattern) {
   return RegexPtr(compiled);
 }
 
-/// Returns the end of the character or character class that a pattern starts with; 0 if there is none.
+/// Returns the end of the character or character class at the beginning of a pattern; 0 if the pattern starts
+/// with something else.
 std::size_t class_end(std::string_view pattern) {
   constexpr std::string_view kSpecial = "\\^$.|?*+()[{";
   if (pattern.empty()) return 0;
@@ -289,15 +299,16 @@ std::size_t class_end(std::string_view pattern) {
     return kSpecial.find(pattern[0]) == std::string_view::npos ? end : 0;
   }
   std::size_t i = pattern.starts_with("[^") ? 2 : 1;
-  if (i < pattern.size() && pattern[i] == ']') return 0;  // a literal ]
+  if (i < pattern.size() && pattern[i] == ']') return 0;  // the class contains the character ]
   for (; i < pattern.size() && pattern[i] != '['; i += pattern[i] == '\\' ? 2 : 1) {
     if (pattern[i] == ']') return i + 1;
   }
   return 0;
 }
 
-/// A pattern that is one character or class with a greedy quantifier, such as \s+, [0-9] or \p{N}{1,3}. Its
-/// matches are runs of characters, which are found ten times as fast as with a search.
+/// A pattern that is one character or character class with an optional greedy quantifier, such as \s+, [0-9]
+/// or \p{N}{1,3}. The matches are runs of characters of the class. Finding them directly is ten times as fast
+/// as a search by Oniguruma.
 class ClassRun {
  public:
   static std::optional<ClassRun> of(const PartConfig& where, std::string_view pattern) {
@@ -329,7 +340,8 @@ class ClassRun {
   }
 
  private:
-  /// Reads "", "+", "{n}", "{n,}" or "{n,m}" with 1 <= n <= m. Returns false for any other text.
+  /// Reads a quantifier: "", "+", "{n}", "{n,}" or "{n,m}" with 1 <= n <= m. Returns false if `text` is not
+  /// one of these.
   bool read_quantifier(std::string_view text) {
     constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
     if (text.empty()) return true;
@@ -347,7 +359,7 @@ class ClassRun {
     return *most == kNoLimit || *most <= kLargestCount;
   }
 
-  /// Returns the number of bytes of the character at `i` if it is in the class, or else 0.
+  /// Returns the number of bytes of the character at byte `i` if the character is in the class, otherwise 0.
   [[nodiscard]] std::size_t character(std::string_view text, std::size_t i) const {
     const auto byte = static_cast<unsigned char>(text[i]);
     return byte < 0x80 ? (ascii_[byte] ? 1 : 0) : match(text, i);
@@ -360,14 +372,14 @@ class ClassRun {
     return size > 0 ? static_cast<std::size_t>(size) : 0;
   }
 
-  static constexpr std::size_t kLargestCount = 100'000;  // Oniguruma rejects more
-  RegexPtr compiled_;                                    // the class
+  static constexpr std::size_t kLargestCount = 100'000;  // Oniguruma rejects larger counts
+  RegexPtr compiled_;                                    // pattern of the character class
   std::size_t least_ = 1;
   std::size_t most_ = 1;
   std::array<bool, 128> ascii_{};
 };
 
-/// Buffers of one thread.
+/// The buffers of one thread.
 struct Search {
   std::unique_ptr<OnigRegion, Free> region{onig_region_new()};
   std::unique_ptr<OnigMatchParam, Free> limits{onig_new_match_param()};
@@ -376,8 +388,8 @@ struct Search {
 }  // namespace
 
 struct Regex::Program {
-  std::string place;  // file and JSON pointer, for errors
-  // One of these is set.
+  std::string place;  // "FILE: POINTER", for errors
+  // Exactly one of the members below is set.
   std::string literal;
   std::optional<WordCutter> words;
   std::optional<ClassRun> run;
@@ -470,7 +482,8 @@ Regex read_pattern(const PartConfig& config) {
     if (pattern.has("String")) {
       std::string string = pattern.string("String");
       if (!string.empty()) return Regex::literal(std::move(string));
-      return {pattern.at("String"), string};  // matches before and after each character
+      // The empty string, which matches before and after each character.
+      return {pattern.at("String"), string};
     }
     if (pattern.has("Regex")) return {pattern.at("Regex"), pattern.string("Regex")};
   }

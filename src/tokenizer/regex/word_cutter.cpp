@@ -11,14 +11,14 @@ using Tail = WordRules::Tail;
 constexpr std::uint16_t kAny = 0xFFFF;
 constexpr std::uint16_t kLetter = unicode::regex_letter;
 constexpr std::uint16_t kNumber = unicode::regex_number;
-constexpr std::uint16_t kNoClass = 1U << 15U;  // added to every character, so that kAny finds it
+constexpr std::uint16_t kNoClass = 1U << 15U;  // bit that every character has
 constexpr std::uint16_t kNotPunctuation = unicode::white_space | kLetter | kNumber;
 
 bool is_newline(char c) {
   return c == '\r' || c == '\n';
 }
 
-/// An expression with possessive quantifiers that matches the same as one of the rules.
+/// An expression with possessive quantifiers (?+, ++). It has the same matches as kPossessiveRules.
 constexpr std::string_view kPossessivePattern =
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
 constexpr WordRules kPossessiveRules = {Letters::after_any, true, 3, Tail::newlines, true};
@@ -86,7 +86,7 @@ std::size_t WordCutter::contraction(std::string_view text, std::size_t i) const 
   if (!rules_.contractions || i == text.size() || text[i] != '\'') return i;
   const bool any_case = rules_.letters != Letters::after_space;
   std::string_view rest = text.substr(i + 1);
-  if (any_case && rest.starts_with("\u017F")) return i + 3;  // \u017F is a long s
+  if (any_case && rest.starts_with("\u017F")) return i + 3;  // U+017F, the long s, is an s in any case
   const auto letter = [&](std::size_t at) {
     const char c = at < rest.size() ? rest[at] : '\0';
     return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c + 0x20) : c;
@@ -110,7 +110,8 @@ std::size_t WordCutter::letters(std::string_view text, std::size_t i) const {
 }
 
 std::size_t WordCutter::capitals_and_smalls(std::string_view text, std::size_t i) const {
-  std::size_t last_small = i;  // end of the last capital that is also in the set of small letters
+  // End of the last character that is in both the set of capitals and the set of small letters.
+  std::size_t last_small = i;
   std::size_t end = i;
   while (end < text.size()) {
     std::size_t after = end;
@@ -177,7 +178,7 @@ std::size_t WordCutter::white_space(std::string_view text, std::size_t i) const 
     if (newline != std::string_view::npos) return i + newline + 1;
   }
   if (end == text.size()) return end;
-  // Leaves the last white space to the next word, unless it is the only one.
+  // The last white-space character belongs to the next word, unless there is only one.
   std::size_t last = end;
   unicode::previous(text, last);
   return last > i ? last : end;

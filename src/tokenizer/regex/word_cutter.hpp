@@ -11,30 +11,36 @@
 
 namespace attnctl {
 
-/// A regular expression that many models share, as choices. Each cuts a text into words without gaps.
+/// The options that describe one of the regular expressions used by many models to split a text into words.
+/// The matches of these expressions cover the whole text.
 struct WordRules {
-  /// A word of letters: ` ?\p{L}+`, `[^\r\n\p{L}\p{N}]?\p{L}+`, or the latter with capitals first
-  /// (`[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`, then `...+...*`).
+  /// The expression for a word of letters. `after_space`: ` ?\p{L}+`. `after_any`:
+  /// `[^\r\n\p{L}\p{N}]?\p{L}+`. `cased`: like `after_any`, but instead of `\p{L}+` capitals, then small
+  /// letters (`[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`); the next alternative has the
+  /// same sets with `+` and `*` exchanged.
   enum class Letters { after_space, after_any, cased };
   enum class Tail { none, newlines, newlines_and_slashes };
 
   Letters letters = Letters::after_space;
-  bool contractions = true;  // 's 't 're 've 'm 'll 'd; case matters only with after_space
-  unsigned digits = 0;       // most digits of a word; 0: any number, after an optional space
-  Tail tail = Tail::none;    // what a word of punctuation ends with
-  bool newlines = false;     // `\s*[\r\n]+`
+  bool contractions = true;  // match 's 't 're 've 'm 'll 'd; in lower case only if `letters` is after_space
+  /// Largest number of digits in a word; 0: any number of digits after an optional space.
+  unsigned digits = 0;
+  Tail tail = Tail::none;  // characters that may end a word of punctuation
+  bool newlines = false;   // the expression has the alternative `\s*[\r\n]+`
 
+  /// Returns the regular expression.
   [[nodiscard]] std::string pattern() const;
-  /// Returns the rules whose pattern() is exactly this one; nullopt if there are none.
+  /// Returns the rules whose pattern() equals `pattern`; nullopt if there are none.
   static std::optional<WordRules> of(std::string_view pattern);
 };
 
-/// Finds the matches of such an expression without Oniguruma.
+/// Finds the matches of the expression of a WordRules without Oniguruma.
 class WordCutter {
  public:
   explicit WordCutter(const WordRules& rules);
 
-  /// Returns the end of the match at byte `i` < size of well-formed UTF-8.
+  /// Returns the end of the match that starts at byte `i` of a text. The text must be well-formed UTF-8, and
+  /// `i` less than its size.
   [[nodiscard]] std::size_t end(std::string_view text, std::size_t i) const;
 
  private:
@@ -43,10 +49,12 @@ class WordCutter {
     if (byte < 0x80) return ++i, ascii_[byte];
     return classes_(unicode::next(text, i));
   }
-  /// Returns the end of the characters from `i` on that have one of the bits `with` and none of `without`.
+  /// Returns the end of the longest run of characters from byte `i` on that have at least one of the class
+  /// bits `with` and none of the class bits `without`.
   [[nodiscard]] std::size_t run(std::string_view text, std::size_t i, std::uint16_t with,
                                 std::uint16_t without) const;
-  // Each of these matches one alternative at `i` and returns its end, or `i` if it does not match.
+  // Each function below tries one alternative of the expression at byte `i`. It returns the end of the match,
+  // or `i` if the alternative does not match.
   [[nodiscard]] std::size_t contraction(std::string_view text, std::size_t i) const;
   [[nodiscard]] std::size_t letters(std::string_view text, std::size_t i) const;
   [[nodiscard]] std::size_t cased(std::string_view text, std::size_t i) const;

@@ -13,8 +13,9 @@
 namespace attnctl::unicode {
 namespace {
 
-/// Code points that are (or are not) in a class although their category in ICU 72 says otherwise. Sets of
-/// older versions of Unicode are selected from ICU by age; some characters have changed their category since.
+/// A range of code points that are in a class (or, if `is_member` is false, are not) although their category
+/// in ICU 72 implies the opposite. A class of an older version of Unicode is made from the code points of ICU
+/// that existed in this version, but some of them have had another category since then.
 struct Exception {
   char32_t first;
   char32_t last;
@@ -23,17 +24,17 @@ struct Exception {
 };
 // clang-format off
 constexpr Exception kExceptions[] = {
-    // ASCII symbols, and characters that are So or Mn now.
+    // ASCII symbols, and characters whose category has changed to So or Mn.
     {0x21, 0x2F, bert_punctuation}, {0x3A, 0x40, bert_punctuation}, {0x5B, 0x60, bert_punctuation},
     {0x7B, 0x7E, bert_punctuation}, {0x166D, 0x166D, bert_punctuation}, {0x111C9, 0x111C9, bert_punctuation},
-    // A mark that is Mc now, and new ones.
+    // A mark whose category has changed to Mc, and characters that have become Mn.
     {0x1734, 0x1734, bert_mark}, {0x1885, 0x1886, bert_mark, false}, {0xA9BD, 0xA9BD, bert_mark, false},
     {0x111C9, 0x111C9, bert_mark, false},
-    // Marks that are Lo now, and a new one.
+    // Marks whose category has changed to Lo, and a character that has become a mark.
     {0x1CF2, 0x1CF3, mark}, {0x111C9, 0x111C9, mark, false},
-    // Added in Unicode 17.
+    // Characters that were added in Unicode 17.
     {0x11DE0, 0x11DE9, number}, {0x16FF4, 0x16FF6, number},
-    // The reference leaves out 2B820-2B91F.
+    // Hugging Face tokenizers leave out 2B820-2B91F.
     {0x3400, 0x4DBF, cjk}, {0x4E00, 0x9FFF, cjk}, {0xF900, 0xFAFF, cjk}, {0x20000, 0x2A6DF, cjk},
     {0x2A700, 0x2B81F, cjk}, {0x2B920, 0x2CEAF, cjk}, {0x2F800, 0x2FA1F, cjk},
     {0x09, 0x0D, white_space}, {0x20, 0x20, white_space}, {0x85, 0x85, white_space},
@@ -45,7 +46,8 @@ constexpr Exception kExceptions[] = {
 };
 // clang-format on
 
-/// Returns the classes that all code points of a category have.
+/// Returns the classes that contain all code points of a category. `mask` is the category's bit
+/// (U_GC_..._MASK).
 std::uint16_t of_category(std::uint32_t mask) {
   constexpr std::uint32_t kWord = U_GC_L_MASK | U_GC_M_MASK | U_GC_ND_MASK | U_GC_NL_MASK | U_GC_PC_MASK;
   std::uint16_t bits = 0;
@@ -58,7 +60,8 @@ std::uint16_t of_category(std::uint32_t mask) {
   return bits;
 }
 
-/// Returns the classes that depend on the age of the code point.
+/// Returns the classes that contain `c` because of its category, if this also depends on the version of
+/// Unicode that added `c`. `mask` is the category's bit.
 std::uint16_t of_age(char32_t c, std::uint32_t mask) {
   std::uint16_t bits = 0;
   const bool in_8 = is_as_old_as(c, 8);
@@ -69,15 +72,15 @@ std::uint16_t of_age(char32_t c, std::uint32_t mask) {
   return bits;
 }
 
-using Bits = std::vector<std::uint16_t>;  // [code points]
+using Bits = std::vector<std::uint16_t>;  // [kCodePoints], Class bits of each code point
 
-/// Sets the bits of code points [first, limit), which have the same category.
+/// Sets the class bits of the code points [first, limit), which must all have the category `mask`.
 void set_bits(Bits& bits, char32_t first, char32_t limit, std::uint32_t mask) {
   constexpr std::uint32_t kAged = U_GC_P_MASK | U_GC_M_MASK | U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK;
   std::fill(bits.begin() + first, bits.begin() + limit, of_category(mask));
   for (char32_t c = first; c < limit; ++c) {
     if ((mask & kAged) != 0) bits[c] |= of_age(c, mask);
-    // Letters in circles and squares are Alphabetic, which \w includes.
+    // Letters in circles and squares have the property Alphabetic and therefore match \w.
     if ((mask & U_GC_SO_MASK) != 0 && u_isUAlphabetic(static_cast<UChar32>(c)) != 0) bits[c] |= word;
   }
 }
@@ -107,7 +110,8 @@ Bits make_bits() {
   return bits;
 }
 
-// Lowercase mappings of Unicode 16 and 17: `count` letters from `first` on map to those from `lower` on.
+// Lowercase mappings that Unicode 16 and 17 added. The lowercase of code point first + i is lower + i, for i
+// < count.
 struct LowerRange {
   char32_t first;
   char32_t count;
@@ -120,7 +124,7 @@ constexpr LowerRange kLaterLower[] = {
 };
 
 // clang-format off
-/// The general categories of kLaterRanges.
+/// Short names of the general categories, for kLaterRanges.
 enum Category : std::int8_t {
   Lu = U_UPPERCASE_LETTER, Ll = U_LOWERCASE_LETTER, Lm = U_MODIFIER_LETTER, Lo = U_OTHER_LETTER,
   Mn = U_NON_SPACING_MARK, Mc = U_COMBINING_SPACING_MARK, Nd = U_DECIMAL_DIGIT_NUMBER,
@@ -162,18 +166,18 @@ constexpr LaterRange kLaterRanges[] = {
 };
 // clang-format on
 
-// Extended grapheme clusters.
+// Extended grapheme clusters
 
-// The properties of a code point: its UGraphemeClusterBreak in ICU, and two flags.
+// The properties of a code point in one byte: its UGraphemeClusterBreak in ICU (kBreakBits) and two flags.
 constexpr std::uint8_t kPictographic = 0x80;  // Extended_Pictographic
-constexpr std::uint8_t kConsonant = 0x40;     // of a conjunct
+constexpr std::uint8_t kConsonant = 0x40;     // consonant that can be part of a conjunct (GB9c)
 constexpr std::uint8_t kBreakBits = 0x3F;
 
-/// A character that joins two consonants of a script to a conjunct (GB9c).
+/// A character that joins two consonants of its script into a conjunct (rule GB9c of UAX #29).
 struct Linker {
   char32_t c;
   UScriptCode script;
-  bool with_vowels;  // independent vowels count as consonants
+  bool with_vowels;  // true if independent vowels of the script count as consonants
 };
 constexpr Linker kLinkers[] = {
     {0x94D, USCRIPT_DEVANAGARI, false},  {0x9CD, USCRIPT_BENGALI, false},   {0xACD, USCRIPT_GUJARATI, false},
@@ -191,14 +195,15 @@ bool is_consonant(char32_t c) {
   const std::int32_t of = u_getIntPropertyValue(point, UCHAR_INDIC_SYLLABIC_CATEGORY);
   const bool vowel = of == U_INSC_VOWEL_INDEPENDENT;
   if ((of != U_INSC_CONSONANT && !vowel) || u_charType(point) != U_OTHER_LETTER) return false;
-  if (c == 0x1B0B || c == 0x1B0C) return true;  // Balinese vocalic r, the only such vowel
+  if (c == 0x1B0B || c == 0x1B0C) return true;  // Balinese vocalic r counts as a consonant
   UErrorCode status = U_ZERO_ERROR;
   const UScriptCode script = uscript_getScript(point, &status);
   return std::any_of(std::begin(kLinkers), std::end(kLinkers),
                      [&](const Linker& x) { return x.script == script && (!vowel || x.with_vowels); });
 }
 
-// Code points that Unicode 17 has as Extend: new marks, and spacing marks of Unicode 15.
+// Code points with the property Extend in Unicode 17 but not in ICU 72: new marks, and marks that were
+// spacing marks in Unicode 15.
 constexpr std::pair<char32_t, char32_t> kLaterExtend[] = {
     {0xCC0, 0xCC0},   {0xCC7, 0xCC8},   {0xCCA, 0xCCB},   {0x1715, 0x1715}, {0x1734, 0x1734},
     {0x1ACF, 0x1ADD}, {0x1AE0, 0x1AEB}, {0x1B3B, 0x1B3B}, {0x1B3D, 0x1B3D}, {0x1B43, 0x1B44},
@@ -215,7 +220,7 @@ std::uint8_t properties(char32_t c) {
 const CodePointTable<std::uint8_t>& break_table() {
   static const CodePointTable<std::uint8_t> table = [] {
     std::vector<std::uint8_t> all(kCodePoints, U_GCB_OTHER);
-    // The ranges in between hold ideographs or nothing.
+    // The ranges that are left out contain only ideographs and unassigned code points.
     for (char32_t c = 0; c < 0x3400; ++c) all[c] = properties(c);
     for (char32_t c = 0xA000; c < 0x20000; ++c) all[c] = properties(c);
     for (char32_t c = 0xE0000; c < 0xE1000; ++c) all[c] = properties(c);
@@ -242,12 +247,12 @@ bool is_control(std::uint8_t kind) {
   return kind == U_GCB_CONTROL || kind == U_GCB_CR || kind == U_GCB_LF;
 }
 
-/// The state of a cluster before the next code point.
+/// What the rules of UAX #29 need to know about the part of a grapheme cluster that was read so far.
 class Cluster {
  public:
   Cluster(char32_t c, std::uint8_t value) { add(c, value); }
 
-  /// Returns whether a code point with these properties belongs to the cluster.
+  /// Returns whether the next code point, which has the properties `value`, belongs to the cluster.
   [[nodiscard]] bool joins(std::uint8_t value) const {
     const auto next = static_cast<std::uint8_t>(value & kBreakBits);
     if (kind_ == U_GCB_CR && next == U_GCB_LF) return true;
@@ -269,9 +274,9 @@ class Cluster {
  private:
   static constexpr char32_t kZeroWidthNonJoiner = 0x200C;
   std::uint8_t kind_ = U_GCB_OTHER;
-  bool emoji_ = false;      // Extended_Pictographic (Extend | ZWJ)*
-  bool consonant_ = false;  // Consonant (Extend | ZWJ)*
-  bool linked_ = false;     // the same with a linker
+  bool emoji_ = false;      // the cluster ends in Extended_Pictographic (Extend | ZWJ)*
+  bool consonant_ = false;  // the cluster ends in Consonant (Extend | ZWJ)*
+  bool linked_ = false;     // as `consonant_`, and a linker follows the consonant
 };
 
 }  // namespace
@@ -331,10 +336,11 @@ std::size_t cluster_end(std::string_view text, std::size_t begin, std::size_t en
 
 namespace {
 
-// The Unicode version of the reference. By Unicode's stability policy the normal forms of its characters have
-// not changed since. The reference has no mapping and combining class 0 for later characters.
+// The Unicode version of the normalization in Hugging Face tokenizers. By the stability policy of Unicode,
+// the normal forms of characters in this version have not changed since. For later characters, Hugging Face
+// tokenizers use no mapping and the combining class 0.
 constexpr unsigned kReferenceVersion = 9;
-constexpr std::int32_t kLongestDecomposition = 64;  // UTF-16 units; the longest has 18
+constexpr std::int32_t kLongestDecomposition = 64;  // in UTF-16 units; the longest decomposition has 18
 
 using Instance = const UNormalizer2* (*)(UErrorCode*);
 
@@ -372,7 +378,7 @@ void decompose(const UNormalizer2* normalizer, char32_t c, std::vector<ChangedCh
   }
 }
 
-/// Sorts the marks between two characters of combining class 0 by their classes.
+/// Sorts each sequence of marks between two characters of combining class 0 by combining class.
 void order_marks(std::vector<ChangedCharacter>& run) {
   const auto is_starter = [](const ChangedCharacter& x) { return combining_class(x.c) == 0; };
   for (auto first = run.begin(); first != run.end();) {
@@ -390,7 +396,8 @@ char32_t composed(const UNormalizer2* normalizer, char32_t a, char32_t b) {
   return pair >= 0 && is_known(static_cast<char32_t>(pair)) ? static_cast<char32_t>(pair) : 0;
 }
 
-/// Returns whether `c` is in a block of ideographs and the like, which have no mappings.
+/// Returns whether `c` is in one of the large blocks, such as ideographs, whose characters normalization does
+/// not change.
 bool has_no_mappings(char32_t c) {
   return (c >= 0x3400 && c < 0xA000) || (c >= 0x17000 && c < 0x1B000) || (c >= 0x20000 && c < 0x2F800);
 }
@@ -432,12 +439,12 @@ void NormalForm::compose(std::vector<ChangedCharacter>& run) const {
   const UNormalizer2* normalizer = instance(unorm2_getNFCInstance);
   constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   std::size_t kept = 0;
-  std::size_t starter = kNone;  // index of the last character of class 0
-  int last_class = 0;           // class of the last mark kept after the starter; 0: there is none
+  std::size_t starter = kNone;  // index of the last character of combining class 0
+  int last_class = 0;           // combining class of the last mark kept after `starter`; 0: none
   for (std::size_t i = 0; i < run.size(); ++i) {
     const ChangedCharacter current = run[i];
     const int mark_class = combining_class(current.c);
-    // A mark of the same or a higher class in between blocks the composition.
+    // If a mark between the two characters has the same or a higher combining class, they are not composed.
     const bool reaches = starter != kNone && (last_class == 0 || last_class < mark_class);
     const char32_t pair = reaches ? composed(normalizer, run[starter].c, current.c) : 0;
     if (pair != 0) {

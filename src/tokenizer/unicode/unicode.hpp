@@ -14,12 +14,13 @@ namespace attnctl::unicode {
 
 inline constexpr std::size_t kCodePoints = 0x110000;
 
-/// A value for every code point. Equal blocks of 256 code points are stored once.
+/// A table with a value for every code point. Code points are grouped into blocks of 256. A block that is
+/// equal to the block before it is not stored again.
 template <typename T>
 class CodePointTable {
  public:
   CodePointTable() = default;
-  /// `all` holds one value per code point.
+  /// `all` has one value for each code point, kCodePoints in total.
   explicit CodePointTable(const std::vector<T>& all) {
     block_.reserve(kCodePoints / kBlock);
     for (std::size_t begin = 0; begin < kCodePoints; begin += kBlock) {
@@ -32,7 +33,7 @@ class CodePointTable {
     }
   }
 
-  /// Returns the value of `c`, which is at most U+10FFFF.
+  /// Returns the value of `c`, which must be at most U+10FFFF.
   [[nodiscard]] T operator()(char32_t c) const {
     return values_[std::size_t{block_[c >> kBlockBits]} << kBlockBits | (c & (kBlock - 1))];
   }
@@ -40,18 +41,19 @@ class CodePointTable {
  private:
   static constexpr unsigned kBlockBits = 8;
   static constexpr std::size_t kBlock = std::size_t{1} << kBlockBits;
-  std::vector<std::uint16_t> block_;  // [kCodePoints / kBlock]: number of the block in values_
-  std::vector<T> values_;             // [distinct blocks * kBlock]
+  std::vector<std::uint16_t> block_;  // [kCodePoints / kBlock], index of each block in values_
+  std::vector<T> values_;             // [stored blocks * kBlock]
 };
 
-/// Returns the code point at byte `i` of well-formed UTF-8 and moves `i` to the next one.
+/// Returns the code point that starts at byte `i` of well-formed UTF-8 and moves `i` to the next code point.
 inline char32_t next(std::string_view text, std::size_t& i) {
   UChar32 c = 0;
   U8_NEXT_UNSAFE(text, i, c);
   return static_cast<char32_t>(c);
 }
 
-/// Returns the code point that ends before byte `i` > 0 and moves `i` to its first byte.
+/// Returns the code point that ends before byte `i` and moves `i` to the first byte of this code point. `i`
+/// must be larger than 0.
 inline char32_t previous(std::string_view text, std::size_t& i) {
   do {
     --i;
@@ -64,13 +66,13 @@ inline bool is_ascii(char byte) {
   return static_cast<unsigned char>(byte) < 0x80;
 }
 
-/// Returns the end of the ASCII bytes that start at `begin`.
+/// Returns the position of the first byte in [begin, end) that is not ASCII; `end` if there is none.
 inline std::size_t ascii_end(std::string_view text, std::size_t begin, std::size_t end) {
   while (begin < end && is_ascii(text[begin])) ++begin;
   return begin;
 }
 
-/// The UTF-8 of one code point, without an allocation.
+/// The UTF-8 encoding of one code point. Does not allocate memory.
 class Utf8 {
  public:
   constexpr explicit Utf8(char32_t c) { U8_APPEND_UNSAFE(bytes_, size_, c); }
@@ -82,24 +84,24 @@ class Utf8 {
   std::uint8_t size_ = 0;
 };
 
-/// Sets of code points that tokenizers use. The reference (Hugging Face tokenizers 0.23.3) takes each from a
-/// library with its own version of Unicode.
+/// Sets of code points that tokenizers use, one bit each. The reference implementation (Hugging Face
+/// tokenizers 0.23.3) uses several libraries, each with its own version of Unicode.
 enum Class : std::uint16_t {
-  white_space = 1U << 0U,       // White_Space
+  white_space = 1U << 0U,       // property White_Space
   bert_punctuation = 1U << 1U,  // ASCII symbols and general category P, Unicode 8
   word = 1U << 2U,              // \w of the pre-tokenizer Whitespace and of single_word, Unicode 16
-  number = 1U << 3U,            // N in the pre-tokenizer Digits, Unicode 17
+  number = 1U << 3U,            // general category N in the pre-tokenizer Digits, Unicode 17
   regex_letter = 1U << 4U,      // \p{L} of regular expressions, Unicode 16
   regex_number = 1U << 5U,      // \p{N} of regular expressions, Unicode 16
-  bert_mark = 1U << 6U,         // Mn, which strip_accents of BertNormalizer drops, Unicode 8
-  bert_dropped = 1U << 7U,      // dropped by clean_text of BertNormalizer, Unicode 8
-  cjk = 1U << 8U,               // characters that BertNormalizer surrounds with spaces
-  mark = 1U << 9U,              // M, which StripAccents drops, Unicode 9
+  bert_mark = 1U << 6U,         // general category Mn, removed by strip_accents of BertNormalizer, Unicode 8
+  bert_dropped = 1U << 7U,      // removed by clean_text of BertNormalizer, Unicode 8
+  cjk = 1U << 8U,               // ideographs, which BertNormalizer surrounds with spaces
+  mark = 1U << 9U,              // general category M, removed by the normalizer StripAccents, Unicode 9
   regex_capital = 1U << 10U,    // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], Unicode 16
   regex_small = 1U << 11U,      // [\p{Ll}\p{Lm}\p{Lo}\p{M}], Unicode 16
 };
 
-/// Returns the Class bits of every code point.
+/// Returns the table with the Class bits of every code point.
 const CodePointTable<std::uint16_t>& classes();
 
 inline bool is(char32_t c, Class set) {
@@ -109,43 +111,49 @@ inline bool is_white_space(char32_t c) {
   return is(c, white_space);
 }
 
-/// Returns the end of the white space that starts at `begin`.
+/// Returns the byte position after the white space that starts at `begin`; `begin` if there is none.
 std::size_t white_space_end(std::string_view text, std::size_t begin);
-/// Returns the beginning of the white space that ends at `end`; at least `limit`.
+/// Returns the byte position where the white space before `end` begins, but at least `limit`; `end` if there
+/// is none.
 std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t limit = 0);
 
-/// Returns the lowercase of one code point (Unicode 17). U+0130 has two, U+0069 U+0307; returns the first.
+/// Returns the lowercase of a code point (Unicode 17). For U+0130, whose lowercase is the two code points
+/// U+0069 U+0307, returns U+0069.
 char32_t to_lower(char32_t c);
 inline constexpr char32_t kDottedCapitalI = 0x130;
 inline constexpr char32_t kDotAbove = 0x307;
 
-/// Returns whether the code point was assigned in this version of Unicode.
+/// Returns whether a code point is assigned in major version `version` of Unicode.
 bool is_as_old_as(char32_t c, unsigned version);
 
-/// Returns the end of the extended grapheme cluster that starts at byte `begin` < `end` of well-formed UTF-8:
-/// UAX #29 of Unicode 17 without GB12 and GB13 (pairs of regional indicators).
+/// Returns the end of the extended grapheme cluster that starts at byte `begin` of well-formed UTF-8. `begin`
+/// must be less than `end`. The rules are those of UAX #29 of Unicode 17 without GB12 and GB13 (pairs of
+/// regional indicators).
 std::size_t cluster_end(std::string_view text, std::size_t begin, std::size_t end);
 
-/// Code points that differ between ICU 72 (Unicode 15) and Unicode 16.
+/// A range of code points whose properties in Unicode 16 differ from ICU 72 (Unicode 15).
 struct LaterRange {
   char32_t first;
   char32_t last;
-  std::int8_t category;          // a UCharCategory
-  std::int32_t script = -1;      // a UScriptCode; -1: unchanged, or a script that ICU 72 lacks
-  bool alphabetic_mark = false;  // a mark with the property Alphabetic
+  std::int8_t category;          // general category in Unicode 16, as a UCharCategory
+  std::int32_t script = -1;      // a UScriptCode; -1: unchanged, or unknown to ICU 72
+  bool alphabetic_mark = false;  // true for marks with the property Alphabetic
 };
 std::span<const LaterRange> later_ranges();
 
-/// A character of a normalized text. It replaces 1 - change characters of the old text and has the origin of
-/// the first of them; with change 1 it replaces none and has the origin of the character before it.
+/// A character of a normalized text. The character replaces 1 - `change` characters of the old text and has
+/// the origin of the first of these. If `change` is 1, the character is inserted and has the origin of the
+/// old character before it.
 struct ChangedCharacter {
   char32_t c = 0;
   int change = 0;
 };
 
-/// NFC, NFD, NFKC or NFKD of Unicode 9, the version of the reference. Later characters stay unchanged.
+/// One of the normalization forms NFC, NFD, NFKC and NFKD of Unicode 9, the version that the reference
+/// implementation uses. Characters that are newer than Unicode 9 do not change.
 ///
-/// A text is normalized run by run. A run is a character and the characters after it that join it.
+/// A text is normalized run by run. A run is a character together with the following characters for which
+/// joins() returns true.
 class NormalForm {
  public:
   enum Kind { nfc, nfd, nfkc, nfkd };
@@ -155,12 +163,12 @@ class NormalForm {
     return form;
   }
 
-  /// Returns whether a run of only `c` changes.
+  /// Returns whether normalizing changes a run that has only the character `c`.
   [[nodiscard]] bool changes(char32_t c) const { return (bits_(c) & kChanges) != 0; }
-  /// Returns whether `c` joins the run before it.
+  /// Returns whether `c` belongs to the same run as the character before it.
   [[nodiscard]] bool joins(char32_t c) const { return (bits_(c) & kJoins) != 0; }
 
-  /// Normalizes a run of characters; replaces the content of `out`.
+  /// Normalizes a run of characters and stores the result in `out`, replacing its content.
   void apply(std::span<const char32_t> run, std::vector<ChangedCharacter>& out) const;
 
  private:
