@@ -31,7 +31,7 @@ class ExactSum {
 
   [[nodiscard]] double value() const { return static_cast<double>(total_) * 0x1p-64; }
 
-  /// Returns the 128 bits for files, low half first.
+  /// Returns the 128 bits as two words, low half first, to be stored in a file.
   [[nodiscard]] std::array<std::uint64_t, 2> words() const {
     const auto bits = static_cast<Bits>(total_);
     return {static_cast<std::uint64_t>(bits), static_cast<std::uint64_t>(bits >> 64U)};

@@ -85,12 +85,12 @@ class PanelBuffers {
   std::vector<std::uint8_t> fully_masked_;
 };
 
-/// Returns the number of query rows of a panel: `wanted`, or fewer for many keys so that a panel stays in
-/// cache.
+/// Returns the number of query rows per panel: `wanted`, or fewer if there are many keys, so that a panel
+/// fits into the cache.
 [[nodiscard]] std::size_t rows_of_panel(std::size_t wanted, std::size_t keys);
 
-/// Computes scores, pattern and z of one head for the sequences of a block in order, and passes each panel to
-/// the observers (none if the head was not selected).
+/// Computes scores, pattern and z of one head for all sequences of a block, and passes each panel to the
+/// observers, which may be none. Returns warnings about rows of the pattern.
 [[nodiscard]] RowWarnings attend(const AttentionLayer& layer, const Batch& batch, const Block& block,
                                  std::size_t head, std::span<Observer* const> observers,
                                  PanelBuffers& buffers);
