@@ -73,14 +73,14 @@ struct PatternMemory {
 [[nodiscard]] Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t length);
 
 /// Returns which heads, projections and layers of a model share weights, and which projections are
-/// factorized. Columns: kind, layers and heads in the syntax of --layers ("0,2-5"; heads null: all), text.
-/// Layers with the same statement form one row. Kinds:
+/// factorized. Columns: kind, layers and heads (both in the syntax of --layers, "0,2-5"; heads is null if the
+/// row is about all heads), and text. Layers with equal kind, heads and text form one row. Kinds:
 ///   layers      layers with the same weights
 ///   query_key   W_K equals W_Q: the model has only W_Q, or both are stored with the same bytes
-///   tied_heads  heads that use the same slice of W_Q, W_K and W_V
+///   tied_heads  heads that use the same stored part of W_Q, W_K and W_V
 ///   kv_head     heads that share W_K and W_V
 ///   factorised  a projection stored as two factors, with the rank
-/// `model` may be null; then stored weights are not compared.
+/// `model` may be null. Then the function cannot compare the values of stored weights.
 [[nodiscard]] Table sharing_table(const ModelConfig& config, const Model* model);
 
 }  // namespace attnctl
