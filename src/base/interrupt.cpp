@@ -81,8 +81,8 @@ void Temporaries::forget(std::size_t slot) {
 void Temporaries::remove_all() noexcept {
   std::array<const char*, temporary_paths.size()> folders{};
   for (std::size_t i = 0; i < temporary_paths.size(); ++i) {
-    const char* path =
-        temporary_paths[i].exchange(nullptr);  // not freed, because the process is about to end
+    // Not freed, because the process is about to end.
+    const char* path = temporary_paths[i].exchange(nullptr);
     if (path != nullptr && ::unlink(path) != 0) folders[i] = path;
   }
   for (const char* path : folders) {

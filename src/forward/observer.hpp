@@ -27,16 +27,16 @@ struct AttentionPanel {
   std::size_t first_query = 0;
   MatrixView<const float> pattern;  // [rows, m]; empty if no observer needs patterns and the attention can be
                                     // computed without them
-  MatrixView<const float>
-      scores;  // [rows, m], the input of softmax, -inf for masked keys; empty unless needed
-  KeyRange visible = {
-      0, static_cast<std::size_t>(-1)};  // for keys outside, all weights are 0 and all scores -inf
-  MatrixView<const float> q;             // [rows, k], after rotary positions, before the scale
-  MatrixView<const float> k;             // [m, k], after rotary positions
-  MatrixView<const float> v;             // [m, v]; empty unless values are computed
-  MatrixView<const float> z;             // [rows, v]; empty unless an observer or the next layer needs z
-  std::span<const std::uint8_t>
-      fully_masked;  // [rows], 1 if the query sees no key; then its weights are all 0
+  /// [rows, m], the input of softmax, -inf for masked keys; empty unless needed.
+  MatrixView<const float> scores;
+  /// For keys outside of this range, all weights are 0 and all scores -inf.
+  KeyRange visible = {0, static_cast<std::size_t>(-1)};
+  MatrixView<const float> q;  // [rows, k], after rotary positions, before the scale
+  MatrixView<const float> k;  // [m, k], after rotary positions
+  MatrixView<const float> v;  // [m, v]; empty unless values are computed
+  MatrixView<const float> z;  // [rows, v]; empty unless an observer or the next layer needs z
+  /// [rows], 1 if the query sees no key; then its weights are all 0.
+  std::span<const std::uint8_t> fully_masked;
 
   /// Returns `visible`, limited to the keys that exist.
   [[nodiscard]] KeyRange keys() const {

@@ -250,9 +250,8 @@ class ForwardPass {
       products.add(made.kv_runs, config.d_value, {values, weights.value, made.v}, inner_.value);
     }
     products.run(pool_);
-    if (plan.z)
-      made.z = normed_.take(block.rows,
-                            config.heads * config.d_value);  // reuses normed_, which is no longer needed
+    // Reuses normed_, which is no longer needed.
+    if (plan.z) made.z = normed_.take(block.rows, config.heads * config.d_value);
     if (config.clip > 0) {
       clamp(pool_, config.clip, made.q, made.query_runs, config.d_head);
       clamp(pool_, config.clip, made.k, made.kv_runs, config.d_head);

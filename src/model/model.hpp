@@ -39,7 +39,7 @@ class Model {
   /// have a wrong shape. May add the warning head_from_embedding; the first use of a tensor may add
   /// non_finite_weight. `warnings` must outlive the model.
   [[nodiscard]] static Model bind(ModelSource source, Warnings& warnings);
-  /// Does the same with another family or configuration instead of those of the source.
+  /// Binds the weights of the source to another family row or another configuration.
   [[nodiscard]] static Model bind(ModelSource source, const FamilySpec& row, ModelConfig config,
                                   Warnings& warnings);
 
@@ -57,8 +57,8 @@ class Model {
   /// Returns only the attention weights of a layer.
   [[nodiscard]] Lease<AttentionWeights> attention(std::size_t index, Pool* pool = nullptr) const;
   [[nodiscard]] Lease<EmbeddingWeights> embedding() const;
-  [[nodiscard]] Lease<EmbeddingWeights> target_embedding()
-      const;  // the decoder's embedding in encoder-decoder models
+  /// The decoder's embedding in encoder-decoder models.
+  [[nodiscard]] Lease<EmbeddingWeights> target_embedding() const;
   [[nodiscard]] Lease<HeadWeights> head(Pool* pool = nullptr) const;
   [[nodiscard]] NormWeights encoder_norm() const;  // never evicted
   [[nodiscard]] NormWeights final_norm() const;    // never evicted

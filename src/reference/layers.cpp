@@ -14,8 +14,8 @@ Matrix weight_of(const Linear& linear) {
 
 Matrix apply(const Linear& linear, const Matrix& x, Pool& pool) {
   if (linear.factorised()) return apply(linear.last_product(), apply(linear.first_product(), x, pool), pool);
-  constexpr std::size_t kBlock =
-      64;  // outputs per task, so that only this part of W is converted to float64 at a time
+  // Outputs per task, so that only this part of W is converted to float64 at a time.
+  constexpr std::size_t kBlock = 64;
   Matrix y = Matrix::from_shape({x.shape(0), linear.out()});
   pool.run((linear.out() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
     const std::size_t first = block * kBlock;

@@ -32,8 +32,8 @@ struct ReferencePass {
 /// One logit of a sequence.
 struct LogitTarget {
   std::size_t position = 0;  // less than the number of tokens of the sequence
-  std::optional<std::size_t>
-      token;  // less than the vocabulary size; default: the token with the largest logit
+  /// Less than the vocabulary size; default: the token with the largest logit.
+  std::optional<std::size_t> token;
 };
 
 /// The gradient of one logit through the whole model, in float64.

@@ -386,8 +386,8 @@ bool needs_escape(char32_t point) {
 }
 
 void append_escape(std::string& text, char32_t point) {
-  constexpr std::string_view short_escapes =
-      "\"\"\\\\\nn\rr\tt";  // pairs: a character and the letter of its escape
+  // Pairs: a character and the letter of its escape.
+  constexpr std::string_view short_escapes = "\"\"\\\\\nn\rr\tt";
   for (std::size_t i = 0; i < short_escapes.size(); i += 2) {
     if (point != static_cast<unsigned char>(short_escapes[i])) continue;
     text += '\\';
@@ -458,8 +458,8 @@ void JsonStream::end(const std::vector<Section>& rest) {
     return;
   }
   const std::string lines = text_of({{}, rest}, style_);
-  out_.write(std::string_view(lines).substr(lines.find('\n') +
-                                            1));  // without the line of the head, which begin() has written
+  // Without the line of the head, which begin() has written.
+  out_.write(std::string_view(lines).substr(lines.find('\n') + 1));
 }
 
 void append_json_string(std::string& text, std::string_view value) {

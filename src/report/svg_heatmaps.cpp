@@ -94,8 +94,8 @@ std::string tick_label(const std::vector<std::string>& labels, std::size_t i) {
 }
 
 constexpr double kMargin = 16;
-constexpr std::size_t kMaxCellsWithValues =
-    64;  // values are drawn only up to this number of rows and columns
+// Values are drawn only up to this number of rows and columns.
+constexpr std::size_t kMaxCellsWithValues = 64;
 constexpr double kMinSizeWithValues = 26;
 constexpr std::size_t kMaxPointable = 5000;
 

@@ -79,8 +79,8 @@ template <std::same_as<std::string> Name>
 
 /// Which rows of a table are shown, and in which order (--sort COLUMN --top N).
 struct RowSelection {
-  std::optional<std::string>
-      sort;  // name of a column; default order: largest number or last text first, undefined cells last
+  /// Name of a column; default order: largest number or last text first, undefined cells last.
+  std::optional<std::string> sort;
   bool ascending = false;
   std::optional<std::size_t> top;  // largest number of rows to show
 };
@@ -252,8 +252,8 @@ struct Chart {
   bool log_y = false;
   bool bars = false;    // bars from 0 instead of lines
   bool points = false;  // points without lines, with the same scale on both axes
-  std::string labels =
-      {};  // points only: a column whose texts are drawn next to the points if there is space
+  /// Points only: a column whose texts are drawn next to the points if there is space.
+  std::string labels = {};
 };
 
 /// Several charts of one table.

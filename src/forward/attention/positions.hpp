@@ -99,10 +99,10 @@ class PositionBias {
   std::size_t queries_;
   double scale_;
   std::vector<float> alibi_;  // [keys], or empty without ALiBi
-  std::vector<float>
-      relative_;  // [queries + keys - 1], at index key - query + queries - 1; empty without T5 buckets
-  std::vector<std::uint32_t>
-      rows_;  // disentangled attention: the table row of each distance, indexed like relative_
+  /// [queries + keys - 1], at index key - query + queries - 1; empty without T5 buckets.
+  std::vector<float> relative_;
+  /// Disentangled attention: the table row of each distance, indexed like relative_.
+  std::vector<std::uint32_t> rows_;
   OwnedMatrix<float> content_, position_;  // [queries, table rows] and [keys, table rows]
 };
 

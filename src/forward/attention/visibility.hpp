@@ -91,8 +91,8 @@ class VisibleKeys {
 
   bool contiguous_ = true;  // each query sees all keys of its range
   std::vector<Row> rows_;   // [n]
-  std::vector<std::size_t>
-      before_;  // [n + 1]: number of visible keys before each key; empty if the sequence hides no key
+  /// [n + 1]: number of visible keys before each key; empty if the sequence hides no key.
+  std::vector<std::size_t> before_;
   std::vector<std::uint8_t> visible_;  // [n] or empty
 };
 

@@ -13,7 +13,7 @@ namespace attnctl {
 // The cost of a model, computed from its configuration. Functions throw Error(limit) for counts above 64
 // bits.
 
-/// Numbers of parameters. Weights that layers share count once in the totals.
+/// The numbers of parameters of a model. The totals count weights that several layers share only once.
 struct ParameterCount {
   std::uint64_t all = 0;                // used by the forward pass and the head; excludes poolers
   std::uint64_t attention = 0;          // W_Q, W_K, W_V, W_O with their biases
@@ -32,9 +32,10 @@ struct ParameterCount {
 };
 [[nodiscard]] ParameterCount count_parameters(const ModelConfig& config);
 
-/// Floating-point operations of the matrix products for one sequence of n tokens; a multiply-add is 2. Full
-/// attention counts all n^2 scores even if a mask hides some. Other kinds count the scores that they compute,
-/// and linear attention counts its running sums instead.
+/// The floating-point operations (FLOPs) of the matrix products for one sequence of n tokens. A multiply-add
+/// counts as 2. For full attention, all n^2 scores are counted, even if a mask hides some of them. For other
+/// kinds, only the scores that are computed are counted; for linear attention, the running sums are counted
+/// instead of scores.
 struct FlopCount {
   std::uint64_t projections = 0;  // q, k, v of all layers: 2 * 3 n d^2 per layer if heads split d
   std::uint64_t scores = 0;       // 2 * n^2 d
@@ -47,8 +48,8 @@ struct FlopCount {
 };
 [[nodiscard]] FlopCount count_flops(const ModelConfig& config, std::size_t length);
 
-/// Bytes of the patterns of one sequence in float32: heads * n^2 per layer, or fewer if the kind of attention
-/// computes fewer weights.
+/// The bytes of the float32 patterns of one sequence: heads * n^2 * 4 per layer, or less if the kind of
+/// attention computes fewer weights.
 struct PatternMemory {
   std::uint64_t all = 0;
   std::uint64_t layer = 0;  // of the largest layer
@@ -59,13 +60,15 @@ struct PatternMemory {
 /// add nothing, because they keep sums of a fixed size.
 [[nodiscard]] std::uint64_t count_cache_bytes(const ModelConfig& config, std::size_t bytes_per_value = 4);
 
-/// Compares the cost of the first layer's attention with other numbers of heads at the same total width: one
-/// head, h heads, grouped key/value heads (the model's own number, otherwise the divisor of h nearest to h /
-/// 4), and one key/value head. Duplicate rows are omitted, as are shared keys if W_Q is used as W_K. Columns:
-/// variant, own (the model's), heads, kv_heads, d_head, parameters, FLOPs of one sequence of n tokens as
-/// projections, scores, values, output and flops (their sum), multiply_adds (half of flops),
-/// multiply_adds_one_product (without `values`: textbook tables often count only one of the two n^2
-/// products), pattern_bytes and cache_bytes_per_token in float32.
+/// Compares the cost of the first layer's attention for several numbers of heads with the same total width:
+/// one head, h heads, h heads with grouped key/value heads, and h heads with one key/value head. h is the
+/// model's number of heads. The number of key/value heads of the grouped variant is that of the model if it
+/// has groups, otherwise the divisor of h nearest to h / 4. Duplicate rows are omitted. Variants with shared
+/// keys are omitted if the model uses W_Q as W_K. Columns: variant; own (true for the model's variant);
+/// heads; kv_heads; d_head; parameters; the FLOPs for one sequence of n tokens: projections, scores, values,
+/// output, and flops (their sum); multiply_adds (half of flops); multiply_adds_one_product (without `values`,
+/// because textbook tables often count only one of the two n^2 products); pattern_bytes and
+/// cache_bytes_per_token (float32).
 [[nodiscard]] Table compare_attention(const ModelConfig& config, std::size_t length);
 
 /// Returns the shapes of a batch in each step of the first layer's attention. Columns: step, tensor, shape,

@@ -608,8 +608,8 @@ class TensorBinder {
   BindingFaults faults_;
   NameScope scope_ = {};
   std::string shape_origin_;  // for messages: the configured sizes that determine the expected shapes
-  std::size_t heads_ =
-      1;  // number of heads of the current layer, for an output projection stored as [heads, v, out]
+  // Number of heads of the current layer, for an output projection stored as [heads, v, out].
+  std::size_t heads_ = 1;
 };
 
 }  // namespace

@@ -80,16 +80,16 @@ struct AlibiConfig {
   std::vector<float> slopes;    // [heads]
   bool counts_visible = false;  // j is the number of visible keys before the key; 0 for hidden keys
   bool from_last = false;       // j is minus the distance from the last key
-  bool rounded =
-      false;  // slope, j and slope * j are rounded to bfloat16 and added before the scores are scaled
+  /// Slope, j and slope * j are rounded to bfloat16 and added before the scores are scaled.
+  bool rounded = false;
 };
 
 /// Rotary position embedding of queries and keys.
 struct RotaryConfig {
   RotaryPairing pairing = RotaryPairing::half;
   std::size_t dims = 0;  // number r of rotated dimensions per head, at most d_head
-  std::vector<float>
-      inverse_frequency;  // [r/2] after scaling, computed in float32 like the original implementation
+  /// [r/2] after scaling, computed in float32 like the original implementation.
+  std::vector<float> inverse_frequency;
   std::vector<float> long_inverse_frequency;  // [r/2], for sequences longer than long_from; or empty
   std::size_t long_from = 0;
   float attention_factor = 1;  // multiplies cosines and sines
@@ -109,8 +109,8 @@ struct RelativeBuckets {
 struct LinearParts {
   bool weight = false;
   bool bias = false;
-  std::size_t rank =
-      0;  // rank of a factorized weight W = A B with A [in, rank] and B [rank, out]; 0 if not factorized
+  /// Rank of a factorized weight W = A B with A [in, rank] and B [rank, out]; 0 if not factorized.
+  std::size_t rank = 0;
 };
 
 /// Disentangled attention (DeBERTa): products of queries or keys with distance embeddings are added to the
@@ -136,16 +136,16 @@ struct AttentionConfig {
   AttentionKind kind;
   float clip = 0;      // queries, keys and values are clamped to [-clip, clip]; 0: no clamping
   float soft_cap = 0;  // scores s become c tanh(s / c) before the mask; 0: no cap
-  bool sinks =
-      false;  // softmax has one more learned score per head, so the rows of a pattern sum to less than 1
+  /// Softmax has one more learned score per head, so the rows of a pattern sum to less than 1.
+  bool sinks = false;
   std::shared_ptr<const AlibiConfig> alibi;  // null if the model has no ALiBi
   NormConfig head_norm;                      // norm of queries and keys, applied before rotation
   HeadNormSpan head_norm_span = HeadNormSpan::shared;
-  std::shared_ptr<const RotaryConfig>
-      rotary;  // null if there is none; layers with equal parameters share the object
+  /// Null if there is none; layers with equal parameters share the object.
+  std::shared_ptr<const RotaryConfig> rotary;
   std::shared_ptr<const RelativeBuckets> relative_buckets;  // null if there are none
-  std::shared_ptr<const DisentangledConfig>
-      disentangled;                       // null if there is none; `scale` also multiplies its terms
+  /// Null if there is none; `scale` also multiplies its terms.
+  std::shared_ptr<const DisentangledConfig> disentangled;
   LinearParts query, key, value, output;  // if the key has no weight, the weight of the query is used
   std::vector<std::size_t> head_slices;   // [heads] if heads are tied (see below); otherwise empty
 
@@ -173,22 +173,22 @@ struct MlpConfig {
 struct ExpertsConfig {
   std::size_t count = 0;  // 0: the layer has a single MLP
   std::size_t per_token = 0;
-  bool softmax_after_topk =
-      false;  // softmax over the scores of the chosen experts; otherwise over the scores of all experts
+  /// Softmax over the scores of the chosen experts; otherwise over the scores of all experts.
+  bool softmax_after_topk = false;
   bool renormalised = false;  // the weights of the chosen experts are divided by their sum
   bool router_bias = false;
   /// If above 0, experts compute (up + 1) g sigmoid(alpha g), where g is the gate; `up` is clamped to
   /// [-limit, limit] and g to at most limit.
   float limit = 0;
   double alpha = 1;
-  std::size_t shared_width =
-      0;  // width of the expert that every token uses; its output is multiplied by the sigmoid of a gate
+  /// Width of the expert that every token uses; its output is multiplied by the sigmoid of a gate.
+  std::size_t shared_width = 0;
 };
 
 /// A convolution over the embeddings. It changes the output x of a layer to N(x + act(conv(embeddings))).
 struct ConvolutionConfig {
-  std::size_t kernel =
-      0;  // odd; uses (kernel - 1) / 2 positions before and after each position, with zero padding
+  /// Odd; uses (kernel - 1) / 2 positions before and after each position, with zero padding.
+  std::size_t kernel = 0;
   std::size_t groups = 1;
   Activation activation = Activation::tanh;
 };
@@ -235,8 +235,8 @@ struct EmbeddingConfig {
   PositionKind position = PositionKind::none;
   bool positions_last = false;      // positions are added after the projection; otherwise before the norm
   std::size_t position_offset = 0;  // row of the position table for position 0
-  std::optional<std::size_t>
-      padding;  // padding token id; padding tokens use this row of the table and are not counted
+  /// The id of the padding token. Padding tokens use the row of this number, and positions do not count them.
+  std::optional<std::size_t> padding;
   bool counts_visible = false;  // positions count only visible tokens; hidden tokens have position -1
   double multiplier = 1;        // token embeddings are multiplied by this
   std::size_t token_types = 0;
@@ -261,8 +261,8 @@ struct HeadConfig {
   bool present = false;
   bool tied = false;  // the output matrix is the token embedding table
   bool bias = false;  // bias of the output matrix
-  bool transform =
-      false;  // masked-token head: a dense layer, an activation and a norm come before the output matrix
+  /// Masked-token head: a dense layer, an activation and a norm come before the output matrix.
+  bool transform = false;
   bool transform_bias = true;
   Activation activation = Activation::gelu_erf;
   NormConfig norm;
@@ -279,8 +279,8 @@ struct ModelConfig {
   std::size_t d_output = 0;                  // width of a layer's attention output; 0 if the model has no W_V
   std::optional<std::size_t> max_positions;  // largest number of tokens of a sequence; nullopt if unlimited
   EmbeddingConfig embedding;
-  std::vector<LayerConfig>
-      layers;  // encoder layers first, then self- and cross-attention of each decoder layer
+  /// Encoder layers first, then self- and cross-attention of each decoder layer.
+  std::vector<LayerConfig> layers;
   std::optional<DecoderConfig> decoder;
   NormConfig final_norm;  // after the last layer
   HeadConfig head;

@@ -46,12 +46,12 @@ class ConfigReader {
   [[nodiscard]] std::optional<std::size_t> optional_index(const Names& names) const;
   /// Reads an integer of at least 1. Throws Error(limit) if it is above largest_size.
   [[nodiscard]] std::optional<std::size_t> optional_size(const Names& names) const;
-  [[nodiscard]] std::size_t size(
-      const SizeKey& key) const;  // throws if the key is missing and has no default
+  /// Throws if the key is missing and has no default.
+  [[nodiscard]] std::size_t size(const SizeKey& key) const;
   [[nodiscard]] std::size_t size(const SizeKey& key, std::size_t default_value) const;
   [[nodiscard]] std::optional<double> optional_number(const Names& names) const;  // finite
-  [[nodiscard]] std::optional<double> optional_positive(
-      const Names& names) const;  // finite and greater than 0
+  /// Finite and greater than 0.
+  [[nodiscard]] std::optional<double> optional_positive(const Names& names) const;
   [[nodiscard]] double number(const NumberKey& key) const;
   [[nodiscard]] std::optional<std::vector<double>> optional_positives(const std::string& name) const;
   [[nodiscard]] std::optional<bool> optional_flag(const std::string& name) const;

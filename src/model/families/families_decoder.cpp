@@ -72,8 +72,8 @@ FamilySpec gpt2() {
   return spec;
 }
 
-/// GPT-2 with torch.nn.Linear layers. By default all heads share one key/value head. If /multi_query is
-/// false, every head has its own, and the projections are packed by head.
+/// GPT-BigCode is like GPT-2, but has torch.nn.Linear layers. By default all heads share one key/value head.
+/// If /multi_query is false, every head has its own, and the projections are packed by head.
 FamilySpec gpt_bigcode() {
   FamilySpec spec = named("gpt_bigcode", gpt2());
   LayerSpec& layer = spec.stack.layer;
@@ -220,8 +220,8 @@ void pack_falcon(LayerSpec& layer, Packing packing) {
       linear_with_bias_if("self_attention.query_key_value", "bias", packing);
 }
 
-/// Three variants: one key/value head (7B), groups of key/value heads (40B), and projections packed by head
-/// with ALiBi (RW).
+/// Falcon has three variants: one key/value head (7B), groups of key/value heads (40B), and projections
+/// packed by head with ALiBi (RW).
 FamilySpec falcon() {
   FamilySpec spec = named("falcon", bloom());
   LayerSpec& layer = spec.stack.layer;

@@ -111,7 +111,8 @@ FamilySpec distilbert() {
   return spec;
 }
 
-/// RoBERTa with the position bias of T5. Positions start at row 2 of the table, whatever /pad_token_id is.
+/// MPNet is like RoBERTa, but has the position bias of T5. Positions start at row 2 of the table, whatever
+/// /pad_token_id is.
 FamilySpec mpnet() {
   FamilySpec spec = named("mpnet", roberta());
   spec.prefixes = {"mpnet.", ""};
@@ -131,7 +132,7 @@ FamilySpec mpnet() {
   return spec;
 }
 
-/// Pre-norm with rotary or learned positions and with token dropout.
+/// ESM has pre-norm, rotary or learned positions, and token dropout.
 FamilySpec esm() {
   FamilySpec spec = named("esm", roberta());
   spec.prefixes = {"esm.", ""};
@@ -163,7 +164,7 @@ FamilySpec esm() {
   return spec;
 }
 
-/// Disentangled attention. Positions may also be added to the embeddings.
+/// DeBERTa has disentangled attention. Positions may also be added to the embeddings.
 FamilySpec deberta_v2() {
   FamilySpec spec = named("deberta-v2", bert());
   spec.prefixes = {"deberta.", ""};
@@ -216,8 +217,8 @@ FamilySpec deberta() {
   return spec;
 }
 
-/// Pre-norm with a gated MLP. Most layers have a window; their rotary parameters differ from those of the
-/// other layers.
+/// ModernBERT has pre-norm and a gated MLP. Most layers have a window; their rotary parameters differ from
+/// those of the other layers.
 FamilySpec modernbert() {
   FamilySpec spec = {.name = "modernbert"};
   spec.prefixes = {"model.", ""};
@@ -372,7 +373,7 @@ FamilySpec bart() {
   return spec;
 }
 
-/// Pre-norm, with a final norm in the encoder and in the decoder.
+/// mBART is like BART, but has pre-norm and a final norm in the encoder and in the decoder.
 FamilySpec mbart() {
   FamilySpec spec = named("mbart", bart());
   spec.place = NormPlace::pre;
@@ -381,7 +382,7 @@ FamilySpec mbart() {
   return spec;
 }
 
-/// Sinusoidal positions. Input and target may have different vocabularies.
+/// Marian is like BART, but has sinusoidal positions. Input and target may have different vocabularies.
 FamilySpec marian() {
   FamilySpec spec = named("marian", bart());
   spec.embedding.norm = {};

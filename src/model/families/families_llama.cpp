@@ -40,7 +40,7 @@ FamilySpec llama_row() {
   return spec;
 }
 
-/// Llama without biases.
+/// Mistral: like Llama, but no layer has biases.
 FamilySpec mistral_row() {
   FamilySpec spec = named("mistral", llama_row());
   remove_biases(spec.stack.layer);
@@ -81,8 +81,8 @@ FamilySpec gemma() {
   remove_mlp_biases(spec.stack.layer);
   spec.requirements.push_back({"use_bidirectional_attention", {false}});
   spec.variants = {{"hidden_act", "gelu", {}, [](FamilySpec& row) {
-                      row.keys.activation.names =
-                          {};  // early configurations contain gelu, but the models use gelu_pytorch_tanh
+                      // Early configurations contain gelu, but the models use gelu_pytorch_tanh.
+                      row.keys.activation.names = {};
                     }}};
   return spec;
 }
@@ -172,7 +172,7 @@ FamilySpec mixtral() {
   return spec;
 }
 
-/// Experts, and a shared expert that every token uses. Some layers may have a single MLP instead.
+/// Layers have experts, and a shared expert that every token uses. Some layers may have a single MLP instead.
 FamilySpec qwen2_moe() {
   FamilySpec spec = named("qwen2_moe", qwen2());
   LayerSpec& layer = spec.stack.layer;
@@ -202,7 +202,7 @@ FamilySpec qwen2_moe() {
   return spec;
 }
 
-/// Attention sinks, and experts with clamped gates.
+/// The model has attention sinks, and experts with clamped gates.
 FamilySpec gpt_oss() {
   FamilySpec spec = named("gpt_oss", llama_row());
   const auto stacked = [](const std::string& name, Packing packing) {

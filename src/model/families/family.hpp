@@ -22,8 +22,8 @@ struct ModelSource;
 /// A size in the configuration: the value of the first name that is present, otherwise the default.
 struct SizeKey {
   std::vector<std::string> names = {};
-  std::optional<std::size_t> default_value =
-      {};  // nullopt: the key is required, or the size is derived from other sizes
+  /// If nullopt, the key is required, or the size is derived from other sizes.
+  std::optional<std::size_t> default_value = {};
 };
 
 /// A number in the configuration, changed according to `rule`. The default is used unchanged.
@@ -48,8 +48,8 @@ struct ConfigKeys {
   SizeKey mlp_width = {};  // default: 4 d_model
   SizeKey embedding = {};  // default: d_model
   SizeKey vocabulary = {}, max_positions = {}, token_types = {}, groups = {};
-  SizeKey padding =
-      {};  // padding id; positions start after its row of the table, and padding tokens have no position
+  /// Padding id; positions start after its row of the table, and padding tokens have no position.
+  SizeKey padding = {};
   SizeKey channels = {}, image = {}, patch = {};  // image inputs; the last two may be lists [height, width]
   NumberKey norm_eps = {};
   TextKey activation = {};
@@ -62,8 +62,8 @@ struct ConfigKeys {
   NumberKey logit_multiplier = {.default_value = 1};
   NumberKey logit_soft_cap = {};
   SizeKey experts = {}, experts_per_token = {}, expert_width = {}, shared_width = {};
-  SizeKey sparse_step =
-      {};  // layer i has experts if i + 1 is a multiple of this; without names, all layers have experts
+  /// Layer i has experts if i + 1 is a multiple of this; without names, all layers have experts.
+  SizeKey sparse_step = {};
   std::string dense_layers = {};  // list of the layers without experts
   NumberKey expert_limit = {}, expert_alpha = {.default_value = 1};
 };
@@ -85,15 +85,15 @@ struct RotarySpec {
   std::vector<std::string> theta_names = {"rope_theta"};
   std::vector<std::string> fraction_names = {"partial_rotary_factor"};
   SizeKey dims = {};  // number of rotated dimensions; without names, computed from the fraction
-  std::size_t default_original =
-      0;  // default of original_max_position_embeddings; 0: the largest number of positions
+  /// Default of original_max_position_embeddings; 0: the largest number of positions.
+  std::size_t default_original = 0;
   std::string nope_layers = {};  // list with a 0 for each layer without rotary positions (NoPE)
-  SizeKey nope_interval =
-      {};  // if that list is missing, every nope_interval-th layer has no rotary positions
+  /// If nope_layers is missing, every nope_interval-th layer has no rotary positions.
+  SizeKey nope_interval = {};
   nlohmann::ordered_json parameters = {};  // default of rope_parameters
   bool yarn_is_longrope = false;           // in old configurations, the type "yarn" means longrope
-  std::vector<std::string> stored =
-      {};  // tensors with inverse frequencies, which are used instead of computed ones
+  /// Tensors with inverse frequencies, which are used instead of computed ones.
+  std::vector<std::string> stored = {};
   std::optional<SlidingRotarySpec> sliding = {};
 };
 
@@ -107,10 +107,10 @@ struct WindowKeys {
   // The fields below are used if the configuration has no such list.
   std::string first = {};  // first layer with a window; without a key, all layers have one
   std::size_t default_first = 0;
-  bool windows_before_first =
-      false;  // `first` is the first layer without a window; the layers before it have one
-  SizeKey period =
-      {};  // in each period of layers, one layer has full attention; without a default, the field is not used
+  /// `first` is the first layer without a window; the layers before it have one.
+  bool windows_before_first = false;
+  /// In each period of layers, one layer has full attention; without a default, the field is not used.
+  SizeKey period = {};
   bool full_first = false;  // the first layer of each period has full attention; otherwise the last layer
   bool nope_layers_only = false;  // only layers without rotary positions have a window
   bool two_sided = false;         // `size` counts the keys on both sides of the query: |i - j| <= size / 2
@@ -220,8 +220,8 @@ struct DisentangledSpec {
   NormSpec norm = {};                   // used if /norm_rel_ebd requires it
   LinearSpec key = {}, query = {};      // projections of the table; one per layer
   bool buckets = false;                 // /position_buckets may request a logarithmic scale of distances
-  bool may_share_content =
-      false;  // /share_att_key may replace `key` and `query` by the projections of the tokens
+  /// /share_att_key may replace `key` and `query` by the projections of the tokens.
+  bool may_share_content = false;
 };
 
 /// A convolution over the embeddings, which exists if /conv_kernel_size is above 0. Names follow the family's
@@ -256,8 +256,8 @@ struct TokenDropoutSpec {
 /// if it is stored, otherwise computed.
 struct EmbeddingSpec {
   std::vector<std::string> token = {}, position = {}, token_type = {};
-  std::vector<std::string> class_token =
-      {};                   // only families that read images; the tables are [1, rows, width]
+  /// Only families that read images; the tables are [1, rows, width].
+  std::vector<std::string> class_token = {};
   LinearSpec patches = {};  // a convolution [d, channels, height, width]
   NormSpec norm = {};
   LinearSpec projection = {};  // from the width of the tables to d_model
@@ -313,8 +313,8 @@ struct DecoderSpec {
 
 struct FamilySpec {
   std::string name = {};  // model_type in the configuration
-  std::vector<std::string> prefixes =
-      {};                // alternatives for all tensors except the head; "" in files saved without the head
+  /// Alternatives for all tensors except the head; "" in files saved without the head.
+  std::vector<std::string> prefixes = {};
   StackSpec stack = {};  // the encoder in encoder-decoder models
   std::optional<DecoderSpec> decoder = {};
   EmbeddingSpec embedding = {};
@@ -361,7 +361,7 @@ struct FamilySpec {
 /// sizes from the configuration. Then properties that depend on stored tensors have the usual values of the
 /// family. Throws Error(bad_input) with the JSON pointer, or Error(limit) if a size is too large.
 [[nodiscard]] ModelConfig resolve_config(const ModelSource& source);
-/// Does the same for a given row, which may differ from the row of the family.
+/// Returns the hyperparameters for a given row, which may differ from the row of the family.
 [[nodiscard]] ModelConfig resolve_config(const FamilySpec& row, const ModelSource& source);
 
 }  // namespace attnctl
