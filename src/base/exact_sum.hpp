@@ -15,8 +15,8 @@ class ExactSum {
   /// Throws std::domain_error unless |term| < 2^62, and std::overflow_error if the sum does not fit.
   void add(double term) {
     if (!(std::abs(term) < 0x1p62)) throw std::domain_error("a term of an exact sum is not below 2^62");
-    // Splits the term into three parts that fit 64 bits each, because the CPU converts 64-bit integers
-    // directly. Only the last part is rounded.
+    // Splits the term into three parts, because the CPU can convert a double only to a 64-bit integer. Only
+    // the last part is rounded.
     const auto whole = static_cast<std::int64_t>(term);
     const double fraction = (term - static_cast<double>(whole)) * 0x1p32;
     const auto upper = static_cast<std::int64_t>(fraction);

@@ -13,7 +13,8 @@ inline constexpr double kUndefined = std::bit_cast<double>(
     std::uint64_t{0x7FF} << 52U | std::uint64_t{kUndefinedFloatBits & 0x7F'FFFFU} << 29U);
 
 inline bool is_undefined(float value) {
-  return std::bit_cast<std::uint32_t>(value) << 1U == kUndefinedFloatBits << 1U;  // ignores the sign
+  // The shift removes the sign bit.
+  return std::bit_cast<std::uint32_t>(value) << 1U == kUndefinedFloatBits << 1U;
 }
 inline bool is_undefined(double value) {
   return std::bit_cast<std::uint64_t>(value) << 1U == std::bit_cast<std::uint64_t>(kUndefined) << 1U;

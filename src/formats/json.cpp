@@ -83,7 +83,8 @@ struct JsonEvents::Adapter {
     return scalar(value);
   }
   bool string(std::string& value) { return scalar(&value); }
-  bool binary(Json::binary_t& /*value*/) { return false; }  // never called for JSON text
+  // JSON text has no binary values, so this is never called.
+  bool binary(Json::binary_t& /*value*/) { return false; }
   bool start_object(std::size_t /*count*/) { return begin(Container::object); }
   bool start_array(std::size_t /*count*/) { return begin(Container::array); }
   bool end_object() { return end(Container::object); }

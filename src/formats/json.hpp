@@ -34,8 +34,8 @@ class JsonEvents {
   JsonEvents(const JsonEvents&) = delete;
   JsonEvents& operator=(const JsonEvents&) = delete;
 
-  /// Parses with the rules of parse_json, but leaves the check for duplicate
-  /// keys to the derived class. Throws Error(bad_input).
+  /// Parses a text with the rules of parse_json, except that it does not check for duplicate keys; the
+  /// derived class must do this. Throws Error(bad_input).
   void parse(const JsonText& text);
 
  protected:

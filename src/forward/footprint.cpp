@@ -81,7 +81,7 @@ std::uint64_t head_bytes(const AttentionConfig& attention, const forward::LayerP
     std::uint64_t bytes =
         saturating_sum(floats(rows, panels * place.keys), floats(rows, 8), floats(place.keys, 8));
     const std::uint64_t packed = saturating_sum(attention.d_head, plan.z ? attention.d_value : 0, 2 * kLanes);
-    bytes = saturating_sum(bytes, floats(place.keys + kLanes, packed));  // keys and values
+    bytes = saturating_sum(bytes, floats(place.keys + kLanes, packed));  // packed keys and values
     if (plan.values)
       bytes = saturating_sum(bytes,
                              floats(place.keys, 2 * attention.d_value));  // float64 copies made by observers

@@ -32,7 +32,7 @@ struct CpuFeatures {
   bool avx = false;
   bool fma4 = false;
   bool avx2_fma = false;     // AVX2 and FMA3
-  bool avx512 = false;       // F, CD, DQ, BW and VL, the set of Skylake-X
+  bool avx512 = false;       // AVX-512 F, CD, DQ, BW and VL, as in Skylake-X
   bool avx512_bf16 = false;  // AVX-512 as above, and BF16
 
   [[nodiscard]] static CpuFeatures of_this_cpu();

@@ -45,7 +45,7 @@ class Model {
 
   [[nodiscard]] const ModelConfig& config() const { return *config_; }
   [[nodiscard]] const ModelSource& source() const;
-  [[nodiscard]] const std::string& name() const;  // the MODEL argument, for messages
+  [[nodiscard]] const std::string& name() const;  // the MODEL argument of the command, for messages
 
   /// Returns a model with another kind of attention in some layers. It shares its weights with this model.
   [[nodiscard]] Model with_attention(AttentionKind kind, std::span<const std::size_t> layers) const;
@@ -60,8 +60,8 @@ class Model {
   /// The decoder's embedding in encoder-decoder models.
   [[nodiscard]] Lease<EmbeddingWeights> target_embedding() const;
   [[nodiscard]] Lease<HeadWeights> head(Pool* pool = nullptr) const;
-  [[nodiscard]] NormWeights encoder_norm() const;  // never evicted
-  [[nodiscard]] NormWeights final_norm() const;    // never evicted
+  [[nodiscard]] NormWeights encoder_norm() const;  // stays in memory; cannot be evicted
+  [[nodiscard]] NormWeights final_norm() const;    // stays in memory; cannot be evicted
 
   /// Remove weights from the cache. Their memory, including pages of the mapped file, is freed as soon as no
   /// lease and no other cached weights use it. A later call reads the weights again.

@@ -55,7 +55,7 @@ Matrix activate(Activation activation, const Matrix& x) {
     case Activation::silu:
       return x / (1 + xt::exp(-x));
     case Activation::relu:
-      return xt::where(x < 0, 0.0, x);  // keeps NaN
+      return xt::where(x < 0, 0.0, x);  // NaN stays NaN
     case Activation::relu_squared:
       return xt::where(x < 0, 0.0, x * x);
     case Activation::tanh:

@@ -38,7 +38,7 @@ struct Plot {
   struct Series {
     std::string name;
     std::vector<std::pair<double, double>> points;  // (x, y), or (row index, value) for bars
-    std::vector<std::string> labels;                // one per point if the chart has labels
+    std::vector<std::string> labels;                // one per point; empty if the chart has no labels
   };
   const Chart* chart = nullptr;
   std::vector<Series> series;

@@ -69,7 +69,7 @@ void append_range(std::string& text, const NumberFormat& format, std::span<const
     const std::size_t row_end = (row + 1) * columns;
     if (first > 0) text += ',';
     if (first % columns == 0) {
-      if (indent > 0) text.append(1, '\n').append(indent, ' ');  // a row on its own line
+      if (indent > 0) text.append(1, '\n').append(indent, ' ');  // each row is on its own line
       text.append(lists_at(shape, row), '[');
     }
     const std::size_t end = std::min(last, row_end);

@@ -72,7 +72,7 @@ class ScatteredChecksum {
     std::uint32_t crc;
   };
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, Piece> pieces_;  // by offset; adjacent pieces are joined
+  std::map<std::uint64_t, Piece> pieces_;  // key: offset of the piece in the file
 };
 
 }  // namespace attnctl

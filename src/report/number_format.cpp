@@ -152,7 +152,7 @@ inline Digits split(Decimal decimal) {
   static constexpr std::array<std::uint64_t, 3> place_values{place_value(0), place_value(1), place_value(2)};
   std::uint32_t digits = decimal.digits;
   int exponent = decimal.exponent + 8;
-  if (digits < ninth / 100) [[unlikely]] {  // a subnormal
+  if (digits < ninth / 100) [[unlikely]] {  // the value is a subnormal float
     for (; digits < ninth / 100; --exponent) digits *= 10;
   }
   const std::uint64_t missing =
@@ -325,7 +325,7 @@ char* write_shortest_float(char* to, float value) {
 
 char* NumberFormat::write(char* to, float value) const {
   if (!digits) return write_shortest(to, value);
-  constexpr float fits = 1e8F;  // times 10^9 it is below 2^63
+  constexpr float fits = 1e8F;  // fits * 10^9 is below 2^63
   if (*digits < static_cast<int>(kPowersOfTen.size()) && std::abs(value) < fits) {
     return write_scaled(to, value, static_cast<std::size_t>(*digits));
   }

@@ -121,7 +121,7 @@ void put_mark(Grid& grid, double x, double y, char character) {
 
 void draw_series(Grid& grid, const Plot& plot, const Plot::Series& series, char mark) {
   const std::size_t end = plot.chart->points ? 0 : series.points.size();
-  for (std::size_t i = 1; i < end; ++i) {  // draws dots between the points
+  for (std::size_t i = 1; i < end; ++i) {  // draws dots on the line between two points
     const double x0 = plot.x.place(series.points[i - 1].first);
     const double x1 = plot.x.place(series.points[i].first);
     const double y0 = plot.y.place(series.points[i - 1].second);

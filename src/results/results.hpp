@@ -216,7 +216,7 @@ struct HeatmapScale {
   bool diverging = true;
   double low = -1;
   double high = 1;
-  std::string label;  // next to the colour bar
+  std::string label;  // text next to the colour bar
 };
 
 /// One matrix and its labels. The first row is at the top.

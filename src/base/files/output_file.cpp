@@ -58,7 +58,7 @@ std::optional<int> named_descriptor(std::string_view path) {
 
 /// Replaces a path that is a symbolic link by the target of the link, even if the target does not exist yet.
 fs::path follow_links(fs::path path, const std::string& name) {
-  constexpr int kMaxLinks = 40;  // the limit of Linux
+  constexpr int kMaxLinks = 40;  // the limit of Linux for links in a path
   for (int i = 0; i < kMaxLinks; ++i) {
     std::error_code error;
     const fs::path next = fs::read_symlink(path, error);
@@ -235,7 +235,7 @@ struct OutputFile::State {
         if (errno == EPIPE) throw BrokenPipe{};
         if (errno == EAGAIN) {
           pollfd polled{target.descriptor, POLLOUT, 0};  // another process made the descriptor non-blocking
-          ::poll(&polled, 1, -1);                        // the next write() reports errors
+          ::poll(&polled, 1, -1);  // if poll() fails, the next write() reports the error
           continue;
         }
         fail_with_errno(name, "write", errno);
@@ -440,7 +440,7 @@ void OutputFolder::commit() {
 bool OutputFolder::replace_folder() {
   constexpr int most_attempts = 10;  // other processes may create or remove the folder at the same time
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
-    if (std::rename(staging_.c_str(), path_.c_str()) == 0) {  // the folder was empty
+    if (std::rename(staging_.c_str(), path_.c_str()) == 0) {  // works only if the old folder was empty
       sync_folder(path_.parent_path());
       return true;
     }

@@ -131,7 +131,7 @@ class LinearHead {
   MatrixView<const float> q_, k_, v_;
   const Visibility& visibility_;
   std::size_t added_ = 0;                    // the visible keys among [0, added_) are in the sums
-  bool any_ = false;                         // at least one key was visible
+  bool any_ = false;                         // true after the first visible key
   std::vector<double> key_sums_, products_;  // [k], [k, v]
   std::vector<double> total_;                // [v], for one query
   std::vector<float> key_features_;          // [m, k]; empty without patterns

@@ -24,7 +24,7 @@ struct PackingKernel {
   /// The part of b that becomes one panel. `data` is its first element in b.
   struct Source {
     const float* data = nullptr;
-    std::size_t depth = 0, count = 0;  // extents along k and n
+    std::size_t depth = 0, count = 0;  // number of rows along k, number of columns along n
   };
 
   /// The position of a panel in b. next() returns the position of the panel that is multiplied next.

@@ -180,8 +180,8 @@ struct VectorKernels {
     return has_nan;
   }
 
-  /// Uses corrected two-pass moments: subtracts the mean of the deviations, which is the rounding error of
-  /// the mean, so that a row of equal values has a deviation of exactly 0.
+  /// Computes the mean in two passes: the second pass subtracts the mean of the deviations, which is the
+  /// rounding error of the first. Thus a row of equal values has a deviation of exactly 0.
   static void layer_norm(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
                          float eps, std::span<float> out) {
     const std::size_t n = x.size();

@@ -474,7 +474,7 @@ FlopCount count_flops(const ModelConfig& config, std::size_t length) {
     add(count.mlp, product({2, mlp_matrices(layer.mlp), n, d, layer.mlp.width}));
   }
   if (config.embedding.projection.weight) count.embedding = product({2, n, config.embedding.width, d});
-  if (config.embedding.pixels.present() && n > 0) {  // the first token is the class token
+  if (config.embedding.pixels.present() && n > 0) {  // the first token is the class token, not a patch
     add(count.embedding, product({2, n - 1, config.embedding.pixels.patch_size(), config.embedding.width}));
   }
   if (config.head.present) {

@@ -15,20 +15,20 @@ namespace attnctl {
 
 /// The numbers of parameters of a model. The totals count weights that several layers share only once.
 struct ParameterCount {
-  std::uint64_t all = 0;                // used by the forward pass and the head; excludes poolers
+  std::uint64_t all = 0;                // all that the forward pass and the head use, so no poolers
   std::uint64_t attention = 0;          // W_Q, W_K, W_V, W_O with their biases
-  std::uint64_t attention_weights = 0;  // without biases: 4 d^2 per layer if heads split d
+  std::uint64_t attention_weights = 0;  // without biases: 4 d^2 per layer if heads * d_head = d
   std::uint64_t mlp = 0;
   std::uint64_t norms = 0;      // of layers, embedding and the final norm; the head's norm counts in `head`
   std::uint64_t embedding = 0;  // tables and projection
   std::uint64_t head = 0;       // 0 for a tied output matrix without bias
 
   struct Layer {
-    std::uint64_t query = 0, key = 0, value = 0, output = 0;  // with biases
-    std::uint64_t attention = 0;                              // their sum
-    std::uint64_t all = 0;                                    // with MLP and norms
+    std::uint64_t query = 0, key = 0, value = 0, output = 0;  // including biases
+    std::uint64_t attention = 0;                              // sum of the four above
+    std::uint64_t all = 0;                                    // attention, MLP and norms
   };
-  std::vector<Layer> layers;  // each counted even if it shares weights
+  std::vector<Layer> layers;  // a layer that shares weights with another is counted too
 };
 [[nodiscard]] ParameterCount count_parameters(const ModelConfig& config);
 
@@ -37,12 +37,12 @@ struct ParameterCount {
 /// kinds, only the scores that are computed are counted; for linear attention, the running sums are counted
 /// instead of scores.
 struct FlopCount {
-  std::uint64_t projections = 0;  // q, k, v of all layers: 2 * 3 n d^2 per layer if heads split d
+  std::uint64_t projections = 0;  // q, k, v: 2 * 3 n d^2 per layer if heads * d_head = d
   std::uint64_t scores = 0;       // 2 * n^2 d
   std::uint64_t values = 0;       // pattern times V: 2 * n^2 d
   std::uint64_t output = 0;       // 2 * n d^2
   std::uint64_t mlp = 0;
-  std::uint64_t embedding = 0;  // projection of narrow embeddings
+  std::uint64_t embedding = 0;  // projection from the embedding width to d_model
   std::uint64_t head = 0;       // logits of all n positions
   std::uint64_t all = 0;
 };

@@ -69,9 +69,9 @@ struct BoundMlp {
 struct BoundLayer {
   BoundLinear query, key, value, output;
   BoundNorm attention_norm, mlp_norm, attention_output_norm, mlp_output_norm, query_norm, key_norm;
-  BoundVector relative_bias;  // the same in all layers of a stack
+  BoundVector relative_bias;  // shared by all layers of a stack
   BoundVector sinks;
-  BoundVector distance_table;  // of disentangled attention; the same in all layers of a stack
+  BoundVector distance_table;  // of disentangled attention; shared by all layers of a stack
   BoundNorm distance_norm;
   BoundLinear distance_key, distance_query;
   BoundLinear convolution;

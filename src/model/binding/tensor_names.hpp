@@ -21,7 +21,7 @@ struct LocatedTensor {
 /// The stored weight of a projection: one tensor, or two factors if the weight is factorized.
 struct LocatedWeight {
   std::optional<LocatedTensor> whole;
-  std::optional<LocatedTensor> first, last;  // both or neither
+  std::optional<LocatedTensor> first, last;  // both are set, or neither
 
   [[nodiscard]] bool found() const { return whole || first; }
   /// Return the tensor that has the inputs of the projection, and the tensor that has its outputs.

@@ -135,7 +135,7 @@ struct AttentionConfig {
   bool causal = false;
   AttentionKind kind;
   float clip = 0;      // queries, keys and values are clamped to [-clip, clip]; 0: no clamping
-  float soft_cap = 0;  // scores s become c tanh(s / c) before the mask; 0: no cap
+  float soft_cap = 0;  // c: scores s become c tanh(s / c) before the mask; 0: no cap
   /// Softmax has one more learned score per head, so the rows of a pattern sum to less than 1.
   bool sinks = false;
   std::shared_ptr<const AlibiConfig> alibi;  // null if the model has no ALiBi
@@ -268,15 +268,15 @@ struct HeadConfig {
   NormConfig norm;
   LinearParts projection;  // from d_model to the input width of the output matrix
   float multiplier = 1;    // logits are multiplied by this
-  float soft_cap = 0;      // logits l become c tanh(l / c); 0: no cap
+  float soft_cap = 0;      // c: logits l become c tanh(l / c); 0: no cap
 };
 
 struct ModelConfig {
   std::string family;
   std::size_t d_model = 0;
-  std::size_t d_key_input = 0;               // input width of W_K; d_model except in bare cross-attention
-  std::size_t d_value_input = 0;             // input width of W_V
-  std::size_t d_output = 0;                  // width of a layer's attention output; 0 if the model has no W_V
+  std::size_t d_key_input = 0;    // input width of W_K; differs from d_model only in bare cross-attention
+  std::size_t d_value_input = 0;  // input width of W_V
+  std::size_t d_output = 0;       // width of a layer's attention output; 0 if the model has no W_V
   std::optional<std::size_t> max_positions;  // largest number of tokens of a sequence; nullopt if unlimited
   EmbeddingConfig embedding;
   /// Encoder layers first, then self- and cross-attention of each decoder layer.
@@ -285,7 +285,7 @@ struct ModelConfig {
   NormConfig final_norm;  // after the last layer
   HeadConfig head;
   std::vector<std::string> vocabulary;    // tokens listed in the configuration (family `attention`)
-  std::vector<std::int64_t> special_ids;  // ids of bos, eos, pad, cls and sep
+  std::vector<std::int64_t> special_ids;  // token ids of bos, eos, pad, cls and sep
 
   [[nodiscard]] std::size_t layers_of(Component component) const;
 

@@ -90,7 +90,7 @@ struct RotarySpec {
   std::string nope_layers = {};  // list with a 0 for each layer without rotary positions (NoPE)
   /// If nope_layers is missing, every nope_interval-th layer has no rotary positions.
   SizeKey nope_interval = {};
-  nlohmann::ordered_json parameters = {};  // default of rope_parameters
+  nlohmann::ordered_json parameters = {};  // default value of /rope_parameters
   bool yarn_is_longrope = false;           // in old configurations, the type "yarn" means longrope
   /// Tensors with inverse frequencies, which are used instead of computed ones.
   std::vector<std::string> stored = {};
@@ -300,9 +300,9 @@ struct Variant {
 /// similar properties are those of the encoder (FamilySpec::stack).
 struct DecoderSpec {
   std::string prefix = {};                          // prefix of a layer, for example "decoder.layers.{}."
-  LayerSpec self = {};                              // causal self-attention without an MLP
+  LayerSpec self = {};                              // the causal self-attention, which has no MLP
   LayerSpec cross = {};                             // attention to the encoder's output, and the MLP
-  std::optional<RelativeBucketSpec> relative = {};  // for `self`
+  std::optional<RelativeBucketSpec> relative = {};  // bias of the self-attention
   EmbeddingSpec embedding = {};
   NormSpec final_norm = {};  // FamilySpec::final_norm is the norm of the encoder
   SizeKey layers = {}, heads = {}, mlp_width = {};
