@@ -9,8 +9,8 @@
 
 namespace attnctl {
 
-/// Checked arithmetic for sizes that come from a file: a + b, a * b, or a conversion. Returns nullopt if the
-/// result does not fit.
+/// Add two sizes, multiply them, or convert a size to another type. Return nullopt if the result does not
+/// fit. They are used for sizes that are read from a file.
 template <std::integral T>
 [[nodiscard]] constexpr std::optional<T> checked_add(T a, T b) {
   T sum{};
@@ -25,7 +25,7 @@ template <std::integral T>
   return product;
 }
 
-/// Returns a + b + ..., or the largest value of the type if the sum does not fit.
+/// Returns the sum of all arguments, or the largest value of the type if the sum does not fit.
 template <std::unsigned_integral T, std::convertible_to<T>... More>
 [[nodiscard]] constexpr T saturating_sum(T a, More... more) {
   ((a = checked_add(a, static_cast<T>(more)).value_or(std::numeric_limits<T>::max())), ...);
@@ -38,8 +38,8 @@ template <std::integral To, std::integral From>
   return static_cast<To>(value);
 }
 
-/// Returns the product of the extents; 1 for the empty shape of a scalar. Returns nullopt if the product of
-/// the extents that are not 0 overflows, even if another extent is 0.
+/// Returns the product of the extents, which is 1 for a scalar (no extents). Extents of 0 do not hide an
+/// overflow: returns nullopt if the product of the other extents overflows.
 [[nodiscard]] constexpr std::optional<std::size_t> checked_product(std::span<const std::size_t> extents) {
   std::size_t product = 1;
   bool empty = false;

@@ -41,13 +41,14 @@ const DTypeRow& row_of(DType dtype) {
   return kRows.at(static_cast<std::size_t>(dtype));
 }
 
-/// Returns all ones if `condition`, else 0.
+/// Returns a mask with all bits set if `condition` is true, otherwise 0.
 constexpr std::uint32_t mask(bool condition) {
   return 0U - static_cast<std::uint32_t>(condition);
 }
 
-/// Has no branches, so that the compiler vectorises the loop of convert_each(). A subnormal half is a normal
-/// float: the fraction is combined with the exponent of 2^-14, and 2^-14 is subtracted exactly.
+/// Converts a half to the bits of a float. Has no branches, so that the compiler vectorises the loop of
+/// convert_each(). A subnormal half is a normal float: its fraction is combined with the exponent of 2^-14,
+/// then 2^-14 is subtracted, which is exact.
 constexpr std::uint32_t f32_bits_from_f16(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000U) << 16;
   const std::uint32_t magnitude = half & 0x7FFFU;

@@ -27,13 +27,13 @@ using Shape = std::vector<std::size_t>;
 [[nodiscard]] float float_from_bf16(std::uint16_t bits);
 
 /// Converts the first `out.size()` elements of `bytes` (packed, little-endian, any alignment) to float or
-/// double. Rounds to nearest; F64 beyond the range of float becomes infinity; BOOL becomes 0 or 1. Throws
-/// std::length_error if `bytes` is too short.
+/// double. Rounds to nearest. An F64 value above the range of float becomes infinity. BOOL becomes 0 or 1.
+/// Throws std::length_error if `bytes` is too short.
 void convert(DType dtype, std::span<const std::byte> bytes, std::span<float> out);
 void convert(DType dtype, std::span<const std::byte> bytes, std::span<double> out);
 
-/// The division of images into patches, row by row from the top left corner. Pixels of partial patches are
-/// ignored.
+/// The division of an image into patches, row by row from the top left corner. Pixels that do not fill a
+/// whole patch are ignored.
 struct PatchGrid {
   std::size_t channels = 0;  // 0 if inputs are not images
   std::size_t height = 0, width = 0;
@@ -43,7 +43,7 @@ struct PatchGrid {
   [[nodiscard]] std::size_t rows() const { return height / patch_height; }
   [[nodiscard]] std::size_t columns() const { return width / patch_width; }
   [[nodiscard]] std::size_t patches() const { return rows() * columns(); }
-  /// Returns the number of values of a patch [channels, patch_height, patch_width].
+  /// Returns the number of values of one patch [channels, patch_height, patch_width].
   [[nodiscard]] std::size_t patch_size() const { return channels * patch_height * patch_width; }
   [[nodiscard]] std::size_t image_size() const { return channels * height * width; }
 };

@@ -15,8 +15,8 @@ class ExactSum {
   /// Throws std::domain_error unless |term| < 2^62, and std::overflow_error if the sum does not fit.
   void add(double term) {
     if (!(std::abs(term) < 0x1p62)) throw std::domain_error("a term of an exact sum is not below 2^62");
-    // Splits the term into three parts that fit 64 bits each, because the CPU converts 64-bit integers
-    // directly. Only the last part is rounded.
+    // Splits the term into three parts, because the CPU can convert a double only to a 64-bit integer. Only
+    // the last part is rounded.
     const auto whole = static_cast<std::int64_t>(term);
     const double fraction = (term - static_cast<double>(whole)) * 0x1p32;
     const auto upper = static_cast<std::int64_t>(fraction);
@@ -31,7 +31,7 @@ class ExactSum {
 
   [[nodiscard]] double value() const { return static_cast<double>(total_) * 0x1p-64; }
 
-  /// Returns the 128 bits for files, low half first.
+  /// Returns the 128 bits as two words, low half first, to be stored in a file.
   [[nodiscard]] std::array<std::uint64_t, 2> words() const {
     const auto bits = static_cast<Bits>(total_);
     return {static_cast<std::uint64_t>(bits), static_cast<std::uint64_t>(bits >> 64U)};

@@ -72,7 +72,8 @@ std::size_t Temporaries::add(const std::string& path) {
   return kNone;
 }
 
-// exchange() transfers the ownership of a path, so the handler never reads one that is being freed.
+// The exchange moves the ownership of the path out of the slot, so the signal handler never reads a freed
+// path.
 void Temporaries::forget(std::size_t slot) {
   if (slot != kNone) std::unique_ptr<char[]>(temporary_paths[slot].exchange(nullptr)).reset();
 }
@@ -80,7 +81,8 @@ void Temporaries::forget(std::size_t slot) {
 void Temporaries::remove_all() noexcept {
   std::array<const char*, temporary_paths.size()> folders{};
   for (std::size_t i = 0; i < temporary_paths.size(); ++i) {
-    const char* path = temporary_paths[i].exchange(nullptr);  // not freed: the process is about to end
+    // Not freed, because the process is about to end.
+    const char* path = temporary_paths[i].exchange(nullptr);
     if (path != nullptr && ::unlink(path) != 0) folders[i] = path;
   }
   for (const char* path : folders) {

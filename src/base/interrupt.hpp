@@ -10,10 +10,10 @@ namespace attnctl {
 /// with status 130. SIGHUP stays ignored if it was ignored before (nohup).
 void install_signal_handlers();
 
-/// Returns true after one of these signals, unless this thread has an InterruptHold.
+/// Returns true after SIGINT, SIGTERM or SIGHUP was received, unless this thread has an InterruptHold.
 [[nodiscard]] bool interrupted() noexcept;
 
-/// Throws Error(interrupted) if interrupted(). Long loops call it.
+/// Throws Error(interrupted) if interrupted() is true. Long loops call this function.
 void throw_if_interrupted();
 
 /// Hides interrupts from this thread during its lifetime, so that finished results can still be written.
@@ -25,14 +25,14 @@ class InterruptHold {
   InterruptHold& operator=(const InterruptHold&) = delete;
 };
 
-/// The paths of the temporary files and folders, which the signal handler removes. remove_all() is
-/// async-signal-safe; the other functions are thread-safe.
+/// The paths of temporary files and folders. The signal handler removes them with remove_all(), which is
+/// async-signal-safe. The other functions are thread-safe.
 class Temporaries {
  public:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  /// Adds a path and returns its slot, or kNone if all slots are in use; the signal handler does not remove
-  /// that file.
+  /// Adds a path and returns its slot. Returns kNone if all slots are in use; then the signal handler does
+  /// not remove the file.
   static std::size_t add(const std::string& path);
   static void forget(std::size_t slot);
   /// Removes every added file, then the added folders.

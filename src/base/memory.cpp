@@ -17,7 +17,7 @@
 namespace attnctl {
 namespace {
 
-/// Reads the number of a line such as "VmRSS:     1234 kB", in bytes.
+/// Returns the number of bytes in a line such as "VmRSS:     1234 kB".
 std::uint64_t bytes_of(std::string_view line) {
   const std::size_t begin = line.find_first_of("0123456789");
   std::uint64_t kilobytes = 0;
@@ -40,7 +40,7 @@ std::shared_ptr<float> fresh_floats(std::size_t count) {
   void* const memory = std::aligned_alloc(alignment, size);
   if (memory == nullptr) throw std::bad_alloc();
   std::shared_ptr<float> owner(static_cast<float*>(memory), [](float* values) { std::free(values); });
-  if (large) madvise(memory, size, MADV_HUGEPAGE);  // optional: small pages work too
+  if (large) madvise(memory, size, MADV_HUGEPAGE);  // a failure is ignored: huge pages are only faster
   return owner;
 }
 

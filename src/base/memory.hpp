@@ -7,18 +7,18 @@
 
 namespace attnctl {
 
-/// Allocates `count` uninitialised floats for a large array that is written once. Requests huge pages, which
-/// cause fewer page faults. Throws std::bad_alloc.
+/// Allocates `count` uninitialised floats for a large array that is written once. Requests huge pages to
+/// reduce page faults. Throws std::bad_alloc.
 [[nodiscard]] std::shared_ptr<float> fresh_floats(std::size_t count);
 
-/// A buffer of floats, aligned to a cache line, that kernels reuse. It grows, never shrinks, and is never
-/// cleared.
+/// A buffer of floats, aligned to a cache line, that kernels reuse. The buffer can grow, but it never shrinks
+/// and is never cleared.
 class AlignedWorkspace {
  public:
-  /// Returns at least `size` floats. Invalidates the previous buffer if it was smaller.
+  /// Returns a buffer of at least `size` floats. If the previous buffer was smaller, it is freed.
   [[nodiscard]] float* take(std::size_t size) {
     if (size > size_) {
-      values_.reset();                              // first, so that both never exist at once
+      values_.reset();                              // frees the old buffer before the new one is allocated
       values_.reset(new (kAlignment) float[size]);  // NOLINT(cppcoreguidelines-owning-memory): owned
       size_ = size;
     }
@@ -35,7 +35,7 @@ class AlignedWorkspace {
   std::size_t size_ = 0;
 };
 
-/// Resident bytes of this process, mapped files included.
+/// Resident bytes of this process, including mapped files.
 struct MemoryUse {
   std::uint64_t now = 0;
   std::uint64_t peak = 0;  // since the process started, or since reset_peak_memory()
@@ -44,8 +44,8 @@ struct MemoryUse {
 /// Returns the memory use, or zeros if the system does not report it.
 [[nodiscard]] MemoryUse memory_use();
 
-/// Resets the peak to the current resident memory. If the system does not support it (Linux before 4.0, no
-/// /proc), the peak remains that of the whole process.
+/// Resets the peak to the current resident memory. If the system does not support this (Linux before 4.0, or
+/// no /proc), the peak remains that of the whole process.
 void reset_peak_memory();
 
 /// Makes the C library return large freed blocks to the system at once. By default it keeps some of them.

@@ -20,7 +20,7 @@
 namespace attnctl {
 namespace {
 
-/// The state of one run() that its workers share.
+/// The data of one call of run() that all workers share.
 struct Job {
   std::size_t tasks;
   const std::function<void(std::size_t, std::size_t)>& work;
@@ -53,8 +53,8 @@ struct Job {
   }
 };
 
-/// Spins until `done` returns true, for at most 40 us. The time between two jobs of a pass is shorter, and
-/// waking a blocked thread takes longer.
+/// Waits actively until `done` returns true, for at most 40 us. The time between two jobs of a forward pass
+/// is shorter than this, and waking a blocked thread takes longer.
 template <typename F>
 void wait_briefly(const F& done) {
   constexpr auto kLimit = std::chrono::microseconds(40);
@@ -76,7 +76,7 @@ struct Pool::State {
   std::mutex mutex;
   std::condition_variable begun, finished;
   Job* job = nullptr;
-  // Written under the mutex; wait_briefly() reads them without it.
+  // Written only under the mutex. wait_briefly() reads them without the mutex.
   std::atomic<std::size_t> seats{0};   // number of workers that may still join the job
   std::atomic<std::size_t> active{0};  // number of workers that joined and have not left
   std::atomic<bool> closing{false};
@@ -175,7 +175,7 @@ void Pool::run(std::size_t tasks, const std::function<void(std::size_t, std::siz
 
 namespace {
 
-/// Returns the path of the cgroup v2 entry "0::/path" of /proc/self/cgroup; empty if there is none.
+/// Returns the path in the line "0::/path" of /proc/self/cgroup (cgroup v2); empty if there is no such line.
 std::string own_cgroup() {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -184,8 +184,8 @@ std::string own_cgroup() {
   return {};
 }
 
-/// Returns the number of cores in the affinity mask. The kernel refuses masks that are smaller than its own,
-/// so larger sizes are tried.
+/// Returns the number of cores in the affinity mask of this process. Tries larger and larger masks, because
+/// the kernel rejects a mask that is smaller than its own.
 std::optional<std::size_t> cores_of_affinity() {
   for (int cores = CPU_SETSIZE; cores <= (1 << 20); cores *= 2) {
     cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(cores));

@@ -9,22 +9,23 @@
 
 namespace attnctl {
 
-/// A persistent pool of workers. The calling thread is one of them. Tasks must not call run() and must call
-/// BLAS single-threaded, so that threads are never nested.
+/// A pool of worker threads. The calling thread is one of the workers. Tasks must not call run(), and they
+/// must call BLAS with one thread, so that parallel work is never nested.
 class Pool {
  public:
-  /// Starts `threads` - 1 threads. Throws Error(limit) if the system refuses one.
+  /// Starts `threads` - 1 threads. Throws Error(limit) if the system cannot start a thread.
   explicit Pool(std::size_t threads);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  /// Returns the number of workers, the calling thread included.
+  /// Returns the number of workers, including the calling thread.
   [[nodiscard]] std::size_t size() const;
 
-  /// Calls work(task, worker) once per task in [0, tasks), with worker in [0, size()), and returns when all
+  /// Calls work(task, worker) once for each task in [0, tasks), with worker in [0, size()). Returns when all
   /// calls have ended. Tasks start in ascending order. After an exception no further task starts, and the
-  /// exception of the lowest task is rethrown here. An interrupt (base/interrupt.hpp) has the same effect.
+  /// exception of the task with the lowest number is rethrown. After an interrupt (base/interrupt.hpp) no
+  /// further task starts, and Error(interrupted) is thrown.
   void run(std::size_t tasks, const std::function<void(std::size_t task, std::size_t worker)>& work);
 
  private:
@@ -32,20 +33,20 @@ class Pool {
   std::unique_ptr<State> state_;
 };
 
-/// Returns the number of cores that this process may use, from its affinity mask and the CPU quota of its
-/// cgroup; at least 1.
+/// Returns the number of cores that this process may use (at least 1), according to its affinity mask and the
+/// CPU quota of its cgroup.
 [[nodiscard]] std::size_t available_threads();
 
-/// Returns the number of cores that the text of a cgroup v2 `cpu.max` grants, rounded up ("150000 100000":
-/// 2). Returns nullopt for "max ...", which sets no limit, and for malformed text.
+/// Returns the number of cores in the text of a cgroup v2 file `cpu.max`, rounded up: "150000 100000" gives
+/// 2. Returns nullopt for malformed text and for "max ...", which means that there is no limit.
 [[nodiscard]] std::optional<std::size_t> cores_of_cpu_max(std::string_view text);
 
-/// Returns the smallest CPU quota of a cgroup and its ancestors, in cores. `root` is the mount point, `group`
-/// a path as in /proc/self/cgroup ("/system.slice/x").
+/// Returns the smallest CPU quota, in cores, of a cgroup and its ancestors, or nullopt if there is no quota.
+/// `root` is the mount point. `group` is a path as in /proc/self/cgroup ("/system.slice/x").
 [[nodiscard]] std::optional<std::size_t> cores_of_cgroup(const std::filesystem::path& root,
                                                          std::string_view group);
 
-/// Returns the CPU time of this thread in seconds. Unlike wall time it excludes waiting and other programs.
+/// Returns the CPU time of this thread in seconds. It excludes the time that the thread waits.
 [[nodiscard]] double thread_seconds();
 
 }  // namespace attnctl

@@ -24,7 +24,7 @@ std::size_t terminal_width() {
   return 79;
 }
 
-/// Writes to standard error. Ignores errors, because the bar must not stop the program.
+/// Writes to standard error. Ignores errors, because a failed progress bar must not stop the program.
 void show(std::string_view text) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
 }
@@ -43,7 +43,7 @@ std::string rate_text(double rate) {
 
 struct Progress::State {
   bool enabled = false;
-  Clock::duration delay{};  // before the first drawing
+  Clock::duration delay{};  // time until the bar is first drawn
   std::string label;
   std::size_t total = 0;
   std::atomic<std::size_t> done{0};

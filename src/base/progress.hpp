@@ -26,8 +26,9 @@ class Progress {
   std::unique_ptr<State> state_;
 };
 
-/// Formats the line of a progress bar, up to `width` columns; the label is ASCII: "layers  [######----]  6/10
-/// 0.5/s  0:08 left". The rate and the time left follow from the `seconds` that `done` steps took.
+/// Formats the line of a progress bar, at most `width` columns wide: "layers  [######----]  6/10 0.5/s  0:08
+/// left". The rate and the remaining time are computed from `seconds`, the time of the first `done` steps.
+/// The label must be ASCII.
 [[nodiscard]] std::string progress_line(const std::string& label, std::size_t done, std::size_t total,
                                         double seconds, std::size_t width);
 

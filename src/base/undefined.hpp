@@ -6,20 +6,21 @@
 
 namespace attnctl {
 
-/// A NaN that marks an undefined number, for example a mean of no values. Its payload differs from the NaN of
-/// arithmetic and of files, and survives the conversion to float.
-inline constexpr std::uint32_t kUndefinedFloatBits = 0x7FC0'4E41;  // ends in "NA"
+/// A NaN that marks an undefined number, for example the mean of an empty list. Its payload bits differ from
+/// those of the NaN that arithmetic produces. The payload survives the conversion from double to float.
+inline constexpr std::uint32_t kUndefinedFloatBits = 0x7FC0'4E41;  // the last two bytes are "NA" in ASCII
 inline constexpr double kUndefined = std::bit_cast<double>(
     std::uint64_t{0x7FF} << 52U | std::uint64_t{kUndefinedFloatBits & 0x7F'FFFFU} << 29U);
 
 inline bool is_undefined(float value) {
-  return std::bit_cast<std::uint32_t>(value) << 1U == kUndefinedFloatBits << 1U;  // ignores the sign
+  // The shift removes the sign bit.
+  return std::bit_cast<std::uint32_t>(value) << 1U == kUndefinedFloatBits << 1U;
 }
 inline bool is_undefined(double value) {
   return std::bit_cast<std::uint64_t>(value) << 1U == std::bit_cast<std::uint64_t>(kUndefined) << 1U;
 }
 
-/// Returns true for NaN and infinities, except the marker of undefined numbers.
+/// Returns true for NaN and infinities, except for the NaN that marks an undefined number.
 template <typename T>
 bool is_non_finite(T value) {
   return !std::isfinite(value) && !is_undefined(value);

@@ -9,15 +9,15 @@
 
 namespace attnctl {
 
-/// A problem that does not stop the run, but that users of the results should know.
+/// A problem that does not stop the run but may affect the results.
 struct Warning {
-  std::string code;     // stable, snake_case, e.g. "non_finite_weight"
-  std::string message;  // of the first occurrence
+  std::string code;     // a stable identifier in snake_case, e.g. "non_finite_weight"
+  std::string message;  // the message of the first occurrence
   std::uint64_t count;  // number of occurrences
 };
 
-/// Counts warnings by code, in the order of their first occurrence. Thread-safe. The order and the messages
-/// are reproducible only if a single thread adds them.
+/// Counts warnings by code, in the order of their first occurrence. Thread-safe, but the order and the
+/// messages are reproducible only if a single thread adds the warnings.
 class Warnings {
  public:
   void add(std::string_view code, std::string_view message, std::uint64_t count = 1) {

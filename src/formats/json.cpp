@@ -11,7 +11,8 @@
 namespace attnctl {
 namespace {
 
-/// An iterator over the text that counts the bytes read in a variable that all its copies share.
+/// An iterator over the text. It counts the bytes that are read; all copies of the iterator use the same
+/// counter.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -35,8 +36,8 @@ class CountingIterator {
   std::size_t* count_;
 };
 
-/// Returns the message of the parser without its prefix ("[json.exception...] parse error at line 1, column
-/// 2: ") and without the last token, which may be as long as the file.
+/// Returns the parser's error message without its prefix ("[json.exception...] parse error at line 1, column
+/// 2: ") and without the last token, which may be very long.
 std::string reason(std::string_view what) {
   const std::size_t prefix = what.find("] ");
   if (prefix != std::string_view::npos) what.remove_prefix(prefix + 2);
@@ -52,7 +53,7 @@ std::string reason(std::string_view what) {
   return shown(what) + shown(wanted);
 }
 
-/// Escapes a key for a JSON pointer (RFC 6901).
+/// Escapes a key as one step of a JSON pointer (RFC 6901).
 std::string pointer_part(std::string_view key) {
   std::string part;
   for (const char c : shown(key)) {
@@ -82,7 +83,8 @@ struct JsonEvents::Adapter {
     return scalar(value);
   }
   bool string(std::string& value) { return scalar(&value); }
-  bool binary(Json::binary_t& /*value*/) { return false; }  // never called for JSON text
+  // JSON text has no binary values, so this is never called.
+  bool binary(Json::binary_t& /*value*/) { return false; }
   bool start_object(std::size_t /*count*/) { return begin(Container::object); }
   bool start_array(std::size_t /*count*/) { return begin(Container::array); }
   bool end_object() { return end(Container::object); }
@@ -128,7 +130,7 @@ void JsonEvents::parse(const JsonText& text) {
   position_ = 0;
   levels_.clear();
   if (text.text.starts_with("\xEF\xBB\xBF")) refuse_at(0, "got a byte order mark, need plain UTF-8");
-  // The parser would treat a NUL byte as the end of the text.
+  // A NUL byte is rejected here, because the parser would treat it as the end of the text.
   const std::size_t nul = text.text.find('\0');
   if (nul != std::string_view::npos) refuse_at(nul, "got a NUL byte, need JSON");
   const char* const begin = text.text.data();
@@ -140,7 +142,7 @@ void JsonEvents::parse(const JsonText& text) {
 std::string JsonEvents::pointer() const {
   std::string path = text_->pointer;
   for (const Level& level : levels_) {
-    if (level.count == 0) break;  // an empty container
+    if (level.count == 0) break;  // the container is empty
     path += '/';
     path += level.container == Container::array ? fmt::format_int(level.count - 1).str()
                                                 : pointer_part(level.key);
@@ -214,8 +216,8 @@ void JsonTree::put(ordered_json value) {
   } else if (open_.back().value.is_array()) {
     open_.back().value.push_back(std::move(value));
   } else {
-    // Appends to the underlying vector: push_back of an ordered_json searches for the key, which makes large
-    // objects quadratic.
+    // Appends to the underlying vector, because push_back of an ordered_json first searches for the key,
+    // which takes quadratic time for large objects.
     auto& members = open_.back().value.get_ref<ordered_json::object_t&>();
     static_cast<ordered_json::object_t::Container&>(members).emplace_back(std::move(open_.back().key),
                                                                           std::move(value));

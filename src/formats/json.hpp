@@ -14,12 +14,12 @@
 
 namespace attnctl {
 
-/// A JSON value with the place that errors report.
+/// A JSON value and its location, which error messages report.
 struct JsonText {
   std::string_view file;     // escaped
   std::string_view text;     // one JSON value with optional white space around it
   std::size_t byte = 0;      // offset of `text` in the file
-  std::string pointer = {};  // escaped JSON pointer to the value if `text` is a part of the file
+  std::string pointer = {};  // escaped JSON pointer to the value if `text` is not the whole file
   std::size_t max_depth = 64;
 };
 
@@ -34,22 +34,23 @@ class JsonEvents {
   JsonEvents(const JsonEvents&) = delete;
   JsonEvents& operator=(const JsonEvents&) = delete;
 
-  /// Parses with the rules of parse_json, but leaves the check for duplicate
-  /// keys to the derived class. Throws Error(bad_input).
+  /// Parses a text with the rules of parse_json, except that it does not check for duplicate keys; the
+  /// derived class must do this. Throws Error(bad_input).
   void parse(const JsonText& text);
 
  protected:
   enum class Container : bool { object, array };
-  virtual void on_begin(Container container) = 0;  // depth() does not count the container
-  virtual void on_end(Container container) = 0;    // depth() does not count the container
-  virtual void on_key(std::string& key) = 0;       // may be moved from
+  virtual void on_begin(Container container) = 0;  // called before depth() increases
+  virtual void on_end(Container container) = 0;    // called after depth() has decreased
+  virtual void on_key(std::string& key) = 0;       // the callee may move from `key`
   virtual void on_scalar(const JsonScalar& scalar) = 0;
 
   /// Returns the number of open containers around the current value.
   [[nodiscard]] std::size_t depth() const { return levels_.size(); }
-  /// Returns the text of the number that on_scalar() receives as a double. Valid until on_scalar() returns.
+  /// Returns the digits as written of the number that on_scalar() receives as a double. Valid until
+  /// on_scalar() returns.
   [[nodiscard]] std::string_view digits() const { return digits_; }
-  /// Returns the number of bytes read. After a number it may be one too high.
+  /// Returns the number of bytes read so far. Directly after a number, the result may be 1 too large.
   [[nodiscard]] std::size_t position() const { return position_; }
   [[nodiscard]] const JsonText& text() const { return *text_; }
   /// Returns the escaped JSON pointer of the current value; "top level" for the whole document.
@@ -61,7 +62,7 @@ class JsonEvents {
  private:
   struct Level {
     Container container = Container::object;
-    std::size_t count = 0;  // number of elements or keys so far
+    std::size_t count = 0;  // number of elements or keys read so far
     std::string key;
   };
   struct Adapter;  // translates the callbacks of nlohmann::json
@@ -73,20 +74,20 @@ class JsonEvents {
   std::vector<Level> levels_;
 };
 
-/// Formats a value for an error message: "null", "a string" in quotes, "-3".
+/// Formats a value for an error message: "null", a string in quotes, or a number such as "-3".
 [[nodiscard]] std::string describe(const JsonScalar& scalar);
 
-/// Parses a small JSON document strictly: UTF-8 without a byte order mark, no NaN, no numbers out of range,
-/// no lone surrogates, no duplicate keys, nothing after the value, nesting up to `max_depth`. Keeps the order
-/// of keys. `file` names the document in errors. Throws Error(bad_input).
+/// Parses a small JSON document strictly and keeps the order of keys. The text must be UTF-8 without a byte
+/// order mark. NaN, numbers out of range, lone surrogates, duplicate keys, text after the value, and nesting
+/// above `max_depth` are errors. `file` names the document in error messages. Throws Error(bad_input).
 [[nodiscard]] nlohmann::ordered_json parse_json(const std::string& file, std::string_view text,
                                                 std::size_t max_depth = 64);
 
-/// Parses a value that is a part of a file, with the same rules.
+/// Parses a value inside a file with the rules of parse_json.
 [[nodiscard]] nlohmann::ordered_json parse_json_part(const JsonText& text);
 
-/// Builds the tree of a document and refuses duplicate keys. A reader that stores large parts elsewhere
-/// derives from it and passes on only the other events.
+/// Builds the tree of a document and rejects duplicate keys. A reader that stores some values elsewhere
+/// derives from this class and does not pass their events to it.
 // NOLINTNEXTLINE(bugprone-exception-escape): moving a JSON value checks an invariant and does not throw
 class JsonTree : public JsonEvents {
  public:

@@ -21,7 +21,7 @@ constexpr std::size_t kMaxHeaderSize = std::size_t{1} << 20;
 constexpr std::size_t kMaxDimensions = 64;
 
 struct DescrRow {
-  std::string_view code;  // without the byte order
+  std::string_view code;  // type code without the byte order character
   DType dtype;
 };
 constexpr std::array<DescrRow, 12> kDescrs = {{{"f8", DType::f64},
@@ -37,8 +37,8 @@ constexpr std::array<DescrRow, 12> kDescrs = {{{"f8", DType::f64},
                                                {"u1", DType::u8},
                                                {"b1", DType::boolean}}};
 
-/// Reads a dictionary such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, and no other
-/// Python.
+/// Reads a Python dictionary such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. Accepts
+/// only these three keys and these types of values.
 class DictReader {
  public:
   DictReader(std::string_view where, std::string_view text, std::size_t offset)
@@ -135,7 +135,7 @@ class DictReader {
     if (error == std::errc::result_out_of_range) refuse("an extent that fits 64 bits");
     if (error != std::errc()) refuse("an extent from 0");
     at_ += static_cast<std::size_t>(next - begin);
-    if (peek() == 'L') ++at_;  // written by Python 2
+    if (peek() == 'L') ++at_;  // the suffix of integers that Python 2 writes
     return value;
   }
 
@@ -176,7 +176,8 @@ class DictReader {
   NpyHeader header_;
 };
 
-/// Returns the offset of the dictionary. Version 1 stores its length in two bytes, later versions in four.
+/// Returns the offset of the dictionary. The length of the dictionary is stored before it, in two bytes in
+/// version 1 and in four bytes in later versions.
 std::size_t dictionary_begin(std::string_view text) {
   return text[kVersionAt] == 1 ? kLengthAt + 2 : kLengthAt + 4;
 }

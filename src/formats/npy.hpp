@@ -15,8 +15,8 @@ struct NpyHeader {
   bool big_endian = false;
   bool fortran = false;  // column-major
   Shape shape;
-  std::size_t data_begin = 0;  // offset of the elements
-  std::size_t data_size = 0;   // number of bytes of all elements, from shape and dtype
+  std::size_t data_begin = 0;  // offset of the elements, in bytes
+  std::size_t data_size = 0;   // size of all elements, in bytes
 
   /// Returns true if the elements are stored in row-major, little-endian order.
   [[nodiscard]] bool is_plain() const;
@@ -25,19 +25,20 @@ struct NpyHeader {
 /// The number of bytes that npy_header_end() needs.
 constexpr std::size_t kNpyPreamble = 12;
 
-/// Returns the end of the header, given the first bytes of an array. `where` names the file and the member in
-/// errors. Throws Error(bad_input).
+/// Returns the offset of the end of the header. `first` is the beginning of the array, at least kNpyPreamble
+/// bytes. `where` names the file and the member in error messages. Throws Error(bad_input).
 [[nodiscard]] std::size_t npy_header_end(std::string_view where, std::string_view first);
 
-/// Reads the header `text`, which ends at npy_header_end(). Accepts a fixed grammar and evaluates nothing.
-/// Throws Error(bad_input).
+/// Reads the header `text`, whose length is npy_header_end(). Accepts only a fixed grammar and never
+/// evaluates the text as Python. Throws Error(bad_input).
 [[nodiscard]] NpyHeader read_npy_header(std::string_view where, std::string_view text);
 
-/// Throws Error(bad_input) unless `size` is the number of data bytes that the header requires.
+/// Checks `size`, the number of bytes after the header. Throws Error(bad_input) if it is not
+/// header.data_size.
 void check_npy_size(std::string_view where, const NpyHeader& header, std::size_t size);
 
-/// Returns a little-endian, row-major header of version 1.0, padded so that the data begin at a multiple
-/// of 64.
+/// Returns a header of version 1.0 for little-endian, row-major data. The header is padded to a multiple of
+/// 64 bytes.
 [[nodiscard]] std::string npy_header(DType dtype, const Shape& shape);
 
 }  // namespace attnctl

@@ -22,7 +22,7 @@ constexpr std::uint32_t kZipCentralSignature = 0x02014B50;
 constexpr std::uint32_t kZipEndSignature = 0x06054B50;
 constexpr std::uint32_t kZip64EndSignature = 0x06064B50;
 constexpr std::uint32_t kZip64LocatorSignature = 0x07064B50;
-constexpr std::uint32_t kIn64 = 0xFFFFFFFF;  // the ZIP64 extra field holds the value
+constexpr std::uint32_t kIn64 = 0xFFFFFFFF;  // marks a value that is stored in the ZIP64 extra field
 constexpr std::uint16_t kZip64ExtraId = 1;
 
 constexpr std::uint64_t kMax16 = 0xFFFF;
@@ -46,12 +46,14 @@ void put32(std::string& bytes, std::uint64_t value) {
   put(bytes, static_cast<std::uint32_t>(std::min(value, std::uint64_t{kIn64})));
 }
 
-/// Returns true if the sizes need 64 bits: from slightly below 4 GiB on, because deflate may add bytes.
+/// Returns true if the sizes may need 64 bits. The limit is slightly below 4 GiB, because deflate may add
+/// bytes.
 bool has_long_sizes(const ZipMember& member) {
   return member.size + member.size / 1000 + 65536 >= kIn64;
 }
 
-/// Appends the fields from the version to the CRC, which both headers share.
+/// Appends the fields from the version to the CRC. They are equal in the local header and in the directory
+/// entry.
 void put_common(std::string& bytes, const ZipMember& member, bool zip64) {
   put(bytes, zip64 ? kVersionZip64 : kVersionDeflate);
   put16(bytes, 0);  // flags: names are ASCII
@@ -91,7 +93,7 @@ std::string directory_entry(const ZipMember& member) {
 std::string zip64_end(std::uint64_t members, std::uint64_t size, std::uint64_t offset) {
   std::string bytes;
   put(bytes, kZip64EndSignature);
-  put(bytes, std::uint64_t{44});  // bytes of this record that follow
+  put(bytes, std::uint64_t{44});  // number of bytes after this field
   put(bytes, static_cast<std::uint16_t>(kUnixHost | kVersionZip64));
   put(bytes, kVersionZip64);
   put32(bytes, 0);  // this disk
@@ -158,12 +160,13 @@ constexpr std::size_t kCentralSize = 46;
 constexpr std::size_t kLocalSize = 30;
 constexpr unsigned kEncrypted = 1U << 0 | 1U << 6 | 1U << 13;
 constexpr unsigned kSizesFollow = 1U << 3;
-// An archive may unpack to kFreeBytes + kMaxRatio times its size. Weights compress to about half of their
-// size, pruned weights to a tenth or more. A zip bomb compresses to a thousandth.
+// Unpacked members may have up to kFreeBytes + kMaxRatio * (size of the archive) bytes. Deflate reduces
+// weights to about a half and pruned weights to about a tenth of their size, but the content of a zip bomb to
+// a thousandth.
 constexpr std::size_t kFreeBytes = std::size_t{32} << 20;
 constexpr std::size_t kMaxRatio = 32;
 
-/// Reads little-endian numbers of a file and checks every offset against its size.
+/// Reads little-endian numbers at offsets of a file. Checks each offset against the size of the file.
 class Bytes {
  public:
   explicit Bytes(const FileBytes& file) : file_(file) {}
@@ -238,13 +241,13 @@ Directory find_directory(const Bytes& bytes) {
   return directory;
 }
 
-/// The fields of a local header or a directory entry.
+/// The fields that both a local header and a directory entry contain.
 struct Entry : ZipMember {
   unsigned flags = 0;
   unsigned method = 0;
 };
 
-/// Replaces each value that equals kIn64 by the next value of the ZIP64 extra field.
+/// Replaces each value that equals kIn64 by the next number in the ZIP64 extra field.
 void read_extra(const Bytes& bytes, std::uint64_t begin, std::uint64_t end,
                 std::initializer_list<std::uint64_t*> values) {
   const bool wanted =
@@ -267,7 +270,7 @@ void read_extra(const Bytes& bytes, std::uint64_t begin, std::uint64_t end,
   }
 }
 
-/// Reads the directory entry at `at` and moves `at` to the next one.
+/// Reads the directory entry at offset `at`, and sets `at` to the offset of the next entry.
 Entry read_central(const Bytes& bytes, std::uint64_t& at) {
   if (bytes.u32(at) != kZipCentralSignature) bytes.refuse("no directory entry", at);
   Entry entry;
@@ -333,7 +336,8 @@ void check_entry(const FileBytes& file, const Entry& entry) {
   }
 }
 
-/// Throws if two members overlap. An extent is the first byte of a member and the byte after its last.
+/// Throws Error(bad_input) if two members overlap. An extent is (offset of the first byte, offset after the
+/// last byte) of a member.
 void check_overlaps(const FileBytes& file, std::vector<std::pair<std::uint64_t, std::uint64_t>>& extents) {
   std::ranges::sort(extents, {}, &std::pair<std::uint64_t, std::uint64_t>::first);
   for (std::size_t i = 1; i < extents.size(); ++i) {
@@ -398,7 +402,7 @@ std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
 
 struct Inflater::State {
   z_stream stream = {};
-  std::span<const std::byte> rest;  // not yet passed to zlib
+  std::span<const std::byte> rest;  // packed bytes that were not yet passed to zlib
   bool ended = false;
 };
 

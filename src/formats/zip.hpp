@@ -9,46 +9,47 @@
 
 #include "base/files/mapped_file.hpp"
 
-// The records of ZIP archives: PKWARE APPNOTE 6.3.3, sections 4.3.7, 4.3.12, 4.3.14 to 4.3.16 and 4.5.3.
+// Reading and writing of the records of ZIP archives: PKWARE APPNOTE 6.3.3, sections 4.3.7, 4.3.12, 4.3.14 to
+// 4.3.16 and 4.5.3.
 
 namespace attnctl {
 
-/// The fields of an archive member that its records store.
+/// The fields of an archive member that are stored in its headers.
 struct ZipMember {
   std::string name;
   bool deflated = false;
   std::uint32_t crc = 0;
-  std::uint64_t stored_size = 0;  // bytes in the archive
-  std::uint64_t size = 0;         // bytes of the content
+  std::uint64_t stored_size = 0;  // bytes of the data in the archive
+  std::uint64_t size = 0;         // bytes of the unpacked content
   std::uint64_t offset = 0;       // offset of the local header
 };
 
-/// Returns the local header. Its length depends only on the name and the size, so it can be written again
-/// when the CRC and the stored size are known.
+/// Returns the local header. Its length depends only on the name and the unpacked size. Therefore the header
+/// can be overwritten when the CRC and the stored size are known.
 [[nodiscard]] std::string local_header(const ZipMember& member);
 
-/// Returns the central directory and its end records for a directory that begins at `offset`.
+/// Returns the central directory, including its end records. `offset` is the position of the directory in the
+/// archive.
 [[nodiscard]] std::string central_directory(const std::vector<ZipMember>& members, std::uint64_t offset);
 
 /// Returns the CRC-32 of the bytes.
 [[nodiscard]] std::uint32_t crc32_of(std::span<const std::byte> bytes);
 
-/// A checked member of an archive. Its data do not overlap those of another member, and its name is a plain
-/// relative path.
+/// A member of an archive, after these checks: its data do not overlap those of another member, and its name
+/// is a plain relative path.
 struct StoredMember : ZipMember {
-  std::span<const std::byte> data;  // as stored, perhaps deflated
+  std::span<const std::byte> data;  // as stored; may be deflated
 };
 
-/// Reads the directory of an archive (ZIP64 included) and checks each local header against it. Returns the
-/// members sorted by name. Throws Error: bad_input if the archive is malformed, limit if the members unpack
-/// to much more than the size of the file.
+/// Reads the directory of an archive (ZIP64 included) and checks that each local header agrees with the
+/// directory. Returns the members sorted by name. Throws Error(bad_input) if the archive is malformed, and
+/// Error(limit) if the unpacked members are much larger than the file.
 [[nodiscard]] std::vector<StoredMember> read_zip_directory(const FileBytes& file);
 
-/// Returns the name of the file and of the member, for the beginning of an error message.
+/// Returns the names of the file and of the member, for the beginning of an error message.
 [[nodiscard]] std::string at_member(const FileBytes& file, const ZipMember& member);
 
-/// Unpacks a deflated member from its beginning. Throws Error(bad_input) if the data are not a deflate
-/// stream.
+/// Unpacks a deflated member step by step. Throws Error(bad_input) if the data are not a deflate stream.
 class Inflater {
  public:
   Inflater(std::string where, std::span<const std::byte> packed);
@@ -56,7 +57,8 @@ class Inflater {
   Inflater(Inflater&&) = delete;
   Inflater& operator=(Inflater&&) = delete;
 
-  /// Fills `out`, or a part of it at the end of the stream, and returns the number of bytes.
+  /// Writes the next bytes to `out` and returns their number, which is less than out.size() only at the end
+  /// of the stream.
   [[nodiscard]] std::size_t read(std::span<std::byte> out);
 
  private:

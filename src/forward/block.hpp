@@ -10,54 +10,57 @@
 
 namespace attnctl {
 
-/// Returns whether layers of this component work on the target of an input.
+/// Returns true if layers of this component process the target of a sequence.
 [[nodiscard]] inline bool needs_target(Component component) {
   return component == Component::decoder || component == Component::cross;
 }
 
-/// The sequences that give a layer its queries and its keys: the input gives both, its target gives both, or
-/// (cross-attention) the target gives the queries and the input the keys.
+/// The sequences from which a layer computes its queries and its keys. In an encoder or a single stack both
+/// are the input. In a decoder both are the target. In cross-attention the queries are of the target and the
+/// keys of the input.
 struct Sides {
   const Sequence& queries_of;
-  const Sequence& keys_of;  // also gives the masks
+  const Sequence& keys_of;  // the masks are also of this sequence
 
   [[nodiscard]] std::size_t queries() const { return queries_of.queries(); }
   [[nodiscard]] std::size_t keys() const { return keys_of.keys(); }
-  /// Returns whether position i of the queries is position i of the keys.
+  /// Returns true if query i and key i have the same position in the same sequence.
   [[nodiscard]] bool same() const { return &queries_of == &keys_of && keys_of.key_embeddings.rows() == 0; }
-  /// Returns the tokens of the keys; none if the sequence has separate keys.
+  /// Returns the tokens of the keys. Empty if the sequence has separate key embeddings.
   [[nodiscard]] std::span<const std::string> key_tokens() const {
     return keys_of.key_embeddings.rows() == 0 ? std::span(keys_of.tokens) : std::span<const std::string>();
   }
 };
 
-/// Returns the sides of a sequence in a component. Throws std::logic_error if it lacks the target it needs.
+/// Returns the sequences of queries and keys for a component. Throws std::logic_error if the component needs
+/// a target and the sequence has none.
 [[nodiscard]] Sides sides_of(Component component, const Sequence& sequence);
 
 namespace forward {
 
-/// The rows of one sequence in the matrices of a block.
+/// The rows that belong to one sequence in the matrices of a block.
 struct BlockSequence {
-  std::size_t index = 0;  // of the sequence in the batch
+  std::size_t index = 0;  // index of the sequence in the batch
   std::size_t first_query = 0, queries = 0;
   std::size_t first_key = 0, keys = 0;
 };
 
-/// Consecutive sequences whose rows are stacked, so that they share products. A sequence with separate keys
-/// or values has a block for itself; in other blocks the key rows are the query rows. In the decoder the rows
-/// are those of the targets; in cross-attention the key rows are those of the inputs.
+/// Consecutive sequences whose rows are stacked in one matrix, so that one matrix product computes all of
+/// them. A sequence with separate keys or values is a block of its own. In all other blocks of
+/// self-attention, key rows and query rows are the same. In the decoder the rows are tokens of the targets.
+/// In cross-attention the query rows are tokens of the targets and the key rows tokens of the inputs.
 struct Block {
   Component component = Component::none;
   std::vector<BlockSequence> sequences;
-  std::size_t rows = 0;      // of queries
-  std::size_t key_rows = 0;  // of keys
+  std::size_t rows = 0;      // number of query rows
+  std::size_t key_rows = 0;  // number of key rows
 };
 
-/// Cuts a batch into blocks of up to `packed_rows` rows; a longer sequence gets its own block. The cut
-/// depends only on the batch.
+/// Divides a batch into blocks of up to `packed_rows` rows. A sequence with more rows is a block of its own.
+/// The result depends only on the arguments.
 [[nodiscard]] std::vector<Block> cut_into_blocks(const Batch& batch, std::size_t packed_rows);
 
-/// Returns the block of the same sequences in another component of the model.
+/// Returns the block with the same sequences and the rows of another component of the model.
 [[nodiscard]] Block in_component(const Block& block, Component component, const Batch& batch);
 
 }  // namespace forward

@@ -20,9 +20,9 @@ using forward::BlockSequence;
 
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
-/// The most that BLAS packs of the factors of a product in each thread.
+/// Upper bound of the bytes that a BLAS allocates per thread for packed operands.
 constexpr std::uint64_t kMostPacked = std::uint64_t{12} << 20U;
-/// The stack and small allocations of a thread.
+/// Bytes of a thread's stack and small allocations.
 constexpr std::uint64_t kThreadBytes = std::uint64_t{2} << 20U;
 
 std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
@@ -30,7 +30,8 @@ std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
   return elements ? checked_mul<std::uint64_t>(*elements, sizeof(float)).value_or(kMost) : kMost;
 }
 
-/// Returns the bytes of the experts of a layer for `rows` rows: scores, routes, gathered rows and outputs.
+/// Returns the bytes that the experts of a layer need for `rows` rows: scores, routes, and the rows and
+/// outputs of each expert.
 std::uint64_t expert_bytes(const ExpertsConfig& experts, std::size_t d_model, std::uint64_t rows) {
   if (experts.count == 0) return 0;
   constexpr std::uint64_t kRoute = 64;
@@ -45,7 +46,7 @@ std::uint64_t mlp_bytes(const LayerConfig& layer, std::size_t d_model, std::uint
   return saturating_sum(floats(rows, 2 * d_model + 2 * width), expert_bytes(layer.experts, d_model, rows));
 }
 
-/// Returns the bytes of the buffers of ForwardPass for a block in one layer.
+/// Returns the bytes of the buffers that ForwardPass needs for a block in one layer.
 std::uint64_t layer_bytes(const ModelConfig& config, const LayerConfig& layer, const forward::LayerPlan& plan,
                           const Block& block) {
   const AttentionConfig& attention = layer.attention;
@@ -55,8 +56,8 @@ std::uint64_t layer_bytes(const ModelConfig& config, const LayerConfig& layer, c
   const std::size_t narrow =
       attention.query.rank + attention.key.rank + attention.value.rank + attention.output.rank;
   std::uint64_t bytes =
-      saturating_sum(floats(block.rows, std::max(config.d_model, z)),  // normed stream, then z
-                     floats(block.rows, std::max(queries, output)),    // queries, then output
+      saturating_sum(floats(block.rows, std::max(config.d_model, z)),  // the normalised stream, later z
+                     floats(block.rows, std::max(queries, output)),    // queries, later the output
                      floats(block.key_rows, attention.kv_heads * attention.d_head),
                      plan.values ? floats(block.key_rows, attention.kv_heads * attention.d_value) : 0,
                      floats(std::max(block.rows, block.key_rows), narrow));
@@ -67,23 +68,23 @@ std::uint64_t layer_bytes(const ModelConfig& config, const LayerConfig& layer, c
   return plan.onward ? saturating_sum(bytes, mlp_bytes(layer, config.d_model, block.rows)) : bytes;
 }
 
-/// A PackedMatrix rounds rows and columns up to a multiple of at most this.
+/// PackedMatrix rounds the number of rows and columns up to a multiple of at most this number.
 constexpr std::uint64_t kLanes = 64;
 
-/// Returns the bytes of one worker for one head: a panel, packed keys and values, and position biases.
+/// Returns the bytes that one worker needs for one head: panels, packed keys and values, and position terms.
 std::uint64_t head_bytes(const AttentionConfig& attention, const forward::LayerPlan& plan, const Block& block,
                          std::size_t panel_rows) {
   std::uint64_t largest = 0;
   for (const BlockSequence& place : block.sequences) {
     const std::size_t rows = std::min(place.queries, forward::rows_of_panel(panel_rows, place.keys));
-    const std::size_t panels = plan.scores ? 4 : 3;  // observers may allocate two more
+    const std::size_t panels = plan.scores ? 4 : 3;  // two more may be allocated by observers
     std::uint64_t bytes =
         saturating_sum(floats(rows, panels * place.keys), floats(rows, 8), floats(place.keys, 8));
     const std::uint64_t packed = saturating_sum(attention.d_head, plan.z ? attention.d_value : 0, 2 * kLanes);
-    bytes = saturating_sum(bytes, floats(place.keys + kLanes, packed));  // keys and values
+    bytes = saturating_sum(bytes, floats(place.keys + kLanes, packed));  // packed keys and values
     if (plan.values)
-      bytes =
-          saturating_sum(bytes, floats(place.keys, 2 * attention.d_value));  // float64 copies of observers
+      bytes = saturating_sum(bytes,
+                             floats(place.keys, 2 * attention.d_value));  // float64 copies made by observers
     if (attention.relative_buckets || attention.disentangled || attention.alibi)
       bytes = saturating_sum(bytes, floats(place.queries + place.keys, 2));
     if (attention.disentangled)
@@ -112,7 +113,7 @@ std::uint64_t logits_bytes(const ModelConfig& config, std::size_t rows) {
   return floats(rows, vocabulary + 3 * config.d_model);
 }
 
-/// Returns the largest number of rows that one block looks up in the embedding tables.
+/// Returns the largest number of table rows that a block reads from the embedding tables.
 std::size_t looked_up(const std::vector<Block>& blocks, const Batch& batch) {
   std::size_t largest = 0;
   for (const Block& block : blocks) {
@@ -126,7 +127,7 @@ std::size_t looked_up(const std::vector<Block>& blocks, const Batch& batch) {
   return largest;
 }
 
-/// Returns the number of floats that each row keeps from layer to layer.
+/// Returns the number of floats per row that are kept from one layer to the next.
 std::uint64_t carried_floats(const ModelConfig& config) {
   std::uint64_t width = config.decoder ? 2 * config.d_model : config.d_model;
   std::size_t kernel = 0;

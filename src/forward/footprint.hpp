@@ -10,33 +10,35 @@
 
 namespace attnctl {
 
-/// The settings of a run that its memory depends on.
+/// The settings of a run that its memory use depends on.
 struct PassShape {
   std::size_t threads = 1;
   std::size_t panel_rows = 128;
   std::size_t packed_rows = 1024;
 };
 
-/// Upper bounds, in bytes, of the memory of a forward pass without that of observers.
+/// Upper bounds, in bytes, of the memory that a forward pass needs. The memory of observers is not included.
 struct PassFootprint {
-  std::uint64_t resident_weights = 0;  // of all layers of the pass
+  std::uint64_t resident_weights = 0;  // of all layers that are computed
   std::uint64_t streamed_weights = 0;  // of the largest layer
-  std::uint64_t other_weights = 0;     // embeddings that are looked up, and the output head
-  std::uint64_t activations = 0;       // of the largest block, in one layer
+  std::uint64_t other_weights = 0;     // embedding tables that are read, and the output head
+  std::uint64_t activations = 0;       // of the largest block in one layer
   std::uint64_t workers = 0;           // panels and work buffers
-  std::uint64_t row = 0;               // for each row of the blocks that share a read of a layer
+  std::uint64_t row = 0;               // bytes per row of the blocks that go through a layer together
   std::size_t block_rows = 0;          // rows of the largest block
 
-  /// Returns the total if all weights stay in memory.
+  /// Returns the total bytes if all weights stay in memory.
   [[nodiscard]] std::uint64_t resident() const;
-  /// Returns the total if weights are released layer by layer, with RunContext::streamed_rows = `rows`.
+  /// Returns the total bytes if each layer's weights are released after use, with RunContext::streamed_rows =
+  /// `rows`.
   [[nodiscard]] std::uint64_t streamed(std::size_t rows) const;
-  /// Returns the streamed rows that fit into `bytes`; 0 if not even the largest block fits.
+  /// Returns the largest value of RunContext::streamed_rows whose total fits into `bytes`; 0 if not even the
+  /// largest block fits.
   [[nodiscard]] std::size_t streamed_rows(std::uint64_t bytes) const;
 };
 
-/// Estimates a pass from the configuration and the lengths of the batch, without reading weights. Throws as
-/// run_forward does for what cannot be run.
+/// Estimates the memory of a pass from the configuration and the lengths of the sequences. Does not read
+/// weights. Throws the errors of run_forward for a pass that cannot be run.
 [[nodiscard]] PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selection& selection,
                                            const Needs& needs, const PassShape& shape);
 

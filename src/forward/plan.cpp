@@ -11,11 +11,11 @@
 #include "forward/block.hpp"
 #include "forward/layers/ends.hpp"
 
-// Checks and plans a pass before it starts.
+// Checks of a batch, the plan of a pass, and blocks.
 namespace attnctl {
 namespace {
 
-/// Checks one sequence. `name` begins the error texts.
+/// Checks one sequence. `name` is the beginning of error messages.
 class SequenceCheck {
  public:
   SequenceCheck(const ModelConfig& config, const EmbeddingConfig& embedding, const Sequence& sequence,
@@ -39,7 +39,7 @@ class SequenceCheck {
   }
 
  private:
-  /// Throws Error(bad_input) with the input's name before the text.
+  /// Throws Error(bad_input). The message begins with the name of the sequence.
   template <typename... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
     fail(Status::bad_input, "{}{}", name_, fmt::format(format, std::forward<Args>(args)...));
@@ -54,7 +54,8 @@ class SequenceCheck {
     }
   }
 
-  /// Models with an encoder and a decoder define masks and keys per stack, so inputs may not have them.
+  /// Rejects masks and separate keys, because in encoder-decoder models it is not defined which stack they
+  /// are for.
   void check_plain() const {
     const bool keys = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
     if (!keys && !sequence_.mask && !sequence_.causal) return;
@@ -98,7 +99,8 @@ class SequenceCheck {
     refuse(": {} of width {}; the model needs {}", what, given.cols(), width);
   }
 
-  /// Checks separate keys and values. By default keys are the queries, and values are the keys.
+  /// Checks separate keys and values. Without them, the keys are computed from the queries' embeddings, and
+  /// the values from the keys' embeddings.
   void check_keys() const {
     const bool own_keys = sequence_.key_embeddings.rows() == 0;
     const bool own_values = sequence_.value_embeddings.rows() == 0;
@@ -157,7 +159,8 @@ class SequenceCheck {
   std::string name_;
 };
 
-/// Checks that linear attention has no position biases: it has no scores to add them to.
+/// Checks that no layer combines linear attention with position terms, because linear attention has no
+/// scores.
 void check_kinds(const Model& model) {
   for (const LayerConfig& layer : model.config().layers) {
     const AttentionConfig& attention = layer.attention;
@@ -239,7 +242,7 @@ LayerPlan plan_layer(const AttentionConfig& attention, bool selected, bool onwar
   return plan;
 }
 
-/// Checks that a layer has the output that the next layer reads.
+/// Checks that a layer has an attention output, which the next layer needs.
 void check_onward(std::string_view model, const ModelConfig& config, std::size_t layer) {
   if (!config.layers[layer].attention.value.weight) {
     fail(Status::bad_input,
@@ -290,7 +293,7 @@ Plan make_plan(std::string_view model, const ModelConfig& config, const Selectio
 
 std::vector<Block> cut_into_blocks(const Batch& batch, std::size_t packed_rows) {
   std::vector<Block> blocks;
-  bool open = false;  // the last block takes more sequences
+  bool open = false;  // true if more sequences may be added to the last block
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
     const Sequence& sequence = batch.sequences[i];
     const bool separate_keys = sequence.key_embeddings.rows() > 0 || sequence.value_embeddings.rows() > 0;

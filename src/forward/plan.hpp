@@ -11,29 +11,29 @@
 
 namespace attnctl::forward {
 
-/// The parts of one layer that must be computed.
+/// The results of one layer that must be computed.
 struct LayerPlan {
-  std::vector<std::uint8_t> shown;     // [heads], 1: observers see the head
-  std::vector<std::uint8_t> computed;  // [heads], 1: the head is computed
-  bool patterns = false;               // linear and strided attention can do without
+  std::vector<std::uint8_t> shown;     // [heads], 1 if the head is passed to observers
+  std::vector<std::uint8_t> computed;  // [heads], 1 if the head is computed
+  bool patterns = false;               // linear and strided attention can be computed without patterns
   bool scores = false;
   bool values = false;
   bool z = false;
   bool output = false;        // the attention output
-  bool shows_output = false;  // to observers
-  bool shows_stream = false;
-  bool routing = false;  // observers see the expert routes of tokens
-  bool onward = false;   // residual and MLP: later layers or the logits follow
+  bool shows_output = false;  // the attention output is passed to observers
+  bool shows_stream = false;  // the residual stream is passed to observers
+  bool routing = false;       // the expert routes of tokens are passed to observers
+  bool onward = false;  // compute the residual sum and the MLP, because later layers or the logits need them
 };
 
-/// The parts of the whole pass that must be computed, for an observer or for a later layer.
+/// The results of a pass that must be computed, because an observer or a later layer needs them.
 struct Plan {
-  std::vector<LayerPlan> layers;  // up to the last needed one
+  std::vector<LayerPlan> layers;  // up to the last layer that is needed
   bool logits = false;
 };
 
-/// Plans a pass. Throws Error(bad_input), with the name `model`, if a layer without output comes before the
-/// last needed one.
+/// Makes the plan of a pass. Throws Error(bad_input) if a layer without an output projection comes before the
+/// last layer that is needed. `model` is the model's name in error messages.
 [[nodiscard]] Plan make_plan(std::string_view model, const ModelConfig& config, const Selection& selection,
                              const Needs& needs);
 

@@ -16,12 +16,13 @@ namespace attnctl {
 namespace forward {
 namespace {
 
-/// Neighbouring heads [first, first + count).
+/// The consecutive heads [first, first + count).
 struct HeadRun {
   std::size_t first = 0, count = 0;
 };
 
-/// Returns the runs of slices that the wanted heads use; slice_of(head) is below `slices`.
+/// Returns the ranges of slices that the wanted heads use. slice_of(head) is the slice of a head; it is less
+/// than `slices`.
 template <typename SliceOf>
 std::vector<HeadRun> runs_of(std::span<const std::uint8_t> wanted, std::size_t slices,
                              const SliceOf& slice_of) {
@@ -38,12 +39,12 @@ std::vector<HeadRun> runs_of(std::span<const std::uint8_t> wanted, std::size_t s
   return runs;
 }
 
-/// Products of one layer that are computed together.
+/// The products of one layer that are computed together.
 struct Products {
-  std::vector<Dense> first;  // x A of factorised projections
+  std::vector<Dense> first;  // the first product x A of factorised projections
   std::vector<Dense> last;
 
-  /// Adds out = x W + b for the columns of these runs of slices, each slice `width` wide.
+  /// Adds the product out = x W + b for the output columns of these slices. A slice is `width` columns wide.
   void add(std::span<const HeadRun> runs, std::size_t width, const Dense& all, Buffer& inner_rows) {
     MatrixView<const float> x = all.x;
     if (all.weights.factorised()) {
@@ -63,7 +64,7 @@ struct Products {
   }
 };
 
-/// Clamps the columns of these runs of slices to [-limit, limit].
+/// Limits the values in the columns of these slices to [-limit, limit]. A slice is `width` columns wide.
 void clamp(Pool& pool, float limit, MatrixView<float> all, std::span<const HeadRun> runs, std::size_t width) {
   for (const HeadRun& run : runs) {
     const MatrixView<float> wanted = all.col_range(run.first * width, run.count * width);
@@ -75,7 +76,7 @@ void clamp(Pool& pool, float limit, MatrixView<float> all, std::span<const HeadR
   }
 }
 
-/// Returns the gains and biases of one head.
+/// Returns the gain and the bias of one head.
 NormWeights norm_of_head(const AttentionConfig& config, const NormWeights& norm, std::size_t head) {
   if (config.head_norm_span != HeadNormSpan::each) return norm;
   const auto slice = [&](std::span<const float> all) {
@@ -93,8 +94,8 @@ struct PassInputs {
   RunContext& context;
 };
 
-/// Takes blocks through the layers of the plan. One object serves all blocks and keeps its memory; buffers
-/// that are needed at different times are shared.
+/// Computes the layers of a plan for blocks. The object keeps its buffers for all blocks. Values that are not
+/// needed at the same time share a buffer.
 class ForwardPass {
  public:
   explicit ForwardPass(const PassInputs& inputs)
@@ -103,7 +104,7 @@ class ForwardPass {
         head_(inputs.context.pool, inputs.model),
         panels_(inputs.context.pool.size()) {}
 
-  /// Computes each layer for all blocks of the group before the next layer.
+  /// Computes a layer for all blocks of the group before it computes the next layer.
   void run(std::span<const Block> group) {
     const ModelConfig& config = inputs_.model.config();
     const std::size_t layers = inputs_.plan.layers.size();
@@ -132,17 +133,17 @@ class ForwardPass {
   [[nodiscard]] const RowWarnings& warnings() const { return warnings_; }
 
  private:
-  /// The matrices that the heads of a layer read and write.
+  /// The queries, keys, values and z of a layer, and the heads that are computed.
   struct Projections {
     MatrixView<float> q, k, v, z;  // v and z have no data if they are not needed
     std::vector<HeadRun> query_runs, kv_runs;
   };
 
-  /// The state of a block between layers.
+  /// The data of a block that are kept between layers.
   struct BlockState {
     const Block* inputs = nullptr;
-    Block decoder, cross;            // the same sequences in the decoder, once it is reached
-    MatrixView<float> x;             // the residual stream: of the inputs, then of the targets
+    Block decoder, cross;            // the same sequences in the decoder; set when the decoder begins
+    MatrixView<float> x;             // the residual stream of the inputs, later of the targets
     MatrixView<const float> memory;  // the encoder's output
     Buffer input_rows, target_rows;
     Convolution convolution;
@@ -211,7 +212,7 @@ class ForwardPass {
     }
   }
 
-  /// Releases the weights of a layer unless the next layer shares them.
+  /// Releases the weights of a layer, unless the next layer uses the same weights.
   void release(std::size_t index) const {
     const bool last = index + 1 == inputs_.plan.layers.size();
     if (last || inputs_.model.shared_with(index) != inputs_.model.shared_with(index + 1))
@@ -224,7 +225,7 @@ class ForwardPass {
     const AttentionConfig& config = inputs_.model.config().layers[index].attention;
     const LayerPlan& plan = inputs_.plan.layers[index];
     const Sequence& first = inputs_.batch.sequences[block.sequences.front().index];
-    // Only a block of one sequence has separate keys or values.
+    // A block with separate keys or values has only one sequence.
     MatrixView<const float> keys = first.key_embeddings.rows() > 0 ? first.key_embeddings.view() : stream;
     if (block.component == Component::cross) keys = state.memory;
     const MatrixView<const float> values =
@@ -235,7 +236,7 @@ class ForwardPass {
                               [&](std::size_t head) { return config.query_slice(head); });
     made.kv_runs =
         runs_of(plan.computed, config.kv_heads, [&](std::size_t head) { return config.kv_head(head); });
-    if (config.head_norm_span == HeadNormSpan::whole) {  // the norm of each head depends on all heads
+    if (config.head_norm_span == HeadNormSpan::whole) {  // the norm covers all heads, so all are needed
       made.query_runs = {{0, config.query_slices()}};
       made.kv_runs = {{0, config.kv_heads}};
     }
@@ -249,7 +250,8 @@ class ForwardPass {
       products.add(made.kv_runs, config.d_value, {values, weights.value, made.v}, inner_.value);
     }
     products.run(pool_);
-    if (plan.z) made.z = normed_.take(block.rows, config.heads * config.d_value);  // the stream is read
+    // Reuses normed_, which is no longer needed.
+    if (plan.z) made.z = normed_.take(block.rows, config.heads * config.d_value);
     if (config.clip > 0) {
       clamp(pool_, config.clip, made.q, made.query_runs, config.d_head);
       clamp(pool_, config.clip, made.k, made.kv_runs, config.d_head);
@@ -330,7 +332,7 @@ class ForwardPass {
   }
 
   MatrixView<float> project_output(const LayerWeights& weights, MatrixView<float> z) {
-    if (!weights.output.present()) return z;  // the concatenation of the heads
+    if (!weights.output.present()) return z;  // without W_O, the output is the z of all heads, side by side
     const MatrixView<float> output = q_.take(z.rows, weights.output.out());
     const HeadRun all{0, 1};
     Products products;
@@ -353,7 +355,8 @@ class ForwardPass {
     }
   }
 
-  /// Calls call(observer, sequence) for each sequence of a block and each observer with this need.
+  /// Calls call(observer, sequence) for each sequence of the block and each observer whose needs() include
+  /// `need`.
   template <typename Notify>
   void notify(bool Needs::*need, const Block& block, const Notify& call) const {
     for (const BlockSequence& sequence : block.sequences) {
@@ -370,7 +373,7 @@ class ForwardPass {
   MlpBuffers mlp_;
   DistanceTable distances_;
   std::vector<BlockState> states_;
-  Buffer normed_, q_, k_, v_;  // z reuses normed_, and the output q_
+  Buffer normed_, q_, k_, v_;  // z uses normed_, and the attention output uses q_
   struct {
     Buffer query, key, value, output;
   } inner_;                           // x A of factorised projections

@@ -13,38 +13,38 @@
 
 namespace attnctl {
 
-/// Threads, block sizes and reporting of a run.
+/// Threads, block sizes and progress output of a run.
 struct RunContext {
   Pool& pool;
   Warnings& warnings;
   Progress* progress = nullptr;
   std::size_t panel_rows = 128;    // largest number of query rows in a panel
   std::size_t packed_rows = 1024;  // largest number of rows in a block of several sequences
-  /// 0: keep the weights of all layers. Otherwise release each layer after use, and take blocks with up to
-  /// this many rows in total (at least one block) through a layer before reading the next one. No result
-  /// depends on it.
+  /// If 0, the weights of all layers stay in memory. Otherwise each layer is released after use, and blocks
+  /// with up to this many rows in total (at least one block) are computed in a layer before the next layer is
+  /// read. The results do not depend on this value.
   std::size_t streamed_rows = 0;
 };
 
-/// The heads that observers receive.
+/// The heads that are passed to observers.
 struct Selection {
   std::vector<HeadId> heads;  // ascending, without duplicates
 
   [[nodiscard]] static Selection all(const ModelConfig& config);
-  [[nodiscard]] std::vector<std::size_t> layers() const;  // ascending
+  [[nodiscard]] std::vector<std::size_t> layers() const;  // layers with selected heads, ascending
 };
 
-/// Runs all sequences through the model in float32 and passes each selected head to all observers, panel by
-/// panel. Stops after the last result that an observer needs. Calls check_batch first.
-/// Warnings: fully_masked_row, non_finite_*, no_output_head.
+/// Runs all sequences through the model in float32 and passes the panels of each selected head to all
+/// observers. Stops after the last result that an observer needs. Calls check_batch first. Adds the warnings
+/// fully_masked_row, non_finite_* and no_output_head.
 void run_forward(const Model& model, const Batch& batch, const Selection& selection,
                  std::span<Observer* const> observers, RunContext& context);
 
-/// Throws Error(bad_input) if the model cannot take an input: ids outside the vocabulary, too many tokens,
-/// embeddings or masks of the wrong shape.
+/// Checks whether the model can process the batch. Throws Error(bad_input) for ids outside the vocabulary,
+/// for too many tokens, and for embeddings or masks of the wrong shape.
 void check_batch(const Model& model, const Batch& batch);
 
-/// Throws Error(bad_input) if this layer belongs to the decoder and an input has no target.
+/// Throws Error(bad_input) if this layer belongs to the decoder and a sequence of the batch has no target.
 void require_targets(const ModelConfig& config, const Batch& batch, std::size_t layer);
 
 }  // namespace attnctl

@@ -26,15 +26,15 @@ namespace {
 
 enum class Vectors { sse, avx, avx2_fma, avx512 };
 
-/// Kernels of OpenBLAS that need the same instructions, with the names of its dynamic.c.
+/// OpenBLAS kernels that need the same CPU instructions. The names are those in dynamic.c of OpenBLAS.
 struct BlasKernels {
   Vectors vectors;
   bool CpuFeatures::*needs;
   std::string_view names;
 };
 
-// widest_kernel never returns one of the SSE kernels except Prescott, so the table does not say which SSE
-// version they need.
+// Of the SSE kernels, widest_kernel() can return only Prescott. Therefore the table does not contain the SSE
+// versions that these kernels need.
 constexpr std::array kBlasKernels{
     BlasKernels{Vectors::sse, nullptr,
                 "Prescott Core2 Penryn Dunnington Nehalem Athlon Opteron Opteron_SSE3 Barcelona Bobcat Atom "
@@ -55,8 +55,9 @@ const BlasKernels* known_kernel(std::string_view name) {
   return nullptr;
 }
 
-/// Returns the best of our own kernel sets that this CPU runs, or the set with the given name. A null
-/// argument is a set that the build lacks. Returns null if no set fits.
+/// Returns the fastest of our own kernel sets that this CPU supports, or, if `name` is not empty, the set
+/// with this name. An argument is null if the build does not contain the set. Returns null if no set can be
+/// used.
 template <typename Set>
 const Set* supported_set(std::string_view name, const Set* avx512, const Set* avx2, const Set* baseline) {
   const CpuFeatures cpu = CpuFeatures::of_this_cpu();
@@ -129,23 +130,24 @@ const Kernels& kernels() {
 
 }  // namespace attnctl
 
-// The library is loaded with dlopen at the first use. It is not linked, because OpenBLAS makes its decisions
-// in its constructor, and the constructor of a linked library runs before main:
-// - OpenBLAS 0.3.21 falls back to SSE3 kernels on CPUs that it does not know, which are four to five times
-//   slower. attnctl then sets OPENBLAS_CORETYPE and loads it again.
-// - OpenBLAS maps 128 MiB for each thread that it may start, and its threads would compete with ours.
-//   attnctl sets the *_NUM_THREADS variables to 1 first.
-// - If a limit of the process refuses that memory, OpenBLAS repeats the request for ever. attnctl checks
-//   first that the memory is available.
-// A command without matrix products also saves the 4 ms and 3 MiB that loading takes. The functions at the
-// end of this file have the names of cblas and LAPACK, so gemm.cpp and xtensor-blas call them as usual.
+// The library is loaded with dlopen at the first use. It is not linked, because the constructor of OpenBLAS
+// would then run before main, when attnctl cannot yet prevent the following:
+// - On a CPU that it does not know, OpenBLAS 0.3.21 uses SSE3 kernels, which are four to five times slower.
+//   attnctl then sets OPENBLAS_CORETYPE and loads the library again.
+// - OpenBLAS maps 128 MiB for each thread that it may start, and its threads compete with those of attnctl.
+//   attnctl sets the *_NUM_THREADS variables to 1 before it loads the library.
+// - If a memory limit of the process is too low, OpenBLAS requests the memory again and again without end.
+//   attnctl first checks that the memory is available.
+// In addition, a command without matrix products saves the 4 ms and 3 MiB of loading. The functions at the
+// end of this file have the names of cblas and LAPACK functions, so that gemm.cpp and xtensor-blas can call
+// them.
 
 namespace attnctl {
 namespace {
 
 constexpr const char* kKernelVariable = "OPENBLAS_CORETYPE";
 
-// The memory that OpenBLAS maps: its file with the Fortran libraries, and a work buffer of 128 MiB per
+// The memory that OpenBLAS maps: its own file and the Fortran libraries, and one work buffer of 128 MiB per
 // thread.
 constexpr std::size_t kLibraryBytes = std::size_t{48} << 20U;
 constexpr std::size_t kBufferBytes = std::size_t{136} << 20U;
@@ -201,9 +203,9 @@ class Library {
     return id != nullptr && name != nullptr ? name(id()) : "unknown";
   }
 
-  /// Makes OpenBLAS map one work buffer per thread, and checks before each that the memory is available.
-  /// Otherwise OpenBLAS would map a buffer whenever a call finds none free. No header of OpenBLAS declares
-  /// these functions.
+  /// Makes OpenBLAS map one work buffer per thread now, and checks before each buffer that the memory is
+  /// available. Otherwise OpenBLAS would map a buffer later, when a call finds no free buffer. The two
+  /// functions are not declared in a header of OpenBLAS.
   void reserve_buffers(std::size_t threads) const {
     auto* const take = find<void*(int)>("blas_memory_alloc");
     auto* const give = find<void(void*)>("blas_memory_free");
@@ -223,7 +225,7 @@ class Library {
 
  private:
   void open() {
-    // The library's code counts towards ulimit -v, the buffer also towards ulimit -d.
+    // The library counts towards ulimit -v. The work buffer counts towards ulimit -v and ulimit -d.
     if (!can_map(kLibraryBytes + kBufferBytes, PROT_NONE) || !can_map(kBufferBytes, PROT_READ | PROT_WRITE))
       fail(Status::limit,
            "no memory for the BLAS library and its work buffer ({} MiB); raise ulimit -v and ulimit -d",
@@ -241,7 +243,8 @@ class Library {
     handles_.clear();
   }
 
-  /// Keeps the kernel that the user set. Otherwise loads the library again if it chose a narrow kernel.
+  /// Keeps the kernels that the user chose with OPENBLAS_CORETYPE (`setting`). Otherwise loads the library
+  /// again if it chose kernels with narrow vectors.
   void choose_kernel(const std::string& setting) {
     const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
     if (!setting.empty()) {
@@ -266,8 +269,9 @@ const Library& library() {
   return loaded;
 }
 
-/// Prepares the calling thread for its first product and returns the library. OMP_NUM_THREADS is not enough:
-/// a program that uses attnctl as a library may have loaded libgomp before it was set.
+/// Prepares the calling thread for its first product and returns the library. Sets the number of OpenMP
+/// threads, because the variable OMP_NUM_THREADS has no effect if the program loaded libgomp before attnctl
+/// set it.
 const Library& library_for_products() {
   static const bool reserved = (library().reserve_buffers(expected_callers), true);
   thread_local const bool single_threaded = [] {
@@ -278,7 +282,7 @@ const Library& library_for_products() {
   return library();
 }
 
-/// Returns the library's version of one of the functions at the end of this file.
+/// Returns the library function that replaces one of the functions at the end of this file.
 template <auto& function>
 auto* loaded(const char* name) {
   const Library& blas = library_for_products();
@@ -288,7 +292,8 @@ auto* loaded(const char* name) {
   return found;
 }
 
-/// Reads the version from "Intel(R) oneAPI Math Kernel Library Version 2024.1-Product Build ...".
+/// Returns the name with the version from "Intel(R) oneAPI Math Kernel Library Version 2024.1-Product Build
+/// ...".
 std::string mkl_name(void (*write_version)(char*, int)) {
   std::array<char, 200> text{};
   write_version(text.data(), static_cast<int>(text.size()) - 1);
@@ -300,8 +305,8 @@ std::string mkl_name(void (*write_version)(char*, int)) {
   return "oneMKL " + std::string(version.substr(0, version.find_first_of(" -")));
 }
 
-/// Returns the file that holds cblas_sgemm, links followed, with its folder, because different libraries have
-/// the same file name: "blas/libblas.so.3.11.0", "blis-openmp/libblas.so.3".
+/// Returns the name of the library file, after following links, with its folder, because different libraries
+/// have the same file name: "blas/libblas.so.3.11.0", "blis-openmp/libblas.so.3".
 std::string file_name() {
   Dl_info info{};
   auto* const product = library().find<void()>("cblas_sgemm");
@@ -318,7 +323,7 @@ std::string file_name() {
 std::string blas_name() {
   const Library& blas = library();
   if (auto* const config = blas.find<char*()>("openblas_get_config")) {
-    const std::string text = config();  // "OpenBLAS 0.3.21 DYNAMIC_ARCH ..."
+    const std::string text = config();  // for example "OpenBLAS 0.3.21 DYNAMIC_ARCH ..."
     return text.substr(0, text.find(' ', text.find(' ') + 1));
   }
   if (auto* const version = blas.find<const char*()>("bli_info_get_version_str"))
@@ -341,8 +346,8 @@ void set_blas_callers(std::size_t threads) {
 
 }  // namespace attnctl
 
-// Fortran passes all arguments by address and adds the lengths of strings after the other arguments.
-// xtensor-blas does not pass the lengths, so its functions are declared without them.
+// These functions have Fortran's calling convention: arguments are passed by address, and the lengths of
+// strings follow. xtensor-blas does not pass the lengths, so they are not declared here.
 extern "C" {
 
 void cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, int m, int n, int k,

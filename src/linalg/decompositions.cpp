@@ -56,8 +56,8 @@ void require_success(int info, const char* routine) {
   if (info != 0) throw std::runtime_error(fmt::format("LAPACK {} ended with {}", routine, info));
 }
 
-/// The QR of a matrix a [m, k], computed in the memory of its transpose. If a is not tall, R is a and Q is
-/// the identity.
+/// The QR decomposition of a matrix a [m, k], computed in the memory of a^T. If m < k, the object instead
+/// holds R = a and Q = the identity.
 class Qr {
  public:
   explicit Qr(MatrixView<double> columns) : columns_(columns) {
@@ -82,8 +82,8 @@ class Qr {
     return r;
   }
 
-  /// Multiplies each row of `vectors` [count, m] by Q in place. The rows hold coordinates of the rows of R,
-  /// padded with zeros.
+  /// Replaces each row of `vectors` [count, m] by Q times this row. Before the call, the first min(m, k)
+  /// elements of a row are the vector that Q multiplies, and the others are 0.
   void lift(MatrixView<double> vectors) const {
     if (!tall() || vectors.rows == 0) return;
     std::vector<double> work(block() * vectors.rows);
@@ -101,16 +101,16 @@ class Qr {
 
  private:
   [[nodiscard]] bool tall() const { return columns_.cols > columns_.rows; }
-  /// Returns the number of columns per block. Times for 16 to 64 differ by a tenth at 768 x 64 and 4096 x
-  /// 128.
+  /// Returns the number of columns per block. Block sizes from 16 to 64 change the time by only a tenth,
+  /// measured at 768 x 64 and 4096 x 128.
   [[nodiscard]] std::size_t block() const { return std::min<std::size_t>(columns_.rows, 32); }
 
   MatrixView<double> columns_;   // [k, m]
-  std::vector<double> factors_;  // of the reflectors: [k, block]
+  std::vector<double> factors_;  // [k, block], the factors of the reflectors
 };
 
-/// Returns true if the entry of largest magnitude, the first of equal ones, is negative. A singular vector or
-/// an eigenvector is unique up to its sign only.
+/// Returns true if the element of largest magnitude (the first of several) is negative. The sign of a
+/// singular vector or eigenvector is arbitrary, so the caller then reverses it.
 bool is_flipped(std::span<const double> vector) {
   const auto largest = std::ranges::max_element(vector, {}, [](double value) { return std::abs(value); });
   return largest != vector.end() && *largest < 0;
@@ -120,7 +120,7 @@ void negate(std::span<double> vector) {
   for (double& value : vector) value = -value;
 }
 
-/// Returns the core R_a R_b^T [rows of R_a, rows of R_b].
+/// Returns R_a R_b^T [rows of R_a, rows of R_b].
 ColumnMajor core_of(const Qr& a, const Qr& b) {
   const OwnedMatrix<double> r_a = a.r_columns();
   const OwnedMatrix<double> r_b = b.r_columns();
@@ -129,7 +129,7 @@ ColumnMajor core_of(const Qr& a, const Qr& b) {
   return core;
 }
 
-/// Returns a copy for LAPACK to overwrite.
+/// Returns a column-major copy that LAPACK may overwrite. Throws if the matrix is not square or not finite.
 ColumnMajor square_copy(MatrixView<const double> a) {
   if (a.rows != a.cols) throw std::logic_error("eigenvalues are those of a square matrix");
   require_finite(a);

@@ -22,7 +22,8 @@ int extent(std::size_t value) {
   return *narrow;
 }
 
-/// Computes c = beta c, for an inner extent of 0. As in BLAS, beta = 0 overwrites NaN.
+/// Computes c = beta c, the result of a product whose inner extent is 0. As in BLAS, beta = 0 also overwrites
+/// NaN.
 template <typename T>
 void scale(MatrixView<T> c, T beta) {
   for (std::size_t r = 0; r < c.rows; ++r) {
@@ -30,8 +31,8 @@ void scale(MatrixView<T> c, T beta) {
   }
 }
 
-/// Multiplies with our own kernels and returns true if they are faster than the BLAS and beta is 0 or 1.
-/// Clears `bias` if the kernel added it.
+/// Computes the product with attnctl's own kernels if they are faster than the BLAS and beta is 0 or 1.
+/// Returns whether it did. Makes `bias` empty if the kernel added the bias.
 bool multiply_with_kernels(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
                            MatrixView<float> c, float alpha, float beta, std::span<const float>* bias) {
   const linalg::GemmKernels& set = linalg::gemm_kernels();
@@ -48,7 +49,7 @@ bool multiply_with_kernels(bool transpose_b, MatrixView<const float> a, MatrixVi
 
 enum class Backend { fastest, blas };
 
-/// Clears `bias`, which may be null, if it was added.
+/// Computes a product. `bias` may be null. Makes `bias` empty if the kernel added the bias.
 template <typename T>
 void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
           T alpha, T beta, Backend backend = Backend::fastest, std::span<const T>* bias = nullptr) {

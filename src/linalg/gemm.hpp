@@ -8,8 +8,8 @@
 
 namespace attnctl {
 
-// Single-threaded matrix products through cblas. Views may be strided, and extents may be 0. Shapes that do
-// not match throw std::logic_error. Some products in float32 use attnctl's own kernels instead
+// Matrix products on one thread. Views may be strided, and extents may be 0. Throws std::logic_error if the
+// shapes do not match. The products use the BLAS, except that some float32 products use attnctl's own kernels
 // (linalg/kernels/gemm_kernels.hpp).
 
 /// c = alpha a b + beta c.        a [m, k], b [k, n], c [m, n]
@@ -27,27 +27,27 @@ void gemm_tn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<fl
              float beta = 0);
 void gemm_tn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha = 1,
              double beta = 0);
-/// Compute gemm_nn and gemm_nt, and add `bias` [n] to every row of c. The bias may be empty.
+/// Compute the same as gemm_nn and gemm_nt, then add `bias` [n] to every row of c. `bias` may be empty.
 void gemm_nn_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,
                     MatrixView<float> c, float beta = 0);
 void gemm_nt_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,
                     MatrixView<float> c, float beta = 0);
 
 /// The right operand b [k, n] of many products with few rows each, packed once for the kernels of this CPU.
-/// An element of a product depends only on the inner extent and the CPU, not on the rows and columns that are
-/// computed together.
+/// The value of an output element depends only on its row of a, its column of b and the CPU, not on the
+/// number of rows and columns of the product.
 class PackedMatrix {
  public:
-  /// Copies b [k, n]. The memory grows and never shrinks.
+  /// Packs a copy of b [k, n]. The memory can grow but never shrinks.
   void pack(MatrixView<const float> b);
-  /// Copies b^T, b [n, k].
+  /// Packs a copy of b^T, where b is [n, k].
   void pack_transposed(MatrixView<const float> b);
 
   [[nodiscard]] std::size_t rows() const { return rows_; }
   [[nodiscard]] std::size_t cols() const { return cols_; }
 
-  /// c = alpha a B[first_row : first_row + k', first_col : first_col + n'].     a [m, k'], c [m, n']
-  /// Throws std::logic_error if that part is not inside B.
+  /// Computes c = alpha a B, where B is the part of b with k' rows from `first_row` on and n' columns from
+  /// `first_col` on; a is [m, k'], c is [m, n']. Throws std::logic_error if this part is not inside b.
   void multiply(MatrixView<const float> a, std::size_t first_row, std::size_t first_col, MatrixView<float> c,
                 float alpha = 1) const;
 
@@ -58,8 +58,8 @@ class PackedMatrix {
   std::size_t rows_ = 0, cols_ = 0;
 };
 
-/// Compute c = a b and c = a b^T with the BLAS, never with attnctl's own kernels. `bench` compares against
-/// them.
+/// Compute c = a b and c = a b^T with the BLAS, never with attnctl's own kernels. The command `bench` uses
+/// these functions for comparison.
 void blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
 void blas_gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
 

@@ -4,21 +4,22 @@
 
 #include "base/pool.hpp"
 
-// Measured speed of the machine on the threads of a pool, to compare a forward pass with.
+// Measurements of the speed of this machine, for comparison with the speed of a forward pass.
 namespace attnctl {
 
-/// The shape of a product: [m, k] by [k, n].
+/// The shape of a product: [m, k] times [k, n].
 struct GemmShape {
   std::size_t m = 0, k = 0, n = 0;
 };
 
-/// Returns the GFLOP/s (a multiply-add counts as 2) of the fastest of `repeat` float32 products after a
-/// warm-up. Cuts the longer of m and n into one single-threaded product per worker, like the forward pass.
-/// Throws std::logic_error if an extent is 0.
+/// Returns the GFLOP/s of the fastest of `repeat` float32 products after one warm-up; a multiply-add counts
+/// as 2. Each worker computes a part of the product (a range of rows or of columns, whichever are more) on
+/// one thread, like the forward pass. Throws std::logic_error if m, k or n is 0.
 [[nodiscard]] double measure_sgemm(Pool& pool, GemmShape shape, std::size_t repeat);
 
-/// Returns the GB/s (10^9 bytes) at which all workers together read `bytes` of memory, in the fastest of
-/// `repeat` passes after a warm-up. Use more bytes than the caches hold to measure main memory.
+/// Returns the GB/s (10^9 bytes per second) of the fastest of `repeat` passes after one warm-up. In a pass,
+/// all workers together read `bytes` of memory. To measure main memory, `bytes` must be larger than the
+/// caches.
 [[nodiscard]] double measure_read(Pool& pool, std::size_t bytes, std::size_t repeat);
 
 }  // namespace attnctl

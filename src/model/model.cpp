@@ -47,8 +47,8 @@ std::vector<TensorUse> find_tensor_uses(const Binding& binding, Checkpoint& weig
   return uses;
 }
 
-/// Warns if the configuration says that the head is not tied, but the file has no other head than the
-/// embedding.
+/// Adds a warning if the configuration requires a separate output matrix, but the checkpoint contains only
+/// the embedding.
 void warn_of_tied_head(const ModelSource& source, const ModelConfig& config, const Binding& binding,
                        std::span<const TensorUse> uses, Warnings& warnings) {
   const auto tie = source.config.find("tie_word_embeddings");
@@ -65,7 +65,7 @@ void warn_of_tied_head(const ModelSource& source, const ModelConfig& config, con
                   escaped(source.config_path.string())));
 }
 
-/// Random tensors [d, d].
+/// A checkpoint with random tensors [d, d].
 class RandomWeights final : public Checkpoint {
  public:
   explicit RandomWeights(const RandomLayer& sizes) {

@@ -13,7 +13,7 @@ namespace attnctl {
 
 class TensorCache;
 
-/// The data that copies of a model share: its files, and the weights that are cached until they are evicted.
+/// The data that all copies of a model share: its files and its cached weights.
 struct Model::Shared {
   Shared(ModelSource of, Binding bound_tensors, std::vector<TensorUse> tensor_uses, Warnings& warnings);
   ~Shared();
@@ -26,8 +26,8 @@ struct Model::Shared {
 
   ModelSource source;
   Binding binding;
-  std::vector<TensorUse> uses;                             // [tensors]
-  std::unique_ptr<TensorCache> tensors;                    // its mutex guards the members below
+  std::vector<TensorUse> uses;                             // [tensors of the checkpoint]
+  std::unique_ptr<TensorCache> tensors;                    // the mutex of `tensors` guards the members below
   std::map<LayerConfig::Key, Lease<LayerWeights>> layers;  // by LayerConfig::stored()
   std::map<LayerConfig::Key, Lease<AttentionWeights>> attentions;
   Lease<EmbeddingWeights> embedding, target_embedding;

@@ -19,14 +19,14 @@
 #include "base/warnings.hpp"
 #include "model/shared.hpp"
 
-// The weights of a model: read on first use, and leased.
+// Reads the weights of a model at their first use and leases them.
 namespace attnctl {
 namespace {
 
-/// Elements of a tensor that are converted before their pages of the mapped file are freed.
+/// Number of elements that are converted before their pages of the mapped file are released.
 constexpr std::size_t kPieceElements = std::size_t{1} << 22U;
 
-/// Counts infinities and NaNs: numbers whose exponent bits are all set.
+/// Counts infinities and NaNs, which are the numbers whose exponent bits are all 1.
 template <typename Bits>
 std::size_t count_non_finite(std::span<const std::byte> bytes, Bits exponent) {
   std::size_t count = 0;
@@ -76,10 +76,10 @@ std::uint64_t element_count(const TensorInfo& info) {
   return checked_product(info.shape).value_or(0);
 }
 
-constexpr std::size_t kTaskElements = std::size_t{1} << 16U;  // enough work to wake a worker
+constexpr std::size_t kTaskElements = std::size_t{1} << 16U;  // enough work to wake another worker for it
 
-/// Calls work(first, bytes) for ranges that cover all elements of a view, on the pool if there is one, and
-/// after(bytes) once after each piece of kPieceElements.
+/// Calls work(first, bytes) for ranges that together cover all elements of a view, in parallel if `pool` is
+/// not null. Calls after(bytes) after each piece of kPieceElements.
 template <typename Work, typename After>
 void for_pieces(const TensorView& view, Pool* pool, const Work& work, const After& after) {
   const std::size_t size = size_of(view.dtype);
@@ -97,14 +97,15 @@ void for_pieces(const TensorView& view, Pool* pool, const Work& work, const Afte
   }
 }
 
-/// Owners of the memory that a set of views points to.
+/// Shared pointers that keep the memory alive to which some views point.
 using Owners = std::vector<std::shared_ptr<const void>>;
 
 }  // namespace
 
-/// Tensors of a checkpoint as float32: views if stored so, otherwise converted. Each is read once as long as
-/// an owner exists. The first use of a tensor warns of values that are not finite (`non_finite_weight`).
-/// Callers hold mutex().
+/// Gives access to the tensors of a checkpoint as float32. A tensor that is stored as float32 is a view;
+/// other tensors are converted. A tensor is read again only if nobody owns its values any more. Adds the
+/// warning `non_finite_weight` at the first use of a tensor with NaN or infinite values. Callers must hold
+/// mutex().
 class TensorCache {
  public:
   struct Values {
@@ -118,7 +119,7 @@ class TensorCache {
 
   TensorCache(Checkpoint& weights, Warnings& warnings) : weights_(weights), warnings_(warnings) {}
 
-  /// Converts on the pool if there is one.
+  /// Returns the values of a tensor. Converts in parallel if `pool` is not null.
   [[nodiscard]] Values values(std::size_t tensor, Pool* pool) {
     if (const auto found = converted_[tensor].lock()) return {found->values, found};
     const auto loan = borrow(tensor);
@@ -147,7 +148,7 @@ class TensorCache {
     return {made->values, made};
   }
 
-  /// Returns a projection of rank 3 [heads, in, k] as [in, heads * k].
+  /// Returns a projection that is stored as [heads, in, k] as a matrix [in, heads * k].
   [[nodiscard]] Values heads_last(const BoundMatrix& bound, Pool* pool) {
     if (const auto found = rearranged_[bound.tensor].lock()) return {found->values, found};
     const Values stored = values(bound.tensor, pool);
@@ -164,7 +165,8 @@ class TensorCache {
     return {made->values, made};
   }
 
-  /// Frees the table's memory after checking it, because few rows are looked up.
+  /// Returns a table. Releases its memory after the check for non-finite values, because only a few rows will
+  /// be read.
   [[nodiscard]] Table table(std::size_t tensor) {
     const auto loan = borrow(tensor);
     TensorView view = loan->view;
@@ -182,12 +184,13 @@ class TensorCache {
     return {{view}, loan};
   }
 
-  /// Guards the cache and the checkpoint. Recursive, because owners that expire while it is held lock it.
+  /// Returns the mutex of the cache and the checkpoint. The mutex is recursive, because destroying values
+  /// locks it too, which can happen while it is already locked.
   [[nodiscard]] std::recursive_mutex& mutex() { return mutex_; }
 
  private:
-  /// A tensor lent by the checkpoint. A new loan may begin before the last one's destructor has run, so the
-  /// tensor is released when no loan is counted.
+  /// The use of a tensor of the checkpoint. A new loan of a tensor may begin before the destructor of the
+  /// previous one has run. Therefore loans are counted, and the tensor is released when the count is 0.
   struct Loan {
     Loan(TensorCache& from, std::size_t index)
         : cache(from), tensor(index), view(from.weights_.tensor(index)) {
@@ -231,8 +234,8 @@ class TensorCache {
   std::recursive_mutex mutex_;
   Checkpoint& weights_;
   Warnings& warnings_;
-  std::map<std::size_t, std::size_t> loan_counts_;          // by tensor
-  std::map<std::size_t, std::weak_ptr<const Loan>> loans_;  // by tensor
+  std::map<std::size_t, std::size_t> loan_counts_;          // key: index of the tensor
+  std::map<std::size_t, std::weak_ptr<const Loan>> loans_;  // key: index of the tensor
   std::map<std::size_t, std::weak_ptr<const Floats>> converted_;
   std::map<std::size_t, std::weak_ptr<const Floats>> rearranged_;
   std::set<std::size_t> checked_;
@@ -240,7 +243,7 @@ class TensorCache {
 
 namespace {
 
-/// Reads parts of a model. The memory that their views point to is added to `owners`.
+/// Reads the weights of a model. Appends to `owners` the owners of the memory to which the weights point.
 class WeightReader {
  public:
   WeightReader(TensorCache& tensors, Owners& owners, Pool* pool)
@@ -294,7 +297,7 @@ class WeightReader {
             {rows(bound.distance_table, d_model), norm(bound.distance_norm), linear(bound.distance_key),
              linear(bound.distance_query)}};
   }
-  /// Reads a layer whose attention is read already.
+  /// Reads a layer, given its attention weights.
   [[nodiscard]] LayerWeights layer(const AttentionWeights& attention, const BoundLayer& bound) {
     LayerWeights weights;
     static_cast<AttentionWeights&>(weights) = attention;
@@ -343,7 +346,7 @@ class WeightReader {
     return {{copy.data(), bound.in, bound.out()}, Orientation::in_out};
   }
 
-  /// Returns the vectors concatenated, with `offset` added to each element.
+  /// Returns the concatenated vectors, with `offset` added to each element.
   std::span<const float> joined(const std::vector<BoundVector>& parts, float offset) {
     if (parts.empty()) return {};
     if (parts.size() == 1 && offset == 0) return vector(parts.front());
@@ -354,7 +357,8 @@ class WeightReader {
     return all;
   }
 
-  /// Keeps values that views point to, or, if slices are copied from them, only as long as the reader exists.
+  /// Keeps values alive. If views point to them, they are added to `owners`. If their slices are copied, they
+  /// are kept only as long as this reader exists.
   std::span<const float> hold(const TensorCache::Values& found, const Slices& slices) {
     (slices.contiguous() ? owners_ : copied_from_).push_back(found.owner);
     return found.values;
@@ -371,7 +375,7 @@ class WeightReader {
   Pool* pool_;
 };
 
-/// Returns row r of a stored weight, or the slice of row r that belongs to it.
+/// Returns row r of a stored weight, without the elements of other weights in the same tensor.
 std::span<const std::byte> stored_row(const TensorView& view, const BoundMatrix& bound, std::size_t r) {
   const std::size_t size = size_of(view.dtype);
   if (bound.axes == Axes::out_in)
@@ -380,8 +384,9 @@ std::span<const std::byte> stored_row(const TensorView& view, const BoundMatrix&
   return view.bytes.subspan((r * stride + bound.outputs.first) * size, bound.out() * size);
 }
 
-/// Upper bound of the memory for parts of a model as float32, computed before anything is read: each tensor
-/// once, copies of slices that are not contiguous, and the temporary memory of the largest conversion.
+/// Computes an upper bound of the memory for weights as float32, without reading them. The sum contains each
+/// tensor once, copies of outputs that are not contiguous, and the temporary memory of the largest
+/// conversion.
 class WeightBytes {
  public:
   explicit WeightBytes(const Checkpoint& weights) : weights_(weights) {}
@@ -397,7 +402,7 @@ class WeightBytes {
     for (const auto* parts : {&norm.gain, &norm.bias}) {
       for (const BoundVector& part : *parts) {
         add(part);
-        kept_ += part.elements.count() * sizeof(float);  // concatenated copy
+        kept_ += part.elements.count() * sizeof(float);  // copy made by the concatenation
       }
     }
     return *this;
@@ -423,7 +428,7 @@ class WeightBytes {
     return *this;
   }
 
-  /// Adds a table. The pass looks up no more than `rows` rows of it.
+  /// Adds a table of which at most `rows` rows are read.
   WeightBytes& add_table(std::size_t tensor, std::size_t rows) {
     if (tensor == kNoTensor) return *this;
     const TensorInfo& info = weights_.tensors()[tensor];
@@ -433,7 +438,7 @@ class WeightBytes {
       kept_ += copied;
       return *this;
     }
-    // Reading a row also maps neighboring pages.
+    // Reading a row also loads neighbouring pages.
     constexpr std::uint64_t read_ahead = std::uint64_t{1} << 17U;
     const std::uint64_t row = all / std::max<std::uint64_t>(info.shape.empty() ? 1 : info.shape.front(), 1);
     const std::uint64_t read = checked_mul<std::uint64_t>(rows, row + read_ahead).value_or(all);
@@ -475,7 +480,7 @@ class WeightBytes {
   std::uint64_t conversion_ = 0;
 };
 
-/// Returns the weights in `slot`, reading them first if it is empty.
+/// Returns the weights in `slot`. If `slot` is empty, reads them first.
 template <typename Weights, typename Read>
 Lease<Weights> cached(TensorCache& tensors, Lease<Weights>& slot, Pool* pool, const Read& read) {
   const std::lock_guard lock(tensors.mutex());
@@ -492,7 +497,7 @@ Lease<Weights> cached(TensorCache& tensors, Lease<Weights>& slot, Pool* pool, co
   return slot;
 }
 
-/// Returns true if both weights hold the same bytes in the same layout.
+/// Returns true if both weights have the same bytes and the same layout.
 bool same_bytes(Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b) {
   if (a.tensor == kNoTensor || b.tensor == kNoTensor) return a.tensor == b.tensor;
   const bool alike = a.axes == b.axes && a.heads == b.heads && a.in == b.in && a.out() == b.out();

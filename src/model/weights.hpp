@@ -12,7 +12,8 @@ namespace attnctl {
 
 enum class Orientation { in_out, out_in };
 
-/// A weight as stored, possibly a slice of a packed tensor: [in, out] or [out, in].
+/// A stored weight, [in, out] or [out, in]. It may be some rows or columns of a tensor that holds several
+/// weights.
 struct StoredMatrix {
   MatrixView<const float> values;
   Orientation orientation = Orientation::in_out;
@@ -25,38 +26,39 @@ struct StoredMatrix {
   }
 };
 
-/// y = x W + b for row vectors x, or y = (x A) B + b if the weight is factorized: then `stored` is B and
-/// `first` is A. The forward pass never forms the product A B.
+/// y = x W + b for row vectors x. If the weight is factorized, y = (x A) B + b, where `stored` is B and
+/// `first` is A. The forward pass never computes the product A B.
 struct Linear {
-  MatrixView<const float> stored;  // no data: the projection does not exist
+  MatrixView<const float> stored;  // W or B; no data if the projection does not exist
   Orientation orientation = Orientation::in_out;
   std::span<const float> bias;  // [out] or empty
-  StoredMatrix first = {};      // no data: not factorized
+  StoredMatrix first = {};      // A; no data if the weight is not factorized
 
   [[nodiscard]] bool present() const { return stored.data != nullptr; }
   [[nodiscard]] bool factorised() const { return first.values.data != nullptr; }
-  [[nodiscard]] std::size_t rank() const { return first.out(); }  // if factorized
+  [[nodiscard]] std::size_t rank() const { return first.out(); }  // only if factorized
   [[nodiscard]] std::size_t in() const { return factorised() ? first.in() : last().in(); }
   [[nodiscard]] std::size_t out() const { return last().out(); }
-  /// The matrix whose columns are the outputs: W or B.
+  /// Returns the matrix whose columns are the outputs: W, or B if factorized.
   [[nodiscard]] StoredMatrix last() const { return {stored, orientation}; }
-  /// The two steps of a factorized projection: x A, and the rest with the bias.
+  /// The two steps of a factorized projection: first_product() is x A, last_product() multiplies by B and
+  /// adds the bias.
   [[nodiscard]] Linear first_product() const { return {first.values, first.orientation, {}}; }
   [[nodiscard]] Linear last_product() const { return {stored, orientation, bias}; }
-  /// Returns the projection to outputs [begin, begin + count).
+  /// Returns the part of the projection that computes outputs [begin, begin + count).
   [[nodiscard]] Linear outputs(std::size_t begin, std::size_t count) const;
-  /// Returns the projection from inputs [begin, begin + count), without the bias.
+  /// Returns the part of the projection that uses inputs [begin, begin + count), without the bias.
   [[nodiscard]] Linear inputs(std::size_t begin, std::size_t count) const;
-  /// Returns W, or the product A B, as [in, out] in float64.
+  /// Returns W as [in, out] in float64; the product A B if factorized.
   [[nodiscard]] OwnedMatrix<double> in_out_double() const;
 };
 
 struct NormWeights {
-  std::span<const float> gain;  // [width], offset included; empty: 1
-  std::span<const float> bias;  // [width]; empty: 0
+  std::span<const float> gain;  // [width], the family's gain offset is added; empty: all 1
+  std::span<const float> bias;  // [width]; empty: all 0
 };
 
-/// Weights of AttentionConfig::disentangled.
+/// The weights for AttentionConfig::disentangled.
 struct DisentangledWeights {
   MatrixView<const float> table = {};  // [2 span, d]
   NormWeights norm = {};
@@ -65,11 +67,11 @@ struct DisentangledWeights {
 
 struct AttentionWeights {
   Linear query;   // [d, query_slices * k]
-  Linear key;     // [kdim, kv_heads * k]; the query's weight if the checkpoint has no key weight
-  Linear value;   // [vdim, kv_heads * v]; may be absent; then the layer has no output
-  Linear output;  // [heads * v, d_out]; may be absent: then the output is the concatenation of z
-  NormWeights query_norm = {}, key_norm = {};  // shapes as AttentionConfig::head_norm_span says
-  MatrixView<const float> relative_bias = {};  // [rows, heads] of AttentionConfig::relative_buckets
+  Linear key;     // [kdim, kv_heads * k]; equal to `query` if the checkpoint has no key weight
+  Linear value;   // [vdim, kv_heads * v]; if absent, the layer has no output
+  Linear output;  // [heads * v, d_out]; if absent, the output is the concatenated z of all heads
+  NormWeights query_norm = {}, key_norm = {};  // for shapes, see HeadNormSpan
+  MatrixView<const float> relative_bias = {};  // [rows, heads], for AttentionConfig::relative_buckets
   std::span<const float> sinks = {};           // [heads] or empty
   DisentangledWeights disentangled = {};
 };
@@ -81,17 +83,17 @@ struct MlpWeights {
 
 struct LayerWeights : AttentionWeights {
   NormWeights attention_norm, mlp_norm;
-  NormWeights attention_output_norm, mlp_output_norm;  // NormPlace::both
+  NormWeights attention_output_norm, mlp_output_norm;  // only for NormPlace::both
   MlpWeights mlp;
   Linear router;                    // [d_model, experts]
   std::vector<MlpWeights> experts;  // [experts] or empty
   MlpWeights shared;                // the expert that every token uses
   Linear shared_factor;             // [d_model, 1]
-  Linear convolution;               // [d_model / groups * kernel, d_model], a channel's offsets adjacent
+  Linear convolution;  // [d_model / groups * kernel, d_model]; the kernel elements of a channel are adjacent
   NormWeights convolution_norm;
 };
 
-/// A table [rows, width] whose rows are converted to float32 one at a time.
+/// A table [rows, width] whose rows are converted to float32 only when they are read.
 struct LookupTable {
   TensorView tensor;
 
@@ -106,7 +108,7 @@ struct EmbeddingWeights {
   LookupTable token, position, token_type;
   NormWeights norm;
   Linear projection;
-  LookupTable class_token;  // [1, width], of models that read images
+  LookupTable class_token;  // [1, width]; only in models for images
   Linear patches;           // [channels * height * width of a patch, d]
 };
 
@@ -117,8 +119,8 @@ struct HeadWeights {
   Linear decoder;
 };
 
-/// Weights that stay in memory, with all views into them, as long as the lease exists. A lease must not
-/// outlive all copies of its Model.
+/// Weights that stay in memory as long as the lease exists. At least one copy of the Model must outlive the
+/// lease.
 template <typename Weights>
 using Lease = std::shared_ptr<const Weights>;
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-/// Returns whether the layer's kind of attention lets a query see a key.
+/// Returns true if the layer's kind of attention lets the query attend to the key.
 bool kind_shows(const AttentionKind& kind, std::size_t query, std::size_t key) {
   const std::size_t distance = query > key ? query - key : key - query;
   switch (kind.rule) {
@@ -27,8 +27,8 @@ bool kind_shows(const AttentionKind& kind, std::size_t query, std::size_t key) {
   return true;
 }
 
-/// Returns the mask that is added to the scores [n, m]: -inf for hidden keys, otherwise 0 or the values of
-/// the sequence's own mask, which replaces the causal one.
+/// Returns the mask [n, m] that is added to the scores: -inf for hidden keys, otherwise 0, or the values of
+/// the score mask of the sequence, which is used instead of the causal mask.
 Matrix mask_of(const AttentionConfig& config, const Sequence& sequence, std::size_t head, std::size_t queries,
                std::size_t keys) {
   const bool causal = sequence.causal.value_or(config.causal);
@@ -49,7 +49,7 @@ Matrix mask_of(const AttentionConfig& config, const Sequence& sequence, std::siz
   return mask;
 }
 
-/// Returns the nearest bfloat16; of two equally near ones the even one.
+/// Returns the bfloat16 nearest to a number; of two equally near ones the even one.
 double round_to_bfloat16(double value) {
   if (value == 0) return 0;
   int exponent = 0;
@@ -57,7 +57,7 @@ double round_to_bfloat16(double value) {
   return std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8);
 }
 
-/// Returns slope * position of each key [m].
+/// Returns the ALiBi term of each key [m]: slope * position.
 Vector alibi(const AttentionConfig& config, const Sequence& sequence, std::size_t head) {
   const AlibiConfig& alibi = *config.alibi;
   const double slope = alibi.slopes[head];
@@ -74,9 +74,10 @@ Vector alibi(const AttentionConfig& config, const Sequence& sequence, std::size_
   return bias;
 }
 
-/// Returns the T5 bucket of `distance` = key - query: one bucket per distance for the first half of the
-/// buckets, then logarithmic up to max_distance. Rounds to float32 where the reference implementation does:
-/// a last digit decides between two buckets.
+/// Returns the T5 bucket for `distance` = key position - query position. The smaller distances have one
+/// bucket each, which takes half of the buckets; the others share buckets on a logarithmic scale up to
+/// max_distance. Rounds to float32 where the original implementation does, because a rounding error can
+/// change the bucket.
 std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance) {
   if (distance > 0 && !config.bidirectional) return 0;
   const std::size_t side = config.bidirectional ? config.buckets / 2 : config.buckets;
@@ -91,8 +92,9 @@ std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance
          std::min(side - 1, exact + static_cast<std::size_t>(ratio * static_cast<float>(side - exact)));
 }
 
-/// Returns the row of the DeBERTa table for `distance` = query - key: near distances are linear, far ones
-/// logarithmic, in float32 as above.
+/// Returns the row of the DeBERTa table for `distance` = query position - key position. Small distances have
+/// one row each; larger ones share rows on a logarithmic scale, computed in float32 like the original
+/// implementation.
 std::size_t distance_row(const DisentangledConfig& config, std::int64_t distance) {
   const auto span = static_cast<std::int64_t>(config.span);
   const std::int64_t half = span / 2;
@@ -107,8 +109,8 @@ std::size_t distance_row(const DisentangledConfig& config, std::int64_t distance
   return static_cast<std::size_t>(std::clamp<std::int64_t>(step + span, 0, 2 * span - 1));
 }
 
-/// The embedded distances of disentangled attention as keys and queries of all heads [2 span, heads k]; empty
-/// if the layer has no such term.
+/// The distance embeddings of disentangled attention, projected to keys and queries of all heads: each [2
+/// span, heads k]. A matrix is empty if the layer does not use it.
 struct DistanceProjections {
   Matrix keys, queries;
 };
@@ -124,7 +126,7 @@ DistanceProjections project_distances(const AttentionConfig& config, const Atten
   return distances;
 }
 
-/// The data that the heads of a layer share.
+/// The data that all heads of a layer share.
 struct LayerInput {
   const AttentionConfig& config;
   const AttentionWeights& weights;
@@ -133,7 +135,7 @@ struct LayerInput {
   DistanceProjections distances;
 };
 
-/// Returns the sum of what ALiBi, T5 buckets and disentangled attention add to the scores [n, m].
+/// Returns the sum [n, m] of the terms that ALiBi, T5 buckets and disentangled attention add to the scores.
 Matrix position_bias(const LayerInput& layer, std::size_t head, const Matrix& q, const Matrix& k) {
   const AttentionConfig& config = layer.config;
   Matrix bias = xt::zeros<double>({q.shape(0), k.shape(0)});
@@ -167,8 +169,8 @@ Matrix position_bias(const LayerInput& layer, std::size_t head, const Matrix& q,
   return bias;
 }
 
-/// Returns scale q k^T [n, m]; for linear attention ln(phi(q) phi(k)^T) with phi(x) = elu(x) + 1, because its
-/// softmax is the pattern that linear attention defines.
+/// Returns the scores scale q k^T [n, m]. For linear attention returns ln(phi(q) phi(k)^T) with phi(x) =
+/// elu(x) + 1, because softmax of this logarithm is the pattern of linear attention.
 Matrix score(const AttentionConfig& config, const Matrix& q, const Matrix& k) {
   if (config.kind.rule == AttentionKind::Rule::linear) {
     const auto phi = [](const Matrix& x) { return Matrix(xt::where(x > 0, x + 1, xt::exp(x))); };
@@ -179,7 +181,8 @@ Matrix score(const AttentionConfig& config, const Matrix& q, const Matrix& k) {
   return double{config.soft_cap} * xt::tanh(scores / double{config.soft_cap});
 }
 
-/// Returns exp(s_j) / (sum of exp(s) + exp(sink)) of each row; zeros for a row in which all scores are -inf.
+/// Returns exp(s_j) / (sum of exp(s) + exp(sink)) for each row s. If all scores of a row are -inf, returns
+/// zeros.
 Matrix softmax(const Matrix& scores, double sink = kHidden) {
   const double at_least = std::max(sink, std::numeric_limits<double>::lowest());
   const Matrix largest = xt::maximum(linalg::row_max(scores), at_least);
@@ -188,7 +191,7 @@ Matrix softmax(const Matrix& scores, double sink = kHidden) {
   return weights / xt::where(xt::equal(sum, 0.0), 1.0, sum);
 }
 
-/// Returns pattern v [n, d_value]. A hidden key adds nothing, even if its value is NaN or infinite.
+/// Returns pattern v [n, d_value]. Skips hidden keys, so their values may be NaN or infinite.
 Matrix weighted_values(const Matrix& pattern, const Matrix& scores, const Matrix& v) {
   if (xt::all(xt::isfinite(v))) return linalg::dot(pattern, v);
   Matrix z = xt::zeros<double>({pattern.shape(0), v.shape(1)});
@@ -208,7 +211,7 @@ NormWeights norm_of_head(const AttentionConfig& config, const NormWeights& norm,
   return part;
 }
 
-/// Returns the queries or keys of one head [n, k], normalised and rotated.
+/// Returns the queries or the keys of one head [n, k], normalised and rotated if the model does so.
 Matrix head_of(const LayerInput& layer, const Matrix& projection, std::size_t index,
                const NormWeights& norm) {
   const AttentionConfig& config = layer.config;
@@ -218,7 +221,8 @@ Matrix head_of(const LayerInput& layer, const Matrix& projection, std::size_t in
   return config.rotary ? rotate(*config.rotary, layer.q.shape(0), x) : x;
 }
 
-/// Computes one head: softmax(scale q k^T + positions + mask) v. Returns z [n, d_value], empty without W_V.
+/// Computes softmax(scale q k^T + positions + mask) v of one head. Returns z [n, d_value], empty if there is
+/// no W_V.
 Matrix attend_head(const LayerInput& layer, std::size_t head, ReferencePass::Layer& out) {
   const AttentionConfig& config = layer.config;
   const std::size_t kv_head = config.kv_head(head);
@@ -286,8 +290,8 @@ ReferencePass::Layer attend(const AttentionConfig& config, const AttentionWeight
   out.pattern.resize(config.heads);
   out.scores.resize(config.heads);
   if (weights.value.present()) out.z.resize(config.heads);
-  Matrix joined =
-      Matrix::from_shape({layer.q.shape(0), out.z.size() * config.d_value});  // Concat(z_1 ... z_h)
+  Matrix joined = Matrix::from_shape(
+      {layer.q.shape(0), out.z.size() * config.d_value});  // the z of all heads, side by side
   pool.run(config.heads, [&](std::size_t head, std::size_t) {
     const Matrix z = attend_head(layer, head, out);
     if (!out.z.empty())

@@ -14,7 +14,8 @@ Matrix weight_of(const Linear& linear) {
 
 Matrix apply(const Linear& linear, const Matrix& x, Pool& pool) {
   if (linear.factorised()) return apply(linear.last_product(), apply(linear.first_product(), x, pool), pool);
-  constexpr std::size_t kBlock = 64;  // outputs per task: W is widened to float64 a block at a time
+  // Outputs per task, so that only this part of W is converted to float64 at a time.
+  constexpr std::size_t kBlock = 64;
   Matrix y = Matrix::from_shape({x.shape(0), linear.out()});
   pool.run((linear.out() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
     const std::size_t first = block * kBlock;
@@ -54,7 +55,7 @@ Matrix activate(Activation activation, const Matrix& x) {
     case Activation::silu:
       return x / (1 + xt::exp(-x));
     case Activation::relu:
-      return xt::where(x < 0, 0.0, x);  // keeps NaN
+      return xt::where(x < 0, 0.0, x);  // NaN stays NaN
     case Activation::relu_squared:
       return xt::where(x < 0, 0.0, x * x);
     case Activation::tanh:
@@ -76,7 +77,8 @@ Matrix run_one_mlp(const MlpConfig& config, const ExpertsConfig& experts, const 
   return apply(weights.down, (xt::clip(up, -limit, limit) + 1) * g / (1 + xt::exp(-experts.alpha * g)), pool);
 }
 
-/// Returns the weight of each expert for each token [n, experts]; 0 for those that the router does not pick.
+/// Returns the weight of each expert for each token [n, experts]; 0 for experts that the router does not
+/// choose.
 Matrix expert_weights(const ExpertsConfig& config, const Matrix& scores) {
   Matrix weights = xt::exp(scores - linalg::row_max(scores));
   weights /= linalg::row_sum(weights);
@@ -89,7 +91,8 @@ Matrix expert_weights(const ExpertsConfig& config, const Matrix& scores) {
       if (better >= config.per_token) weights(r, e) = 0;
     }
   }
-  // The softmax of the picked scores is the softmax of all scores, divided by its sum over the picked.
+  // The softmax over the chosen scores equals the softmax over all scores, divided by its sum over the chosen
+  // ones.
   if (config.renormalised || config.softmax_after_topk) weights /= linalg::row_sum(weights);
   return weights;
 }
@@ -118,7 +121,7 @@ Matrix add_convolution(const LayerConfig& config, const LayerWeights& weights, c
   const std::size_t length = x.shape(0);
   const std::size_t channels = x.shape(1) / groups;
   const std::size_t side = (kernel - 1) / 2;
-  const Matrix filter = weight_of(weights.convolution);  // [channels of a group * kernel, d]
+  const Matrix filter = weight_of(weights.convolution);  // [input channels of a group * kernel, d]
   Matrix padded = xt::zeros<double>({length + 2 * side, x.shape(1)});
   xt::view(padded, xt::range(side, side + length), xt::all()) = embeddings;
   Matrix sum = xt::broadcast(linalg::to_vector(weights.convolution.bias), x.shape());
@@ -135,7 +138,7 @@ Matrix add_convolution(const LayerConfig& config, const LayerWeights& weights, c
 
 namespace {
 
-/// x[r, :] += row `index` of a table.
+/// Adds row `index` of a table to row r of x.
 void add_row(const LookupTable& table, std::size_t index, Matrix& x, std::size_t r) {
   std::vector<float> row(table.width());
   table.row(index, row);
@@ -146,7 +149,8 @@ bool hidden(const Sequence& sequence, std::size_t r) {
   return !sequence.key_visible.empty() && sequence.key_visible[r] == 0;
 }
 
-/// Zeroes the dropped token and scales all others by kept / (1 - its share of the visible tokens).
+/// Sets the embeddings of the dropped token to zero, and multiplies the others by kept / (1 - s), where s is
+/// the fraction of visible tokens that are the dropped token.
 void drop_tokens(const TokenDropout& dropout, const Sequence& sequence, Matrix& x) {
   double dropped = 0;
   double visible = 0;
@@ -159,7 +163,8 @@ void drop_tokens(const TokenDropout& dropout, const Sequence& sequence, Matrix& 
   x *= dropout.kept / (1 - dropped / visible);
 }
 
-/// Returns the class token, then each patch times the convolution's kernel [1 + patches, width].
+/// Returns the embeddings of an image [1 + patches, width]: the class token, then each patch times the kernel
+/// of the convolution.
 Matrix patch_embeddings(const EmbeddingWeights& weights, const OwnedMatrix<float>& patches) {
   const Matrix kernel = linalg::to_matrix(weights.patches.stored);  // [width, pixels of a patch]
   Matrix x = xt::zeros<double>({patches.rows() + 1, kernel.shape(0)});
@@ -173,7 +178,7 @@ Matrix patch_embeddings(const EmbeddingWeights& weights, const OwnedMatrix<float
 void add_learned_positions(const Embedding& embedding, const Sequence& sequence, Matrix& x) {
   const EmbeddingConfig& config = embedding.config;
   const EmbeddingWeights& weights = embedding.weights;
-  std::size_t skipped = 0;  // tokens so far that are not counted
+  std::size_t skipped = 0;  // number of tokens so far that are not counted
   for (std::size_t r = 0; r < x.shape(0); ++r) {
     const bool padding = config.padding && !sequence.ids.empty() &&
                          sequence.ids[r] == static_cast<std::int64_t>(*config.padding);
@@ -186,7 +191,8 @@ void add_learned_positions(const Embedding& embedding, const Sequence& sequence,
   }
 }
 
-/// PE(p, 2i) = sin(p / 10000^(2i/d)) and PE(p, 2i + 1) = cos of the same angle: [n, d].
+/// Returns a table [n, d] of position vectors: sin(p / 10000^(2i/d)) at (p, 2i), and the cosine of the same
+/// angle at (p, 2i + 1).
 Matrix sinusoids(std::size_t length, std::size_t width) {
   Matrix table = Matrix::from_shape({length, width});
   for (std::size_t p = 0; p < length; ++p) {

@@ -9,34 +9,35 @@
 #include "model/model.hpp"
 #include "reference/reference.hpp"
 
-// The parts of the float64 pass as their formulas define them. The fast pass shares none of this arithmetic.
+// The steps of the float64 pass, written like their formulas. The float32 pass does not use this code.
 namespace attnctl::reference {
 
 using linalg::Matrix;
 using linalg::Vector;
 
-/// Returns the weight W [in, out] of a linear layer, the product of its factors if it is factorised.
+/// Returns the weight W [in, out] of a linear layer. If the weight is factorised, returns the product of the
+/// factors.
 [[nodiscard]] Matrix weight_of(const Linear& linear);
 
 /// Returns x W + b [n, out] of x [n, in].
 [[nodiscard]] Matrix apply(const Linear& linear, const Matrix& x, Pool& pool);
 
-/// The rows of a matrix with mean 0 (layer norm only) and variance or mean square 1.
+/// Normalised rows: layer norm makes the mean 0 and the variance 1; other norms make the mean square 1.
 struct NormalisedRows {
   Matrix values;     // [n, width]
   Matrix deviation;  // [n, 1]: the divisor of each row
 };
 [[nodiscard]] NormalisedRows normalise(const NormConfig& config, const Matrix& x);
 
-/// Returns the gains of a norm [width], 1 for a norm that stores none.
+/// Returns the gain of a norm [width]; ones if the norm stores no gain.
 [[nodiscard]] Vector gain_of(const NormWeights& weights, std::size_t width);
 
-/// Returns the norm of each row times its gain plus its bias; x itself if the kind is `none`.
+/// Normalises each row, multiplies it by the gain and adds the bias. Returns x itself if the kind is `none`.
 [[nodiscard]] Matrix apply(const NormConfig& config, const NormWeights& weights, const Matrix& x);
 
 [[nodiscard]] Matrix activate(Activation activation, const Matrix& x);
 
-/// Returns the output of a layer's MLP, or of its experts, for x [n, d].
+/// Returns the output of a layer's MLP or experts for x [n, d].
 [[nodiscard]] Matrix run_mlp(const LayerConfig& config, const LayerWeights& weights, const Matrix& x,
                              Pool& pool);
 
@@ -44,7 +45,7 @@ struct NormalisedRows {
 [[nodiscard]] Matrix add_convolution(const LayerConfig& config, const LayerWeights& weights,
                                      const Matrix& embeddings, const Matrix& x);
 
-/// The embedding of a stack of layers: the model's, or that of its decoder.
+/// The embedding of a whole model, or of the decoder of an encoder-decoder model.
 struct Embedding {
   const EmbeddingConfig& config;
   Lease<EmbeddingWeights> lease;
@@ -55,34 +56,35 @@ struct Embedding {
       : config(stack_config), lease(std::move(stack_lease)), weights(*lease) {}
 };
 
-/// Returns the rows of the token table, or the embeddings or patches that the sequence has instead [n,
-/// width].
+/// Returns the token embeddings [n, width]: rows of the token table, or the embeddings or projected patches
+/// if the sequence has no token ids.
 [[nodiscard]] Matrix token_embeddings(const Embedding& embedding, const Sequence& sequence);
 /// Returns the token embeddings plus positions and token types [n, width].
 [[nodiscard]] Matrix embedding_sum(const Embedding& embedding, const Sequence& sequence);
-/// Returns the input of the first layer [n, d]: the sum, normalised and projected.
+/// Returns the input of the first layer [n, d]: the embedding sum, normalised and projected.
 [[nodiscard]] Matrix embed(const Embedding& embedding, const Sequence& sequence, Pool& pool);
 
 /// The inputs of one layer's attention.
 struct AttentionInput {
-  const Sequence& sequence;  // of the keys: brings the masks
+  const Sequence& sequence;  // the sequence of the keys, with the masks
   const Matrix& queries;     // [n, d]
   const Matrix& keys;        // [m, kdim]
   const Matrix& values;      // [m, vdim]
 };
 
-/// Computes softmax(scale q k^T + positions + mask) v of all heads of a layer, and their output.
+/// Computes softmax(scale q k^T + positions + mask) v for each head of a layer, and the layer's attention
+/// output.
 [[nodiscard]] ReferencePass::Layer attend(const AttentionConfig& config, const AttentionWeights& weights,
                                           const AttentionInput& input, Pool& pool);
 
-/// Returns columns [index * width, (index + 1) * width): one head of a projection [n, heads * width].
+/// Returns one head of a projection [n, heads * width]: the columns [index * width, (index + 1) * width).
 [[nodiscard]] Matrix head_columns(const Matrix& projection, std::size_t index, std::size_t width);
 
 enum class Turn { forward, back };
 
-/// Rotates row i of one head [n, k] by position i, or back by the same angles. `length` is the number of
-/// queries. Angles, cosines and sines are float32, as in the reference implementation, even in float64
-/// models.
+/// Rotates row i of one head [n, k] by the angles of position i; Turn::back rotates by the negative angles.
+/// `length` is the number of queries. Angles, cosines and sines are computed in float32 even in float64
+/// models, because the original implementation does so.
 [[nodiscard]] Matrix rotate(const RotaryConfig& rotary, std::size_t length, const Matrix& x,
                             Turn turn = Turn::forward);
 

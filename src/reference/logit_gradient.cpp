@@ -16,7 +16,8 @@ using reference::activate;
 using reference::apply;
 using reference::head_columns;
 
-/// Returns the first mechanism of the model that has no derivative here; empty if there is none.
+/// Returns the name of a mechanism in the model for which there is no derivative here; empty if there is
+/// none.
 std::string_view unsupported_mechanism(const ModelConfig& config) {
   if (config.head.projection.weight || config.head.multiplier != 1 || config.head.soft_cap != 0)
     return "projected, scaled or capped logits";
@@ -51,14 +52,14 @@ void check_gradient(const Model& model, const Sequence& sequence) {
          escaped(sequence.id));
 }
 
-// d_x is d logit / d x.
+// In this file, d_x is the derivative of the logit with respect to x.
 
-/// Returns d_x [n, in] of y = x W + b.
+/// Returns d_x [n, in] for y = x W + b, given d_y.
 Matrix backward(const Linear& linear, const Matrix& d_y) {
   return dot(d_y, xt::transpose(reference::weight_of(linear)));
 }
 
-/// Returns d_x of y = N(x).
+/// Returns d_x for y = N(x), given d_y.
 Matrix backward(const NormConfig& config, const NormWeights& weights, const Matrix& x, const Matrix& d_y) {
   if (config.kind == NormKind::none) return d_y;
   const auto [y, deviation] = reference::normalise(config, x);
@@ -68,7 +69,7 @@ Matrix backward(const NormConfig& config, const NormWeights& weights, const Matr
   return (d - along_y * y) / deviation;
 }
 
-/// Returns the derivative of the activation at x; that of relu at 0 is 0.
+/// Returns the derivative of the activation at each element of x. The derivative of relu at 0 is 0.
 Matrix derivative(Activation activation, const Matrix& x) {
   switch (activation) {
     case Activation::gelu_erf: {
@@ -94,15 +95,15 @@ Matrix derivative(Activation activation, const Matrix& x) {
   return xt::ones<double>(x.shape());
 }
 
-/// The residual stream at the points of a layer that the gradient needs.
+/// The values of the residual stream in a layer that the gradient needs.
 struct LayerTrace {
   Matrix x;          // input of the layer
   Matrix attended;   // x + attention output
-  Matrix mlp_input;  // `attended`, normalised under post-norm
+  Matrix mlp_input;  // `attended`, normalised if the norms are post-norm
   Matrix mlp_sum;    // mlp_input + MLP output; empty without an MLP
 };
 
-/// A forward pass with everything that its gradient needs.
+/// A forward pass, with all values that its gradient needs.
 struct Trace {
   const Model& model;
   const Sequence& sequence;
@@ -119,7 +120,8 @@ bool is_post(const LayerConfig& layer) {
   return layer.place == NormPlace::post;
 }
 
-/// The activations of an MLP: down(inner), inner = act(gate) * up, or act(up) without a gate.
+/// The inner values of an MLP: up, gate, and inner = act(gate) * up (act(up) without a gate). The output is
+/// down(inner).
 struct MlpTrace {
   Matrix up, gate, inner;
 };
@@ -140,7 +142,7 @@ Matrix mlp_branch_input(const LayerConfig& layer, const LayerWeights& weights, c
   return is_pre(layer) ? apply(layer.norm, weights.mlp_norm, x) : x;
 }
 
-/// Recomputes the residual stream from the attention outputs of the pass.
+/// Computes the residual stream of each layer again, from the attention outputs that the pass stored.
 void trace_layers(Trace& trace) {
   Matrix x = reference::embed(reference::Embedding(trace.model), trace.sequence, trace.pool);
   const ModelConfig& config = trace.model.config();
@@ -161,7 +163,7 @@ void trace_layers(Trace& trace) {
   trace.last = std::move(x);
 }
 
-/// Returns d_x of an MLP at its input x.
+/// Returns d_x of an MLP, where x is its input, given d_out.
 Matrix mlp_gradient(const MlpConfig& config, const MlpWeights& weights, const Matrix& x, const Matrix& d_out,
                     Pool& pool) {
   const MlpTrace trace = trace_mlp(config, weights, x, pool);
@@ -171,12 +173,12 @@ Matrix mlp_gradient(const MlpConfig& config, const MlpWeights& weights, const Ma
          backward(weights.gate, d_inner * trace.up * derivative(config.activation, trace.gate));
 }
 
-/// The projections of a layer's heads, or of one head, or their gradients.
+/// The queries, keys and values of all heads or of one head, or their derivatives.
 struct Projections {
   Matrix q, k, v;
 };
 
-/// Returns d_q, d_k and d_v of one head from d_z.
+/// Returns d_q, d_k and d_v of one head, given d_z.
 Projections head_gradient(const AttentionConfig& config, const AttentionWeights& weights,
                           const Projections& all, std::size_t head, const Matrix& pattern,
                           const Matrix& d_z) {
@@ -199,7 +201,8 @@ Projections head_gradient(const AttentionConfig& config, const AttentionWeights&
           backward(config.head_norm, weights.key_norm, plain_k, d_k), dot(xt::transpose(pattern), d_z)};
 }
 
-/// Returns d_x of a layer's attention at its input x; keeps z and d_z of each head.
+/// Returns d_x of a layer's attention, where x is its input, given d_output. Stores z and d_z of each head in
+/// `heads`.
 Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x, const Matrix& d_output,
                           std::vector<LogitGradient::Head>& heads) {
   const AttentionConfig& config = trace.model.config().layers[index].attention;
@@ -229,7 +232,7 @@ Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x
   return backward(weights.query, d.q) + backward(weights.key, d.k) + backward(weights.value, d.v);
 }
 
-/// Returns the gradient to a layer's input from the gradient to its output.
+/// Returns the derivative for a layer's input. On entry, d_x is the derivative for the layer's output.
 Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
                       std::vector<LogitGradient::Head>& heads) {
   const LayerConfig& layer = trace.model.config().layers[index];
@@ -249,7 +252,7 @@ Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
   return d_x + backward(norm, weights.attention_norm, at.x, d_attention);
 }
 
-/// Computes the logit from row `position` of the last layer's output, and the gradient to that output [n, d].
+/// Computes the logit at target.position. Returns the derivative for the output of the last layer [n, d].
 Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradient& result) {
   const ModelConfig& config = trace.model.config();
   const Lease<HeadWeights> lease = trace.model.head();
@@ -278,7 +281,7 @@ Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradien
   return d_last;
 }
 
-/// Computes the gradient to the rows of the token table from that to the first layer's input.
+/// Computes the derivative for the token embeddings. d_x is the derivative for the input of the first layer.
 void embedding_gradient(const Trace& trace, Matrix d_x, LogitGradient& result) {
   const reference::Embedding embedding(trace.model);
   if (embedding.weights.projection.present()) d_x = backward(embedding.weights.projection, d_x);

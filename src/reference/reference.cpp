@@ -10,12 +10,12 @@ namespace {
 using linalg::Matrix;
 using reference::apply;
 
-/// Returns whether the branches of a layer read the normalised stream.
+/// Returns true if attention and MLP of a layer receive the normalised residual stream.
 bool reads_normalised(NormPlace place) {
   return place == NormPlace::pre || place == NormPlace::both;
 }
 
-/// Returns the term that a branch adds to the stream.
+/// Returns the term that is added to the residual stream for the output of the attention or the MLP.
 Matrix residual(const LayerConfig& config, Matrix branch, const NormWeights& norm,
                 const NormWeights& output_norm) {
   if (config.place == NormPlace::output) branch = apply(config.norm, norm, branch);
@@ -23,7 +23,8 @@ Matrix residual(const LayerConfig& config, Matrix branch, const NormWeights& nor
   return double{config.residual_multiplier} * branch;
 }
 
-/// Returns the stream after a layer from the stream before it and the layer's attention output.
+/// Returns the residual stream after a layer. `before` is the stream before the layer, and `attention` is the
+/// layer's attention output.
 Matrix finish_layer(const LayerConfig& config, const LayerWeights& weights, const Matrix& before,
                     const Matrix& attention, Pool& pool) {
   Matrix x = before + residual(config, attention, weights.attention_norm, weights.attention_output_norm);
@@ -66,7 +67,7 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
   ReferencePass pass;
   Matrix x = reference::embed(reference::Embedding(model), sequence, pool);
   const Matrix embeddings = x;
-  Matrix memory;  // the encoder's output, once the decoder has begun
+  Matrix memory;  // the encoder's output; empty until the decoder begins
   for (std::size_t i = 0; i < count; ++i) {
     const LayerConfig& layer = config.layers.at(i);
     const Lease<LayerWeights> lease = model.layer(i);

@@ -32,7 +32,7 @@ ChartAxis linear_axis(double low, double high) {
     low -= space;
     high += space;
   }
-  // An axis of non-negative values that begins near 0 begins at 0.
+  // An axis of non-negative values begins at 0 if the smallest value is near 0.
   if (low > 0 && low < (high - low)) low = 0;
   const double step = round_step((high - low) / most_steps);
   ChartAxis axis;
@@ -94,7 +94,8 @@ bool drawable(const Chart& chart, double x, double y) {
   return chart.bars || ((!chart.log_x || x > 0) && (!chart.log_y || y > 0));
 }
 
-/// Extends the range on both sides, so that there is space for the outermost points and their labels.
+/// Adds a value below and a value above the range, so that the chart has space for the outermost points and
+/// their labels.
 void widen(std::vector<double>& values) {
   if (values.empty()) return;
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
@@ -102,8 +103,8 @@ void widen(std::vector<double>& values) {
   values.insert(values.end(), {*low - space, *high + space});
 }
 
-/// Gives both axes the same scale, so that distances in the chart are meaningful. Does nothing if one axis
-/// would shrink to almost nothing.
+/// Extends one axis so that both axes have the same scale and distances in the chart are meaningful. Does
+/// nothing if the values would then fill only a small part of this axis.
 void equalise(ChartAxis& x, ChartAxis& y) {
   const double across = (x.high - x.low) / kPlotWidth;
   const double upwards = (y.high - y.low) / kPlotHeight;

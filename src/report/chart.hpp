@@ -7,10 +7,10 @@
 
 #include "results/results.hpp"
 
-// The values and axes of charts, which the SVG and the text writer draw.
+// The values and axes of a chart, which the writers of SVG and text draw.
 namespace attnctl {
 
-/// An axis of a chart: its range and its ticks.
+/// An axis of a chart: its range and ticks.
 struct ChartAxis {
   struct Tick {
     double value = 0;
@@ -19,30 +19,30 @@ struct ChartAxis {
   double low = 0;
   double high = 1;
   bool logarithmic = false;
-  std::vector<Tick> ticks;  // ascending, within the range
+  std::vector<Tick> ticks;  // ascending, inside the range
 
   /// Returns the position of a value on the axis: 0 at the low end, 1 at the high end.
   [[nodiscard]] double place(double value) const;
 };
 
-/// Returns an axis for these values, which must be finite (and positive for a logarithmic axis). The ends are
-/// round numbers. A linear axis has four to eight ticks at 1, 2 or 5 times a power of ten. A logarithmic axis
-/// has ticks at powers of ten, or of two if it spans less than two decades.
+/// Returns an axis for these values, which must be finite, and positive if the axis is logarithmic. The ends
+/// of the axis are round numbers. A linear axis has four to eight ticks at 1, 2 or 5 times a power of ten. A
+/// logarithmic axis has ticks at powers of ten, or at powers of two if the axis spans less than two decades.
 [[nodiscard]] ChartAxis chart_axis(const std::vector<double>& values, bool logarithmic);
 
-inline constexpr double kPlotWidth = 360;  // pixels in an SVG
+inline constexpr double kPlotWidth = 360;  // both in pixels of an SVG
 inline constexpr double kPlotHeight = 230;
 
 /// A chart with its values and axes.
 struct Plot {
   struct Series {
     std::string name;
-    std::vector<std::pair<double, double>> points;  // (x, y); for bars (row index, value)
-    std::vector<std::string> labels;                // one per point if the chart has labels
+    std::vector<std::pair<double, double>> points;  // (x, y), or (row index, value) for bars
+    std::vector<std::string> labels;                // one per point; empty if the chart has no labels
   };
   const Chart* chart = nullptr;
   std::vector<Series> series;
-  std::vector<std::string> categories;  // for bars: one label per row
+  std::vector<std::string> categories;  // one label per row; only for bars
   ChartAxis x, y;
 
   [[nodiscard]] std::size_t points() const;

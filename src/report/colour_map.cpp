@@ -18,8 +18,8 @@ constexpr Colour rgb(std::uint32_t code) {
 constexpr std::array kBlueWhiteRed{rgb(0x053061), rgb(0x2166ac), rgb(0x4393c3), rgb(0x92c5de),
                                    rgb(0xd1e5f0), rgb(0xffffff), rgb(0xfddbc7), rgb(0xf4a582),
                                    rgb(0xd6604d), rgb(0xb2182b), rgb(0x67001f)};
-/// Nine colours with equal steps of lightness (CIELAB L* from 100 to 21), so that equal differences look
-/// equal.
+/// Nine colours with equal steps of lightness (CIELAB L* from 100 to 21), so that equal differences of values
+/// look equal.
 constexpr std::array kWhiteBlue{rgb(0xffffff), rgb(0xd3e5f3), rgb(0xa4cde3), rgb(0x79b3d6), rgb(0x4e99c9),
                                 rgb(0x2d7dbb), rgb(0x1562a9), rgb(0x08488e), rgb(0x08306b)};
 
@@ -27,7 +27,7 @@ std::uint8_t mixed(std::uint8_t from, std::uint8_t to, double share) {
   return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
 }
 
-/// The levels of xterm's 6 x 6 x 6 colour cube.
+/// The six levels of each colour in xterm's 6 x 6 x 6 colour cube.
 constexpr std::array<int, 6> kLevels{0, 95, 135, 175, 215, 255};
 
 int nearest_level(int value) {
@@ -68,7 +68,7 @@ int terminal_colour(Colour colour) {
     levels[i] = kLevels[static_cast<std::size_t>(cube[i])];
   }
   const int mean = (want[0] + want[1] + want[2]) / 3;
-  const int step = std::clamp((mean - 3) / 10, 0, 23);  // greys are 8, 18, ..., 238
+  const int step = std::clamp((mean - 3) / 10, 0, 23);  // the greys are 8, 18, ..., 238
   const int grey = 8 + 10 * step;
   if (distance({grey, grey, grey}) < distance(levels)) return 232 + step;
   return 16 + 36 * cube[0] + 6 * cube[1] + cube[2];

@@ -13,15 +13,17 @@ struct Colour {
   std::uint8_t blue = 0;
 };
 
-/// Returns the anchor colours of a scale, evenly spaced from its low end to its high end. Source: ColorBrewer
-/// (Brewer and Harrower). Diverging: RdBu, reversed, with a white middle. Sequential: Blues with a white low
-/// end; its middle is dark enough for white text.
+/// Returns the colours of a scale at evenly spaced points from the low end to the high end. The diverging
+/// scale is RdBu of ColorBrewer (Brewer and Harrower), reversed, with a white middle. The sequential scale is
+/// like Blues of ColorBrewer, with a white low end and a middle that is dark enough for white text.
 [[nodiscard]] std::span<const Colour> colour_anchors(bool diverging);
 
-/// Returns the colour at `place`, from 0 (low end) to 1 (high end), by linear interpolation between anchors.
+/// Returns the colour at `place`, from 0 (low end) to 1 (high end). Interpolates linearly between the colours
+/// of colour_anchors().
 [[nodiscard]] Colour colour_at(bool diverging, double place);
 
-/// Returns the nearest of the 216 colours and 24 greys of a 256-colour terminal, as a code from 16 to 255.
+/// Returns the most similar of the 216 colours and 24 greys of a 256-colour terminal, as a code from 16 to
+/// 255.
 [[nodiscard]] int terminal_colour(Colour colour);
 
 /// Formats a colour as "#rrggbb".

@@ -29,7 +29,7 @@ bool runs_as_formula(std::string_view text) {
   return text.size() > 1 && beginnings.find(text.front()) != std::string_view::npos && !is_number(text);
 }
 
-/// Escapes a text as escaped() does, but keeps tabs and line ends.
+/// Escapes a text like escaped(), but keeps tabs and line ends.
 std::string printable(std::string_view text) {
   std::string out;
   while (true) {
@@ -47,7 +47,7 @@ bool is_plain(std::string_view text) {
          text.front() != '@';
 }
 
-/// Formats rows into a buffer that stays in cache, and appends the buffer to a text when it is full.
+/// Formats rows in a small buffer that stays in the cache. When the buffer is full, appends it to a text.
 class RowBuffer {
  public:
   RowBuffer(std::string& text, const NumberFormat& format) : text_(text), format_(format) {}

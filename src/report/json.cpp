@@ -15,7 +15,8 @@
 namespace attnctl {
 namespace {
 
-/// Writes a number at `to`, which has space for NumberFormat::most_characters, and returns the end.
+/// Writes a number at `to`, which must have space for NumberFormat::most_characters, and returns the end of
+/// the text.
 template <typename T>
 char* write_number(char* to, const NumberFormat& format, T value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -24,8 +25,9 @@ char* write_number(char* to, const NumberFormat& format, T value) {
   return format.write(to, value);
 }
 
-/// Returns the number of lists that begin at a row (an innermost list) of the array: the row itself is
-/// counted, the outermost list is not. For `row` + 1 this is the number of lists that end after `row`.
+/// Returns the number of JSON lists that begin at a row of the array. A row is an innermost list. The row
+/// itself is counted, the outermost list is not. lists_at(shape, row + 1) is also the number of lists that
+/// end after `row`.
 std::size_t lists_at(const Shape& shape, std::size_t row) {
   std::size_t lists = 0;
   std::size_t rows = 1;  // number of rows in a list of dimension d
@@ -37,7 +39,8 @@ std::size_t lists_at(const Shape& shape, std::size_t row) {
   return lists;
 }
 
-/// Appends a part of a row, numbers separated by commas, through a buffer that stays in cache.
+/// Appends a part of a row, as numbers separated by commas. Formats them in a small buffer that stays in the
+/// cache.
 template <typename T>
 void append_numbers(std::string& text, const NumberFormat& format, std::span<const T> values) {
   constexpr std::size_t space = 8192;
@@ -55,8 +58,8 @@ void append_numbers(std::string& text, const NumberFormat& format, std::span<con
 }
 
 /// Appends the elements first to last - 1 of a packed tensor as nested JSON lists with their commas, without
-/// the outermost brackets. Consecutive ranges, appended in order, give the whole tensor. The tensor has at
-/// least rank 1, and no extent is 0.
+/// the outermost brackets. Calls for consecutive ranges append the whole tensor. The tensor must have at
+/// least one dimension and no extent of 0.
 template <typename T>
 void append_range(std::string& text, const NumberFormat& format, std::span<const T> values,
                   const Shape& shape, std::size_t indent, std::size_t first, std::size_t last) {
@@ -66,7 +69,7 @@ void append_range(std::string& text, const NumberFormat& format, std::span<const
     const std::size_t row_end = (row + 1) * columns;
     if (first > 0) text += ',';
     if (first % columns == 0) {
-      if (indent > 0) text.append(1, '\n').append(indent, ' ');  // a row on its own line
+      if (indent > 0) text.append(1, '\n').append(indent, ' ');  // each row is on its own line
       text.append(lists_at(shape, row), '[');
     }
     const std::size_t end = std::min(last, row_end);
@@ -105,7 +108,8 @@ void append_cell(std::string& text, const NumberFormat& format, const Cell& cell
       cell);
 }
 
-// About 400 KB of text: enough work for a task, and small enough to hold one piece per worker in memory.
+// Number of elements in a piece. They have about 400 KB of text: enough work for a task, and small enough to
+// keep one piece per worker in memory.
 constexpr std::size_t kElementsPerPiece = 32768;
 
 bool is_list_of_records(const Value& value) {
@@ -115,25 +119,25 @@ bool is_list_of_records(const Value& value) {
          std::holds_alternative<std::shared_ptr<const Record>>(list->front().data);
 }
 
-/// A part of the document's text: literal text, then a range of a tensor's elements or of a table's rows.
+/// A piece of the text of a document: some text, then a range of a tensor's elements or of a table's rows.
 struct JsonPiece {
   std::string text = {};
   const Tensor* tensor = nullptr;
   const Table* table = nullptr;
   std::size_t first = 0;
   std::size_t last = 0;
-  std::size_t indent = 0;      // of the rows of a tensor, one per line; 0: all on one line
+  std::size_t indent = 0;  // indentation of the rows of a tensor, each on its own line; 0: all on one line
   std::string row_begin = {};  // for tables: the text before the fields of a row
   std::string row_separator = {};
 };
 
-/// Splits the text of a document into pieces that can be formatted independently. The pieces refer to the
-/// tensors and tables of the document, which must outlive them.
+/// Splits the text of a document into pieces that can be formatted separately. The pieces refer to tensors
+/// and tables of the document, so the document must outlive the pieces.
 class JsonPlan {
  public:
   explicit JsonPlan(const NumberFormat& format) : format_(format) {}
 
-  /// Adds the document as one JSON object over several lines.
+  /// Adds the document as one JSON object with many lines.
   void add_document(const Document& document) {
     const char* separator = "{\n  ";
     for (const auto& [name, value] : document.head.fields) {
@@ -149,7 +153,7 @@ class JsonPlan {
     text_ += separator == std::string_view("{\n  ") ? "{}\n" : "\n}\n";
   }
 
-  /// Adds one line for the head and one line per item of each section.
+  /// Adds a line for the head, and a line for each item of each section.
   void add_lines(const Document& document) {
     add_record(document.head, 0);
     text_ += '\n';
@@ -169,7 +173,7 @@ class JsonPlan {
     }
   }
 
-  /// Closes the last piece and returns all pieces. Call it only once.
+  /// Ends the last piece and returns all pieces. May be called only once.
   [[nodiscard]] std::vector<JsonPiece> finish() {
     if (!text_.empty()) pieces_.push_back({.text = std::move(text_)});
     return std::move(pieces_);
@@ -210,7 +214,7 @@ class JsonPlan {
     text_ += "}\n";
   }
 
-  /// `indent` is the indentation of the rows of a matrix; 0 writes them on one line.
+  /// Adds a value. `indent` is the indentation of the rows of a matrix; 0 writes the matrix on one line.
   void add_value(const Value& value, std::size_t indent) {
     std::visit(
         [&](const auto& data) {
@@ -294,7 +298,7 @@ class JsonPlan {
   }
 
   NumberFormat format_;
-  std::string text_;  // literal text for the next piece
+  std::string text_;  // text that will begin the next piece
   std::vector<JsonPiece> pieces_;
 };
 
@@ -333,8 +337,8 @@ void append_piece(std::string& text, const NumberFormat& format, const JsonPiece
   }
 }
 
-/// Groups pieces into tasks: task i formats the pieces begin[i] to begin[i + 1] - 1. A task has many small
-/// pieces or one large piece.
+/// Groups pieces into tasks, each with many small pieces or one large piece. Task i formats the pieces
+/// begins[i] to begins[i + 1] - 1 of the result `begins`.
 std::vector<std::size_t> group_pieces(const std::vector<JsonPiece>& pieces) {
   constexpr std::size_t enough = 32768;
   std::vector<std::size_t> begins{0};
@@ -382,7 +386,8 @@ bool needs_escape(char32_t point) {
 }
 
 void append_escape(std::string& text, char32_t point) {
-  constexpr std::string_view short_escapes = "\"\"\\\\\nn\rr\tt";  // pairs of a character and its letter
+  // Pairs: a character and the letter of its escape.
+  constexpr std::string_view short_escapes = "\"\"\\\\\nn\rr\tt";
   for (std::size_t i = 0; i < short_escapes.size(); i += 2) {
     if (point != static_cast<unsigned char>(short_escapes[i])) continue;
     text += '\\';
@@ -410,7 +415,7 @@ void write_jsonl(OutputFile& out, const Document& document, const WriteOptions& 
 JsonStream::JsonStream(OutputFile& out, Style style, std::string section, std::string_view record)
     : out_(out), style_(style), section_(std::move(section)) {
   if (style == Style::document) {
-    item_begin_ = ",\n    {";  // write_items() omits the comma of the first item
+    item_begin_ = ",\n    {";  // write_items() removes the comma of the first item
     return;
   }
   out.write_whole_lines();
@@ -453,7 +458,8 @@ void JsonStream::end(const std::vector<Section>& rest) {
     return;
   }
   const std::string lines = text_of({{}, rest}, style_);
-  out_.write(std::string_view(lines).substr(lines.find('\n') + 1));  // skips the head, which begin() wrote
+  // Without the line of the head, which begin() has written.
+  out_.write(std::string_view(lines).substr(lines.find('\n') + 1));
 }
 
 void append_json_string(std::string& text, std::string_view value) {

@@ -30,8 +30,8 @@
 namespace attnctl {
 namespace {
 
-/// An unnamed temporary file for data that must be collected before they can be written in order. It
-/// disappears when the process ends, even after a crash. Throws Error(environment).
+/// An unnamed temporary file. It stores data that must be complete before they can be written in order. The
+/// file disappears when the process ends, even after a crash. Functions throw Error(environment).
 class Spool {
  public:
   Spool() {
@@ -40,17 +40,17 @@ class Spool {
     name_ = escaped(folder);
     file_ = Descriptor(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (file_.number() >= 0) return;
-    std::string path = folder + "/attnctl-XXXXXX";  // the file system lacks O_TMPFILE
+    std::string path = folder + "/attnctl-XXXXXX";  // used if the file system does not support O_TMPFILE
     file_ = Descriptor(::mkostemp(path.data(), O_CLOEXEC));
     if (file_.number() < 0) refuse("create");
     ::unlink(path.c_str());
   }
 
-  /// Writes at `offset`. Thread-safe on disjoint ranges.
+  /// Writes at `offset`. Thread-safe if the ranges do not overlap.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
     transfer(offset, bytes, "write", ::pwrite);
   }
-  /// Fills `bytes` with the data written at `offset`.
+  /// Reads bytes.size() bytes at `offset`.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
     transfer(offset, bytes, "read", ::pread);
   }
@@ -62,7 +62,7 @@ class Spool {
       throw_if_interrupted();
       const ssize_t count = call(file_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
       if (count < 0 && errno == EINTR) continue;
-      if (count == 0) errno = EIO;  // the file is shorter than what was written
+      if (count == 0) errno = EIO;  // the file is too short
       if (count <= 0) refuse(what);
       bytes = bytes.subspan(static_cast<std::size_t>(count));
       offset += static_cast<std::uint64_t>(count);
@@ -78,10 +78,10 @@ class Spool {
 };
 
 constexpr std::uint64_t kBlockSize = std::uint64_t{1} << 20U;
-constexpr int kRawWindowBits = -15;  // raw deflate: a zip member has no zlib header
+constexpr int kRawWindowBits = -15;  // raw deflate, because a zip member has no zlib header
 constexpr int kMemoryLevel = 8;
 
-/// Ends a zlib stream in its destructor.
+/// A zlib stream that the destructor ends.
 struct DeflateStream {
   z_stream stream{};
   DeflateStream() {
@@ -95,11 +95,11 @@ struct DeflateStream {
   DeflateStream& operator=(const DeflateStream&) = delete;
 };
 
-/// Deflates one block. Only the last block ends the deflate stream.
+/// Deflates one block. The deflate stream ends only with the last block.
 void deflate_block(std::span<std::byte> input, bool last, std::string& output) {
   DeflateStream deflater;
   z_stream& stream = deflater.stream;
-  constexpr std::size_t slack = 64;  // for the empty block at the end of a sync flush
+  constexpr std::size_t slack = 64;  // for the empty block that a sync flush appends
   output.resize(deflateBound(&stream, static_cast<uLong>(input.size())) + slack);
   stream.next_in = reinterpret_cast<Bytef*>(input.data());
   stream.avail_in = static_cast<uInt>(input.size());
@@ -116,7 +116,7 @@ static_assert(std::endian::native == std::endian::little, "arrays are written as
 
 constexpr std::size_t kCopySize = std::size_t{1} << 20U;
 
-// Indexed by the alternative of Tensor::Values.
+// Indexed by Tensor::Values::index().
 constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::i64};
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -164,12 +164,12 @@ std::optional<std::uint32_t> ScatteredChecksum::value(std::uint64_t size) const 
 }
 
 struct NpzWriter::State {
-  /// A member of the zip, and the sink through which the caller writes its elements.
+  /// A member of the zip. The caller writes its elements through the base class ArraySink.
   struct Member : ArraySink {
     State& state;
     ZipMember zip;
     std::size_t header_size = 0;
-    std::uint64_t place = 0;  // offset of the content in the zip, or in `contents`
+    std::uint64_t place = 0;  // offset of the content in the zip file or in `contents`
     ScatteredChecksum checksum;
     bool hidden_is_minus_infinity = false;
 
@@ -189,8 +189,8 @@ struct NpzWriter::State {
 
   OutputFile& out;
   NpzOptions options;
-  std::optional<Spool> zip_spool;  // holds the zip if the output cannot seek
-  std::optional<Spool> contents;   // holds the elements that close() deflates
+  std::optional<Spool> zip_spool;  // the zip file, if the output cannot seek
+  std::optional<Spool> contents;   // elements that close() will deflate
   std::vector<std::unique_ptr<Member>> members;
   std::unordered_set<std::string> names;
   std::uint64_t zip_end = 0;
@@ -235,7 +235,8 @@ struct NpzWriter::State {
     return member;
   }
 
-  /// Writes all elements at once. With a pool, workers copy parts and compute their checksums in parallel.
+  /// Writes all elements at once. If there is a pool, its workers write parts and compute their checksums in
+  /// parallel.
   void fill(Member& member, std::span<const std::byte> elements) const {
     const std::size_t parts = (elements.size() + kCopySize - 1) / kCopySize;
     const auto write_part = [&](std::size_t part, std::size_t /*worker*/) {
@@ -255,9 +256,9 @@ struct NpzWriter::State {
     put_zip(member.zip.offset, bytes_of(local_header(member.zip)));
   }
 
-  /// Deflates the content of a member in parallel. The content is cut into blocks of a fixed size that are
-  /// deflated independently and end at a byte boundary, so the output does not depend on the number of
-  /// threads.
+  /// Deflates the content of a member in parallel. The content is divided into blocks of a fixed size, which
+  /// are deflated independently and end at a byte boundary. Therefore the output does not depend on the
+  /// number of threads.
   void deflate(Member& member) {
     const std::uint64_t size = member.zip.size;
     member.zip.offset = zip_end;

@@ -17,34 +17,37 @@ namespace attnctl {
 
 struct NpzOptions {
   bool compress = false;  // deflate the members; otherwise they are stored
-  Pool* pool = nullptr;   // writes and deflates in parallel if set; the output does not depend on it
+  Pool* pool = nullptr;   // if not null, writes and deflates in parallel; the output is the same
 };
 
-/// Writes an NPZ file that numpy.load reads: a zip of .npy arrays (format 1.0, little-endian, C order, header
-/// padded to 64 bytes as in NumPy). Dates are fixed (1980-01-01), so equal arrays give equal bytes. ZIP64 is
-/// used if a size, an offset or the number of arrays needs it.
+/// Writes an NPZ file for numpy.load: a zip archive of .npy arrays (format 1.0, little-endian, row-major,
+/// header padded to 64 bytes as in NumPy). All dates are 1980-01-01, so that equal arrays give equal files.
+/// ZIP64 is used only if a size, an offset or the number of arrays requires it.
 ///
-/// Arrays are stored in the order of their declaration. Streamed arrays are filled in any order and from
-/// several threads until close(), and are not kept in memory. Compression, and outputs that cannot seek, use
-/// an unnamed temporary file (in $TMPDIR, by default /var/tmp), which disappears even after a crash.
+/// Arrays are stored in the order in which they are added. Arrays of add_streamed() are not kept in memory:
+/// their elements may be written in any order and from several threads, until close() is called. Compression,
+/// and outputs that cannot seek, use an unnamed temporary file in $TMPDIR (default: /var/tmp), which
+/// disappears even after a crash.
 class NpzWriter final : public ArrayOutput {
  public:
   explicit NpzWriter(OutputFile& out, NpzOptions options = {});
   ~NpzWriter() override;
 
-  /// Adds a whole tensor under a name ("pattern_0", without .npy). Must not be called from a task of the
-  /// pool.
+  /// Adds a whole tensor with a name without ".npy" ("pattern_0"). Must not be called from a task of
+  /// options.pool.
   void add(const std::string& name, const Tensor& tensor) override;
 
-  /// Declares a float32 array that is written in parts. The sink is valid as long as this writer.
+  /// Adds a float32 array whose elements are written later through the returned sink. The sink is valid as
+  /// long as this writer.
   ArraySink& add_streamed(const std::string& name, const Shape& shape,
                           bool hidden_is_minus_infinity = false) override;
 
-  /// Returns the number of NaN and infinite values so far (count_non_finite). They are written unchanged.
+  /// Returns the number of NaN and infinite values that were written so far (see count_non_finite). They are
+  /// written unchanged.
   [[nodiscard]] std::uint64_t non_finite() const;
 
-  /// Writes the zip directory. Throws std::logic_error if an element of a streamed array was not written, or
-  /// was written twice. The caller commits the output.
+  /// Writes the zip directory. Throws std::logic_error if an element of a streamed array was not written
+  /// exactly once. Does not commit the output.
   void close();
 
  private:
@@ -52,13 +55,15 @@ class NpzWriter final : public ArrayOutput {
   std::unique_ptr<State> state_;
 };
 
-/// The CRC-32 of a file whose pieces are written in any order. Adjacent pieces are joined, so the memory
-/// grows only with the number of gaps. Thread-safe.
+/// Computes the CRC-32 of a file whose pieces are written in any order. Adjacent pieces are joined, so the
+/// memory depends only on the number of gaps between pieces. Thread-safe.
 class ScatteredChecksum {
  public:
-  /// Adds the bytes at `offset`. Throws std::logic_error if a piece overlaps another one.
+  /// Adds the bytes at `offset` of the file. Throws std::logic_error if they overlap bytes that were added
+  /// before.
   void add(std::uint64_t offset, std::span<const std::byte> bytes);
-  /// Returns the checksum if exactly the bytes 0 to size - 1 were added, otherwise nullopt.
+  /// Returns the checksum if each of the bytes 0 to size - 1 was added, and no byte after them; otherwise
+  /// nullopt.
   [[nodiscard]] std::optional<std::uint32_t> value(std::uint64_t size) const;
 
  private:
@@ -67,7 +72,7 @@ class ScatteredChecksum {
     std::uint32_t crc;
   };
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, Piece> pieces_;  // by offset; adjacent pieces are joined
+  std::map<std::uint64_t, Piece> pieces_;  // key: offset of the piece in the file
 };
 
 }  // namespace attnctl

@@ -12,9 +12,10 @@
 namespace attnctl {
 namespace {
 
-/// Returns the eight decimal digits of upper 10^4 + lower, both below 10^4, one per byte, the first digit in
-/// the lowest byte. Splits pairs and single digits in parallel in the lanes of one word: x 10486 >> 20 is x /
-/// 100 for x < 10^4, and x 103 >> 10 is x / 10 for x < 100.
+/// Returns the eight decimal digits of upper * 10^4 + lower, where both are below 10^4. Each byte of the
+/// result is one digit; the first digit is in the lowest byte. The digits are computed in parallel in the
+/// lanes of one 64-bit word: x * 10486 >> 20 is x / 100 for x < 10^4, and x * 103 >> 10 is x / 10 for x <
+/// 100.
 constexpr std::uint64_t eight_digits(std::uint64_t upper, std::uint64_t lower) {
   constexpr std::uint64_t hundreds = 0x0000007F0000007F;
   constexpr std::uint64_t tens = 0x000F000F000F000F;
@@ -33,11 +34,11 @@ inline void put_eight(char* to, std::uint64_t characters) {
   std::memcpy(to, &characters, sizeof characters);
 }
 
-// write_shortest_float() finds the digits like Schubfach (Giulietti, "The Schubfach way to render doubles",
-// 2020). At the scale 10^k of the last decimal place that is finer than the gap between neighbouring floats,
-// at most one multiple of ten is in the interval that reads back to the value. If there is one, it is the
-// shortest decimal; otherwise the nearest integer is. One product of 24 by 64 bits gives the value and the
-// interval.
+// write_shortest_float() uses the method of Schubfach (Giulietti, "The Schubfach way to render doubles",
+// 2020). Choose the largest power 10^k that is at most the distance between neighbouring floats. The interval
+// of numbers that read back to the value contains at most one multiple of 10^(k + 1). If there is one, it is
+// the shortest decimal; otherwise the multiple of 10^k nearest to the value is. One product of 24 by 64 bits
+// gives the value and the interval in units of 10^k.
 
 __extension__ using Wide = unsigned __int128;
 
@@ -45,7 +46,7 @@ constexpr int kMantissaBits = 23;
 constexpr std::uint32_t kHiddenBit = std::uint32_t{1} << kMantissaBits;
 constexpr std::uint32_t kInfiniteExponent = 255;
 
-/// Floats of one exponent are multiples of 2^q.
+/// The scale of all floats with one exponent. These floats are multiples of 2^q.
 struct Scale {
   std::uint64_t unit;  // 2^q / 10^k, in [1, 10), as multiples of 2^-60, rounded up
   int k;               // floor(log10(2^q))
@@ -63,7 +64,7 @@ constexpr Wide power_of_five(int n) {
   return power;
 }
 
-/// Returns 2^q 10^-k 2^60 = 5^-k 2^(q - k + 60), rounded up. 5^45 has 105 bits.
+/// Returns 2^q 10^-k 2^60 = 5^-k 2^(q - k + 60), rounded up. The largest power used, 5^45, has 105 bits.
 constexpr std::uint64_t unit_of(int q, int k) {
   const int shift = q - k + kUnitBits;
   if (k <= 0) {
@@ -96,23 +97,24 @@ constexpr std::array<Scale, kInfiniteExponent> make_scales() {
 
 constexpr std::array<Scale, kInfiniteExponent> kScales = make_scales();
 
-/// Returns `then` or `otherwise` without a branch, because the condition is unpredictable.
+/// Returns `then` or `otherwise` without a branch, because the processor cannot predict the condition.
 constexpr std::uint32_t select(bool condition, std::uint32_t then, std::uint32_t otherwise) {
   return otherwise ^ ((then ^ otherwise) & (0U - std::uint32_t{condition}));
 }
 
-/// The number digits 10^exponent. digits is 0 if the search failed.
+/// The number digits * 10^exponent. `digits` is 0 if the search failed.
 struct Decimal {
   std::uint32_t digits;  // at most nine
   int exponent;
 };
 
-/// Returns the shortest decimal in the interval of mantissa 2^q, which extends half a gap above the value and
-/// half a gap below, or a quarter below a power of two. The interval is closed if the mantissa is even.
+/// Returns the shortest decimal that reads back to mantissa * 2^q. The interval of such numbers extends half
+/// a gap above the value and half a gap below it (a quarter below a power of two), where a gap is the
+/// distance to the next float. The ends belong to the interval if the mantissa is even.
 ///
-/// Numbers are fixed-point with 36 fractional bits. Rounding errors are below 4 units, and every float32 is
-/// either equal to an integer or a half, or at least 16 units away from it (the test of all floats shows
-/// this). So adding or subtracting 8 decides ties.
+/// Numbers are fixed-point with 36 fractional bits. Rounding errors are less than 4 units of the last bit.
+/// Every float32 is either equal to an integer or a half, or at least 16 units away from it, as a test of all
+/// floats verifies. Therefore adding or subtracting 8 decides ties correctly.
 template <int lower_shift>
 inline Decimal shortest_decimal(std::uint32_t mantissa, const Scale& scale) {
   constexpr int point = 36;
@@ -130,7 +132,7 @@ inline Decimal shortest_decimal(std::uint32_t mantissa, const Scale& scale) {
   return {digits, scale.k};
 }
 
-/// The characters of a decimal d.dddddddd 10^exponent.
+/// A decimal number d.dddddddd * 10^exponent, as characters.
 struct Digits {
   char first;
   std::uint64_t others;  // eight digits, including trailing zeros
@@ -138,7 +140,7 @@ struct Digits {
   int exponent;
 };
 
-/// Returns 10^missing / 10^8 as a multiple of 2^-64, rounded up.
+/// Returns 10^missing / 10^8 in units of 2^-64, rounded up.
 constexpr std::uint64_t place_value(int missing) {
   Wide power = 1;
   for (int i = 0; i < missing; ++i) power *= 10;
@@ -150,13 +152,14 @@ inline Digits split(Decimal decimal) {
   static constexpr std::array<std::uint64_t, 3> place_values{place_value(0), place_value(1), place_value(2)};
   std::uint32_t digits = decimal.digits;
   int exponent = decimal.exponent + 8;
-  if (digits < ninth / 100) [[unlikely]] {  // a subnormal
+  if (digits < ninth / 100) [[unlikely]] {  // the value is a subnormal float
     for (; digits < ninth / 100; --exponent) digits *= 10;
   }
   const std::uint64_t missing =
       ((std::uint64_t{digits} - ninth) >> 63U) + ((std::uint64_t{digits} - ninth / 10) >> 63U);
-  // The first digit is the integer part; each product with 10^4 gives four more. The place value is too large
-  // by at most 1, so the fraction is too large by less than 2^30 / 2^64, which never changes a digit.
+  // The integer part of `first` is the first digit. Each product with 10^4 gives four more digits. The place
+  // value is too large by at most 1, so the fraction is too large by less than 2^30 / 2^64, which never
+  // changes a digit.
   const Wide first = Wide{digits} * place_values[missing];
   const auto whole = [](Wide fixed) { return static_cast<std::uint64_t>(fixed >> 64U); };
   const Wide upper = Wide{static_cast<std::uint64_t>(first)} * 10000;
@@ -167,12 +170,12 @@ inline Digits split(Decimal decimal) {
           exponent - static_cast<int>(missing)};
 }
 
-/// The layout of a number below 1 or with an exponent: 0.000ddd from 10^-4 on, d.ddde-05 below.
+/// The text layout of a number that is below 1 or has an exponent: 0.000ddd from 10^-4 on, d.ddde-05 below.
 struct Form {
   std::array<char, 4> suffix;  // "e-45" to "e+38"
   std::uint8_t suffix_size;    // 0 or 4
   std::uint8_t first, others;  // positions of the first digit and of the others
-  std::uint8_t more;           // number of characters other than digits, without the suffix
+  std::uint8_t more;           // number of characters that are neither digits nor suffix
 };
 
 constexpr int kMinExponent = -45;
@@ -197,8 +200,8 @@ constexpr std::array<Form, kMaxExponent - kMinExponent + 1> make_forms() {
 
 constexpr auto kForms = make_forms();
 
-/// Writes the fixed form below 1 or the scientific form without a branch: attention weights mix both at
-/// random.
+/// Writes a number below 1 as 0.000ddd or with an exponent. Has no branch, because both forms are frequent
+/// among attention weights and cannot be predicted.
 inline char* write_form(char* to, const Digits& digits) {
   const Form& form = kForms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
   put_eight(to, kAsciiZeros - (std::uint64_t{'0' - '.'} << 8U));  // 0.000000
@@ -209,7 +212,8 @@ inline char* write_form(char* to, const Digits& digits) {
   return end + form.suffix_size;
 }
 
-/// Writes a single digit: fixed from 10^-3 on, otherwise scientific without a point.
+/// Writes a number with a single digit: without an exponent from 10^-3 on, otherwise with an exponent and
+/// without a decimal point.
 char* write_single(char* to, const Digits& digits) {
   const Form& form = kForms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
   if (form.suffix_size == 0 && digits.exponent >= -3) return write_form(to, digits);
@@ -222,7 +226,7 @@ char* write_from_one(char* to, const Digits& digits, float value) {
   const int last = digits.exponent - digits.count + 1;  // power of ten of the last digit
   if (last > (digits.count > 1 ? 5 : 4))
     return digits.count > 1 ? write_form(to, digits) : write_single(to, digits);
-  if (last >= 0) {  // all digits of an integer, although fewer would read back to it
+  if (last >= 0) {  // an integer is written with all digits, even if fewer digits would read back to it
     return std::to_chars(to, to + kShortestFloatSpace, static_cast<std::uint64_t>(value)).ptr;
   }
   to[0] = digits.first;
@@ -262,7 +266,7 @@ char* write_fixed(char* to, T value, int digits) {
   return std::to_chars(to, to + NumberFormat::most_characters, value, std::chars_format::fixed, digits).ptr;
 }
 
-/// Writes `count` digits of a number below 10^count with leading zeros. May overwrite eight more characters.
+/// Writes a number below 10^count as `count` digits with leading zeros. May overwrite eight more characters.
 char* write_padded(char* to, std::uint64_t number, std::size_t count) {
   constexpr std::uint64_t block = 100000000;
   if (count > 8) {
@@ -275,15 +279,15 @@ char* write_padded(char* to, std::uint64_t number, std::size_t count) {
   return to + count;
 }
 
-/// Rounds to the nearest integer, ties to even. Adding 2^52 removes the fraction of a number below 2^51.
+/// Rounds to the nearest integer, ties to even. Adding 2^52 to a number below 2^51 removes its fraction.
 double rounded(double size) {
   constexpr double no_fraction = 4503599627370496;
   return size < no_fraction / 2 ? (size + no_fraction) - no_fraction : std::nearbyint(size);
 }
 
-/// Writes a float with fixed decimals through one integer, several times faster than std::to_chars. The
-/// result is exact: 24 bits of the float times at most 22 bits of 5^9 fit a double, so only the last decimal
-/// is rounded.
+/// Writes a float with a fixed number of decimals. Uses one scaled integer, which is several times faster
+/// than std::to_chars. The scaling is exact, because the 24 bits of the float times at most 22 bits of 5^9
+/// fit into a double. Only the last decimal is rounded.
 char* write_scaled(char* to, float value, std::size_t digits) {
   const double power = kPowersOfTen[digits];
   const auto scaled = static_cast<std::uint64_t>(rounded(std::abs(static_cast<double>(value)) * power));
@@ -321,7 +325,7 @@ char* write_shortest_float(char* to, float value) {
 
 char* NumberFormat::write(char* to, float value) const {
   if (!digits) return write_shortest(to, value);
-  constexpr float fits = 1e8F;  // times 10^9 it is below 2^63
+  constexpr float fits = 1e8F;  // fits * 10^9 is below 2^63
   if (*digits < static_cast<int>(kPowersOfTen.size()) && std::abs(value) < fits) {
     return write_scaled(to, value, static_cast<std::size_t>(*digits));
   }

@@ -22,16 +22,16 @@ void write_in_order(Pool* pool, std::size_t chunks, const FormatChunk& format, c
   }
   std::mutex mutex;
   std::condition_variable turn;
-  std::size_t next = 0;  // the chunk to write
+  std::size_t next = 0;  // the chunk that is written next
   std::atomic<bool> failed = false;
   std::vector<std::string> texts(pool->size());
   pool->run(chunks, [&](std::size_t chunk, std::size_t worker) {
-    if (failed) return;  // without the mutex, which is held during slow writes
+    if (failed) return;  // read without the mutex, because the mutex is held during slow writes
     std::string& text = texts[worker];
     text.clear();
     try {
       format(chunk, text);
-      // The wait ends, because the pool starts tasks in ascending order, so every earlier chunk has been
+      // This wait always ends: the pool starts tasks in ascending order, so all earlier chunks have been
       // started.
       std::unique_lock lock(mutex);
       turn.wait(lock, [&] { return failed || next == chunk; });

@@ -10,21 +10,21 @@
 
 namespace attnctl {
 
-// Sizes in pixels.
+// Sizes in pixels, except for kMaxLabel.
 inline constexpr double kTitleFont = 17;
 inline constexpr double kAxisFont = 13;
 inline constexpr double kPanelTitleFont = 12;
 inline constexpr double kTickLength = 4;
 inline constexpr std::size_t kMaxLabel = 20;  // in characters
 
-/// Escapes text for XML character data and attributes: escapes markup, makes control characters visible, and
-/// replaces characters that XML forbids.
+/// Makes text safe for XML character data and attributes: escapes markup, makes control characters visible,
+/// and replaces characters that XML does not allow.
 [[nodiscard]] std::string xml_escaped(std::string_view text);
 
 /// Formats a coordinate with at most two decimals and without trailing zeros.
 [[nodiscard]] std::string coordinate(double value);
 
-/// Estimates the width of a text in the page's font.
+/// Estimates the width of a text, in pixels, at a font size of `font` pixels.
 [[nodiscard]] double text_width(std::string_view text, double font);
 
 struct SvgPoint {
@@ -38,16 +38,16 @@ struct TextPosition {
   double y = 0;
   double size = 12;                    // in pixels
   std::string_view anchor = "middle";  // text-anchor: start, middle or end
-  double turn = 0;                     // degrees clockwise about (x, y)
+  double turn = 0;                     // rotation about (x, y) in degrees, clockwise
   bool strong = false;
 };
 
-/// Collects the elements of an SVG.
+/// Collects the elements of an SVG image.
 class SvgCanvas {
  public:
   void text(const TextPosition& place, std::string_view content);
   void line(double x1, double y1, double x2, double y2);
-  /// Adds an unfilled rectangle.
+  /// Adds the outline of a rectangle.
   void frame(double x, double y, double width, double height);
   void raw(std::string_view markup) { body_ += markup; }
   /// Adds formatted markup.
@@ -56,7 +56,7 @@ class SvgCanvas {
     fmt::format_to(std::back_inserter(body_), format, std::forward<Args>(args)...);
   }
 
-  /// Returns the whole document. Its description, which screen readers read, is `title`.
+  /// Returns the whole document. `title` is its description for screen readers.
   [[nodiscard]] std::string document(double width, double height, std::string_view title) const;
 
  private:

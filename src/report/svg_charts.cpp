@@ -27,7 +27,7 @@ constexpr double kPageTitleSpace = 40;
 constexpr double kTickFont = 11;
 constexpr std::size_t kMaxPoints = 100000;
 
-/// Colours that colour-blind readers can distinguish. Source: Okabe and Ito 2008.
+/// Colours that readers with colour blindness can distinguish. Source: Okabe and Ito 2008.
 constexpr std::array<std::string_view, 7> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#e69f00", "#56b4e9", "#595959"};
 
@@ -36,7 +36,8 @@ std::string_view series_colour(std::size_t index) {
   return kColours[index % kColours.size()];
 }
 
-/// Returns the place of a value in the chart whose frame has its upper left corner at `corner`.
+/// Returns the position of the point (x, y) on the page. `corner` is the upper left corner of the chart's
+/// frame.
 SvgPoint place_of(const Plot& plot, SvgPoint corner, double x, double y) {
   return {corner.x + plot.x.place(x) * kPlotWidth, corner.y + (1 - plot.y.place(y)) * kPlotHeight};
 }
@@ -70,8 +71,8 @@ void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
       const SvgPoint place = place_of(plot, at, series.points[p].first, series.points[p].second);
       const std::string text = shortened(escaped(series.labels[p]), kMaxLabel);
       const double width = text_width(text, kFont);
-      // Tries the positions right, left, above and below; takes the first one that is free and inside the
-      // frame.
+      // Tries the positions right of, left of, above and below the point. Uses the first one that is free and
+      // inside the frame.
       for (const auto& [x, y] :
            {std::pair(place.x + 7, place.y + 4), std::pair(place.x - 7 - width, place.y + 4),
             std::pair(place.x - width / 2, place.y - 8), std::pair(place.x - width / 2, place.y + 16)}) {
@@ -108,7 +109,7 @@ void draw_lines(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
 }
 
 void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
-  constexpr double kFilled = 0.8;  // share of a group's width that bars fill
+  constexpr double kFilled = 0.8;  // fraction of a group's width that the bars fill
   const double group = kPlotWidth / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
   const double width = group * kFilled / static_cast<double>(std::max<std::size_t>(plot.series.size(), 1));
   const double zero = plot.y.place(0);
@@ -133,7 +134,7 @@ void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   }
 }
 
-/// Draws the tick labels of the groups of bars: every step-th one, so that labels do not overlap.
+/// Draws the labels of the groups of bars. Omits labels at regular intervals if they would overlap.
 void draw_categories(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   double widest = 0;
   for (const std::string& label : plot.categories) {

@@ -46,40 +46,41 @@ void check(const HeatmapPage& page, const std::string& name) {
     throw std::invalid_argument("texts that do not fit the cells of a heatmap");
 }
 
-/// The style of the cells of a heatmap.
+/// How the cells of a heatmap are drawn.
 struct CellStyle {
-  double size = 0;                     // side of a cell in pixels
-  bool values = false;                 // show the value in each cell
-  bool pointable = false;              // draw each cell as an element with a tooltip: its labels and value
-  std::span<const std::string> texts;  // [rows * columns], shown instead of the values; may be empty
+  double size = 0;                     // width and height of a cell in pixels
+  bool values = false;                 // the value is drawn in each cell
+  bool pointable = false;              // each cell is an SVG element with a tooltip: its labels and value
+  std::span<const std::string> texts;  // [rows * columns], drawn instead of the values; may be empty
 };
 
-/// The tick labels of one axis: every step-th label, turned and shortened so that labels do not overlap.
+/// The tick labels of one axis. Every `step`-th label is drawn, turned if necessary, so that labels do not
+/// overlap.
 struct Ticks {
   std::size_t step = 1;
   double font = 12;
   double turn = 0;    // degrees: 0, -45 or -90
-  double extent = 0;  // pixels that the labels take perpendicular to the axis
+  double extent = 0;  // space for the labels perpendicular to the axis, in pixels
 };
 
-/// The positions and sizes of all parts of a page, in pixels.
+/// The positions and sizes of all elements of a page, in pixels.
 struct PageLayout {
   CellStyle cells;
   Ticks x_ticks, y_ticks;
   bool grid = false;
-  bool edge_labels = false;  // only panels at the edge of the grid have tick labels
+  bool edge_labels = false;  // only heatmaps at the edge of the grid have tick labels
   std::size_t columns = 1;   // number of grid columns
   std::size_t rows = 1;
-  std::vector<double> column_x;  // position of each grid column, relative to `left`
+  std::vector<double> column_x;  // position of each grid column, from `left`
   std::vector<double> row_y;
-  double left = 0;  // position of the first panel's cells
+  double left = 0;  // position of the cells of the first heatmap
   double top = 0;
   double plot_width = 0;  // width of all panels together
   double plot_height = 0;
   double bar_x = 0;  // position of the colour bar
   double bar_y = 0;
   double bar_height = 0;
-  double width = 0;  // size of the page
+  double width = 0;  // size of the whole page
   double height = 0;
 };
 
@@ -87,13 +88,14 @@ std::string label_or_index(const std::vector<std::string>& labels, std::size_t i
   return labels.empty() ? std::to_string(i) : labels[i];
 }
 
-/// Returns a label as drawn: escaped and shortened.
+/// Returns the text that is drawn for a label: escaped and shortened.
 std::string tick_label(const std::vector<std::string>& labels, std::size_t i) {
   return shortened(escaped(label_or_index(labels, i)), kMaxLabel);
 }
 
 constexpr double kMargin = 16;
-constexpr std::size_t kMaxCellsWithValues = 64;  // largest side of a heatmap that shows values
+// Values are drawn only up to this number of rows and columns.
+constexpr std::size_t kMaxCellsWithValues = 64;
 constexpr double kMinSizeWithValues = 26;
 constexpr std::size_t kMaxPointable = 5000;
 
@@ -104,8 +106,8 @@ std::size_t longest_side(const HeatmapPage& page) {
   return side;
 }
 
-/// Returns the side of a cell in pixels. A single matrix is about 560 pixels wide, or wider if its values
-/// would not be readable otherwise. A grid is about 1600 pixels wide.
+/// Returns the width and height of a cell in pixels. A single heatmap is about 560 pixels wide, or wider if
+/// its values would be too small to read. A grid is about 1600 pixels wide.
 double cell_size(const HeatmapPage& page, std::size_t columns) {
   const auto side = static_cast<double>(longest_side(page));
   if (page.heatmaps.size() > 1) {
@@ -123,7 +125,8 @@ CellStyle cell_style(const HeatmapPage& page, std::size_t columns) {
           cells <= kMaxPointable, page.cell_texts};
 }
 
-/// Returns the smallest step of 1, 2, 5, 10, 20, ... at which labels of height `font` do not overlap.
+/// Returns the smallest step among 1, 2, 5, 10, 20, ... for which labels do not overlap. `cell` and `font`
+/// are the sizes of a cell and of the font in pixels.
 std::size_t tick_step(double cell, double font) {
   std::size_t power = 1;
   while (true) {
@@ -134,7 +137,7 @@ std::size_t tick_step(double cell, double font) {
   }
 }
 
-/// Computes the ticks of one axis, shared by all heatmaps.
+/// Computes the ticks of one axis. All heatmaps of a page have the same ticks.
 Ticks lay_out_ticks(const HeatmapPage& page, double cell, std::size_t columns, bool horizontal) {
   Ticks ticks;
   ticks.font = page.heatmaps.size() > 1 ? std::clamp(std::round(cell * 0.8), 7.0, 11.0) : 12;
@@ -149,9 +152,9 @@ Ticks lay_out_ticks(const HeatmapPage& page, double cell, std::size_t columns, b
   if (!horizontal || width + 6 <= space) {
     ticks.extent = horizontal ? ticks.font * 1.2 : width;
   } else if (space >= ticks.font * 1.8 && page.heatmaps.size() % columns == 0) {
-    // Turned lines are space * sin 45 apart, and some fonts have characters higher than their size. Labels
-    // are not turned by 45 degrees above the gap of an incomplete last row: they would overlap the
-    // neighbouring panel.
+    // Lines of text turned by 45 degrees are space * sin 45 apart, and some fonts have characters that are
+    // higher than the font size. Labels are not turned by 45 degrees if the last row of the grid is
+    // incomplete, because labels above the gap would overlap the neighbouring heatmap.
     ticks.turn = -45;
     ticks.extent = (width + ticks.font) * std::sqrt(0.5);
   } else {
@@ -169,7 +172,8 @@ bool share_labels(const std::vector<Heatmap>& heatmaps) {
   });
 }
 
-/// Returns the positions of consecutive panels with these extents. Sets `end` to the end of the last one.
+/// Returns the positions of heatmaps with these extents, one after the other. Sets `end` to the end of the
+/// last one.
 std::vector<double> line_up(const std::vector<double>& extents, double gap, double& end) {
   std::vector<double> places;
   double place = 0;
@@ -181,8 +185,8 @@ std::vector<double> line_up(const std::vector<double>& extents, double gap, doub
   return places;
 }
 
-/// Places the panels. A row of the grid is as high as its highest panel, a column as wide as its widest
-/// panel.
+/// Computes the positions of the heatmaps. A grid row is as high as its highest heatmap, and a grid column as
+/// wide as its widest heatmap.
 void place_panels(PageLayout& layout, const HeatmapPage& page) {
   std::vector<double> widths(layout.columns);
   std::vector<double> heights(layout.rows);
@@ -208,7 +212,7 @@ void place_page(PageLayout& layout, const HeatmapPage& page) {
   const double axis = kAxisFont + 8;
   layout.left = kMargin + layout.y_ticks.extent + (first.y_axis.empty() ? 0 : axis);
   layout.left = std::max(layout.left, title_half - layout.plot_width / 2);
-  // The turned label of the first column extends to the left of the panel.
+  // The turned label of the first column begins to the left of the heatmap.
   if (layout.x_ticks.turn == -45)
     layout.left = std::max(layout.left, layout.x_ticks.extent - layout.cells.size / 2 + 4);
   layout.top = kMargin + (title.empty() ? 0 : kTitleFont + 14) + panel_title;
@@ -219,12 +223,12 @@ void place_page(PageLayout& layout, const HeatmapPage& page) {
   const double bar_text = text_width("-0.00", kBarFont) + kTickLength + 4;
   const double bar = kBarWidth + bar_text + (page.scale.label.empty() ? 0 : axis + 6);
   layout.width = std::max(layout.bar_x + bar + kMargin, layout.left + layout.plot_width / 2 + title_half);
-  // A turned label of the last column ends below its column, so nothing extends beyond the right edge.
+  // The turned label of the last column ends below this column, so no label extends beyond the right edge.
   const double below = layout.plot_height + layout.x_ticks.extent + (first.x_axis.empty() ? 0 : axis);
   layout.height = layout.top + std::max(content_height, below) + kMargin;
 }
 
-/// Computes the layout of a page whose heatmaps were checked.
+/// Computes the layout of a page. The heatmaps of the page must have been checked.
 PageLayout lay_out(const HeatmapPage& page) {
   PageLayout layout;
   const std::size_t count = page.heatmaps.size();
@@ -240,14 +244,16 @@ PageLayout lay_out(const HeatmapPage& page) {
   return layout;
 }
 
-/// Formats a value for a cell: two decimals, no negative zero; empty if undefined.
+/// Formats the value of a cell with two decimals and without a negative zero; empty if the value is
+/// undefined.
 std::string cell_text(double value) {
   if (std::isnan(value)) return "";
   const std::string text = fmt::format("{:.2f}", value);
   return text == "-0.00" ? "0.00" : text;
 }
 
-// The levels of the scale have the indices 0 to 255. Undefined cells have their own index and colour.
+// The colours of the scale have the indices 0 to 255. Undefined cells have a colour and an index of their
+// own.
 constexpr std::size_t kLevels = 256;
 constexpr std::size_t kUndefinedLevel = kLevels;
 constexpr std::string_view kUndefinedFill = "#d9d9d9";
@@ -266,7 +272,7 @@ std::string colour_of_level(const HeatmapScale& scale, std::size_t level) {
   return hex(colour_at(scale.diverging, static_cast<double>(level) / static_cast<double>(kLevels - 1)));
 }
 
-/// Draws one rectangle per cell with a tooltip: its labels and value.
+/// Draws one rectangle per cell, with a tooltip that contains its labels and value.
 void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
   const std::size_t columns = heatmap.values.shape[1];
   for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
@@ -284,8 +290,8 @@ void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScal
   }
 }
 
-/// Draws one path per colour level. Each path holds runs of equal cells of a row, so a cell takes a few
-/// bytes.
+/// Draws one path per colour. A path contains all runs of adjacent cells of this colour in a row, so a cell
+/// takes only a few bytes.
 void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
   std::array<std::string, kLevels + 1> paths;
   const std::size_t rows = heatmap.values.shape[0];
@@ -342,7 +348,7 @@ void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& he
     const double x = at.x + (static_cast<double>(i) + 0.5) * layout.cells.size;
     canvas.line(x, top, x, top + kTickLength);
     TextPosition place{x, top + kTickLength + 3 + ticks.font * 0.8, ticks.font};
-    if (ticks.turn != 0) {  // the end of a turned label is below its tick
+    if (ticks.turn != 0) {  // a turned label ends below its tick
       const double down = ticks.turn == -90 ? 0 : ticks.font * 0.3;
       place = {x + ticks.font * 0.36, top + kTickLength + 4 + down, ticks.font, "end", ticks.turn};
     }

@@ -14,10 +14,10 @@
 namespace attnctl {
 namespace {
 
-/// The layout of a column, which examine() derives from its cells.
+/// The layout of a column. examine() computes it from the cells.
 struct TextColumn {
   bool numeric = true;
-  double largest = 0;  // largest magnitude of the finite floats
+  double largest = 0;  // largest magnitude of the finite numbers
   int digits = 0;
   std::size_t width = 0;
 };
@@ -62,7 +62,7 @@ std::string text_of(const Cell& cell, int digits) {
       cell);
 }
 
-/// The cells as text, row by row, and the layout of the columns.
+/// The cells of a table as text, row by row, and the layout of its columns.
 struct FormattedTable {
   std::vector<TextColumn> columns;
   std::vector<std::string> cells;
@@ -107,10 +107,10 @@ constexpr std::size_t kPlotLines = 12;
 constexpr std::size_t kMaxCategory = 20;
 constexpr std::string_view kMarks = "*o+x#%@";
 
-/// The lines of a plot. Later marks overwrite earlier ones.
+/// The lines of a chart. A later mark overwrites an earlier one at the same position.
 using Grid = std::vector<std::string>;
 
-/// Puts a character at (x, y), both from 0 to 1; y points upwards.
+/// Writes a character at (x, y). Both coordinates are from 0 to 1; y points upwards.
 void put_mark(Grid& grid, double x, double y, char character) {
   const auto place = [](double share, std::size_t count) {
     return static_cast<std::size_t>(
@@ -121,7 +121,7 @@ void put_mark(Grid& grid, double x, double y, char character) {
 
 void draw_series(Grid& grid, const Plot& plot, const Plot::Series& series, char mark) {
   const std::size_t end = plot.chart->points ? 0 : series.points.size();
-  for (std::size_t i = 1; i < end; ++i) {  // draws dots between the points
+  for (std::size_t i = 1; i < end; ++i) {  // draws dots on the line between two points
     const double x0 = plot.x.place(series.points[i - 1].first);
     const double x1 = plot.x.place(series.points[i].first);
     const double y0 = plot.y.place(series.points[i - 1].second);
@@ -133,7 +133,7 @@ void draw_series(Grid& grid, const Plot& plot, const Plot::Series& series, char 
   for (const auto& [x, y] : series.points) put_mark(grid, plot.x.place(x), plot.y.place(y), mark);
 }
 
-/// Appends the marks and names of the series, unless there is only one.
+/// Appends the mark and the name of each series. Appends nothing if there is only one series.
 void append_legend(std::string& text, const Plot& plot, std::size_t indent) {
   if (plot.series.size() < 2) return;
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
@@ -202,7 +202,7 @@ void append_bars(std::string& text, const Plot& plot, const TextOptions& options
   append_legend(text, plot, indent + 2);
 }
 
-/// Appends blocks to a page.
+/// Builds a page from blocks.
 class TextPage {
  public:
   explicit TextPage(const TextOptions& options) : options_(options) {}
@@ -239,7 +239,7 @@ class TextPage {
   [[nodiscard]] std::string take() { return std::move(text_); }
 
  private:
-  /// Writes an empty line between blocks, and the title of the block.
+  /// Writes an empty line if this is not the first block, then the title of the block.
   void begin(const std::string& title) {
     if (!text_.empty()) text_ += '\n';
     if (!title.empty()) text_ += strong(escaped(title), options_) + '\n';

@@ -13,43 +13,46 @@
 
 namespace attnctl {
 
-/// Options of text output for terminals. Text from files is made safe (attnctl::escaped).
+/// Options of text output. Text that was read from files is made safe for terminals (attnctl::escaped).
 struct TextOptions {
-  bool styled = false;  // bold and dim by ANSI sequences; the caller checks the terminal and NO_COLOR
+  bool styled = false;  // bold and dim text by ANSI sequences; the caller checks the terminal and NO_COLOR
   std::optional<int> digits = {};  // number of decimals (default: depends on the column)
-  std::size_t width = 80;          // columns of the terminal, for matrices and heatmaps
-  bool colours = false;            // 256-colour heatmaps; otherwise shades of block characters
-  std::atomic<std::uint64_t>* non_finite = nullptr;  // if set, adds the result of count_non_finite
+  std::size_t width = 80;          // width of the terminal in columns; only for matrices, heatmaps and charts
+  bool colours = false;            // heatmaps in 256 colours; otherwise with shaded block characters
+  std::atomic<std::uint64_t>* non_finite = nullptr;  // if not null, the result of count_non_finite is added
 };
 
-/// Appends a table with aligned columns and a header: numbers right-aligned, texts left-aligned, undefined
-/// cells as "-". Without `digits`, a column of floats has enough decimals for three digits of its largest
-/// number, but at most three decimals unless all numbers are below 0.1.
+/// Appends a table with a header and aligned columns. Numbers are aligned to the right and texts to the left.
+/// Undefined cells are "-". Without `digits`, the number of decimals depends on the column: its largest
+/// number has three significant digits, with at most three decimals unless all numbers are below 0.1.
 void append_text_table(std::string& text, const Table& table, const TextOptions& options = {});
 
-/// Appends a matrix with two decimals (or `digits`). If styled, values above 0.5 in magnitude are bold and
-/// those below 0.05 are dim. Omits what exceeds the width or `most_rows`; a last line reports this.
+/// Appends a matrix of numbers with two decimals (or `digits`). If styled, values above 0.5 in magnitude are
+/// bold and values below 0.05 are dim. Columns that exceed the width and rows after `most_rows` are omitted,
+/// which a last line reports.
 void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
-/// Appends a matrix of weights from 0 to 1 as a heatmap with labels and a scale. A cell is two columns wide;
-/// the column labels run downwards. Omits what exceeds the width; a last line reports this.
+/// Appends a matrix of weights from 0 to 1 as a heatmap with labels and a scale. A cell is two terminal
+/// columns wide; column labels are written vertically. Columns and rows that do not fit are omitted, which a
+/// last line reports.
 void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
-/// Appends small heatmaps of weights from 0 to 1 side by side, as many per row as fit the width. A cell is
-/// one column wide; with colours it is half a line high. The title is `corner`; labels are not shown.
+/// Appends small heatmaps of weights from 0 to 1, as many next to each other as fit into the width. A cell is
+/// one terminal column wide; with colours it is half a line high. The title is TextMatrix::corner. Labels are
+/// not shown.
 void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matrices,
                           const TextOptions& options = {});
 
-/// Appends a chart of a table in characters: lines on a grid, with a different mark for each column of the
-/// table, or horizontal bars. The chart is as wide as options.width, up to 80 columns. Throws
-/// std::invalid_argument if a column is missing.
+/// Appends a chart drawn with characters: lines on a grid, with a different mark for each series, or
+/// horizontal bars. The chart is as wide as options.width, but at most 80 columns. Throws
+/// std::invalid_argument if a column of the table is missing.
 void append_text_chart(std::string& text, const Table& table, const Chart& chart,
                        const TextOptions& options = {});
 
-/// Formats the blocks as one text, in order. Tables, matrices and charts are preceded by a blank line.
+/// Formats blocks as one text, in order. There is a blank line before each table, matrix and chart.
 [[nodiscard]] std::string text_page(std::span<const PageBlock> blocks, const TextOptions& options);
 
-/// Returns the text, in bold if the options ask for styles.
+/// Returns the text, in bold if options.styled is true.
 [[nodiscard]] std::string strong(std::string_view text, const TextOptions& options);
 
 }  // namespace attnctl

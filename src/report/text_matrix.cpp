@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kMaxRowLabel = 16;
 constexpr std::size_t kMaxColumnLabel = 7;
 constexpr std::size_t kMaxHeatmapLabel = 10;
-constexpr std::size_t kCellColumns = 2;  // of a heatmap
-constexpr std::size_t kGap = 2;          // columns between small heatmaps
+constexpr std::size_t kCellColumns = 2;  // width of a heatmap cell in terminal columns
+constexpr std::size_t kGap = 2;          // terminal columns between small heatmaps
 constexpr double kStrongFrom = 0.5;
 constexpr double kFaintBelow = 0.05;
 constexpr std::array<std::string_view, 5> kShades{" ", "░", "▒", "▓", "█"};
@@ -31,7 +31,7 @@ std::string label(const std::vector<std::string>& labels, std::size_t i, std::si
   return labels.empty() ? std::to_string(i) : shortened(escaped(labels[i]), width);
 }
 
-/// Checks the labels and counts the values that are not finite.
+/// Checks the number of labels. Counts the values that are not finite.
 void inspect(const TextMatrix& matrix, const TextOptions& options) {
   const Shape& shape = matrix.values.shape;
   if (shape.size() != 2 || (!matrix.row_labels.empty() && matrix.row_labels.size() != shape[0]) ||
@@ -41,7 +41,7 @@ void inspect(const TextMatrix& matrix, const TextOptions& options) {
   if (options.non_finite != nullptr) *options.non_finite += count_non_finite(matrix.values);
 }
 
-/// Returns the width of the title and labels of the first rows.
+/// Returns the width of the title and of the labels of the first `rows` rows, whichever is larger.
 std::size_t width_of_row_labels(const TextMatrix& matrix, std::size_t rows) {
   std::size_t width = display_width(matrix.corner);
   for (std::size_t row = 0; row < rows; ++row)
@@ -49,7 +49,7 @@ std::size_t width_of_row_labels(const TextMatrix& matrix, std::size_t rows) {
   return width;
 }
 
-/// Reports rows and columns that do not fit.
+/// Appends a line with the numbers of shown rows and columns, if some are omitted.
 void append_omitted(std::string& text, const TextMatrix& matrix, std::size_t rows, std::size_t columns) {
   const Shape& shape = matrix.values.shape;
   if (rows < shape[0] || columns < shape[1])
@@ -59,13 +59,14 @@ void append_omitted(std::string& text, const TextMatrix& matrix, std::size_t row
 void append_value(std::string& line, double value, std::size_t width, int digits, bool styled) {
   std::string_view style;
   if (styled && std::abs(value) > kStrongFrom) style = kAnsiBold;
-  if (styled && !(std::abs(value) >= kFaintBelow)) style = kAnsiDim;  // also undefined values
+  if (styled && !(std::abs(value) >= kFaintBelow)) style = kAnsiDim;  // undefined values are dim too
   line += style;
   append_aligned(line, fixed(value, digits), width, true);
   if (!style.empty()) line += kAnsiPlain;
 }
 
-/// Returns one of five shades: blank below 0.05, so that negligible weights are invisible; full from 0.75 on.
+/// Returns one of five shades. Values below 0.05 are blank, because they are negligible. Values from 0.75 on
+/// have the darkest shade.
 std::string_view shade(double value) {
   if (!std::isfinite(value)) return "?";
   if (value < 0.05) return kShades[0];
@@ -78,7 +79,7 @@ int colour_of(double value) {
   return terminal_colour(std::isfinite(value) ? colour_at(false, value) : kUndefinedColour);
 }
 
-/// Splits a label into characters, each with the combining marks after it.
+/// Splits a label into characters. Combining marks stay with the character before them.
 std::vector<std::string> characters(std::string_view text) {
   std::vector<std::string> all;
   while (!text.empty()) {
@@ -90,7 +91,7 @@ std::vector<std::string> characters(std::string_view text) {
   return all;
 }
 
-/// Appends labels that run downwards and end at the cells.
+/// Appends the column labels, written vertically. All labels end directly above the cells.
 void append_column_labels(std::string& text, const TextMatrix& matrix, std::size_t columns,
                           std::size_t indent) {
   std::vector<std::vector<std::string>> labels;
@@ -133,7 +134,7 @@ void append_scale(std::string& text, const TextOptions& options) {
   text += " 1\n";
 }
 
-/// Appends one text line of a small heatmap: two of its rows with colours, otherwise one row.
+/// Appends one text line of a small heatmap: two rows of the heatmap if colours are used, otherwise one row.
 void append_small_line(std::string& line, const TextMatrix& matrix, std::size_t row, std::size_t columns,
                        const TextOptions& options) {
   for (std::size_t column = 0; column < columns; ++column) {

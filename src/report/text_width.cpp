@@ -16,7 +16,7 @@ std::size_t width_of(char32_t point) {
   const auto c = static_cast<UChar32>(point);
   constexpr std::uint32_t invisible = U_GC_MN_MASK | U_GC_ME_MASK | U_GC_CF_MASK;
   if ((U_GET_GC_MASK(c) & invisible) != 0) return 0;
-  // Hangul vowels and final consonants combine with the preceding consonant.
+  // Hangul vowels and final consonants are drawn in the same columns as the consonant before them.
   const auto syllable = u_getIntPropertyValue(c, UCHAR_HANGUL_SYLLABLE_TYPE);
   if (syllable == U_HST_VOWEL_JAMO || syllable == U_HST_TRAILING_JAMO) return 0;
   const auto width = u_getIntPropertyValue(c, UCHAR_EAST_ASIAN_WIDTH);
@@ -44,7 +44,7 @@ std::size_t display_width(std::string_view text) {
 std::string shortened(std::string_view text, std::size_t width) {
   if (display_width(text) <= width || width == 0) return std::string(width == 0 ? "" : text);
   std::string kept;
-  std::size_t used = 1;  // starts with the ellipsis
+  std::size_t used = 1;  // the ellipsis takes one column
   while (true) {
     const Character character = first_character(text);
     if (used + character.columns > width) break;

@@ -17,18 +17,18 @@
 #include "base/dtype.hpp"
 #include "base/warnings.hpp"
 
-/// The result types that analyses return and writers take: Table for rows, Tensor for numbers with named
-/// dimensions, View for a drawing of them, and Record, which combines them into a document. Writers depend on
-/// these types only, never on an analysis.
+/// The types of results that analyses return and writers read: Table (rows of cells), Tensor (numbers with
+/// named dimensions), View (a drawing) and Record (a document of all these). Writers depend only on these
+/// types, not on analyses.
 namespace attnctl {
 
-/// What the numbers of a column or of a tensor mean. Empty fields are unknown.
+/// The meaning of the numbers in a column or tensor. An empty field is unknown.
 struct Meaning {
   std::string unit = {};                  // "tokens"; empty if dimensionless
-  std::string lowest = {}, highest = {};  // the range, as numbers or formulas: "0", "log2 keys"
-  std::string null = {};                  // the baseline: the value if nothing was learned
-  std::string description = {};           // one line
-  std::string source = {};                // the publication that defines the numbers
+  std::string lowest = {}, highest = {};  // the range of values, as numbers or formulas: "0", "log2 keys"
+  std::string null = {};         // the baseline: the value expected of a model that has learned nothing
+  std::string description = {};  // one line
+  std::string source = {};       // a publication that defines the numbers
 
   bool operator==(const Meaning&) const = default;
 };
@@ -49,23 +49,24 @@ struct Column {
   }
 };
 
-/// One value of a table. monostate is undefined (null in JSON, empty in CSV). A float is written as the
-/// shortest text that reads back to the same float, not double.
+/// One value of a table. std::monostate means undefined (null in JSON, empty in CSV). A float is written as
+/// the shortest text that reads back to the same float.
 using Cell = std::variant<std::monostate, bool, std::int64_t, float, double, std::string>;
 
-/// Rows of cells. Rows may be computed on demand, so that a table with millions of rows need not be in
-/// memory: `row` fills the cells (already sized to the columns) and is called from several threads.
+/// A table of cells. The rows may be computed on demand, so that a table with millions of rows need not be in
+/// memory. `row` fills the cells of one row (the span has one cell per column) and is called from several
+/// threads.
 struct Table {
   std::string name;
   std::vector<Column> columns;
   std::size_t rows = 0;
   std::function<void(std::size_t index, std::span<Cell> cells)> row;
 
-  /// Returns the index of a column, or nullopt if there is none with this name.
+  /// Returns the index of the column with this name, or nullopt if there is none.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view column) const;
 };
 
-/// Returns a table that holds its rows.
+/// Returns a table that stores its rows in memory.
 [[nodiscard]] Table make_table(std::string name, std::vector<Column> columns,
                                std::vector<std::vector<Cell>> rows);
 template <std::same_as<std::string> Name>
@@ -76,40 +77,41 @@ template <std::same_as<std::string> Name>
 
 [[nodiscard]] std::vector<std::string> column_names(const Table& table);
 
-/// The rows of a table to show, and their order (--sort COLUMN --top N).
+/// Which rows of a table are shown, and in which order (--sort COLUMN --top N).
 struct RowSelection {
-  std::optional<std::string> sort;  // column; largest number or last text first, undefined cells last
+  /// Name of a column; default order: largest number or last text first, undefined cells last.
+  std::optional<std::string> sort;
   bool ascending = false;
-  std::optional<std::size_t> top;  // show at most this number of rows
+  std::optional<std::size_t> top;  // largest number of rows to show
 };
 
-/// Returns the table with its rows sorted (stable) and cut. Throws Error(usage), which lists the columns, if
-/// the sort column is missing.
+/// Returns the table with its rows sorted (stable) and limited to the first `top` rows. Throws Error(usage),
+/// which lists the columns, if the sort column does not exist.
 [[nodiscard]] Table select_rows(const Table& table, const RowSelection& selection);
 
-/// Returns the table with only these columns, in this order. Throws std::invalid_argument if one is missing.
+/// Returns the table with only these columns, in this order. Throws std::invalid_argument if one of them does
+/// not exist.
 [[nodiscard]] Table select_columns(const Table& table, const std::vector<std::string>& columns);
 
-/// A named dimension of a tensor ("layer", "query").
+/// A named dimension of a tensor, such as "layer" or "query".
 struct Dimension {
   std::string name;
   std::vector<std::string> labels = {};  // one per index, or empty
 };
 
-/// Numbers with a shape, row-major and packed. Shares ownership of the values. Non-finite floats become null
-/// in JSON.
+/// An array of numbers, row-major and packed. Copies share the values. Non-finite floats become null in JSON.
 struct Tensor {
   using Values = std::variant<std::span<const float>, std::span<const double>, std::span<const std::int64_t>>;
   struct Info {
-    std::vector<Dimension> dimensions = {};  // one per extent of the shape, or empty
+    std::vector<Dimension> dimensions = {};  // one per dimension of the shape, or empty
     Meaning meaning = {};
   };
 
-  std::string name;  // in an NPZ; empty in a document
+  std::string name;  // name of the array in an NPZ file; empty in a document
   Shape shape;
   Values values;
-  std::shared_ptr<const void> owner;  // keeps the values alive
-  std::shared_ptr<const Info> info;   // null if nothing is known
+  std::shared_ptr<const void> owner;  // keeps `values` alive
+  std::shared_ptr<const Info> info;   // null if dimensions and meaning are unknown
 
   Tensor() = default;
   Tensor(Shape extents, Values numbers, std::shared_ptr<const void> values_owner)
@@ -117,14 +119,15 @@ struct Tensor {
   Tensor(std::string new_name, Tensor unnamed) : Tensor(std::move(unnamed)) { name = std::move(new_name); }
 
   [[nodiscard]] std::size_t size() const;
-  /// Returns the value at a flat index.
+  /// Returns the value at an index into the packed elements.
   [[nodiscard]] double at(std::size_t index) const;
-  /// Sets `info`. Throws std::invalid_argument if the dimensions or labels do not fit the shape.
+  /// Sets `info`. Throws std::invalid_argument if the number of dimensions or labels does not match the
+  /// shape.
   Tensor& describe(std::vector<Dimension> dimensions, Meaning meaning = {});
 };
 
-/// Returns a tensor that holds its values: float, double or std::int64_t. Throws std::invalid_argument if
-/// their number does not fit the shape.
+/// Returns a tensor that owns its values, of type float, double or std::int64_t. Throws std::invalid_argument
+/// if the number of values does not match the shape.
 template <typename T>
 [[nodiscard]] Tensor make_tensor(Shape shape, std::vector<T> values);
 
@@ -132,8 +135,8 @@ struct Record;
 struct Value;
 using List = std::vector<Value>;
 
-/// A JSON value that keeps numbers as Tensor: [2, 3] is written as nested lists. A Table is written as a list
-/// of objects.
+/// A JSON value in which arrays of numbers are stored as Tensor. A tensor of shape [2, 3] is written as
+/// nested lists, and a Table as a list of objects.
 struct Value {
   std::variant<Cell, Tensor, Table, List, std::shared_ptr<const Record>> data;
 
@@ -152,7 +155,7 @@ struct Value {
   Value(Record record);
 };
 
-/// An object with named fields in order.
+/// An object with named fields. The order of the fields is kept.
 struct Record {
   std::vector<std::pair<std::string, Value>> fields;
 
@@ -162,58 +165,61 @@ struct Record {
   }
 };
 
-/// A named part of a document: a list of records. `record` is the name of one record in JSON Lines.
+/// A named list of records in a document. `record` is the name of a single record in JSON Lines.
 struct Section {
   std::string name;    // "patterns"
   std::string record;  // "pattern"
   Value items;         // a List of Records, or a Table
 };
 
-/// The input of the JSON and JSON Lines writers: head fields ("schema", "attnctl", "model"), then sections.
+/// The input of the writers of JSON and JSON Lines: head fields ("schema", "attnctl", "model"), then
+/// sections.
 struct Document {
   Record head;
   std::vector<Section> sections;
 };
 
-/// Returns the number of values that are NaN or infinite. Writers cannot write them as numbers: they become
-/// null in JSON, an empty cell in CSV and "-" in text. Undefined values (kUndefined, an empty cell) are not
-/// counted.
+/// Return the number of values that are NaN or infinite. Writers replace these values: by null in JSON, an
+/// empty cell in CSV, and "-" in text. Undefined values (kUndefined, or an undefined cell) are not counted.
 [[nodiscard]] std::uint64_t count_non_finite(const Value& value);
 [[nodiscard]] std::uint64_t count_non_finite(const Table& table);
 [[nodiscard]] std::uint64_t count_non_finite(const Tensor& tensor);
 [[nodiscard]] std::uint64_t count_non_finite(const Cell& cell);
-/// Does not count -inf if `hidden_is_minus_infinity` is set: -inf is the score of a hidden key.
+/// Does not count -inf if `hidden_is_minus_infinity` is true, because -inf is then the score of a hidden key.
 [[nodiscard]] std::uint64_t count_non_finite(std::span<const float> values, bool hidden_is_minus_infinity);
 
-/// The destination of a large tensor during its computation: a buffer in memory or a range of an output file.
+/// The destination of a large tensor while it is computed: a buffer in memory, or a range of an output file.
 class ArraySink {
  public:
   virtual ~ArraySink() = default;
-  /// Writes values at `offset`, in elements of the packed tensor. Thread-safe on disjoint ranges. Every
-  /// element must be written exactly once.
+  /// Writes values at `offset`, counted in elements of the packed tensor. Each element must be written
+  /// exactly once. Thread-safe if the ranges do not overlap.
   virtual void write(std::size_t offset, std::span<const float> values) = 0;
 };
 
-/// Takes named arrays in the order of the output. Streamed arrays are written while they are computed.
+/// Receives named arrays in the order of the output. Arrays of add_streamed() are written while they are
+/// computed.
 class ArrayOutput {
  public:
   virtual ~ArrayOutput() = default;
   virtual void add(const std::string& name, const Tensor& tensor) = 0;
-  /// Declares an array of float32. The sink is valid as long as this output.
+  /// Adds a float32 array that is written through the returned sink. The sink is valid as long as this
+  /// object.
   virtual ArraySink& add_streamed(const std::string& name, const Shape& shape,
                                   bool hidden_is_minus_infinity) = 0;
 };
 
-/// The colour scale of a heatmap from `low` to `high`. Diverging: blue, white, red. Sequential: white to dark
-/// blue. Values outside the range have the colour of the nearer end; undefined values (NaN) are grey.
+/// The colour scale of a heatmap, from `low` to `high`. A diverging scale is blue, white, red; a sequential
+/// one is white to dark blue. A value outside the range has the colour of the nearer end. Undefined values
+/// (NaN) are grey.
 struct HeatmapScale {
   bool diverging = true;
   double low = -1;
   double high = 1;
-  std::string label;  // next to the colour bar
+  std::string label;  // text next to the colour bar
 };
 
-/// One matrix with its labels. The first row is at the top.
+/// One matrix and its labels. The first row is at the top.
 struct Heatmap {
   std::string title;
   std::string x_axis;
@@ -223,39 +229,41 @@ struct Heatmap {
   Tensor values;                      // [rows, columns], float or double
 };
 
-/// One heatmap, or a grid of heatmaps (layers by heads), with a common scale and colour bar. A grid has the
-/// axes of its first heatmap. Tick labels that all heatmaps share are drawn at the edge of the grid only.
+/// One heatmap, or a grid of heatmaps (layers by heads), with a common scale and colour bar. The axis titles
+/// of a grid are those of its first heatmap. Tick labels that are equal in all heatmaps are drawn only at the
+/// edge of the grid.
 struct HeatmapPage {
-  std::string title;  // of a grid; a single heatmap has its own
+  std::string title;  // title of a grid; a single heatmap uses its own title
   HeatmapScale scale;
-  std::size_t columns = 1;  // number of grid columns
+  std::size_t columns = 1;  // number of columns of the grid
   std::vector<Heatmap> heatmaps;
   std::vector<std::string> cell_texts =
       {};  // [rows * columns], shown instead of the values of a single heatmap
 };
 
-/// A drawing of table columns: as lines over column `x`, or as one group of bars per row, labelled with the
-/// cell of `x`. Undefined cells leave gaps.
+/// A drawing of columns of a table: lines over column `x`, or one group of bars per row with the cell of `x`
+/// as label. Undefined cells are gaps.
 struct Chart {
   std::string title;
   std::string x;                         // name of a column
-  std::vector<std::string> y;            // names of columns, one line per column
+  std::vector<std::string> y;            // names of columns; one line or bar colour per column
   std::string x_axis = {}, y_axis = {};  // axis labels
-  bool log_x = false;                    // logarithmic axes for lines; omits values that are not positive
+  bool log_x = false;                    // lines only: logarithmic axes, without values that are not positive
   bool log_y = false;
-  bool bars = false;        // bars from 0 instead of lines
-  bool points = false;      // dots without lines, with the same scale on both axes
-  std::string labels = {};  // for points: a column of labels, drawn next to points if there is space
+  bool bars = false;    // bars from 0 instead of lines
+  bool points = false;  // points without lines, with the same scale on both axes
+  /// Points only: a column whose texts are drawn next to the points if there is space.
+  std::string labels = {};
 };
 
-/// Charts of one table on one page.
+/// Several charts of one table.
 struct ChartPage {
   std::string title;
   Table table;
   std::vector<Chart> charts;
 };
 
-/// A line of a text page. `strong` is its beginning, bold on a terminal.
+/// A line of a text page. It begins with `strong`, which is bold on a terminal; `plain` follows.
 struct TextLine {
   std::string strong;
   std::string plain = {};
@@ -265,20 +273,20 @@ struct TextLine {
 struct TextTable {
   std::string title;
   Table table;
-  std::optional<int> digits = {};  // number of decimals, unless the user chose one
+  std::optional<int> digits = {};  // number of decimals if the user did not choose one
 };
 
 /// A matrix with labelled rows and columns.
 struct TextMatrix {
-  std::string corner;                      // title above the row labels: "query"
-  std::vector<std::string> row_labels;     // one per row, or empty: row numbers
-  std::vector<std::string> column_labels;  // one per column, or empty: column numbers
+  std::string corner;                      // title above the row labels, for example "query"
+  std::vector<std::string> row_labels;     // one per row; if empty, row numbers are used
+  std::vector<std::string> column_labels;  // one per column; if empty, column numbers are used
   Tensor values;                           // [rows, columns], float or double
   std::size_t most_rows = 64;
 };
 
-/// Matrices of a text page: as numbers, as heatmaps of weights from 0 to 1, or as small heatmaps side by
-/// side.
+/// Matrices of a text page, shown as numbers, as heatmaps of weights from 0 to 1, or as small heatmaps next
+/// to each other.
 struct TextMatrices {
   enum class Style { numbers, heatmaps, small_heatmaps };
   std::string title;
@@ -288,34 +296,33 @@ struct TextMatrices {
 
 using PageBlock = std::variant<TextLine, TextTable, TextMatrices, ChartPage>;
 
-/// A drawing of results for SVG output, selected by its name.
+/// A drawing of results, written as SVG. The user selects it by name.
 struct View {
   std::string name;
   std::variant<HeatmapPage, ChartPage> page;
 };
 
-/// The results of an analysis, a study or an experiment. Writers know only this type. Each writer uses the
-/// members that its format can hold.
+/// The results of an analysis, a study or an experiment. Each writer uses only the members for its format.
 struct Results {
   Document document = {};            // JSON, JSON Lines
   std::vector<Table> tables = {};    // CSV
   std::vector<Tensor> arrays = {};   // NPZ
   std::vector<PageBlock> text = {};  // text
-  std::vector<View> pictures = {};   // SVG: the first, unless the user names another
-  std::string picture_hint = {};     // advice in the error message for a missing picture
+  std::vector<View> pictures = {};   // SVG: the first one, or the one that the user names
+  std::string picture_hint = {};     // advice in the error message if the user names an unknown picture
 
-  /// Appends the parts of other results; their head fields come after those here.
+  /// Appends the members of other results. Their head fields are added after the existing ones.
   void append(Results&& other);
 };
 
-/// Returns the table with this name. Throws Error(usage), which lists the names, if there is none.
+/// Returns the table with this name. Throws Error(usage), which lists all names, if there is none.
 [[nodiscard]] const Table& table_named(const Results& results, const std::string& name);
 
-/// Returns the view with this name, or the first one if `name` is empty. Throws Error(usage) if there is
+/// Returns the view with this name, or the first view if `name` is empty. Throws Error(usage) if there is
 /// none.
 [[nodiscard]] const View& view_named(const Results& results, const std::string& name);
 
-/// Returns {"code", "message", "count"}.
+/// Returns a record with the fields "code", "message" and "count".
 [[nodiscard]] Record warning_record(const Warning& warning);
 
 }  // namespace attnctl

@@ -19,7 +19,8 @@ std::string_view kind_of(mode_t mode) {
   return "a special file";
 }
 
-/// Calls read() once; handles EINTR and waits if the descriptor is non-blocking. Returns 0 at the end.
+/// Calls read() until it returns bytes or the end of the file. Repeats after EINTR, and waits for data if the
+/// descriptor is non-blocking. Returns the number of bytes, 0 at the end of the file.
 std::size_t read_some(int descriptor, const std::string& name, std::span<char> buffer) {
   for (;;) {
     const ssize_t count = read(descriptor, buffer.data(), buffer.size());

@@ -12,16 +12,17 @@
 
 namespace attnctl {
 
-/// Reads a whole small regular file, such as a configuration or a vocabulary. Throws Error: `absent` if the
-/// path does not exist or is not a regular file, environment if the file cannot be read, bad_input if it is
-/// longer than `limit` bytes.
+/// Reads a whole small regular file, such as a configuration or a vocabulary. Throws Error(absent) if the
+/// path does not exist or is not a regular file (`absent` is the argument), Error(environment) if the file
+/// cannot be read, and Error(bad_input) if the file is longer than `limit` bytes.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, std::size_t limit,
                                     Status absent = Status::environment);
 
-/// Reads an open descriptor, such as standard input, to its end. `name` is for errors.
+/// Reads an open file descriptor, such as standard input, to its end. `name` is used in error messages.
+/// Throws Error(environment) or Error(bad_input) like read_file.
 [[nodiscard]] std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
 
-/// An open file descriptor that closes itself.
+/// An open file descriptor, closed by the destructor.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -48,8 +49,9 @@ class InputStream {
   /// regular file.
   explicit InputStream(const std::filesystem::path& path);
 
-  /// Fills the buffer, or a part of it at the end of the file, and returns the number of bytes. Throws Error:
-  /// environment if reading fails, bad_input if a regular file was truncated since it was opened.
+  /// Reads the next bytes into the buffer and returns their number, which is less than buffer.size() only at
+  /// the end of the file. Throws Error(environment) if reading fails, and Error(bad_input) if a regular file
+  /// became shorter after it was opened.
   [[nodiscard]] std::size_t read(std::span<char> buffer);
   /// Returns the length of a regular file in bytes; nullopt for standard input.
   [[nodiscard]] std::optional<std::uint64_t> length() const { return length_; }
@@ -69,8 +71,9 @@ struct RegularFile {
   std::uint64_t length = 0;
 };
 
-/// Opens a regular file for reading without blocking (a FIFO may have no writer). Throws Error: `absent` if
-/// the path does not exist or is not a regular file, environment if it cannot be opened.
+/// Opens a regular file for reading. Does not block on a FIFO that has no writer. Throws Error(absent) if the
+/// path does not exist or is not a regular file (`absent` is the argument), and Error(environment) if the
+/// file cannot be opened.
 [[nodiscard]] RegularFile open_regular_file(const std::filesystem::path& path, Status absent);
 
 /// Returns the text of an errno value: "No such file or directory".

@@ -20,7 +20,8 @@
 namespace attnctl {
 namespace {
 
-/// A guarded address range. The signal handler reads slots without a lock. A free slot is empty.
+/// An address range in which SIGBUS is handled. The signal handler reads the slots without a lock. A slot
+/// with an empty range is free.
 struct Slot {
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::uintptr_t> end = 0;
@@ -30,12 +31,12 @@ static_assert(std::atomic<std::uintptr_t>::is_always_lock_free && std::atomic<bo
 
 constexpr std::size_t kSlots = 4096;
 std::array<Slot, kSlots> slots;
-std::mutex slots_mutex;  // guards taking and freeing slots; the handler does not lock it
+std::mutex slots_mutex;  // held while a slot is taken or freed; the signal handler does not lock it
 std::uintptr_t page_size = 0;
 struct sigaction previous_action;
 
-/// Maps zero pages from the faulting page to the end of its range. Calls only mmap, which is a plain system
-/// call.
+/// Maps zero pages from the faulting page to the end of its range. Calls only mmap, which is safe in a signal
+/// handler. Returns false if the address is not in a range.
 bool fill_with_zeros(std::uintptr_t address) {
   for (Slot& slot : slots) {
     const std::uintptr_t end = slot.end.load(std::memory_order_acquire);
@@ -51,9 +52,9 @@ bool fill_with_zeros(std::uintptr_t address) {
 
 void on_sigbus(int signal, siginfo_t* info, void* /*context*/) {
   const int saved_errno = errno;
-  const bool sent = info->si_code <= 0;  // by kill(), not by a fault
+  const bool sent = info->si_code <= 0;  // sent by kill(), not raised by a fault
   if (sent || !fill_with_zeros(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
-    // The faulting instruction runs again with the previous handler.
+    // The faulting instruction runs again, now with the previous signal handler.
     sigaction(signal, &previous_action, nullptr);
     if (sent) raise(signal);
   }
@@ -72,11 +73,11 @@ void install_handler() {
   }
 }
 
-/// An address range in which SIGBUS maps zeros over the rest of the range and sets faulted(). Construct it
-/// after the mapping and destroy it before unmapping.
+/// Handles SIGBUS in an address range: the first fault maps zeros from the faulting page to the end of the
+/// range and sets faulted(). Construct this object after the mapping, and destroy it before unmapping.
 class SigbusGuard {
  public:
-  /// Throws Error(limit) if too many ranges are guarded.
+  /// Throws Error(limit) if there is no free slot.
   explicit SigbusGuard(std::span<const std::byte> range) {
     static std::once_flag installed;
     std::call_once(installed, install_handler);
@@ -156,7 +157,8 @@ struct MappedFile::State {
   std::span<const std::byte> bytes;
   std::optional<SigbusGuard> guard;
 
-  /// All live states. Never destroyed, because a mapped file may outlive other statics.
+  /// All states that exist. The registry is never destroyed, because a static mapped file may be destroyed
+  /// after it.
   struct Registry {
     std::mutex mutex;
     std::vector<const State*> states;
@@ -185,14 +187,14 @@ void MappedFile::check() const {
 
 void MappedFile::forget(std::span<const std::byte> part) const {
   if (part.empty()) return;
-  // A page fault maps the neighbouring pages too, so they are released with the part.
+  // A page fault also maps neighbouring pages, so these are released too.
   constexpr std::uintptr_t kFaultAround = std::uintptr_t{1} << 16U;
   const auto first = reinterpret_cast<std::uintptr_t>(bytes().data());
   const auto address = reinterpret_cast<std::uintptr_t>(part.data());
   const std::uintptr_t begin = std::max(address / kFaultAround * kFaultAround, first);
   const std::uintptr_t end = std::min(
       (address + part.size() + kFaultAround - 1) / kFaultAround * kFaultAround, first + bytes().size());
-  // Ignores failure: the memory then stays in use.
+  // Ignores failure: then the memory is not released.
   madvise(const_cast<std::byte*>(bytes().data()) + (begin - first), end - begin, MADV_DONTNEED);
 }
 

@@ -29,22 +29,22 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kBufferSize = std::size_t{1} << 16U;
 
-/// Throws Error(environment): "NAME: cannot WHAT: No space left on device".
+/// Throws Error(environment), for example "NAME: cannot write: No space left on device".
 [[noreturn]] void fail_with_errno(const std::string& name, const char* what, int error) {
   fail(Status::environment, "{}: cannot {}: {}", name, what, std::generic_category().message(error));
 }
 
-/// An opened output: a temporary file next to the file that it will replace, or a descriptor that is written
-/// in place.
+/// An open output: a temporary file that will replace another file, or a descriptor that is written directly.
 struct OutputTarget {
   int descriptor = -1;
   bool in_place = true;
-  std::string temporary;           // the path of the temporary file
-  std::string path;                // the path that it replaces, with symlinks followed
-  std::optional<struct stat> old;  // mode and owner of the file at `path` if there is one
+  std::string temporary;           // path of the temporary file
+  std::string path;                // path of the file to replace, after following symbolic links
+  std::optional<struct stat> old;  // mode and owner of the file to replace; nullopt if there is none
 };
 
-/// Returns the descriptor that a path names: 1 for "-" and /dev/stdout, N for /dev/fd/N.
+/// Returns the descriptor that a path stands for: 1 for "-" and /dev/stdout, N for /dev/fd/N. Returns nullopt
+/// for other paths.
 std::optional<int> named_descriptor(std::string_view path) {
   if (path == "-" || path == "/dev/stdout") return STDOUT_FILENO;
   if (path == "/dev/stderr") return STDERR_FILENO;
@@ -56,9 +56,9 @@ std::optional<int> named_descriptor(std::string_view path) {
   return std::nullopt;
 }
 
-/// Follows symlinks of the last path component, even if the final file does not exist yet.
+/// Replaces a path that is a symbolic link by the target of the link, even if the target does not exist yet.
 fs::path follow_links(fs::path path, const std::string& name) {
-  constexpr int kMaxLinks = 40;  // the limit of Linux
+  constexpr int kMaxLinks = 40;  // the limit of Linux for links in a path
   for (int i = 0; i < kMaxLinks; ++i) {
     std::error_code error;
     const fs::path next = fs::read_symlink(path, error);
@@ -85,7 +85,7 @@ std::string random_suffix() {
   return fmt::format("{:012x}", bits >> 16U);
 }
 
-/// Creates a hidden folder with an unused name in `parent`. Returns an empty path and sets errno on failure.
+/// Creates a hidden folder with a new name in `parent`. On failure returns an empty path and sets errno.
 fs::path make_temporary_folder(const fs::path& parent) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     fs::path folder = parent / (".attnctl-" + random_suffix());
@@ -98,7 +98,7 @@ fs::path make_temporary_folder(const fs::path& parent) {
 /// Creates a hidden temporary file in the folder of target.path.
 void open_temporary(OutputTarget& target, const std::string& name) {
   const fs::path folder = fs::path(target.path).parent_path();
-  const mode_t mode = target.old ? 0600 : 0666;  // replace() sets the mode of a replaced file
+  const mode_t mode = target.old ? 0600 : 0666;  // replace() sets the mode of the file that is replaced
   for (int attempt = 0; attempt < 100; ++attempt) {
     target.temporary = (folder / (".attnctl-" + random_suffix())).string();
     target.descriptor = ::open(target.temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -108,7 +108,7 @@ void open_temporary(OutputTarget& target, const std::string& name) {
   fail_with_errno(name, "create a file next to it", errno);
 }
 
-/// Opens an output; "-" is standard output. `name` is the path for messages. Throws Error(environment).
+/// Opens an output; "-" is standard output. `name` is the path in error messages. Throws Error(environment).
 OutputTarget open_target(const fs::path& path, const std::string& name) {
   OutputTarget target;
   if (path.empty()) fail(Status::environment, "the output path is empty: give a file, or - for stdout");
@@ -136,15 +136,15 @@ OutputTarget open_target(const fs::path& path, const std::string& name) {
   return target;
 }
 
-/// Returns the number of bytes to write at once: whole lines that a pipe takes atomically (PIPE_BUF), or one
-/// longer line.
+/// Returns the number of bytes to write in one call: whole lines of together at most PIPE_BUF bytes, which a
+/// pipe receives atomically, or a single longer line.
 std::size_t lines_at_once(std::string_view lines) {
   if (lines.size() <= PIPE_BUF) return lines.size();
   const std::size_t last = lines.rfind('\n', PIPE_BUF - 1);
   return 1 + (last != std::string_view::npos ? last : lines.find('\n', PIPE_BUF));
 }
 
-/// Makes renames in a folder durable if the file system supports it.
+/// Makes earlier renames in a folder durable, if the file system supports this.
 void sync_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
@@ -159,8 +159,8 @@ bool is_mount_point(const fs::path& folder) {
          (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
-/// Copies the owner, group and mode of `from` to `to`. Returns false if that is not allowed, or if the two
-/// differ in extended attributes, such as access lists.
+/// Copies the owner, group and mode of `from` to `to`. Returns false if this is not allowed, or if the
+/// extended attributes (such as access control lists) of the two differ.
 bool copy_attributes(const fs::path& from, const fs::path& to) {
   struct stat old {};
   struct stat fresh {};
@@ -201,7 +201,7 @@ struct OutputFile::State {
   std::string name;
   OutputTarget target;
   std::size_t remembered = Temporaries::kNone;
-  std::uint64_t flushed = 0;  // the offset of the buffer in the file
+  std::uint64_t flushed = 0;  // offset in the file at which the buffer will be written
   std::vector<char> buffer;
   bool committed = false;
   bool whole_lines = false;
@@ -210,7 +210,7 @@ struct OutputFile::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// Delegates to State(), so that the destructor runs if this body throws.
+  /// Calls State() first, so that the destructor runs if this constructor throws.
   explicit State(const std::filesystem::path& path) : State() {
     name = path == "-" ? "standard output" : escaped(path.native());
     buffer.reserve(kBufferSize);
@@ -234,8 +234,8 @@ struct OutputFile::State {
         if (errno == EINTR) continue;
         if (errno == EPIPE) throw BrokenPipe{};
         if (errno == EAGAIN) {
-          pollfd polled{target.descriptor, POLLOUT, 0};  // another process made it non-blocking
-          ::poll(&polled, 1, -1);                        // the next write() reports errors
+          pollfd polled{target.descriptor, POLLOUT, 0};  // another process made the descriptor non-blocking
+          ::poll(&polled, 1, -1);  // if poll() fails, the next write() reports the error
           continue;
         }
         fail_with_errno(name, "write", errno);
@@ -253,7 +253,7 @@ struct OutputFile::State {
     buffer.clear();
   }
 
-  /// Writes the buffered text up to the last newline.
+  /// Writes the buffered text up to and including the last newline.
   void flush_lines() {
     std::string_view lines(buffer.data(), buffer.size());
     lines = lines.substr(0, lines.rfind('\n') + 1);
@@ -275,7 +275,7 @@ struct OutputFile::State {
 
   void replace() {
     if (target.old) {
-      // Only root may change the owner; otherwise the new file belongs to the user.
+      // Only root may change the owner. Otherwise the new file belongs to the user.
       [[maybe_unused]] const int ignored =
           ::fchown(target.descriptor, target.old->st_uid, target.old->st_gid);
       if (::fchmod(target.descriptor, target.old->st_mode & 07777U) != 0)
@@ -358,7 +358,8 @@ void OutputFile::commit() {
   }
 }
 
-// The destructor runs after the delegated constructor, so it removes what this body created before it threw.
+// The delegated constructor has completed first. Therefore, if this constructor throws, the destructor runs
+// and removes what was created.
 OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
   name_ = escaped(path.native());
   path_ = output_path(path);
@@ -375,7 +376,7 @@ OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
   make_staging();
 }
 
-/// Creates the hidden folder next to path_ if the two can be exchanged, otherwise inside path_.
+/// Creates the hidden folder: next to path_ if the two folders can be exchanged, otherwise inside path_.
 void OutputFolder::make_staging() {
   std::error_code ignored;
   if (!is_mount_point(path_) && !fs::equivalent(path_, ".", ignored))
@@ -390,10 +391,10 @@ void OutputFolder::make_staging() {
 }
 
 OutputFolder::~OutputFolder() {
-  files_.clear();  // removes their temporary files
+  files_.clear();  // removes the temporary files of these outputs
   std::error_code ignored;
   if (!staging_.empty()) fs::remove_all(staging_, ignored);
-  if (created_) ::rmdir(path_.c_str());  // works only if it is empty
+  if (created_) ::rmdir(path_.c_str());  // fails if the folder is not empty
   for (const std::size_t place : remembered_) Temporaries::forget(place);
 }
 
@@ -435,11 +436,11 @@ void OutputFolder::commit() {
   created_ = false;
 }
 
-/// Replaces the folder by the hidden folder in one step. Returns false if that is not possible.
+/// Replaces the folder by the hidden folder in one step. Returns false if this is not possible.
 bool OutputFolder::replace_folder() {
-  constexpr int most_attempts = 10;  // other processes may create and remove the folder meanwhile
+  constexpr int most_attempts = 10;  // other processes may create or remove the folder at the same time
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
-    if (std::rename(staging_.c_str(), path_.c_str()) == 0) {  // the folder was empty
+    if (std::rename(staging_.c_str(), path_.c_str()) == 0) {  // works only if the old folder was empty
       sync_folder(path_.parent_path());
       return true;
     }
@@ -461,7 +462,7 @@ bool OutputFolder::replace_folder() {
   return false;
 }
 
-/// Links all other files of the old folder into the hidden folder. Returns false if one cannot be linked.
+/// Links all other files of the old folder into the hidden folder. Returns false if a file cannot be linked.
 bool OutputFolder::carry_over() const {
   const std::vector<fs::path> entries = entries_of(path_);
   return std::ranges::all_of(entries, [&](const fs::path& entry) {
@@ -481,10 +482,10 @@ void OutputFolder::remove_old(const fs::path& old) const {
       [[maybe_unused]] const int ignored = std::rename(entry.c_str(), place.c_str());
     }
   }
-  ::rmdir(old.c_str());  // fails if a file could not be moved; the folder then stays
+  ::rmdir(old.c_str());  // fails if a file could not be moved; then the folder remains
 }
 
-/// Renames the files one by one.
+/// Renames the files of the hidden folder one by one.
 void OutputFolder::replace_files() const {
   for (const std::string& file : names_) {
     const fs::path place = path_ / file;

@@ -12,14 +12,15 @@
 
 namespace attnctl {
 
-/// An output file for results. A regular file is written to a temporary file next to it. commit() replaces
-/// the old file (fsync, then rename; symlinks are followed; the mode is kept). Without commit(), and after an
-/// interrupt, the old file is unchanged and the temporary file is removed. A device, a FIFO, standard output
-/// ("-") and a descriptor of this process (/dev/stdout, /dev/fd/N) are written in place. A write throws
-/// BrokenPipe on EPIPE, Error(interrupted) on an interrupt and Error(environment) on every other failure.
+/// An output file for results. If the path is a regular file or does not exist, the results are written to a
+/// temporary file in the same folder. commit() replaces the old file (fsync, then rename; symbolic links are
+/// followed; the mode is kept). Without commit(), and after an interrupt, the old file is unchanged and the
+/// temporary file is removed. A device, a FIFO, standard output ("-") and a descriptor of this process
+/// (/dev/stdout, /dev/fd/N) are written directly. A failed write throws BrokenPipe for EPIPE,
+/// Error(interrupted) after an interrupt, and Error(environment) for any other failure.
 class OutputFile {
  public:
-  explicit OutputFile(const std::filesystem::path& path);  // "-": standard output
+  explicit OutputFile(const std::filesystem::path& path);  // "-" is standard output
   ~OutputFile();
   OutputFile(OutputFile&&) noexcept;
   OutputFile& operator=(OutputFile&&) noexcept;
@@ -27,13 +28,13 @@ class OutputFile {
   void write(std::string_view text);
   void write(std::span<const std::byte> bytes);
 
-  /// Writes each later line to an in-place output, such as a pipe, as soon as it is complete. Lines of up to
-  /// PIPE_BUF bytes are written atomically.
+  /// After this call, each complete line is written at once to an output that is written directly, such as a
+  /// pipe. Lines of up to PIPE_BUF bytes are written atomically.
   void write_whole_lines();
 
   /// Returns true if the output is a regular file, so that write_at() and seek() work.
   [[nodiscard]] bool seekable() const;
-  /// Writes at an absolute offset and does not move position(). Thread-safe on disjoint ranges.
+  /// Writes at an absolute offset; position() does not change. Thread-safe if the ranges do not overlap.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
 
   /// Returns the offset of the next write().
@@ -44,8 +45,8 @@ class OutputFile {
   /// Returns the escaped path, for messages.
   [[nodiscard]] const std::string& name() const;
 
-  /// Makes the output final. Nothing may be written afterwards. Throws if a mapped input file changed
-  /// (check_mapped_files).
+  /// Finishes the output. No function that writes may be called afterwards. Throws Error if a mapped input
+  /// file changed (check_mapped_files).
   void commit();
 
  private:
@@ -53,23 +54,24 @@ class OutputFile {
   std::unique_ptr<State> state_;
 };
 
-/// Thrown if the reader of a pipe has closed it. The program then ends with status 0.
+/// Thrown if the reader of a pipe has closed the pipe. The program then ends with status 0.
 struct BrokenPipe {};
 
-/// A folder of files that appear together at commit(). A missing folder is created; its parent must exist.
-/// The files are written to a hidden folder next to it. If the folder is empty, commit() renames the hidden
-/// folder to it. Otherwise commit() exchanges the two in one step, so at any moment the folder holds all
-/// files of one run. Other files and links of the old folder are kept: they are linked into the new folder
-/// first. The owner and the mode of the folder and of the replaced files are kept. A symbolic link to the
-/// folder is followed; a symbolic link with the name of one of the files is replaced.
+/// A folder whose files are replaced together by commit(). If the folder does not exist, the constructor
+/// creates it; the parent folder must exist. The files are written to a hidden folder next to the output
+/// folder. If the output folder is empty, commit() renames the hidden folder to it. Otherwise commit()
+/// exchanges the two folders in one step, so the output folder always contains all files of one run. Other
+/// files and links of the old folder are kept: before the exchange they are linked into the hidden folder.
+/// The owner and the mode of the folder and of the replaced files are kept. A symbolic link to the folder is
+/// followed. A symbolic link with the name of an output file is replaced.
 ///
-/// If the two folders cannot be exchanged, the files are renamed one by one. Each file is then old or new,
-/// but a program that is killed in between leaves a mixture. This happens if the file system lacks the
-/// operation, or if the folder has subfolders, is the working directory or a mount point, belongs to another
-/// user, or has a parent that is not writable.
+/// If the two folders cannot be exchanged, commit() renames the files one by one. Then each file is either
+/// old or new, but if the program is killed during commit(), old and new files are mixed. The folders cannot
+/// be exchanged if the file system does not support the operation, or if the output folder has subfolders, is
+/// the working directory or a mount point, belongs to another user, or has a parent that is not writable.
 ///
-/// Without commit(), also after an interrupt, the old folder is unchanged, and hidden or newly created
-/// folders are removed.
+/// Without commit(), and after an interrupt, the old folder is unchanged. The hidden folder, and the output
+/// folder if it was created, are removed.
 class OutputFolder {
  public:
   /// Throws Error(environment) if the path is not a folder and cannot be created.
@@ -78,9 +80,10 @@ class OutputFolder {
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  /// Opens a file of the folder. The reference stays valid. Throws Error(environment).
+  /// Opens an output file in the folder. The reference stays valid as long as this object exists. Throws
+  /// Error(environment).
   [[nodiscard]] OutputFile& open(const std::string& file);
-  /// Makes all files final. Throws what OutputFile::commit() throws.
+  /// Finishes all files. Throws the errors of OutputFile::commit().
   void commit();
 
  private:
@@ -94,17 +97,17 @@ class OutputFolder {
   [[nodiscard]] bool writes(const std::filesystem::path& file) const;
 
   std::string name_;               // for messages
-  std::filesystem::path path_;     // absolute, links followed
+  std::filesystem::path path_;     // absolute, with symbolic links followed
   std::filesystem::path staging_;  // the hidden folder; empty after commit()
-  bool created_ = false;           // the constructor created path_
-  bool beside_ = false;            // staging_ is next to path_, not in it
+  bool created_ = false;           // the constructor created the folder
+  bool beside_ = false;            // staging_ is next to path_; otherwise inside it
   std::vector<std::string> names_;
   std::deque<OutputFile> files_;
   std::vector<std::size_t> remembered_;  // slots in Temporaries
 };
 
 /// Returns the absolute path of the file that OutputFile(path) writes. Symbolic links are followed, even if
-/// the file does not exist yet.
+/// their target does not exist yet.
 [[nodiscard]] std::filesystem::path output_path(const std::filesystem::path& path);
 
 }  // namespace attnctl

@@ -18,7 +18,7 @@ bool all_finite(MatrixView<const float> values) {
   return true;
 }
 
-/// Adds pattern v to z, leaving out keys of weight zero: a hidden key that is NaN adds nothing.
+/// Computes z += pattern v. Skips keys whose weight is zero, so the values of hidden keys may be NaN.
 void add_visible_values(MatrixView<const float> pattern, MatrixView<const float> v, MatrixView<float> z) {
   for (std::size_t i = 0; i < pattern.rows; ++i) {
     const std::span<float> sum = z.row(i);
@@ -30,8 +30,8 @@ void add_visible_values(MatrixView<const float> pattern, MatrixView<const float>
   }
 }
 
-/// Computes a softmax in which `sink` is one more score, whose weight is dropped. Returns whether any key is
-/// visible.
+/// Computes a softmax over the scores and the additional score `sink`, whose weight is not written. Returns
+/// true if at least one score is above -inf.
 bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<float>& workspace,
                        std::span<float> weights) {
   const bool some_visible = std::ranges::any_of(
@@ -43,12 +43,12 @@ bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<fl
   return some_visible;
 }
 
-/// Returns rows first, first + step, ... of a matrix.
+/// Returns a view of the rows first, first + step, ... of a matrix.
 MatrixView<const float> rows_of(MatrixView<const float> all, KeySteps rows) {
   return {all.data + rows.first * all.stride, rows.count, all.cols, rows.step * all.stride};
 }
 
-/// Returns the columns of one head and the rows of one sequence; an empty view of an empty matrix.
+/// Returns the columns of one head in the rows of one sequence. Returns an empty view if the matrix is empty.
 template <typename T>
 MatrixView<T> head_view(MatrixView<T> all, std::size_t first_row, std::size_t rows, std::size_t head,
                         std::size_t width) {
@@ -56,18 +56,18 @@ MatrixView<T> head_view(MatrixView<T> all, std::size_t first_row, std::size_t ro
   return all.row_range(first_row, rows).col_range(head * width, width);
 }
 
-/// phi(x) = elu(x) + 1.
+/// Returns phi(x) = elu(x) + 1.
 double linear_feature(float x) {
   const auto wide = static_cast<double>(x);
   return wide > 0 ? wide + 1 : std::exp(wide);
 }
 
-/// One head of linear attention over one sequence, with phi(x) = elu(x) + 1. z comes from running sums of
-/// phi(k) v^T and phi(k) in float64, in time and memory linear in the length. A causal mask makes them prefix
-/// sums.
+/// Linear attention of one head in one sequence, with phi(x) = elu(x) + 1. z is computed from running sums of
+/// phi(k) v^T and phi(k) in float64. Time and memory are linear in the number of tokens. With a causal mask,
+/// the sums for query i include only the keys up to i.
 class LinearHead {
  public:
-  /// `v` is empty if z is not needed. Set `patterns` if weights() will be called.
+  /// `v` is empty if z is not needed. `patterns` must be true if weights() is called.
   LinearHead(MatrixView<const float> q, MatrixView<const float> k, MatrixView<const float> v,
              const Visibility& visibility, bool patterns)
       : q_(q),
@@ -84,8 +84,8 @@ class LinearHead {
     }
   }
 
-  /// Writes z of query i [v]. Call it for ascending queries. Returns the sum of phi(q) phi(k) over the
-  /// visible keys; nullopt, and a z of zeros, if there are none.
+  /// Writes z of query i [v]. Must be called for ascending i. Returns the sum of phi(q) phi(k) over the
+  /// visible keys. If no key is visible, writes zeros and returns nullopt.
   std::optional<double> next(std::size_t i, std::span<float> z) {
     const std::size_t last = visibility_.of_query(i).last;
     for (; added_ < last; ++added_) add_key(added_);
@@ -101,12 +101,13 @@ class LinearHead {
     return any_ ? std::optional(sum) : std::nullopt;
   }
 
-  /// Writes phi(q) phi(k)^T / sums to out [sums, keys of range] for queries first, first + 1, ... It includes
-  /// keys that the sequence hides.
+  /// Writes phi(q) phi(k)^T / sum for the queries first, first + 1, ... and the keys of `range` to out [sums,
+  /// keys of range]. `sums` are the results of next(). Does not apply the masks of the sequence.
   void weights(std::size_t first, std::span<const double> sums, KeyRange range, MatrixView<float> out) {
     query_features_.clear();
     for (std::size_t r = 0; r < sums.size(); ++r) {
-      // Dividing before rounding to float32 keeps large and small queries in range.
+      // The division comes before the rounding to float32, so that very large and very small values stay in
+      // range.
       for (const float x : q_.row(first + r))
         query_features_.push_back(static_cast<float>(linear_feature(x) / sums[r]));
     }
@@ -129,12 +130,12 @@ class LinearHead {
 
   MatrixView<const float> q_, k_, v_;
   const Visibility& visibility_;
-  std::size_t added_ = 0;                    // the sums hold the visible ones of keys [0, added_)
-  bool any_ = false;                         // at least one key was visible
+  std::size_t added_ = 0;                    // the visible keys among [0, added_) are in the sums
+  bool any_ = false;                         // true after the first visible key
   std::vector<double> key_sums_, products_;  // [k], [k, v]
-  std::vector<double> total_;                // [v], of one query
+  std::vector<double> total_;                // [v], for one query
   std::vector<float> key_features_;          // [m, k]; empty without patterns
-  std::vector<float> query_features_;        // [rows, k], of a panel
+  std::vector<float> query_features_;        // [rows, k], for one panel
 };
 
 }  // namespace
@@ -147,7 +148,7 @@ void RowWarning::add(const RowWarning& later) {
 
 std::size_t rows_of_panel(std::size_t wanted, std::size_t keys) {
   constexpr std::size_t kPanelElements = std::size_t{1} << 18U;  // 1 MiB of floats
-  constexpr std::size_t kFewestRows = 24;                        // fewer make the products slow
+  constexpr std::size_t kFewestRows = 24;                        // with fewer rows, the products are slow
   return std::min(wanted, std::max(kFewestRows, kPanelElements / std::max<std::size_t>(keys, 1)));
 }
 
@@ -163,7 +164,7 @@ void PanelRows::reserve(std::size_t rows, std::size_t elements) {
 }
 
 MatrixView<float> PanelRows::open(std::size_t rows, std::size_t keys, KeyRange written) {
-  if (keys != keys_) {  // the rows move
+  if (keys != keys_) {  // the length of a row changes, so the old values are in wrong places
     filled_ = 0;
     keys_ = keys;
   }
@@ -245,7 +246,7 @@ class HeadPass {
       } else if (strided) {
         for (std::size_t r = 0; r < panel.rows; ++r) strided_row(panel, r);
       } else {
-        constexpr std::size_t kStrip = 24;  // rows: a multiple of the kernels' tiles
+        constexpr std::size_t kStrip = 24;  // number of rows; a multiple of the tiles of the kernels
         for (std::size_t r = 0; r < panel.rows; r += kStrip)
           dense_strip(panel, r, std::min(kStrip, panel.rows - r));
       }
@@ -255,11 +256,11 @@ class HeadPass {
   }
 
  private:
-  /// A panel during its computation.
+  /// A panel while it is computed.
   struct Panel {
     std::size_t first, rows;
     KeyRange visible;
-    MatrixView<float> pattern, scores;  // the same memory if no observer reads the scores
+    MatrixView<float> pattern, scores;  // the same memory if no observer needs the scores
     std::span<std::uint8_t> fully_masked;
     PanelBuffers& buffers;
     RowWarnings& warnings;
@@ -276,8 +277,9 @@ class HeadPass {
     if (layer_.scores) panel.buffers.scores_.close(r, visible);
   }
 
-  /// Computes kinds of attention in which each query sees a range of keys. A few queries at a time go from
-  /// scores to z while they are in cache, with products over all keys that any of them sees.
+  /// Computes a few rows of a panel, for all kinds of attention except strided and linear. The products use
+  /// the range of all keys that one of these queries sees. Only a few rows are computed at a time, so that
+  /// their scores stay in the cache until z is computed.
   void dense_strip(const Panel& panel, std::size_t first, std::size_t rows) const {
     const std::size_t query = panel.first + first;
     const KeyRange range = visibility_.of_queries(query, rows);
@@ -303,7 +305,8 @@ class HeadPass {
     }
   }
 
-  /// Computes row r of strided attention from products with the visible keys only, packed next to each other.
+  /// Computes row r of a panel with strided attention. The products use only the visible keys, whose scores
+  /// are stored next to each other.
   void strided_row(const Panel& panel, std::size_t r) const {
     const std::size_t i = panel.first + r;
     const auto strides = visibility_.strides_of(i);
@@ -375,8 +378,8 @@ class HeadPass {
     }
   }
 
-  /// Returns whether the scale can be part of the product: 1/sqrt(64) is exact in float32, 1/sqrt(8) would
-  /// lose digits.
+  /// Returns true if the scale is exact in float32, so that the product can apply it. 1/sqrt(64) is exact;
+  /// 1/sqrt(8) would be rounded.
   [[nodiscard]] bool scale_is_float() const {
     return static_cast<double>(static_cast<float>(layer_.config.scale)) == layer_.config.scale;
   }
@@ -396,7 +399,8 @@ class HeadPass {
     visibility_.mask(i, keys, scores);
   }
 
-  /// Returns whether test(index among the row's scores) holds for a visible key of query i.
+  /// Returns true if test(index) is true for a visible key of query i. `index` is the index of the key's
+  /// score in the row.
   template <typename Test>
   [[nodiscard]] bool any_visible(std::size_t i, std::span<const KeySteps> keys, const Test& test) const {
     std::size_t index = 0;
@@ -408,8 +412,9 @@ class HeadPass {
     return false;
   }
 
-  /// Writes the weights of `keys`, whose scores are next to each other. Records rows without a visible key,
-  /// and rows that are not finite: NaN if the scores of all visible keys overflowed to -inf.
+  /// Writes the weights of `keys`, whose scores are stored next to each other. Records a warning for a row
+  /// without a visible key, and for a row that is not finite. The weights are NaN if the scores of all
+  /// visible keys overflowed to -inf.
   void softmax(const Panel& panel, std::size_t r, std::span<const KeySteps> keys,
                std::span<const float> scores, std::span<float> weights) const {
     const std::size_t i = panel.first + r;
@@ -424,7 +429,7 @@ class HeadPass {
     if (all_overflowed) std::ranges::fill(weights, std::numeric_limits<float>::quiet_NaN());
     if (panel.fully_masked[r] != 0) {
       panel.warnings.fully_masked.add(warning_at(i));
-    } else if (!std::isfinite(weights.front())) {  // one NaN score makes every weight NaN
+    } else if (!std::isfinite(weights.front())) {  // one NaN score makes all weights NaN
       panel.warnings.non_finite.add(warning_at(i));
     } else if (one_overflowed) {
       panel.warnings.infinite_score.add(warning_at(i));

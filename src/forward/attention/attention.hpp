@@ -16,22 +16,22 @@
 
 namespace attnctl::forward {
 
-/// The data that all heads of a layer share for one block.
+/// The data of one layer and one block that all heads share.
 struct AttentionLayer {
   const AttentionConfig& config;
   std::size_t layer = 0;
-  MatrixView<const float> q;          // [rows, query_slices k], rotated
-  MatrixView<const float> k;          // [key rows, kv_heads k], rotated
-  MatrixView<const float> v;          // [key rows, kv_heads v]; empty if no values are needed
-  MatrixView<float> z;                // [rows, heads v]; empty if z is not needed
+  MatrixView<const float> q;          // [rows, query_slices * k], after rotary positions
+  MatrixView<const float> k;          // [key rows, kv_heads * k], after rotary positions
+  MatrixView<const float> v;          // [key rows, kv_heads * v]; empty if no values are needed
+  MatrixView<float> z;                // [rows, heads * v]; empty if z is not needed
   std::span<const float> sinks = {};  // [heads] or empty
-  bool scores = false;                // observers read the scores
+  bool scores = false;                // observers need the scores
   std::size_t panel_rows = 128;
-  bool patterns = true;  // observers read the patterns; else linear and strided attention compute none
+  bool patterns = true;  // observers need the patterns; if false, linear and strided attention compute none
   PositionBias::Tables positions = {};
 };
 
-/// The rows that a warning is about: their number and the first of them.
+/// A warning about rows of patterns: the number of rows, and the position of the first one.
 struct RowWarning {
   std::uint64_t count = 0;
   HeadId head;
@@ -44,34 +44,35 @@ struct RowWarnings {
   RowWarning fully_masked, non_finite, infinite_score;
 };
 
-/// The rows of a panel [rows, keys]. Values outside the visible range of a row are a filler, which stays from
-/// one panel to the next: the cost of a panel grows with its visible keys, not with all keys.
+/// The rows of a panel [rows, keys]. Values outside the visible range of a row are `filler`. They are written
+/// only once and kept from panel to panel, so that the time for a panel depends on the number of visible
+/// keys, not on the number of all keys.
 class PanelRows {
  public:
   explicit PanelRows(float filler) : filler_(filler) {}
 
   void reserve(std::size_t rows, std::size_t elements);
 
-  /// Returns rows that hold the filler outside of `written` and undefined values inside.
+  /// Returns rows whose values are `filler` outside of `written` and undefined inside.
   [[nodiscard]] MatrixView<float> open(std::size_t rows, std::size_t keys, KeyRange written);
-  /// Fills row r outside of `visible`, a range inside the one that was opened.
+  /// Writes `filler` to row r in the range of the last open(), except for the keys in `visible`.
   void close(std::size_t r, KeyRange visible);
 
  private:
   void fill(std::size_t r, KeyRange range);
 
   float filler_;
-  std::size_t keys_ = 0;  // length of a row
+  std::size_t keys_ = 0;  // number of keys per row
   KeyRange opened_;
   std::vector<float> values_;
-  std::vector<KeyRange> written_;  // of each row
-  std::size_t filled_ = 0;         // number of rows that hold the filler outside of `written_`
+  std::vector<KeyRange> written_;  // for each row, the range whose values are not `filler`
+  std::size_t filled_ = 0;         // number of rows that have been filled
 };
 
-/// The memory that one worker reuses for every panel.
+/// The memory that one worker uses for all its panels.
 class PanelBuffers {
  public:
-  /// Makes room for the panels of a block.
+  /// Allocates memory that is large enough for the panels of a block.
   void reserve(const Block& block, const AttentionLayer& layer);
 
  private:
@@ -79,18 +80,18 @@ class PanelBuffers {
   PanelRows pattern_{0};
   PanelRows scores_{-std::numeric_limits<float>::infinity()};
   PackedMatrix keys_, values_;      // k^T and v of the current head and sequence
-  std::vector<float> sink_scores_;  // the scores of one query and its sink
-  std::vector<float> strided_row_;  // scores, then weights, of one query's visible keys
-  std::vector<double> sums_;        // of linear attention
+  std::vector<float> sink_scores_;  // the scores of one query, followed by the sink
+  std::vector<float> strided_row_;  // the scores, later the weights, of the visible keys of one query
+  std::vector<double> sums_;        // for linear attention
   std::vector<std::uint8_t> fully_masked_;
 };
 
-/// Returns the number of query rows of a panel: `wanted`, or fewer for many keys so that a panel stays in
-/// cache.
+/// Returns the number of query rows per panel: `wanted`, or fewer if there are many keys, so that a panel
+/// fits into the cache.
 [[nodiscard]] std::size_t rows_of_panel(std::size_t wanted, std::size_t keys);
 
-/// Computes scores, pattern and z of one head for the sequences of a block in order, and passes each panel to
-/// the observers (none if the head was not selected).
+/// Computes scores, pattern and z of one head for all sequences of a block, and passes each panel to the
+/// observers, which may be none. Returns warnings about rows of the pattern.
 [[nodiscard]] RowWarnings attend(const AttentionLayer& layer, const Batch& batch, const Block& block,
                                  std::size_t head, std::span<Observer* const> observers,
                                  PanelBuffers& buffers);

@@ -9,9 +9,10 @@
 namespace attnctl::forward {
 namespace {
 
-/// Adds sin(p / 10000^(numerator / d)), or the cosine, to column `column` of each row p of x [n, d].
+/// Adds sin(p / 10000^(numerator / d)) to column `column` of each row p of x [n, d]; the cosine if `sine` is
+/// false.
 void add_wave(MatrixView<float> x, std::size_t column, std::size_t numerator, bool sine) {
-  const double wavelength =  // over 2 pi
+  const double wavelength =  // divided by 2 pi
       std::pow(10000.0, static_cast<double>(numerator) / static_cast<double>(x.cols));
   for (std::size_t p = 0; p < x.rows; ++p) {
     const double angle = static_cast<double>(p) / wavelength;
@@ -32,7 +33,7 @@ RotaryTable make_table(const std::vector<float>& inverse_frequency, float factor
   return table;
 }
 
-/// Rotates pairs (j, j + r/2).
+/// Rotates the pairs (j, j + r/2) of a vector.
 void rotate_half(std::span<const float> cosine, std::span<const float> sine, float* x) {
   const std::size_t pairs = cosine.size();
   float* const y = x + pairs;
@@ -44,7 +45,7 @@ void rotate_half(std::span<const float> cosine, std::span<const float> sine, flo
   }
 }
 
-/// Rotates pairs (2j, 2j + 1).
+/// Rotates the pairs (2j, 2j + 1) of a vector.
 void rotate_interleaved(std::span<const float> cosine, std::span<const float> sine, float* x) {
   for (std::size_t j = 0; j < cosine.size(); ++j) {
     const float first = x[2 * j];
@@ -54,13 +55,14 @@ void rotate_interleaved(std::span<const float> cosine, std::span<const float> si
   }
 }
 
-/// ln(distance / near) / ln(farthest / near) * steps, each operation rounded to float32.
+/// Returns ln(distance / near) / whole * steps, where `whole` is ln(farthest / near). Each operation is
+/// rounded to float32.
 float logarithmic_steps(std::size_t distance, std::size_t near, float whole, std::size_t steps) {
   const float ratio = static_cast<float>(distance) / static_cast<float>(near);
   return std::log(ratio) / whole * static_cast<float>(steps);
 }
 
-/// Returns the nearest bfloat16 of a finite number; of two equally near ones the even one.
+/// Returns the bfloat16 nearest to a finite number; of two equally near ones the even one.
 float round_to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounding = 0x7FFFU + ((bits >> 16U) & 1U);
@@ -166,8 +168,8 @@ PositionBias::PositionBias(const AttentionConfig& config, const Tables& tables, 
   if (config.disentangled) prepare_disentangled(config, tables.distances, head, operands);
 }
 
-/// Computes slope * position of each key (Press, Smith and Lewis 2022). Using the distance instead would not
-/// change the softmax.
+/// Computes slope * (position of the key) for each key (Press, Smith and Lewis 2022). slope * (key position -
+/// query position) would give the same softmax.
 void PositionBias::prepare_alibi(const AttentionConfig& config, const Sequence& sequence, std::size_t head) {
   const AlibiConfig& alibi = *config.alibi;
   const float slope = alibi.rounded ? round_to_bfloat16(alibi.slopes[head]) : alibi.slopes[head];
@@ -184,7 +186,8 @@ void PositionBias::prepare_alibi(const AttentionConfig& config, const Sequence& 
   }
 }
 
-/// Multiplies only the rows of distances that occur in the sequence.
+/// Computes the products of queries and keys with distance embeddings, only for distances that occur in the
+/// sequence.
 void PositionBias::prepare_disentangled(const AttentionConfig& config, const ProjectedDistances& distances,
                                         std::size_t head, const Operands& operands) {
   rows_.resize(operands.q.rows + operands.k.rows - 1);

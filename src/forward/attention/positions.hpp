@@ -16,51 +16,54 @@
 
 namespace attnctl::forward {
 
-/// Adds PE(p, 2i) = sin(p / 10000^(2i/d)) and PE(p, 2i+1) = cos of the same angle to row p of x [n, d].
+/// Adds sin(p / 10000^(2i/d)) to column 2i, and the cosine of the same angle to column 2i + 1, of each row p
+/// of x [n, d].
 void add_sinusoidal(MatrixView<float> x);
 
-/// Adds sin(p / 10000^(2j/d)) to column j < d / 2 (rounded up) of row p, and the cosines to the other
-/// columns.
+/// Adds sin(p / 10000^(2j/d)) to column j of each row p of x [n, d] for j < d / 2 (rounded up), and the
+/// cosines of the same angles to the other columns.
 void add_sinusoidal_halves(MatrixView<float> x);
 
-/// Cosines and sines of rotary positions, [positions, r/2] each. They are computed in float32 as the
-/// reference implementation does: the cosf and sinf of float(position) * inverse_frequency, times the
-/// attention factor.
+/// Cosines and sines of rotary positions, each [positions, r/2], where r is the number of rotated dimensions.
+/// They are computed in float32 like the original implementation: cosf and sinf of float(position) *
+/// inverse_frequency, multiplied by the attention factor.
 struct RotaryTable {
   OwnedMatrix<float> cosine, sine;
 };
 
-/// The rotary tables of a model, each computed once for the longest sequence so far.
+/// The rotary tables of a model. Each table is computed again only for a longer sequence.
 class RotaryTables {
  public:
-  /// Returns the table for a sequence of `length` positions. It is valid until the next call.
+  /// Returns the table for sequences of `length` positions. Valid until the next call.
   [[nodiscard]] const RotaryTable& table(const RotaryConfig& config, std::size_t length);
 
  private:
   std::map<std::pair<const RotaryConfig*, bool>, RotaryTable> tables_;
 };
 
-/// Rotates the first r columns of each head in x [n, heads * d_head], row p by the angles of position p.
+/// Rotates the first r columns of each head in x [n, heads * d_head]. Row p is rotated by the angles of
+/// position p.
 void rotate(Pool& pool, const RotaryConfig& config, const RotaryTable& table, std::size_t d_head,
             MatrixView<float> x);
 
-/// Returns the T5 bucket of a key at `distance` = key - query. The logarithm is float32, as in the reference
-/// implementation.
+/// Returns the T5 bucket for `distance` = key position - query position. Computes the logarithm in float32,
+/// like the original implementation.
 [[nodiscard]] std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance);
 
-/// Returns the DeBERTa table row for `distance` = query - key, with a float32 logarithm too.
+/// Returns the row of the DeBERTa table for `distance` = query position - key position. Computes the
+/// logarithm in float32, like the original implementation.
 [[nodiscard]] std::size_t disentangled_row(const DisentangledConfig& config, std::int64_t distance);
 
-/// The embedded distances of disentangled attention, projected to keys and queries of all heads [2 span,
-/// heads k]. Without data if the layer has no such term.
+/// The distance embeddings of disentangled attention, projected to keys and queries of all heads: each [2
+/// span, heads k]. A matrix has no data if the layer does not use it.
 struct ProjectedDistances {
   MatrixView<const float> keys, queries;
 };
 
-/// Projects the table of distances of a layer.
+/// Projects the distance embeddings of a layer.
 class DistanceTable {
  public:
-  /// The result is valid until the next call.
+  /// Returns the projected embeddings. Valid until the next call.
   [[nodiscard]] ProjectedDistances project(Pool& pool, const AttentionConfig& config,
                                            const AttentionWeights& weights);
 
@@ -68,11 +71,11 @@ class DistanceTable {
   Buffer normed_, keys_, queries_;
 };
 
-/// The terms that positions add to the scaled scores of one head in one sequence: ALiBi, T5 buckets and
-/// disentangled attention.
+/// The terms that ALiBi, T5 buckets and disentangled attention add to the scaled scores of one head in one
+/// sequence.
 class PositionBias {
  public:
-  /// Weights that a layer's heads share.
+  /// Weights that all heads of a layer share.
   struct Tables {
     MatrixView<const float> relative_bias;  // [buckets, heads]
     ProjectedDistances distances;
@@ -81,11 +84,11 @@ class PositionBias {
   struct Operands {
     MatrixView<const float> q, k;
   };
-  /// `sequence` is that of the keys.
+  /// `sequence` is the sequence of the keys.
   PositionBias(const AttentionConfig& config, const Tables& tables, const Sequence& sequence,
                std::size_t head, const Operands& operands);
 
-  /// Adds the biases of query i to the scores of these keys.
+  /// Adds the position terms to the scores of query i and these keys.
   void add(std::size_t i, KeySteps keys, std::span<float> scores) const;
 
  private:
@@ -95,10 +98,12 @@ class PositionBias {
 
   std::size_t queries_;
   double scale_;
-  std::vector<float> alibi_;               // [keys] or empty
-  std::vector<float> relative_;            // [queries + keys - 1], at key - query + queries - 1; or empty
-  std::vector<std::uint32_t> rows_;        // disentangled: the row of each distance, in the same order
-  OwnedMatrix<float> content_, position_;  // [queries, rows], [keys, rows]: products with those rows
+  std::vector<float> alibi_;  // [keys], or empty without ALiBi
+  /// [queries + keys - 1], at index key - query + queries - 1; empty without T5 buckets.
+  std::vector<float> relative_;
+  /// Disentangled attention: the table row of each distance, indexed like relative_.
+  std::vector<std::uint32_t> rows_;
+  OwnedMatrix<float> content_, position_;  // [queries, table rows] and [keys, table rows]
 };
 
 }  // namespace attnctl::forward

@@ -12,8 +12,8 @@ constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 using Rule = AttentionKind::Rule;
 
-/// Returns the keys that the kind of attention shows to queries [first, last]; for strided attention the near
-/// ones.
+/// Returns the range of keys that the kind of attention allows for the queries first to last. For strided
+/// attention, returns the keys near these queries.
 KeyRange range_of(const AttentionKind& kind, std::size_t first, std::size_t last, std::size_t keys) {
   switch (kind.rule) {
     case Rule::window:

@@ -14,33 +14,34 @@
 namespace attnctl {
 namespace forward {
 
-/// The keys first, first + step, ..., `count` of them.
+/// `count` keys at the positions first, first + step, first + 2 step, ...
 struct KeySteps {
   std::size_t first = 0, step = 1, count = 0;
 };
 
-/// The keys that each query may attend to: the layer's kind of attention and its causal mask, or the masks of
-/// the sequence.
+/// The keys that each query may attend to, according to the layer's kind of attention, the causal mask and
+/// the masks of the sequence.
 class Visibility {
  public:
-  /// `sequence` is that of the keys.
+  /// `sequence` is the sequence of the keys.
   Visibility(const AttentionConfig& config, const Sequence& sequence, std::size_t head);
 
-  /// Returns the range of keys that the layer's mask shows to query i. Strided attention hides some keys
-  /// inside the range: see strides_of.
+  /// Returns the range of keys that contains all keys that the layer's mask allows for query i. Strided
+  /// attention allows only some keys of the range: see strides_of.
   [[nodiscard]] KeyRange of_query(std::size_t i) const { return of_queries(i, 1); }
-  /// Returns the same range for queries [first, first + count) together; count is at least 1.
+  /// Returns the range that contains the ranges of all queries [first, first + count). `count` is at least 1.
   [[nodiscard]] KeyRange of_queries(std::size_t first, std::size_t count) const;
 
-  /// Returns the keys that strided attention shows to query i, each once: the near ones, then those before
-  /// and after them at multiples of the stride.
+  /// Returns the keys that strided attention allows for query i: the keys near the query, then the keys
+  /// before them and the keys after them whose distance is a multiple of the stride. No key is returned
+  /// twice.
   [[nodiscard]] std::array<KeySteps, 3> strides_of(std::size_t i) const;
 
-  /// Adds the sequence's score mask to the scores of query i for these keys and sets those of hidden keys to
-  /// -inf, also if they were NaN.
+  /// Adds the sequence's score mask to the scores of query i and these keys. Sets the scores of hidden keys
+  /// to -inf, even if a score was NaN.
   void mask(std::size_t i, KeySteps keys, std::span<float> scores) const;
 
-  /// Returns false if the sequence hides the key from query i; ignores the layer's own mask.
+  /// Returns false if a mask of the sequence hides the key from query i. Ignores the mask of the layer.
   [[nodiscard]] bool sees(std::size_t i, std::size_t key) const;
 
   /// Returns false if the sequence hides the key from all queries.
@@ -58,7 +59,7 @@ class Visibility {
 
 }  // namespace forward
 
-/// The visible keys of each query of a sequence, counted: what a baseline of uniform attention needs.
+/// The number of visible keys of each query of a sequence, which the baseline of uniform attention needs.
 class VisibleKeys {
  public:
   VisibleKeys() = default;
@@ -82,15 +83,16 @@ class VisibleKeys {
  private:
   struct Row {
     KeyRange range;                              // empty for strided attention
-    std::array<forward::KeySteps, 3> strides{};  // of strided attention
+    std::array<forward::KeySteps, 3> strides{};  // only for strided attention
     std::size_t count = 0;
   };
   [[nodiscard]] bool finds(const Row& row, std::size_t key) const;
   [[nodiscard]] std::size_t count_among(const Row& row, std::size_t first, std::size_t last) const;
 
-  bool contiguous_ = true;             // each query sees all keys of its range
-  std::vector<Row> rows_;              // [n]
-  std::vector<std::size_t> before_;    // [n + 1]: visible keys before each; empty if the sequence hides none
+  bool contiguous_ = true;  // each query sees all keys of its range
+  std::vector<Row> rows_;   // [n]
+  /// [n + 1]: number of visible keys before each key; empty if the sequence hides no key.
+  std::vector<std::size_t> before_;
   std::vector<std::uint8_t> visible_;  // [n] or empty
 };
 

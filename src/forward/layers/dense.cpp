@@ -11,24 +11,24 @@
 namespace attnctl::forward {
 namespace {
 
-/// A rectangle of a product's output.
+/// A rectangle of the output of a product.
 struct Slab {
   std::size_t product = 0;
   std::size_t first_row = 0, rows = 0;
   std::size_t first_col = 0, cols = 0;
 };
 
-/// Slabs are multiples of the tiles of the kernels.
+/// The size of a slab is a multiple of these numbers, which are multiples of the kernels' tile sizes.
 constexpr std::size_t kRowUnit = 16;
 constexpr std::size_t kColUnit = 64;
 
-/// Returns the first row or column of part `index` of `parts`.
+/// Returns the first row or column of part `index` if `extent` is divided into `parts` parts.
 std::size_t boundary(std::size_t extent, std::size_t index, std::size_t parts, std::size_t unit) {
   const std::size_t units = (extent + unit - 1) / unit;
   return std::min(extent, units * index / parts * unit);
 }
 
-/// Returns the size of the largest of `parts` parts.
+/// Returns the size of the largest part if `extent` is divided into `parts` parts.
 std::size_t largest(std::size_t extent, std::size_t parts, std::size_t unit) {
   const std::size_t units = (extent + unit - 1) / unit;
   return std::min(extent, (units + parts - 1) / parts * unit);
@@ -38,8 +38,9 @@ struct SlabGrid {
   std::size_t rows = 1, cols = 1;
 };
 
-/// Chooses the grid of up to `workers` slabs whose largest slab costs least. The cost includes packing the
-/// weights, which takes about as long as kPackingRows rows, so cutting columns comes first.
+/// Divides a product into a grid of up to `workers` slabs such that the largest slab costs least. The cost of
+/// a slab includes packing its weights, which takes as long as computing about kPackingRows rows. Therefore
+/// columns are divided before rows.
 SlabGrid best_grid(std::size_t rows, std::size_t cols, std::size_t workers) {
   constexpr std::size_t kPackingRows = 24;
   const std::size_t most_cols = std::clamp<std::size_t>((cols + kColUnit - 1) / kColUnit, 1, workers);
@@ -118,8 +119,8 @@ void norm_row(const NormConfig& config, const NormWeights& weights, std::span<co
   }
 }
 
-/// Writes the neighbourhood of each channel: windows(p, c * kernel + t) = x(p + t - side, c), zero beyond the
-/// ends.
+/// Writes the neighbourhood of each channel c: windows(p, c * kernel + t) = x(p + t - (kernel - 1) / 2, c),
+/// or 0 if that row of x does not exist.
 void fill_windows(MatrixView<const float> x, std::size_t kernel, MatrixView<float> windows) {
   const std::size_t side = (kernel - 1) / 2;
   for (std::size_t p = 0; p < x.rows; ++p) {

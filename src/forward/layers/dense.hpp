@@ -13,11 +13,12 @@
 
 namespace attnctl::forward {
 
-/// Memory of a matrix that is refilled for every layer and block. It grows, and is never shrunk or cleared.
+/// The memory of a matrix that is overwritten for every layer and block. The memory can grow, but it never
+/// shrinks and is never cleared.
 class Buffer {
  public:
-  /// Returns a matrix [rows, cols] with undefined values. Growing invalidates the views that were taken
-  /// before.
+  /// Returns a matrix [rows, cols] with undefined values. If the memory grows, views that were returned
+  /// before become invalid.
   [[nodiscard]] MatrixView<float> take(std::size_t rows, std::size_t cols);
 
  private:
@@ -25,10 +26,11 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// Calls work(first, count) for ranges that cover all rows, in parallel if there are enough elements.
+/// Calls work(first, count) for row ranges that together cover all rows. Runs in parallel if there are enough
+/// elements.
 template <typename Work>
 void for_row_ranges(Pool& pool, std::size_t rows, std::size_t elements_per_row, const Work& work) {
-  constexpr std::size_t kElementsPerTask = 32768;  // about 10 us of a norm
+  constexpr std::size_t kElementsPerTask = 32768;  // a norm of this number of elements takes about 10 us
   const std::size_t wanted = rows * elements_per_row / kElementsPerTask;
   const std::size_t ranges =
       std::clamp<std::size_t>(wanted, 1, std::min(pool.size(), std::max<std::size_t>(rows, 1)));
@@ -39,7 +41,7 @@ void for_row_ranges(Pool& pool, std::size_t rows, std::size_t elements_per_row, 
   });
 }
 
-/// out = act(x W + b), or out += x W + b.
+/// A product with weights: out = act(x W + b). If `accumulate` is true, the result is added to `out`.
 struct Dense {
   MatrixView<const float> x;  // [rows, in]
   Linear weights;             // [in, out], not factorised
@@ -48,25 +50,26 @@ struct Dense {
   bool accumulate = false;
 };
 
-/// Computes independent products, cut into slabs of rows and columns that the workers share. Each slab uses
-/// single-threaded BLAS.
+/// Computes independent products in parallel. Each product is divided into slabs of rows and columns; each
+/// slab uses single-threaded BLAS.
 void run_dense(Pool& pool, std::span<const Dense> products);
 void run_dense(Pool& pool, const Dense& product);
 
-/// Computes up.out = act(gate) * up element by element; both have the same shapes.
+/// Computes up.out = act(gate) * up element by element. Both products have the same shapes.
 void run_gated(Pool& pool, const Dense& gate, const Dense& up);
 
-/// Computes out = N(x) row by row; x and out [rows, width] may be the same memory. NormKind::none copies.
+/// Normalises each row: out = N(x), both [rows, width]. x and out may be the same memory. NormKind::none
+/// copies the rows.
 void apply_norm(Pool& pool, const NormConfig& config, const NormWeights& weights, MatrixView<const float> x,
                 MatrixView<float> out);
 
-/// Computes x += factor y.
+/// Computes x += factor * y.
 void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float factor = 1);
 
-/// Adds a layer's convolution over the embeddings to its output.
+/// Computes a layer's convolution over the embeddings and adds the result to the layer's output.
 class Convolution {
  public:
-  /// Copies the embeddings [rows, d] if a layer has a convolution.
+  /// Copies the embeddings [rows, d] if a layer of the model has a convolution.
   void keep(const ModelConfig& config, MatrixView<const float> embeddings);
 
   /// Computes x = N(x + act(conv(embeddings))) for each sequence, if the layer has a convolution.

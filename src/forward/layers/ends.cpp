@@ -12,7 +12,7 @@
 namespace attnctl::forward {
 namespace {
 
-/// Returns the row of the position table of each token.
+/// Returns, for each token, the row of the position table that it uses.
 std::vector<std::size_t> position_rows(const EmbeddingConfig& config, const Sequence& sequence,
                                        std::size_t count) {
   std::vector<std::size_t> rows(count);
@@ -29,7 +29,8 @@ std::vector<std::size_t> position_rows(const EmbeddingConfig& config, const Sequ
   return rows;
 }
 
-/// Returns kept / (1 - share of the dropped token among the visible ones), which scales all embeddings.
+/// Returns the factor kept / (1 - s) of all embeddings, where s is the fraction of visible tokens that are
+/// the dropped token.
 float dropout_factor(const TokenDropout& dropout, const Sequence& sequence) {
   const auto& visible = sequence.key_visible;
   const auto length =
@@ -38,7 +39,7 @@ float dropout_factor(const TokenDropout& dropout, const Sequence& sequence) {
   return static_cast<float>(dropout.kept / (1 - static_cast<double>(dropped) / static_cast<double>(length)));
 }
 
-/// Zeroes the embeddings of hidden tokens if the model does so.
+/// Sets the embeddings of hidden tokens to zero if the model does so.
 void zero_hidden(const EmbeddingConfig& config, const Sequence& sequence, MatrixView<float> x) {
   if (!config.zero_hidden || sequence.key_visible.size() != x.rows) return;
   for (std::size_t p = 0; p < x.rows; ++p) {
@@ -46,11 +47,12 @@ void zero_hidden(const EmbeddingConfig& config, const Sequence& sequence, Matrix
   }
 }
 
-/// Writes the embedding of token p: of its id, the class token of an image, or the given one.
+/// Writes the embedding of token p: the row of its id, the class token of an image, or the embedding in the
+/// sequence.
 void embed_token(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
                  std::size_t p, std::span<float> out) {
   if (sequence.patches.rows() > 0) {
-    if (p == 0) weights.class_token.row(0, out);  // the patches are already in place
+    if (p == 0) weights.class_token.row(0, out);  // the caller has already computed the patches
   } else if (sequence.ids.empty()) {
     const auto given = sequence.embeddings.view().row(p);
     std::copy(given.begin(), given.end(), out.begin());
@@ -62,7 +64,7 @@ void embed_token(const EmbeddingConfig& config, const EmbeddingWeights& weights,
   }
 }
 
-/// Writes the token embeddings of one sequence, plus token types.
+/// Writes the token embeddings of one sequence and adds the token types.
 void embed_tokens(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
                   MatrixView<float> x) {
   std::vector<float> row(x.cols);

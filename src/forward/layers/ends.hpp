@@ -9,27 +9,28 @@
 #include "input/batch.hpp"
 #include "model/model.hpp"
 
-// The two ends of a model: the embeddings and the output head.
+// The embeddings before the first layer and the output head after the last one.
 namespace attnctl::forward {
 
-/// Returns the width of the embeddings that a sequence may have instead of ids.
+/// Returns the required width of the embeddings that a sequence may have instead of token ids.
 [[nodiscard]] std::size_t embedding_width(const ModelConfig& config);
 
-/// Writes the input of the first layer, x [block.rows, d_model]: embeddings, token types and positions, then
-/// norm and projection. In the decoder these are those of the targets.
+/// Writes the input of the first layer, x [block.rows, d_model]: the sum of token, token type and position
+/// embeddings, normalised and projected. For a decoder block, these are the embeddings of the targets.
 void embed(Pool& pool, const Model& model, const Batch& batch, const Block& block, MatrixView<float> x);
 
-/// Returns the number of rows of logits that are computed at a time.
+/// Returns the number of rows for which logits are computed at once.
 [[nodiscard]] std::size_t logits_rows(std::size_t vocabulary);
 
-/// The final norm and the output head: computes logits, a bounded number of rows at a time.
+/// The final norm and the output head. The number of logit rows in memory is limited.
 class OutputHead {
  public:
   OutputHead(Pool& pool, const Model& model) : pool_(pool), model_(model) {}
 
   /// Returns the largest number of rows for one call of logits().
   [[nodiscard]] std::size_t rows_at_once() const { return logits_rows(model_.head(&pool_)->decoder.out()); }
-  /// Returns the logits [rows, vocabulary] of x [rows, d_model], valid until the next call.
+  /// Returns the logits [rows, vocabulary] of the residual stream x [rows, d_model]. Valid until the next
+  /// call.
   [[nodiscard]] MatrixView<const float> logits(MatrixView<const float> x);
 
  private:

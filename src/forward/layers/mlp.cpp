@@ -9,8 +9,8 @@
 namespace attnctl::forward {
 namespace {
 
-/// Computes the MLP down(act(...)) of down.x [rows, d_model]; `down` says whether the result replaces
-/// down.out or is added to it.
+/// Computes the MLP down(act(...)) of down.x [rows, d_model]. If down.accumulate is true, adds the result to
+/// down.out; otherwise overwrites down.out.
 void run_mlp(Pool& pool, const MlpConfig& config, const MlpWeights& weights, MlpBuffers& buffers,
              Dense down) {
   Dense up{down.x, weights.up, buffers.inner.take(down.x.rows, weights.up.out())};
@@ -30,7 +30,7 @@ double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-/// Returns the softmax over some of a row's scores.
+/// Returns the softmax over the scores of some experts.
 std::vector<double> softmax_over(std::span<const float> scores, std::span<const std::size_t> experts) {
   double largest = -INFINITY;
   for (const std::size_t e : experts) largest = std::max(largest, double{scores[e]});
@@ -41,7 +41,7 @@ std::vector<double> softmax_over(std::span<const float> scores, std::span<const 
   return weights;
 }
 
-/// Returns the experts of one row of router scores, and their weights.
+/// Returns the experts and their weights for one row of router scores.
 ExpertRoute route_of(const ExpertsConfig& config, std::span<const float> scores) {
   std::vector<std::size_t> all(scores.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
@@ -61,7 +61,8 @@ ExpertRoute route_of(const ExpertsConfig& config, std::span<const float> scores)
   return route;
 }
 
-/// Computes inner = (up + 1) g sigmoid(alpha g) from up, both clamped.
+/// Computes inner = (up + 1) g sigmoid(alpha g). On entry, `inner` holds up. `up` and the gate g are clamped
+/// first.
 void combine_clamped(const ExpertsConfig& config, MatrixView<const float> gate, MatrixView<float> inner) {
   const float limit = config.limit;
   for (std::size_t r = 0; r < inner.rows; ++r) {
@@ -73,7 +74,7 @@ void combine_clamped(const ExpertsConfig& config, MatrixView<const float> gate, 
   }
 }
 
-/// Computes the output of one expert for its rows.
+/// Computes the output of one expert for the rows that use it.
 void run_expert(Pool& pool, const LayerConfig& config, const MlpWeights& weights, MlpBuffers& buffers,
                 MatrixView<const float> input, MatrixView<float> out) {
   if (config.experts.limit == 0)
@@ -86,7 +87,7 @@ void run_expert(Pool& pool, const LayerConfig& config, const MlpWeights& weights
   run_dense(pool, Dense{both[1].out, weights.down, out});
 }
 
-/// Adds the output of the shared expert, times the sigmoid of the expert's gate.
+/// Adds the output of the shared expert, multiplied by the sigmoid of its gate.
 void add_shared_expert(Pool& pool, const LayerConfig& config, const LayerWeights& weights,
                        MlpBuffers& buffers, MatrixView<const float> input, MatrixView<float> out) {
   OwnedMatrix<float> factor(input.rows, 1);
@@ -99,7 +100,7 @@ void add_shared_expert(Pool& pool, const LayerConfig& config, const LayerWeights
   }
 }
 
-/// Computes out [rows, d_model], the weighted sum of each row's experts and the shared expert.
+/// Computes out [rows, d_model]: the weighted sum of the experts of each row, plus the shared expert.
 void run_experts(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
                  MatrixView<const float> input, MatrixView<float> out, std::vector<ExpertRoute>* routes) {
   OwnedMatrix<float> scores(input.rows, config.experts.count);
@@ -110,7 +111,7 @@ void run_experts(Pool& pool, const LayerConfig& config, const LayerWeights& weig
     found.push_back(route_of(config.experts, scores.view().row(r)));
   for (std::size_t r = 0; r < out.rows; ++r) std::ranges::fill(out.row(r), 0.0F);
   for (std::size_t e = 0; e < config.experts.count; ++e) {
-    std::vector<std::pair<std::size_t, float>> rows;  // of this expert, with its weight
+    std::vector<std::pair<std::size_t, float>> rows;  // rows that use this expert, with its weight
     for (std::size_t r = 0; r < found.size(); ++r) {
       const auto at = std::ranges::find(found[r].experts, e);
       if (at != found[r].experts.end())
@@ -131,7 +132,8 @@ void run_experts(Pool& pool, const LayerConfig& config, const LayerWeights& weig
   if (routes != nullptr) std::ranges::move(found, std::back_inserter(*routes));
 }
 
-/// Returns whether the MLP's output is normalised or scaled before it is added, or comes from experts.
+/// Returns true if the MLP's output must be computed separately before it is added to x: if it is normalised
+/// or scaled, or the layer has experts.
 bool needs_own_output(const LayerConfig& config) {
   return config.place == NormPlace::output || config.place == NormPlace::both ||
          config.residual_multiplier != 1 || config.experts.count > 0;

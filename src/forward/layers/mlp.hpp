@@ -11,7 +11,8 @@
 
 namespace attnctl::forward {
 
-/// Rows that go through the MLP at a time: its inner width is several times the model's.
+/// Number of rows for which the MLP is computed at once. The limit bounds the memory, because the inner width
+/// of an MLP is several times d_model.
 inline constexpr std::size_t kMlpRows = 1024;
 
 /// Memory of the MLP for kMlpRows rows.
@@ -19,8 +20,8 @@ struct MlpBuffers {
   Buffer normed, inner, gate, out;
 };
 
-/// Computes x += M(x), with the norms of the layer, for x [rows, d_model]. Does nothing if the layer has no
-/// MLP. Appends the expert route of each row to `routes` if it is not null.
+/// Computes x += M(x), where M is the layer's MLP with its norms and x is [rows, d_model]. Does nothing if
+/// the layer has no MLP. Appends the experts of each row to `routes` if `routes` is not null.
 void add_mlp(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
              MatrixView<float> x, std::vector<ExpertRoute>* routes = nullptr);
 

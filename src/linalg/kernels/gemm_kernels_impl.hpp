@@ -4,15 +4,15 @@
 #include "linalg/kernels/gemm_tiles_impl.hpp"
 
 // The kernels of gemm_kernels.hpp for one instruction set. Registers hold a tile of c during the loop over k
-// (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). Unlike there, b is
-// packed only for many rows. Tiles are named as usual: c[mr, nr], a[mr, kc], b[kc, nr].
+// (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). Unlike in that paper, b
+// is packed only if there are many rows. The tiles have the usual names: c[mr, nr], a[mr, kc], b[kc, nr].
 
 namespace attnctl::linalg {
 namespace {
 
-/// c = a b or a b^T for many rows. Packs b in panels [kc, nr] that fit L2 and multiplies all rows of a with
-/// each panel. The steps of the tiles, which mostly use the multipliers, also pack the next panel and
-/// prefetch the one after it.
+/// Computes c = a b or c = a b^T for many rows. Packs b in panels [kc, nr] that fit into L2, and multiplies
+/// all rows of a by each panel. While a panel is multiplied, each step of the loop also packs a part of the
+/// next panel and prefetches the panel after that.
 template <typename Arch>
 struct PackingKernel {
   using Columns = NnKernel<Arch>;
@@ -21,13 +21,13 @@ struct PackingKernel {
   static constexpr std::size_t kNr = Columns::kNr;
   static constexpr std::size_t kKc = 384;
 
-  /// The part of b, as stored, that becomes one panel.
+  /// The part of b that becomes one panel. `data` is its first element in b.
   struct Source {
     const float* data = nullptr;
-    std::size_t depth = 0, count = 0;  // extents along k and n
+    std::size_t depth = 0, count = 0;  // number of rows along k, number of columns along n
   };
 
-  /// The position of a panel. next() gives the order of panels.
+  /// The position of a panel in b. next() returns the position of the panel that is multiplied next.
   struct Place {
     std::size_t inner = 0, col = 0;
 
@@ -43,7 +43,7 @@ struct PackingKernel {
     return {data, p.k - at.inner < kKc ? p.k - at.inner : kKc, p.n - at.col < kNr ? p.n - at.col : kNr};
   }
 
-  /// Multiplies all rows of a with one panel. Calls `step` in each step of the tiles.
+  /// Multiplies all rows of a by one panel. Calls `step` once per step of the tiles.
   template <typename Step>
   static void pass(const Product& p, Place at, const Source& own, const float* panel, Step& step) {
     const std::size_t tiles = row_tiles(p);
@@ -59,8 +59,9 @@ struct PackingKernel {
   }
   static std::size_t row_tiles(const Product& p) { return (p.m + Columns::kMr - 1) / Columns::kMr; }
 
-  /// Spreads `shares` pieces of other work evenly over the steps of a pass. Never returns true if there are
-  /// fewer steps than shares.
+  /// Distributes `shares` pieces of other work evenly over the steps of a pass. is_due() is called once per
+  /// step and returns true if the step does a piece. It never returns true if there are fewer steps than
+  /// pieces.
   struct Turns {
     std::size_t every;
     std::size_t wait = every;
@@ -73,15 +74,16 @@ struct PackingKernel {
     }
   };
 
-  /// A panel to pack, and the one after it, which is prefetched at the end.
+  /// A panel to pack, and the panel after it, which is prefetched at the end.
   struct Job {
     Source own, after;
     std::size_t stride;
     float* to;
-    std::size_t steps;  // number of steps of the concurrent pass
+    std::size_t steps;  // number of steps of the pass during which the panel is packed
   };
 
-  /// Packs a panel of b [k, n] during the pass over another one: one row per turn. Prefetches a later row.
+  /// Packs a panel of b [k, n] while another panel is multiplied, one row per turn. Also prefetches a later
+  /// row.
   struct RowByRow {
     static constexpr bool transposed = false;
     static constexpr std::size_t kRowsAhead = 16;
@@ -110,13 +112,13 @@ struct PackingKernel {
       ++row;
     }
 
-    /// Prefetches a row of the panel. An unaligned row extends into one more cache line.
+    /// Prefetches a row of the panel. A row that is not aligned uses one more cache line.
     [[gnu::always_inline]] static void prefetch_row(const float* from) {
       unroll<kNr / 16>([&](auto i) { prefetch(from + i * 16); });
       prefetch(from + kNr - 1);
     }
 
-    /// Packs the rest of the panel.
+    /// Packs the rows that are not packed yet.
     void finish() {
       const Source& own = job.own;
       if (own.count != kNr) return Columns::pack(own.data, job.stride, own.depth, own.count, job.to);
@@ -124,12 +126,12 @@ struct PackingKernel {
     }
   };
 
-  /// Packs a panel of b [n, k] during the pass over another one: kPiece values of a row of b per turn, each
-  /// to its own row of the panel.
+  /// Packs a panel of b^T from b [n, k] while another panel is multiplied. Each turn packs kPiece values of a
+  /// row of b; each value belongs to another row of the panel.
   struct PieceByPiece {
     static constexpr bool transposed = true;
     static constexpr std::size_t kPiece = 16;
-    static constexpr std::size_t kRowsAhead = 32;  // of b
+    static constexpr std::size_t kRowsAhead = 32;  // counted in rows of b
 
     Job job;
     Turns turns;

@@ -9,7 +9,7 @@
 #include "linalg/kernels/gemm_kernels.hpp"
 #include "linalg/kernels/vector_lanes.hpp"
 
-// The GEMM kernels for few rows, whose tiles the kernels for many rows use too. kernels_impl.hpp explains why
+// The GEMM kernels for few rows. The kernels for many rows use the same tiles. kernels_impl.hpp explains why
 // everything is in an unnamed namespace and calls no function of the standard library.
 
 namespace attnctl::linalg {
@@ -19,27 +19,27 @@ template <typename F, std::size_t... I>
 [[gnu::always_inline]] inline void unroll_indices(const F& f, std::index_sequence<I...> /*indices*/) {
   (f(std::integral_constant<std::size_t, I>{}), ...);
 }
-/// Calls f(0), ..., f(N - 1) with constant arguments, unrolled.
+/// Calls f(0), ..., f(N - 1). The calls are unrolled, and each argument is a constant.
 template <std::size_t N, typename F>
 [[gnu::always_inline]] inline void unroll(const F& f) {
   unroll_indices(f, std::make_index_sequence<N>{});
 }
 
-/// Slice `index` of an extent that is cut into `parts` slices of nearly equal size.
+/// A range of [0, extent): number `index` of `parts` consecutive ranges of nearly equal size.
 struct Slice {
   std::size_t first, count;
   Slice(std::size_t extent, std::size_t index, std::size_t parts)
       : first(extent * index / parts), count(extent * (index + 1) / parts - first) {}
 };
 
-/// The cache lines of the next tile that the steps over a tile prefetch: `count` lines per step.
+/// Data of the next tile to prefetch while the current tile is computed: `count` cache lines per step.
 struct Prefetch {
   const float* data = nullptr;
   std::size_t stride = 0;
   std::size_t count = 0;
 };
 
-/// The operands of a tile of c. NtKernel pads the rows of a with zeros to whole vectors.
+/// The operands of one tile of c. For NtKernel, the rows of a are padded with zeros to whole vectors.
 struct Tile {
   std::size_t k;
   const float* a;  // [mr, k]
@@ -50,16 +50,16 @@ struct Tile {
   std::size_t c_stride;
   float alpha;
   bool accumulate;
-  const float* bias = nullptr;  // [nr], added last; only for NnKernel
+  const float* bias = nullptr;  // [nr], added after the last step; only for NnKernel
   Prefetch ahead = {};          // only for NtKernel
 };
 
 [[gnu::always_inline]] inline void prefetch(const float* at) {
-  __builtin_prefetch(at, 0, 2);  // into L2: L1 holds the current tile and has few fill buffers
-  asm volatile("");              // GCC drops calls of functions that only prefetch
+  __builtin_prefetch(at, 0, 2);  // into L2, because L1 holds the current tile and has few fill buffers
+  asm volatile("");              // without this, GCC removes calls of functions that only prefetch
 }
 
-/// Stores the sum over the lanes of each of four vectors.
+/// Adds the lanes of each of the vectors a, b, c and d. Stores the four sums to `totals`.
 template <typename Arch, typename Batch = xsimd::batch<float, Arch>>
 [[gnu::always_inline]] inline void lane_sums(const Batch& a, const Batch& b, const Batch& c, const Batch& d,
                                              float* totals) {
@@ -98,8 +98,8 @@ template <typename Arch, typename Batch = xsimd::batch<float, Arch>>
   }
 }
 
-/// Transposes `count` <= lanes rows of `lanes` columns to [lanes, lanes]; missing rows become zeros. `to` is
-/// aligned to a vector.
+/// Transposes `count` rows of `lanes` columns, where `lanes` is the number of lanes of a vector and count <=
+/// lanes. The result is [lanes, lanes]; the columns of missing rows are 0. `to` must be aligned to a vector.
 template <typename Batch>
 [[gnu::always_inline]] inline void transpose(const float* from, std::size_t stride, std::size_t count,
                                              float* to, std::size_t to_stride) {
@@ -147,16 +147,17 @@ template <typename Batch>
   }
 }
 
-/// c = a b^T for few rows: vectors run along k, and registers hold one vector of sums per element of a tile.
+/// Computes c = a b^T for few rows of a. Vectors run along k. Each element of a tile has one register with
+/// partial sums.
 template <typename Arch>
 struct NtKernel {
   using Batch = xsimd::batch<float, Arch>;
   static constexpr std::size_t kLanes = Batch::size;
-  static constexpr bool kManyRegisters = kLanes == 16;  // 32 registers, otherwise 16
+  static constexpr bool kManyRegisters = kLanes == 16;  // true: 32 registers; false: 16
   static constexpr std::size_t kMr = kManyRegisters ? 6 : 4;
   static constexpr std::size_t kNr = kManyRegisters ? 4 : 3;
-  static constexpr std::size_t kKc = 768;  // a tile of a and of b fits L1
-  static constexpr std::size_t kMc = 132;  // these rows of a fit L2
+  static constexpr std::size_t kKc = 768;  // a tile of a and a tile of b fit into L1
+  static constexpr std::size_t kMc = 132;  // this number of rows of a fits into L2
 
   static constexpr std::size_t padded(std::size_t extent) { return (extent + kLanes - 1) / kLanes * kLanes; }
 
@@ -179,7 +180,7 @@ struct NtKernel {
         prefetch(t.ahead.data + line * t.ahead.stride + p);
       step(t.b + p, t.b_stride, p);
     }
-    if (p < t.k) {  // must not read beyond the end of a row of b
+    if (p < t.k) {  // computed separately, because a load must not read beyond the end of a row of b
       alignas(64) float tail[C][kLanes] = {};
       for (std::size_t j = 0; j < C; ++j) {
         for (std::size_t q = p; q < t.k; ++q) tail[j][q - p] = t.b[j * t.b_stride + q];
@@ -200,7 +201,8 @@ struct NtKernel {
     ((count == R + 1 ? sum_tile<R + 1, C>(t) : void()), ...);
   }
 
-  /// Computes C columns of c for m rows. Prefetches the columns of b at `next`, unless it is null.
+  /// Computes C columns of c for m rows. Prefetches the next columns of b, which begin at `next`, unless
+  /// `next` is null.
   template <std::size_t C>
   static void column(Tile t, std::size_t m, const float* next) {
     const Tile whole = t;
@@ -229,7 +231,8 @@ struct NtKernel {
       const Slice cut(vectors_of_k, block_of_k, blocks_of_k);
       const std::size_t first = cut.first * kLanes;
       const std::size_t depth = block_of_k + 1 == blocks_of_k ? p.k - first : cut.count * kLanes;
-      // One more cache line than the depth: at a power of two all rows would map to the same sets of L1.
+      // The stride is one cache line longer than the rows. With a power of two, all rows would use the same
+      // cache sets of L1.
       const std::size_t stride = padded(depth) + 16;
       for (std::size_t block = 0; block < blocks; ++block) {
         const Slice own(p.m, block, blocks);
@@ -258,21 +261,21 @@ struct NtKernel {
   static_assert(kMc * (kKc + kLanes + 16) <= kGemmWorkspace);
 };
 
-/// c = a b for few rows: vectors run along n, and registers hold a tile of sums c[mr, nr].
+/// Computes c = a b for few rows of a. Vectors run along n. The registers hold a tile of sums c[mr, nr].
 template <typename Arch>
 struct NnKernel {
   using Batch = xsimd::batch<float, Arch>;
   static constexpr std::size_t kLanes = Batch::size;
   static constexpr std::size_t kMr = 6;
-  static constexpr std::size_t kVectors = kLanes == 16 ? 4 : 2;  // for 32 registers, otherwise for 16
+  static constexpr std::size_t kVectors = kLanes == 16 ? 4 : 2;  // 4 for 32 registers, 2 for 16
   static constexpr std::size_t kNr = kVectors * kLanes;
   static constexpr std::size_t kNc = 128;  // eight cache lines per row of b
-  static constexpr std::size_t kKc = 128;  // deep enough that tiles of c are loaded rarely
+  static constexpr std::size_t kKc = 128;  // large enough that tiles of c are rarely loaded
   static constexpr std::size_t kBlocksAhead = 1;
   static constexpr std::size_t kPanelKc = 64;
 
-  /// Computes R rows and V vectors of a tile; the last vector has `part` columns. Calls step(p) in each step
-  /// along k, for prefetching or packing.
+  /// Computes a tile of R rows and V vectors; the last vector has `part` valid columns. Calls step(p) for
+  /// each index p along k; `step` may prefetch or pack other data.
   template <std::size_t R, std::size_t V, typename Step>
   static void sum_tile(const Tile& t, Step& step, std::size_t part) {
     Batch sums[R][V];
@@ -311,8 +314,8 @@ struct NnKernel {
     ((count == R + 1 ? sum_tile<R + 1, V>(t, step, part) : void()), ...);
   }
 
-  /// Computes `count` rows and the first `width` columns of a tile. Reads only the vectors of b that hold
-  /// them.
+  /// Computes `count` rows and the first `width` columns of a tile. Loads only vectors of b with needed
+  /// columns.
   template <typename Step, std::size_t... V>
   static void tile_of(const Tile& t, Step& step, std::size_t count, std::size_t width,
                       std::index_sequence<V...> /*vectors, less 1*/) {
@@ -322,7 +325,8 @@ struct NnKernel {
      ...);
   }
 
-  /// Computes `count` rows and the columns [first, last) of a tile. Uses a buffer if `first` is not 0.
+  /// Computes `count` rows and the columns [first, last) of a tile. If `first` is not 0, computes into a
+  /// buffer first.
   template <typename Step>
   static void tile_part(Tile t, Step&& step, std::size_t count, std::size_t first, std::size_t last) {
     constexpr std::make_index_sequence<kVectors> widths;
@@ -343,8 +347,8 @@ struct NnKernel {
     }
   }
 
-  /// Packs `count` <= nr rows of b [count, depth] as a panel [depth, nr], padded with zeros to a whole
-  /// vector.
+  /// Packs b^T from `count` rows of b [count, depth], count <= nr, as a panel [depth, nr]. Pads each row of
+  /// the panel with zeros to a whole vector.
   static void pack_transposed(const float* b, std::size_t stride, std::size_t depth, std::size_t count,
                               float* to) {
     const std::size_t whole_depth = depth / kLanes * kLanes;
@@ -359,7 +363,8 @@ struct NnKernel {
     }
   }
 
-  /// Packs b [depth, count] as panels [depth, nr], the last one padded with zeros to a whole vector.
+  /// Packs b [depth, count] as panels [depth, nr]. Pads the rows of the last panel with zeros to a whole
+  /// vector.
   static void pack(const float* b, std::size_t stride, std::size_t depth, std::size_t count, float* to) {
     for (std::size_t first = 0; first < count; first += kNr) {
       const std::size_t width = count - first < kNr ? count - first : kNr;
@@ -378,18 +383,18 @@ struct NnKernel {
     }
   }
 
-  /// The block b[kc, nc] that is multiplied at once.
+  /// The part b[kc, nc] of b that is multiplied at once.
   struct Block {
     std::size_t first_inner, depth;
     std::size_t first_col, count;
-    const float* next;  // the block of b to prefetch, or null
+    const float* next;  // the next part of b to prefetch, or null
   };
 
   static void multiply_block(const Product& p, const Block& block, float* workspace) {
     const std::size_t row_tiles = (p.m + kMr - 1) / kMr;
     const std::size_t col_tiles = (block.count + kNr - 1) / kNr;
     const float* const b = p.b + block.first_inner * p.b_stride + block.first_col;
-    // Packs partial tiles, and narrow tiles that would read short pieces of memory.
+    // Packs incomplete tiles, and narrow tiles, whose rows in memory are short.
     const bool packed = block.count % kNr != 0 || (kNr < 64 && row_tiles > 1);
     if (packed) pack(b, p.b_stride, block.depth, block.count, workspace);
     constexpr std::size_t lines = kNc / 16;
@@ -419,7 +424,7 @@ struct NnKernel {
       const std::size_t depth = p.k - first < kKc ? p.k - first : kKc;
       for (std::size_t j = 0; j < p.n; j += kNc) {
         const std::size_t count = p.n - j < kNc ? p.n - j : kNc;
-        // Prefetches the next block in reading order if it is a whole one.
+        // Prefetches the next part of b in reading order, if it is a complete one.
         const std::size_t ahead = j / kNc + kBlocksAhead;
         const std::size_t row = first + ahead / blocks * kKc;
         const std::size_t col = ahead % blocks * kNc;

@@ -13,14 +13,15 @@
 #include "linalg/kernels/vector_lanes.hpp"
 #include "linalg/kernels/vector_math.hpp"
 
-// The kernels of kernels.hpp for one instruction set; one source file per set includes this header.
-// Everything is in an unnamed namespace and calls no inline function of the standard library out of line.
-// Otherwise the linker might keep code that was compiled for a wider set and use it for the others.
+// The kernels of kernels.hpp for one instruction set. One source file per instruction set includes this
+// header. All functions are in an unnamed namespace, and none calls an inline function of the standard
+// library. Otherwise the linker could keep a copy of that function with instructions that other CPUs do not
+// support.
 
 namespace attnctl::linalg {
 namespace {
 
-/// Number of elements that are added in float. Blocks are added in double.
+/// Number of elements that are added in float. The sums of these blocks are added in double.
 constexpr std::size_t kSumBlock = 1024;
 
 template <typename Arch>
@@ -32,7 +33,7 @@ struct VectorKernels {
 
   static Batch load(const float* at) { return Batch::load_unaligned(at); }
 
-  /// Computes out[i] = f(in[i]). in and out may be the same.
+  /// Computes out[i] = f(in[i]). `in` and `out` may be the same memory.
   template <typename F>
   static void map(const float* in, float* out, std::size_t n, const F& f) {
     std::size_t i = 0;
@@ -50,8 +51,8 @@ struct VectorKernels {
                        n - i);
   }
 
-  /// Multiplies by a double that is not rounded to float first. Rounding it would give all scores the same
-  /// relative error, which changes every weight of a sharp head.
+  /// A double factor that is not rounded to float. Rounding would change all scores by the same relative
+  /// error, which changes the weights of a head with large scores.
   struct Factor {
     explicit Factor(double factor)
         : high(static_cast<float>(factor)),
@@ -65,15 +66,15 @@ struct VectorKernels {
     map(x.data(), x.data(), x.size(), product);
   }
 
-  /// Independent partial sums in float, which the processor adds in parallel.
+  /// Independent partial sums in float, which the processor can add at the same time.
   struct Sums {
     static constexpr std::size_t count = 4;
     Batch part[count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};
     [[nodiscard]] double total() const { return Simd::sum((part[0] + part[1]) + (part[2] + part[3])); }
   };
 
-  /// Calls take(values, index of a partial sum) for all vectors of x[begin, end). Missing lanes of the last
-  /// vector hold `filler`.
+  /// Calls take(values, s) for each vector of x[begin, end), where s is the index of the partial sum to use.
+  /// Lanes after the end of x hold `filler`.
   template <typename F>
   static void each(const float* x, std::size_t begin, std::size_t end, float filler, const F& take) {
     std::size_t i = begin;
@@ -88,7 +89,8 @@ struct VectorKernels {
     return n - begin < kSumBlock ? n : begin + kSumBlock;
   }
 
-  /// Sums over x with add(sum, values), which must add 0 for `filler`.
+  /// Returns the sum over x. add(sum, values) adds a vector to a partial sum; for lanes with `filler` it must
+  /// add 0.
   template <typename F>
   static double sum_of(const float* x, std::size_t n, float filler, const F& add) {
     double total = 0;
@@ -101,7 +103,8 @@ struct VectorKernels {
     return total;
   }
 
-  /// Sums over pairs x[i], y[i] in the same order as the other overload. `add` must add 0 for two zeros.
+  /// Returns the sum over pairs (x[i], y[i]), in the same order as the other overload. `add` must add 0 for
+  /// (0, 0).
   template <typename F>
   static double sum_of(const float* x, const float* y, std::size_t n, const F& add) {
     double total = 0;
@@ -125,7 +128,7 @@ struct VectorKernels {
     return total;
   }
 
-  /// Returns the largest number, ignoring NaN; -inf if there is none.
+  /// Returns the largest number, ignoring NaN; -inf if there is no number.
   static float max_of(const float* x, std::size_t n) {
     constexpr float lowest = -std::numeric_limits<float>::infinity();
     Batch largest[Sums::count] = {Batch(lowest), Batch(lowest), Batch(lowest), Batch(lowest)};
@@ -167,7 +170,8 @@ struct VectorKernels {
     return true;
   }
 
-  /// Computes softmax of a row without a score above -inf: zeros, or NaN if a score is NaN.
+  /// Computes softmax of a row in which no score is above -inf. Writes NaN if a score is NaN, otherwise
+  /// zeros.
   static bool softmax_of_masked_row(const float* in, float* out, std::size_t n) {
     bool has_nan = false;
     for (std::size_t i = 0; i < n; ++i) has_nan = has_nan || in[i] != in[i];
@@ -176,8 +180,8 @@ struct VectorKernels {
     return has_nan;
   }
 
-  /// Uses corrected two-pass moments: subtracts the mean of the deviations, which is the rounding error of
-  /// the mean, so that a row of equal values has a deviation of exactly 0.
+  /// Computes the mean in two passes: the second pass subtracts the mean of the deviations, which is the
+  /// rounding error of the first. Thus a row of equal values has a deviation of exactly 0.
   static void layer_norm(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
                          float eps, std::span<float> out) {
     const std::size_t n = x.size();
@@ -207,7 +211,7 @@ struct VectorKernels {
     double squares = 0;
   };
 
-  /// Returns the sums of (x[i] - about) and of its squares.
+  /// Returns the sum of x[i] - about, and the sum of (x[i] - about)^2.
   static Moments moments(const float* x, std::size_t n, float about) {
     Moments total;
     const Batch shift(about);
@@ -225,7 +229,7 @@ struct VectorKernels {
     return total;
   }
 
-  /// Computes out = f(x) * gain + bias in one pass. An empty gain is 1, an empty bias 0.
+  /// Computes out = f(x) * gain + bias. An empty gain counts as 1, an empty bias as 0.
   template <typename F>
   static void normed(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
                      std::span<float> out, const F& f) {
@@ -291,7 +295,7 @@ struct VectorKernels {
     for (std::size_t i = 0; i < lanes; ++i) numbers[i] = static_cast<float>(i);
     const Batch ramp = Batch::load_aligned(numbers);
     const Batch zero(0.0F);
-    constexpr std::size_t block = 64 * lanes;  // at largest 64 terms per lane in float
+    constexpr std::size_t block = 64 * lanes;  // at most 64 terms per lane are added in float
     WeightMoments moments;
     Batch top = zero;
     for (std::size_t begin = 0; begin < weights.size(); begin += block) {
@@ -318,7 +322,7 @@ struct VectorKernels {
 
   static bool all_finite(std::span<const float> x) {
     Batch all[Sums::count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F),
-                              Batch(0.0F)};  // NaN if one is not finite
+                              Batch(0.0F)};  // NaN if an element is not finite
     each(x.data(), 0, x.size(), 0, [&](const Batch& v, std::size_t part) { all[part] += v - v; });
     return xsimd::all((all[0] + all[1]) + (all[2] + all[3]) == Batch(0.0F));
   }

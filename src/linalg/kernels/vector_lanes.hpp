@@ -5,8 +5,8 @@
 
 #include <xsimd/xsimd.hpp>
 
-// Operations on the lanes of a vector per instruction set: partial loads and stores, sums and maxima over
-// lanes. Like all vector kernels they are in an unnamed namespace (kernels_impl.hpp).
+// Operations on vectors that differ between instruction sets: loads and stores of some lanes, and sums and
+// maxima over all lanes. They are in an unnamed namespace for the reason given in kernels_impl.hpp.
 
 namespace attnctl::linalg {
 namespace {
@@ -23,12 +23,12 @@ struct Lanes {
   static constexpr bool scales = false;
   static constexpr bool looks_up = false;
 
-  /// Returns a b + c, rounded once if `fused`.
+  /// Returns a b + c. The result is rounded once if `fused` is true, otherwise twice.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) {
     return xsimd::fma(a, b, c);
   }
 
-  /// Loads the first `n` lanes and sets the others to `filler`. Does not read beyond them.
+  /// Loads `n` floats into the first lanes and sets the other lanes to `filler`. Does not read other memory.
   static Batch load_part(const float* at, std::size_t n, float filler) {
     alignas(64) float buffer[count];
     for (std::size_t i = 0; i < count; ++i) buffer[i] = i < n ? at[i] : filler;
@@ -68,7 +68,7 @@ struct Lanes<xsimd::fma3<xsimd::avx2>> {
   static constexpr bool looks_up = true;
 
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return _mm256_fmadd_ps(a, b, c); }
-  /// Returns table[index % 8] per lane.
+  /// Returns, in each lane, table[index % 8].
   static Batch look_up(const Batch& table,
                        const xsimd::batch<std::int32_t, xsimd::fma3<xsimd::avx2>>& index) {
     return _mm256_permutevar8x32_ps(table, index);
@@ -112,9 +112,9 @@ struct Lanes<xsimd::avx512bw> {
   static constexpr bool scales = true;
   static constexpr bool looks_up = true;
 
-  /// xsimd 8 lacks this function for AVX-512.
+  /// Written with an intrinsic, because xsimd 8 lacks this function for AVX-512.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return _mm512_fmadd_ps(a, b, c); }
-  /// Returns table[index % 16] per lane.
+  /// Returns, in each lane, table[index % 16].
   static Batch look_up(const Batch& table, const xsimd::batch<std::int32_t, xsimd::avx512bw>& index) {
     return _mm512_permutexvar_ps(index, table);
   }

@@ -6,9 +6,9 @@
 
 #include "linalg/kernels/vector_lanes.hpp"
 
-// Functions of vectors of floats. Unless stated otherwise, results are within 2 units in the last place of
-// the exact value for all floats, including subnormal results (whose unit is the smallest float). NaN gives
-// NaN.
+// Functions of vectors of floats. Unless a comment states otherwise, results differ from the exact value by
+// at most 2 units in the last place for all floats. For subnormal results the unit is the smallest positive
+// float. NaN gives NaN.
 //
 // Sources. Argument reduction: W. J. Cody and W. Waite, Software Manual for the Elementary Functions, 1980;
 // ln 2 is split in two parts, the first with 10 bits, so that its products with exponents are exact.
@@ -21,9 +21,10 @@
 namespace attnctl::linalg {
 namespace {
 
-/// Tables for log2(m), m in [1, 2), cut into equal parts. v is about the middle of a part, but 1 in the first
-/// part, so that log2(1) is 0. `inverses` holds 1 / v and `logarithms` log2(v); `rest` is the polynomial
-/// log2(1 + r) / r; `shift` selects the bits of a float that give its part.
+/// Tables for log2(m) with m in [1, 2). This interval is divided into `parts` equal parts, and v is a number
+/// in each part: about the middle, but 1 in the first part, so that log2(1) is exactly 0. `inverses` holds 1
+/// / v, `logarithms` holds log2(v), and `rest` holds the coefficients of a polynomial for log2(1 + r) / r.
+/// `shift` selects the bits of a float that are the index of its part.
 template <std::size_t parts>
 struct Log2Parts;
 
@@ -56,12 +57,12 @@ struct VectorMath {
   using Batch = xsimd::batch<float, Arch>;
   using Integers = xsimd::batch<std::int32_t, Arch>;
 
-  /// The number high + low, where low is the rounding error of high.
+  /// The sum high + low, where low is the rounding error of high.
   struct Pair {
     Batch high, low;
   };
 
-  /// Return min(v, limit) and max(v, limit); NaN if v is NaN.
+  /// Return min(v, limit) and max(v, limit), in this order. NaN gives NaN.
   static Batch at_most(const Batch& v, float limit) { return xsimd::min(Batch(limit), v); }
   static Batch at_least(const Batch& v, float limit) { return xsimd::max(Batch(limit), v); }
 
@@ -69,7 +70,7 @@ struct VectorMath {
     return xsimd::bitwise_cast<Batch>(Integers(static_cast<std::int32_t>(pattern)));
   }
 
-  /// Returns a b + c, rounded once if the instruction set can.
+  /// Returns a b + c, rounded once if the instruction set supports this, otherwise twice.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return Lanes<Arch>::fma(a, b, c); }
   static Batch fma(const Batch& a, float b, const Batch& c) { return fma(a, Batch(b), c); }
 
@@ -81,7 +82,7 @@ struct VectorMath {
     return sum;
   }
 
-  /// Returns v with the upper 12 bits of its significand. Products of two such numbers are exact.
+  /// Returns v without the lower 12 bits of its significand. The product of two such numbers is exact.
   static Batch upper(const Batch& v) { return v & bits(0xFFFFF000U); }
 
   static Pair product(const Batch& a, const Batch& b) {
@@ -103,16 +104,16 @@ struct VectorMath {
     return {high, (a - (high - of_b)) + (b - of_b)};
   }
 
-  /// e^x = 2^n e^r, n an integer in [-173, 127], |r| < 0.35.
+  /// A reduced argument: e^x = 2^n e^r with an integer n in [-173, 127] and |r| < 0.35.
   struct Reduced {
     Batch biased;  // n + bias
     Batch r;
 
-    /// Returns 2^n for n > -127. The last bits of `biased` are the exponent.
+    /// Returns 2^n for n > -127. The low bits of `biased` are the exponent bits of the result.
     [[nodiscard]] Batch power() const {
       return xsimd::bitwise_cast<Batch>(xsimd::bitwise_cast<Integers>(biased) << 23);
     }
-    /// Returns v 2^n for n <= 0, rounded once even if it is subnormal.
+    /// Returns v 2^n for n <= 0. The result is rounded only once, even if it is subnormal.
     [[nodiscard]] Batch scale(const Batch& v) const {
       if constexpr (Lanes<Arch>::scales) {
         return Lanes<Arch>::scale(v, biased - Batch(bias));
@@ -130,30 +131,31 @@ struct VectorMath {
     [[nodiscard]] Batch less_one() const { return fma(r * r, polynomial(r, exp_rest), r); }
   };
 
-  /// 1.5 2^23, which rounds a sum to an integer, plus the exponent bias.
+  /// The constant 1.5 2^23, plus the exponent bias of floats. Adding 1.5 2^23 to a small number rounds it to
+  /// an integer.
   static constexpr float bias = 0x1.8p23F + 127;
   static constexpr float ln2_high = -0.693359375F;
   static constexpr float ln2_low = 2.12194440e-4F;
-  /// (e^r - 1 - r) / r^2
+  /// Coefficients of a polynomial in r for (e^r - 1 - r) / r^2.
   static constexpr float exp_rest[] = {0.49999994F, 0.166665211F, 0.041668389F, 0.00836871751F,
                                        0.00138145988F};
 
-  /// Reduces `from` with the exponent of `x`.
+  /// Reduces `from`, which is close to x. Uses the n of x.
   static Reduced reduce(const Batch& x, const Batch& from) {
     const Batch biased = fma(x, 1.44269504F, Batch(bias));
     const Batch n = biased - Batch(bias);
     return {biased, fma(n, ln2_low, fma(n, ln2_high, from))};
   }
   static Reduced reduce(const Batch& x) { return reduce(x, x); }
-  /// Reduces high + low, low < 1.
+  /// Reduces the argument x.high + x.low, where |x.low| < 1.
   static Reduced reduce(const Pair& x) {
     Reduced reduced = reduce(x.high + x.low, x.high);
     reduced.r = reduced.r + x.low;
     return reduced;
   }
 
-  /// Returns e^x for x <= 0; -inf gives exactly 0. Skips results that round to 0, because underflow can be
-  /// slow and masks produce many.
+  /// Returns e^x for x <= 0; -inf gives exactly 0. Does not compute results that round to 0: underflow can be
+  /// slow, and masked scores cause many of these results.
   static Batch exp_of_negative(const Batch& x) {
     const Batch zero(0.0F);
     if (!xsimd::any(x < Batch(-87.0F))) {
@@ -165,8 +167,8 @@ struct VectorMath {
     return xsimd::select(vanishes, zero, reduced.scale(reduced.exp()));
   }
 
-  /// Returns x + x^3 P(x^2) near 0, otherwise 1 - 2 z / (1 + z) with z = e^(-2 |x|). Infinities give -1 and
-  /// 1.
+  /// Returns tanh(x): x + x^3 P(x^2) with a polynomial P for small |x|, otherwise 1 - 2 z / (1 + z) with z =
+  /// e^(-2 |x|) and the sign of x. Infinities give -1 and 1.
   static Batch tanh(const Batch& x) {
     constexpr float rest[] = {-0.333333164F, 0.13332586F, -0.0538523085F, 0.0210716743F, -0.00627423357F};
     const Batch a = at_most(xsimd::abs(x), 10.0F);
@@ -181,19 +183,19 @@ struct VectorMath {
     return xsimd::bitofsign(x) ^ xsimd::select(a < Batch(0.55F), near, far);
   }
 
-  /// Returns x / (1 + e^-gate) for gate in [-120, -60], where 1 is negligible.
+  /// Returns x / (1 + e^-gate) for gate in [-120, -60]. There 1 can be neglected, so the result is x e^gate.
   static Batch gated_low(const Batch& x, const Pair& gate) {
     const Reduced reduced = reduce(gate);
     return reduced.scale(fma(x, reduced.less_one(), x));
   }
 
-  /// Returns x / (1 + e^-gate) for gate in [-87, 87]; takes -gate reduced.
+  /// Returns x / (1 + e^-gate) for gate in [-87, 87]. `negative` is the reduced argument -gate.
   static Batch gated_high(const Batch& x, const Reduced& negative) {
     const Batch power = negative.power();
     return x / (power + fma(power, negative.less_one(), Batch(1.0F)));
   }
 
-  /// -inf gives NaN, like -inf * 0.
+  /// Returns x / (1 + e^-x). -inf gives NaN, like -inf * 0.
   static Batch silu(const Batch& x) {
     const Batch zero(0.0F);
     const Batch high = gated_high(x, reduce(zero - at_most(x, 87.0F)));
@@ -203,8 +205,9 @@ struct VectorMath {
     return xsimd::select(low, fma(x, 0.0F, gated_low(clamped, {clamped, zero})), high);
   }
 
-  /// Returns x / (1 + e^(-2 u)) = x / 2 (1 + tanh u), u = sqrt(2 / pi) (x + 0.044715 x^3). The gate is a
-  /// Pair, because e^100 amplifies the rounding error of 100 to 64 units. -inf gives NaN.
+  /// Returns x / 2 (1 + tanh u) = x / (1 + e^(-2 u)) with u = sqrt(2 / pi) (x + 0.044715 x^3). 2 u is
+  /// computed as a Pair, because near 100 the exponential would amplify a rounding error to 64 units. -inf
+  /// gives NaN.
   static Batch gelu_tanh(const Batch& x) {
     const Batch inner = at_most(at_least(x, -10.9F), 9.0F);
     const Pair square = product(inner, inner);
@@ -222,9 +225,10 @@ struct VectorMath {
     return xsimd::select(low_side, fma(x, 0.0F, gated_low(inner, gate)), high);
   }
 
-  /// Returns x / 2 (1 + erf(x / sqrt 2)) = x P(N < x), N standard normal, without cancellation: a polynomial
-  /// near 0, otherwise the tail P(N < -a) = e^(-a^2 / 2) M(a) / sqrt(2 pi), a = |x|. Mills' ratio M is about
-  /// 1 / a and is computed as q / (a q + p), which is insensitive to errors of q. -inf gives NaN.
+  /// Returns x / 2 (1 + erf(x / sqrt 2)), which is x P(N < x) for a standard normal N. Avoids cancellation:
+  /// uses a polynomial near 0, otherwise P(N < -a) = e^(-a^2 / 2) M(a) / sqrt(2 pi) with a = |x|. Mills'
+  /// ratio M(a) is about 1 / a and is computed as q / (a q + p), where errors of q have little effect. -inf
+  /// gives NaN.
   static Batch gelu_erf(const Batch& x) {
     constexpr float center[] = {0.398942262F, -0.0664895773F, 0.00996190589F, -0.00112444384F};
     constexpr float q[] = {1.25331414F,  1.36289239F,   0.711541295F,
@@ -243,8 +247,8 @@ struct VectorMath {
     return xsimd::select(a < Batch(0.5F), near, far);
   }
 
-  /// Returns log2(x) for a normal x > 0 with an error of at most max(1e-7, 2e-7 |log2(x)|); a finite number
-  /// for smaller x.
+  /// Returns log2(x) for a normal float x > 0. The error is at most max(1e-7, 2e-7 |log2(x)|). For smaller x,
+  /// the result is some finite number.
   static Batch log2(const Batch& x) {
     if constexpr (Lanes<Arch>::looks_up) {
       return log2_by_parts(x);
@@ -258,8 +262,9 @@ struct VectorMath {
     }
   }
 
-  /// For x = 2^n m returns n + log2(v) + log2(1 + r), r = m / v - 1. P. T. P. Tang, Table-driven
-  /// implementation of the logarithm function in IEEE floating-point arithmetic, ACM TOMS 16, 1990.
+  /// Returns log2(x) for x = 2^n m with m in [1, 2), computed as n + log2(v) + log2(1 + r) with r = m / v - 1
+  /// (v: see Log2Parts). Source: P. T. P. Tang, Table-driven implementation of the logarithm function in IEEE
+  /// floating-point arithmetic, ACM TOMS 16, 1990.
   static Batch log2_by_parts(const Batch& x) {
     using Parts = Log2Parts<Batch::size>;
     const Batch inverses = Batch::load_aligned(Parts::inverses);

@@ -22,7 +22,8 @@ namespace {
   fail(Status::limit, "these sizes make counts over 64 bits; need smaller ones");
 }
 
-/// Returns a product. Throws Error(limit) above 64 bits, as do add() and sum().
+/// Returns the product of all factors. Like add() and sum(), throws Error(limit) if the result needs more
+/// than 64 bits.
 std::uint64_t product(std::initializer_list<std::uint64_t> factors) {
   std::uint64_t result = 1;
   for (const std::uint64_t factor : factors) {
@@ -45,25 +46,26 @@ std::uint64_t sum(std::initializer_list<std::uint64_t> counts) {
   return total;
 }
 
-/// Returns a count as a table cell. Throws Error(limit) above 63 bits.
+/// Returns a count as a table cell. Throws Error(limit) if the count needs more than 63 bits.
 Cell cell(std::uint64_t count) {
   const auto value = checked_narrow<std::int64_t>(count);
   if (!value) reject_size();
   return *value;
 }
 
-/// Returns the entries of a weight, or of both factors of a factorized one; also its multiply-adds per row.
+/// Returns the number of elements of a weight, or of both factors if the weight is factorized. This is also
+/// the number of multiply-adds per row.
 std::uint64_t entries(LinearParts parts, std::uint64_t in, std::uint64_t out) {
   return parts.rank > 0 ? product({sum({in, out}), parts.rank}) : product({in, out});
 }
 
-/// Returns the number of matrices in an MLP: 3 if gated, otherwise 2; 0 without an MLP.
+/// Returns the number of matrices in an MLP: 3 if gated, otherwise 2. Returns 0 if the layer has no MLP.
 std::uint64_t mlp_matrices(const MlpConfig& mlp) {
   if (mlp.width == 0) return 0;
   return mlp.gated ? 3 : 2;
 }
 
-/// Returns the input width of the output matrix.
+/// Returns the input width of the output matrix of the head.
 std::uint64_t head_width(const ModelConfig& config) {
   const bool narrow = config.head.transform || config.head.tied || config.head.projection.weight;
   return narrow ? config.output_embedding().width : config.d_model;
@@ -78,7 +80,8 @@ std::uint64_t norm_parameters(const NormConfig& config, std::uint64_t width) {
   return (config.gain ? width : 0) + (config.bias ? width : 0);
 }
 
-/// Adds position tables that stacks of layers share, and convolutions over the embeddings.
+/// Adds the parameters of position tables that a stack of layers shares, and of convolutions over the
+/// embeddings.
 void add_position_parameters(const ModelConfig& config, ParameterCount& count) {
   const AttentionConfig& attention = config.layers.front().attention;
   std::map<Component, std::uint64_t> tables;  // one per stack
@@ -108,7 +111,7 @@ std::uint64_t head_norms(const AttentionConfig& attention) {
              : norm_parameters(attention.head_norm, product({heads, d}));
 }
 
-/// Returns the number of norms of the layer's branches.
+/// Returns the number of norms in a layer, without the norms of queries and keys.
 std::uint64_t branch_norms(const LayerConfig& layer) {
   if (layer.place == NormPlace::none) return 0;
   if (layer.place == NormPlace::both) return 4;
@@ -116,7 +119,7 @@ std::uint64_t branch_norms(const LayerConfig& layer) {
   return layer.shared_norm || layer.mlp.width == 0 ? own : own + 1;
 }
 
-/// Parameters of one layer. `biases` are those of its attention.
+/// The parameters of one layer. `biases` are the biases of the attention.
 struct LayerCount {
   ParameterCount::Layer layer;
   std::uint64_t biases = 0;
@@ -187,17 +190,18 @@ std::uint64_t count_head(const ModelConfig& config) {
   return count;
 }
 
-/// Returns the number of pairs whose key is less than `reach` before the query.
+/// Returns the number of pairs (query, key) with 0 <= query position - key position < reach.
 std::uint64_t pairs_within(std::uint64_t n, std::uint64_t reach) {
   const std::uint64_t w = std::min(n, reach);
   return product({n, w}) - product({w, w > 0 ? w - 1 : 0}) / 2;
 }
 
-/// Returns the number of pairs that the pass computes: for full attention all n^2, even if a mask hides some.
+/// Returns the number of pairs (query, key) for which the forward pass computes a score. For full attention
+/// these are all n^2 pairs, even if a mask hides some.
 std::uint64_t computed_pairs(const AttentionConfig& attention, std::uint64_t n) {
   const AttentionKind& kind = attention.kind;
   const std::uint64_t size = kind.size;
-  std::uint64_t backwards = 0;  // pairs whose key is not after the query
+  std::uint64_t backwards = 0;  // pairs whose key is the query itself or before it
   switch (kind.rule) {
     case AttentionKind::Rule::full:
       return product({n, n});
@@ -210,7 +214,7 @@ std::uint64_t computed_pairs(const AttentionConfig& attention, std::uint64_t n) 
       backwards = sum({product({n / size, pairs_within(size, size)}), pairs_within(n % size, n % size)});
       break;
     case AttentionKind::Rule::strided: {
-      const std::uint64_t strides = n == 0 ? 0 : (n - 1) / size;  // stride k has n - k size pairs
+      const std::uint64_t strides = n == 0 ? 0 : (n - 1) / size;  // stride number k has n - k * size pairs
       backwards = sum({pairs_within(n, size), product({n, strides})}) -
                   product({size, product({strides, strides + 1}) / 2});
       break;
@@ -219,7 +223,8 @@ std::uint64_t computed_pairs(const AttentionConfig& attention, std::uint64_t n) 
   return attention.causal ? backwards : sum({backwards, backwards}) - n;
 }
 
-/// Returns the FLOPs of linear attention: adding each key to the running sums and reading them per query.
+/// Returns the FLOPs of linear attention: each key is added to the running sums, and each query is multiplied
+/// by them.
 std::uint64_t linear_flops(const AttentionConfig& attention, std::uint64_t n, std::uint64_t width) {
   return product({2, n, sum({attention.kv_heads, attention.heads}), attention.d_head, width});
 }
@@ -228,14 +233,14 @@ std::uint64_t pair_flops(const AttentionConfig& attention, std::uint64_t n, std:
   return product({2, computed_pairs(attention, n), attention.heads, width});
 }
 
-/// A number of query and key/value heads to compare.
+/// A variant of attention: a number of heads and a number of key/value heads.
 struct HeadLayout {
   const char* name;
   std::size_t heads;
   std::size_t kv_heads;
 };
 
-/// Returns a model with one layer that has only attention, with this head layout.
+/// Returns a model with one layer that has only an attention, with these numbers of heads.
 ModelConfig attention_only(const ModelConfig& config, const HeadLayout& layout) {
   LayerConfig layer;
   layer.place = NormPlace::none;
@@ -255,7 +260,8 @@ ModelConfig attention_only(const ModelConfig& config, const HeadLayout& layout) 
   return only;
 }
 
-/// Returns the divisor of `heads` nearest to heads / 4 (the smaller on a tie), other than 1 and `heads`.
+/// Returns the divisor of `heads`, except 1 and `heads`, that is nearest to heads / 4; the smaller of two.
+/// Returns nullopt if there is none.
 std::optional<std::size_t> usual_groups(std::size_t heads) {
   std::optional<std::size_t> best;
   const auto rank = [&](std::size_t groups) {
@@ -283,7 +289,7 @@ std::vector<HeadLayout> layouts_of(const AttentionConfig& attention) {
   return layouts;
 }
 
-/// Formats ascending numbers as "0,1", "0-7" or "0,2-5".
+/// Formats ascending numbers as ranges: "0,1", "0-7" or "0,2-5".
 std::string number_ranges(const std::vector<std::size_t>& numbers) {
   std::string text;
   for (std::size_t first = 0, last = 0; first < numbers.size(); first = last) {
@@ -295,7 +301,8 @@ std::string number_ranges(const std::vector<std::size_t>& numbers) {
   return text;
 }
 
-/// Statements about layers, ordered by first occurrence. Equal statements form one row.
+/// Collects the rows of sharing_table(), in the order of their first layer. Layers with equal kind, heads and
+/// text share a row.
 class Statements {
  public:
   void add(std::string_view kind, std::size_t layer, const std::vector<std::size_t>& heads,
@@ -323,7 +330,7 @@ class Statements {
   std::vector<Row> rows_;
 };
 
-/// Returns groups of at least two heads by the key/value head or slice that they share.
+/// Returns groups of at least two heads that share a key/value head or, if heads are tied, a slice.
 std::map<std::size_t, std::vector<std::size_t>> groups_of(const AttentionConfig& attention) {
   std::map<std::size_t, std::vector<std::size_t>> groups;
   for (std::size_t head = 0; head < attention.heads; ++head) groups[attention.kv_head(head)].push_back(head);
@@ -467,7 +474,7 @@ FlopCount count_flops(const ModelConfig& config, std::size_t length) {
     add(count.mlp, product({2, mlp_matrices(layer.mlp), n, d, layer.mlp.width}));
   }
   if (config.embedding.projection.weight) count.embedding = product({2, n, config.embedding.width, d});
-  if (config.embedding.pixels.present() && n > 0) {  // the first token is the class token
+  if (config.embedding.pixels.present() && n > 0) {  // the first token is the class token, not a patch
     add(count.embedding, product({2, n - 1, config.embedding.pixels.patch_size(), config.embedding.width}));
   }
   if (config.head.present) {
@@ -494,7 +501,8 @@ PatternMemory count_pattern_memory(const ModelConfig& config, std::size_t length
 std::uint64_t count_cache_bytes(const ModelConfig& config, std::size_t bytes_per_value) {
   std::uint64_t bytes = 0;
   for (const LayerConfig& layer : config.layers) {
-    if (layer.attention.kind.rule == AttentionKind::Rule::linear) continue;  // keeps sums of a fixed size
+    // Its running sums have a fixed size.
+    if (layer.attention.kind.rule == AttentionKind::Rule::linear) continue;
     const std::uint64_t both = sum({layer.attention.d_head, layer.attention.d_value});
     add(bytes, product({bytes_per_value, layer.attention.kv_heads, both}));
   }

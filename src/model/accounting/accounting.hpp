@@ -13,42 +13,43 @@ namespace attnctl {
 // The cost of a model, computed from its configuration. Functions throw Error(limit) for counts above 64
 // bits.
 
-/// Numbers of parameters. Weights that layers share count once in the totals.
+/// The numbers of parameters of a model. The totals count weights that several layers share only once.
 struct ParameterCount {
-  std::uint64_t all = 0;                // used by the forward pass and the head; excludes poolers
+  std::uint64_t all = 0;                // all that the forward pass and the head use, so no poolers
   std::uint64_t attention = 0;          // W_Q, W_K, W_V, W_O with their biases
-  std::uint64_t attention_weights = 0;  // without biases: 4 d^2 per layer if heads split d
+  std::uint64_t attention_weights = 0;  // without biases: 4 d^2 per layer if heads * d_head = d
   std::uint64_t mlp = 0;
   std::uint64_t norms = 0;      // of layers, embedding and the final norm; the head's norm counts in `head`
   std::uint64_t embedding = 0;  // tables and projection
   std::uint64_t head = 0;       // 0 for a tied output matrix without bias
 
   struct Layer {
-    std::uint64_t query = 0, key = 0, value = 0, output = 0;  // with biases
-    std::uint64_t attention = 0;                              // their sum
-    std::uint64_t all = 0;                                    // with MLP and norms
+    std::uint64_t query = 0, key = 0, value = 0, output = 0;  // including biases
+    std::uint64_t attention = 0;                              // sum of the four above
+    std::uint64_t all = 0;                                    // attention, MLP and norms
   };
-  std::vector<Layer> layers;  // each counted even if it shares weights
+  std::vector<Layer> layers;  // a layer that shares weights with another is counted too
 };
 [[nodiscard]] ParameterCount count_parameters(const ModelConfig& config);
 
-/// Floating-point operations of the matrix products for one sequence of n tokens; a multiply-add is 2. Full
-/// attention counts all n^2 scores even if a mask hides some. Other kinds count the scores that they compute,
-/// and linear attention counts its running sums instead.
+/// The floating-point operations (FLOPs) of the matrix products for one sequence of n tokens. A multiply-add
+/// counts as 2. For full attention, all n^2 scores are counted, even if a mask hides some of them. For other
+/// kinds, only the scores that are computed are counted; for linear attention, the running sums are counted
+/// instead of scores.
 struct FlopCount {
-  std::uint64_t projections = 0;  // q, k, v of all layers: 2 * 3 n d^2 per layer if heads split d
+  std::uint64_t projections = 0;  // q, k, v: 2 * 3 n d^2 per layer if heads * d_head = d
   std::uint64_t scores = 0;       // 2 * n^2 d
   std::uint64_t values = 0;       // pattern times V: 2 * n^2 d
   std::uint64_t output = 0;       // 2 * n d^2
   std::uint64_t mlp = 0;
-  std::uint64_t embedding = 0;  // projection of narrow embeddings
+  std::uint64_t embedding = 0;  // projection from the embedding width to d_model
   std::uint64_t head = 0;       // logits of all n positions
   std::uint64_t all = 0;
 };
 [[nodiscard]] FlopCount count_flops(const ModelConfig& config, std::size_t length);
 
-/// Bytes of the patterns of one sequence in float32: heads * n^2 per layer, or fewer if the kind of attention
-/// computes fewer weights.
+/// The bytes of the float32 patterns of one sequence: heads * n^2 * 4 per layer, or less if the kind of
+/// attention computes fewer weights.
 struct PatternMemory {
   std::uint64_t all = 0;
   std::uint64_t layer = 0;  // of the largest layer
@@ -59,13 +60,15 @@ struct PatternMemory {
 /// add nothing, because they keep sums of a fixed size.
 [[nodiscard]] std::uint64_t count_cache_bytes(const ModelConfig& config, std::size_t bytes_per_value = 4);
 
-/// Compares the cost of the first layer's attention with other numbers of heads at the same total width: one
-/// head, h heads, grouped key/value heads (the model's own number, otherwise the divisor of h nearest to h /
-/// 4), and one key/value head. Duplicate rows are omitted, as are shared keys if W_Q is used as W_K. Columns:
-/// variant, own (the model's), heads, kv_heads, d_head, parameters, FLOPs of one sequence of n tokens as
-/// projections, scores, values, output and flops (their sum), multiply_adds (half of flops),
-/// multiply_adds_one_product (without `values`: textbook tables often count only one of the two n^2
-/// products), pattern_bytes and cache_bytes_per_token in float32.
+/// Compares the cost of the first layer's attention for several numbers of heads with the same total width:
+/// one head, h heads, h heads with grouped key/value heads, and h heads with one key/value head. h is the
+/// model's number of heads. The number of key/value heads of the grouped variant is that of the model if it
+/// has groups, otherwise the divisor of h nearest to h / 4. Duplicate rows are omitted. Variants with shared
+/// keys are omitted if the model uses W_Q as W_K. Columns: variant; own (true for the model's variant);
+/// heads; kv_heads; d_head; parameters; the FLOPs for one sequence of n tokens: projections, scores, values,
+/// output, and flops (their sum); multiply_adds (half of flops); multiply_adds_one_product (without `values`,
+/// because textbook tables often count only one of the two n^2 products); pattern_bytes and
+/// cache_bytes_per_token (float32).
 [[nodiscard]] Table compare_attention(const ModelConfig& config, std::size_t length);
 
 /// Returns the shapes of a batch in each step of the first layer's attention. Columns: step, tensor, shape,
@@ -73,14 +76,14 @@ struct PatternMemory {
 [[nodiscard]] Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t length);
 
 /// Returns which heads, projections and layers of a model share weights, and which projections are
-/// factorized. Columns: kind, layers and heads in the syntax of --layers ("0,2-5"; heads null: all), text.
-/// Layers with the same statement form one row. Kinds:
+/// factorized. Columns: kind, layers and heads (both in the syntax of --layers, "0,2-5"; heads is null if the
+/// row is about all heads), and text. Layers with equal kind, heads and text form one row. Kinds:
 ///   layers      layers with the same weights
 ///   query_key   W_K equals W_Q: the model has only W_Q, or both are stored with the same bytes
-///   tied_heads  heads that use the same slice of W_Q, W_K and W_V
+///   tied_heads  heads that use the same stored part of W_Q, W_K and W_V
 ///   kv_head     heads that share W_K and W_V
 ///   factorised  a projection stored as two factors, with the rank
-/// `model` may be null; then stored weights are not compared.
+/// `model` may be null. Then the function cannot compare the values of stored weights.
 [[nodiscard]] Table sharing_table(const ModelConfig& config, const Model* model);
 
 }  // namespace attnctl

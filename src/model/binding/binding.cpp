@@ -18,13 +18,13 @@
 namespace attnctl {
 namespace {
 
-/// The role of a projection among those packed in one tensor.
+/// The projections that may be packed with others in one tensor.
 enum class PackedPart { query, key, value, gate, up, other };
 
 constexpr std::string_view kExpertMark = "{expert}";
 constexpr std::string_view kHeadMark = "{head}";
 
-/// Joins the first 8 entries, and counts the rest.
+/// Joins the first 8 texts. If there are more, appends their number.
 std::string join_first(const std::vector<std::string>& all, std::string_view separator) {
   constexpr std::size_t shown = 8;
   const auto first = std::span(all).first(std::min(all.size(), shown));
@@ -36,7 +36,7 @@ bool has_mark(const StoredTensor& tensor, std::string_view mark) {
   return tensor.name.find(mark) != std::string::npos;
 }
 
-/// Returns the names with the mark replaced by a number.
+/// Returns the names with `mark` replaced by a number.
 std::vector<StoredTensor> numbered(std::span<const StoredTensor> names, std::string_view mark,
                                    std::size_t number) {
   std::vector<StoredTensor> out(names.begin(), names.end());
@@ -47,7 +47,8 @@ std::vector<StoredTensor> numbered(std::span<const StoredTensor> names, std::str
   return out;
 }
 
-/// Returns slice `index` of three that repeat `groups` times, with these widths in stored order.
+/// Returns the outputs of projection `index` in a tensor in which three projections alternate `groups` times.
+/// `widths` are the widths of the three in stored order.
 Slices one_of_three(std::size_t groups, const std::array<std::size_t, 3>& widths, std::size_t index) {
   const std::size_t stride = widths[0] + widths[1] + widths[2];
   const std::size_t first = index == 0 ? 0 : index == 1 ? widths[0] : widths[0] + widths[1];
@@ -81,7 +82,7 @@ Slices gated_slices(Packing packing, PackedPart part, std::size_t width) {
   return {.first = index * width, .groups = 1, .each = width, .stride = width, .all = 2 * width};
 }
 
-/// The faults of a checkpoint, collected for one error message.
+/// Collects the faults of a checkpoint for one error message.
 class BindingFaults {
  public:
   void add_missing(const std::string& name) {
@@ -92,7 +93,8 @@ class BindingFaults {
     if (known_.insert(fault).second) other_.push_back(fault);
   }
 
-  /// Throws Error(bad_input) if there are any. `file` lacks the missing tensors; `config_file` needs them.
+  /// Throws Error(bad_input) if there is a fault. `file` is the checkpoint, and `config_file` is the
+  /// configuration that needs the missing tensors.
   void report(std::string_view file, const std::string& config_file) const {
     if (missing_.empty() && other_.empty()) return;
     if (missing_.empty()) fail(Status::bad_input, "{}", join_first(other_, "; "));
@@ -103,7 +105,7 @@ class BindingFaults {
 
  private:
   std::vector<std::string> missing_, other_;
-  std::set<std::string> known_;  // several projections may be packed in one tensor
+  std::set<std::string> known_;  // several projections may need the same packed tensor
 };
 
 /// The outputs of a projection.
@@ -111,11 +113,11 @@ struct ProjectionOutputs {
   std::size_t heads = 1;
   std::size_t each = 0;
   PackedPart part = PackedPart::other;
-  const AttentionConfig* attention = nullptr;  // for a query, key or value
+  const AttentionConfig* attention = nullptr;  // only for query, key and value
 
   [[nodiscard]] static ProjectionOutputs unpacked(std::size_t count) { return {.heads = 1, .each = count}; }
   [[nodiscard]] std::size_t count() const { return heads * each; }
-  /// Returns which outputs of a tensor with this packing are the projection's.
+  /// Returns the outputs of the projection in a tensor with this packing.
   [[nodiscard]] Slices slices(Packing packing) const {
     const bool gated = packing == Packing::gate_up || packing == Packing::gate_up_by_turns;
     if (gated) return gated_slices(packing, part, count());
@@ -124,7 +126,7 @@ struct ProjectionOutputs {
   }
 };
 
-/// Returns the layer number in a tensor's name; nullopt for tensors outside of layers.
+/// Returns the layer number in a tensor's name; nullopt if the tensor does not belong to a layer.
 std::optional<std::size_t> layer_number(std::string_view name, const std::string& layer_prefix) {
   const std::size_t mark = layer_prefix.find("{}");
   if (mark == std::string::npos) return std::nullopt;
@@ -139,7 +141,8 @@ std::optional<std::size_t> layer_number(std::string_view name, const std::string
   return name.starts_with(after) ? std::optional(number) : std::nullopt;
 }
 
-/// Finds the tensors of a model and checks their shapes and types. A part with a fault has no tensor.
+/// Finds the tensors of a model and checks their shapes and types. If a tensor has a fault, the binding has
+/// no tensor for it, and report() throws later.
 class TensorBinder {
  public:
   TensorBinder(const FamilySpec& family, const ModelConfig& config, const Checkpoint& weights,
@@ -167,7 +170,8 @@ class TensorBinder {
     return names_.find(names, scope_);
   }
 
-  /// `heads_are_inputs` marks an output projection, which rank 3 stores as [heads, v, out].
+  /// Returns a linear layer. `heads_are_inputs` is true for an output projection, which may be stored as
+  /// [heads, v, out].
   [[nodiscard]] BoundLinear linear(const LinearSpec& spec, LinearParts parts, std::size_t in,
                                    const ProjectionOutputs& out, bool heads_are_inputs = false) {
     BoundLinear bound;
@@ -186,7 +190,8 @@ class TensorBinder {
                                    bool heads_are_inputs = false) {
     return linear(spec, parts, in, ProjectionOutputs::unpacked(out), heads_are_inputs);
   }
-  /// A linear layer stored as a convolution whose weight has `shape`: all axes after the first are inputs.
+  /// Returns a linear layer that is stored as a convolution with a weight of this shape. All axes after the
+  /// first are inputs.
   [[nodiscard]] BoundLinear convolution(const LinearSpec& spec, const Shape& shape) {
     BoundLinear bound;
     if (const auto found = need(spec.weight)) {
@@ -199,7 +204,8 @@ class TensorBinder {
     return bound;
   }
 
-  /// One linear layer per expert, from names with `{expert}` or from a stack [experts, ...].
+  /// Returns one linear layer per expert. They are stored under names with `{expert}`, or in one tensor
+  /// [experts, ...].
   [[nodiscard]] std::vector<BoundLinear> expert_linears(const LinearSpec& spec, LinearParts parts,
                                                         std::size_t in, const ProjectionOutputs& out,
                                                         std::size_t experts) {
@@ -236,15 +242,15 @@ class TensorBinder {
     return {.tensor = found->index, .elements = Slices::whole(width)};
   }
 
-  /// Gains and biases of `width`. With `copies`, one tensor per head (names with `{head}`) or one [copies,
-  /// width].
+  /// Returns the gain and bias of a norm, each [width]. If `copies` is set, there is one per head: in tensors
+  /// with `{head}` in their names, or in one tensor [copies, width].
   [[nodiscard]] BoundNorm norm(const NormSpec& spec, NormKind kind, std::size_t width,
                                std::optional<std::size_t> copies = {}) {
     if (kind == NormKind::none) return {};
     return {vectors(spec.gain, width, copies), vectors(spec.bias, width, copies), family_.gain_offset};
   }
 
-  /// Returns the index of a table [rows, width], or [1, rows, width] if the family reads images.
+  /// Returns the index of a tensor [rows, width], or [1, rows, width] if the family reads images.
   [[nodiscard]] std::size_t table(const std::vector<std::string>& names, std::size_t rows,
                                   std::size_t width) {
     const auto found = need(stored(names));
@@ -253,7 +259,7 @@ class TensorBinder {
     return found->index;
   }
 
-  /// Returns all elements of a tensor [rows, width].
+  /// Returns the location of all elements of a tensor [rows, width].
   [[nodiscard]] BoundVector rows(const std::vector<std::string>& names, std::size_t rows, std::size_t width) {
     const auto found = need(stored(names));
     if (!found) return {};
@@ -261,8 +267,8 @@ class TensorBinder {
     return {.tensor = found->index, .elements = Slices::whole(rows * width)};
   }
 
-  /// Returns the tensor, marked as used, with the other stored alternatives recorded. Adds a fault if it is
-  /// missing or not floating-point.
+  /// Finds a tensor, marks it as used, and records its other names that are stored. Adds a fault if the
+  /// tensor is missing or does not hold floating-point numbers.
   std::optional<LocatedTensor> need(std::span<const StoredTensor> names) {
     const auto found = find(names);
     if (!found) {
@@ -442,7 +448,7 @@ class TensorBinder {
     bound.shared_factor = linear(spec.shared_factor, {true, false}, config_.d_model, 1);
   }
 
-  /// Binds the tables that all layers of a stack share.
+  /// Finds the tables that all layers of a stack share.
   BoundLayer bind_stack_tables(const LayerConfig& layer) {
     const AttentionConfig& attention = layer.attention;
     BoundLayer shared;
@@ -531,7 +537,7 @@ class TensorBinder {
     return bound;
   }
 
-  /// Binds the embeddings and the final norms.
+  /// Finds the embeddings, the encoder norm and the final norm.
   void bind_ends() {
     Binding& bound = bound_;
     bound.embedding = bind_embedding(family_.embedding, config_.embedding);
@@ -573,7 +579,7 @@ class TensorBinder {
     }
   }
 
-  /// Adds a fault if the file holds layers that the configuration does not have.
+  /// Adds a fault if the checkpoint contains layers that the configuration does not have.
   void check_extra_layers(const std::string& layer_prefix, bool of_decoder) {
     std::set<std::size_t> known, extra;
     for (const LayerConfig& layer : config_.layers) {
@@ -601,8 +607,9 @@ class TensorBinder {
   Binding bound_;
   BindingFaults faults_;
   NameScope scope_ = {};
-  std::string shape_origin_;  // the configured sizes that the current shapes come from, for messages
-  std::size_t heads_ = 1;     // of the current layer, for an output projection of rank 3
+  std::string shape_origin_;  // for messages: the configured sizes that determine the expected shapes
+  // Number of heads of the current layer, for an output projection stored as [heads, v, out].
+  std::size_t heads_ = 1;
 };
 
 }  // namespace

@@ -12,29 +12,30 @@ namespace attnctl {
 
 inline constexpr std::size_t kNoTensor = Checkpoint::npos;
 
-/// The outputs of a tensor that belong to one projection: `groups` groups of `each`, `stride` apart, starting
-/// at `first`.
+/// The outputs of a stored tensor that belong to one projection. They form `groups` groups of `each`
+/// consecutive outputs. The first group begins at output `first`; each group begins `stride` outputs after
+/// the previous one.
 struct Slices {
   std::size_t first = 0;
   std::size_t groups = 1;
   std::size_t each = 0;
   std::size_t stride = 0;
-  std::size_t all = 0;  // outputs of the whole tensor
+  std::size_t all = 0;  // number of outputs of the whole tensor
 
   [[nodiscard]] static Slices whole(std::size_t outputs) { return {0, 1, outputs, outputs, outputs}; }
   [[nodiscard]] std::size_t count() const { return groups * each; }
-  /// Returns the position in the tensor of the projection's output `index`.
+  /// Returns the index, among the outputs of the tensor, of output `index` of the projection.
   [[nodiscard]] std::size_t position(std::size_t index) const {
     return first + index / each * stride + index % each;
   }
   [[nodiscard]] bool contiguous() const { return groups == 1; }
 };
 
-/// The location of a weight: some outputs of a tensor.
+/// The location of a stored weight: a tensor, and the outputs of the tensor that belong to the weight.
 struct BoundMatrix {
   std::size_t tensor = kNoTensor;
   Axes axes = Axes::out_in;
-  std::size_t heads = 0;  // of a query, key or value projection with rank 3 [heads, in, k]; otherwise 0
+  std::size_t heads = 0;  // heads of a projection stored as [heads, in, k]; 0 if not stored in this way
   std::size_t in = 0;
   Slices outputs = {};
   std::size_t expert = 0;  // index in a stack of experts [experts, ...]
@@ -42,7 +43,8 @@ struct BoundMatrix {
   [[nodiscard]] std::size_t out() const { return outputs.count(); }
 };
 
-/// Some elements of a tensor, or of row `expert` of a stack of experts [experts, width].
+/// The location of a stored vector: some elements of a tensor, or of row `expert` of a tensor [experts,
+/// width].
 struct BoundVector {
   std::size_t tensor = kNoTensor;
   Slices elements = {};
@@ -50,13 +52,13 @@ struct BoundVector {
 };
 
 struct BoundLinear {
-  BoundMatrix weight;  // the last factor of a factorized weight
-  BoundMatrix first;   // the first factor
+  BoundMatrix weight;  // the whole weight, or the last factor if factorized
+  BoundMatrix first;   // the first factor if factorized
   BoundVector bias;
 };
 
 struct BoundNorm {
-  std::vector<BoundVector> gain, bias;  // one tensor, or one per head
+  std::vector<BoundVector> gain, bias;  // one tensor for all heads, or one tensor per head
   float gain_offset = 0;
 };
 
@@ -67,9 +69,9 @@ struct BoundMlp {
 struct BoundLayer {
   BoundLinear query, key, value, output;
   BoundNorm attention_norm, mlp_norm, attention_output_norm, mlp_output_norm, query_norm, key_norm;
-  BoundVector relative_bias;  // the same in all layers of a stack
+  BoundVector relative_bias;  // shared by all layers of a stack
   BoundVector sinks;
-  BoundVector distance_table;  // of disentangled attention, the same in all layers of a stack
+  BoundVector distance_table;  // of disentangled attention; shared by all layers of a stack
   BoundNorm distance_norm;
   BoundLinear distance_key, distance_query;
   BoundLinear convolution;
@@ -85,7 +87,7 @@ struct BoundEmbedding {
   BoundLinear projection, patches;
 };
 
-/// The tensors that a configuration needs, all with the right shape and type.
+/// The location of every tensor that a configuration needs. All these tensors have the right shape and type.
 struct Binding {
   std::map<LayerConfig::Key, BoundLayer> layers;  // by LayerConfig::stored()
   BoundEmbedding embedding;
@@ -96,8 +98,8 @@ struct Binding {
   BoundNorm head_norm;
   std::vector<bool> used;  // for each tensor of the checkpoint
 
-  /// A stored tensor that is not used because another one is: a second name for the same weight, or a stored
-  /// output matrix if the embedding is used instead. Their values may differ.
+  /// A stored tensor that is not used because another tensor is used instead: the same weight under a second
+  /// name, or an output matrix that is replaced by the embedding. The values of the two tensors may differ.
   struct Alternative {
     std::size_t tensor = kNoTensor;
     std::size_t bound = kNoTensor;
@@ -105,8 +107,9 @@ struct Binding {
   std::vector<Alternative> alternatives;
 };
 
-/// Finds all tensors. Throws one Error(bad_input) with all faults: missing tensors, wrong
-/// shapes and types, layers that the configuration does not have. `config_file` is for the message.
+/// Finds all tensors that a configuration needs. Throws one Error(bad_input) that lists all faults: missing
+/// tensors, wrong shapes and types, and stored layers that the configuration does not have. `config_file` is
+/// used in the message.
 [[nodiscard]] Binding bind_tensors(const FamilySpec& family, const ModelConfig& config,
                                    const Checkpoint& weights, const std::string& config_file);
 

@@ -7,12 +7,12 @@
 namespace attnctl {
 namespace {
 
-/// Returns the name with its `{}` replaced by a number.
+/// Replaces the `{}` in a name by a number.
 std::string with_number(const std::string& name, std::size_t number) {
   return fmt::format(fmt::runtime(name), number);
 }
 
-/// Counts the names of one layer that a file has under this prefix.
+/// Returns how many names of one layer exist in a checkpoint with this prefix.
 std::size_t count_stored_names(const LayerSpec& layer, const Checkpoint& weights, const std::string& prefix) {
   std::size_t count = 0;
   for (const LinearSpec* spec :

@@ -11,25 +11,26 @@
 
 namespace attnctl {
 
-/// A tensor of a checkpoint, and how the family says it is stored.
+/// A tensor that was found in a checkpoint, and its layout according to the family.
 struct LocatedTensor {
-  std::size_t index = 0;  // in Checkpoint::tensors()
+  std::size_t index = 0;  // index in Checkpoint::tensors()
   Axes axes = Axes::out_in;
   Packing packing = Packing::whole;
 };
 
-/// The stored weight of a projection: one tensor, or two factors.
+/// The stored weight of a projection: one tensor, or two factors if the weight is factorized.
 struct LocatedWeight {
   std::optional<LocatedTensor> whole;
-  std::optional<LocatedTensor> first, last;  // both or neither
+  std::optional<LocatedTensor> first, last;  // both are set, or neither
 
   [[nodiscard]] bool found() const { return whole || first; }
-  /// The tensors whose inputs and outputs are the projection's.
+  /// Return the tensor that has the inputs of the projection, and the tensor that has its outputs.
   [[nodiscard]] const LocatedTensor& at_inputs() const { return whole ? *whole : first.value(); }
   [[nodiscard]] const LocatedTensor& at_outputs() const { return whole ? *whole : last.value(); }
 };
 
-/// The prefix of a tensor's name: that of a layer, that of tensors outside of layers, or none.
+/// The prefix that is added to a tensor's name: the prefix of a layer, the prefix of tensors outside of
+/// layers, or none (absolute).
 struct NameScope {
   enum class Place { layer, outside, absolute } place = Place::outside;
   LayerConfig::Key layer = {};
@@ -38,25 +39,27 @@ struct NameScope {
   [[nodiscard]] static NameScope absolute() { return {.place = Place::absolute}; }
 };
 
-/// Finds a family's tensors in a checkpoint: chooses the prefixes that match most names of the first layer,
-/// and inserts layer numbers. Functions that find tensors return the first stored alternative; they throw
-/// Error(bad_input) if there are two and the family allows only one.
+/// Finds a family's tensors in a checkpoint. The constructor chooses the prefixes with the most matching
+/// names in the first layer. If a tensor has several possible names, the functions use the first one that is
+/// stored. They throw Error(bad_input) if two of the names are stored and the family does not allow this.
 class TensorNames {
  public:
   TensorNames(const FamilySpec& family, const Checkpoint& weights, std::size_t layers);
 
   [[nodiscard]] std::string full_name(const std::string& name, const NameScope& scope) const;
 
-  /// The prefixes of layer tensors, with `{}` for the number.
+  /// Return the prefixes of layer tensors, with `{}` in place of the layer number.
   [[nodiscard]] std::string layer_prefix() const { return prefix_ + layer_prefix_; }
   [[nodiscard]] std::string decoder_prefix() const { return prefix_ + decoder_prefix_; }
 
-  /// True if the file omits the family's prefix, as models saved without their head do.
+  /// Returns true if the names in the file lack the family's prefix, as in models that were saved without the
+  /// head.
   [[nodiscard]] bool headless() const { return headless_; }
 
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names,
                                                   const NameScope& scope = {}) const;
-  /// Also throws Error(bad_input) for one factor without the other, or a factor next to the whole weight.
+  /// Also throws Error(bad_input) if only one of two factors is stored, or if both a factor and the whole
+  /// weight are.
   [[nodiscard]] LocatedWeight find_weight_in_layer(const LinearSpec& spec, std::size_t number) const;
 
   [[nodiscard]] const Checkpoint& weights() const { return *weights_; }
@@ -73,10 +76,10 @@ class TensorNames {
   bool headless_ = false;
 };
 
-/// Returns true if two tensors have the same type, shape and bytes. Ends the loans of both.
+/// Returns true if two tensors have the same type, shape and bytes. Ends the loans of both tensors.
 [[nodiscard]] bool same_values(Checkpoint& weights, std::size_t a, std::size_t b);
 
-/// Returns plain names as stored tensors.
+/// Converts plain names to stored tensors with the default layout.
 [[nodiscard]] std::vector<StoredTensor> stored(const std::vector<std::string>& names);
 
 }  // namespace attnctl

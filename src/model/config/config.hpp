@@ -12,25 +12,25 @@
 
 namespace attnctl {
 
-// The resolved hyperparameters of a model. The forward pass branches on these properties, never on a family's
-// name.
+// The resolved hyperparameters of a model. The forward pass depends only on these properties, never on the
+// name of a family.
 
-/// The part of a model that a layer belongs to. A model with one stack of layers uses `none`. In an
-/// encoder-decoder model a decoder layer is two entries: `decoder` attends to the decoder's own stream and
-/// `cross` attends to the encoder's output.
+/// The component of a model that a layer belongs to. A model with a single stack of layers uses `none`. In
+/// encoder-decoder models, each layer of the decoder is two entries of ModelConfig::layers: `decoder` is the
+/// self-attention, and `cross` is the attention to the encoder's output.
 enum class Component { none, encoder, decoder, cross };
 
 /// Returns "enc", "dec", "cross", or "" for none.
 [[nodiscard]] std::string_view name_of(Component component);
 
-/// The keys j that a query i may attend to, before the causal mask and the masks of an input apply.
+/// The keys j that query i may attend to, before the causal mask and the masks of a sequence are applied.
 struct AttentionKind {
   enum class Rule {
     full,
     window,   // |i - j| < size: under a causal mask, the last `size` keys including the query's own position
-    block,    // floor(i / size) == floor(j / size)
-    strided,  // |i - j| < size or (i - j) mod size == 0 (Child et al. 2019, both patterns in one)
-    linear    // all keys; weights are phi(q) phi(k)^T / sum, phi = elu + 1 (Katharopoulos et al. 2020)
+    block,    // |i - j| < size; with a causal mask, the last `size` keys up to and including key i
+    strided,  // |i - j| < size or (i - j) mod size == 0 (Child et al. 2019, both patterns combined)
+    linear    // all keys; pattern = phi(q) phi(k)^T / its row sum, phi = elu + 1 (Katharopoulos et al. 2020)
   };
   Rule rule = Rule::full;
   std::size_t size = 0;  // at least 1 for window, block and strided
@@ -46,7 +46,7 @@ struct AttentionKind {
 inline constexpr std::string_view kAttentionKinds = "full, window:W, block:B, strided:S, linear";
 
 enum class NormKind { none, layer, rms };
-/// The position of a layer's norms N around its branches; A is the attention or the MLP.
+/// The position of the norms N and N' of a layer. A is the attention or the MLP, and x the residual stream.
 enum class NormPlace {
   none,    // x + A(x)
   pre,     // x + A(N(x))
@@ -55,8 +55,8 @@ enum class NormPlace {
   both,    // x + N'(A(N(x)))
   stream   // y + A(y) with y = N(x)
 };
-/// The position vectors added to the embeddings. `sinusoidal` interleaves sine and cosine;
-/// `sinusoidal_halves` stores all sines, then all cosines.
+/// The position vectors that are added to the embeddings. `sinusoidal` alternates sines and cosines;
+/// `sinusoidal_halves` has all sines, then all cosines.
 enum class PositionKind { none, learned, sinusoidal, sinusoidal_halves };
 enum class RotaryPairing { half, interleaved };  // pairs (j, j + r/2), or (2j, 2j + 1)
 enum class Activation { gelu_erf, gelu_tanh, silu, relu, relu_squared, tanh };
@@ -64,63 +64,66 @@ enum class Activation { gelu_erf, gelu_tanh, silu, relu, relu_squared, tanh };
 struct NormConfig {
   NormKind kind = NormKind::none;
   float eps = 0;
-  bool gain = true;   // false: the gain is 1 and not stored
-  bool bias = false;  // false: the bias is 0 and not stored
+  bool gain = true;   // false: the gain is 1 and is not stored
+  bool bias = false;  // false: the bias is 0 and is not stored
 };
 
-/// The elements that one norm of queries or keys covers, and the shape of its gains.
+/// The elements of queries or keys that are normalised together, and the shape of the gains.
 enum class HeadNormSpan {
-  shared,  // each head by itself, with the same gains [d_head]
-  each,    // each head by itself, with its own gains [heads, d_head]
-  whole    // all heads together, gains [heads * d_head]
+  shared,  // each head separately; all heads have the same gains [d_head]
+  each,    // each head separately, with its own gains [heads, d_head]
+  whole    // all heads together, with gains [heads * d_head]
 };
 
-/// ALiBi: slope * j is added to the score of query i and key j. Positions count from 0.
+/// ALiBi adds slope * j to the score of query i and key j. Positions j are counted from 0.
 struct AlibiConfig {
   std::vector<float> slopes;    // [heads]
-  bool counts_visible = false;  // j counts visible keys only; hidden keys have position 0
-  bool from_last = false;       // j counts backwards from the last key, which has position 0
-  bool rounded = false;         // slope, j and slope * j are rounded to bfloat16 and added before scaling
+  bool counts_visible = false;  // j is the number of visible keys before the key; 0 for hidden keys
+  bool from_last = false;       // j is minus the distance from the last key
+  /// Slope, j and slope * j are rounded to bfloat16 and added before the scores are scaled.
+  bool rounded = false;
 };
 
 /// Rotary position embedding of queries and keys.
 struct RotaryConfig {
   RotaryPairing pairing = RotaryPairing::half;
-  std::size_t dims = 0;                       // number r of rotated dimensions, at most d_head
-  std::vector<float> inverse_frequency;       // [r/2] with scaling applied, in float32 like the reference
-  std::vector<float> long_inverse_frequency;  // [r/2] for sequences longer than long_from, or empty
+  std::size_t dims = 0;  // number r of rotated dimensions per head, at most d_head
+  /// [r/2] after scaling, computed in float32 like the original implementation.
+  std::vector<float> inverse_frequency;
+  std::vector<float> long_inverse_frequency;  // [r/2], for sequences longer than long_from; or empty
   std::size_t long_from = 0;
   float attention_factor = 1;  // multiplies cosines and sines
 };
 
-/// T5 position bias: a learned value per head and distance bucket, added to the scaled scores. Small
-/// distances have their own buckets; larger ones share buckets on a logarithmic scale.
+/// T5 position bias: a learned value per head and distance bucket is added to the scaled scores. Each small
+/// distance has its own bucket. Larger distances share buckets on a logarithmic scale.
 struct RelativeBuckets {
   std::size_t buckets = 0;
-  std::size_t max_distance = 0;  // distances from here on use the last bucket
+  std::size_t max_distance = 0;  // all distances from this one on use the last bucket
   bool bidirectional =
       false;             // half of the buckets are for keys after the query; otherwise those use bucket 0
-  std::size_t rows = 0;  // rows of the stored table, at least `buckets`
+  std::size_t rows = 0;  // number of rows of the stored table, at least `buckets`
 };
 
-/// The stored tensors of y = x W + b.
+/// Which tensors of a projection y = x W + b are stored, and how.
 struct LinearParts {
   bool weight = false;
   bool bias = false;
-  std::size_t rank = 0;  // rank of a factorized W = A B with A [in, rank] and B [rank, out]; 0: one matrix
+  /// Rank of a factorized weight W = A B with A [in, rank] and B [rank, out]; 0 if not factorized.
+  std::size_t rank = 0;
 };
 
-/// Disentangled attention (DeBERTa): scores between contents and embedded distances, added to the content
-/// scores. Distance i - j uses row clip(bucket(i - j) + span, 0, 2 span - 1) of a table that all layers
-/// share.
+/// Disentangled attention (DeBERTa): products of queries or keys with distance embeddings are added to the
+/// scores. The distance i - j of query i and key j uses row clip(bucket(i - j) + span, 0, 2 span - 1) of a
+/// table that all layers share.
 struct DisentangledConfig {
   std::size_t span = 0;
-  std::size_t max_distance = 0;      // the distance at which logarithmic buckets end
-  bool logarithmic = false;          // far distances share buckets on a logarithmic scale
-  bool content_to_position = false;  // adds query content i times position key
-  bool position_to_content = false;  // adds key content j times position query
-  LinearParts key, query;            // projections of the table; without a weight, the content projections
-  NormConfig norm;                   // norm of the table's rows
+  std::size_t max_distance = 0;      // the largest distance of the logarithmic scale
+  bool logarithmic = false;          // large distances share buckets on a logarithmic scale
+  bool content_to_position = false;  // adds query * distance key to the scores
+  bool position_to_content = false;  // adds key * distance query to the scores
+  LinearParts key, query;  // projections of the table; if absent, the projections of the tokens are used
+  NormConfig norm;         // norm of the rows of the table
 };
 
 struct AttentionConfig {
@@ -128,24 +131,28 @@ struct AttentionConfig {
   std::size_t kv_heads = 0;
   std::size_t d_head = 0;
   std::size_t d_value = 0;  // 0: unknown, because the model lacks W_V
-  double scale = 0;         // factor of q k^T
+  double scale = 0;         // q k^T is multiplied by this
   bool causal = false;
   AttentionKind kind;
   float clip = 0;      // queries, keys and values are clamped to [-clip, clip]; 0: no clamping
-  float soft_cap = 0;  // scores s become c tanh(s / c) before the mask; 0: no cap
-  bool sinks = false;  // the softmax has one extra learned score per head, so pattern rows sum to less than 1
-  std::shared_ptr<const AlibiConfig> alibi;  // null: no ALiBi
+  float soft_cap = 0;  // c: scores s become c tanh(s / c) before the mask; 0: no cap
+  /// Softmax has one more learned score per head, so the rows of a pattern sum to less than 1.
+  bool sinks = false;
+  std::shared_ptr<const AlibiConfig> alibi;  // null if the model has no ALiBi
   NormConfig head_norm;                      // norm of queries and keys, applied before rotation
   HeadNormSpan head_norm_span = HeadNormSpan::shared;
-  std::shared_ptr<const RotaryConfig> rotary;               // null: no rotation; layers share equal objects
-  std::shared_ptr<const RelativeBuckets> relative_buckets;  // null: none
-  std::shared_ptr<const DisentangledConfig> disentangled;   // null: none; `scale` applies to its terms too
-  LinearParts query, key, value, output;                    // without a key weight, the query weight is used
-  std::vector<std::size_t> head_slices;                     // [heads] if heads are tied; otherwise empty
+  /// Null if there is none; layers with equal parameters share the object.
+  std::shared_ptr<const RotaryConfig> rotary;
+  std::shared_ptr<const RelativeBuckets> relative_buckets;  // null if there are none
+  /// Null if there is none; `scale` also multiplies its terms.
+  std::shared_ptr<const DisentangledConfig> disentangled;
+  LinearParts query, key, value, output;  // if the key has no weight, the weight of the query is used
+  std::vector<std::size_t> head_slices;   // [heads] if heads are tied (see below); otherwise empty
 
-  /// With tied heads, W_Q, W_K and W_V are stored as kv_heads slices, and head i uses slice head_slices[i] of
-  /// all three; W_O has a slice per head. Otherwise every head has its own query slice, and each group of
-  /// heads / kv_heads neighbors shares one key/value head.
+  /// Heads are tied if several of them use the same weights. Then W_Q, W_K and W_V each have kv_heads slices,
+  /// one per set of weights, and head i uses slice head_slices[i] of all three. W_O still has one slice per
+  /// head. If heads are not tied, every head has its own slice of W_Q, and each group of heads / kv_heads
+  /// consecutive heads shares one key/value head.
   [[nodiscard]] std::size_t query_slices() const { return head_slices.empty() ? heads : kv_heads; }
   [[nodiscard]] std::size_t query_slice(std::size_t head) const {
     return head_slices.empty() ? head : head_slices[head];
@@ -162,44 +169,48 @@ struct MlpConfig {
   bool bias = false;
 };
 
-/// A mixture of experts: a router chooses `per_token` of `count` MLPs for each token.
+/// A mixture of experts: for each token, a router chooses `per_token` of the `count` MLPs.
 struct ExpertsConfig {
   std::size_t count = 0;  // 0: the layer has a single MLP
   std::size_t per_token = 0;
-  bool softmax_after_topk = false;  // softmax over the chosen experts' scores; otherwise over all scores
-  bool renormalised = false;        // the chosen weights are divided by their sum
+  /// Softmax over the scores of the chosen experts; otherwise over the scores of all experts.
+  bool softmax_after_topk = false;
+  bool renormalised = false;  // the weights of the chosen experts are divided by their sum
   bool router_bias = false;
-  /// Above 0: experts compute (up + 1) g sigmoid(alpha g), with up clamped to +-limit and g to at most limit.
+  /// If above 0, experts compute (up + 1) g sigmoid(alpha g), where g is the gate; `up` is clamped to
+  /// [-limit, limit] and g to at most limit.
   float limit = 0;
   double alpha = 1;
-  std::size_t shared_width = 0;  // width of the expert that every token uses, times the sigmoid of its gate
+  /// Width of the expert that every token uses; its output is multiplied by the sigmoid of a gate.
+  std::size_t shared_width = 0;
 };
 
-/// A convolution over the embeddings, added to a layer's output: x = N(x + act(conv(embeddings))).
+/// A convolution over the embeddings. It changes the output x of a layer to N(x + act(conv(embeddings))).
 struct ConvolutionConfig {
-  std::size_t kernel = 0;  // odd: reaches (kernel - 1) / 2 positions to each side, with zero padding
+  /// Odd; uses (kernel - 1) / 2 positions before and after each position, with zero padding.
+  std::size_t kernel = 0;
   std::size_t groups = 1;
   Activation activation = Activation::tanh;
 };
 
-/// One attention with the MLP that follows it, if any. A decoder layer that reads an encoder is two of these:
-/// self-attention without an MLP, then cross-attention with it.
+/// One attention, and the MLP after it, if any. A layer of the decoder in an encoder-decoder model is two of
+/// these: self-attention without an MLP, then cross-attention with an MLP.
 struct LayerConfig {
   Component component = Component::none;
-  std::size_t number = 0;  // number of the layer within its component
+  std::size_t number = 0;  // index of the layer within its component
   AttentionConfig attention;
   MlpConfig mlp;
   ExpertsConfig experts;  // each expert has width mlp.width
   NormConfig norm;
   NormPlace place = NormPlace::pre;
-  bool parallel = false;                                 // x + A(N(x)) + M(N'(x)); place is pre
-  bool shared_norm = false;                              // parallel only: N' is N
-  bool attention_normed = true;                          // false: the attention has no pre-norm
-  float residual_multiplier = 1;                         // factor of each branch output
-  std::shared_ptr<const ConvolutionConfig> convolution;  // null: none
+  bool parallel = false;          // x + A(N(x)) + M(N'(x)), where M is the MLP; `place` is pre
+  bool shared_norm = false;       // only if parallel: N' equals N
+  bool attention_normed = true;   // false: the attention has no norm before it
+  float residual_multiplier = 1;  // each branch output is multiplied by this
+  std::shared_ptr<const ConvolutionConfig> convolution;  // null if there is none
   std::size_t stored_as = 0;                             // layer number in tensor names
 
-  /// Identifies the stored weights; layers with equal keys share them.
+  /// Identifies the stored weights. Layers with equal keys share their weights.
   struct Key {
     Component component = Component::none;
     std::size_t number = 0;
@@ -207,12 +218,12 @@ struct LayerConfig {
   };
   [[nodiscard]] Key stored() const { return {component, stored_as}; }
 
-  /// The norm of the attention branch; `norm` is that of the MLP.
+  /// Returns the norm of the attention branch; `norm` is the norm of the MLP branch.
   [[nodiscard]] NormConfig attention_norm() const { return attention_normed ? norm : NormConfig{}; }
 };
 
-/// ESM token dropout: embeddings of `token` are zero, and the others are multiplied by
-/// kept / (1 - share of `token` in the sequence).
+/// Token dropout of ESM: the embeddings of `token` are set to zero. The other embeddings are multiplied by
+/// kept / (1 - s), where s is the fraction of tokens in the sequence that equal `token`.
 struct TokenDropout {
   std::int64_t token = 0;
   double kept = 1;
@@ -222,65 +233,68 @@ struct EmbeddingConfig {
   std::size_t vocabulary = 0;  // 0: inputs are embeddings or images
   std::size_t width = 0;       // width of the tables
   PositionKind position = PositionKind::none;
-  bool positions_last = false;         // positions are added after the projection; otherwise before the norm
-  std::size_t position_offset = 0;     // table row of position 0
-  std::optional<std::size_t> padding;  // padding token id: such tokens use this row and are not counted
-  bool counts_visible = false;         // positions count visible tokens only; hidden tokens have position -1
-  double multiplier = 1;               // factor of token embeddings
+  bool positions_last = false;      // positions are added after the projection; otherwise before the norm
+  std::size_t position_offset = 0;  // row of the position table for position 0
+  /// The id of the padding token. Padding tokens use the row of this number, and positions do not count them.
+  std::optional<std::size_t> padding;
+  bool counts_visible = false;  // positions count only visible tokens; hidden tokens have position -1
+  double multiplier = 1;        // token embeddings are multiplied by this
   std::size_t token_types = 0;
   std::optional<TokenDropout> dropout;
-  NormConfig norm;               // applied to the sum of the tables
+  NormConfig norm;               // applied to the sum of the embeddings
   LinearParts projection;        // from the tables' width to d_model
-  bool projected_first = false;  // the projection comes before the norm
-  bool zero_hidden = false;      // embeddings of tokens hidden by the key mask are set to zero
+  bool projected_first = false;  // the projection is applied before the norm
+  bool zero_hidden = false;      // embeddings of tokens that the key mask hides are set to zero
   PatchGrid pixels;              // if present, inputs are images: a class token, then one token per patch
 };
 
-/// The parts of an encoder-decoder model's decoder other than its layers.
+/// The decoder of an encoder-decoder model, without its layers.
 struct DecoderConfig {
   EmbeddingConfig embedding;                // embedding of the target sequence
-  bool shares_tokens = false;               // the target uses the source's token table
-  NormConfig encoder_norm;                  // norm of the encoder output that the decoder reads
-  std::optional<std::int64_t> start_token;  // put before the tokens of a target text
+  bool shares_tokens = false;               // the target uses the token table of the input
+  NormConfig encoder_norm;                  // norm of the encoder's output
+  std::optional<std::int64_t> start_token;  // inserted before the tokens of a target text
 };
 
 /// The output head, which computes logits over the vocabulary.
 struct HeadConfig {
   bool present = false;
-  bool tied = false;       // the output matrix is the token embedding
-  bool bias = false;       // bias of the output matrix
-  bool transform = false;  // masked-token head: dense layer, activation and norm before the output matrix
+  bool tied = false;  // the output matrix is the token embedding table
+  bool bias = false;  // bias of the output matrix
+  /// Masked-token head: a dense layer, an activation and a norm come before the output matrix.
+  bool transform = false;
   bool transform_bias = true;
   Activation activation = Activation::gelu_erf;
   NormConfig norm;
   LinearParts projection;  // from d_model to the input width of the output matrix
-  float multiplier = 1;    // factor of the logits
-  float soft_cap = 0;      // logits l become c tanh(l / c); 0: no cap
+  float multiplier = 1;    // logits are multiplied by this
+  float soft_cap = 0;      // c: logits l become c tanh(l / c); 0: no cap
 };
 
 struct ModelConfig {
   std::string family;
   std::size_t d_model = 0;
-  std::size_t d_key_input = 0;               // input width of W_K; d_model except in bare cross-attention
-  std::size_t d_value_input = 0;             // input width of W_V
-  std::size_t d_output = 0;                  // width of a layer's attention output; 0 without W_V
-  std::optional<std::size_t> max_positions;  // longest sequence; nullopt: unlimited
+  std::size_t d_key_input = 0;    // input width of W_K; differs from d_model only in bare cross-attention
+  std::size_t d_value_input = 0;  // input width of W_V
+  std::size_t d_output = 0;       // width of a layer's attention output; 0 if the model has no W_V
+  std::optional<std::size_t> max_positions;  // largest number of tokens of a sequence; nullopt if unlimited
   EmbeddingConfig embedding;
-  std::vector<LayerConfig> layers;  // encoder layers, then self- and cross-attention of each decoder layer
+  /// Encoder layers first, then self- and cross-attention of each decoder layer.
+  std::vector<LayerConfig> layers;
   std::optional<DecoderConfig> decoder;
   NormConfig final_norm;  // after the last layer
   HeadConfig head;
   std::vector<std::string> vocabulary;    // tokens listed in the configuration (family `attention`)
-  std::vector<std::int64_t> special_ids;  // ids of bos, eos, pad, cls and sep
+  std::vector<std::int64_t> special_ids;  // token ids of bos, eos, pad, cls and sep
 
   [[nodiscard]] std::size_t layers_of(Component component) const;
 
-  /// The embedding whose vocabulary the head's logits are over.
+  /// Returns the embedding whose vocabulary the logits refer to.
   [[nodiscard]] const EmbeddingConfig& output_embedding() const {
     return decoder ? decoder->embedding : embedding;
   }
 
-  /// Returns true if scores depend on positions directly, not only on W_Q and W_K.
+  /// Returns true if positions change the scores in another way than through the embeddings.
   [[nodiscard]] bool position_in_scores() const;
 };
 
@@ -291,13 +305,13 @@ struct HeadId {
   auto operator<=>(const HeadId&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs here
 };
 
-/// Returns "L.H" with the index in ModelConfig::layers.
+/// Returns "L.H", where L is the index in ModelConfig::layers.
 [[nodiscard]] std::string to_string(HeadId head);
 
-/// Returns the name of a head: "L.H", or in encoder-decoder models "enc.L.H", "dec.L.H" or "cross.L.H" with
-/// the layer numbered within its component.
+/// Returns the name of a head: "L.H", or in encoder-decoder models "enc.L.H", "dec.L.H" or "cross.L.H", where
+/// L is the layer's index within its component.
 [[nodiscard]] std::string head_name(const ModelConfig& config, HeadId head);
-/// Returns the same for a layer: "L" or "enc.L".
+/// Returns the name of a layer in the same form: "L" or "enc.L".
 [[nodiscard]] std::string layer_name(const ModelConfig& config, std::size_t layer);
 
 }  // namespace attnctl

@@ -14,14 +14,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Formats a JSON value for an error message, cut to 60 characters.
+/// Formats a JSON value for an error message, shortened to 60 characters.
 std::string excerpt(const Json& value) {
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return escaped(text);
 }
 
-/// Returns the value of key `a` or `a/b`, or null if there is none.
+/// Returns the value for the name `a` or `a/b`, or null if there is none.
 const Json* value_at(const Json& object, std::string_view name) {
   const std::size_t slash = name.find('/');
   const auto found = object.find(name.substr(0, slash));
@@ -82,7 +82,7 @@ std::optional<std::size_t> ConfigReader::optional_size(const Names& names) const
     fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(file_), pointer(value->name),
          value->json->get<std::uint64_t>(), largest_size);
   }
-  // Documents built in memory hold signed integers.
+  // In a document that was built in memory, also positive integers are signed.
   if (!value->json->is_number_integer() || value->json->get<std::int64_t>() < 1)
     reject(*value, "an integer of at least 1");
   return value->json->get<std::size_t>();

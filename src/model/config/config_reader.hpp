@@ -16,40 +16,42 @@ namespace attnctl {
 struct NumberKey;
 struct SizeKey;
 
-/// A value found in a configuration, with the key that it was found under.
+/// A value of a configuration, and the key under which it was found.
 struct ConfigValue {
   std::string name;
   const nlohmann::ordered_json* json = nullptr;
 };
 
-/// Typed reads of a JSON object. A null counts as missing, and key `a/b` is key b of the object a. Every read
-/// throws Error(bad_input) with the file and the JSON pointer if the value has the wrong type or range.
-/// Functions that take several names use the first one present.
+/// Reads typed values from a JSON object. A null counts as missing. The name `a/b` means key b of the object
+/// a. If a function takes several names, it uses the first one that is present. All functions throw
+/// Error(bad_input) with the file and the JSON pointer if the value has the wrong type or range.
 class ConfigReader {
  public:
   using Names = std::vector<std::string>;
 
-  /// `pointer` is the JSON pointer of `object` within the file; "" for the whole document.
+  /// `pointer` is the JSON pointer of `object` in the file; "" if `object` is the whole document.
   ConfigReader(std::string file, const nlohmann::ordered_json& object, std::string pointer = "");
 
-  /// Returns a reader of /text_config if there is one, otherwise of the whole configuration. Throws
-  /// Error(bad_input) if a model with a /text_config is quantized.
+  /// Returns a reader of /text_config if present, otherwise of the whole configuration. Throws
+  /// Error(bad_input) if the configuration has a /text_config and the model is quantized.
   [[nodiscard]] static ConfigReader of_text(const std::string& file, const nlohmann::ordered_json& config);
 
   [[nodiscard]] std::optional<ConfigValue> find(const Names& names) const;
   [[nodiscard]] std::optional<ConfigValue> find(const std::string& name) const;
   [[nodiscard]] bool is_null(const std::string& name) const;  // the key exists and is null
-  /// Returns the name that find(names) uses, or the first one if none is present.
+  /// Returns the name that find(names) would use, or the first name if none is present.
   [[nodiscard]] std::string present_name(const Names& names) const;
 
-  /// Integers of at least 0: token ids and layer numbers.
+  /// Reads an integer of at least 0, for example a token id or a layer number.
   [[nodiscard]] std::optional<std::size_t> optional_index(const Names& names) const;
-  /// Integers from 1 to largest_size. Throws Error(limit) above it.
+  /// Reads an integer of at least 1. Throws Error(limit) if it is above largest_size.
   [[nodiscard]] std::optional<std::size_t> optional_size(const Names& names) const;
-  [[nodiscard]] std::size_t size(const SizeKey& key) const;  // an error if missing without a default
+  /// Throws if the key is missing and has no default.
+  [[nodiscard]] std::size_t size(const SizeKey& key) const;
   [[nodiscard]] std::size_t size(const SizeKey& key, std::size_t default_value) const;
-  [[nodiscard]] std::optional<double> optional_number(const Names& names) const;    // finite
-  [[nodiscard]] std::optional<double> optional_positive(const Names& names) const;  // finite and above 0
+  [[nodiscard]] std::optional<double> optional_number(const Names& names) const;  // finite
+  /// Finite and greater than 0.
+  [[nodiscard]] std::optional<double> optional_positive(const Names& names) const;
   [[nodiscard]] double number(const NumberKey& key) const;
   [[nodiscard]] std::optional<std::vector<double>> optional_positives(const std::string& name) const;
   [[nodiscard]] std::optional<bool> optional_flag(const std::string& name) const;
@@ -57,13 +59,13 @@ class ConfigReader {
   [[nodiscard]] std::optional<std::string> optional_text(const Names& names) const;
   [[nodiscard]] std::optional<ConfigReader> optional_object(const std::string& name) const;
 
-  /// Throws Error(bad_input): "FILE: /NAME: ...".
+  /// Throws Error(bad_input) with the message "FILE: /NAME: ...".
   template <typename... Args>
   [[noreturn]] void refuse(std::string_view name, fmt::format_string<Args...> format, Args&&... args) const {
     fail(Status::bad_input, "{}: {}: {}", escaped(file_), pointer(name),
          fmt::format(format, std::forward<Args>(args)...));
   }
-  /// The same with "got VALUE, need ...".
+  /// Throw Error(bad_input) with messages that end in "got VALUE, need ...".
   [[noreturn]] void reject(const ConfigValue& value, std::string_view need) const;
   [[noreturn]] void reject_unsupported(const ConfigValue& value, std::string_view supported) const;
   [[noreturn]] void reject_missing(std::string_view name, std::string_view need) const;

@@ -20,7 +20,7 @@ struct ActivationName {
   std::string_view name;
   Activation activation;
 };
-// gelu_fast and similar names are algebraically the tanh form.
+// gelu_fast and similar names are different formulas for the tanh form.
 constexpr ActivationName kActivationNames[] = {{"gelu", Activation::gelu_erf},
                                                {"gelu_python", Activation::gelu_erf},
                                                {"gelu_new", Activation::gelu_tanh},
@@ -34,7 +34,7 @@ constexpr ActivationName kActivationNames[] = {{"gelu", Activation::gelu_erf},
                                                {"relu2", Activation::relu_squared},
                                                {"tanh", Activation::tanh}};
 
-/// Reads height and width: a list of both, or one size for both.
+/// Reads height and width: a list [height, width], or one number for both.
 std::pair<std::size_t, std::size_t> resolve_extents(const SizeKey& key, const ConfigReader& config) {
   const auto value = config.find(key.names);
   if (!value || !value->json->is_array()) {
@@ -49,7 +49,7 @@ std::pair<std::size_t, std::size_t> resolve_extents(const SizeKey& key, const Co
   return {one(0), one(1)};
 }
 
-/// Returns image and patch sizes; not present if the family has no keys for them.
+/// Returns the sizes of images and patches. The result is not present() if the family has no keys for them.
 PatchGrid resolve_pixels(const ConfigKeys& keys, const ConfigReader& config) {
   PatchGrid grid;
   if (keys.channels.names.empty()) return grid;
@@ -70,7 +70,8 @@ PatchGrid resolve_pixels(const ConfigKeys& keys, const ConfigReader& config) {
   return grid;
 }
 
-/// Returns the padding token's id if positions are counted from after its table row.
+/// Returns the id of the padding token if the family starts positions after its row of the table; otherwise
+/// nullopt.
 std::optional<std::size_t> resolve_padding(const SizeKey& key, const ConfigReader& config) {
   if (key.names.empty() && !key.default_value) return std::nullopt;
   return config.optional_index(key.names).value_or(key.default_value.value_or(0));
@@ -83,7 +84,8 @@ std::optional<TokenDropout> resolve_token_dropout(const TokenDropoutSpec& spec, 
   return TokenDropout{static_cast<std::int64_t>(*token), spec.kept};
 }
 
-/// Returns the family as if it were only its decoder, with one of the two attentions in every layer.
+/// Returns a family with only the decoder of `family`. Each layer has only one attention: the self-attention
+/// or the cross-attention, depending on `component`.
 FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, Component component) {
   const DecoderSpec& decoder = *family.decoder;
   FamilySpec part = family;
@@ -111,7 +113,8 @@ std::vector<LayerConfig> component_layers(const FamilySpec& part, const ConfigRe
   return std::move(only.layers);
 }
 
-/// Uses a stored position table instead of computed positions, as the model was trained with it.
+/// If a position table is stored, uses it instead of computed positions, because the model was trained with
+/// the table.
 void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names,
                              EmbeddingConfig& embedding) {
   if (embedding.position != PositionKind::sinusoidal_halves) return;
@@ -123,33 +126,34 @@ std::optional<std::size_t> token_table(const EmbeddingSpec& spec, const TensorNa
   return found ? std::optional(found->index) : std::nullopt;
 }
 
-/// Sets the properties of the head that only the weights tell: present, tied and bias.
+/// Sets the properties of the head that depend on the stored tensors: present, tied and bias.
 void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
                          Checkpoint& weights, HeadConfig& head) {
   const HeadSpec& spec = *family.head;
   const TensorNames names(family, weights, model.layers.size());
   const auto decoder = names.find(spec.decoder.weight, NameScope::absolute());
   const auto token = token_table(family.decoder ? family.decoder->embedding : family.embedding, names);
-  // Some tools store a tied output matrix twice.
+  // Some programs store a tied output matrix a second time.
   head.tied = !decoder || (token && same_values(weights, decoder->index, *token));
   if (spec.decoder.bias_presence.rule == Presence::Rule::stored)
     head.bias = names.find(spec.decoder.bias, NameScope::absolute()).has_value();
   const auto is_stored = [&](const LinearSpec& part) {
     return names.find(part.weight, NameScope::absolute()) || names.find(part.bias, NameScope::absolute());
   };
-  // If only the body of a model with an untied head was saved, its head is lost.
+  // If a model was saved without its head, and the output matrix is not the embedding, the model has no head.
   const bool lost = !decoder && names.headless() && config.optional_flag("tie_word_embeddings") == false;
   head.present = head.transform ? is_stored(spec.transform) || is_stored(spec.decoder) : !lost;
 }
 
-/// Removes a projection that exists only where the widths differ, if they are equal.
+/// Returns `parts`, or no tensors if the projection exists only for different widths and the widths are
+/// equal.
 LinearParts unless_same_width(LinearParts parts, const LinearSpec& spec, bool same_width) {
   const bool removed = same_width && spec.weight_presence.rule == Presence::Rule::width_differs;
   return removed ? LinearParts{} : parts;
 }
 
-/// Returns the longest sequence: the rows of the position table after those reserved for padding, or nullopt
-/// if the family has no limit.
+/// Returns the largest number of positions: the rows of the position table without the rows before position
+/// 0. Returns nullopt if the family has no limit.
 std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys, const ConfigReader& config) {
   if (const PatchGrid grid = resolve_pixels(keys, config); grid.present()) return grid.patches() + 1;
   if (keys.max_positions.names.empty() && !keys.max_positions.default_value) return std::nullopt;
@@ -187,8 +191,8 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
   return embedding;
 }
 
-/// Adds a decoder that reads an encoder: its layers, model.decoder and the final norm. `model` is complete
-/// except for these and the head.
+/// Adds the decoder of an encoder-decoder model: its layers, model.decoder and the final norm. All other
+/// members of `model` except the head must be set.
 void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
                      const ModelSource& source, ModelConfig& model) {
   for (LayerConfig& layer : model.layers) layer.component = Component::encoder;
@@ -217,7 +221,7 @@ void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const
   model.final_norm = with_tensors(norm, family.decoder->final_norm);
 }
 
-/// Returns the head that the weights hold; without weights (null), the head that the family is trained with.
+/// Returns the head. If `weights` is null, returns the usual head of the family.
 HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
                         Checkpoint* weights) {
   HeadConfig head;
@@ -255,8 +259,8 @@ void check_requirements(const FamilySpec& family, const ConfigReader& config) {
   if (const auto packed = config.find("quantization_config")) config.reject_unsupported(*packed, "null");
 }
 
-/// Reports all faults in independent parts of a configuration in one error: options, norm, activation, and
-/// attention with its positions.
+/// Checks options, norm, activation and attention separately, and reports the faults of all of them in one
+/// error.
 void check_parts(const FamilySpec& family, const ConfigReader& config) {
   std::vector<std::string> faults;
   const auto check = [&](const auto& part) {
@@ -281,7 +285,7 @@ void check_parts(const FamilySpec& family, const ConfigReader& config) {
   if (!faults.empty()) fail(Status::bad_input, "{}", fmt::join(faults, "; "));
 }
 
-/// Replaces computed inverse frequencies by those that the checkpoint holds.
+/// If the checkpoint contains inverse frequencies, uses them instead of the computed ones.
 void use_stored_frequencies(const FamilySpec& family, Checkpoint& weights, ModelConfig& model) {
   if (!family.rotary || family.rotary->stored.empty()) return;
   const TensorNames names(family, weights, model.layers.size());
@@ -300,7 +304,7 @@ void use_stored_frequencies(const FamilySpec& family, Checkpoint& weights, Model
   for (LayerConfig& layer : model.layers) layer.attention.rotary = shared;
 }
 
-/// Returns the ids that the configuration gives for bos, eos, pad, cls and sep, if below `vocabulary`.
+/// Returns the ids of bos, eos, pad, cls and sep in the configuration, if they are less than `vocabulary`.
 std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config, std::size_t vocabulary) {
   std::vector<std::int64_t> ids;
   for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id"}) {

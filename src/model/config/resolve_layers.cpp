@@ -28,7 +28,7 @@ std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& con
   return d_model / heads;
 }
 
-/// Returns the number of key/value heads; an explicit null means the number of heads.
+/// Returns the number of key/value heads; the number of heads if the key is null or missing.
 std::size_t resolve_kv_heads(const SizeKey& key, const ConfigReader& config, std::size_t heads) {
   if (std::ranges::any_of(key.names, [&](const auto& name) { return config.is_null(name); }))
     return config.optional_size(key.names).value_or(heads);
@@ -73,7 +73,7 @@ RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const C
   const std::size_t fewest = spec.bidirectional ? 4 : 2;
   if (relative.buckets < fewest)
     reject_bucket_size(config, spec.buckets, relative.buckets, fmt::format("at least {}", fewest));
-  const std::size_t exact = relative.buckets / fewest;  // distances with their own bucket
+  const std::size_t exact = relative.buckets / fewest;  // number of distances that have their own bucket
   if (relative.max_distance <= exact) {
     reject_bucket_size(config, spec.max_distance, relative.max_distance,
                        fmt::format("more than {}, the number of distances with their own bucket", exact));
@@ -83,7 +83,7 @@ RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const C
   return relative;
 }
 
-/// Reads a list of strings, or one string with "|" between the words.
+/// Reads a list of strings, or one string with words separated by "|".
 std::vector<std::string> word_list(const std::string& key, const ConfigReader& config) {
   const auto value = config.find(key);
   if (!value) return {};
@@ -105,7 +105,7 @@ std::vector<std::string> word_list(const std::string& key, const ConfigReader& c
   return value->json->get<std::vector<std::string>>();
 }
 
-/// Reads a size; values below 1 mean that there is none.
+/// Reads a size. Returns nullopt if the key is missing or the value is less than 1.
 std::optional<std::size_t> size_above_zero(const std::string& name, const ConfigReader& config) {
   if (config.optional_number({name}).value_or(0) < 1) return std::nullopt;
   return config.optional_size({name});
@@ -125,7 +125,7 @@ void read_distances(const DisentangledSpec& spec, const ConfigReader& config, co
   }
 }
 
-/// Sets attention.disentangled, and divides attention.scale by the root of the number of terms.
+/// Sets attention.disentangled. Divides attention.scale by the square root of the number of terms.
 void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
                           AttentionConfig& attention) {
   const DisentangledSpec& spec = *family.stack.disentangled;
@@ -150,7 +150,7 @@ void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, 
   attention.disentangled = std::make_shared<const DisentangledConfig>(disentangled);
 }
 
-/// Returns null if the configuration has no convolution.
+/// Returns the convolution, or null if the configuration has none.
 std::shared_ptr<const ConvolutionConfig> resolve_convolution(const ConfigReader& config,
                                                              const ModelConfig& model) {
   const auto kernel = size_above_zero("conv_kernel_size", config);
@@ -164,7 +164,7 @@ std::shared_ptr<const ConvolutionConfig> resolve_convolution(const ConfigReader&
   return std::make_shared<const ConvolutionConfig>(convolution);
 }
 
-/// Returns for each of `count` layers whether it has rotary position.
+/// Returns, for each of `count` layers, whether it uses rotary positions.
 std::vector<bool> resolve_rotary_layers(const RotarySpec& spec, const ConfigReader& config,
                                         std::size_t count) {
   std::vector<bool> rotary(count, true);
@@ -184,7 +184,7 @@ std::vector<bool> resolve_rotary_layers(const RotarySpec& spec, const ConfigRead
   return rotary;
 }
 
-/// Returns the width of all windows, or nullopt if the configuration disables them.
+/// Returns the size of all windows, or nullopt if no layer has a window.
 std::optional<std::size_t> resolve_window_size(const WindowKeys& keys, const ConfigReader& config) {
   if (!keys.enabled.empty() && !config.flag(keys.enabled)) return std::nullopt;
   if (config.is_null(keys.size)) return std::nullopt;
@@ -192,7 +192,8 @@ std::optional<std::size_t> resolve_window_size(const WindowKeys& keys, const Con
   return size == 0 ? std::nullopt : std::optional(size);
 }
 
-/// Returns which layers the /layer_types list gives a window; nullopt without a list.
+/// Returns, for each layer, whether it has a window according to the list `key` of layer types; nullopt if
+/// the list is missing.
 std::optional<std::vector<bool>> windows_by_type(const std::string& key, const ConfigReader& config,
                                                  std::size_t count) {
   const auto value = config.find(key);
@@ -208,7 +209,8 @@ std::optional<std::vector<bool>> windows_by_type(const std::string& key, const C
   return windowed;
 }
 
-/// Returns the same from runs [[type, ...], times], each repeated; nullopt without a list.
+/// Returns, for each layer, whether it has a window according to the list `key` of [[type, ...], times],
+/// where each list of types is repeated; nullopt if the list is missing.
 std::optional<std::vector<bool>> windows_by_runs(const std::string& key, const ConfigReader& config,
                                                  std::size_t count) {
   const auto value = config.find(key);
@@ -234,7 +236,7 @@ std::optional<std::vector<bool>> windows_by_runs(const std::string& key, const C
   return windowed;
 }
 
-/// Returns which layers have a window if the configuration lists none.
+/// Returns, for each layer, whether it has a window according to the rules of WindowKeys that need no list.
 std::vector<bool> windows_by_rule(const WindowKeys& keys, const ConfigReader& config,
                                   const std::vector<bool>& rotary) {
   const std::size_t count = rotary.size();
@@ -252,7 +254,7 @@ std::vector<bool> windows_by_rule(const WindowKeys& keys, const ConfigReader& co
   return windowed;
 }
 
-/// Returns which keys each layer attends to; `rotary` says which layers have rotary position.
+/// Returns the kind of attention of each layer. `rotary` is true for layers that use rotary positions.
 std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigReader& config,
                                            const std::vector<bool>& rotary) {
   const std::size_t count = rotary.size();

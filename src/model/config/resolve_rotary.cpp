@@ -10,8 +10,8 @@
 namespace attnctl {
 namespace {
 
-// Each product and quotient below is rounded to float32 where the reference rounds it: one ulp in the inverse
-// frequencies moves patterns of long sequences visibly.
+// Each operation is rounded to float32 where transformers rounds it. An error of one unit in the last place
+// of an inverse frequency would visibly change the patterns of long sequences.
 
 struct RotaryRequest {
   const ConfigReader& scaling;  // rope_parameters or rope_scaling; may be empty
@@ -19,12 +19,12 @@ struct RotaryRequest {
   double theta;
   std::size_t dims;
   std::size_t max_positions;
-  std::size_t default_original;  // for original_max_position_embeddings; 0: max_positions
+  std::size_t default_original;  // default of original_max_position_embeddings; 0: max_positions
 };
 
 const std::vector<std::string> kTypeNames = {"rope_type", "type"};
 
-/// Returns theta^(2j/r) for j below r/2.
+/// Returns theta^(2j/r) for each j < r/2, where r is the number of rotated dimensions.
 std::vector<float> frequency_powers(const RotaryRequest& request) {
   std::vector<float> out(request.dims / 2);
   for (std::size_t j = 0; j < out.size(); ++j) {
@@ -89,7 +89,7 @@ RotaryConfig llama3_rotary(const RotaryRequest& request) {
   return rotary;
 }
 
-/// Returns the dimension that completes `rotations` turns within the original length.
+/// Returns the dimension that makes `rotations` full turns within `original` positions.
 double correction_dimension(const RotaryRequest& request, double rotations, std::size_t original) {
   return static_cast<double>(request.dims) *
          std::log(static_cast<double>(original) / (rotations * 2 * std::numbers::pi)) /
@@ -179,7 +179,7 @@ RotaryConfig resolve_scaling(const RotaryRequest& request, const RotarySpec& spe
                                      "default, linear, llama3, yarn, longrope");
 }
 
-/// Returns an object of the configuration if it exists and is not empty.
+/// Returns an object of the configuration; nullopt if it is missing or empty.
 std::optional<ConfigReader> non_empty_object(const ConfigReader& config, const std::string& name) {
   const auto value = config.find(name);
   if (!value || (value->json->is_object() && value->json->empty())) return std::nullopt;
@@ -192,9 +192,10 @@ void reject_nested(const ConfigReader& parameters) {
   }
 }
 
-/// Returns the object with the rotary parameters, or the family's default if the configuration has none.
-/// As in transformers, a non-empty rope_scaling replaces all of rope_parameters, including its rope_theta.
-/// `layer_type` is the key within rope_parameters for layers with their own parameters, otherwise "".
+/// Returns the object with the rotary parameters, or the family's default if the configuration has none. As
+/// in transformers, a non-empty rope_scaling is used instead of all of rope_parameters, including its
+/// rope_theta. `layer_type` is the key in rope_parameters of the object for these layers; "" if all layers
+/// have the same parameters.
 ConfigReader rotary_parameters(const RotarySpec& spec, const ConfigReader& config,
                                const std::string& layer_type, bool scaled) {
   static const nlohmann::ordered_json none = nlohmann::ordered_json::object();
@@ -222,7 +223,7 @@ void check_finite(const RotaryConfig& rotary, double theta, const ConfigReader& 
   }
 }
 
-/// Returns the number of rotated dimensions of a head.
+/// Returns the number of dimensions of a head that are rotated.
 std::size_t resolve_rotary_dims(const RotarySpec& spec, const ConfigReader& config,
                                 const ConfigReader& scaling, std::size_t d_head) {
   const auto inside = scaling.optional_positive(spec.fraction_names);

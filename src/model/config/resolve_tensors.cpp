@@ -23,7 +23,7 @@ struct LocatedProjections {
   LocatedWeight query, key, value, output;
 };
 
-/// Reads /head_slices: one number per head; empty if the key is missing.
+/// Reads /head_slices, a list with one number per head. Returns an empty list if the key is missing.
 std::vector<std::size_t> read_head_slices(const ConfigReader& config, std::size_t heads) {
   const auto value = config.find("head_slices");
   if (!value) return {};
@@ -59,8 +59,8 @@ std::vector<std::string> resolve_vocabulary(const ConfigReader& config, std::siz
   return value->json->get<std::vector<std::string>>();
 }
 
-/// Reads the sizes of a bare attention mechanism from tensor shapes. All functions throw Error(bad_input)
-/// with the tensor or the key.
+/// Reads the sizes of bare attention layers from the shapes of tensors. All functions throw Error(bad_input)
+/// with the name of the tensor or of the key.
 class BareResolver {
  public:
   BareResolver(const FamilySpec& family, const ConfigReader& config, const Checkpoint& weights)
@@ -96,8 +96,8 @@ class BareResolver {
   }
 
  private:
-  /// Returns inputs and outputs of a projection, possibly factorized. In a tensor of rank 3 the first extent
-  /// is `heads`; `is_output` says that its heads are inputs.
+  /// Returns the numbers of inputs and outputs of a projection, which may be factorized. A tensor of rank 3
+  /// has `heads` as its first extent; its heads are outputs, or inputs if `is_output` is true.
   [[nodiscard]] Extents extents(const LocatedWeight& weight, std::size_t heads, bool is_output) const {
     if (weight.whole) return extents(*weight.whole, heads, is_output);
     const Extents first = extents(weight.first.value(), heads, is_output);
@@ -116,12 +116,13 @@ class BareResolver {
     return shape.back();
   }
 
-  /// Returns the outputs of one projection; a packed [q; k; v] holds three.
+  /// Returns the number of outputs of one projection in a tensor; a third of all outputs if the tensor packs
+  /// [q; k; v].
   [[nodiscard]] std::size_t unpacked_outputs(const LocatedTensor& tensor, std::size_t outputs) const {
     return tensor.packing == Packing::whole ? outputs : divided(tensor, outputs, 3, "the three projections");
   }
 
-  /// Returns width / parts, where `key` gives the number of parts.
+  /// Returns width / parts. Throws if `width` is not a multiple of `parts`, the value of the key `key`.
   [[nodiscard]] std::size_t divided(const LocatedTensor& tensor, std::size_t width, std::size_t parts,
                                     std::string_view key) const {
     if (width % parts != 0) {
@@ -131,7 +132,7 @@ class BareResolver {
     return width / parts;
   }
 
-  /// Checks a size that the configuration may repeat against the size found in a tensor, and returns it.
+  /// Returns the size that was found in a tensor. Throws if the configuration has another value for it.
   [[nodiscard]] std::size_t checked(const std::string& key, std::size_t found,
                                     const LocatedTensor& tensor) const {
     if (config_.optional_size({key}).value_or(found) != found) {
@@ -186,8 +187,8 @@ class BareResolver {
             names_.find_weight_in_layer(layer.output, 0)};
   }
 
-  /// Returns the number of slices in the query projection of tied heads: from a tensor of rank 3, from
-  /// /d_head or /kv_heads, otherwise the number that /head_slices uses.
+  /// Returns the number of slices in the query projection of tied heads: the first extent of a tensor of rank
+  /// 3, otherwise according to /d_head or /kv_heads, otherwise the number of slices in /head_slices.
   std::size_t count_slices(const LocatedTensor& query, std::span<const std::size_t> slices) const {
     const Shape& shape = names_.info(query).shape;
     if (shape.size() == 3) return shape[0];
@@ -199,7 +200,8 @@ class BareResolver {
     return config_.optional_size({"kv_heads"}).value_or(*std::ranges::max_element(slices) + 1);
   }
 
-  /// Sets kv_heads and head_slices, from /kv_heads or, for tied heads, /head_slices and the query projection.
+  /// Sets kv_heads and head_slices. For tied heads, reads /head_slices and the query projection, otherwise
+  /// /kv_heads.
   void resolve_heads(const LocatedTensor& query, AttentionConfig& attention) const {
     const auto kv_heads = config_.optional_size({"kv_heads"});
     attention.head_slices = read_head_slices(config_, attention.heads);
@@ -244,7 +246,7 @@ class BareResolver {
     if (!found.value.found()) model.d_output = 0;
   }
 
-  /// Sets the sizes that all layers share, from the first layer.
+  /// Sets the sizes that all layers share, from the tensors of the first layer.
   void resolve_sizes(const LocatedProjections& found, ModelConfig& model, AttentionConfig& attention) const {
     const std::size_t slices = attention.query_slices();
     const Extents query = extents(found.query, slices, false);
@@ -265,7 +267,7 @@ class BareResolver {
         config_.optional_number({"scale"}).value_or(1 / std::sqrt(static_cast<double>(attention.d_head)));
   }
 
-  /// Sets which tensors layer `number` has.
+  /// Sets which tensors exist in layer `number`.
   void resolve_layer_parts(std::size_t number, AttentionConfig& attention) const {
     const auto parts = [&](const LinearSpec& spec) {
       const LocatedWeight weight = names_.find_weight_in_layer(spec, number);
@@ -277,7 +279,7 @@ class BareResolver {
     attention.key = parts(layer.key);
     attention.value = parts(layer.value);
     attention.output = parts(layer.output);
-    attention.query.weight = true;  // if it is absent, binding reports it as missing
+    attention.query.weight = true;  // if it is missing, binding reports it
     if (!attention.key.weight) attention.key.rank = attention.query.rank;
     if (!attention.value.weight) attention.value = attention.output = {};
   }
@@ -301,7 +303,7 @@ class BareResolver {
     embedding.width = d_model;
     if (const auto table = names_.find(stored(family_.embedding.token))) {
       const Shape& shape = names_.info(*table).shape;
-      embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the rest of the shape
+      embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the other extents
     }
     return embedding;
   }

@@ -120,7 +120,8 @@ FamilySpec named(std::string name, FamilySpec row) {
 
 namespace {
 
-/// One projection of the bare mechanism: `W_q` and `b_q` with inputs first, or as PyTorch modules store it.
+/// Returns one projection of a bare attention layer: `W_q` and `b_q` stored as [in, out], or the names that
+/// PyTorch modules use.
 LinearSpec bare_linear(std::string_view letter, const std::vector<std::string>& modules) {
   LinearSpec spec = {.weight = {{fmt::format("W_{}", letter), Axes::in_out_or_head}},
                      .bias = {{fmt::format("b_{}", letter), Axes::in_out_or_head}},
@@ -138,7 +139,7 @@ FactorSpec bare_factors(std::string_view letter, Axes first, Axes last) {
           .last = StoredTensor{fmt::format("W_{}_b", letter), last}};
 }
 
-/// A query, key or value projection, also as torch.nn.MultiheadAttention stores it.
+/// Returns a query, key or value projection. Accepts also the names of torch.nn.MultiheadAttention.
 LinearSpec bare_input(std::string_view letter) {
   LinearSpec spec = bare_linear(
       letter, {fmt::format("W_{}", letter), fmt::format("w_{}", letter), fmt::format("{}_proj", letter)});
@@ -173,11 +174,11 @@ FamilySpec bare_attention() {
   return spec;
 }
 
-/// Prefixes of the text part of a multimodal checkpoint, in current and older layouts.
+/// Prefixes of the language model in a multimodal checkpoint, in current and older layouts.
 constexpr const char* kTextPrefixes[] = {"language_model.", "model.language_model.", "text_model.",
                                          "model.text_model."};
 
-/// Lets a row find its tensors in a multimodal checkpoint, under the prefixes of its text part.
+/// Adds the prefixes with which the tensors of a family are stored in a multimodal checkpoint.
 void add_text_prefixes(FamilySpec& row) {
   std::vector<std::string> prefixes;
   for (const char* outer : kTextPrefixes) {

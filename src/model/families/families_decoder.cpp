@@ -1,6 +1,6 @@
 #include "model/families/family_parts.hpp"
 
-// Other decoders: with learned positions, rotary position or ALiBi.
+// Decoders that do not use llama's tensor names, with learned positions, rotary positions or ALiBi.
 namespace attnctl {
 namespace {
 
@@ -72,7 +72,8 @@ FamilySpec gpt2() {
   return spec;
 }
 
-/// GPT-2 with torch.nn.Linear layers and multi-query attention, or packed by head without it.
+/// GPT-BigCode is like GPT-2, but has torch.nn.Linear layers. By default all heads share one key/value head.
+/// If /multi_query is false, every head has its own, and the projections are packed by head.
 FamilySpec gpt_bigcode() {
   FamilySpec spec = named("gpt_bigcode", gpt2());
   LayerSpec& layer = spec.stack.layer;
@@ -117,7 +118,7 @@ FamilySpec gpt_neo() {
   return spec;
 }
 
-/// Attention and MLP share one norm; part of each head has rotary position.
+/// Attention and MLP share one norm. A part of each head uses rotary positions.
 FamilySpec gptj() {
   FamilySpec spec = named("gptj", gpt2());
   LayerSpec& layer = spec.stack.layer;
@@ -219,7 +220,8 @@ void pack_falcon(LayerSpec& layer, Packing packing) {
       linear_with_bias_if("self_attention.query_key_value", "bias", packing);
 }
 
-/// Three shapes: multi-query (7B), grouped-query (40B), and packed by head with ALiBi (RW).
+/// Falcon has three variants: one key/value head (7B), groups of key/value heads (40B), and projections
+/// packed by head with ALiBi (RW).
 FamilySpec falcon() {
   FamilySpec spec = named("falcon", bloom());
   LayerSpec& layer = spec.stack.layer;

@@ -4,7 +4,7 @@
 
 #include "model/families/family_parts.hpp"
 
-// Encoders of text and images, and models of an encoder and a decoder.
+// Encoders of text and images, and encoder-decoder models.
 namespace attnctl {
 namespace {
 
@@ -111,7 +111,8 @@ FamilySpec distilbert() {
   return spec;
 }
 
-/// RoBERTa with T5's position bias. Positions start after row 1 regardless of /pad_token_id.
+/// MPNet is like RoBERTa, but has the position bias of T5. Positions start at row 2 of the table, whatever
+/// /pad_token_id is.
 FamilySpec mpnet() {
   FamilySpec spec = named("mpnet", roberta());
   spec.prefixes = {"mpnet.", ""};
@@ -131,7 +132,7 @@ FamilySpec mpnet() {
   return spec;
 }
 
-/// Pre-norm with rotary or learned positions, and token dropout.
+/// ESM has pre-norm, rotary or learned positions, and token dropout.
 FamilySpec esm() {
   FamilySpec spec = named("esm", roberta());
   spec.prefixes = {"esm.", ""};
@@ -163,7 +164,7 @@ FamilySpec esm() {
   return spec;
 }
 
-/// Disentangled attention; positions may also be added to the embeddings.
+/// DeBERTa has disentangled attention. Positions may also be added to the embeddings.
 FamilySpec deberta_v2() {
   FamilySpec spec = named("deberta-v2", bert());
   spec.prefixes = {"deberta.", ""};
@@ -179,7 +180,7 @@ FamilySpec deberta_v2() {
   spec.embedding.projection = linear_if_width_differs("embeddings.embed_proj");
   spec.embedding_config.projected_first = true;
   spec.embedding_config.zero_hidden = true;
-  HeadSpec& head = *spec.head;  // also stored under the names of the original code
+  HeadSpec& head = *spec.head;  // alternatives: the names in the original code
   head.transform.weight.push_back({"lm_predictions.lm_head.dense.weight"});
   head.transform.bias.push_back({"lm_predictions.lm_head.dense.bias"});
   head.transform_norm.gain.emplace_back("lm_predictions.lm_head.LayerNorm.weight");
@@ -216,7 +217,8 @@ FamilySpec deberta() {
   return spec;
 }
 
-/// Pre-norm with a gated MLP. Most layers have a window, with other rotary parameters than global layers.
+/// ModernBERT has pre-norm and a gated MLP. Most layers have a window; their rotary parameters differ from
+/// those of the other layers.
 FamilySpec modernbert() {
   FamilySpec spec = {.name = "modernbert"};
   spec.prefixes = {"model.", ""};
@@ -267,7 +269,7 @@ FamilySpec modernbert() {
   return spec;
 }
 
-/// A linear layer with a current name and the one of older checkpoints.
+/// Returns a linear layer with its current name, or its name in older checkpoints.
 LinearSpec either(const std::string& name, const std::string& old) {
   LinearSpec spec = linear(name);
   spec.weight.push_back({old + ".weight"});
@@ -313,13 +315,13 @@ FamilySpec vit() {
   return spec;
 }
 
-/// One attention of BART with its norm.
+/// Returns one attention of BART and its norm.
 LayerSpec bart_attention(const std::string& name) {
   return plain_layer(linear, {name + ".q_proj", name + ".k_proj", name + ".v_proj", name + ".out_proj"},
                      layer_norm(name + "_layer_norm"), {});
 }
 
-/// The same with the MLP.
+/// Returns one attention of BART, the MLP after it, and their norms.
 LayerSpec bart_layer(const std::string& name) {
   LayerSpec layer = bart_attention(name);
   layer.mlp_norm = layer_norm("final_layer_norm");
@@ -328,7 +330,8 @@ LayerSpec bart_layer(const std::string& name) {
   return layer;
 }
 
-/// The tables of one stack: its own token table if stored, otherwise the shared one.
+/// Returns the embedding tables of one stack. The token table is that of the stack if stored, otherwise the
+/// shared one.
 EmbeddingSpec bart_embedding(const std::string& stack) {
   return {.token = {stack + ".embed_tokens.weight", "shared.weight", "encoder.embed_tokens.weight",
                     "decoder.embed_tokens.weight"},
@@ -370,7 +373,7 @@ FamilySpec bart() {
   return spec;
 }
 
-/// Pre-norm, with a final norm in each stack.
+/// mBART is like BART, but has pre-norm and a final norm in the encoder and in the decoder.
 FamilySpec mbart() {
   FamilySpec spec = named("mbart", bart());
   spec.place = NormPlace::pre;
@@ -379,7 +382,7 @@ FamilySpec mbart() {
   return spec;
 }
 
-/// Computed positions; source and target may have different vocabularies.
+/// Marian is like BART, but has sinusoidal positions. Input and target may have different vocabularies.
 FamilySpec marian() {
   FamilySpec spec = named("marian", bart());
   spec.embedding.norm = {};
@@ -401,7 +404,7 @@ FamilySpec pegasus() {
   return spec;
 }
 
-/// One attention of T5 with its norm.
+/// Returns one attention of T5 and its norm.
 LayerSpec t5_attention(const std::string& layer, const std::string& name) {
   const std::string prefix = layer + "." + name;
   return plain_layer(linear_without_bias, {prefix + ".q", prefix + ".k", prefix + ".v", prefix + ".o"},
@@ -414,7 +417,7 @@ void add_t5_mlp(LayerSpec& spec, const std::string& layer) {
   spec.down = linear_without_bias(layer + ".DenseReluDense.wo");
 }
 
-/// Makes the MLPs gated, for the values "gated-ACTIVATION" of /feed_forward_proj.
+/// Makes the MLPs gated, for configurations with "gated-ACTIVATION" in /feed_forward_proj.
 template <const char* activation>
 void gate_t5(FamilySpec& row) {
   row.keys.activation = {{}, activation};
@@ -428,8 +431,8 @@ constexpr char kGeluNew[] = "gelu_new";
 constexpr char kSilu[] = "silu";
 constexpr char kRelu[] = "relu";
 
-/// The two scales of T5's logits: 1, or d_model^-0.5 for tied heads. New configurations always tie the head
-/// and say the scale in /scale_decoder_outputs.
+/// T5 multiplies the logits by 1, or by d_model^-0.5 if the head is tied. New configurations always have a
+/// tied head, and /scale_decoder_outputs selects the factor.
 void leave_logits(FamilySpec& row) {
   row.keys.logit_multiplier = {.default_value = 1};
 }

@@ -1,6 +1,7 @@
 #include "model/families/family_parts.hpp"
 
-// Decoders with llama's tensor names, including those with experts, other norms, or norms in other places.
+// Decoders that use llama's tensor names, some of them with experts, other norms, or norms at other
+// positions.
 namespace attnctl {
 namespace {
 
@@ -39,7 +40,7 @@ FamilySpec llama_row() {
   return spec;
 }
 
-/// Llama without biases.
+/// Mistral: like Llama, but no layer has biases.
 FamilySpec mistral_row() {
   FamilySpec spec = named("mistral", llama_row());
   remove_biases(spec.stack.layer);
@@ -79,10 +80,10 @@ FamilySpec gemma() {
   spec.scale_embedding = true;
   remove_mlp_biases(spec.stack.layer);
   spec.requirements.push_back({"use_bidirectional_attention", {false}});
-  spec.variants = {
-      {"hidden_act", "gelu", {}, [](FamilySpec& row) {
-         row.keys.activation.names = {};  // early configurations say gelu but mean gelu_pytorch_tanh
-       }}};
+  spec.variants = {{"hidden_act", "gelu", {}, [](FamilySpec& row) {
+                      // Early configurations contain gelu, but the models use gelu_pytorch_tanh.
+                      row.keys.activation.names = {};
+                    }}};
   return spec;
 }
 
@@ -142,7 +143,7 @@ FamilySpec smollm3() {
   return spec;
 }
 
-/// Experts stored one by one, or stacked in one tensor.
+/// Returns a projection of experts that is stored in one tensor per expert, or in one tensor for all.
 LinearSpec each_or_stacked(const std::string& each, const StoredTensor& stacked) {
   LinearSpec spec = linear_without_bias(each);
   spec.weight.push_back(stacked);
@@ -171,7 +172,7 @@ FamilySpec mixtral() {
   return spec;
 }
 
-/// Experts and a shared expert that every token uses; some layers may have a single MLP.
+/// Layers have experts, and a shared expert that every token uses. Some layers may have a single MLP instead.
 FamilySpec qwen2_moe() {
   FamilySpec spec = named("qwen2_moe", qwen2());
   LayerSpec& layer = spec.stack.layer;
@@ -201,7 +202,7 @@ FamilySpec qwen2_moe() {
   return spec;
 }
 
-/// Attention sinks; experts with clamped gates.
+/// The model has attention sinks, and experts with clamped gates.
 FamilySpec gpt_oss() {
   FamilySpec spec = named("gpt_oss", llama_row());
   const auto stacked = [](const std::string& name, Packing packing) {
@@ -276,7 +277,7 @@ FamilySpec phi3() {
   return spec;
 }
 
-/// Norms have no tensors.
+/// The norms have no gain and no bias.
 FamilySpec olmo() {
   FamilySpec spec = named("olmo", llama_row());
   LayerSpec& layer = spec.stack.layer;

@@ -15,22 +15,23 @@ namespace attnctl {
 
 struct ModelSource;
 
-// A model family as data: how its configurations and checkpoints name what the forward pass needs. Tensor
-// names may contain `{}` for the layer (or layer group) number. New behavior for a family is one enumerator
-// or field here, and one case where it is resolved (config/resolve_*.cpp) or bound (binding/).
+// A model family as data: the names that its configurations and checkpoints use. A tensor name may contain
+// `{}` for the number of the layer (or of the group of layers). To support a new property of a family, add a
+// field or an enumerator here, and handle it where it is resolved (config/resolve_*.cpp) or bound (binding/).
 
-/// A size in the configuration: the first of `names` that is present, otherwise the default.
+/// A size in the configuration: the value of the first name that is present, otherwise the default.
 struct SizeKey {
   std::vector<std::string> names = {};
-  std::optional<std::size_t> default_value = {};  // nullopt: required, or derived from other sizes
+  /// If nullopt, the key is required, or the size is derived from other sizes.
+  std::optional<std::size_t> default_value = {};
 };
 
-/// A number in the configuration, or a value derived from it by `rule`. The default is used unchanged.
+/// A number in the configuration, changed according to `rule`. The default is used unchanged.
 struct NumberKey {
   std::vector<std::string> names = {};
   double default_value = 0;
   enum class Rule { plain, inverse, inverse_root } rule = Rule::plain;
-  bool null_is_zero = false;  // a null means 0; otherwise it counts as missing
+  bool null_is_zero = false;  // null means 0; otherwise null counts as missing
 };
 
 /// A text in the configuration, otherwise the default.
@@ -39,7 +40,7 @@ struct TextKey {
   std::string default_value = {};
 };
 
-/// Configuration keys of sizes and properties. Key `a/b` is key b of the object a.
+/// The configuration keys of sizes and properties. The name `a/b` means key b of the object a.
 struct ConfigKeys {
   SizeKey d_model = {}, layers = {}, heads = {};
   SizeKey kv_heads = {};   // default: heads
@@ -47,67 +48,75 @@ struct ConfigKeys {
   SizeKey mlp_width = {};  // default: 4 d_model
   SizeKey embedding = {};  // default: d_model
   SizeKey vocabulary = {}, max_positions = {}, token_types = {}, groups = {};
-  SizeKey padding = {};  // padding id: positions start after its table row, and padding tokens have none
-  SizeKey channels = {}, image = {}, patch = {};  // image inputs; the last two may be [height, width]
+  /// Padding id; positions start after its row of the table, and padding tokens have no position.
+  SizeKey padding = {};
+  SizeKey channels = {}, image = {}, patch = {};  // image inputs; the last two may be lists [height, width]
   NumberKey norm_eps = {};
   TextKey activation = {};
-  std::string inverse_layer_if = {};  // flag: scores of layer i are divided by i + 1
+  std::string inverse_layer_if = {};  // flag: the scores of layer i are divided by i + 1
   std::string causal_if = {};         // flag: causal attention
-  NumberKey scale = {};               // factor of scores; 0: 1 / sqrt(d_head)
+  NumberKey scale = {};               // scores are multiplied by this; 0 means 1 / sqrt(d_head)
   NumberKey soft_cap = {}, clip = {};
   NumberKey embedding_multiplier = {.default_value = 1};
   NumberKey residual_multiplier = {.default_value = 1};
   NumberKey logit_multiplier = {.default_value = 1};
   NumberKey logit_soft_cap = {};
   SizeKey experts = {}, experts_per_token = {}, expert_width = {}, shared_width = {};
-  SizeKey sparse_step = {};  // layer i has experts if i + 1 is a multiple of this; no names: all layers do
-  std::string dense_layers = {};  // list of layers without experts
+  /// Layer i has experts if i + 1 is a multiple of this; without names, all layers have experts.
+  SizeKey sparse_step = {};
+  std::string dense_layers = {};  // list of the layers without experts
   NumberKey expert_limit = {}, expert_alpha = {.default_value = 1};
 };
 
-/// Rotary parameters of sliding-window layers if they differ. /rope_parameters then holds an object for
-/// full_attention and one for sliding_attention.
+/// The rotary parameters of layers with a sliding window, if they differ from those of other layers. In new
+/// configurations, /rope_parameters contains one object for full_attention and one for sliding_attention.
 struct SlidingRotarySpec {
-  std::string theta_name = {};  // in old configurations
+  std::string theta_name = {};  // key of theta in old configurations
   double theta = 10000;
-  bool scaled = false;  // the old key /rope_scaling applies to these layers too
+  bool scaled = false;  // the old key /rope_scaling also applies to these layers
 };
 
-/// Rotary position. Families share all configuration keys except those named here.
+/// The rotary positions of a family. The configuration keys that are not fields here are the same for all
+/// families.
 struct RotarySpec {
   RotaryPairing pairing = RotaryPairing::half;
   double theta = 10000;  // default
-  double fraction = 1;   // default fraction of the head width that is rotated
+  double fraction = 1;   // default fraction of each head's dimensions that is rotated
   std::vector<std::string> theta_names = {"rope_theta"};
   std::vector<std::string> fraction_names = {"partial_rotary_factor"};
-  SizeKey dims = {};                       // number of rotated dimensions; no names: from the fraction
-  std::size_t default_original = 0;        // of original_max_position_embeddings; 0: the longest sequence
-  std::string nope_layers = {};            // list with 0 for each layer without rotary position (NoPE)
-  SizeKey nope_interval = {};              // without that list: every nope_interval-th layer has none
-  nlohmann::ordered_json parameters = {};  // default of rope_parameters
-  bool yarn_is_longrope = false;           // old configurations call longrope "yarn"
-  std::vector<std::string> stored = {};    // tensors with inverse frequencies, which replace computed ones
+  SizeKey dims = {};  // number of rotated dimensions; without names, computed from the fraction
+  /// Default of original_max_position_embeddings; 0: the largest number of positions.
+  std::size_t default_original = 0;
+  std::string nope_layers = {};  // list with a 0 for each layer without rotary positions (NoPE)
+  /// If nope_layers is missing, every nope_interval-th layer has no rotary positions.
+  SizeKey nope_interval = {};
+  nlohmann::ordered_json parameters = {};  // default value of /rope_parameters
+  bool yarn_is_longrope = false;           // in old configurations, the type "yarn" means longrope
+  /// Tensors with inverse frequencies, which are used instead of computed ones.
+  std::vector<std::string> stored = {};
   std::optional<SlidingRotarySpec> sliding = {};
 };
 
-/// Which layers have a sliding window, and its width.
+/// The layers that have a sliding window, and the width of the window.
 struct WindowKeys {
-  std::string size = {};         // null disables windows
+  std::string size = {};         // if this key is null, no layer has a window
   std::size_t default_size = 0;  // 0: no windows
   std::string enabled = {};      // flag that must be true for windows
-  std::string layer_types = {};  // list of full_attention and sliding_attention
-  std::string type_runs = {};    // list of [[type, ...], times] with types global and local
-  // The rules below apply without such a list.
-  std::string first = {};  // first layer with a window; no key: all layers
+  std::string layer_types = {};  // list with full_attention or sliding_attention for each layer
+  std::string type_runs = {};    // list of [[type, ...], times], where a type is global or local
+  // The fields below are used if the configuration has no such list.
+  std::string first = {};  // first layer with a window; without a key, all layers have one
   std::size_t default_first = 0;
-  bool windows_before_first = false;  // `first` is the first layer without a window instead
-  SizeKey period = {};                // one layer in each period has full attention; no default: no such rule
-  bool full_first = false;            // that is the first layer of the period; otherwise the last
-  bool nope_layers_only = false;      // only layers without rotary position have a window
-  bool two_sided = false;             // `size` counts keys on both sides: |i - j| <= size / 2
+  /// `first` is the first layer without a window; the layers before it have one.
+  bool windows_before_first = false;
+  /// In each period of layers, one layer has full attention; without a default, the field is not used.
+  SizeKey period = {};
+  bool full_first = false;  // the first layer of each period has full attention; otherwise the last layer
+  bool nope_layers_only = false;  // only layers without rotary positions have a window
+  bool two_sided = false;         // `size` counts the keys on both sides of the query: |i - j| <= size / 2
 };
 
-/// A configuration key that must have one of these values if present.
+/// A configuration key that, if present, must have one of these values.
 struct Requirement {
   std::string key = {};
   std::vector<nlohmann::ordered_json> values = {};
@@ -115,77 +124,80 @@ struct Requirement {
 
 /// The axes of a stored weight.
 enum class Axes {
-  out_in,         // [out, in], as in torch.nn.Linear
-  in_out,         // [in, out], as in Conv1D
-  in_out_or_head  // [in, out], or rank 3: [heads, in, k], and [heads, v, out] for an output projection
+  out_in,         // [out, in], as stored by torch.nn.Linear
+  in_out,         // [in, out], as stored by the class Conv1D of transformers
+  in_out_or_head  // [in, out]; or [heads, in, k], and [heads, v, out] for an output projection
 };
 
-/// How several projections share the outputs of one tensor.
+/// The order of several projections that are stored in one tensor, along its outputs.
 enum class Packing {
-  whole,            // one projection per tensor
-  query_key_value,  // [q; k; v]
-  by_head,          // q, k, v of head 0, then of head 1, ...
-  by_key_head,      // for each key/value head: the queries that share it, then k, v
-  in_four_blocks,   // four times: q, v, k of a quarter of the heads
-  gate_up,          // [gate; up]
-  gate_up_by_turns  // gate and up of unit 0, then of unit 1, ...
+  whole,            // the tensor holds one projection
+  query_key_value,  // all of q, then k, then v
+  by_head,          // q, k and v of head 0, then of head 1, ...
+  by_key_head,      // for each key/value head: all queries that share it, then k and v
+  in_four_blocks,   // four blocks, each with q, v and k of a quarter of the heads
+  gate_up,          // all of gate, then up
+  gate_up_by_turns  // the outputs of gate and up alternate
 };
 
-/// One way to store a tensor; the name follows the family's and the layer's prefix.
+/// A possible name and layout of a stored tensor. The prefixes of the family and of the layer are added to
+/// the name.
 struct StoredTensor {
   std::string name = {};
   Axes axes = Axes::out_in;
   Packing packing = Packing::whole;
 };
 
-/// Whether a tensor with names exists.
+/// The condition under which a tensor exists.
 struct Presence {
   enum class Rule {
     always,
-    stored,        // if the checkpoint holds it
+    stored,        // if the checkpoint contains the tensor
     configured,    // if the flag `key` of the configuration is true
-    width_differs  // if the tables and the model have different widths (embedding and head projections)
+    width_differs  // if the embedding tables and the model have different widths (projections of embedding
+                   // and head)
   } rule = Rule::always;
   std::string key = {};
-  bool default_value = false;  // if the configuration has no such key
+  bool default_value = false;  // value of the flag if the configuration does not have it
 };
 
-/// The two tensors of a factorized weight W = A B with A [in, rank] and B [rank, out].
+/// The two tensors of a factorized weight W = A B: `first` is A [in, rank], `last` is B [rank, out].
 struct FactorSpec {
-  std::optional<StoredTensor> first = {}, last = {};  // both or neither
+  std::optional<StoredTensor> first = {}, last = {};  // both are set, or neither
 };
 
-/// y = x W + b. The first stored alternative is used; without names the tensor does not exist.
+/// A projection y = x W + b. Of several names, the first one that is stored is used. A tensor without names
+/// does not exist.
 struct LinearSpec {
   std::vector<StoredTensor> weight = {};
   std::vector<StoredTensor> bias = {};
   Presence weight_presence = {};
   Presence bias_presence = {};
-  FactorSpec factors = {};  // alternative to `weight`
+  FactorSpec factors = {};  // stored instead of `weight`
 };
 
-/// Names of a norm's gain and bias. A name with `{head}` means one tensor per head.
+/// The tensor names of a norm's gain and bias. A name with `{head}` stands for one tensor per head.
 struct NormSpec {
   std::vector<std::string> gain = {};
   std::vector<std::string> bias = {};
-  bool bare = false;  // the norm exists without tensors
+  bool bare = false;  // the norm exists but has no tensors
 
   [[nodiscard]] bool present() const { return bare || !gain.empty(); }
 };
 
-/// Experts and their router. Experts are stacked as [experts, ...], or stored one by one under names with
-/// `{expert}`.
+/// The experts of a layer and their router. The experts are stored in one tensor [experts, ...], or in one
+/// tensor per expert with `{expert}` in the name.
 struct ExpertsSpec {
   LinearSpec router = {};
   LinearSpec up = {}, gate = {}, down = {};
   LinearSpec shared_up = {}, shared_gate = {}, shared_down = {}, shared_factor = {};
 };
 
-/// The tensors of a layer: an attention and the MLP after it.
+/// The tensors of a layer: one attention and the MLP after it.
 struct LayerSpec {
   LinearSpec query = {}, key = {}, value = {}, output = {};
   NormSpec attention_norm = {}, mlp_norm = {};
-  NormSpec attention_output_norm = {}, mlp_output_norm = {};  // NormPlace::both
+  NormSpec attention_output_norm = {}, mlp_output_norm = {};  // only for NormPlace::both
   NormSpec query_norm = {}, key_norm = {};
   bool first_attention_normed = true;  // false: layer 0 has no attention_norm
   std::vector<std::string> sinks = {};
@@ -193,111 +205,117 @@ struct LayerSpec {
   std::optional<ExpertsSpec> experts = {};
 };
 
-/// RelativeBuckets of a stack.
+/// The tensors and configuration keys of RelativeBuckets.
 struct RelativeBucketSpec {
   std::vector<std::string> table = {};  // [rows, heads]; after the family's prefix only
   SizeKey buckets = {}, max_distance = {};
-  SizeKey rows = {};  // default: buckets
+  SizeKey rows = {};  // default: the number of buckets
   bool bidirectional = true;
 };
 
-/// DisentangledConfig of a stack. /relative_attention, /pos_att_type and /max_relative_positions say which
-/// terms exist and how far distances reach.
+/// The tensors and configuration keys of DisentangledConfig. /relative_attention, /pos_att_type and
+/// /max_relative_positions determine which terms exist and the largest distance.
 struct DisentangledSpec {
   std::vector<std::string> table = {};  // after the family's prefix only
-  NormSpec norm = {};                   // used if /norm_rel_ebd says so
-  LinearSpec key = {}, query = {};      // projections of the table, per layer
-  bool buckets = false;                 // /position_buckets may make distances logarithmic
-  bool may_share_content = false;       // /share_att_key may replace them by the content projections
+  NormSpec norm = {};                   // used if /norm_rel_ebd requires it
+  LinearSpec key = {}, query = {};      // projections of the table; one per layer
+  bool buckets = false;                 // /position_buckets may request a logarithmic scale of distances
+  /// /share_att_key may replace `key` and `query` by the projections of the tokens.
+  bool may_share_content = false;
 };
 
-/// A convolution over the embeddings, if /conv_kernel_size is above 0; after the family's prefix only.
+/// A convolution over the embeddings, which exists if /conv_kernel_size is above 0. Names follow the family's
+/// prefix only.
 struct ConvolutionSpec {
   LinearSpec kernel = {};  // weight [d, d / groups, kernel]
   NormSpec norm = {};
 };
 
-/// The number in a layer's tensor names: the layer, or the group int(layer / (layers / groups)) as in ALBERT.
+/// The number in the tensor names of a layer: the layer itself, or (as in ALBERT) the group int(layer /
+/// (layers / groups)).
 enum class Numbering { by_layer, by_group };
 
-/// A stack of layers with the same tensors. Differences between layers are in the configuration.
+/// A stack of layers with the same tensor names. Differences between the layers are in the configuration.
 struct StackSpec {
-  std::vector<std::string> prefixes = {};  // alternatives, such as "encoder.layer.{}."
+  std::vector<std::string> prefixes = {};  // alternatives, for example "encoder.layer.{}."
   Numbering numbering = Numbering::by_layer;
   LayerSpec layer = {};
   std::optional<RelativeBucketSpec> relative = {};
   std::optional<DisentangledSpec> disentangled = {};
-  std::optional<ConvolutionSpec> convolution = {};  // after the first layer
+  std::optional<ConvolutionSpec> convolution = {};  // applied after the first layer
 };
 
-/// TokenDropout, if the flag `enabled` is true.
+/// TokenDropout, which is used if the flag `enabled` is true.
 struct TokenDropoutSpec {
   std::string enabled = {};
-  std::string token = {};  // key of the token's id
+  std::string token = {};  // key of the id of TokenDropout::token
   double kept = 1;
 };
 
-/// The tables before the first layer, after the family's prefix. A sinusoidal position table is read if
-/// stored.
+/// The tensors before the first layer. Names follow the family's prefix. A sinusoidal position table is used
+/// if it is stored, otherwise computed.
 struct EmbeddingSpec {
   std::vector<std::string> token = {}, position = {}, token_type = {};
-  std::vector<std::string> class_token = {};  // families that read images; their tables are [1, rows, width]
-  LinearSpec patches = {};                    // convolution [d, channels, height, width]
+  /// Only families that read images; the tables are [1, rows, width].
+  std::vector<std::string> class_token = {};
+  LinearSpec patches = {};  // a convolution [d, channels, height, width]
   NormSpec norm = {};
-  LinearSpec projection = {};  // from the tables' width to d_model
+  LinearSpec projection = {};  // from the width of the tables to d_model
 };
 
-/// The output head, with names that take no prefix. With a transform (dense, activation, norm) it is a
-/// masked-token head, present if stored. The output matrix is `decoder` if stored, otherwise the token
-/// embedding.
+/// The output head. Names have no prefix. A head with a transform (dense layer, activation, norm) is a
+/// masked-token head and exists only if it is stored. The output matrix is `decoder` if stored, otherwise the
+/// token embedding table.
 struct HeadSpec {
   LinearSpec transform = {};
-  TextKey activation = {};  // of the transform; without a default: that of the layers
+  TextKey activation = {};  // activation of the transform; without a default, the activation of the layers
   NormSpec transform_norm = {};
-  LinearSpec projection = {};  // from d_model to the input width of the decoder
+  LinearSpec projection = {};  // from d_model to the input width of `decoder`
   LinearSpec decoder = {};
-  bool tied_by_default = true;  // without weights and without /tie_word_embeddings
+  bool tied_by_default = true;  // used if there are no weights and /tie_word_embeddings is missing
 };
 
-/// Where sizes come from. `tensors`: the bare attention mechanism, which configures only heads and options.
+/// The source of a model's sizes. `tensors` is for bare attention layers, whose configuration has only heads
+/// and options.
 enum class SizesFrom { config, tensors };
 
-/// ALiBi slopes if the number of heads is not a power of 2.
+/// The ALiBi slopes of a family. The values differ if the number of heads is not a power of 2.
 enum class AlibiSlopes {
   none,
-  nearest_power,  // slopes of the next lower power of 2, then every second one of twice that
-  next_power      // slopes of the next higher power of 2: every second one, then the rest
+  nearest_power,  // slopes for the next lower power of 2, then every second slope for twice that number
+  next_power      // slopes for the next higher power of 2: every second one, then the others
 };
 
 struct FamilySpec;
 
-/// A change of the row that applies if a configuration key has a value.
+/// A change of the family's row that applies if a configuration key has a certain value.
 struct Variant {
   std::string key = {};
   nlohmann::ordered_json value = {};
-  nlohmann::ordered_json default_value = {};  // of a missing key
+  nlohmann::ordered_json default_value = {};  // value of a missing key
   void (*apply)(FamilySpec& row) = nullptr;
 };
 
-/// A decoder that reads an encoder (FamilySpec::stack). Each layer has two attentions; norm, activation and
-/// similar properties are the encoder's.
+/// The decoder of an encoder-decoder model. Each of its layers has two attentions. Norms, activations and
+/// similar properties are those of the encoder (FamilySpec::stack).
 struct DecoderSpec {
-  std::string prefix = {};                          // of a layer, such as "decoder.layers.{}."
-  LayerSpec self = {};                              // causal self-attention without an MLP
+  std::string prefix = {};                          // prefix of a layer, for example "decoder.layers.{}."
+  LayerSpec self = {};                              // the causal self-attention, which has no MLP
   LayerSpec cross = {};                             // attention to the encoder's output, and the MLP
-  std::optional<RelativeBucketSpec> relative = {};  // for `self`
+  std::optional<RelativeBucketSpec> relative = {};  // bias of the self-attention
   EmbeddingSpec embedding = {};
-  NormSpec final_norm = {};  // FamilySpec::final_norm is the encoder's
+  NormSpec final_norm = {};  // FamilySpec::final_norm is the norm of the encoder
   SizeKey layers = {}, heads = {}, mlp_width = {};
-  SizeKey vocabulary = {};             // of the target, if the flag below is false
-  std::string shared_vocabulary = {};  // flag with default true: both sides use the source's vocabulary
+  SizeKey vocabulary = {};             // vocabulary of the target if the flag below is false
+  std::string shared_vocabulary = {};  // flag, default true: the target uses the vocabulary of the input
   std::vector<std::string> start_token = {"decoder_start_token_id"};
 };
 
 struct FamilySpec {
-  std::string name = {};                   // model_type
-  std::vector<std::string> prefixes = {};  // alternatives, for all tensors except the head; "" without a head
-  StackSpec stack = {};                    // the encoder, if there is a decoder
+  std::string name = {};  // model_type in the configuration
+  /// Alternatives for all tensors except the head; "" in files saved without the head.
+  std::vector<std::string> prefixes = {};
+  StackSpec stack = {};  // the encoder in encoder-decoder models
   std::optional<DecoderSpec> decoder = {};
   EmbeddingSpec embedding = {};
   NormSpec final_norm = {};
@@ -307,11 +325,12 @@ struct FamilySpec {
   ConfigKeys keys = {};
   NormKind norm = NormKind::none;
   NormPlace place = NormPlace::none;
-  float gain_offset = 0;         // added to stored gains of all norms
-  bool parallel = false;         // attention and MLP read the same stream
+  float gain_offset = 0;         // added to the stored gains of all norms
+  bool parallel = false;         // attention and MLP read the same residual stream
   bool scale_embedding = false;  // token embeddings are multiplied by sqrt(d_model)
-  // The properties that no configuration key gives; resolving sets the rest.
-  EmbeddingConfig embedding_config = {};  // its counts_visible is also that of ALiBi
+  // Properties that are not in the configuration. Resolving a configuration sets the other fields of these
+  // structs.
+  EmbeddingConfig embedding_config = {};  // its counts_visible also applies to ALiBi
   AlibiConfig alibi_config = {};
   ExpertsConfig experts_config = {};
   std::optional<TokenDropoutSpec> token_dropout = {};
@@ -321,28 +340,28 @@ struct FamilySpec {
   std::optional<WindowKeys> window = {};
   bool causal = false;
   std::vector<Requirement> requirements = {};
-  std::vector<std::string> rejected_tensors = {};  // per layer: mechanisms that are not supported
-  bool one_name_each = false;                      // an error if a file holds two alternatives of a tensor
+  std::vector<std::string> rejected_tensors = {};  // per layer; tensors of mechanisms that are not supported
+  bool one_name_each = false;                      // error if a file contains two alternatives of a tensor
   std::vector<Variant> variants = {};              // applied in order
 };
 
 /// Returns all families, sorted by name.
 [[nodiscard]] std::span<const FamilySpec> families();
 
-/// Returns the family named by /model_type (or by /text_config/model_type), with the variants that apply to
-/// this configuration. `file` names the configuration in errors. Throws Error(bad_input) with the supported
-/// names.
+/// Returns the family named by /model_type or /text_config/model_type, after the variants that apply to the
+/// configuration. `file` names the configuration in errors. Throws Error(bad_input) with the supported names
+/// if the family is unknown.
 [[nodiscard]] FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& config);
 
-/// Returns true for buffers in old checkpoints that no forward pass needs: position ids, causal masks, rotary
-/// frequencies.
+/// Returns true if a tensor is a buffer of old checkpoints that the forward pass does not need: position ids,
+/// causal masks, rotary frequencies.
 [[nodiscard]] bool is_known_buffer(std::string_view tensor_name);
 
-/// Returns the resolved hyperparameters. `source.weights` may be null if the family takes its sizes from the
-/// configuration; properties that depend on stored tensors then have the family's usual values. Throws
-/// Error(bad_input) with the JSON pointer, or Error(limit) for excessive sizes.
+/// Returns the resolved hyperparameters of a model. `source.weights` may be null if the family takes its
+/// sizes from the configuration. Then properties that depend on stored tensors have the usual values of the
+/// family. Throws Error(bad_input) with the JSON pointer, or Error(limit) if a size is too large.
 [[nodiscard]] ModelConfig resolve_config(const ModelSource& source);
-/// Returns the same for a row that was found, and possibly changed, before.
+/// Returns the hyperparameters for a given row, which may differ from the row of the family.
 [[nodiscard]] ModelConfig resolve_config(const FamilySpec& row, const ModelSource& source);
 
 }  // namespace attnctl

@@ -16,10 +16,10 @@ std::size_t exact_quotient(std::string_view what, std::size_t whole, std::string
   return whole / part;
 }
 
-/// A preset before its configuration is resolved: every command's help lists the names.
+/// A preset whose configuration is not resolved yet. The help of every command needs only the names.
 struct PresetRow {
   std::string_view name, alias, title;
-  const char* type;  // model_type; "": the attention of a Transformer's encoder
+  const char* type;  // model_type; "" for the encoder of the original Transformer, attention only
   std::size_t d_model, layers, heads;
   std::size_t positions = 0, mlp = 0, kv_heads = 0;  // 0: the family's default
 };
@@ -60,7 +60,7 @@ std::vector<Preset> make_presets() {
     if (!row.alias.empty()) preset.aliases.emplace_back(row.alias);
     preset.title = row.title;
     preset.config = config_of(row);
-    // A decoder with as many layers as the encoder has two attentions in each.
+    // The decoder has as many layers as the encoder, and each of them has two attentions.
     preset.attentions = (*row.type == '\0' ? 3 : 1) * preset.config.layers.size();
   }
   return made;

@@ -11,7 +11,7 @@
 
 namespace attnctl {
 
-/// Sizes of a stack of bare attention layers.
+/// The sizes of a stack of attention layers without MLPs and norms.
 struct BareSizes {
   std::size_t d_model = 0;
   std::size_t heads = 0;
@@ -21,30 +21,31 @@ struct BareSizes {
   std::optional<std::size_t> d_value = {};   // default: d_head
 };
 
-/// Returns the configuration of `layers` bare attention layers without biases. Throws Error(usage) if sizes
-/// are 0 or do not divide each other.
+/// Returns the configuration of `layers` attention layers without biases, MLPs and norms. Throws Error(usage)
+/// if a size is 0 or the sizes do not divide each other.
 [[nodiscard]] ModelConfig bare_config(const BareSizes& sizes);
 
-/// A published architecture, without weights.
+/// A published architecture. Presets have no weights.
 struct Preset {
   std::string name;                  // "gpt2"
   std::vector<std::string> aliases;  // "gpt2-small"
   std::string title;                 // "GPT-2 small"
   ModelConfig config;
 
-  /// Number of attentions in the whole architecture: the layers of `config`, times three if `config` is only
-  /// the encoder of an encoder-decoder model.
+  /// Number of attention layers in the whole architecture. It is three times the layers of `config` if
+  /// `config` is only the encoder of an encoder-decoder model.
   std::size_t attentions = 0;
 };
 
-/// Returns the table of models that textbooks use, in its order.
+/// Returns all presets, a list of models that textbooks use.
 [[nodiscard]] std::span<const Preset> presets();
 
-/// Returns the names of all presets with aliases in parentheses: "transformer-base, ..., gpt2 (gpt2-small),
-/// ...".
+/// Returns the names of all presets, each followed by its aliases in parentheses: "transformer-base, ...,
+/// gpt2 (gpt2-small), ...".
 [[nodiscard]] std::string preset_names();
 
-/// Returns the preset with this name or alias. Throws Error(usage) with the known names.
+/// Returns the preset with this name or alias. Throws Error(usage), which lists the known names, if there is
+/// none.
 [[nodiscard]] const Preset& preset_named(std::string_view name);
 
 }  // namespace attnctl
