@@ -59,7 +59,7 @@ TEST_CASE("the weight on the key with the largest value is that of NumPy") {
 TEST_CASE("docs/architecture.md shows the source of this analysis") {
   const std::string source = test::slurp(ATTNCTL_SOURCE_DIR "/src/inspect/largest_value.cpp");
   const std::string page = test::slurp(ATTNCTL_SOURCE_DIR "/docs/architecture.md");
-  const std::size_t begin = source.find("/// Sums, over the queries");
+  const std::size_t begin = source.find("/// For each head:");
   const std::size_t end = source.find("}  // namespace attnctl::inspect");  // after an empty line
   REQUIRE(begin < end);
   CHECK(page.find(source.substr(begin, end - begin - 1)) != std::string::npos);
