@@ -22,7 +22,7 @@ struct HeadResults {
 /// A metric of the heads table, with the function that reads its value from the results of a head.
 struct CatalogueRow {
   Metric about;
-  /// Returns an undefined cell (monostate) if there is no value. Real numbers are floats.
+  /// Returns an undefined cell (monostate) if no value exists. Real numbers are floats.
   std::function<Cell(const HeadResults&)> value;
 };
 

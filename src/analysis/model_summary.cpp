@@ -335,7 +335,7 @@ Table text_table(const SummaryPart& part) {
 
 using Words = std::vector<std::string>;
 
-/// Returns the words separated by commas, or an empty cell if there are no words.
+/// Returns the words separated by commas, or an empty cell if the list is empty.
 Cell joined(const Words& words) {
   return words.empty() ? Cell() : Cell(fmt::format("{}", fmt::join(words, ", ")));
 }

@@ -41,7 +41,7 @@ class Pool {
 /// 2. Returns nullopt for malformed text and for "max ...", which means that there is no limit.
 [[nodiscard]] std::optional<std::size_t> cores_of_cpu_max(std::string_view text);
 
-/// Returns the smallest CPU quota, in cores, of a cgroup and its ancestors, or nullopt if there is no quota.
+/// Returns the smallest CPU quota, in cores, of a cgroup and its ancestors, or nullopt if no quota exists.
 /// `root` is the mount point. `group` is a path as in /proc/self/cgroup ("/system.slice/x").
 [[nodiscard]] std::optional<std::size_t> cores_of_cgroup(const std::filesystem::path& root,
                                                          std::string_view group);

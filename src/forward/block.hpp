@@ -46,7 +46,7 @@ struct BlockSequence {
 };
 
 /// Consecutive sequences whose rows are stacked in one matrix, so that one matrix product computes all of
-/// them. A sequence with separate keys or values is a block of its own. In all other blocks of
+/// them. A sequence with separate keys or values is a separate block. In all other blocks of
 /// self-attention, key rows and query rows are the same. In the decoder the rows are tokens of the targets.
 /// In cross-attention the query rows are tokens of the targets and the key rows tokens of the inputs.
 struct Block {
@@ -56,7 +56,7 @@ struct Block {
   std::size_t key_rows = 0;  // number of key rows
 };
 
-/// Divides a batch into blocks of up to `packed_rows` rows. A sequence with more rows is a block of its own.
+/// Divides a batch into blocks of up to `packed_rows` rows. A sequence with more rows is a separate block.
 /// The result depends only on the arguments.
 [[nodiscard]] std::vector<Block> cut_into_blocks(const Batch& batch, std::size_t packed_rows);
 

@@ -52,7 +52,7 @@ std::string_view misc_value(std::string_view misc, std::string_view name) {
 }
 
 /// Returns the index of a mention's head word: the first word whose HEAD is outside of the mention, or the
-/// last word of the mention if there is no such word.
+/// last word of the mention if none exists.
 std::size_t head_of(const Mention& mention, const std::vector<ConlluWord>& words) {
   for (const std::size_t word : mention.words) {
     const auto head = words[word].head;

@@ -57,7 +57,7 @@ struct ConlluSentence {
 /// line or at the end of the file; lines may end in CRLF. If the forms of a multiword token's words, joined,
 /// are the token's form, each word has its own range; otherwise each word has the whole range of the token.
 /// Empty nodes (such as ID 8.1) are skipped. The head of a mention is the first word whose HEAD is outside of
-/// the mention, or the last word of the mention if there is no such word.
+/// the mention, or the last word of the mention if none exists.
 ///
 /// Throws Error(bad_input) with the line number if the text is not UTF-8, a row does not have ten columns,
 /// IDs are not consecutive, HEADs are out of range or form a cycle, forms do not match the text, or the

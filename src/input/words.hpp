@@ -32,7 +32,7 @@ struct TextWord {
 [[nodiscard]] std::pair<std::size_t, std::size_t> words_in(std::span<const TextWord> words, TextRange range);
 
 /// The groups of tokens that --by-word merges. The consecutive tokens of one word are a unit. A token without
-/// a word (a special token or white space) is a unit of its own.
+/// a word (a special token or white space) is a separate unit.
 struct WordUnits {
   /// [n], the index of each token's unit; ascending from 0 without gaps.
   std::vector<std::size_t> unit_of_token;

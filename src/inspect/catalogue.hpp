@@ -31,7 +31,7 @@ struct AnalysisInput {
   const Model& model;
   const Vocabulary& vocabulary;
   const Selection& selection;
-  const Batch& batch;  // the tokens on which the forward pass runs; empty if there are no inputs
+  const Batch& batch;  // the tokens on which the forward pass runs; empty without inputs
   const Batch& shown;  // the batch that the results describe: `batch`, or its words if --by-word is set
   const std::vector<WordUnits>& units;  // words of each sequence; empty unless --by-word
   /// Set before finish() is called, if the request includes weights.

@@ -45,7 +45,7 @@ void require_target(bool targets, Component component, const std::string& option
 }
 
 /// Returns the components that --component selects. If the option is not given, returns all components, or
-/// the encoder only if there are no targets.
+/// the encoder only without targets.
 std::set<Component> select_components(const HeadChoice& choice, const ModelConfig& config, bool targets) {
   std::set<Component> picked;
   if (!config.decoder) {

@@ -71,7 +71,7 @@ struct HeadGrid {
 [[nodiscard]] Cell text_cell(std::string_view text);
 /// Returns sum / count as a real_cell(), undefined if count is 0.
 [[nodiscard]] Cell mean_cell(double sum, std::uint64_t count);
-/// Returns the cells of the columns low and high. Both are undefined if there is no interval.
+/// Returns the cells of the columns low and high. Both are undefined if no interval exists.
 [[nodiscard]] std::array<Cell, 2> interval_cells(const std::optional<ConfidenceInterval>& interval);
 /// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an interval. The cell is undefined if
 /// `share` is missing.

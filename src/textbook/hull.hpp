@@ -62,7 +62,7 @@ struct HullPoint {
 [[nodiscard]] OwnedMatrix<double> parse_json_keys(const std::string& document, const std::string& name);
 
 /// Decides which keys [m, d] a head can select. For each key k, reports a query q for which k has a higher
-/// score q.k than all other keys. If there is no such query, reports a convex combination of other keys that
+/// score q.k than all other keys. If none exists, reports a convex combination of other keys that
 /// equals k; for a key on the boundary, also reports a query whose highest score k shares with other keys.
 /// Also reports whether d heads can select the key, if head i scores a key with the key's coordinate i and
 /// the lowest of these d scores counts. summary.keys holds the full proofs. The rows hold them as text.

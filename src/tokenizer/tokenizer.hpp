@@ -56,7 +56,7 @@ class Tokenizer {
   class State;
   using StatePtr = std::shared_ptr<State>;
 
-  /// Opens the tokenizer in a model's directory. Throws Error(bad_input) if there is no tokenizer file, or if
+  /// Opens the tokenizer in a model's directory. Throws Error(bad_input) if no tokenizer file exists, or if
   /// a file is damaged or not supported.
   [[nodiscard]] static Tokenizer open(const std::filesystem::path& directory);
   [[nodiscard]] static Tokenizer open(const TokenizerOrigin& origin);

@@ -67,7 +67,7 @@ struct TokenizerOrigin {
 };
 
 /// Reads the vocabulary of a model from the same files as Tokenizer::open(). Reads special tokens also from
-/// special_tokens_map.json. Returns an empty vocabulary if there is no tokenizer file. Throws
+/// special_tokens_map.json. Returns an empty vocabulary if no tokenizer file exists. Throws
 /// Error(bad_input) if a file is invalid.
 [[nodiscard]] Vocabulary read_vocabulary(const std::filesystem::path& directory);
 [[nodiscard]] Vocabulary read_vocabulary(const TokenizerOrigin& origin);

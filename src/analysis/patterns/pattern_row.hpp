@@ -29,7 +29,7 @@ struct Metric {
 
 /// The special tokens of an input, which some metrics use.
 struct SequenceMarks {
-  /// [n]: 1 if the query token is EOS or [SEP]. Empty if there is no such token.
+  /// [n]: 1 if the query token is EOS or [SEP]. Empty if none exists.
   std::vector<std::uint8_t> end_queries;
   std::vector<std::size_t> special_keys;  // positions of special tokens among the keys, ascending
   std::vector<std::size_t> end_keys;      // positions of EOS or [SEP] among the keys, ascending

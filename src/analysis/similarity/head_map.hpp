@@ -10,7 +10,7 @@
 
 namespace attnctl {
 
-/// A merge of two clusters. Each of the n items is a cluster of its own, numbered 0..n-1. Merge i creates
+/// A merge of two clusters. Each of the n items is a separate cluster, numbered 0..n-1. Merge i creates
 /// cluster n + i.
 struct Merge {
   std::size_t first = 0;   // the lower cluster number

@@ -52,7 +52,7 @@ struct HeadMatrix {
 };
 
 /// Means of the similarity and of its absolute value over all pairs of different heads with a defined
-/// similarity. nullopt if there is no such pair.
+/// similarity. nullopt if none exists.
 struct OffDiagonal {
   std::optional<double> mean;
   std::optional<double> mean_abs;

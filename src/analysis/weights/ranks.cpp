@@ -7,7 +7,7 @@
 namespace attnctl {
 namespace {
 
-/// Returns the largest value (0 if there are no values), or nullopt if a value is not finite.
+/// Returns the largest value (0 without values), or nullopt if a value is not finite.
 std::optional<double> largest(std::span<const double> values) {
   double top = 0;
   for (const double value : values) {

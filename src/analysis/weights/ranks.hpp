@@ -7,7 +7,7 @@
 namespace attnctl {
 
 // Ranks of a matrix, computed from its r singular values s. The values must not be negative; their order does
-// not matter. effective_rank and stable_rank return nullopt if all values are zero, if there are no values,
+// not matter. effective_rank and stable_rank return nullopt if all values are zero, if values are missing,
 // or if a value is not finite.
 
 /// Returns the effective rank (Roy and Vetterli 2007, definition 1): exp of the entropy, in nats, of s /

@@ -77,7 +77,7 @@ void install_handler() {
 /// range and sets faulted(). Construct this object after the mapping, and destroy it before unmapping.
 class SigbusGuard {
  public:
-  /// Throws Error(limit) if there is no free slot.
+  /// Throws Error(limit) if no free slot exists.
   explicit SigbusGuard(std::span<const std::byte> range) {
     static std::once_flag installed;
     std::call_once(installed, install_handler);

@@ -128,7 +128,7 @@ struct VectorKernels {
     return total;
   }
 
-  /// Returns the largest number, ignoring NaN; -inf if there is no number.
+  /// Returns the largest number, ignoring NaN; -inf if no number exists.
   static float max_of(const float* x, std::size_t n) {
     constexpr float lowest = -std::numeric_limits<float>::infinity();
     Batch largest[Sums::count] = {Batch(lowest), Batch(lowest), Batch(lowest), Batch(lowest)};

@@ -272,7 +272,7 @@ struct HeadSpec {
   NormSpec transform_norm = {};
   LinearSpec projection = {};  // from d_model to the input width of `decoder`
   LinearSpec decoder = {};
-  bool tied_by_default = true;  // used if there are no weights and /tie_word_embeddings is missing
+  bool tied_by_default = true;  // used if weights and /tie_word_embeddings are missing
 };
 
 /// The source of a model's sizes. `tensors` is for bare attention layers, whose configuration has only heads

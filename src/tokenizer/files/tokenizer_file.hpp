@@ -78,7 +78,7 @@ enum class Wanted { vocabulary, tokenizer };
 
 /// Reads the tokenizer files in a model's directory: the first that exists of tokenizer.json, vocab.txt,
 /// vocab.json (with merges.txt) and SentencePiece models, and the added tokens of tokenizer_config.json and
-/// special_tokens_map.json. Returns nullopt if there is no tokenizer file. Throws Error(bad_input) if a file
+/// special_tokens_map.json. Returns nullopt if no tokenizer file exists. Throws Error(bad_input) if a file
 /// is invalid.
 [[nodiscard]] std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory,
                                                                 Wanted wanted = Wanted::tokenizer);
