@@ -18,6 +18,8 @@ struct Range {
   Number first, last;
   std::string name = {};  // text in --help and errors: "positive"; default: the number type and both limits
 };
+template <typename Number>
+Range(Number, Number) -> Range<Number>;  // Clang 14 cannot deduce this
 [[nodiscard]] Range<double> positive();
 [[nodiscard]] Range<double> non_negative();
 using Limits = std::variant<std::monostate, Range<int>, Range<std::size_t>, Range<double>>;
