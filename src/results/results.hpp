@@ -44,8 +44,8 @@ struct Column {
 
   bool operator==(const Column&) const = default;
   template <std::convertible_to<std::string_view> Name>
-  friend bool operator==(const Column& column, const Name& name) {
-    return column.name == name;
+  friend bool operator==(const Column& column, const Name& other) {
+    return column.name == other;
   }
 };
 
