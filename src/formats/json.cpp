@@ -7,6 +7,10 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "formats/json_templates.hpp"
+
+template class nlohmann::basic_json<nlohmann::ordered_map>;
+template class std::vector<nlohmann::ordered_json>;
 
 namespace attnctl {
 namespace {
