@@ -13,14 +13,6 @@
 namespace attnctl {
 namespace {
 
-/// Splits the label of a mention. Returns the entity, and 1 if the label is the first part of a mention
-/// ("e1[1/3]"), 2 if it is a later part ("e1[2/3]"), and 0 if it is a whole mention ("e1").
-std::pair<std::string_view, std::size_t> split_label(std::string_view label) {
-  const std::size_t bracket = label.find('[');
-  if (bracket == std::string_view::npos) return {label, 0};
-  return {label.substr(0, bracket), label.substr(bracket + 1).starts_with("1/") ? 1 : 2};
-}
-
 /// Returns the kind of a mention whose head word has this UPOS tag; nullopt if the tag is "" or "_".
 std::optional<MentionType> mention_type(std::string_view upos) {
   if (upos.empty() || upos == "_") return std::nullopt;
@@ -95,20 +87,17 @@ void share(const SurfaceToken& surface, TextRange range, ConlluSentence& sentenc
     TextWord& word = sentence.words[w].word;
     word.range = range;
     if (!adds_up) continue;
-    word.range.end = range.begin + static_cast<std::uint32_t>(count_code_points(word.form));
+    word.range.end = range.begin + static_cast<std::uint32_t>(unicode::count_code_points(word.form));
     range.begin = word.range.end;
   }
 }
 
-/// Parses a number from 1 to 2^32 - 2 without leading zeros. Returns nullopt if `text` is not one.
-std::optional<std::size_t> parse_id(std::string_view text) {
-  if (text.starts_with('0')) return std::nullopt;
+/// Parses a number from `least` to 2^32 - 2 without leading zeros. Returns nullopt if `text` is not one.
+std::optional<std::size_t> parse_id(std::string_view text, std::size_t least = 1) {
+  if (text.size() > 1 && text.starts_with('0')) return std::nullopt;
   const auto number = parse_number(text);
-  return number && *number < std::numeric_limits<std::uint32_t>::max() ? number : std::nullopt;
-}
-
-std::optional<std::size_t> parse_id_or_0(std::string_view text) {
-  return text == "0" ? std::optional<std::size_t>(0) : parse_id(text);
+  const bool fits = number && *number >= least && *number < std::numeric_limits<std::uint32_t>::max();
+  return fits ? number : std::nullopt;
 }
 
 /// Sets the text of a sentence and the ranges of its words and multiword tokens. The sentence's text is
@@ -121,7 +110,7 @@ void place_words(const std::optional<std::string>& text, std::span<const Surface
   std::uint32_t place = 0;  // number of code points before `rest`
   const auto take = [&](std::size_t bytes) {
     const std::uint32_t begin = place;
-    place += static_cast<std::uint32_t>(count_code_points(rest.substr(0, bytes)));
+    place += static_cast<std::uint32_t>(unicode::count_code_points(rest.substr(0, bytes)));
     rest.remove_prefix(bytes);
     return TextRange{begin, place};
   };
@@ -158,11 +147,8 @@ class ConlluReader {
       : file_(place.file), line_(place.line), sentences_(sentences) {}
 
   void read(std::string_view block) {
-    while (!block.empty()) {
-      const std::size_t end = std::min(block.find('\n'), block.size());
-      std::string_view line = block.substr(0, end);
-      block.remove_prefix(std::min(end + 1, block.size()));
-      if (line.ends_with('\r')) line.remove_suffix(1);
+    for (; !block.empty(); ++line_) {
+      const std::string_view line = take_line(block);
       if (is_blank_row(line)) {
         finish();
       } else if (line.starts_with('#')) {
@@ -170,7 +156,6 @@ class ConlluReader {
       } else {
         read_row(line);
       }
-      ++line_;
     }
     finish();
   }
@@ -252,7 +237,7 @@ class ConlluReader {
 
   void check_empty_node(std::string_view id) const {
     const std::size_t dot = id.find('.');
-    const auto before = parse_id_or_0(id.substr(0, dot));
+    const auto before = parse_id(id.substr(0, dot), 0);
     const auto number = parse_id(id.substr(dot + 1));
     if (!before || !number) refuse("ID: got {}, need an empty node such as 8.1", in_quotes(id));
     if (*before != sentence_.words.size())
@@ -285,9 +270,11 @@ class ConlluReader {
     if (open == open_.rend()) refuse("MISC: Entity: {} is closed and was not opened", in_quotes(label));
     const std::size_t first = open->first;
     open_.erase(std::next(open).base());
-    const auto [entity, part] = split_label(label);
+    const std::size_t bracket = std::min(label.find('['), label.size());
+    const std::string_view entity = label.substr(0, bracket);
+    const bool is_later_part = bracket < label.size() && !label.substr(bracket + 1).starts_with("1/");
     std::vector<Mention>& mentions = sentence_.mentions;
-    if (part < 2) mentions.emplace_back().entity = entity;
+    if (!is_later_part) mentions.emplace_back().entity = entity;
     const auto mention = std::ranges::find(mentions.rbegin(), mentions.rend(), entity, &Mention::entity);
     if (mention == mentions.rend()) refuse("MISC: Entity: {} has no first part", in_quotes(label));
     for (std::size_t word = first; word < sentence_.words.size(); ++word) mention->words.push_back(word);
@@ -313,7 +300,7 @@ class ConlluReader {
 
   [[nodiscard]] std::optional<std::uint32_t> read_head(std::string_view head) const {
     if (head == "_") return std::nullopt;
-    const auto number = parse_id_or_0(head);
+    const auto number = parse_id(head, 0);
     if (!number) refuse("HEAD: got {}, need a word's number, 0 or _", in_quotes(head));
     return static_cast<std::uint32_t>(*number);
   }
@@ -378,6 +365,7 @@ TextInput text_of(const ConlluSentence& sentence) {
 
 void read_conllu(std::string_view block, const TextPlace& place, std::vector<ConlluSentence>& sentences) {
   require_utf8(block, place);
+  skip_byte_order_mark(block, place);
   ConlluReader(place, sentences).read(block);
 }
 

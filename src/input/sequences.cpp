@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <functional>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -71,8 +70,8 @@ void add_words(Sequence& sequence, const Encoding& encoding, std::uint8_t text, 
 
 constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;
 
-bool is_blank_piece(std::string_view line) {
-  return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
 }  // namespace
@@ -96,19 +95,17 @@ std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view opti
 std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
                              const InputReaders& readers, Batch& batch) {
   const TextPlace place{escaped(name), 0, 1};
-  std::uint64_t blank = 0;
   if (format == InputFormat::txt || format == InputFormat::conllu) {
     std::vector<TextInput> inputs;
-    blank = read_text_inputs(text, format, place, inputs);
+    const std::uint64_t blank = read_text_inputs(text, format, place, inputs);
     for (TextInput& input : inputs) batch.sequences.push_back(readers.encoder.encode(std::move(input)));
     return blank;
   }
-  require_utf8(text, place);
   for_each_json_input(text, format, place, [&](const JsonInput& input) {
     batch.sequences.push_back(input.has_text() ? readers.encoder.encode(input.text())
                                                : input.sequence(readers.vocabulary));
   });
-  return blank;
+  return 0;
 }
 
 void put_first(std::int64_t id, Sequence& sequence) {
@@ -199,7 +196,8 @@ std::size_t truncate(Encoding& encoding, std::size_t most) {
     stays[i] = capacity > 0 ? 1 : 0;
     if (capacity > 0) --capacity;
   }
-  encoding.for_each_list([&](auto& list) {
+  Encoding::for_each_list([&](auto member) {
+    auto& list = encoding.*member;
     std::size_t next = 0;
     for (std::size_t i = 0; i < n; ++i) {
       if (stays[i] != 0) list[next++] = list[i];
@@ -233,18 +231,15 @@ Sequence make_text_sequence(TextInput input, const Encoding& encoding) {
 TextEncoder::TextEncoder(TokenizerOrigin origin, std::string model)
     : origin_(std::move(origin)), model_(std::move(model)) {}
 
-void TextEncoder::open() {
-  if (tokenizer_) return;
-  if (origin_.empty()) {
-    fail(Status::bad_input, "{}: has no tokenizer for text; give --ids, or tokens by --input",
-         escaped(model_));
-  }
-  tokenizer_.emplace(Tokenizer::open(origin_));
-  state_ = tokenizer_->make_state();
-}
-
 Sequence TextEncoder::encode(TextInput input) {
-  open();
+  if (!tokenizer_) {
+    if (origin_.empty()) {
+      fail(Status::bad_input, "{}: has no tokenizer for text; give --ids, or tokens by --input",
+           escaped(model_));
+    }
+    tokenizer_.emplace(Tokenizer::open(origin_));
+    state_ = tokenizer_->make_state();
+  }
   std::optional<std::string_view> pair;
   if (input.pair) pair = *input.pair;
   tokenizer_->encode(input.text, pair, *state_, encoding_);
@@ -254,126 +249,101 @@ Sequence TextEncoder::encode(TextInput input) {
   return sequence;
 }
 
-struct SentenceStream::State {
-  InputFormat format;
-  TextEncoder& encoder;
-  const Vocabulary& vocabulary;
-  std::optional<TextBlocks> blocks;                // nullopt for a .json file
-  std::optional<nlohmann::ordered_json> document;  // content of a .json file; otherwise nullopt
-  TextBlock block;                                 // the part of the current block that was not used yet
-  std::uint64_t taken = 0;                         // number of bytes of the file before `block`
-  std::size_t item = 0;                            // index of the next item of `document`
-
-  State(InputFormat file_format, TextEncoder& text_encoder, const Vocabulary& words)
-      : format(file_format), encoder(text_encoder), vocabulary(words) {}
-
-  /// Returns the next line of the file; of a CoNLL-U file, the lines up to the next blank line. Returns
-  /// nullopt at the end of the file.
-  [[nodiscard]] std::optional<std::string> take_piece(TextPlace& place) {
-    while (true) {
-      if (block.text.empty() && !blocks->next(block)) return std::nullopt;
-      const std::string_view text = block.text;
-      std::size_t end = 0;
-      bool blank = true;
-      while (end < text.size()) {
-        const std::size_t line_end = std::min(text.find('\n', end), text.size() - 1) + 1;
-        const bool line_blank = is_blank_piece(text.substr(end, line_end - end));
-        end = line_end;
-        if (line_blank) break;
-        blank = false;
-        if (format != InputFormat::conllu) break;
-      }
-      place = block.place;
-      std::string piece = block.text.substr(0, end);
-      block.text.erase(0, end);
-      block.place.offset += end;
-      block.place.line += static_cast<std::uint64_t>(std::count(piece.begin(), piece.end(), '\n'));
-      taken += end;
-      if (!blank) return piece;
-    }
-  }
-
-  /// Returns the next sentence of a file that is not JSON; nullopt at the end of the file. The sequence is
-  /// empty if the lines contain no sentence.
-  [[nodiscard]] std::optional<CorpusSentence> next_piece() {
-    TextPlace place;
-    const auto taken_piece = take_piece(place);
-    if (!taken_piece) return std::nullopt;
-    const std::string& piece = *taken_piece;
-    CorpusSentence sentence;
-    sentence.where = fmt::format("{}: line {}", place.file, place.line);
-    if (format == InputFormat::conllu) {
-      require_utf8(piece, place);
-      std::vector<ConlluSentence> read;
-      const bool marked = place.offset == 0 && piece.starts_with("\xEF\xBB\xBF");
-      read_conllu(std::string_view(piece).substr(marked ? 3 : 0), place, read);
-      if (read.empty()) return sentence;
-      sentence.where = fmt::format("{}: line {}", place.file, read.front().line);
-      sentence.sequence = encoder.encode(text_of(read.front()));
-      sentence.annotation = std::make_shared<const ConlluSentence>(std::move(read.front()));
-    } else if (format == InputFormat::txt) {
-      std::vector<TextInput> read;
-      read_text_inputs(piece, format, place, read);
-      if (!read.empty()) sentence.sequence = encoder.encode(std::move(read.front()));
-    } else {
-      require_utf8(piece, place);
-      for_each_json_input(piece, format, place,
-                          [&](const JsonInput& input) { read_object(input, sentence); });
-    }
-    return sentence;
-  }
-
-  /// Returns the next item of a .json file; nullopt after the last item.
-  [[nodiscard]] std::optional<CorpusSentence> next_item() {
-    const std::size_t count = document->is_array() ? document->size() : 1;
-    if (item >= count) return std::nullopt;
-    CorpusSentence sentence;
-    const std::size_t number = item++;
-    const bool one = !document->is_array();
-    sentence.where = one ? block.place.file : fmt::format("{}: /{}", block.place.file, number);
-    read_object(JsonInput(one ? *document : (*document)[number], sentence.where + (one ? ": " : "")),
-                sentence);
-    return sentence;
-  }
-
-  void read_object(const JsonInput& input, CorpusSentence& sentence) {
-    if (!input.has_text()) {
-      sentence.sequence = input.sequence(vocabulary);
-      return;
-    }
-    TextInput text = input.text();
-    if (input.has_mentions())
-      sentence.annotation = std::make_shared<const ConlluSentence>(mentions_of(input, text));
-    sentence.sequence = encoder.encode(std::move(text));
-  }
-};
-
 SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
                                const Vocabulary& vocabulary)
-    : state_(std::make_unique<State>(format, encoder, vocabulary)) {
+    : format_(format), encoder_(&encoder), vocabulary_(&vocabulary) {
   if (format != InputFormat::json) {
-    state_->blocks.emplace(path, format);
+    blocks_.emplace(path, format);
     return;
   }
   const bool standard_input = path == "-";
   const std::string name = standard_input ? "standard input" : path.string();
   const std::string text =
       standard_input ? read_descriptor(STDIN_FILENO, name, kDocumentLimit) : read_file(path, kDocumentLimit);
-  state_->block.place.file = escaped(name);
-  require_utf8(text, state_->block.place);
-  state_->document = parse_json(state_->block.place.file, text);
-  state_->taken = text.size();
+  block_.place.file = escaped(name);
+  require_utf8(text, block_.place);
+  document_ = parse_json(block_.place.file, text);
+  taken_ = text.size();
 }
 
-SentenceStream::~SentenceStream() = default;
-SentenceStream::SentenceStream(SentenceStream&&) noexcept = default;
-SentenceStream& SentenceStream::operator=(SentenceStream&&) noexcept = default;
+/// Returns the next line of the file; of a CoNLL-U file, the lines up to the next blank line. Skips blank
+/// lines. Returns nullopt at the end of the file.
+std::optional<std::string> SentenceStream::take_lines(TextPlace& place) {
+  while (true) {
+    if (block_.text.empty() && !blocks_->next(block_)) return std::nullopt;
+    std::string_view rest = block_.text;
+    bool blank = true;
+    while (!rest.empty() && !is_blank(take_line(rest))) {
+      blank = false;
+      if (format_ != InputFormat::conllu) break;
+    }
+    place = block_.place;
+    std::string lines = block_.text.substr(0, block_.text.size() - rest.size());
+    block_.text.erase(0, lines.size());
+    block_.place.offset += lines.size();
+    block_.place.line += static_cast<std::uint64_t>(std::ranges::count(lines, '\n'));
+    taken_ += lines.size();
+    if (!blank) return lines;
+  }
+}
+
+/// Returns the next sentence of a file that is not JSON; nullopt at the end of the file. The sequence is
+/// empty if the lines contain no sentence.
+std::optional<CorpusSentence> SentenceStream::next_lines() {
+  TextPlace place;
+  const std::optional<std::string> lines = take_lines(place);
+  if (!lines) return std::nullopt;
+  CorpusSentence sentence;
+  sentence.where = fmt::format("{}: line {}", place.file, place.line);
+  if (format_ == InputFormat::conllu) {
+    std::vector<ConlluSentence> read;
+    read_conllu(*lines, place, read);
+    if (read.empty()) return sentence;
+    sentence.where = fmt::format("{}: line {}", place.file, read.front().line);
+    sentence.sequence = encoder_->encode(text_of(read.front()));
+    sentence.annotation = std::make_shared<const ConlluSentence>(std::move(read.front()));
+  } else if (format_ == InputFormat::txt) {
+    std::vector<TextInput> read;
+    read_text_inputs(*lines, format_, place, read);
+    if (!read.empty()) sentence.sequence = encoder_->encode(std::move(read.front()));
+  } else {
+    for_each_json_input(*lines, format_, place,
+                        [&](const JsonInput& input) { read_object(input, sentence); });
+  }
+  return sentence;
+}
+
+/// Returns the next item of a .json file; nullopt after the last item.
+std::optional<CorpusSentence> SentenceStream::next_item() {
+  if (item_ >= (document_->is_array() ? document_->size() : 1)) return std::nullopt;
+  CorpusSentence sentence;
+  sentence.where = block_.place.file;
+  PartConfig object(block_.place.file, "", *document_);
+  if (document_->is_array()) {
+    object = {block_.place.file, fmt::format("/{}", item_), (*document_)[item_]};
+    sentence.where = object.place();
+  }
+  ++item_;
+  read_object(JsonInput(object), sentence);
+  return sentence;
+}
+
+void SentenceStream::read_object(const JsonInput& input, CorpusSentence& sentence) const {
+  if (!input.has_text()) {
+    sentence.sequence = input.sequence(*vocabulary_);
+    return;
+  }
+  TextInput text = input.text();
+  if (input.has_mentions())
+    sentence.annotation = std::make_shared<const ConlluSentence>(mentions_of(input, text));
+  sentence.sequence = encoder_->encode(std::move(text));
+}
 
 std::optional<CorpusSentence> SentenceStream::next() {
   std::optional<CorpusSentence> sentence;
-  const bool is_text = state_->format == InputFormat::txt || state_->format == InputFormat::conllu;
+  const bool is_text = format_ == InputFormat::txt || format_ == InputFormat::conllu;
   do {
-    sentence = state_->document ? state_->next_item() : state_->next_piece();
+    sentence = document_ ? next_item() : next_lines();
     if (!sentence) return std::nullopt;
     // Skips groups of lines of a CoNLL-U file that are all comments, and lines of a text that are all white
     // space.
@@ -382,13 +352,9 @@ std::optional<CorpusSentence> SentenceStream::next() {
     fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence->where);
   Batch batch;
   batch.sequences.push_back(std::move(sentence->sequence));
-  finish_batch(batch, state_->vocabulary);
+  finish_batch(batch, *vocabulary_);
   sentence->sequence = std::move(batch.sequences.front());
   return sentence;
-}
-
-std::uint64_t SentenceStream::position() const {
-  return state_->taken;
 }
 
 }  // namespace attnctl

@@ -33,11 +33,6 @@ std::vector<TextWord> runs_of(std::string_view text, Belongs belongs) {
 
 }  // namespace
 
-std::size_t count_code_points(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
-
 std::vector<TextWord> white_space_words(std::string_view text) {
   return runs_of(text, [](char32_t point) { return !unicode::is_white_space(point); });
 }
@@ -145,7 +140,7 @@ std::vector<std::size_t> tokens_in(const Sequence& sequence, const std::vector<s
                                    std::size_t word, TextRange part) {
   if (sequence.offsets.empty() || word >= sequence.word_ranges.size()) return tokens;
   const TextRange range = sequence.word_ranges[word];
-  if (range.end - range.begin != count_code_points(sequence.word_texts[word])) return tokens;
+  if (range.end - range.begin != unicode::count_code_points(sequence.word_texts[word])) return tokens;
   std::vector<std::size_t> inside;
   for (const std::size_t token : tokens) {
     const TextRange at = sequence.offsets[token];

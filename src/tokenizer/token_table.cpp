@@ -41,7 +41,7 @@ TokenTable::TokenTable(const std::vector<TokenEntry>& entries) {
   slots_.resize(std::bit_ceil(std::max<std::size_t>(entries.size() * 2, 2)));
   for (const auto& entry : entries) {
     const std::uint64_t hash = hash_of(entry.token);
-    Slot& slot = slots_[slot_of(entry.token, hash)];
+    StoredToken& slot = slots_[slot_of(entry.token, hash)];
     if (slot.id < 0) {
       slot = {static_cast<std::uint32_t>(hash >> 32), static_cast<std::uint32_t>(bytes_.size()),
               static_cast<std::uint32_t>(entry.token.size()), entry.id};
@@ -56,7 +56,7 @@ TokenTable::TokenTable(const std::vector<TokenEntry>& entries) {
 std::size_t TokenTable::slot_of(std::string_view token, std::uint64_t hash) const {
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t i = hash & mask;; i = (i + 1) & mask) {
-    const Slot& slot = slots_[i];
+    const StoredToken& slot = slots_[i];
     if (slot.id < 0) return i;
     if (slot.hash == static_cast<std::uint32_t>(hash >> 32) && slot.length == token.size() &&
         std::memcmp(bytes_.data() + slot.begin, token.data(), token.size()) == 0) {
@@ -86,9 +86,8 @@ struct TokenTrie::Builder {
     next_free.resize(size);
     previous_free.resize(size);
     failures.resize(size);
-    for (std::size_t i = old; i < size; ++i) {
+    for (std::size_t i = std::max<std::size_t>(old, 1); i < size; ++i) {
       const auto place = static_cast<std::uint32_t>(i);
-      if (i == 0) continue;
       next_free[i] = 0;
       previous_free[i] = previous_free[0];
       next_free[previous_free[0]] = place;

@@ -38,6 +38,17 @@ struct TokenEntry {
   double score = 0;  // log probability of the token, only for Unigram models
 };
 
+/// An element of /added_tokens in tokenizer.json.
+struct AddedToken {
+  std::int32_t id = 0;  // set by check_vocabulary()
+  std::string content;
+  bool special = false;
+  bool normalized = false;
+  bool lstrip = false;
+  bool rstrip = false;
+  bool single_word = false;
+};
+
 /// A map from tokens to ids: a hash table with open addressing. Several threads may use one table at once.
 class TokenTable {
  public:
@@ -53,7 +64,7 @@ class TokenTable {
   [[nodiscard]] std::size_t longest() const { return longest_; }
 
  private:
-  struct Slot {
+  struct StoredToken {
     std::uint32_t hash = 0;  // upper 32 bits of the hash
     std::uint32_t begin = 0;
     std::uint32_t length = 0;
@@ -64,7 +75,7 @@ class TokenTable {
   [[nodiscard]] std::size_t slot_of(std::string_view token, std::uint64_t hash) const;
 
   std::string bytes_;
-  std::vector<Slot> slots_;  // the size is a power of two; at most half of the slots are used
+  std::vector<StoredToken> slots_;  // the size is a power of two; at most half of the slots are used
   std::size_t size_ = 0;
   std::size_t longest_ = 0;
 };

@@ -60,8 +60,8 @@ class Vocabulary {
 
 /// Where a model's tokenizer is: in the weights file (GGUF) or in a directory.
 struct TokenizerOrigin {
-  std::filesystem::path directory;                  // directory of the tokenizer files; empty: none
-  std::shared_ptr<const TokenizerSection> section;  // tokenizer in the weights file; null: none
+  std::filesystem::path directory;                       // directory of the tokenizer files; empty: none
+  std::shared_ptr<const TokenizerSection> section = {};  // tokenizer in the weights file; null: none
 
   [[nodiscard]] bool empty() const { return directory.empty() && section == nullptr; }
 };
@@ -69,7 +69,6 @@ struct TokenizerOrigin {
 /// Reads the vocabulary of a model from the same files as Tokenizer::open(). Reads special tokens also from
 /// special_tokens_map.json. Returns an empty vocabulary if no tokenizer file exists. Throws
 /// Error(bad_input) if a file is invalid.
-[[nodiscard]] Vocabulary read_vocabulary(const std::filesystem::path& directory);
 [[nodiscard]] Vocabulary read_vocabulary(const TokenizerOrigin& origin);
 
 }  // namespace attnctl

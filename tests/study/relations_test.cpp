@@ -468,9 +468,9 @@ TEST_CASE("invalid mentions are refused with their JSON pointer") {
     const char* part;
   };
   const std::vector<Row> rows = {
-      {"3", "/mentions: need an array"},
-      {"[3]", "/mentions/0: need an object"},
-      {R"([{"entity": 1}])", "need \"entity\" and \"range\""},
+      {"3", "/mentions: expected an array"},
+      {"[3]", "/mentions/0: expected an object"},
+      {R"([{"entity": 1}])", "/mentions/0/range: expected a value, found nothing"},
       {R"([{"entity": 1, "range": [0, 3], "kind": 2}])", "/mentions/0/kind: unsupported key"},
       {R"([{"entity": 1, "range": [0, 3]}, {"entity": [], "range": [0, 3]}])", "/mentions/1/entity: got []"},
       {R"([{"entity": 1, "range": [3, 3]}])",

@@ -43,7 +43,7 @@ class TokenizerJson final : public JsonTree {
       JsonTree::on_end(container);
     } else if (depth() == 2) {
       section_ = Section::tree;
-    } else if (strings_ != 2 || (section_ == Section::vocabulary && !scored_)) {
+    } else if (strings_ != 2) {
       refuse(section_ == Section::merges ? "need two tokens" : "need a token and its score");
     }
   }
@@ -74,7 +74,6 @@ class TokenizerJson final : public JsonTree {
       refuse("need a token and its score");
     }
     strings_ = 0;
-    scored_ = false;
   }
 
   void begin_in_merges(Container container) {
@@ -106,8 +105,7 @@ class TokenizerJson final : public JsonTree {
     } else if (depth() == 4 && strings_ == 2) {
       const auto* const negative = std::get_if<std::int64_t>(&scalar);
       const auto* const natural = std::get_if<std::uint64_t>(&scalar);
-      scored_ = negative != nullptr || natural != nullptr || std::holds_alternative<double>(scalar);
-      if (scored_) {
+      if (negative != nullptr || natural != nullptr || std::holds_alternative<double>(scalar)) {
         file_.vocabulary.back().score = negative != nullptr  ? static_cast<double>(*negative)
                                         : natural != nullptr ? static_cast<double>(*natural)
                                                              : read_score(digits());
@@ -137,8 +135,7 @@ class TokenizerJson final : public JsonTree {
   bool has_vocabulary_ = false;
   bool has_merges_ = false;
   bool is_list_ = false;     // the vocabulary has the form [["token", score], ...]
-  std::size_t strings_ = 0;  // number of strings read in the current pair
-  bool scored_ = false;
+  std::size_t strings_ = 0;  // number of values read in the current pair
 };
 
 /// Returns the type of the model. Old files have no "type"; for these the type follows from the fields of the
@@ -233,8 +230,7 @@ TokenizerFile parse_tokenizer_json(std::string name, std::string_view text) {
   return file;
 }
 
-TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerConfig& config,
-                                  Wanted /*wanted*/) {
+TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted) {
   const MappedFile mapped(path, Status::bad_input);
   const std::size_t size = mapped.bytes().size();
   std::string name = escaped(path.string());
@@ -243,6 +239,7 @@ TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerCo
   TokenizerFile file =
       parse_tokenizer_json(std::move(name), {reinterpret_cast<const char*>(mapped.bytes().data()), size});
   mapped.check();
+  file.added_tokens = read_added_tokens(file.document(), wanted);
   add_tokens(file, config);
   return file;
 }

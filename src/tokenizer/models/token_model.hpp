@@ -23,31 +23,6 @@ struct PieceToken {
   std::uint32_t end = 0;
 };
 
-/// A model that splits pieces of text into tokens. Several threads may use one model at once, each with its
-/// own State.
-class TokenModel {
- public:
-  /// The buffers and the cache of one thread.
-  struct State {
-    virtual ~State() = default;
-  };
-
-  virtual ~TokenModel() = default;
-
-  [[nodiscard]] virtual std::unique_ptr<State> make_state() const = 0;
-  /// Appends the tokens of `piece` to `tokens`. `piece` must be UTF-8 and not empty. `state` must have been
-  /// made by make_state() of this model.
-  virtual void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const = 0;
-  /// Returns the id of the token whose string is the text that it covers, instead of a string of the
-  /// vocabulary; -1 if the model has no such token.
-  [[nodiscard]] virtual std::int32_t verbatim() const { return -1; }
-};
-using TokenModelPtr = std::unique_ptr<const TokenModel>;
-
-/// Makes the model that a tokenizer file describes. May move the vocabulary and the merges out of `file`.
-/// Throws Error(bad_input) if the model is invalid or not supported.
-[[nodiscard]] TokenModelPtr make_token_model(TokenizerFile& file);
-
 /// The token for text that the vocabulary does not contain. The vocabulary may lack this token; this is an
 /// error only when the token is needed.
 class UnknownToken {
@@ -70,10 +45,15 @@ class UnknownToken {
   std::int32_t id_;
 };
 
-[[nodiscard]] TokenModelPtr make_bpe(const PartConfig& model, TokenizerFile& file);
-
 /// Returns the ids of the tokens <0x00> to <0xFF>; -1 for each token that the vocabulary does not contain.
 [[nodiscard]] std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary);
+
+/// The best tokenization of the bytes before a position, for Unigram models.
+struct BestTokenization {
+  double score = 0;
+  std::uint32_t begin = 0;  // byte at which the last token begins
+  std::int32_t id = -1;     // id of the last token; -1: no tokenization was found yet
+};
 
 /// A cache from words to their tokens, for one thread. A full cache is emptied. Look-ups do not allocate
 /// memory.
@@ -90,7 +70,7 @@ class WordCache {
   void append(std::string_view word, std::vector<PieceToken>& tokens, const Make& make) {
     if (word.size() > kLongest) return make();
     const std::uint64_t hash = hash_of(word);
-    const Slot& slot = slots_[slot_of(word, hash)];
+    const CachedWord& slot = slots_[slot_of(word, hash)];
     if (slot.length > 0) {
       const auto begin = tokens_.begin() + static_cast<std::ptrdiff_t>(slot.tokens);
       tokens.insert(tokens.end(), begin, begin + slot.count);
@@ -102,7 +82,7 @@ class WordCache {
   }
 
  private:
-  struct Slot {
+  struct CachedWord {
     std::uint32_t hash = 0;    // upper 32 bits of the hash
     std::uint32_t word = 0;    // offset in words_
     std::uint32_t tokens = 0;  // index of the first token in tokens_
@@ -114,7 +94,7 @@ class WordCache {
   [[nodiscard]] std::size_t slot_of(std::string_view word, std::uint64_t hash) const;
   void put(std::string_view word, std::uint64_t hash, std::span<const PieceToken> tokens);
 
-  std::vector<Slot> slots_;
+  std::vector<CachedWord> slots_;
   std::size_t taken_ = 0;
   std::string words_;
   std::vector<PieceToken> tokens_;
@@ -141,7 +121,7 @@ class MergeTable {
   }
 
  private:
-  struct Slot {
+  struct KeyedMerge {
     std::uint64_t key = 0;
     Merge merge;
   };
@@ -156,7 +136,7 @@ class MergeTable {
     return i;
   }
 
-  std::vector<Slot> slots_;  // the size is a power of two; at most two thirds of the slots are used
+  std::vector<KeyedMerge> slots_;  // the size is a power of two; at most two thirds of the slots are used
   int shift_;
 };
 
@@ -202,5 +182,33 @@ class BpeMerger {
   std::vector<Link> links_;         // [symbols], neighbours of each symbol that is left
   std::vector<Candidate> waiting_;  // candidates that were not tried yet, as a heap
 };
+
+/// A model that splits pieces of text into tokens. Several threads may use one model at once, each with its
+/// own State.
+class TokenModel {
+ public:
+  /// The buffers and the cache of one thread, which must be used with one model only.
+  struct State {
+    WordCache cache;
+    BpeMerger merger;
+    std::string character;                   // BPE: a character with its prefix and suffix
+    std::vector<BestTokenization> best;      // Unigram: [bytes of the piece + 1], by end position
+    std::vector<PieceToken> unigram_tokens;  // Unigram: the tokens of the best tokenization
+  };
+
+  virtual ~TokenModel() = default;
+
+  /// Appends the tokens of `piece` to `tokens`. `piece` must be UTF-8 and not empty.
+  virtual void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const = 0;
+  /// Returns the id of the token whose string is the text that it covers, instead of a string of the
+  /// vocabulary; -1 if the model has no such token.
+  [[nodiscard]] virtual std::int32_t verbatim() const { return -1; }
+};
+using TokenModelPtr = std::unique_ptr<const TokenModel>;
+
+/// Makes the model that a tokenizer file describes. May move the vocabulary and the merges out of `file`.
+/// Throws Error(bad_input) if the model is invalid or not supported.
+[[nodiscard]] TokenModelPtr make_token_model(TokenizerFile& file);
+[[nodiscard]] TokenModelPtr make_bpe(const PartConfig& model, TokenizerFile& file);
 
 }  // namespace attnctl

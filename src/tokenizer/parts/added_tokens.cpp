@@ -1,9 +1,5 @@
 #include <algorithm>
-#include <limits>
-#include <unordered_map>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "tokenizer/parts/parts.hpp"
 #include "tokenizer/token_table.hpp"
@@ -20,18 +16,14 @@ class Contents {
   /// used.
   explicit Contents(const std::vector<TokenEntry>& contents) : trie_(contents, TokenTable(contents)) {
     for (const TokenEntry& entry : contents) {
-      if (entry.token.empty()) {
-        empty_.id = entry.id;
-      } else {
-        may_begin_[static_cast<unsigned char>(entry.token[0])] = true;
-      }
+      if (entry.token.empty()) empty_.id = entry.id;
     }
   }
 
   /// Returns the first byte position from `begin` on where a token may start.
   [[nodiscard]] std::size_t next_candidate(std::string_view text, std::size_t begin) const {
     if (empty_.id >= 0) return begin;
-    while (begin < text.size() && !may_begin_[static_cast<unsigned char>(text[begin])]) ++begin;
+    while (begin < text.size() && trie_.step(TokenTrie::kRoot, text[begin]) == TokenTrie::kNowhere) ++begin;
     return begin;
   }
 
@@ -44,7 +36,6 @@ class Contents {
  private:
   TokenTrie trie_;
   TokenTrie::Match empty_;  // a token with empty normalized content, which matches everywhere
-  std::array<bool, 256> may_begin_{};
 };
 
 bool begins_with_word(std::string_view text) {
@@ -124,28 +115,5 @@ TextStep make_cut(const std::vector<AddedToken>& tokens, bool are_normalized, co
 
 AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, const TextStep& normalizer)
     : cut_raw(make_cut(tokens, false, normalizer)), cut_normalized(make_cut(tokens, true, normalizer)) {}
-
-std::vector<AddedToken> read_added_tokens(const PartConfig& document) {
-  std::vector<AddedToken> tokens;
-  std::unordered_map<std::string, std::size_t> places;
-  if (!document.has("added_tokens")) return tokens;
-  for (const PartConfig& part : document.objects("added_tokens")) {
-    const std::int64_t id = part.integer("id");
-    if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
-      part.refuse("id",
-                  fmt::format("expected 0 to {}, found {}", std::numeric_limits<std::int32_t>::max(), id));
-    }
-    AddedToken token = {
-        static_cast<std::int32_t>(id), part.string("content"), part.boolean("special"),
-        part.boolean("normalized"),    part.boolean("lstrip"), part.boolean("rstrip"),
-        part.boolean("single_word"),
-    };
-    if (token.content.empty()) continue;
-    const auto [place, is_new] = places.try_emplace(token.content, tokens.size());
-    if (is_new) tokens.emplace_back();
-    tokens[place->second] = std::move(token);  // of tokens with equal contents, the last one is used
-  }
-  return tokens;
-}
 
 }  // namespace attnctl
