@@ -57,7 +57,8 @@ TextRange read_range(const PartConfig& mention, std::string_view key, std::uint3
   const std::uint64_t begin = numbers ? pair[0].get<std::uint64_t>() : 0;
   const std::uint64_t end = numbers ? pair[1].get<std::uint64_t>() : 0;
   if (begin >= end || end > length) {
-    mention.refuse(key, fmt::format("got {}, need [begin, end) of the text's {} characters",
+    mention.refuse(key, fmt::format("got {}, need [begin, end) with begin < end <= {}, the number of "
+                                    "characters of the text",
                                     shown(pair.dump()), length));
   }
   return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
@@ -67,7 +68,7 @@ WrittenMention read_mention(const PartConfig& item, std::uint32_t length) {
   constexpr std::string_view kTypes[] = {"pronoun", "proper", "nominal"};  // in the order of MentionType
   for (const auto& [name, value] : item.node().items()) {
     if (name != "entity" && name != "range" && name != "head" && name != "type")
-      item.refuse(name, "unsupported key; known: entity, range, head, type");
+      item.refuse(name, "unsupported key; supported: entity, range, head, type");
   }
   WrittenMention written;
   written.mention.entity = read_label(item, "entity");
@@ -76,7 +77,7 @@ WrittenMention read_mention(const PartConfig& item, std::uint32_t length) {
   written.range = read_range(item, "range", length);
   written.head = item.node().contains("head") ? read_range(item, "head", length) : written.range;
   if (written.head.begin < written.range.begin || written.head.end > written.range.end)
-    item.refuse("head", "is not within the range of the mention");
+    item.refuse("head", "the head is not within the range of the mention");
   return written;
 }
 
@@ -109,10 +110,10 @@ JsonInput::JsonInput(PartConfig object) : object_(std::move(object)) {
     if (key == kKeys.end()) {
       object_.refuse(
           member.key(),
-          "unsupported key; known: id, text, text_pair, mentions, tokens, ids, token_type_ids, mask");
+          "unsupported key; supported: id, text, text_pair, mentions, tokens, ids, token_type_ids, mask");
     }
     const bool goes = kind == "text" ? key->text : kind == "tokens" ? key->tokens : key->ids;
-    if (!goes) object_.refuse(member.key(), fmt::format("does not go with \"{}\"", kind));
+    if (!goes) object_.refuse(member.key(), fmt::format("cannot be used together with \"{}\"", kind));
   }
 }
 
@@ -120,7 +121,7 @@ TextInput JsonInput::text() const {
   TextInput input;
   input.text = object_.string("text");
   if (contains("text_pair")) input.pair = object_.string("text_pair");
-  if (has_mentions() && input.pair) object_.refuse("mentions", "does not go with \"text_pair\"");
+  if (has_mentions() && input.pair) object_.refuse("mentions", "cannot be used together with \"text_pair\"");
   if (contains("id")) input.id = read_label(object_, "id");
   return input;
 }
@@ -197,7 +198,7 @@ ConlluSentence mentions_of(const JsonInput& input, TextInput& text) {
   for (std::size_t i = 0; i < mentions.size(); ++i) {
     const auto [first, last] = words_in(*text.words, mentions[i].range);
     const auto [head, head_end] = words_in(*text.words, mentions[i].head);
-    if (first == last || head == head_end) list[i].refuse("", "contains only white space");
+    if (first == last || head == head_end) list[i].refuse("", "the mention contains only white space");
     for (std::size_t word = first; word < last; ++word) mentions[i].mention.words.push_back(word);
     mentions[i].mention.head = head_end - 1;
     sentence.mentions.push_back(std::move(mentions[i].mention));

@@ -29,18 +29,6 @@ void name_tokens(Sequence& sequence, const Vocabulary& vocabulary) {
   }
 }
 
-/// Copies the values of the patch at (row, column) to `out` [channels, patch_height, patch_width].
-void cut_patch(std::span<const float> pixels, const PatchGrid& grid, std::size_t row, std::size_t column,
-               std::span<float> out) {
-  for (std::size_t line = 0; line < grid.channels * grid.patch_height; ++line) {
-    const std::size_t channel = line / grid.patch_height;
-    const std::size_t y = row * grid.patch_height + line % grid.patch_height;
-    const std::size_t begin = (channel * grid.height + y) * grid.width + column * grid.patch_width;
-    std::ranges::copy(pixels.subspan(begin, grid.patch_width),
-                      out.subspan(line * grid.patch_width, grid.patch_width).begin());
-  }
-}
-
 /// For each text of a pair, the number of tokens that truncation keeps.
 using Kept = std::array<std::size_t, 2>;
 
@@ -132,7 +120,7 @@ void finish_batch(Batch& batch, const Vocabulary& vocabulary) {
   for (Sequence& sequence : batch.sequences) {
     sequence.id = ids.next(sequence.id);
     if (sequence.queries() == 0) {
-      fail(Status::bad_input, "input \"{}\": an empty sequence; need at least one token",
+      fail(Status::bad_input, "input \"{}\": got an empty sequence, need at least one token",
            escaped(sequence.id));
     }
     if (sequence.ids.empty()) continue;
@@ -170,7 +158,14 @@ Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& gri
   for (std::size_t patch = 0; patch < grid.patches(); ++patch) {
     const std::size_t row = patch / grid.columns();
     const std::size_t column = patch % grid.columns();
-    cut_patch(pixels, grid, row, column, sequence.patches.view().row(patch));
+    const std::span<float> values = sequence.patches.view().row(patch);  // [channels, patch height, width]
+    for (std::size_t line = 0; line < grid.channels * grid.patch_height; ++line) {
+      const std::size_t y = row * grid.patch_height + line % grid.patch_height;
+      const std::size_t channel = line / grid.patch_height;
+      const std::size_t begin = (channel * grid.height + y) * grid.width + column * grid.patch_width;
+      std::ranges::copy(pixels.subspan(begin, grid.patch_width),
+                        values.subspan(line * grid.patch_width).begin());
+    }
     sequence.tokens.push_back(fmt::format("patch {},{}", row, column));
   }
   return sequence;
@@ -185,8 +180,10 @@ std::size_t truncate(Encoding& encoding, std::size_t most) {
   }
   const std::size_t added = n - counts[0] - counts[1];
   if (added >= most) {
-    fail(Status::bad_input, "--truncate: {} positions leave no room for text: the tokenizer adds {} tokens",
-         most, added);
+    fail(Status::bad_input,
+         "--truncate {}: no token of the text is left, because the tokenizer adds {} special tokens; need at "
+         "least {}",
+         most, added, added + 1);
   }
   Kept left = longest_first(counts, most - added);
   std::vector<std::uint8_t> stays(n, 1);
@@ -234,7 +231,8 @@ TextEncoder::TextEncoder(TokenizerOrigin origin, std::string model)
 Sequence TextEncoder::encode(TextInput input) {
   if (!tokenizer_) {
     if (origin_.empty()) {
-      fail(Status::bad_input, "{}: has no tokenizer for text; give --ids, or tokens by --input",
+      fail(Status::bad_input,
+           "{}: the model has no tokenizer for text; give --ids, or a file of tokens by --input",
            escaped(model_));
     }
     tokenizer_.emplace(Tokenizer::open(origin_));
@@ -349,7 +347,7 @@ std::optional<CorpusSentence> SentenceStream::next() {
     // space.
   } while (is_text && sentence->sequence.ids.empty() && !sentence->sequence.text);
   if (sentence->sequence.queries() == 0)
-    fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence->where);
+    fail(Status::bad_input, "{}: got an empty sequence, need at least one token", sentence->where);
   Batch batch;
   batch.sequences.push_back(std::move(sentence->sequence));
   finish_batch(batch, *vocabulary_);

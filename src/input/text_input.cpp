@@ -78,8 +78,8 @@ bool TextBlocks::next(TextBlock& block) {
   std::size_t end = find_end();
   for (; end == 0 && !at_end_; end = find_end()) {
     if (pending_.size() > kLongestBlock) {
-      fail(Status::bad_input, "{}: line {}: no end within {} bytes; cut it into inputs", place_.file,
-           place_.line, kLongestBlock);
+      fail(Status::bad_input, "{}: line {}: an input is longer than {} bytes; split it into several inputs",
+           place_.file, place_.line, kLongestBlock);
     }
     fill();
   }

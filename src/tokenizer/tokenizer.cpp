@@ -26,7 +26,7 @@ std::string section(const PartConfig& document, std::string_view key) {
 
 void require_text(std::string_view text) {
   if (text.size() >= std::numeric_limits<std::uint32_t>::max()) {
-    fail(Status::limit, "text of {} bytes: a tokenizer takes less than 4 GiB at once; cut it into inputs",
+    fail(Status::limit, "the text has {} bytes, need less than 4 GiB; split it into several inputs",
          text.size());
   }
   if (const auto invalid = find_ill_formed_utf8(text)) {

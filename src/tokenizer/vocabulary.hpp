@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "formats/tokenizer_section.hpp"
+#include "tokenizer/token_table.hpp"
 
 namespace attnctl {
 
@@ -49,10 +50,8 @@ class Vocabulary {
                                                               std::span<const std::int64_t> ids) const;
 
  private:
-  [[nodiscard]] std::size_t slot_of(std::string_view token) const;
-
   std::vector<std::string> tokens_;
-  std::vector<std::int32_t> slots_;  // hash table of ids with open addressing; -1: the slot is free
+  TokenTable ids_;
   std::set<std::int64_t> special_;
   std::set<std::int64_t> separators_;
   WordMark mark_ = WordMark::none;

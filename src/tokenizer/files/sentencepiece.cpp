@@ -40,14 +40,15 @@ class Message {
     Field field;
     field.number = static_cast<std::uint32_t>(tag >> 3U);
     field.wire = static_cast<std::uint32_t>(tag & 7U);
-    if (tag >> 3U == 0 || tag >> 32U != 0) refuse("need a field's number");
+    if (tag >> 3U == 0 || tag >> 32U != 0) refuse("got a field number that is 0 or too large");
     if (field.wire == kVariable) {
       field.value = varint();
     } else if (field.wire == kEight || field.wire == kBytes || field.wire == kFour) {
       const bool is_number = field.wire != kBytes;
       const std::uint64_t size = !is_number ? varint() : field.wire == kEight ? 8 : 4;
       if (size > bytes_.size() - at_) {
-        refuse(is_number ? "got the end inside a number" : "got a field that is longer than its message");
+        refuse(is_number ? "the message ends inside a number"
+                         : "got a field that is longer than its message");
       }
       field.offset = offset_ + at_;
       field.bytes = bytes_.substr(at_, size);
@@ -82,7 +83,7 @@ class Message {
   std::uint64_t varint() {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
-      if (at_ == bytes_.size()) refuse("got the end inside a number");
+      if (at_ == bytes_.size()) refuse("the message ends inside a number");
       const auto byte = static_cast<unsigned char>(bytes_[at_++]);
       value |= static_cast<std::uint64_t>(byte & 0x7FU) << shift;
       if (byte < 0x80) return value;
@@ -262,7 +263,8 @@ void set_defaults(TokenizerFile& file, TokenizerConfig& config, const Model& mod
   if (!is_class(config, "T5Tokenizer")) return;
   // The tokens <extra_id_N> come after the pieces, with descending N.
   for (std::int64_t i = config.options().integer("extra_ids", 100); i > 0; --i) {
-    if (i > 10'000) config.options().refuse("extra_ids", "got more than 10000");
+    if (i > 10'000)
+      config.options().refuse("extra_ids", "got more than 10000, which is the largest supported number");
     file.added_tokens.push_back({.content = fmt::format("<extra_id_{}>", i - 1), .special = true});
   }
 }

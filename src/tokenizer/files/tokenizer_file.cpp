@@ -92,7 +92,8 @@ void refuse_repeated_token(const TokenizerFile& file) {
   std::unordered_set<std::string_view> known;
   for (const TokenEntry& entry : file.vocabulary) {
     if (known.insert(entry.token).second) continue;
-    refuse_vocabulary(file, fmt::format("got the token {} twice", in_quotes(entry.token)));
+    refuse_vocabulary(file,
+                      fmt::format("got the token {} twice; need different tokens", in_quotes(entry.token)));
   }
 }
 
@@ -106,10 +107,10 @@ void check_ids(const TokenizerFile& file) {
       refuse_vocabulary(file, fmt::format("got id {} for {}, need ids below {} for {} tokens", id,
                                           in_quotes(entry.token), limit, file.vocabulary.size()));
     }
-    if (id >= tokens.size()) tokens.resize(std::max(id + 1, std::min(limit, tokens.size() * 2)));
+    if (id >= tokens.size()) tokens.resize(id + 1);
     if (tokens[id] != nullptr) {
-      refuse_vocabulary(file, fmt::format("got id {} for {} and for {}", id, in_quotes(*tokens[id]),
-                                          in_quotes(entry.token)));
+      refuse_vocabulary(file, fmt::format("got id {} for {} and for {}; each token needs its own id", id,
+                                          in_quotes(*tokens[id]), in_quotes(entry.token)));
     }
     tokens[id] = &entry.token;
   }

@@ -35,7 +35,20 @@ class TokenizerJson final : public JsonTree {
       if (key_ == "merges") section_ = Section::merges;
     }
     if (section_ == Section::tree) return JsonTree::on_begin(container);
-    section_ == Section::vocabulary ? begin_in_vocabulary(container) : begin_in_merges(container);
+    const bool in_vocabulary = section_ == Section::vocabulary;
+    const bool is_array = container == Container::array;
+    if (depth() == 2) {
+      if (std::exchange(in_vocabulary ? has_vocabulary_ : has_merges_, true)) {
+        refuse(fmt::format("got the key \"{}\" twice, need different keys", key_));
+      }
+      if (in_vocabulary) is_list_ = is_array;
+      if (!in_vocabulary && !is_array) refuse("got an object, need an array of merges");
+    } else if (in_vocabulary && !is_list_) {
+      refuse("got an object or array, need a token's id");
+    } else if (depth() > 3 || !is_array) {
+      refuse(needed_pair());
+    }
+    strings_ = 0;
   }
 
   void on_end(Container container) override {
@@ -44,7 +57,7 @@ class TokenizerJson final : public JsonTree {
     } else if (depth() == 2) {
       section_ = Section::tree;
     } else if (strings_ != 2) {
-      refuse(section_ == Section::merges ? "need two tokens" : "need a token and its score");
+      refuse(needed_pair());
     }
   }
 
@@ -64,25 +77,8 @@ class TokenizerJson final : public JsonTree {
     is_list_ ? take_piece(scalar) : take_id(scalar);
   }
 
-  void begin_in_vocabulary(Container container) {
-    if (depth() == 2) {
-      if (std::exchange(has_vocabulary_, true)) refuse("got the key \"vocab\" twice, need different keys");
-      is_list_ = container == Container::array;
-    } else if (!is_list_) {
-      refuse("got an object or array, need a token's id");
-    } else if (depth() > 3 || container != Container::array) {
-      refuse("need a token and its score");
-    }
-    strings_ = 0;
-  }
-
-  void begin_in_merges(Container container) {
-    if (depth() == 2 && std::exchange(has_merges_, true)) {
-      refuse("got the key \"merges\" twice, need different keys");
-    }
-    if (container != Container::array) refuse("got an object, need merges");
-    if (depth() > 3) refuse("got an array, need a token");
-    strings_ = 0;
+  [[nodiscard]] std::string_view needed_pair() const {
+    return section_ == Section::merges ? "need two tokens" : "need a token and its score";
   }
 
   void take_id(const JsonScalar& scalar) {
@@ -112,13 +108,13 @@ class TokenizerJson final : public JsonTree {
         return;
       }
     }
-    refuse(fmt::format("got {}, need a token and its score", describe(scalar)));
+    refuse(fmt::format("got {}, {}", describe(scalar), needed_pair()));
   }
 
   /// Reads a merge "left right", or one token of a merge ["left", "right"].
   void take_merge(const JsonScalar& scalar) {
     const auto* text = std::get_if<std::string*>(&scalar);
-    if (text == nullptr) refuse(fmt::format("got {}, need two tokens", describe(scalar)));
+    if (text == nullptr) refuse(fmt::format("got {}, {}", describe(scalar), needed_pair()));
     if (depth() == 4) {
       if (++strings_ <= 2) file_.merges.add_side(**text);
       return;
@@ -146,7 +142,7 @@ std::string type_of(const PartConfig& model, const TokenizerJson& json) {
   if (json.is_list()) return "Unigram";
   if (model.has("continuing_subword_prefix") && model.has("max_input_chars_per_word")) return "WordPiece";
   if (model.has("unk_token")) return "WordLevel";
-  model.refuse("type", "missing; need the type of the model, or merges");
+  model.refuse("type", "missing; need the type of the model, such as \"BPE\"");
 }
 
 constexpr std::int64_t kLargestPower = 308;

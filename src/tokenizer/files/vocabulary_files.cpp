@@ -2,9 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
-#include <span>
 #include <unordered_map>
-#include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +10,6 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
-#include "formats/json.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/regex/word_cutter.hpp"
 #include "tokenizer/unicode/unicode.hpp"
@@ -50,8 +47,9 @@ bool is_roberta(const TokenizerFile& file, const TokenizerConfig& config) {
   if (config.options().has("tokenizer_class")) {
     return !config.options().string("tokenizer_class").starts_with("GPT2Tokenizer");
   }
-  const TokenTable table(file.vocabulary);
-  const auto has = [&](std::string_view token) { return table.find(token) >= 0; };
+  const auto has = [&](std::string_view token) {
+    return std::ranges::count(file.vocabulary, token, &TokenEntry::token) > 0;
+  };
   return has("<s>") && has("</s>") && has("<mask>") && !has("<|endoftext|>");
 }
 

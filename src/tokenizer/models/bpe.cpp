@@ -315,7 +315,7 @@ void BpeMerger::merge_long(const MergeTable& merges) {
   }
   while (!waiting_.empty()) {
     std::pop_heap(waiting_.begin(), waiting_.end());
-    const Candidate best = waiting_.back();
+    const MergeCandidate best = waiting_.back();
     waiting_.pop_back();
     BpeSymbol& left = symbols[best.place];
     const std::uint32_t right = links_[best.place].next;

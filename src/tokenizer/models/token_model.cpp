@@ -1,7 +1,6 @@
 #include "tokenizer/models/token_model.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include <fmt/format.h>
@@ -206,9 +205,6 @@ constexpr PartRow<TokenModelPtr, TokenizerFile&> kModels[] = {
     {"WordLevel", make<WordLevel>},
 };
 
-constexpr std::size_t kSlots = std::size_t{1} << 15;
-constexpr std::size_t kMostWords = kSlots / 2;
-
 }  // namespace
 
 TokenModelPtr make_token_model(TokenizerFile& file) {
@@ -218,7 +214,7 @@ TokenModelPtr make_token_model(TokenizerFile& file) {
 
 void UnknownToken::refuse() const {
   fail(Status::bad_input,
-       "{}: /model/unk_token: the text needs the unknown token {}, which the vocabulary does not have", file_,
+       "{}: /model/unk_token: the text needs the unknown token {}, which is not in the vocabulary", file_,
        in_quotes(token_));
 }
 
@@ -228,37 +224,14 @@ std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary) {
   return ids;
 }
 
-WordCache::WordCache() : slots_(kSlots) {
-  words_.reserve(kMostWords * 8);
-  tokens_.reserve(kMostWords * 2);
-}
-
-std::size_t WordCache::slot_of(std::string_view word, std::uint64_t hash) const {
-  for (std::size_t i = hash % kSlots;; i = (i + 1) % kSlots) {
-    const CachedWord& slot = slots_[i];
-    if (slot.length == 0) return i;
-    if (slot.hash == static_cast<std::uint32_t>(hash >> 32) && slot.length == word.size() &&
-        std::memcmp(words_.data() + slot.word, word.data(), word.size()) == 0) {
-      return i;
-    }
-  }
-}
-
-void WordCache::put(std::string_view word, std::uint64_t hash, std::span<const PieceToken> tokens) {
-  if (word.empty() || tokens.size() > std::numeric_limits<std::uint16_t>::max()) return;
-  if (taken_ == kMostWords) {
-    std::ranges::fill(slots_, CachedWord{});
-    taken_ = 0;
+void WordCache::put(std::string_view word, std::span<const PieceToken> tokens) {
+  if (words_.size() == kMostWords) {
     words_.clear();
     tokens_.clear();
   }
-  slots_[slot_of(word, hash)] = {
-      static_cast<std::uint32_t>(hash >> 32), static_cast<std::uint32_t>(words_.size()),
-      static_cast<std::uint32_t>(tokens_.size()), static_cast<std::uint16_t>(tokens.size()),
-      static_cast<std::uint16_t>(word.size())};
-  words_ += word;
+  words_.put(word, static_cast<std::int32_t>(tokens_.size()));
+  tokens_.push_back({static_cast<std::int32_t>(tokens.size()), 0, 0});
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-  ++taken_;
 }
 
 }  // namespace attnctl

@@ -62,42 +62,32 @@ class WordCache {
   /// Longer words are not cached.
   static constexpr std::size_t kLongest = 128;  // in bytes
 
-  WordCache();
+  WordCache() { tokens_.reserve(kMostWords * 3); }
 
   /// Appends the tokens of a word to `tokens`. If the cache does not have the word, calls make(), which must
   /// append the word's tokens to `tokens`, and stores them.
   template <typename Make>
   void append(std::string_view word, std::vector<PieceToken>& tokens, const Make& make) {
     if (word.size() > kLongest) return make();
-    const std::uint64_t hash = hash_of(word);
-    const CachedWord& slot = slots_[slot_of(word, hash)];
-    if (slot.length > 0) {
-      const auto begin = tokens_.begin() + static_cast<std::ptrdiff_t>(slot.tokens);
-      tokens.insert(tokens.end(), begin, begin + slot.count);
+    if (const std::int32_t known = words_.find(word); known >= 0) {
+      const auto size = tokens_.begin() + known;
+      tokens.insert(tokens.end(), size + 1, size + 1 + size->id);
       return;
     }
     const std::size_t first = tokens.size();
     make();
-    put(word, hash, std::span(tokens).subspan(first));
+    put(word, std::span(tokens).subspan(first));
   }
 
  private:
-  struct CachedWord {
-    std::uint32_t hash = 0;    // upper 32 bits of the hash
-    std::uint32_t word = 0;    // offset in words_
-    std::uint32_t tokens = 0;  // index of the first token in tokens_
-    std::uint16_t count = 0;   // number of tokens
-    std::uint16_t length = 0;  // length of the word in bytes; 0: the slot is free
-  };
+  static constexpr std::size_t kMostWords = std::size_t{1} << 14;
 
-  /// Returns the slot that holds a word, or the free slot where it belongs.
-  [[nodiscard]] std::size_t slot_of(std::string_view word, std::uint64_t hash) const;
-  void put(std::string_view word, std::uint64_t hash, std::span<const PieceToken> tokens);
+  void put(std::string_view word, std::span<const PieceToken> tokens);
 
-  std::vector<CachedWord> slots_;
-  std::size_t taken_ = 0;
-  std::string words_;
-  std::vector<PieceToken> tokens_;
+  TokenTable words_{
+      kMostWords};  // for each word, the index in tokens_ of an element with its number of tokens
+  std::vector<PieceToken>
+      tokens_;  // for each word, an element whose id is the number of tokens, then the tokens
 };
 
 /// A map from pairs of adjacent tokens to the token that the pair merges into: a hash table with open
@@ -165,12 +155,12 @@ class BpeMerger {
     std::uint32_t previous;
     std::uint32_t next;
   };
-  struct Candidate {
+  struct MergeCandidate {
     std::uint32_t rank;
     std::uint32_t place;
     std::int32_t id;
     /// Returns whether this candidate merges after `other`.
-    bool operator<(const Candidate& other) const {
+    bool operator<(const MergeCandidate& other) const {
       return rank != other.rank ? rank > other.rank : place > other.place;
     }
   };
@@ -179,8 +169,8 @@ class BpeMerger {
   void merge_long(const MergeTable& merges);
   void push(const MergeTable& merges, std::uint32_t left, std::uint32_t right);
 
-  std::vector<Link> links_;         // [symbols], neighbours of each symbol that is left
-  std::vector<Candidate> waiting_;  // candidates that were not tried yet, as a heap
+  std::vector<Link> links_;              // [symbols], neighbours of each symbol that is left
+  std::vector<MergeCandidate> waiting_;  // candidates that were not tried yet, as a heap
 };
 
 /// A model that splits pieces of text into tokens. Several threads may use one model at once, each with its

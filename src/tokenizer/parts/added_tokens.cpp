@@ -28,30 +28,20 @@ class Contents {
   }
 
   /// Returns the longest token at the beginning of `text`. If there is none, the id of the result is -1.
-  [[nodiscard]] TokenTrie::Match longest(std::string_view text) const {
-    const TokenTrie::Match found = trie_.longest(text);
+  [[nodiscard]] TokenTrie::TokenMatch longest(std::string_view text) const {
+    const TokenTrie::TokenMatch found = trie_.longest(text);
     return found.id >= 0 ? found : empty_;
   }
 
  private:
   TokenTrie trie_;
-  TokenTrie::Match empty_;  // a token with empty normalized content, which matches everywhere
+  TokenTrie::TokenMatch empty_;  // a token with empty normalized content, which matches everywhere
 };
 
-bool begins_with_word(std::string_view text) {
-  std::size_t i = 0;
-  return !text.empty() && unicode::is(unicode::next(text, i), unicode::word);
-}
-
-bool ends_with_word(std::string_view text) {
-  std::size_t i = text.size();
-  return !text.empty() && unicode::is(unicode::previous(text, i), unicode::word);
-}
-
-std::size_t after_code_point(std::string_view text, std::size_t place) {
-  if (place >= text.size()) return place + 1;
-  unicode::next(text, place);
-  return place;
+/// Returns whether a word character is directly before or directly after bytes [begin, end).
+bool touches_word(std::string_view text, std::size_t begin, std::size_t end) {
+  return (begin > 0 && unicode::is(unicode::previous(text, begin), unicode::word)) ||
+         (end < text.size() && unicode::is(unicode::next(text, end), unicode::word));
 }
 
 void cut_piece(std::string_view text, const Contents& contents, const std::vector<AddedToken>& tokens,
@@ -59,7 +49,7 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
   std::size_t done = 0;
   std::size_t matched = std::string_view::npos;  // end of the last match; npos: none yet
   for (std::size_t place = 0; (place = contents.next_candidate(text, place)) <= text.size();) {
-    const TokenTrie::Match found = contents.longest(text.substr(place));
+    const TokenTrie::TokenMatch found = contents.longest(text.substr(place));
     if (found.id < 0) {
       ++place;
       continue;
@@ -68,15 +58,14 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
     std::size_t begin = place;
     std::size_t end = place + found.size;
     if (begin == end && begin == matched) {  // an empty match directly after a match is skipped
-      place = after_code_point(text, place);
+      if (place == text.size()) break;
+      unicode::next(text, place);
       continue;
     }
     // The search continues after the token's content. This is so even if the match is rejected below, or if
     // the token also takes white space after it.
     place = matched = end;
-    if (token.single_word && (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end)))) {
-      continue;
-    }
+    if (token.single_word && touches_word(text, begin, end)) continue;
     // White space that belongs to the previous token does not also belong to this token.
     if (token.lstrip) begin = std::max(unicode::white_space_begin(text, begin, done), done);
     if (token.rstrip) end = unicode::white_space_end(text, end);

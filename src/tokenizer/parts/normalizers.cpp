@@ -13,21 +13,12 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kDeepestSequence = 32;
-
 using unicode::ChangedCharacter;
 using unicode::NormalForm;
 using Piece = PieceText::Piece;
 using Output = PieceText::Output;
 
 TextStep make_sequence(const PartConfig& config) {
-  std::size_t depth = 0;
-  for (std::size_t at = 0; (at = config.pointer().find("/normalizers/", at)) != std::string::npos; ++at) {
-    ++depth;
-  }
-  if (depth >= kDeepestSequence) {
-    config.refuse("", fmt::format("a Sequence in {} others, need at most {}", depth, kDeepestSequence));
-  }
   return in_sequence(config, "normalizers", make_normalizer);
 }
 
@@ -196,7 +187,7 @@ class BertNormalizer {
   }
 
   void operator()(PieceText& text) const {
-    thread_local Run run;
+    thread_local AccentRun run;
     run.characters.clear();  // an error in an earlier text may have left a run
     run.origin.clear();
     text.rewrite([&](const Piece& piece, Output& output) {
@@ -219,7 +210,7 @@ class BertNormalizer {
 
  private:
   /// Characters that NFD may reorder.
-  struct Run {
+  struct AccentRun {
     std::vector<char32_t> characters;
     std::vector<TextRange> origin;  // [characters]
     std::vector<ChangedCharacter> changed;
@@ -238,7 +229,7 @@ class BertNormalizer {
     }
   }
 
-  void put(char32_t c, TextRange origin, Run& run, Output& output) const {
+  void put(char32_t c, TextRange origin, AccentRun& run, Output& output) const {
     const std::uint16_t of = unicode::classes()(c);
     if (clean_text_) {
       if ((of & unicode::bert_dropped) != 0) return;
@@ -263,7 +254,7 @@ class BertNormalizer {
   }
 
   /// Normalizes and writes a run, and empties it.
-  void flush(Run& run, Output& output) const {
+  void flush(AccentRun& run, Output& output) const {
     if (run.characters.empty()) return;
     if (run.characters.size() == 1 && !form_.changes(run.characters[0])) {
       put_unaccented(run.characters[0], run.origin[0], output);
@@ -482,7 +473,9 @@ Charsmap::Charsmap(const PartConfig& where) : place_(where.place()) {
 }
 
 void Charsmap::damaged() const {
-  fail(Status::bad_input, "{}: the charsmap has an offset outside of itself; the file is damaged", place_);
+  fail(Status::bad_input,
+       "{}: the charsmap has an offset that is too large or inside of a character; the file is damaged",
+       place_);
 }
 
 std::uint32_t Charsmap::unit(std::size_t at) const {

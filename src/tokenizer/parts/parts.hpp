@@ -174,7 +174,8 @@ class PieceText {
 
   [[noreturn]] void refuse_growth() const {
     fail(Status::limit,
-         "text: the parts of the tokenizer make more than {} bytes of it; check tokenizer.json", limit_);
+         "text: the tokenizer makes it longer than {} bytes; check the normalizers in tokenizer.json",
+         limit_);
   }
 
   std::size_t limit_ = 0;  // largest size of the text in bytes
@@ -278,13 +279,13 @@ struct EdgeSpace {
 struct TokenizedText {
   /// A token whose string is a part of the input text, not the vocabulary's string: an added token with the
   /// white space around it, or the token TokenModel::verbatim().
-  struct Found {
+  struct VerbatimToken {
     std::size_t token = 0;  // index of the token in `encoding`
     EdgeSpace space;
   };
 
   Encoding encoding;
-  std::vector<Found> found;  // in ascending order of the token index
+  std::vector<VerbatimToken> found;  // in ascending order of the token index
 };
 
 /// A function that adds special tokens. The vector has one text, or two for a pair. The function may change

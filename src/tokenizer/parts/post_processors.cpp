@@ -53,7 +53,7 @@ void insert(TokenizedText& text, std::size_t at, const SpecialToken& token) {
   encoding.type_ids[at] = token.type_id;
   encoding.special[at] = 1;
   encoding.sequence[at] = token.sequence;
-  for (TokenizedText::Found& each : text.found) each.token += each.token >= at ? 1 : 0;
+  for (TokenizedText::VerbatimToken& each : text.found) each.token += each.token >= at ? 1 : 0;
 }
 
 void push_back(TokenizedText& text, const SpecialToken& token) {
@@ -99,7 +99,7 @@ PostProcessor make_byte_level(const PartConfig& config, const Vocabulary& vocabu
 std::int64_t read_end(const PartConfig& config, std::string_view key) {
   const PartConfig pair = config.at(key);
   if (!pair.node().is_array() || pair.node().size() != 2 || !pair.node()[0].is_string()) {
-    pair.refuse("", "expected a token and its id, as [\"[SEP]\", 102]");
+    pair.refuse("", "expected a token and its id, such as [\"[SEP]\", 102]");
   }
   return read_id(pair.elements()[1]);
 }
@@ -108,7 +108,7 @@ std::int64_t read_end(const PartConfig& config, std::string_view key) {
 PostProcessor make_bert(const PartConfig& config, const Vocabulary& /*vocabulary*/) {
   // Hugging Face tokenizers distinguish BertProcessing and RobertaProcessing by their fields, not by "type".
   if (config.has("trim_offsets") && config.has("add_prefix_space")) {
-    config.refuse("trim_offsets", "unsupported in BertProcessing: it is one of RobertaProcessing");
+    config.refuse("trim_offsets", "unsupported in BertProcessing; only RobertaProcessing has this option");
   }
   return [cls = read_end(config, "cls"), sep = read_end(config, "sep")](std::vector<TokenizedText>& texts) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -182,7 +182,8 @@ TemplatePart read_template_part(const PartConfig& element, bool pair, const Part
   part.type_id = read_id(config.at("type_id"));
   if (part.is_text) {
     part.sequence = static_cast<std::uint8_t>(config.choice("id", kTexts));
-    if (part.sequence == 1 && !pair) config.refuse("id", "\"B\" in the template of a single text");
+    if (part.sequence == 1 && !pair)
+      config.refuse("id", "got \"B\", the second text, in the template of a single text");
     return part;
   }
   const std::string name = config.string("id");
@@ -220,8 +221,9 @@ PostProcessor make_template(const PartConfig& config, const Vocabulary& /*vocabu
           pair = read_template(config, "pair", special_tokens)](std::vector<TokenizedText>& texts) {
     if (texts.empty() || texts.size() > 2) {
       fail(Status::bad_input,
-           "{}: unsupported: a template after one that leaves {} pieces, supported: one or two", place,
-           texts.size());
+           "{}: unsupported: a template that receives {} pieces from an earlier template, supported: one or "
+           "two",
+           place, texts.size());
     }
     apply(texts.size() == 1 ? single : pair, texts);
   };

@@ -240,12 +240,12 @@ constexpr unsigned long kRetriesPerMatch = 10'000'000;
 constexpr unsigned long kRetriesPerByte = 100;
 constexpr unsigned kStackLimit = 1U << 22U;  // number of saved states in one match, about 50 bytes each
 
-struct Free {
+struct OnigurumaDeleter {
   void operator()(regex_t* regex) const { onig_free(regex); }
   void operator()(OnigRegion* region) const { onig_region_free(region, 1); }
   void operator()(OnigMatchParam* limits) const { onig_free_match_param(limits); }
 };
-using RegexPtr = std::unique_ptr<regex_t, Free>;
+using RegexPtr = std::unique_ptr<regex_t, OnigurumaDeleter>;
 
 const OnigUChar* bytes_of(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
@@ -368,8 +368,8 @@ class ClassRun {
 
 /// The buffers of one thread.
 struct Search {
-  std::unique_ptr<OnigRegion, Free> region{onig_region_new()};
-  std::unique_ptr<OnigMatchParam, Free> limits{onig_new_match_param()};
+  std::unique_ptr<OnigRegion, OnigurumaDeleter> region{onig_region_new()};
+  std::unique_ptr<OnigMatchParam, OnigurumaDeleter> limits{onig_new_match_param()};
 };
 
 }  // namespace

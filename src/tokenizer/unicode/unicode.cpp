@@ -204,10 +204,9 @@ constexpr std::pair<char32_t, char32_t> kLaterExtend[] = {
 
 std::uint8_t properties(char32_t c) {
   const auto point = static_cast<UChar32>(c);
-  auto value = static_cast<std::uint8_t>(u_getIntPropertyValue(point, UCHAR_GRAPHEME_CLUSTER_BREAK));
-  if (is_consonant(c)) value |= kConsonant;
-  if (u_hasBinaryProperty(point, UCHAR_EXTENDED_PICTOGRAPHIC) != 0) value |= kPictographic;
-  return value;
+  const bool pictographic = u_hasBinaryProperty(point, UCHAR_EXTENDED_PICTOGRAPHIC) != 0;
+  return static_cast<std::uint8_t>(u_getIntPropertyValue(point, UCHAR_GRAPHEME_CLUSTER_BREAK) |
+                                   (is_consonant(c) ? kConsonant : 0) | (pictographic ? kPictographic : 0));
 }
 
 const CodePointTable<std::uint8_t>& break_table() {
