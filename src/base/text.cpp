@@ -63,6 +63,14 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  std::string_view line = text.substr(0, end);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
 std::optional<std::string_view> path_fault(std::string_view path) {
   if (path.starts_with('/')) return "an absolute path, need a relative one";
   if (path.find('\\') != std::string_view::npos) return "with a backslash, need a plain relative path";

@@ -26,6 +26,9 @@ namespace attnctl {
 /// Splits a text at each separator. Keeps empty fields; an empty text has one empty field.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 
+/// Removes the first line of a text and returns it without its end (LF or CRLF).
+[[nodiscard]] std::string_view take_line(std::string_view& text);
+
 /// Checks a path that was read from a file and names another file or a member of an archive. Returns what is
 /// wrong with the path, or nullopt if the path is relative and stays inside its directory.
 [[nodiscard]] std::optional<std::string_view> path_fault(std::string_view path);

@@ -13,14 +13,6 @@
 namespace attnctl {
 namespace {
 
-/// Splits the label of a mention. Returns the entity, and 1 if the label is the first part of a mention
-/// ("e1[1/3]"), 2 if it is a later part ("e1[2/3]"), and 0 if it is a whole mention ("e1").
-std::pair<std::string_view, std::size_t> split_label(std::string_view label) {
-  const std::size_t bracket = label.find('[');
-  if (bracket == std::string_view::npos) return {label, 0};
-  return {label.substr(0, bracket), label.substr(bracket + 1).starts_with("1/") ? 1 : 2};
-}
-
 /// Returns the kind of a mention whose head word has this UPOS tag; nullopt if the tag is "" or "_".
 std::optional<MentionType> mention_type(std::string_view upos) {
   if (upos.empty() || upos == "_") return std::nullopt;
@@ -29,7 +21,7 @@ std::optional<MentionType> mention_type(std::string_view upos) {
 }
 
 constexpr std::size_t kColumns = 10;
-enum Column : std::size_t { kId, kForm, kUpos = 3, kHead = 6, kDeprel, kMisc = 9 };
+enum ConlluColumn : std::size_t { kId, kForm, kUpos = 3, kHead = 6, kDeprel, kMisc = 9 };
 using Fields = std::vector<std::string_view>;  // [kColumns], the columns of a row
 
 bool is_blank_row(std::string_view line) {
@@ -95,60 +87,17 @@ void share(const SurfaceToken& surface, TextRange range, ConlluSentence& sentenc
     TextWord& word = sentence.words[w].word;
     word.range = range;
     if (!adds_up) continue;
-    word.range.end = range.begin + static_cast<std::uint32_t>(count_code_points(word.form));
+    word.range.end = range.begin + static_cast<std::uint32_t>(unicode::count_code_points(word.form));
     range.begin = word.range.end;
   }
 }
 
-/// Parses a number from 1 to 2^32 - 2 without leading zeros. Returns nullopt if `text` is not one.
-std::optional<std::size_t> parse_id(std::string_view text) {
-  if (text.starts_with('0')) return std::nullopt;
+/// Parses a number from `least` to 2^32 - 2 without leading zeros. Returns nullopt if `text` is not one.
+std::optional<std::size_t> parse_id(std::string_view text, std::size_t least = 1) {
+  if (text.size() > 1 && text.starts_with('0')) return std::nullopt;
   const auto number = parse_number(text);
-  return number && *number < std::numeric_limits<std::uint32_t>::max() ? number : std::nullopt;
-}
-
-std::optional<std::size_t> parse_id_or_0(std::string_view text) {
-  return text == "0" ? std::optional<std::size_t>(0) : parse_id(text);
-}
-
-/// Sets the text of a sentence and the ranges of its words and multiword tokens. The sentence's text is
-/// `text`, or the joined forms if `text` is nullopt. Throws Error(bad_input) if the forms do not match the
-/// text.
-void place_words(const std::optional<std::string>& text, std::span<const SurfaceToken> surfaces,
-                 const std::string& file, ConlluSentence& sentence) {
-  sentence.text = text ? *text : joined(surfaces);
-  std::string_view rest = sentence.text;
-  std::uint32_t place = 0;  // number of code points before `rest`
-  const auto take = [&](std::size_t bytes) {
-    const std::uint32_t begin = place;
-    place += static_cast<std::uint32_t>(count_code_points(rest.substr(0, bytes)));
-    rest.remove_prefix(bytes);
-    return TextRange{begin, place};
-  };
-  const auto skip_white_space = [&] {
-    const TextRange space = take(unicode::white_space_end(rest, 0));
-    return space.begin < space.end;
-  };
-  for (const SurfaceToken& surface : surfaces) {
-    if (!rest.starts_with(surface.form)) {
-      fail(Status::bad_input,
-           "{}: line {}: FORM: got {} where the text continues with {}; words and text must agree", file,
-           surface.line, in_quotes(surface.form), in_quotes(rest));
-    }
-    const TextRange range = take(surface.form.size());
-    share(surface, range, sentence);
-    if (surface.is_multiword)
-      sentence.multiword.push_back({{surface.form, range}, surface.first, surface.last});
-    if (surface.space_after && !skip_white_space() && !rest.empty()) {
-      fail(Status::bad_input, "{}: line {}: no space follows {} in the text, need SpaceAfter=No", file,
-           surface.line, in_quotes(surface.form));
-    }
-  }
-  skip_white_space();
-  if (!rest.empty()) {
-    fail(Status::bad_input, "{}: line {}: the text continues with {} after the last word", file,
-         surfaces.back().line, in_quotes(rest));
-  }
+  const bool fits = number && *number >= least && *number < std::numeric_limits<std::uint32_t>::max();
+  return fits ? number : std::nullopt;
 }
 
 /// Parses the lines of a block into sentences.
@@ -158,11 +107,8 @@ class ConlluReader {
       : file_(place.file), line_(place.line), sentences_(sentences) {}
 
   void read(std::string_view block) {
-    while (!block.empty()) {
-      const std::size_t end = std::min(block.find('\n'), block.size());
-      std::string_view line = block.substr(0, end);
-      block.remove_prefix(std::min(end + 1, block.size()));
-      if (line.ends_with('\r')) line.remove_suffix(1);
+    for (; !block.empty(); ++line_) {
+      const std::string_view line = take_line(block);
       if (is_blank_row(line)) {
         finish();
       } else if (line.starts_with('#')) {
@@ -170,21 +116,23 @@ class ConlluReader {
       } else {
         read_row(line);
       }
-      ++line_;
     }
     finish();
   }
 
  private:
   template <typename... Args>
+  [[noreturn]] void refuse_at(std::uint64_t line, fmt::format_string<Args...> format, Args&&... args) const {
+    fail(Status::bad_input, "{}: line {}: {}", file_, line, fmt::format(format, std::forward<Args>(args)...));
+  }
+  template <typename... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
-    fail(Status::bad_input, "{}: line {}: {}", file_, line_,
-         fmt::format(format, std::forward<Args>(args)...));
+    refuse_at(line_, format, std::forward<Args>(args)...);
   }
 
   void read_comment(std::string_view line) {
     if (!sentence_.words.empty() || range_end_ > 0)
-      refuse("a comment after the words of a sentence; put a blank line between sentences");
+      refuse("got a comment after the words of a sentence; put a blank line between sentences");
     line.remove_prefix(1);
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos) return;
@@ -199,7 +147,7 @@ class ConlluReader {
     const Fields fields = split(line, '\t');
     if (fields.size() != kColumns)
       refuse("got {} columns, need {} with a tab between", fields.size(), kColumns);
-    for (const Column column : {kId, kForm, kHead, kDeprel}) {
+    for (const ConlluColumn column : {kId, kForm, kHead, kDeprel}) {
       if (fields[column].empty()) refuse("column {} is empty, need a value or _", column + 1);
     }
     const std::string_view id = fields[kId];
@@ -236,7 +184,7 @@ class ConlluReader {
     if (!first || !last) refuse("ID: got {}, need a range such as 3-4", in_quotes(id));
     if (*first > *last) refuse("ID: got the range {}, which is reversed", in_quotes(id));
     if (*first <= range_end_)
-      refuse("ID: got the range {}, which overlaps the one to {}", in_quotes(id), range_end_);
+      refuse("ID: got the range {}, which overlaps the range that ends at {}", in_quotes(id), range_end_);
     const std::size_t expected = sentence_.words.size() + 1;
     if (*first != expected)
       refuse("ID: got the range {}, need one that begins at {}", in_quotes(id), expected);
@@ -252,7 +200,7 @@ class ConlluReader {
 
   void check_empty_node(std::string_view id) const {
     const std::size_t dot = id.find('.');
-    const auto before = parse_id_or_0(id.substr(0, dot));
+    const auto before = parse_id(id.substr(0, dot), 0);
     const auto number = parse_id(id.substr(dot + 1));
     if (!before || !number) refuse("ID: got {}, need an empty node such as 8.1", in_quotes(id));
     if (*before != sentence_.words.size())
@@ -272,8 +220,9 @@ class ConlluReader {
       const std::size_t stop = std::min(value.find_first_of("()"), value.size());
       const std::string_view label = value.substr(0, std::min(value.find('-'), stop));
       const bool closes = stop < value.size() && value[stop] == ')';
-      if (label.empty()) refuse("MISC: Entity: a bracket without an entity");
-      if (!opens && !closes) refuse("MISC: Entity: {} neither opens nor closes", in_quotes(value));
+      if (label.empty()) refuse("MISC: Entity: a bracket has no entity, need for example (e1)");
+      if (!opens && !closes)
+        refuse("MISC: Entity: {} has no bracket that opens or closes a mention", in_quotes(value));
       value.remove_prefix(closes ? stop + 1 : stop);
       if (opens) open_.push_back({std::string(label), next});
       if (closes) close_mention(label);
@@ -282,14 +231,18 @@ class ConlluReader {
 
   void close_mention(std::string_view label) {
     const auto open = std::ranges::find(open_.rbegin(), open_.rend(), label, &OpenMention::label);
-    if (open == open_.rend()) refuse("MISC: Entity: {} is closed and was not opened", in_quotes(label));
+    if (open == open_.rend())
+      refuse("MISC: Entity: the mention {} is closed but was not opened", in_quotes(label));
     const std::size_t first = open->first;
     open_.erase(std::next(open).base());
-    const auto [entity, part] = split_label(label);
+    const std::size_t bracket = std::min(label.find('['), label.size());
+    const std::string_view entity = label.substr(0, bracket);
+    const bool is_later_part = bracket < label.size() && !label.substr(bracket + 1).starts_with("1/");
     std::vector<Mention>& mentions = sentence_.mentions;
-    if (part < 2) mentions.emplace_back().entity = entity;
+    if (!is_later_part) mentions.emplace_back().entity = entity;
     const auto mention = std::ranges::find(mentions.rbegin(), mentions.rend(), entity, &Mention::entity);
-    if (mention == mentions.rend()) refuse("MISC: Entity: {} has no first part", in_quotes(label));
+    if (mention == mentions.rend())
+      refuse("MISC: Entity: found a later part of the mention {}, but no first part", in_quotes(label));
     for (std::size_t word = first; word < sentence_.words.size(); ++word) mention->words.push_back(word);
   }
 
@@ -297,7 +250,7 @@ class ConlluReader {
   /// the type of each mention.
   void finish_mentions() {
     if (!open_.empty())
-      refuse("MISC: Entity: {} is not closed in its sentence", in_quotes(open_.back().label));
+      refuse("MISC: Entity: the mention {} is not closed in its sentence", in_quotes(open_.back().label));
     std::vector<Mention>& mentions = sentence_.mentions;
     std::erase_if(mentions, [](const Mention& mention) { return mention.words.empty(); });
     for (Mention& mention : mentions) {
@@ -313,7 +266,7 @@ class ConlluReader {
 
   [[nodiscard]] std::optional<std::uint32_t> read_head(std::string_view head) const {
     if (head == "_") return std::nullopt;
-    const auto number = parse_id_or_0(head);
+    const auto number = parse_id(head, 0);
     if (!number) refuse("HEAD: got {}, need a word's number, 0 or _", in_quotes(head));
     return static_cast<std::uint32_t>(*number);
   }
@@ -321,9 +274,10 @@ class ConlluReader {
   void finish() {
     if (!sentence_.words.empty() || range_end_ > 0) {
       if (range_end_ > sentence_.words.size())
-        refuse("the sentence ends at word {}, within a range to {}", sentence_.words.size(), range_end_);
+        refuse("the sentence has {} words, but a range of IDs ends at {}", sentence_.words.size(),
+               range_end_);
       check_heads();
-      place_words(text_, surfaces_, file_, sentence_);
+      place_words();
       finish_mentions();
       sentences_.push_back(std::move(sentence_));
     }
@@ -335,12 +289,46 @@ class ConlluReader {
     range_end_ = 0;
   }
 
+  /// Sets the text of the sentence and the ranges of its words and multiword tokens. The text is that of the
+  /// comment "# text", or the joined forms if there is none.
+  void place_words() {
+    sentence_.text = text_ ? *text_ : joined(surfaces_);
+    std::string_view rest = sentence_.text;
+    std::uint32_t place = 0;  // number of code points before `rest`
+    const auto take = [&](std::size_t bytes) {
+      const std::uint32_t begin = place;
+      place += static_cast<std::uint32_t>(unicode::count_code_points(rest.substr(0, bytes)));
+      rest.remove_prefix(bytes);
+      return TextRange{begin, place};
+    };
+    const auto skip_white_space = [&] {
+      const TextRange space = take(unicode::white_space_end(rest, 0));
+      return space.begin < space.end;
+    };
+    for (const SurfaceToken& surface : surfaces_) {
+      if (!rest.starts_with(surface.form)) {
+        refuse_at(surface.line, "FORM: got {} where the text continues with {}; words and text must agree",
+                  in_quotes(surface.form), in_quotes(rest));
+      }
+      const TextRange range = take(surface.form.size());
+      share(surface, range, sentence_);
+      if (surface.is_multiword)
+        sentence_.multiword.push_back({{surface.form, range}, surface.first, surface.last});
+      if (surface.space_after && !skip_white_space() && !rest.empty()) {
+        refuse_at(surface.line,
+                  "no space follows {} in the text; add the space to the text, or SpaceAfter=No to MISC",
+                  in_quotes(surface.form));
+      }
+    }
+    skip_white_space();
+    if (!rest.empty()) {
+      refuse_at(surfaces_.back().line, "the text continues with {} after the last word", in_quotes(rest));
+    }
+  }
+
   /// Throws Error(bad_input) if a HEAD is out of range or the HEADs form a cycle.
   void check_heads() const {
     const std::vector<ConlluWord>& words = sentence_.words;
-    const auto refuse_at = [&](std::size_t word, const std::string& what) {
-      fail(Status::bad_input, "{}: line {}: HEAD: {}", file_, lines_[word], what);
-    };
     // For each word, 1 + the index of the word where the walk that visited it started; 0: not visited.
     std::vector<std::size_t> walk(words.size(), 0);
     for (std::size_t start = 0; start < words.size(); ++start) {
@@ -349,9 +337,10 @@ class ConlluReader {
         walk[at] = start + 1;
         const std::uint32_t head = words[at].head.value_or(0);
         if (head > words.size())
-          refuse_at(at, fmt::format("got {}, the sentence has {} words", head, words.size()));
+          refuse_at(lines_[at], "HEAD: got {}, but the sentence has {} words", head, words.size());
         if (head == 0) break;
-        if (walk[head - 1] == start + 1) refuse_at(at, fmt::format("got {}, which closes a cycle", head));
+        if (walk[head - 1] == start + 1)
+          refuse_at(lines_[at], "HEAD: got {}, which makes a cycle of heads", head);
         at = head - 1;
       }
     }
@@ -378,6 +367,7 @@ TextInput text_of(const ConlluSentence& sentence) {
 
 void read_conllu(std::string_view block, const TextPlace& place, std::vector<ConlluSentence>& sentences) {
   require_utf8(block, place);
+  skip_byte_order_mark(block, place);
   ConlluReader(place, sentences).read(block);
 }
 

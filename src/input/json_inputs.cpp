@@ -1,5 +1,6 @@
 #include "input/json_inputs.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <set>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {
@@ -38,52 +40,44 @@ struct WrittenMention {
   TextRange range, head;
 };
 
-std::optional<MentionType> mention_type_of(std::string_view name) {
-  if (name == "pronoun") return MentionType::pronoun;
-  if (name == "proper") return MentionType::proper;
-  return name == "nominal" ? std::optional(MentionType::nominal) : std::nullopt;
+/// Returns the string or the integer under a key as text.
+std::string read_label(const PartConfig& object, std::string_view key) {
+  const ordered_json& label = object.at(key).node();
+  if (label.is_string()) return label.get<std::string>();
+  if (!label.is_number_integer())
+    object.refuse(key, fmt::format("got {}, need a string or an integer", shown(label.dump())));
+  return label.dump();
 }
 
-/// Reads a mention from `item`, which is at the JSON pointer `at` in `object`. `length` is the number of code
-/// points of the text.
-WrittenMention read_mention(const JsonInput& object, const std::string& at, const ordered_json& item,
-                            std::uint32_t length) {
-  const auto refuse = [&](std::string_view field, std::string_view what) {
-    object.refuse(fmt::format("{}{}", at, field), what);
-  };
-  const auto range_of = [&](const char* name) {
-    const ordered_json& pair = item.at(name);
-    const bool numbers =
-        pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() && pair[1].is_number_unsigned();
-    const std::uint64_t begin = numbers ? pair[0].get<std::uint64_t>() : 0;
-    const std::uint64_t end = numbers ? pair[1].get<std::uint64_t>() : 0;
-    if (begin >= end || end > length) {
-      refuse(fmt::format("/{}", name), fmt::format("got {}, need [begin, end) of the text's {} characters",
-                                                   shown(pair.dump()), length));
-    }
-    return TextRange{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
-  };
-  if (!item.is_object()) refuse("", "need an object");
-  for (const auto& [name, value] : item.items()) {
+/// Returns the range [begin, end) under a key. `length` is the number of code points of the text.
+TextRange read_range(const PartConfig& mention, std::string_view key, std::uint32_t length) {
+  const ordered_json& pair = mention.at(key).node();
+  const bool numbers =
+      pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() && pair[1].is_number_unsigned();
+  const std::uint64_t begin = numbers ? pair[0].get<std::uint64_t>() : 0;
+  const std::uint64_t end = numbers ? pair[1].get<std::uint64_t>() : 0;
+  if (begin >= end || end > length) {
+    mention.refuse(key, fmt::format("got {}, need [begin, end) with begin < end <= {}, the number of "
+                                    "characters of the text",
+                                    shown(pair.dump()), length));
+  }
+  return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
+}
+
+WrittenMention read_mention(const PartConfig& item, std::uint32_t length) {
+  constexpr std::string_view kTypes[] = {"pronoun", "proper", "nominal"};  // in the order of MentionType
+  for (const auto& [name, value] : item.node().items()) {
     if (name != "entity" && name != "range" && name != "head" && name != "type")
-      refuse("/" + escaped(name), "unsupported key; known: entity, range, head, type");
+      item.refuse(name, "unsupported key; supported: entity, range, head, type");
   }
-  if (!item.contains("entity") || !item.contains("range")) refuse("", "need \"entity\" and \"range\"");
   WrittenMention written;
-  const ordered_json& entity = item.at("entity");
-  if (!entity.is_string() && !entity.is_number_integer())
-    refuse("/entity", fmt::format("got {}, need a string or an integer", shown(entity.dump())));
-  written.mention.entity = entity.is_string() ? entity.get<std::string>() : entity.dump();
-  if (item.contains("type")) {
-    const ordered_json& type = item.at("type");
-    if (type.is_string()) written.mention.type = mention_type_of(type.get_ref<const std::string&>());
-    if (!written.mention.type)
-      refuse("/type", fmt::format("unsupported {}; known: pronoun, proper, nominal", shown(type.dump())));
-  }
-  written.range = range_of("range");
-  written.head = item.contains("head") ? range_of("head") : written.range;
+  written.mention.entity = read_label(item, "entity");
+  if (item.node().contains("type"))
+    written.mention.type = static_cast<MentionType>(item.choice("type", kTypes));
+  written.range = read_range(item, "range", length);
+  written.head = item.node().contains("head") ? read_range(item, "head", length) : written.range;
   if (written.head.begin < written.range.begin || written.head.end > written.range.end)
-    refuse("/head", "is not within the range of the mention");
+    item.refuse("head", "the head is not within the range of the mention");
   return written;
 }
 
@@ -104,84 +98,63 @@ void append_cut(const TextWord& word, const std::set<std::uint32_t>& cuts, std::
 
 }  // namespace
 
-JsonInput::JsonInput(const ordered_json& object, std::string where)
-    : object_(object), where_(std::move(where)) {
-  if (!object.is_object())
-    fail(Status::bad_input, "{}{}need an object", where_, where_.ends_with(' ') ? "" : ": ");
-  const bool text = object.contains("text");
-  const bool tokens = object.contains("tokens");
-  const bool ids = object.contains("ids");
-  if (int{text} + int{tokens} + int{ids} != 1) refuse("", "need either \"text\", \"tokens\" or \"ids\"");
-  for (const auto& [name, value] : object.items()) {
-    const auto* key = std::find_if(kKeys.begin(), kKeys.end(),
-                                   [&wanted = name](const JsonKey& each) { return each.name == wanted; });
+JsonInput::JsonInput(PartConfig object) : object_(std::move(object)) {
+  if (!object_.node().is_object()) object_.refuse("", "need an object");
+  constexpr const char* kKinds[] = {"text", "tokens", "ids"};
+  const auto present = [&](const char* kind) { return contains(kind); };
+  if (std::ranges::count_if(kKinds, present) != 1)
+    object_.refuse("", "need exactly one of the keys \"text\", \"tokens\" and \"ids\"");
+  const std::string_view kind = *std::ranges::find_if(kKinds, present);
+  for (const auto& member : object_.node().items()) {
+    const auto* const key = std::ranges::find(kKeys, member.key(), &JsonKey::name);
     if (key == kKeys.end()) {
-      refuse(escaped(name),
-             "unsupported key; known: id, text, text_pair, mentions, tokens, ids, token_type_ids, mask");
+      object_.refuse(
+          member.key(),
+          "unsupported key; supported: id, text, text_pair, mentions, tokens, ids, token_type_ids, mask");
     }
-    const bool goes = text ? key->text : tokens ? key->tokens : key->ids;
-    if (!goes)
-      refuse(name, fmt::format("does not go with \"{}\"", text ? "text" : tokens ? "tokens" : "ids"));
+    const bool goes = kind == "text" ? key->text : kind == "tokens" ? key->tokens : key->ids;
+    if (!goes) object_.refuse(member.key(), fmt::format("cannot be used together with \"{}\"", kind));
   }
-}
-
-void JsonInput::refuse(std::string_view field, std::string_view what) const {
-  fail(Status::bad_input, "{}{}/{}: {}", where_, where_.ends_with(':') ? " " : "", field, what);
-}
-
-std::string JsonInput::string(const char* field) const {
-  const ordered_json& value = object_.at(field);
-  if (!value.is_string()) refuse(field, fmt::format("got {}, need a string", in_quotes(value.dump())));
-  return value.get<std::string>();
-}
-
-std::string JsonInput::id() const {
-  const ordered_json& id = object_.at("id");
-  if (id.is_string()) return id.get<std::string>();
-  if (id.is_number_integer()) return std::to_string(id.get<std::int64_t>());
-  refuse("id", fmt::format("got {}, need a string or an integer", escaped(id.dump())));
 }
 
 TextInput JsonInput::text() const {
   TextInput input;
-  input.text = string("text");
-  if (object_.contains("text_pair")) input.pair = string("text_pair");
-  if (has_mentions() && input.pair) refuse("mentions", "does not go with \"text_pair\"");
-  if (object_.contains("id")) input.id = id();
+  input.text = object_.string("text");
+  if (contains("text_pair")) input.pair = object_.string("text_pair");
+  if (has_mentions() && input.pair) object_.refuse("mentions", "cannot be used together with \"text_pair\"");
+  if (contains("id")) input.id = read_label(object_, "id");
   return input;
 }
 
-std::vector<std::int64_t> JsonInput::integers(std::string_view field, std::int64_t largest) const {
-  const ordered_json& list = object_.at(std::string(field));
-  if (!list.is_array()) refuse(field, "need an array of integers");
+std::vector<std::int64_t> JsonInput::integers(std::string_view key, std::int64_t largest) const {
+  const PartConfig list = object_.at(key);
+  if (!list.node().is_array()) list.refuse("", "need an array of integers");
   std::vector<std::int64_t> values;
-  values.reserve(list.size());
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const bool fits =
-        list[i].is_number_unsigned() && list[i].get<std::uint64_t>() <= static_cast<std::uint64_t>(largest);
-    if (!fits) {
-      refuse(fmt::format("{}/{}", field, i),
-             fmt::format("got {}, need an integer from 0 to {}", escaped(list[i].dump()), largest));
+  values.reserve(list.node().size());
+  for (const ordered_json& item : list.node()) {
+    if (!item.is_number_unsigned() || item.get<std::uint64_t>() > static_cast<std::uint64_t>(largest)) {
+      list.refuse(std::to_string(values.size()),
+                  fmt::format("got {}, need an integer from 0 to {}", shown(item.dump()), largest));
     }
-    values.push_back(list[i].get<std::int64_t>());
+    values.push_back(item.get<std::int64_t>());
   }
   return values;
 }
 
 std::vector<std::int64_t> JsonInput::ids_of_tokens(const Vocabulary& vocabulary) const {
-  const ordered_json& list = object_.at("tokens");
-  if (!list.is_array()) refuse("tokens", "need an array of strings");
+  const PartConfig list = object_.at("tokens");
+  if (!list.node().is_array()) list.refuse("", "need an array of strings");
   if (vocabulary.empty())
-    refuse("tokens", "the model has no vocabulary (tokenizer.json, vocab.txt or vocab.json); give ids");
+    list.refuse("", "the model has no vocabulary (tokenizer.json, vocab.txt or vocab.json); give ids");
   std::vector<std::int64_t> ids;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string field = fmt::format("tokens/{}", i);
-    if (!list[i].is_string()) refuse(field, fmt::format("got {}, need a string", escaped(list[i].dump())));
-    const auto& token = list[i].get_ref<const std::string&>();
+  for (const ordered_json& item : list.node()) {
+    const std::string index = std::to_string(ids.size());
+    if (!item.is_string()) list.refuse(index, fmt::format("got {}, need a string", shown(item.dump())));
+    const auto& token = item.get_ref<const std::string&>();
     const auto id = vocabulary.id(token);
     if (!id) {
-      refuse(field,
-             fmt::format("\"{}\" is not in the model's vocabulary of {}", escaped(token), vocabulary.size()));
+      list.refuse(index, fmt::format("{} is not in the model's vocabulary of {} tokens", in_quotes(token),
+                                     vocabulary.size()));
     }
     ids.push_back(*id);
   }
@@ -190,46 +163,42 @@ std::vector<std::int64_t> JsonInput::ids_of_tokens(const Vocabulary& vocabulary)
 
 Sequence JsonInput::sequence(const Vocabulary& vocabulary) const {
   Sequence sequence;
-  sequence.ids = object_.contains("ids") ? integers("ids", kLargestInteger) : ids_of_tokens(vocabulary);
-  const auto parallel_list = [&](const char* field, std::int64_t largest) {
-    std::vector<std::int64_t> list = integers(field, largest);
+  sequence.ids = contains("ids") ? integers("ids", kLargestInteger) : ids_of_tokens(vocabulary);
+  const auto parallel_list = [&](std::string_view key, std::int64_t largest) {
+    std::vector<std::int64_t> list = integers(key, largest);
     if (list.size() != sequence.ids.size()) {
-      refuse(field,
-             fmt::format("got {} values, need {}, one for each token", list.size(), sequence.ids.size()));
+      object_.refuse(
+          key, fmt::format("got {} values, need {}, one for each token", list.size(), sequence.ids.size()));
     }
     return list;
   };
-  if (object_.contains("token_type_ids"))
-    sequence.token_type_ids = parallel_list("token_type_ids", kLargestInteger);
-  if (object_.contains("mask")) {
+  if (contains("token_type_ids")) sequence.token_type_ids = parallel_list("token_type_ids", kLargestInteger);
+  if (contains("mask")) {
     for (const std::int64_t visible : parallel_list("mask", 1))
       sequence.key_visible.push_back(static_cast<std::uint8_t>(visible));
   }
-  if (object_.contains("id")) sequence.id = id();
+  if (contains("id")) sequence.id = read_label(object_, "id");
   return sequence;
 }
 
-ConlluSentence mentions_of(const JsonInput& object, TextInput& input) {
-  const ordered_json& list = object.object().at("mentions");
-  if (!list.is_array()) object.refuse("mentions", "need an array of objects");
-  const auto length = static_cast<std::uint32_t>(count_code_points(input.text));
+ConlluSentence mentions_of(const JsonInput& input, TextInput& text) {
+  const std::vector<PartConfig> list = input.object().objects("mentions");
+  const auto length = static_cast<std::uint32_t>(unicode::count_code_points(text.text));
   std::vector<WrittenMention> mentions;
-  for (const ordered_json& item : list)
-    mentions.push_back(read_mention(object, fmt::format("mentions/{}", mentions.size()), item, length));
+  for (const PartConfig& item : list) mentions.push_back(read_mention(item, length));
   std::set<std::uint32_t> cuts;
   for (const WrittenMention& each : mentions)
     cuts.insert({each.range.begin, each.range.end, each.head.begin, each.head.end});
   ConlluSentence sentence;
-  sentence.id = input.id;
-  sentence.text = input.text;
-  for (const TextWord& word : white_space_words(input.text)) append_cut(word, cuts, sentence.words);
-  input.words.emplace();
-  for (const ConlluWord& word : sentence.words) input.words->push_back(word.word);
+  sentence.id = text.id;
+  sentence.text = text.text;
+  for (const TextWord& word : white_space_words(text.text)) append_cut(word, cuts, sentence.words);
+  text.words.emplace();
+  for (const ConlluWord& word : sentence.words) text.words->push_back(word.word);
   for (std::size_t i = 0; i < mentions.size(); ++i) {
-    const auto [first, last] = words_in(*input.words, mentions[i].range);
-    const auto [head, head_end] = words_in(*input.words, mentions[i].head);
-    if (first == last || head == head_end)
-      object.refuse(fmt::format("mentions/{}", i), "contains only white space");
+    const auto [first, last] = words_in(*text.words, mentions[i].range);
+    const auto [head, head_end] = words_in(*text.words, mentions[i].head);
+    if (first == last || head == head_end) list[i].refuse("", "the mention contains only white space");
     for (std::size_t word = first; word < last; ++word) mentions[i].mention.words.push_back(word);
     mentions[i].mention.head = head_end - 1;
     sentence.mentions.push_back(std::move(mentions[i].mention));

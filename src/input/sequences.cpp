@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <functional>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -27,18 +26,6 @@ void name_tokens(Sequence& sequence, const Vocabulary& vocabulary) {
     if (vocabulary.empty()) continue;
     const auto token = vocabulary.token(id);
     sequence.tokens.push_back(token ? std::string(*token) : fmt::format("#{}", id));
-  }
-}
-
-/// Copies the values of the patch at (row, column) to `out` [channels, patch_height, patch_width].
-void cut_patch(std::span<const float> pixels, const PatchGrid& grid, std::size_t row, std::size_t column,
-               std::span<float> out) {
-  for (std::size_t line = 0; line < grid.channels * grid.patch_height; ++line) {
-    const std::size_t channel = line / grid.patch_height;
-    const std::size_t y = row * grid.patch_height + line % grid.patch_height;
-    const std::size_t begin = (channel * grid.height + y) * grid.width + column * grid.patch_width;
-    std::ranges::copy(pixels.subspan(begin, grid.patch_width),
-                      out.subspan(line * grid.patch_width, grid.patch_width).begin());
   }
 }
 
@@ -71,8 +58,8 @@ void add_words(Sequence& sequence, const Encoding& encoding, std::uint8_t text, 
 
 constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;
 
-bool is_blank_piece(std::string_view line) {
-  return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
 }  // namespace
@@ -96,19 +83,17 @@ std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view opti
 std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
                              const InputReaders& readers, Batch& batch) {
   const TextPlace place{escaped(name), 0, 1};
-  std::uint64_t blank = 0;
   if (format == InputFormat::txt || format == InputFormat::conllu) {
     std::vector<TextInput> inputs;
-    blank = read_text_inputs(text, format, place, inputs);
+    const std::uint64_t blank = read_text_inputs(text, format, place, inputs);
     for (TextInput& input : inputs) batch.sequences.push_back(readers.encoder.encode(std::move(input)));
     return blank;
   }
-  require_utf8(text, place);
   for_each_json_input(text, format, place, [&](const JsonInput& input) {
     batch.sequences.push_back(input.has_text() ? readers.encoder.encode(input.text())
                                                : input.sequence(readers.vocabulary));
   });
-  return blank;
+  return 0;
 }
 
 void put_first(std::int64_t id, Sequence& sequence) {
@@ -135,7 +120,7 @@ void finish_batch(Batch& batch, const Vocabulary& vocabulary) {
   for (Sequence& sequence : batch.sequences) {
     sequence.id = ids.next(sequence.id);
     if (sequence.queries() == 0) {
-      fail(Status::bad_input, "input \"{}\": an empty sequence; need at least one token",
+      fail(Status::bad_input, "input \"{}\": got an empty sequence, need at least one token",
            escaped(sequence.id));
     }
     if (sequence.ids.empty()) continue;
@@ -173,7 +158,14 @@ Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& gri
   for (std::size_t patch = 0; patch < grid.patches(); ++patch) {
     const std::size_t row = patch / grid.columns();
     const std::size_t column = patch % grid.columns();
-    cut_patch(pixels, grid, row, column, sequence.patches.view().row(patch));
+    const std::span<float> values = sequence.patches.view().row(patch);  // [channels, patch height, width]
+    for (std::size_t line = 0; line < grid.channels * grid.patch_height; ++line) {
+      const std::size_t y = row * grid.patch_height + line % grid.patch_height;
+      const std::size_t channel = line / grid.patch_height;
+      const std::size_t begin = (channel * grid.height + y) * grid.width + column * grid.patch_width;
+      std::ranges::copy(pixels.subspan(begin, grid.patch_width),
+                        values.subspan(line * grid.patch_width).begin());
+    }
     sequence.tokens.push_back(fmt::format("patch {},{}", row, column));
   }
   return sequence;
@@ -188,8 +180,10 @@ std::size_t truncate(Encoding& encoding, std::size_t most) {
   }
   const std::size_t added = n - counts[0] - counts[1];
   if (added >= most) {
-    fail(Status::bad_input, "--truncate: {} positions leave no room for text: the tokenizer adds {} tokens",
-         most, added);
+    fail(Status::bad_input,
+         "--truncate {}: no token of the text is left, because the tokenizer adds {} special tokens; need at "
+         "least {}",
+         most, added, added + 1);
   }
   Kept left = longest_first(counts, most - added);
   std::vector<std::uint8_t> stays(n, 1);
@@ -199,7 +193,8 @@ std::size_t truncate(Encoding& encoding, std::size_t most) {
     stays[i] = capacity > 0 ? 1 : 0;
     if (capacity > 0) --capacity;
   }
-  encoding.for_each_list([&](auto& list) {
+  Encoding::for_each_list([&](auto member) {
+    auto& list = encoding.*member;
     std::size_t next = 0;
     for (std::size_t i = 0; i < n; ++i) {
       if (stays[i] != 0) list[next++] = list[i];
@@ -233,18 +228,16 @@ Sequence make_text_sequence(TextInput input, const Encoding& encoding) {
 TextEncoder::TextEncoder(TokenizerOrigin origin, std::string model)
     : origin_(std::move(origin)), model_(std::move(model)) {}
 
-void TextEncoder::open() {
-  if (tokenizer_) return;
-  if (origin_.empty()) {
-    fail(Status::bad_input, "{}: has no tokenizer for text; give --ids, or tokens by --input",
-         escaped(model_));
-  }
-  tokenizer_.emplace(Tokenizer::open(origin_));
-  state_ = tokenizer_->make_state();
-}
-
 Sequence TextEncoder::encode(TextInput input) {
-  open();
+  if (!tokenizer_) {
+    if (origin_.empty()) {
+      fail(Status::bad_input,
+           "{}: the model has no tokenizer for text; give --ids, or a file of tokens by --input",
+           escaped(model_));
+    }
+    tokenizer_.emplace(Tokenizer::open(origin_));
+    state_ = tokenizer_->make_state();
+  }
   std::optional<std::string_view> pair;
   if (input.pair) pair = *input.pair;
   tokenizer_->encode(input.text, pair, *state_, encoding_);
@@ -254,141 +247,112 @@ Sequence TextEncoder::encode(TextInput input) {
   return sequence;
 }
 
-struct SentenceStream::State {
-  InputFormat format;
-  TextEncoder& encoder;
-  const Vocabulary& vocabulary;
-  std::optional<TextBlocks> blocks;                // nullopt for a .json file
-  std::optional<nlohmann::ordered_json> document;  // content of a .json file; otherwise nullopt
-  TextBlock block;                                 // the part of the current block that was not used yet
-  std::uint64_t taken = 0;                         // number of bytes of the file before `block`
-  std::size_t item = 0;                            // index of the next item of `document`
-
-  State(InputFormat file_format, TextEncoder& text_encoder, const Vocabulary& words)
-      : format(file_format), encoder(text_encoder), vocabulary(words) {}
-
-  /// Returns the next line of the file; of a CoNLL-U file, the lines up to the next blank line. Returns
-  /// nullopt at the end of the file.
-  [[nodiscard]] std::optional<std::string> take_piece(TextPlace& place) {
-    while (true) {
-      if (block.text.empty() && !blocks->next(block)) return std::nullopt;
-      const std::string_view text = block.text;
-      std::size_t end = 0;
-      bool blank = true;
-      while (end < text.size()) {
-        const std::size_t line_end = std::min(text.find('\n', end), text.size() - 1) + 1;
-        const bool line_blank = is_blank_piece(text.substr(end, line_end - end));
-        end = line_end;
-        if (line_blank) break;
-        blank = false;
-        if (format != InputFormat::conllu) break;
-      }
-      place = block.place;
-      std::string piece = block.text.substr(0, end);
-      block.text.erase(0, end);
-      block.place.offset += end;
-      block.place.line += static_cast<std::uint64_t>(std::count(piece.begin(), piece.end(), '\n'));
-      taken += end;
-      if (!blank) return piece;
-    }
-  }
-
-  /// Returns the next sentence of a file that is not JSON; nullopt at the end of the file. The sequence is
-  /// empty if the lines contain no sentence.
-  [[nodiscard]] std::optional<CorpusSentence> next_piece() {
-    TextPlace place;
-    const auto taken_piece = take_piece(place);
-    if (!taken_piece) return std::nullopt;
-    const std::string& piece = *taken_piece;
-    CorpusSentence sentence;
-    sentence.where = fmt::format("{}: line {}", place.file, place.line);
-    if (format == InputFormat::conllu) {
-      require_utf8(piece, place);
-      std::vector<ConlluSentence> read;
-      const bool marked = place.offset == 0 && piece.starts_with("\xEF\xBB\xBF");
-      read_conllu(std::string_view(piece).substr(marked ? 3 : 0), place, read);
-      if (read.empty()) return sentence;
-      sentence.where = fmt::format("{}: line {}", place.file, read.front().line);
-      sentence.sequence = encoder.encode(text_of(read.front()));
-      sentence.annotation = std::make_shared<const ConlluSentence>(std::move(read.front()));
-    } else if (format == InputFormat::txt) {
-      std::vector<TextInput> read;
-      read_text_inputs(piece, format, place, read);
-      if (!read.empty()) sentence.sequence = encoder.encode(std::move(read.front()));
-    } else {
-      require_utf8(piece, place);
-      for_each_json_input(piece, format, place,
-                          [&](const JsonInput& input) { read_object(input, sentence); });
-    }
-    return sentence;
-  }
-
-  /// Returns the next item of a .json file; nullopt after the last item.
-  [[nodiscard]] std::optional<CorpusSentence> next_item() {
-    const std::size_t count = document->is_array() ? document->size() : 1;
-    if (item >= count) return std::nullopt;
-    CorpusSentence sentence;
-    const std::size_t number = item++;
-    const bool one = !document->is_array();
-    sentence.where = one ? block.place.file : fmt::format("{}: /{}", block.place.file, number);
-    read_object(JsonInput(one ? *document : (*document)[number], sentence.where + (one ? ": " : "")),
-                sentence);
-    return sentence;
-  }
-
-  void read_object(const JsonInput& input, CorpusSentence& sentence) {
-    if (!input.has_text()) {
-      sentence.sequence = input.sequence(vocabulary);
-      return;
-    }
-    TextInput text = input.text();
-    if (input.has_mentions())
-      sentence.annotation = std::make_shared<const ConlluSentence>(mentions_of(input, text));
-    sentence.sequence = encoder.encode(std::move(text));
-  }
-};
-
 SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
                                const Vocabulary& vocabulary)
-    : state_(std::make_unique<State>(format, encoder, vocabulary)) {
+    : format_(format), encoder_(&encoder), vocabulary_(&vocabulary) {
   if (format != InputFormat::json) {
-    state_->blocks.emplace(path, format);
+    blocks_.emplace(path, format);
     return;
   }
   const bool standard_input = path == "-";
   const std::string name = standard_input ? "standard input" : path.string();
   const std::string text =
       standard_input ? read_descriptor(STDIN_FILENO, name, kDocumentLimit) : read_file(path, kDocumentLimit);
-  state_->block.place.file = escaped(name);
-  require_utf8(text, state_->block.place);
-  state_->document = parse_json(state_->block.place.file, text);
-  state_->taken = text.size();
+  block_.place.file = escaped(name);
+  require_utf8(text, block_.place);
+  document_ = parse_json(block_.place.file, text);
+  taken_ = text.size();
 }
 
-SentenceStream::~SentenceStream() = default;
-SentenceStream::SentenceStream(SentenceStream&&) noexcept = default;
-SentenceStream& SentenceStream::operator=(SentenceStream&&) noexcept = default;
+/// Returns the next line of the file; of a CoNLL-U file, the lines up to the next blank line. Skips blank
+/// lines. Returns nullopt at the end of the file.
+std::optional<std::string> SentenceStream::take_lines(TextPlace& place) {
+  while (true) {
+    if (block_.text.empty() && !blocks_->next(block_)) return std::nullopt;
+    std::string_view rest = block_.text;
+    bool blank = true;
+    while (!rest.empty() && !is_blank(take_line(rest))) {
+      blank = false;
+      if (format_ != InputFormat::conllu) break;
+    }
+    place = block_.place;
+    std::string lines = block_.text.substr(0, block_.text.size() - rest.size());
+    block_.text.erase(0, lines.size());
+    block_.place.offset += lines.size();
+    block_.place.line += static_cast<std::uint64_t>(std::ranges::count(lines, '\n'));
+    taken_ += lines.size();
+    if (!blank) return lines;
+  }
+}
+
+/// Returns the next sentence of a file that is not JSON; nullopt at the end of the file. The sequence is
+/// empty if the lines contain no sentence.
+std::optional<CorpusSentence> SentenceStream::next_lines() {
+  TextPlace place;
+  const std::optional<std::string> lines = take_lines(place);
+  if (!lines) return std::nullopt;
+  CorpusSentence sentence;
+  sentence.where = fmt::format("{}: line {}", place.file, place.line);
+  if (format_ == InputFormat::conllu) {
+    std::vector<ConlluSentence> read;
+    read_conllu(*lines, place, read);
+    if (read.empty()) return sentence;
+    sentence.where = fmt::format("{}: line {}", place.file, read.front().line);
+    sentence.sequence = encoder_->encode(text_of(read.front()));
+    sentence.annotation = std::make_shared<const ConlluSentence>(std::move(read.front()));
+  } else if (format_ == InputFormat::txt) {
+    std::vector<TextInput> read;
+    read_text_inputs(*lines, format_, place, read);
+    if (!read.empty()) sentence.sequence = encoder_->encode(std::move(read.front()));
+  } else {
+    for_each_json_input(*lines, format_, place,
+                        [&](const JsonInput& input) { read_object(input, sentence); });
+  }
+  return sentence;
+}
+
+/// Returns the next item of a .json file; nullopt after the last item.
+std::optional<CorpusSentence> SentenceStream::next_item() {
+  if (item_ >= (document_->is_array() ? document_->size() : 1)) return std::nullopt;
+  CorpusSentence sentence;
+  sentence.where = block_.place.file;
+  PartConfig object(block_.place.file, "", *document_);
+  if (document_->is_array()) {
+    object = {block_.place.file, fmt::format("/{}", item_), (*document_)[item_]};
+    sentence.where = object.place();
+  }
+  ++item_;
+  read_object(JsonInput(object), sentence);
+  return sentence;
+}
+
+void SentenceStream::read_object(const JsonInput& input, CorpusSentence& sentence) const {
+  if (!input.has_text()) {
+    sentence.sequence = input.sequence(*vocabulary_);
+    return;
+  }
+  TextInput text = input.text();
+  if (input.has_mentions())
+    sentence.annotation = std::make_shared<const ConlluSentence>(mentions_of(input, text));
+  sentence.sequence = encoder_->encode(std::move(text));
+}
 
 std::optional<CorpusSentence> SentenceStream::next() {
   std::optional<CorpusSentence> sentence;
-  const bool is_text = state_->format == InputFormat::txt || state_->format == InputFormat::conllu;
+  const bool is_text = format_ == InputFormat::txt || format_ == InputFormat::conllu;
   do {
-    sentence = state_->document ? state_->next_item() : state_->next_piece();
+    sentence = document_ ? next_item() : next_lines();
     if (!sentence) return std::nullopt;
     // Skips groups of lines of a CoNLL-U file that are all comments, and lines of a text that are all white
     // space.
   } while (is_text && sentence->sequence.ids.empty() && !sentence->sequence.text);
   if (sentence->sequence.queries() == 0)
-    fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence->where);
+    fail(Status::bad_input, "{}: got an empty sequence, need at least one token", sentence->where);
   Batch batch;
   batch.sequences.push_back(std::move(sentence->sequence));
-  finish_batch(batch, state_->vocabulary);
+  finish_batch(batch, *vocabulary_);
   sentence->sequence = std::move(batch.sequences.front());
   return sentence;
-}
-
-std::uint64_t SentenceStream::position() const {
-  return state_->taken;
 }
 
 }  // namespace attnctl

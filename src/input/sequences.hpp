@@ -5,16 +5,19 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "base/dtype.hpp"
 #include "input/batch.hpp"
 #include "input/conllu.hpp"
+#include "input/json_inputs.hpp"
 #include "input/text_input.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/vocabulary.hpp"
@@ -47,8 +50,6 @@ class TextEncoder {
   [[nodiscard]] const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
 
  private:
-  void open();
-
   TokenizerOrigin origin_;
   std::string model_;
   std::optional<std::size_t> most_;
@@ -94,15 +95,10 @@ class InputIds {
   [[nodiscard]] std::string next(std::string_view own);
 
  private:
-  /// Two hashes of an id; ids with equal keys count as equal.
-  using Key = std::pair<std::uint64_t, std::uint64_t>;
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const { return static_cast<std::size_t>(key.first); }
-  };
-
   std::uint64_t count_ = 0;
   std::uint64_t numbered_ = 0;  // number of inputs before the first input with its own id
-  std::unordered_set<Key, KeyHash> seen_;
+  /// Two hashes of each id; ids with equal hashes count as equal.
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen_;
 };
 
 /// Returns the sequence of an image. `pixels` is [channels, height, width]. The first token is the class
@@ -126,20 +122,27 @@ class SentenceStream {
   /// TextBlocks.
   SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
                  const Vocabulary& vocabulary);
-  ~SentenceStream();
-  SentenceStream(SentenceStream&&) noexcept;
-  SentenceStream& operator=(SentenceStream&&) noexcept;
-
   /// Returns the next sentence; nullopt at the end of the file. Throws Error(bad_input) with the line number
   /// if the sentence is invalid; the next call continues after this sentence.
   [[nodiscard]] std::optional<CorpusSentence> next();
 
   /// Returns the number of bytes of the file that were read so far.
-  [[nodiscard]] std::uint64_t position() const;
+  [[nodiscard]] std::uint64_t position() const { return taken_; }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  [[nodiscard]] std::optional<std::string> take_lines(TextPlace& place);
+  [[nodiscard]] std::optional<CorpusSentence> next_lines();
+  [[nodiscard]] std::optional<CorpusSentence> next_item();
+  void read_object(const JsonInput& input, CorpusSentence& sentence) const;
+
+  InputFormat format_;
+  TextEncoder* encoder_;
+  const Vocabulary* vocabulary_;
+  std::optional<TextBlocks> blocks_;                // nullopt for a .json file
+  std::optional<nlohmann::ordered_json> document_;  // content of a .json file; otherwise nullopt
+  TextBlock block_;                                 // the part of the current block that was not used yet
+  std::uint64_t taken_ = 0;                         // number of bytes of the file before `block_`
+  std::size_t item_ = 0;                            // index of the next item of `document_`
 };
 
 }  // namespace attnctl

@@ -21,15 +21,10 @@ bool ends_blank_line(std::string_view text, std::size_t end) {
   return before > 0 && text[before - 1] == '\n';
 }
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
 std::uint64_t read_lines(std::string_view text, std::vector<TextInput>& inputs) {
   std::uint64_t blank = 0;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    const std::string_view line = take_line(text);
     if (unicode::white_space_end(line, 0) == line.size()) {
       ++blank;
     } else {
@@ -48,6 +43,11 @@ void require_utf8(std::string_view text, const TextPlace& place) {
        place.file, place.offset + *bad, static_cast<unsigned char>(text[*bad]));
 }
 
+void skip_byte_order_mark(std::string_view& text, const TextPlace& place) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (place.offset == 0 && text.starts_with(kMark)) text.remove_prefix(kMark.size());
+}
+
 TextBlocks::TextBlocks(const std::filesystem::path& path, InputFormat format, std::size_t block_bytes)
     : stream_(path), format_(format), block_bytes_(block_bytes), place_{stream_.name(), 0, 1} {
   fill();
@@ -64,29 +64,24 @@ void TextBlocks::fill() {
   at_end_ = got < wanted;
 }
 
-/// Returns the last position in `pending_` where a block may end; 0 if there is none. Bytes before `searched`
-/// contain no such position.
-std::size_t TextBlocks::find_end(std::size_t searched) const {
-  const std::string_view text = pending_;
-  for (std::size_t end = text.size(); end > searched;) {
-    const std::size_t found = text.substr(searched, end - searched).rfind('\n');
-    if (found == std::string_view::npos) return 0;
-    end = searched + found;
-    if (format_ != InputFormat::conllu || ends_blank_line(text, end)) return end + 1;
+/// Returns the last position in `pending_` where a block may end; 0 if there is none.
+std::size_t TextBlocks::find_end() const {
+  std::size_t newline = pending_.rfind('\n');
+  while (newline != std::string::npos && format_ == InputFormat::conllu &&
+         !ends_blank_line(pending_, newline)) {
+    newline = newline == 0 ? std::string::npos : pending_.rfind('\n', newline - 1);
   }
-  return 0;
+  return newline == std::string::npos ? 0 : newline + 1;
 }
 
 bool TextBlocks::next(TextBlock& block) {
-  std::size_t end = find_end(0);
-  while (end == 0 && !at_end_) {
+  std::size_t end = find_end();
+  for (; end == 0 && !at_end_; end = find_end()) {
     if (pending_.size() > kLongestBlock) {
-      fail(Status::bad_input, "{}: line {}: no end within {} bytes; cut it into inputs", place_.file,
-           place_.line, kLongestBlock);
+      fail(Status::bad_input, "{}: line {}: an input is longer than {} bytes; split it into several inputs",
+           place_.file, place_.line, kLongestBlock);
     }
-    const std::size_t searched = pending_.size() - std::min<std::size_t>(pending_.size(), 2);
     fill();
-    end = find_end(searched);
   }
   if (end == 0) end = pending_.size();
   if (end == 0) return false;
@@ -94,18 +89,18 @@ bool TextBlocks::next(TextBlock& block) {
   block.text.assign(pending_, 0, end);
   pending_.erase(0, end);
   place_.offset += end;
-  place_.line += static_cast<std::uint64_t>(std::count(block.text.begin(), block.text.end(), '\n'));
+  place_.line += static_cast<std::uint64_t>(std::ranges::count(block.text, '\n'));
   if (!at_end_) fill();
   return true;
 }
 
 std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const TextPlace& place,
                                std::vector<TextInput>& inputs) {
-  require_utf8(text, place);
-  const bool marked = place.offset == 0 && text.starts_with(kByteOrderMark);
-  if (marked && (format == InputFormat::txt || format == InputFormat::conllu))
-    text.remove_prefix(kByteOrderMark.size());
-  if (format == InputFormat::txt) return read_lines(text, inputs);
+  if (format == InputFormat::txt) {
+    require_utf8(text, place);
+    skip_byte_order_mark(text, place);
+    return read_lines(text, inputs);
+  }
   if (format == InputFormat::conllu) {
     std::vector<ConlluSentence> sentences;
     read_conllu(text, place, sentences);
@@ -113,7 +108,8 @@ std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const 
     return 0;
   }
   for_each_json_input(text, format, place, [&](const JsonInput& input) {
-    if (!input.has_text()) input.refuse("text", "is missing; this command needs text, not tokens or ids");
+    if (!input.has_text())
+      input.object().refuse("text", "is missing; this command needs text, not tokens or ids");
     inputs.push_back(input.text());
   });
   return 0;

@@ -23,6 +23,9 @@ struct TextPlace {
 /// Throws Error(bad_input) if the text is not UTF-8. The message has the byte offset in the file.
 void require_utf8(std::string_view text, const TextPlace& place);
 
+/// Removes the byte order mark at the beginning of a file.
+void skip_byte_order_mark(std::string_view& text, const TextPlace& place);
+
 /// A part of a file's text that can be parsed without the rest of the file.
 struct TextBlock {
   TextPlace place;
@@ -49,7 +52,7 @@ class TextBlocks {
 
  private:
   void fill();
-  [[nodiscard]] std::size_t find_end(std::size_t searched) const;
+  [[nodiscard]] std::size_t find_end() const;
 
   InputStream stream_;
   InputFormat format_;

@@ -21,9 +21,6 @@ struct TextWord {
   friend bool operator==(const TextWord&, const TextWord&) = default;
 };
 
-/// Returns the number of code points of a text, which must be well-formed UTF-8.
-[[nodiscard]] std::size_t count_code_points(std::string_view text);
-
 /// Splits a text at white space and returns its words. The text must be well-formed UTF-8.
 [[nodiscard]] std::vector<TextWord> white_space_words(std::string_view text);
 

@@ -31,32 +31,41 @@ struct Child {
 
 }  // namespace
 
-TokenTable::TokenTable(const std::vector<TokenEntry>& entries) {
+TokenTable::TokenTable(std::size_t tokens) : slots_(std::bit_ceil(std::max<std::size_t>(tokens * 2, 2))) {}
+
+TokenTable::TokenTable(const std::vector<TokenEntry>& entries) : TokenTable(entries.size()) {
   std::size_t bytes = 0;
   for (const auto& entry : entries) bytes += entry.token.size();
   if (bytes > std::numeric_limits<std::uint32_t>::max()) {
     fail(Status::bad_input, "got a vocabulary of {} bytes, need less than 4 GiB", bytes);
   }
   bytes_.reserve(bytes);
-  slots_.resize(std::bit_ceil(std::max<std::size_t>(entries.size() * 2, 2)));
-  for (const auto& entry : entries) {
-    const std::uint64_t hash = hash_of(entry.token);
-    Slot& slot = slots_[slot_of(entry.token, hash)];
-    if (slot.id < 0) {
-      slot = {static_cast<std::uint32_t>(hash >> 32), static_cast<std::uint32_t>(bytes_.size()),
-              static_cast<std::uint32_t>(entry.token.size()), entry.id};
-      bytes_ += entry.token;
-      longest_ = std::max(longest_, entry.token.size());
-      ++size_;
-    }
-    slot.id = entry.id;
+  for (const auto& entry : entries) put(entry.token, entry.id);
+}
+
+void TokenTable::put(std::string_view token, std::int32_t id) {
+  const std::uint64_t hash = hash_of(token);
+  StoredToken& slot = slots_[slot_of(token, hash)];
+  if (slot.id < 0) {
+    slot = {static_cast<std::uint32_t>(hash >> 32), static_cast<std::uint32_t>(bytes_.size()),
+            static_cast<std::uint32_t>(token.size()), id};
+    bytes_ += token;
+    longest_ = std::max(longest_, token.size());
+    ++size_;
   }
+  slot.id = id;
+}
+
+void TokenTable::clear() {
+  std::ranges::fill(slots_, StoredToken{});
+  bytes_.clear();
+  size_ = longest_ = 0;
 }
 
 std::size_t TokenTable::slot_of(std::string_view token, std::uint64_t hash) const {
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t i = hash & mask;; i = (i + 1) & mask) {
-    const Slot& slot = slots_[i];
+    const StoredToken& slot = slots_[i];
     if (slot.id < 0) return i;
     if (slot.hash == static_cast<std::uint32_t>(hash >> 32) && slot.length == token.size() &&
         std::memcmp(bytes_.data() + slot.begin, token.data(), token.size()) == 0) {
@@ -73,12 +82,12 @@ std::int32_t TokenTable::find(std::string_view token) const {
 /// into free nodes. After a limited number of tries they are placed at the end of the array, so that building
 /// takes linear time.
 struct TokenTrie::Builder {
-  std::vector<Node>& nodes;
+  std::vector<TrieNode>& nodes;
   std::vector<std::uint32_t> next_free, previous_free;  // [nodes], the free nodes as a ring from node 0
   std::vector<std::uint8_t> failures;                   // [nodes], number of failed tries at each node
   std::vector<Child> children;
 
-  explicit Builder(std::vector<Node>& all) : nodes(all) { grow(kBytes); }
+  explicit Builder(std::vector<TrieNode>& all) : nodes(all) { grow(kBytes); }
 
   void grow(std::size_t size) {
     const std::size_t old = nodes.size();
@@ -86,9 +95,8 @@ struct TokenTrie::Builder {
     next_free.resize(size);
     previous_free.resize(size);
     failures.resize(size);
-    for (std::size_t i = old; i < size; ++i) {
+    for (std::size_t i = std::max<std::size_t>(old, 1); i < size; ++i) {
       const auto place = static_cast<std::uint32_t>(i);
-      if (i == 0) continue;
       next_free[i] = 0;
       previous_free[i] = previous_free[0];
       next_free[previous_free[0]] = place;

@@ -38,13 +38,30 @@ struct TokenEntry {
   double score = 0;  // log probability of the token, only for Unigram models
 };
 
+/// An element of /added_tokens in tokenizer.json.
+struct AddedToken {
+  std::int32_t id = 0;  // set by check_vocabulary()
+  std::string content;
+  bool special = false;
+  bool normalized = false;
+  bool lstrip = false;
+  bool rstrip = false;
+  bool single_word = false;
+};
+
 /// A map from tokens to ids: a hash table with open addressing. Several threads may use one table at once.
 class TokenTable {
  public:
+  /// Makes an empty table for up to `tokens` different tokens.
+  explicit TokenTable(std::size_t tokens = 0);
   /// If a token occurs several times in `entries`, the last id is used. Throws Error(bad_input) if the tokens
   /// have 4 GiB or more in total.
   explicit TokenTable(const std::vector<TokenEntry>& entries);
 
+  /// Adds a token, or replaces its id, which must not be negative.
+  void put(std::string_view token, std::int32_t id);
+  /// Removes all tokens. Keeps the memory.
+  void clear();
   /// Returns the id of a token; -1 if the table does not contain it.
   [[nodiscard]] std::int32_t find(std::string_view token) const;
   /// Returns the number of different tokens in the table.
@@ -53,7 +70,7 @@ class TokenTable {
   [[nodiscard]] std::size_t longest() const { return longest_; }
 
  private:
-  struct Slot {
+  struct StoredToken {
     std::uint32_t hash = 0;  // upper 32 bits of the hash
     std::uint32_t begin = 0;
     std::uint32_t length = 0;
@@ -64,7 +81,7 @@ class TokenTable {
   [[nodiscard]] std::size_t slot_of(std::string_view token, std::uint64_t hash) const;
 
   std::string bytes_;
-  std::vector<Slot> slots_;  // the size is a power of two; at most half of the slots are used
+  std::vector<StoredToken> slots_;  // the size is a power of two; at most half of the slots are used
   std::size_t size_ = 0;
   std::size_t longest_ = 0;
 };
@@ -86,15 +103,15 @@ class TokenTrie {
   }
   /// Returns the node that is reached from `node` along `bytes`; kNowhere if there is none.
   [[nodiscard]] std::uint32_t walk(std::uint32_t node, std::string_view bytes) const;
-  struct Match {
+  struct TokenMatch {
     std::int32_t id = -1;  // -1: no token matches
     std::size_t size = 0;  // length of the match in bytes
   };
   /// Returns the longest prefix of `text` that leads from `node` to the end of a token, with the token's id.
-  /// Starting at the root, this is the longest token that `text` starts with. Returns a Match with id -1 if
-  /// there is none or if `node` is kNowhere.
-  [[nodiscard]] Match longest(std::string_view text, std::uint32_t node = kRoot) const {
-    Match match;
+  /// Starting at the root, this is the longest token that `text` starts with. Returns a TokenMatch with id -1
+  /// if there is none or if `node` is kNowhere.
+  [[nodiscard]] TokenMatch longest(std::string_view text, std::uint32_t node = kRoot) const {
+    TokenMatch match;
     for (std::size_t i = 0; i < text.size() && node != kNowhere; ++i) {
       node = step(node, text[i]);
       if (node != kNowhere && id(node) >= 0) match = {id(node), i + 1};
@@ -105,14 +122,14 @@ class TokenTrie {
   [[nodiscard]] std::int32_t id(std::uint32_t node) const { return nodes_[node].id; }
 
  private:
-  struct Node {
+  struct TrieNode {
     std::uint32_t base = 0;  // the child for byte b is at index base + b; base + 255 is a valid index
     std::uint32_t parent = kNowhere;
     std::int32_t id = -1;
   };
   struct Builder;
 
-  std::vector<Node> nodes_;
+  std::vector<TrieNode> nodes_;
 };
 
 /// The merges of a BPE model in the order of their rank. All strings together must have less than 4 GiB.

@@ -26,7 +26,7 @@ std::string section(const PartConfig& document, std::string_view key) {
 
 void require_text(std::string_view text) {
   if (text.size() >= std::numeric_limits<std::uint32_t>::max()) {
-    fail(Status::limit, "text of {} bytes: a tokenizer takes less than 4 GiB at once; cut it into inputs",
+    fail(Status::limit, "the text has {} bytes, need less than 4 GiB; split it into several inputs",
          text.size());
   }
   if (const auto invalid = find_ill_formed_utf8(text)) {
@@ -35,15 +35,12 @@ void require_text(std::string_view text) {
 }
 
 void append(Encoding& all, const Encoding& more) {
-  const auto add = [](auto& target, const auto& source) {
-    target.insert(target.end(), source.begin(), source.end());
-  };
-  add(all.ids, more.ids);
-  add(all.type_ids, more.type_ids);
-  add(all.offsets, more.offsets);
-  add(all.words, more.words);
-  add(all.special, more.special);
-  add(all.sequence, more.sequence);
+  Encoding::for_each_list(
+      [&](auto list) { (all.*list).insert((all.*list).end(), (more.*list).begin(), (more.*list).end()); });
+}
+
+void clear(Encoding& encoding) {
+  Encoding::for_each_list([&](auto list) { (encoding.*list).clear(); });
 }
 
 }  // namespace
@@ -52,7 +49,7 @@ struct Tokenizer::Parts {
   explicit Parts(TokenizerFile& file)
       : vocabulary(make_vocabulary(file)),
         normalizer(make_optional(file.document(), "normalizer", make_normalizer)),
-        added(read_added_tokens(file.document()), normalizer),
+        added(file.added_tokens, normalizer),
         pre_tokenizer(make_optional(file.document(), "pre_tokenizer", make_pre_tokenizer)),
         post_processor(
             make_optional(file.document(), "post_processor",
@@ -75,8 +72,6 @@ struct Tokenizer::Parts {
 
 class Tokenizer::State {
  public:
-  explicit State(const Parts& parts) : model_(parts.model->make_state()) {}
-
   /// Encodes one text into `tokenized`, which must be empty. `sequence` is 0 for the first text of a pair and
   /// 1 for the second.
   void encode(const Parts& parts, std::string_view text, std::uint8_t sequence, TokenizedText& tokenized) {
@@ -97,7 +92,7 @@ class Tokenizer::State {
       if (piece.is_text()) {
         tokens_.clear();
         const std::string_view piece_text = pieces_.text(piece);
-        parts.model->tokenize(piece_text, *model_, tokens_);
+        parts.model->tokenize(piece_text, model_, tokens_);
         for (const PieceToken& token : tokens_) {
           if (token.id == verbatim) {
             const std::string_view string = piece_text.substr(token.begin, token.end - token.begin);
@@ -120,31 +115,25 @@ class Tokenizer::State {
 
  private:
   PieceText pieces_;
-  std::unique_ptr<TokenModel::State> model_;
+  TokenModel::State model_;
   std::vector<PieceToken> tokens_;
 };
 
 Tokenizer::Tokenizer(TokenizerFile& file) : parts_(std::make_shared<const Parts>(file)) {}
 
-Tokenizer Tokenizer::open(const std::filesystem::path& directory) {
-  std::optional<TokenizerFile> file = read_tokenizer_files(directory);
+Tokenizer Tokenizer::open(const TokenizerOrigin& origin) {
+  std::optional<TokenizerFile> file = read_tokenizer_file(origin);
   if (!file) {
     fail(Status::bad_input,
          "{}: no tokenizer: need tokenizer.json, vocab.txt, vocab.json with merges.txt, or a SentencePiece "
          "model; give --ids instead of text",
-         escaped(directory.string()));
+         escaped(origin.directory.string()));
   }
   return Tokenizer(*file);
 }
 
-Tokenizer Tokenizer::open(const TokenizerOrigin& origin) {
-  if (origin.section == nullptr) return open(origin.directory);
-  TokenizerFile file = read_section(*origin.section);
-  return Tokenizer(file);
-}
-
 Tokenizer::StatePtr Tokenizer::make_state() const {
-  return std::make_shared<State>(*parts_);
+  return std::make_shared<State>();
 }
 
 void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pair, State& state,
@@ -154,7 +143,7 @@ void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pa
   std::vector<TokenizedText>& texts = state.texts;
   texts.resize(pair ? 2 : 1);
   for (TokenizedText& each : texts) {
-    each.encoding.for_each_list([](auto& list) { list.clear(); });
+    clear(each.encoding);
     each.found.clear();
   }
   state.encode(*parts_, text, 0, texts[0]);
@@ -164,7 +153,7 @@ void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pa
     std::swap(encoding, texts[0].encoding);
     return;
   }
-  encoding.for_each_list([](auto& list) { list.clear(); });
+  clear(encoding);
   for (const TokenizedText& each : texts) append(encoding, each.encoding);
 }
 

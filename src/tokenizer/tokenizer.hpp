@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,15 +35,12 @@ struct Encoding {
   std::vector<std::uint8_t> sequence;
 
   [[nodiscard]] std::size_t size() const { return ids.size(); }
-  /// Calls `visit` with each of the vectors.
+  /// Calls `visit` with a pointer to each of the vectors, such as &Encoding::ids.
   template <typename Visit>
-  void for_each_list(Visit visit) {
-    visit(ids);
-    visit(type_ids);
-    visit(offsets);
-    visit(words);
-    visit(special);
-    visit(sequence);
+  static void for_each_list(Visit visit) {
+    const auto visit_all = [&](auto... lists) { (visit(lists), ...); };
+    visit_all(&Encoding::ids, &Encoding::type_ids, &Encoding::offsets, &Encoding::words, &Encoding::special,
+              &Encoding::sequence);
   }
 };
 
@@ -56,9 +52,7 @@ class Tokenizer {
   class State;
   using StatePtr = std::shared_ptr<State>;
 
-  /// Opens the tokenizer in a model's directory. Throws Error(bad_input) if no tokenizer file exists, or if
-  /// a file is damaged or not supported.
-  [[nodiscard]] static Tokenizer open(const std::filesystem::path& directory);
+  /// Throws Error(bad_input) if no tokenizer file exists, or if a file is damaged or not supported.
   [[nodiscard]] static Tokenizer open(const TokenizerOrigin& origin);
 
   [[nodiscard]] StatePtr make_state() const;

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cctype>
 #include <cstddef>
 #include <utility>
-
-#include "tokenizer/token_table.hpp"
 
 namespace attnctl {
 namespace {
@@ -41,12 +38,13 @@ bool is_word_byte(char c) {
 }  // namespace
 
 Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special)
-    : tokens_(std::move(tokens)), special_(std::move(special)), mark_(mark_of(tokens_)) {
-  slots_.resize(std::bit_ceil(tokens_.size() * 2 + 1), -1);
-  for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    if (tokens_[i].empty()) continue;
-    std::int32_t& slot = slots_[slot_of(tokens_[i])];
-    if (slot < 0) slot = static_cast<std::int32_t>(i);
+    : tokens_(std::move(tokens)),
+      ids_(tokens_.size()),
+      special_(std::move(special)),
+      mark_(mark_of(tokens_)) {
+  // From the last token, because of equal tokens the first is used.
+  for (std::size_t i = tokens_.size(); i-- > 0;) {
+    if (!tokens_[i].empty()) ids_.put(tokens_[i], static_cast<std::int32_t>(i));
   }
   for (const std::string_view token : {"[SEP]", "</s>", "<|endoftext|>"}) {
     if (const auto found = id(token)) mark_separator(*found);
@@ -59,17 +57,8 @@ void Vocabulary::mark_separator(std::int64_t id) {
 }
 
 std::optional<std::int64_t> Vocabulary::id(std::string_view token) const {
-  if (slots_.empty()) return std::nullopt;
-  const std::int32_t found = slots_[slot_of(token)];
+  const std::int32_t found = ids_.find(token);
   return found < 0 ? std::nullopt : std::optional<std::int64_t>(found);
-}
-
-/// Returns the slot that holds a token, or the free slot where it belongs.
-std::size_t Vocabulary::slot_of(std::string_view token) const {
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t i = hash_of(token) & mask;
-  while (slots_[i] >= 0 && tokens_[static_cast<std::size_t>(slots_[i])] != token) i = (i + 1) & mask;
-  return i;
 }
 
 std::optional<std::string_view> Vocabulary::token(std::int64_t id) const {

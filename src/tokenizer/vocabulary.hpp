@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "formats/tokenizer_section.hpp"
+#include "tokenizer/token_table.hpp"
 
 namespace attnctl {
 
@@ -49,10 +50,8 @@ class Vocabulary {
                                                               std::span<const std::int64_t> ids) const;
 
  private:
-  [[nodiscard]] std::size_t slot_of(std::string_view token) const;
-
   std::vector<std::string> tokens_;
-  std::vector<std::int32_t> slots_;  // hash table of ids with open addressing; -1: the slot is free
+  TokenTable ids_;
   std::set<std::int64_t> special_;
   std::set<std::int64_t> separators_;
   WordMark mark_ = WordMark::none;
@@ -60,8 +59,8 @@ class Vocabulary {
 
 /// Where a model's tokenizer is: in the weights file (GGUF) or in a directory.
 struct TokenizerOrigin {
-  std::filesystem::path directory;                  // directory of the tokenizer files; empty: none
-  std::shared_ptr<const TokenizerSection> section;  // tokenizer in the weights file; null: none
+  std::filesystem::path directory;                       // directory of the tokenizer files; empty: none
+  std::shared_ptr<const TokenizerSection> section = {};  // tokenizer in the weights file; null: none
 
   [[nodiscard]] bool empty() const { return directory.empty() && section == nullptr; }
 };
@@ -69,7 +68,6 @@ struct TokenizerOrigin {
 /// Reads the vocabulary of a model from the same files as Tokenizer::open(). Reads special tokens also from
 /// special_tokens_map.json. Returns an empty vocabulary if no tokenizer file exists. Throws
 /// Error(bad_input) if a file is invalid.
-[[nodiscard]] Vocabulary read_vocabulary(const std::filesystem::path& directory);
 [[nodiscard]] Vocabulary read_vocabulary(const TokenizerOrigin& origin);
 
 }  // namespace attnctl

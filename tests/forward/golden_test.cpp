@@ -189,7 +189,7 @@ TEST_CASE("200 steps of greedy decoding give the story of the reference") {
   attnctl::Warnings warnings;
   const attnctl::Model model =
       attnctl::Model::bind(attnctl::open_model_source(directory.string(), {}, warnings), warnings);
-  const attnctl::Vocabulary vocabulary = attnctl::read_vocabulary(directory);
+  const attnctl::Vocabulary vocabulary = attnctl::read_vocabulary({directory});
   attnctl::Pool pool(2);
   attnctl::RunContext context{.pool = pool, .warnings = warnings};
   attnctl::Batch batch;

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "input/conllu.hpp"
 #include "input/text_input.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace {
 
@@ -15,7 +16,7 @@ using namespace attnctl;
 /// Words stand in the text, in order, and heads are words.
 void check(const ConlluSentence& sentence) {
   if (find_ill_formed_utf8(sentence.text)) std::abort();
-  const std::size_t length = count_code_points(sentence.text);
+  const std::size_t length = unicode::count_code_points(sentence.text);
   TextRange before;
   for (const ConlluWord& each : sentence.words) {
     const TextRange range = each.word.range;

@@ -21,11 +21,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (!entry.token.empty() && pieces.size() < 50) pieces.push_back(entry.token + pieces.back());
     }
     const TokenModelPtr model = make_token_model(file);
-    const auto state = model->make_state();
+    TokenModel::State state;
     std::vector<PieceToken> tokens;
     for (const std::string& piece : pieces) {
       tokens.clear();
-      model->tokenize(piece, *state, tokens);
+      model->tokenize(piece, state, tokens);
       std::uint32_t begin = 0;
       for (const PieceToken& token : tokens) {
         if (token.id < 0 || token.begin < begin || token.end <= token.begin || token.end > piece.size()) {

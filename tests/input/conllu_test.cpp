@@ -160,11 +160,11 @@ TEST_CASE("brackets of Entity= give mentions and their heads") {
   }
   for (const auto& row : std::vector<std::pair<std::string, const char*>>{
            {"Entity=(e1", "\"e1\" is not closed in its sentence"},
-           {"Entity=e1)", "\"e1\" is closed and was not opened"},
-           {"Entity=(e1)e1)", "\"e1\" is closed and was not opened"},
-           {"Entity=()", "a bracket without an entity"},
-           {"Entity=(e1)x", "\"x\" neither opens nor closes"},
-           {"Entity=(e1[2/2])", "\"e1[2/2]\" has no first part"},
+           {"Entity=e1)", "\"e1\" is closed but was not opened"},
+           {"Entity=(e1)e1)", "\"e1\" is closed but was not opened"},
+           {"Entity=()", "a bracket has no entity"},
+           {"Entity=(e1)x", "\"x\" has no bracket that opens or closes"},
+           {"Entity=(e1[2/2])", "\"e1[2/2]\", but no first part"},
        }) {
     CAPTURE(row.first);
     CHECK_THROWS_WITH_AS(read(word("1", "X", "0", row.first)), doctest::Contains(row.second), Error);
@@ -191,14 +191,14 @@ TEST_CASE("errors of malformed CoNLL-U give the line") {
            Row{109, row("99999999999999999999", "b", "1"), "ID: got \"99999999999999999999\""},
            Row{109, a + row("2.1", "b", "_"), "the empty node \"2.1\" after word 1"},
            Row{110, row("2-1", "ba", "_") + a, "which is reversed"},
-           Row{110, row("1-2", "ab", "_") + row("2-3", "bc", "_"), "which overlaps the one to 2"},
+           Row{110, row("1-2", "ab", "_") + row("2-3", "bc", "_"), "which overlaps the range that ends at 2"},
            Row{110, row("2-3", "ab", "_") + a, "need one that begins at 1"},
-           Row{110, row("1-4000000000", "a", "_") + a, "within a range to 4000000000"},
+           Row{110, row("1-4000000000", "a", "_") + a, "a range of IDs ends at 4000000000"},
            Row{110, row("1-", "a", "_") + a, "need a range such as 3-4"},
-           Row{111, a + row("2", "b", "3"), "line 4: HEAD: got 3, the sentence has 2 words"},
-           Row{111, row("1", "a", "1"), "line 3: HEAD: got 1, which closes a cycle"},
+           Row{111, a + row("2", "b", "3"), "line 4: HEAD: got 3, but the sentence has 2 words"},
+           Row{111, row("1", "a", "1"), "line 3: HEAD: got 1, which makes a cycle of heads"},
            Row{111, row("1", "a", "2") + row("2", "b", "3") + row("3", "c", "2"),
-               "line 5: HEAD: got 2, which closes a cycle"},
+               "line 5: HEAD: got 2, which makes a cycle of heads"},
            Row{111, row("1", "a", "-1"), "HEAD: got \"-1\""},
            Row{113, "# text = b\n" + a, "line 4: FORM: got \"a\" where the text continues with \"b\""},
            Row{113, "# text = a b\n" + a, "the text continues with \"b\" after the last word"},

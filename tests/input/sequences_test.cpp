@@ -60,17 +60,17 @@ TEST_CASE("errors of bad sequences give the file and position") {
            Row{104, "{\"ids\": [3]}\n{\"ids\": [\"3\"]}", "line 2: /ids/0"},
            Row{0, R"({"tokens": ["the", "cat"]})", "\"cat\" is not in the model's vocabulary"},
            Row{0, R"({"tokens": ["the", "an", 3]})", "/tokens/2"},
-           Row{0, R"({"ids": [1], "tokens": ["the"]})", "either"},
-           Row{0, R"({"id": "x"})", "either"},
+           Row{0, R"({"ids": [1], "tokens": ["the"]})", "exactly one"},
+           Row{0, R"({"id": "x"})", "exactly one"},
            Row{0, R"({"ids": [1], "masks": [1]})", "unsupported key"},
            Row{114, R"({"ids": [1, 2], "mask": [1]})", "got 1 values, need 2"},
            Row{115, R"({"ids": [1, 2], "mask": [1, 2]})", "/mask/1: got 2"},
            Row{0, R"([1])", "need an object"},
-           Row{0, R"({"text": "a", "ids": [1]})", "either"},
-           Row{0, R"({"text": "a", "mask": [1]})", "/mask: does not go with \"text\""},
-           Row{0, R"({"ids": [1], "text_pair": "a"})", "/text_pair: does not go with \"ids\""},
-           Row{0, R"({"text_pair": "a"})", "either"},
-           Row{0, R"({"text": 1})", "line 1: /text: got \"1\", need a string"},
+           Row{0, R"({"text": "a", "ids": [1]})", "exactly one"},
+           Row{0, R"({"text": "a", "mask": [1]})", "/mask: cannot be used together with \"text\""},
+           Row{0, R"({"ids": [1], "text_pair": "a"})", "/text_pair: cannot be used together with \"ids\""},
+           Row{0, R"({"text_pair": "a"})", "exactly one"},
+           Row{0, R"({"text": 1})", "line 1: /text: expected a string, found 1"},
            Row{85, R"({"text": "\ud800"})", "line 1"},
            Row{0, "{\"text\": \"\xff\"}", "@byte 10: got 0xff"},
            Row{86, R"({"ids": [1], "ids": [2]})", "ids"},
@@ -140,8 +140,9 @@ TEST_CASE("find_word finds words, tokens and positions") {
 
 TEST_CASE("text without a tokenizer is rejected with the alternatives") {
   Batch batch;
-  CHECK_THROWS_WITH_AS(read(R"({"text": "the animal"})", InputFormat::jsonl, "x.jsonl", batch),
-                       "model.npz: has no tokenizer for text; give --ids, or tokens by --input", Error);
+  CHECK_THROWS_WITH_AS(
+      read(R"({"text": "the animal"})", InputFormat::jsonl, "x.jsonl", batch),
+      "model.npz: the model has no tokenizer for text; give --ids, or a file of tokens by --input", Error);
 }
 
 TEST_CASE("truncation cuts ids, token types and masks together") {
@@ -241,7 +242,7 @@ TEST_CASE("truncation cuts the end of a text, and the longer text of a pair firs
   }
   Encoding small = encoding_of({{0, 1}, {1, 2}});
   check_refusal([&] { truncate(small, 2); }, Status::bad_input,
-                {"2 positions leave no room for text: the tokenizer adds 2"});
+                {"--truncate 2: ", "2 special tokens", "at least 3"});
 }
 
 TEST_CASE("find_word finds words of a text with and without punctuation") {

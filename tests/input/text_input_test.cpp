@@ -11,6 +11,7 @@
 #include "input/words.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::test {
 namespace {
@@ -85,7 +86,7 @@ TEST_CASE("errors of invalid text input give its position") {
            Row{InputFormat::jsonl, "{\"text\": \"a\"}\n{\"ids\": [1]}", "x: line 12: /text: is missing"},
            Row{InputFormat::jsonl, "\n{\"text\"", "x: line 12"},
            Row{InputFormat::json, "[{\"text\": \"a\"}, {\"text\": null}]",
-               "x: /1/text: got \"null\", need a string"},
+               "x: /1/text: expected a string, found null"},
            Row{InputFormat::conllu, "1\ta\n", "x: line 11: got 2 columns"},
        }) {
     CAPTURE(row.text);
@@ -188,7 +189,8 @@ TEST_CASE("every kind of white space separates words, and ranges count code poin
        }) {
     CAPTURE(row.text);
     CHECK((white_space_words(row.text) == row.want));
-    CHECK(count_code_points(row.text) == (row.text.empty() ? 0 : count_code_points(row.text + "x") - 1));
+    CHECK(unicode::count_code_points(row.text) ==
+          (row.text.empty() ? 0 : unicode::count_code_points(row.text + "x") - 1));
   }
 }
 

@@ -468,19 +468,20 @@ TEST_CASE("invalid mentions are refused with their JSON pointer") {
     const char* part;
   };
   const std::vector<Row> rows = {
-      {"3", "/mentions: need an array"},
-      {"[3]", "/mentions/0: need an object"},
-      {R"([{"entity": 1}])", "need \"entity\" and \"range\""},
+      {"3", "/mentions: expected an array"},
+      {"[3]", "/mentions/0: expected an object"},
+      {R"([{"entity": 1}])", "/mentions/0/range: expected a value, found nothing"},
       {R"([{"entity": 1, "range": [0, 3], "kind": 2}])", "/mentions/0/kind: unsupported key"},
       {R"([{"entity": 1, "range": [0, 3]}, {"entity": [], "range": [0, 3]}])", "/mentions/1/entity: got []"},
       {R"([{"entity": 1, "range": [3, 3]}])",
-       "/mentions/0/range: got [3,3], need [begin, end) of the text's 7"},
+       "/mentions/0/range: got [3,3], need [begin, end) with begin < end <= 7"},
       {R"([{"entity": 1, "range": [0, 8]}])", "/mentions/0/range"},
       {R"([{"entity": 1, "range": [-1, 2]}])", "/mentions/0/range"},
-      {R"([{"entity": 1, "range": [4, 7], "head": [0, 3]}])", "/mentions/0/head: is not within"},
+      {R"([{"entity": 1, "range": [4, 7], "head": [0, 3]}])", "/mentions/0/head: the head is not within"},
       {R"([{"entity": 1, "range": [0, 3], "type": "noun"}])", "/mentions/0/type: unsupported"},
-      {R"([{"entity": 1, "range": [3, 4]}])", "/mentions/0: contains only white space"},
-      {R"([{"entity": 1, "range": [0, 4], "head": [3, 4]}])", "/mentions/0: contains only white space"},
+      {R"([{"entity": 1, "range": [3, 4]}])", "/mentions/0: the mention contains only white space"},
+      {R"([{"entity": 1, "range": [0, 4], "head": [3, 4]}])",
+       "/mentions/0: the mention contains only white space"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.mentions);
@@ -494,7 +495,7 @@ TEST_CASE("invalid mentions are refused with their JSON pointer") {
        {R"({"text": "a", "text_pair": "b", "mentions": []})", R"({"ids": [5], "mentions": []})"}) {
     const RunResult result = study(folder.write("bad.jsonl", line).string());
     CHECK(result.status == 3);
-    CHECK(result.err.find("mentions: does not go with") != std::string::npos);
+    CHECK(result.err.find("mentions: cannot be used together with") != std::string::npos);
   }
 }
 

@@ -54,7 +54,7 @@ std::string model(const std::string& body) {
 TEST_CASE("impossible vocabularies and merges are errors") {
   const std::string bpe = R"("type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, )";
   const auto read = [](const std::filesystem::path& path) {
-    auto file = read_tokenizer_files(path);
+    auto file = read_tokenizer_file({path});
     REQUIRE(file.has_value());
     (void)make_token_model(*file);
   };
@@ -132,7 +132,7 @@ TEST_CASE("a damaged file next to tokenizer.json is an error that names it") {
         "tokenizer_config.json"},
        {"an id that is not a number", R"({"b": "1"})", {"/b"}, "added_tokens.json"},
        {"a list of numbers", R"({"additional_special_tokens": [1]})", {"/0"}, "special_tokens_map.json"}},
-      good, [](const std::filesystem::path& path) { (void)read_tokenizer_files(path); });
+      good, [](const std::filesystem::path& path) { (void)read_tokenizer_file({path}); });
 }
 
 TEST_CASE("files of an unsupported class are errors that name it") {
@@ -149,16 +149,16 @@ TEST_CASE("files of an unsupported class are errors that name it") {
     dir.write(each.file, each.bytes);
     dir.write("merges.txt", "");
     dir.write("tokenizer_config.json", fmt::format(R"({{"tokenizer_class": "{}"}})", each.name));
-    check_refusal([&] { (void)read_tokenizer_files(dir.path()); }, Status::bad_input, {each.says});
-    CHECK(read_vocabulary(dir.path()).id("a") == 0);  // the vocabulary needs no class
+    check_refusal([&] { (void)read_tokenizer_file({dir.path()}); }, Status::bad_input, {each.says});
+    CHECK(read_vocabulary({dir.path()}).id("a") == 0);  // the vocabulary needs no class
   }
 }
 
 TEST_CASE("vocab.json needs merges.txt for texts, but not for its vocabulary") {
   const TempDir dir;
   dir.write("vocab.json", R"({"a": 0})");
-  CHECK_THROWS_WITH_AS((void)read_tokenizer_files(dir.path()), doctest::Contains("merges.txt"), Error);
-  CHECK(read_vocabulary(dir.path()).id("a") == 0);
+  CHECK_THROWS_WITH_AS((void)read_tokenizer_file({dir.path()}), doctest::Contains("merges.txt"), Error);
+  CHECK(read_vocabulary({dir.path()}).id("a") == 0);
 }
 
 TEST_CASE("a chat template is never evaluated") {
@@ -167,7 +167,7 @@ TEST_CASE("a chat template is never evaluated") {
   dir.write(
       "tokenizer_config.json",
       R"({"chat_template": "{% for x in range(10**12) %}{{ self.__init__.__globals__.os.abort() }}{% endfor %}"})");
-  const auto file = read_tokenizer_files(dir.path());
+  const auto file = read_tokenizer_file({dir.path()});
   REQUIRE(file.has_value());
   CHECK(file->parts.dump().find("__globals__") == std::string::npos);
 }
@@ -177,11 +177,11 @@ TEST_CASE("unused ids, and byte fallback with an unknown token, are accepted") {
   const TempDir dir;
   dir.write("tokenizer.json", model(R"("type": "BPE", "vocab": {"a": 0, "b": 9, "ab": 20}, "merges": ["a b"],
                                        "byte_fallback": true, "unk_token": "b")"));
-  auto file = read_tokenizer_files(dir.path());
+  auto file = read_tokenizer_file({dir.path()});
   REQUIRE(file.has_value());
   CHECK(make_vocabulary(*file).size() == 21);
   const TokenModelPtr made = make_token_model(*file);
-  const auto state = made->make_state();
+  const auto state = std::make_unique<TokenModel::State>();
   std::vector<PieceToken> tokens;
   made->tokenize("abx", *state, tokens);
   REQUIRE(tokens.size() == 2);
@@ -191,7 +191,16 @@ TEST_CASE("unused ids, and byte fallback with an unknown token, are accepted") {
 
 /// Returns the added tokens sorted by id.
 json added_tokens(const TokenizerFile& file) {
-  json tokens = json::parse(file.parts.at("added_tokens").dump());
+  json tokens = json::array();
+  for (const AddedToken& token : file.added_tokens) {
+    tokens.push_back({{"id", token.id},
+                      {"content", token.content},
+                      {"special", token.special},
+                      {"normalized", token.normalized},
+                      {"lstrip", token.lstrip},
+                      {"rstrip", token.rstrip},
+                      {"single_word", token.single_word}});
+  }
   std::sort(tokens.begin(), tokens.end(),
             [](const json& a, const json& b) { return a.at("id") < b.at("id"); });
   return tokens;
@@ -204,7 +213,7 @@ TEST_CASE("each layout of files gives the same parts as in transformers") {
     CAPTURE(row.at("name").get<std::string>());
     const TempDir dir;
     for (const auto& [name, text] : row.at("files").items()) dir.write(name, text.get<std::string>());
-    const auto file = read_tokenizer_files(dir.path());
+    const auto file = read_tokenizer_file({dir.path()});
     REQUIRE(file.has_value());
     CHECK(added_tokens(*file) == row.at("added_tokens"));
     if (!row.contains("parts")) continue;
@@ -217,7 +226,7 @@ TEST_CASE("each layout of files gives the same parts as in transformers") {
 }
 
 TEST_CASE("a directory without a tokenizer has none") {
-  CHECK_FALSE(read_tokenizer_files(TempDir().path()).has_value());
+  CHECK_FALSE(read_tokenizer_file({TempDir().path()}).has_value());
 }
 
 TEST_CASE("word marks, plain tokens, and words of several tokens") {
@@ -267,7 +276,7 @@ TEST_CASE("vocabularies are read from each kind of file") {
     dir.write("tokenizer.json", R"({"added_tokens": [{"id": 3, "content": "<s>", "special": true},
       {"id": 4, "content": "zz", "special": false}], "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2},
       "merges": [["a", "b"]]}, "decoder": {"vocab": {"no": 9}}})");
-    const Vocabulary vocabulary = read_vocabulary(dir.path());
+    const Vocabulary vocabulary = read_vocabulary({dir.path()});
     CHECK(vocabulary.size() == 5);
     CHECK(vocabulary.id("ab") == 2);
     CHECK(vocabulary.token(4) == "zz");
@@ -278,14 +287,14 @@ TEST_CASE("vocabularies are read from each kind of file") {
   SUBCASE("tokenizer.json, Unigram") {
     dir.write("tokenizer.json",
               R"({"model": {"type": "Unigram", "vocab": [["<unk>", 0.0], ["a", -1.5], ["b", -2]]}})");
-    const Vocabulary vocabulary = read_vocabulary(dir.path());
+    const Vocabulary vocabulary = read_vocabulary({dir.path()});
     CHECK(vocabulary.size() == 3);
     CHECK(vocabulary.id("b") == 2);
   }
   SUBCASE("vocab.txt with CRLF, and the map of special tokens") {
     dir.write("vocab.txt", "[PAD]\r\n[UNK]\r\nend\r\nword\r\n");
     dir.write("special_tokens_map.json", R"({"eos_token": {"content": "end"}, "cls_token": "word"})");
-    const Vocabulary vocabulary = read_vocabulary(dir.path());
+    const Vocabulary vocabulary = read_vocabulary({dir.path()});
     CHECK(vocabulary.id("word") == 3);
     CHECK(vocabulary.is_special(0));
     CHECK(vocabulary.is_separator(2));
@@ -294,10 +303,10 @@ TEST_CASE("vocabularies are read from each kind of file") {
   }
   SUBCASE("vocab.json") {
     dir.write("vocab.json", R"({"a": 1, "b": 0})");
-    CHECK(read_vocabulary(dir.path()).token(0) == "b");
+    CHECK(read_vocabulary({dir.path()}).token(0) == "b");
   }
   SUBCASE("none") {
-    CHECK(read_vocabulary(dir.path()).empty());
+    CHECK(read_vocabulary({dir.path()}).empty());
   }
 }
 
@@ -307,7 +316,7 @@ TEST_CASE("a damaged vocabulary is an error that names its file") {
                  {"an id of 1.5", R"({"model": {"vocab": {"a": 1.5}}})", {"1.5"}},
                  {"an open object", "{\"a\": ", {"@byte"}, "vocab.json"},
                  {"100,000 brackets", std::string(100'000, '['), {"@byte"}}},
-                "", [](const std::filesystem::path& path) { (void)read_vocabulary(path); });
+                "", [](const std::filesystem::path& path) { (void)read_vocabulary({path}); });
 }
 
 // Expected bits are those of Hugging Face tokenizers 0.23.3 for a Unigram vocabulary with these scores. Some

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 class Liner {
  public:
   explicit Liner(const fs::path& directory)
-      : tokenizer_(Tokenizer::open(directory)), state_(tokenizer_.make_state()) {}
+      : tokenizer_(Tokenizer::open({directory})), state_(tokenizer_.make_state()) {}
 
   std::string line(const std::string& text, std::optional<std::string_view> pair = std::nullopt) {
     tokenizer_.encode(text, pair, *state_, encoding_);

@@ -133,20 +133,14 @@ TEST_CASE("unsupported normalizers are errors that name them") {
       [](std::string_view json) { return make(Json::parse(json)); });
 }
 
-TEST_CASE("nested Sequences have a limit") {
-  const auto nested = [](std::size_t levels) {
-    Json config = {{"type", "NFC"}};
-    for (std::size_t i = 0; i < levels; ++i) {
-      Json outer = {{"type", "Sequence"}};
-      outer["normalizers"] = Json::array({config});
-      config = outer;
-    }
-    return config;
-  };
-  const Json deepest = nested(32);
-  CHECK(make(deepest));
-  const Json deeper = nested(33);
-  check_refusal([&] { make(deeper); }, Status::bad_input, {"a Sequence in 32 others", "at most 32"});
+TEST_CASE("Sequences can be nested") {
+  Json config = {{"type", "NFC"}};
+  for (int i = 0; i < 32; ++i) {
+    Json outer = {{"type", "Sequence"}};
+    outer["normalizers"] = Json::array({config});
+    config = outer;
+  }
+  CHECK(make(config));
 }
 
 std::string base64(std::string_view bytes) {
@@ -249,10 +243,10 @@ TEST_CASE("a trie with an offset outside of itself, or inside of a character, is
     const Charsmap map = map_of(charsmap(units, "\u00E9"));
     CHECK(!map.find("b"));
     check_refusal([&] { (void)map.find("a"); }, Status::bad_input,
-                  {"tokenizer.json", "an offset outside of itself"});
+                  {"tokenizer.json", "an offset that is too large"});
   }
   const Charsmap short_map = map_of(charsmap({1U << 10U}, ""));
-  check_refusal([&] { (void)short_map.find("a"); }, Status::bad_input, {"an offset outside of itself"});
+  check_refusal([&] { (void)short_map.find("a"); }, Status::bad_input, {"an offset that is too large"});
 }
 
 TEST_CASE("extended grapheme clusters") {

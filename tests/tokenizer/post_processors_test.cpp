@@ -35,7 +35,7 @@ Tokenizer tokenizer_with(std::string_view post_processor_json) {
               "vocab": {{"a": 0, "\u0120a": 1, "\u0120": 2, "\u0120\u0120": 3, "\u010a\u010a": 4, "?": 5, "<m>": 6}}}},
     "post_processor": {}}})",
                                                 post_processor_json));
-  return Tokenizer::open(directory.path());
+  return Tokenizer::open({directory.path()});
 }
 
 /// Returns one entry per token: ID@BEGIN-END, /WORD if it has one, :TYPE if it is not 0, * if it was added.

@@ -29,7 +29,7 @@ TEST_CASE("a SentencePiece model gives the library's ids") {
     CAPTURE(std::string(name));
     const TempDir dir;
     dir.write("tokenizer.model", slurp(kGoldens + name + ".model"));
-    const Tokenizer tokenizer = Tokenizer::open(dir.path());
+    const Tokenizer tokenizer = Tokenizer::open({dir.path()});
     const auto state = tokenizer.make_state();
     Encoding encoding;
     for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -111,7 +111,7 @@ TEST_CASE("damaged and unsupported SentencePiece models are errors") {
     CAPTURE(row.says);
     const TempDir dir;
     dir.write("tokenizer.model", row.bytes);
-    CHECK_THROWS_WITH_AS((void)read_tokenizer_files(dir.path()), doctest::Contains(row.says.c_str()), Error);
+    CHECK_THROWS_WITH_AS((void)read_tokenizer_file({dir.path()}), doctest::Contains(row.says.c_str()), Error);
   }
 }
 
@@ -119,9 +119,9 @@ TEST_CASE("an unsupported tokenizer class is an error, but the vocabulary can be
   const TempDir dir;
   dir.write("sentencepiece.bpe.model", piece("a"));
   dir.write("tokenizer_config.json", R"({"tokenizer_class": "XLMRobertaTokenizer"})");
-  CHECK_THROWS_WITH_AS((void)read_tokenizer_files(dir.path()),
+  CHECK_THROWS_WITH_AS((void)read_tokenizer_file({dir.path()}),
                        doctest::Contains("unsupported \"XLMRobertaTokenizer\""), Error);
-  CHECK(read_vocabulary(dir.path()).id("a") == 0);
+  CHECK(read_vocabulary({dir.path()}).id("a") == 0);
 }
 
 // Expected ids are from LlamaTokenizer and T5Tokenizer of transformers 5.23.
@@ -132,7 +132,7 @@ TEST_CASE("tokenizer_config.json sets the tokens around the text and the sentine
     const TempDir dir;
     dir.write("spiece.model", model);
     dir.write("tokenizer_config.json", config);
-    const Tokenizer tokenizer = Tokenizer::open(dir.path());
+    const Tokenizer tokenizer = Tokenizer::open({dir.path()});
     const auto state = tokenizer.make_state();
     Encoding encoding;
     tokenizer.encode("a<extra_id_1>", std::nullopt, *state, encoding);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -39,14 +40,15 @@ class Message {
     Field field;
     field.number = static_cast<std::uint32_t>(tag >> 3U);
     field.wire = static_cast<std::uint32_t>(tag & 7U);
-    if (tag >> 3U == 0 || tag >> 32U != 0) refuse("need a field's number");
+    if (tag >> 3U == 0 || tag >> 32U != 0) refuse("got a field number that is 0 or too large");
     if (field.wire == kVariable) {
       field.value = varint();
     } else if (field.wire == kEight || field.wire == kBytes || field.wire == kFour) {
       const bool is_number = field.wire != kBytes;
       const std::uint64_t size = !is_number ? varint() : field.wire == kEight ? 8 : 4;
       if (size > bytes_.size() - at_) {
-        refuse(is_number ? "got the end inside a number" : "got a field that is longer than its message");
+        refuse(is_number ? "the message ends inside a number"
+                         : "got a field that is longer than its message");
       }
       field.offset = offset_ + at_;
       field.bytes = bytes_.substr(at_, size);
@@ -57,10 +59,7 @@ class Message {
     return field;
   }
 
-  [[nodiscard]] Message message(const Field& field) const {
-    require_wire(field, kBytes);
-    return {file_, field.bytes, field.offset};
-  }
+  [[nodiscard]] Message message(const Field& field) const { return {file_, text(field), field.offset}; }
   [[nodiscard]] std::string_view text(const Field& field) const {
     require_wire(field, kBytes);
     return field.bytes;
@@ -84,7 +83,7 @@ class Message {
   std::uint64_t varint() {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
-      if (at_ == bytes_.size()) refuse("got the end inside a number");
+      if (at_ == bytes_.size()) refuse("the message ends inside a number");
       const auto byte = static_cast<unsigned char>(bytes_[at_++]);
       value |= static_cast<std::uint64_t>(byte & 0x7FU) << shift;
       if (byte < 0x80) return value;
@@ -101,8 +100,8 @@ class Message {
   std::size_t at_ = 0;
 };
 
-Model::Piece read_piece(Message message) {
-  Model::Piece piece;
+Model::ScoredPiece read_piece(Message message) {
+  Model::ScoredPiece piece;
   while (const auto field = message.next()) {
     if (field->number == 1) {
       piece.text = message.text(*field);
@@ -158,7 +157,7 @@ void check_supported(const TokenizerFile& file, const Model& model) {
   if (model.whitespace_as_suffix)
     refuse(file, "unsupported treat_whitespace_as_suffix true, supported: false");
   if (!model.escape_whitespaces) refuse(file, "unsupported escape_whitespaces false, supported: true");
-  for (const Model::Piece& piece : model.pieces) {
+  for (const Model::ScoredPiece& piece : model.pieces) {
     if (piece.type == Model::Type::unused && model.algorithm != Model::Algorithm::bpe) {
       refuse(file, fmt::format("unsupported type UNUSED of the piece {}", in_quotes(piece.text)));
     }
@@ -171,11 +170,10 @@ void check_supported(const TokenizerFile& file, const Model& model) {
 /// Adds the merges of a BPE model to `file`. Every pair of pieces that together are a piece is a merge.
 /// Merges are ordered by the score of the merged piece, the highest first.
 void make_merges(TokenizerFile& file, const Model& model) {
-  std::vector<const Model::Piece*> pieces;
-  for (const Model::Piece& piece : model.pieces) pieces.push_back(&piece);
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const auto* a, const auto* b) { return a->score > b->score; });
-  for (const Model::Piece* const made : pieces) {
+  std::vector<const Model::ScoredPiece*> pieces;
+  for (const Model::ScoredPiece& piece : model.pieces) pieces.push_back(&piece);
+  std::ranges::stable_sort(pieces, std::ranges::greater(), &Model::ScoredPiece::score);
+  for (const Model::ScoredPiece* const made : pieces) {
     // A piece of the type `unused` usually only fills a gap between ids. If a merge makes such a piece, the
     // model is not supported.
     const bool unused = made->type == Model::Type::unused;
@@ -197,9 +195,7 @@ void make_merges(TokenizerFile& file, const Model& model) {
 
 void set_model(TokenizerFile& file, const Model& model) {
   Json& part = file.parts["model"];
-  const auto unknown = std::find_if(model.pieces.begin(), model.pieces.end(), [](const Model::Piece& piece) {
-    return piece.type == Model::Type::unknown;
-  });
+  const auto unknown = std::ranges::find(model.pieces, Model::Type::unknown, &Model::ScoredPiece::type);
   part["byte_fallback"] = model.byte_fallback;
   if (model.algorithm == Model::Algorithm::bpe) {
     part["fuse_unk"] = true;
@@ -217,7 +213,7 @@ Json replace(const char* kind, std::string_view pattern, std::string_view conten
 /// space after its first character.
 bool can_split(const Model& model) {
   return model.algorithm == Model::Algorithm::unigram &&
-         std::none_of(model.pieces.begin(), model.pieces.end(), [](const Model::Piece& piece) {
+         std::none_of(model.pieces.begin(), model.pieces.end(), [](const Model::ScoredPiece& piece) {
            return std::string_view(piece.text).find(kSpace, 1) != std::string_view::npos;
          });
 }
@@ -229,9 +225,8 @@ bool can_split(const Model& model) {
 /// therefore reduced to one instead of removed.
 void set_text_parts(TokenizerFile& file, const Model& model, const TokenizerConfig& config) {
   const bool prefix = config.options().boolean("add_prefix_space", model.add_dummy_prefix);
-  const bool is_cut = std::any_of(model.pieces.begin(), model.pieces.end(), [](const Model::Piece& piece) {
-    return piece.type == Model::Type::user_defined;
-  });
+  const bool is_cut =
+      std::ranges::count(model.pieces, Model::Type::user_defined, &Model::ScoredPiece::type) > 0;
   Json steps = Json::array();
   if (!model.charsmap.empty()) {
     steps.push_back({{"type", "Precompiled"},
@@ -253,21 +248,12 @@ void set_text_parts(TokenizerFile& file, const Model& model, const TokenizerConf
   file.parts["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
 }
 
-/// Adds the control pieces (as special tokens) and the user-defined pieces to the added tokens.
-void set_added_tokens(TokenizerFile& file, const Model& model) {
-  Json& tokens = file.parts["added_tokens"] = Json::array();
-  for (const Model::Piece& piece : model.pieces) {
-    if (piece.type != Model::Type::control && piece.type != Model::Type::user_defined) continue;
-    tokens.push_back(added_token(piece.text, piece.type == Model::Type::control));
-  }
-}
-
 bool is_class(const TokenizerConfig& config, std::string_view name) {
   return config.options().string("tokenizer_class", "").starts_with(name);
 }
 
 void set_defaults(TokenizerFile& file, TokenizerConfig& config, const Model& model) {
-  for (const Model::Piece& piece : model.pieces) {
+  for (const Model::ScoredPiece& piece : model.pieces) {
     if (piece.type == Model::Type::unknown) config.set_defaults({{"unk_token", piece.text}});
     if (piece.type != Model::Type::control) continue;
     if (piece.text == "<s>") config.set_defaults({{"bos_token", piece.text}});
@@ -277,8 +263,9 @@ void set_defaults(TokenizerFile& file, TokenizerConfig& config, const Model& mod
   if (!is_class(config, "T5Tokenizer")) return;
   // The tokens <extra_id_N> come after the pieces, with descending N.
   for (std::int64_t i = config.options().integer("extra_ids", 100); i > 0; --i) {
-    if (i > 10'000) config.options().refuse("extra_ids", "got more than 10000");
-    file.parts["added_tokens"].push_back(added_token(fmt::format("<extra_id_{}>", i - 1), true));
+    if (i > 10'000)
+      config.options().refuse("extra_ids", "got more than 10000, which is the largest supported number");
+    file.added_tokens.push_back({.content = fmt::format("<extra_id_{}>", i - 1), .special = true});
   }
 }
 
@@ -305,13 +292,16 @@ TokenizerFile make_sentencepiece(std::string name, const Model& model, Tokenizer
                                  Wanted wanted) {
   TokenizerFile file;
   file.name = std::move(name);
-  for (std::size_t i = 0; i < model.pieces.size(); ++i) {
-    file.vocabulary.push_back(
-        {model.pieces[i].text, static_cast<std::int32_t>(i), static_cast<double>(model.pieces[i].score)});
+  for (const Model::ScoredPiece& piece : model.pieces) {
+    const auto id = static_cast<std::int32_t>(file.vocabulary.size());
+    file.vocabulary.push_back({piece.text, id, static_cast<double>(piece.score)});
+    const bool special = piece.type == Model::Type::control;
+    if (special || piece.type == Model::Type::user_defined) {
+      file.added_tokens.push_back({.content = piece.text, .special = special});
+    }
   }
   const bool is_bpe = model.algorithm == Model::Algorithm::bpe;
   file.parts["model"]["type"] = is_bpe ? "BPE" : "Unigram";
-  set_added_tokens(file, model);
   if (wanted == Wanted::tokenizer) {
     check_supported(file, model);
     set_defaults(file, config, model);

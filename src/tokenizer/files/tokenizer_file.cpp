@@ -20,7 +20,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kFileLimit = std::size_t{64} << 20U;
 constexpr const char* kRoles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                   "pad_token", "cls_token", "mask_token"};
 
@@ -29,60 +28,57 @@ bool is_usual(std::string_view role) {
 }
 
 /// Reads an added token: an object with "content" and flags, or a string. A string is a special token.
-Json token_of(const PartConfig& value) {
-  if (value.node().is_string()) return added_token(value.node().get_ref<const std::string&>(), true);
+AddedToken token_of(const PartConfig& value) {
+  if (value.node().is_string()) return {.content = value.node().get<std::string>(), .special = true};
   const bool special = value.boolean("special", false);
-  Json token = added_token(value.string("content"), special, !special);
-  for (const char* flag : {"single_word", "lstrip", "rstrip", "normalized"}) {
-    token[flag] = value.boolean(flag, token[flag].get<bool>());
-  }
-  return token;
+  return {.content = value.string("content"),
+          .special = special,
+          .normalized = value.boolean("normalized", !special),
+          .lstrip = value.boolean("lstrip", false),
+          .rstrip = value.boolean("rstrip", false),
+          .single_word = value.boolean("single_word", false)};
 }
 
 bool is_token(const Json& value) {
   return value.is_string() || (value.is_object() && value.contains("content"));
 }
 
-std::optional<Json> read_json(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  Json document = parse_json(path.string(), read_file(path, kFileLimit, Status::bad_input));
-  if (!document.is_object()) {
-    fail(Status::bad_input, "{}: top level: expected an object", escaped(path.string()));
-  }
-  return document;
+/// Returns the object in a JSON file; an empty object if the file does not exist.
+Json read_optional(const std::filesystem::path& path) {
+  return std::filesystem::exists(path) ? read_json_object(path) : Json::object();
 }
 
-std::string content_of(const Json& token) {
-  return token.at("content").get<std::string>();
-}
+constexpr std::string_view kNeedsToken = "expected a token, a string or an object with \"content\"";
 
 /// Returns the tokens under extra_special_tokens or, if there are none, under additional_special_tokens. The
 /// value is a list of tokens, or an object from roles to tokens.
-std::vector<Json> read_extra(const PartConfig& document) {
-  std::vector<Json> all;
-  const auto add = [&](const PartConfig& value) {
-    if (!is_token(value.node())) value.refuse("", "expected a token, a string or an object with \"content\"");
-    all.push_back(token_of(value));
-  };
+std::vector<AddedToken> read_extra(const PartConfig& document) {
   for (const char* const key : {"extra_special_tokens", "additional_special_tokens"}) {
-    if (!all.empty() || !document.has(key)) continue;
+    if (!document.has(key)) continue;
+    std::vector<PartConfig> values;
     const PartConfig extra = document.at(key);
     if (extra.node().is_object()) {
-      for (const auto& [role, value] : extra.node().items()) add(extra.at(role));
+      for (const auto& [role, value] : extra.node().items()) values.push_back(extra.at(role));
     } else {
-      for (const PartConfig& value : extra.elements()) add(value);
+      values = extra.elements();
     }
+    std::vector<AddedToken> tokens;
+    for (const PartConfig& value : values) {
+      if (!is_token(value.node())) value.refuse("", kNeedsToken);
+      tokens.push_back(token_of(value));
+    }
+    if (!tokens.empty()) return tokens;
   }
-  return all;
+  return {};
 }
 
-struct Layout {
+struct FileReader {
   std::string_view file;
   TokenizerFile (*read)(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted);
 };
 
 /// The tokenizer files, and the functions that read them, in order of preference.
-constexpr Layout kLayouts[] = {
+constexpr FileReader kFileReaders[] = {
     {"tokenizer.json", read_tokenizer_json}, {"vocab.txt", read_vocab_txt},
     {"vocab.json", read_vocab_json},         {"tokenizer.model", read_sentencepiece},
     {"spiece.model", read_sentencepiece},    {"sentencepiece.bpe.model", read_sentencepiece},
@@ -96,7 +92,8 @@ void refuse_repeated_token(const TokenizerFile& file) {
   std::unordered_set<std::string_view> known;
   for (const TokenEntry& entry : file.vocabulary) {
     if (known.insert(entry.token).second) continue;
-    refuse_vocabulary(file, fmt::format("got the token {} twice", in_quotes(entry.token)));
+    refuse_vocabulary(file,
+                      fmt::format("got the token {} twice; need different tokens", in_quotes(entry.token)));
   }
 }
 
@@ -110,36 +107,32 @@ void check_ids(const TokenizerFile& file) {
       refuse_vocabulary(file, fmt::format("got id {} for {}, need ids below {} for {} tokens", id,
                                           in_quotes(entry.token), limit, file.vocabulary.size()));
     }
-    if (id >= tokens.size()) tokens.resize(std::max(id + 1, std::min(limit, tokens.size() * 2)));
+    if (id >= tokens.size()) tokens.resize(id + 1);
     if (tokens[id] != nullptr) {
-      refuse_vocabulary(file, fmt::format("got id {} for {} and for {}", id, in_quotes(*tokens[id]),
-                                          in_quotes(entry.token)));
+      refuse_vocabulary(file, fmt::format("got id {} for {} and for {}; each token needs its own id", id,
+                                          in_quotes(*tokens[id]), in_quotes(entry.token)));
     }
     tokens[id] = &entry.token;
   }
 }
 
-/// Sets the ids of the added tokens. Of tokens with equal content, keeps the last. Drops tokens with empty
-/// content. `size` is the first free id.
-void number_added_tokens(TokenizerFile& file, std::size_t size) {
-  if (!file.document().has("added_tokens")) return;
-  Json numbered = Json::array();
-  std::vector<std::uint64_t> ids;  // [numbered], id of each token in `numbered`
-  std::unordered_map<std::string, std::size_t> places;
-  std::uint64_t next = size;
-  for (const PartConfig& token : file.document().objects("added_tokens")) {
-    const std::string content = token.string("content");
-    if (content.empty()) continue;
-    const auto [place, is_new] = places.try_emplace(content, numbered.size());
+/// Sets the ids of the added tokens (see check_vocabulary). `next` is the first free id.
+void number_added_tokens(TokenizerFile& file, std::size_t next) {
+  std::vector<AddedToken> numbered;
+  std::unordered_map<std::string, std::size_t> indices;  // of each content in `numbered`
+  for (AddedToken& token : file.added_tokens) {
+    if (token.content.empty()) continue;
+    const auto [index, is_new] = indices.try_emplace(token.content, numbered.size());
     if (is_new) {
-      const std::int32_t known = file.table->find(content);
-      ids.push_back(known >= 0 ? static_cast<std::uint64_t>(known) : next++);
-      numbered.emplace_back();
+      const std::int32_t known = file.table->find(token.content);
+      token.id = known >= 0 ? known : static_cast<std::int32_t>(next++);
+      numbered.push_back(std::move(token));
+    } else {
+      token.id = numbered[index->second].id;
+      numbered[index->second] = std::move(token);
     }
-    Json& target = numbered[place->second] = token.node();
-    target["id"] = ids[place->second];
   }
-  file.parts["added_tokens"] = std::move(numbered);
+  file.added_tokens = std::move(numbered);
 }
 
 Json template_pieces(const std::vector<TemplatePiece>& pieces) {
@@ -156,52 +149,41 @@ Json template_pieces(const std::vector<TemplatePiece>& pieces) {
 
 std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& directory) {
   std::vector<std::filesystem::path> files;
-  for (const Layout& layout : kLayouts) files.push_back(directory / layout.file);
+  for (const FileReader& reader : kFileReaders) files.push_back(directory / reader.file);
   for (const char* const name :
        {"merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"})
     files.push_back(directory / name);
   return files;
 }
 
-std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory, Wanted wanted) {
-  for (const Layout& layout : kLayouts) {
-    const std::filesystem::path path = directory / layout.file;
+std::optional<TokenizerFile> read_tokenizer_file(const TokenizerOrigin& origin, Wanted wanted) {
+  if (origin.section != nullptr) return read_section(*origin.section, wanted);
+  for (const FileReader& reader : kFileReaders) {
+    const std::filesystem::path path = origin.directory / reader.file;
     if (!std::filesystem::exists(path)) continue;
-    TokenizerConfig config(directory);
-    return layout.read(path, config, wanted);
+    TokenizerConfig config(origin.directory);
+    return reader.read(path, config, wanted);
   }
   return std::nullopt;
 }
 
 Vocabulary read_vocabulary(const TokenizerOrigin& origin) {
-  if (origin.section == nullptr) return read_vocabulary(origin.directory);
-  return make_vocabulary(read_section(*origin.section, Wanted::vocabulary));
-}
-
-Vocabulary read_vocabulary(const std::filesystem::path& directory) {
-  const auto file = read_tokenizer_files(directory, Wanted::vocabulary);
+  const auto file = read_tokenizer_file(origin, Wanted::vocabulary);
   return file ? make_vocabulary(*file) : Vocabulary();
 }
 
 Vocabulary make_vocabulary(const TokenizerFile& file) {
   std::vector<std::string> tokens;
-  const auto put = [&](std::size_t id, const std::string& token) {
-    if (id >= tokens.size()) tokens.resize(id + 1);
-    tokens[id] = token;
+  const auto put = [&](std::int32_t id, const std::string& token) {
+    const auto index = static_cast<std::size_t>(id);
+    if (index >= tokens.size()) tokens.resize(index + 1);
+    tokens[index] = token;
   };
-  std::size_t largest = 0;
-  for (const auto& entry : file.vocabulary) largest = std::max(largest, static_cast<std::size_t>(entry.id));
-  tokens.reserve(largest + 1);
-  for (const auto& entry : file.vocabulary) put(static_cast<std::size_t>(entry.id), entry.token);
+  for (const auto& entry : file.vocabulary) put(entry.id, entry.token);
   std::set<std::int64_t> special;
-  if (file.document().has("added_tokens")) {
-    for (const PartConfig& added : file.document().objects("added_tokens")) {
-      const std::string content = added.string("content");
-      if (content.empty()) continue;
-      const std::int64_t id = added.integer("id");  // set by check_vocabulary()
-      put(static_cast<std::size_t>(id), content);
-      if (added.boolean("special", false)) special.insert(id);
-    }
+  for (const AddedToken& added : file.added_tokens) {
+    put(added.id, added.content);
+    if (added.special) special.insert(added.id);
   }
   Vocabulary vocabulary(std::move(tokens), std::move(special));
   for (const std::string_view token : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) {
@@ -235,16 +217,9 @@ void check_class(const TokenizerConfig& config, std::string_view layout,
                   in_quotes(found), layout, fmt::join(supported, ", ")));
 }
 
-Json added_token(std::string_view content, bool special, bool normalized) {
-  return {{"id", 0U},        {"content", content},       {"single_word", false}, {"lstrip", false},
-          {"rstrip", false}, {"normalized", normalized}, {"special", special}};
-}
-
 std::uint64_t id_of(const TokenizerFile& file, std::string_view token) {
-  for (const PartConfig& added : file.document().objects("added_tokens")) {
-    if (added.string("content") == token) return static_cast<std::uint64_t>(added.integer("id"));
-  }
-  return static_cast<std::uint64_t>(file.table->find(token));
+  const auto added = std::ranges::find(file.added_tokens, token, &AddedToken::content);
+  return static_cast<std::uint64_t>(added != file.added_tokens.end() ? added->id : file.table->find(token));
 }
 
 Json make_template(const TokenizerFile& file, const std::vector<TemplatePiece>& single,
@@ -276,34 +251,57 @@ Json make_template(const TokenizerFile& file, const TokenizerConfig& config, boo
   return make_template(file, single, pair);
 }
 
-Json byte_level_decoder() {
-  return {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}};
+std::vector<AddedToken> read_added_tokens(const PartConfig& document, Wanted wanted) {
+  std::vector<AddedToken> tokens;
+  if (!document.has("added_tokens")) return tokens;
+  for (const PartConfig& token : document.objects("added_tokens")) {
+    for (const char* const flag : {"special", "normalized", "lstrip", "rstrip", "single_word"}) {
+      if (wanted == Wanted::tokenizer) (void)token.boolean(flag);  // throws if the flag is missing
+    }
+    tokens.push_back(token_of(token));
+  }
+  return tokens;
+}
+
+Json read_json_object(const std::filesystem::path& path) {
+  Json document = parse_json(path.string(), read_file(path, kLargestTokenizerFile, Status::bad_input));
+  if (!document.is_object()) {
+    fail(Status::bad_input, "{}: top level: expected an object", escaped(path.string()));
+  }
+  return document;
 }
 
 TokenizerConfig::TokenizerConfig(const std::filesystem::path& directory)
     : TokenizerConfig(escaped((directory / "tokenizer_config.json").string()),
-                      read_json(directory / "tokenizer_config.json").value_or(Json::object())) {
-  std::vector<Json> extra_of_map;
+                      read_optional(directory / "tokenizer_config.json")) {
+  std::vector<AddedToken> extra_of_map;
   const bool has_decoder = options().has("added_tokens_decoder");
   if (has_decoder) {
     read_decoder(options().object("added_tokens_decoder"));
-  } else if (const auto map = read_json(directory / "special_tokens_map.json")) {
-    const PartConfig document(escaped((directory / "special_tokens_map.json").string()), "", *map);
+  } else {
+    const std::filesystem::path path = directory / "special_tokens_map.json";
+    const Json map = read_optional(path);
+    const PartConfig document(escaped(path.string()), "", map);
     read_roles(document);
     extra_of_map = read_extra(document);
   }
   extra_ = read_extra(options());
   if (extra_.empty()) extra_ = std::move(extra_of_map);
   if (has_decoder) return;
-  if (const auto added = read_json(directory / "added_tokens.json")) {
-    read_added({escaped((directory / "added_tokens.json").string()), "", *added});
-  }
+  const std::filesystem::path path = directory / "added_tokens.json";
+  const Json added = read_optional(path);
+  read_added({escaped(path.string()), "", added});
 }
 
 TokenizerConfig::TokenizerConfig(std::string name, Json options)
     : name_(std::move(name)), options_(std::move(options)) {
-  for (const char* const role : kRoles) roles_[role] = nullptr;
+  for (const char* const role : kRoles) roles_.emplace_back(role, std::nullopt);
   read_roles(this->options());
+}
+
+std::optional<AddedToken>& TokenizerConfig::role(std::string_view name) {
+  const auto found = std::ranges::find_if(roles_, [&](const auto& each) { return each.first == name; });
+  return found != roles_.end() ? found->second : roles_.emplace_back(name, std::nullopt).second;
 }
 
 void TokenizerConfig::read_decoder(const PartConfig& decoder) {
@@ -320,58 +318,54 @@ void TokenizerConfig::read_roles(const PartConfig& document) {
   for (const auto& [key, value] : document.node().items()) {
     if (!key.ends_with("_token")) continue;
     if (is_usual(key) && !value.is_null() && !is_token(value)) {
-      document.refuse(key, "expected a token, a string or an object with \"content\"");
+      document.refuse(key, kNeedsToken);
     }
     if (!is_token(value)) continue;  // an option such as add_bos_token, which is not a role
-    Json token = token_of(document.at(key));
-    token["special"] = true;
-    roles_[key] = std::move(token);
+    role(key) = token_of(document.at(key));
+    role(key)->special = true;
   }
 }
 
 /// Reads added_tokens.json: {"token": id, ...}.
 void TokenizerConfig::read_added(const PartConfig& document) {
   std::set<std::string> special;
-  for (const auto& [role, token] : roles_.items()) {
-    if (is_usual(role) && !token.is_null()) special.insert(content_of(token));
+  for (const auto& [role, token] : roles_) {
+    if (is_usual(role) && token) special.insert(token->content);
   }
-  for (const Json& token : extra_) special.insert(content_of(token));
+  for (const AddedToken& token : extra_) special.insert(token.content);
   for (const auto& [content, value] : document.node().items()) {
     const bool is_special = special.contains(content);
-    by_id_[document.integer(content)] = added_token(content, is_special, !is_special);
+    by_id_[document.integer(content)] = {
+        .content = content, .special = is_special, .normalized = !is_special};
   }
 }
 
 std::string TokenizerConfig::token(std::string_view role) const {
-  const auto found = roles_.find(std::string(role));
-  return found == roles_.end() || found->is_null() ? std::string() : content_of(*found);
+  const auto found = std::ranges::find_if(roles_, [&](const auto& each) { return each.first == role; });
+  return found == roles_.end() || !found->second ? std::string() : found->second->content;
 }
 
 void TokenizerConfig::set_defaults(
     std::initializer_list<std::pair<std::string_view, std::string_view>> tokens) {
-  for (const auto& [role, token] : tokens) {
-    Json& value = roles_[std::string(role)];
-    if (value.is_null()) value = added_token(token, true);
+  for (const auto& [name, token] : tokens) {
+    if (!role(name)) role(name) = AddedToken{.content = std::string(token), .special = true};
   }
 }
 
-std::vector<Json> TokenizerConfig::tokens() const {
-  std::vector<Json> all;
-  std::set<std::string> known;
-  const auto add = [&](const Json& token) {
-    if (!token.is_null() && known.insert(content_of(token)).second) all.push_back(token);
-  };
+std::vector<AddedToken> TokenizerConfig::tokens() const {
+  std::vector<AddedToken> all;
   std::set<std::string> named;
-  for (const Json& token : roles_) {
-    if (!token.is_null()) named.insert(content_of(token));
+  for (const auto& [role, token] : roles_) {
+    if (token) named.insert(token->content);
   }
-  for (const auto& [id, value] : by_id_) {
-    Json token = value;
-    if (named.contains(content_of(token))) token["special"] = true;
-    add(token);
+  for (const auto& [id, token] : by_id_) {
+    all.push_back(token);
+    if (named.contains(token.content)) all.back().special = true;
   }
-  for (const Json& token : roles_) add(token);
-  for (const Json& token : extra_) add(token);
+  for (const auto& [role, token] : roles_) {
+    if (token) all.push_back(*token);
+  }
+  all.insert(all.end(), extra_.begin(), extra_.end());
   return all;
 }
 
@@ -380,14 +374,9 @@ void add_tokens(TokenizerFile& file, const TokenizerConfig& config) {
     if (std::string token = config.token(role); !token.empty()) file.separators.push_back(std::move(token));
   }
   std::set<std::string> known;
-  if (file.document().has("added_tokens")) {
-    for (const PartConfig& token : file.document().objects("added_tokens"))
-      known.insert(token.string("content"));
-  } else {
-    file.parts["added_tokens"] = Json::array();
-  }
-  for (Json& token : config.tokens()) {
-    if (!known.contains(content_of(token))) file.parts["added_tokens"].push_back(std::move(token));
+  for (const AddedToken& token : file.added_tokens) known.insert(token.content);
+  for (AddedToken& token : config.tokens()) {
+    if (known.insert(token.content).second) file.added_tokens.push_back(std::move(token));
   }
   check_vocabulary(file);
 }

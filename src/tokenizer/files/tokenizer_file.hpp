@@ -24,10 +24,11 @@ inline constexpr std::size_t kLargestTokenizerFile = std::size_t{256} << 20U;  /
 /// The content of a model's tokenizer files. Other file formats are converted to the structure of
 /// tokenizer.json.
 struct TokenizerFile {
-  std::string name;                     // file name, escaped
-  std::vector<TokenEntry> vocabulary;   // the tokens of /model/vocab, in the order of the file
-  std::optional<TokenTable> table;      // table of `vocabulary`, set by check_vocabulary()
-  MergeList merges;                     // the merges of /model/merges, by rank
+  std::string name;                    // file name, escaped
+  std::vector<TokenEntry> vocabulary;  // the tokens of /model/vocab, in the order of the file
+  std::optional<TokenTable> table;     // table of `vocabulary`, set by check_vocabulary()
+  MergeList merges;                    // the merges of /model/merges, by rank
+  std::vector<AddedToken> added_tokens;
   nlohmann::ordered_json parts;         // the JSON document without /model/vocab and /model/merges
   std::vector<std::string> separators;  // sep_token and eos_token of tokenizer_config.json
 
@@ -51,22 +52,22 @@ class TokenizerConfig {
   /// Sets the tokens of the given roles, except of roles that already have a token. An element of `tokens` is
   /// a role and a token.
   void set_defaults(std::initializer_list<std::pair<std::string_view, std::string_view>> tokens);
-  /// Returns all tokens in the form of /added_tokens in tokenizer.json. The order is that of Hugging Face
-  /// tokenizers: tokens with an id by id, then tokens with a role, then the others.
-  [[nodiscard]] std::vector<nlohmann::ordered_json> tokens() const;
+  /// Returns all tokens in the order of Hugging Face tokenizers: tokens with an id by id, then tokens with a
+  /// role, then the others.
+  [[nodiscard]] std::vector<AddedToken> tokens() const;
 
  private:
-  using Json = nlohmann::ordered_json;
-
   void read_decoder(const PartConfig& decoder);
   void read_roles(const PartConfig& document);
   void read_added(const PartConfig& document);
+  [[nodiscard]] std::optional<AddedToken>& role(std::string_view name);
 
   std::string name_;
-  Json options_ = Json::object();
-  std::map<std::int64_t, Json> by_id_;
-  Json roles_;  // the token of each role, or null; the seven usual roles come first
-  std::vector<Json> extra_;
+  nlohmann::ordered_json options_;
+  std::map<std::int64_t, AddedToken> by_id_;
+  /// The token of each role; nullopt if there is none. The seven usual roles come first.
+  std::vector<std::pair<std::string, std::optional<AddedToken>>> roles_;
+  std::vector<AddedToken> extra_;
 };
 
 /// What to read from tokenizer files. If only the vocabulary is wanted, unsupported normalizers and other
@@ -76,29 +77,26 @@ enum class Wanted { vocabulary, tokenizer };
 /// Returns the paths of all tokenizer files that a model's directory may contain. They need not exist.
 [[nodiscard]] std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& directory);
 
-/// Reads the tokenizer files in a model's directory: the first that exists of tokenizer.json, vocab.txt,
-/// vocab.json (with merges.txt) and SentencePiece models, and the added tokens of tokenizer_config.json and
-/// special_tokens_map.json. Returns nullopt if no tokenizer file exists. Throws Error(bad_input) if a file
-/// is invalid.
-[[nodiscard]] std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory,
-                                                                Wanted wanted = Wanted::tokenizer);
-/// Returns the tokenizer inside a weights file in the form of TokenizerFile. Throws Error(bad_input) if it is
-/// invalid.
-[[nodiscard]] TokenizerFile read_section(const TokenizerSection& section, Wanted wanted = Wanted::tokenizer);
+/// Reads the tokenizer in a weights file, or the tokenizer files in a model's directory: the first that
+/// exists of tokenizer.json, vocab.txt, vocab.json (with merges.txt) and SentencePiece models, and the added
+/// tokens of tokenizer_config.json and special_tokens_map.json. Returns nullopt if no tokenizer file exists.
+/// Throws Error(bad_input) if a file is invalid.
+[[nodiscard]] std::optional<TokenizerFile> read_tokenizer_file(const TokenizerOrigin& origin,
+                                                               Wanted wanted = Wanted::tokenizer);
 [[nodiscard]] Vocabulary make_vocabulary(const TokenizerFile& file);
 
 /// A SentencePiece model. The members are the fields of sentencepiece_model.proto that tokenizing needs, with
 /// their default values.
 struct SentencePieceModel {
-  enum class Type : std::uint8_t { normal = 1, unknown, control, user_defined, unused, byte };
-  struct Piece {
+  using Type = TokenizerSection::Type;
+  struct ScoredPiece {
     std::string text;
     float score = 0;
     Type type = Type::normal;
   };
   enum class Algorithm : std::uint8_t { unigram = 1, bpe, word, character };
 
-  std::vector<Piece> pieces;  // the index is the id
+  std::vector<ScoredPiece> pieces;  // the index is the id
   Algorithm algorithm = Algorithm::unigram;
   bool byte_fallback = false;
   bool whitespace_as_suffix = false;
@@ -125,6 +123,14 @@ struct SentencePieceModel {
                                                Wanted wanted);
 [[nodiscard]] TokenizerFile make_sentencepiece(std::string name, const SentencePieceModel& model,
                                                TokenizerConfig& config, Wanted wanted);
+[[nodiscard]] TokenizerFile read_section(const TokenizerSection& section, Wanted wanted);
+
+/// Reads /added_tokens of tokenizer.json. A tokenizer needs all flags of each token; for the vocabulary,
+/// false is the default. Throws Error(bad_input) if an element is invalid.
+[[nodiscard]] std::vector<AddedToken> read_added_tokens(const PartConfig& document, Wanted wanted);
+
+/// Parses a JSON file whose content must be an object. Throws Error(bad_input) if the file is invalid.
+[[nodiscard]] nlohmann::ordered_json read_json_object(const std::filesystem::path& path);
 
 /// Converts a JSON number to double with the same rounding as the Rust library serde_json, which Hugging Face
 /// tokenizers use. The leading digits, as many as fit 64 bits, and the power of ten are rounded separately,
@@ -135,8 +141,8 @@ struct SentencePieceModel {
 
 /// Sets `file.table` and the id of each added token. As in Hugging Face tokenizers, ids of added tokens in
 /// the file are ignored: an added token has the id of the same token in the vocabulary, or else the next free
-/// number. Throws Error(bad_input) if a token or an id occurs twice, or if the ids are far larger than the
-/// number of tokens.
+/// number. Of added tokens with equal content, keeps the last. Drops added tokens without content. Throws
+/// Error(bad_input) if a token or an id occurs twice, or if the ids are far larger than the number of tokens.
 void check_vocabulary(TokenizerFile& file);
 
 /// Adds the tokens of `config` that `file` does not have, sets `file.separators`, and calls
@@ -147,11 +153,6 @@ void add_tokens(TokenizerFile& file, const TokenizerConfig& config);
 /// `supported`. `layout` names the file format in the message.
 void check_class(const TokenizerConfig& config, std::string_view layout,
                  const std::vector<std::string_view>& supported);
-
-/// Returns an added token in the form of /added_tokens in tokenizer.json. check_vocabulary() sets the token's
-/// id.
-[[nodiscard]] nlohmann::ordered_json added_token(std::string_view content, bool special,
-                                                 bool normalized = false);
 
 /// Returns the id of a token of the vocabulary or of an added token. check_vocabulary() must have been
 /// called.
@@ -170,8 +171,5 @@ struct TemplatePiece {
 /// and eos_token after each text if add_eos_token or `ends` is true.
 [[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file, const TokenizerConfig& config,
                                                    bool ends = false);
-
-/// Returns the JSON of the decoder of byte-level models.
-[[nodiscard]] nlohmann::ordered_json byte_level_decoder();
 
 }  // namespace attnctl

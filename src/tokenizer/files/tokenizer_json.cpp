@@ -35,7 +35,20 @@ class TokenizerJson final : public JsonTree {
       if (key_ == "merges") section_ = Section::merges;
     }
     if (section_ == Section::tree) return JsonTree::on_begin(container);
-    section_ == Section::vocabulary ? begin_in_vocabulary(container) : begin_in_merges(container);
+    const bool in_vocabulary = section_ == Section::vocabulary;
+    const bool is_array = container == Container::array;
+    if (depth() == 2) {
+      if (std::exchange(in_vocabulary ? has_vocabulary_ : has_merges_, true)) {
+        refuse(fmt::format("got the key \"{}\" twice, need different keys", key_));
+      }
+      if (in_vocabulary) is_list_ = is_array;
+      if (!in_vocabulary && !is_array) refuse("got an object, need an array of merges");
+    } else if (in_vocabulary && !is_list_) {
+      refuse("got an object or array, need a token's id");
+    } else if (depth() > 3 || !is_array) {
+      refuse(needed_pair());
+    }
+    strings_ = 0;
   }
 
   void on_end(Container container) override {
@@ -43,8 +56,8 @@ class TokenizerJson final : public JsonTree {
       JsonTree::on_end(container);
     } else if (depth() == 2) {
       section_ = Section::tree;
-    } else if (strings_ != 2 || (section_ == Section::vocabulary && !scored_)) {
-      refuse(section_ == Section::merges ? "need two tokens" : "need a token and its score");
+    } else if (strings_ != 2) {
+      refuse(needed_pair());
     }
   }
 
@@ -64,26 +77,8 @@ class TokenizerJson final : public JsonTree {
     is_list_ ? take_piece(scalar) : take_id(scalar);
   }
 
-  void begin_in_vocabulary(Container container) {
-    if (depth() == 2) {
-      if (std::exchange(has_vocabulary_, true)) refuse("got the key \"vocab\" twice, need different keys");
-      is_list_ = container == Container::array;
-    } else if (!is_list_) {
-      refuse("got an object or array, need a token's id");
-    } else if (depth() > 3 || container != Container::array) {
-      refuse("need a token and its score");
-    }
-    strings_ = 0;
-    scored_ = false;
-  }
-
-  void begin_in_merges(Container container) {
-    if (depth() == 2 && std::exchange(has_merges_, true)) {
-      refuse("got the key \"merges\" twice, need different keys");
-    }
-    if (container != Container::array) refuse("got an object, need merges");
-    if (depth() > 3) refuse("got an array, need a token");
-    strings_ = 0;
+  [[nodiscard]] std::string_view needed_pair() const {
+    return section_ == Section::merges ? "need two tokens" : "need a token and its score";
   }
 
   void take_id(const JsonScalar& scalar) {
@@ -106,21 +101,20 @@ class TokenizerJson final : public JsonTree {
     } else if (depth() == 4 && strings_ == 2) {
       const auto* const negative = std::get_if<std::int64_t>(&scalar);
       const auto* const natural = std::get_if<std::uint64_t>(&scalar);
-      scored_ = negative != nullptr || natural != nullptr || std::holds_alternative<double>(scalar);
-      if (scored_) {
+      if (negative != nullptr || natural != nullptr || std::holds_alternative<double>(scalar)) {
         file_.vocabulary.back().score = negative != nullptr  ? static_cast<double>(*negative)
                                         : natural != nullptr ? static_cast<double>(*natural)
                                                              : read_score(digits());
         return;
       }
     }
-    refuse(fmt::format("got {}, need a token and its score", describe(scalar)));
+    refuse(fmt::format("got {}, {}", describe(scalar), needed_pair()));
   }
 
   /// Reads a merge "left right", or one token of a merge ["left", "right"].
   void take_merge(const JsonScalar& scalar) {
     const auto* text = std::get_if<std::string*>(&scalar);
-    if (text == nullptr) refuse(fmt::format("got {}, need two tokens", describe(scalar)));
+    if (text == nullptr) refuse(fmt::format("got {}, {}", describe(scalar), needed_pair()));
     if (depth() == 4) {
       if (++strings_ <= 2) file_.merges.add_side(**text);
       return;
@@ -137,8 +131,7 @@ class TokenizerJson final : public JsonTree {
   bool has_vocabulary_ = false;
   bool has_merges_ = false;
   bool is_list_ = false;     // the vocabulary has the form [["token", score], ...]
-  std::size_t strings_ = 0;  // number of strings read in the current pair
-  bool scored_ = false;
+  std::size_t strings_ = 0;  // number of values read in the current pair
 };
 
 /// Returns the type of the model. Old files have no "type"; for these the type follows from the fields of the
@@ -149,7 +142,7 @@ std::string type_of(const PartConfig& model, const TokenizerJson& json) {
   if (json.is_list()) return "Unigram";
   if (model.has("continuing_subword_prefix") && model.has("max_input_chars_per_word")) return "WordPiece";
   if (model.has("unk_token")) return "WordLevel";
-  model.refuse("type", "missing; need the type of the model, or merges");
+  model.refuse("type", "missing; need the type of the model, such as \"BPE\"");
 }
 
 constexpr std::int64_t kLargestPower = 308;
@@ -233,8 +226,7 @@ TokenizerFile parse_tokenizer_json(std::string name, std::string_view text) {
   return file;
 }
 
-TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerConfig& config,
-                                  Wanted /*wanted*/) {
+TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted) {
   const MappedFile mapped(path, Status::bad_input);
   const std::size_t size = mapped.bytes().size();
   std::string name = escaped(path.string());
@@ -243,6 +235,7 @@ TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerCo
   TokenizerFile file =
       parse_tokenizer_json(std::move(name), {reinterpret_cast<const char*>(mapped.bytes().data()), size});
   mapped.check();
+  file.added_tokens = read_added_tokens(file.document(), wanted);
   add_tokens(file, config);
   return file;
 }

@@ -2,9 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
-#include <span>
 #include <unordered_map>
-#include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,8 +10,8 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
-#include "formats/json.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
+#include "tokenizer/regex/word_cutter.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 // Reads the tokenizers of models without tokenizer.json: vocab.json with merges.txt (byte-level BPE),
@@ -21,42 +19,25 @@
 namespace attnctl {
 namespace {
 
-/// Reads vocab.json: {"token": id, ...}.
-class VocabularyJson final : public JsonEvents {
- public:
-  explicit VocabularyJson(TokenizerFile& file) : file_(file) {}
+using Json = nlohmann::ordered_json;
 
- private:
-  void on_begin(Container container) override {
-    if (depth() > 0 || container != Container::object) refuse("need an object of ids");
-  }
-  void on_end(Container /*container*/) override {}
-  void on_key(std::string& key) override { file_.vocabulary.push_back({std::move(key), 0, 0}); }
-  void on_scalar(const JsonScalar& scalar) override {
-    const auto* id = std::get_if<std::uint64_t>(&scalar);
-    if (depth() == 0 || id == nullptr || *id > kLargestTokenId) {
-      refuse(fmt::format("got {}, need an id, an integer from 0 to {}", describe(scalar), kLargestTokenId));
-    }
-    file_.vocabulary.back().id = static_cast<std::int32_t>(*id);
-  }
-
-  TokenizerFile& file_;
-};
+/// Returns a pre-tokenizer or a decoder of byte-level models.
+Json byte_level_part(bool add_prefix_space, bool use_regex) {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", add_prefix_space},
+          {"trim_offsets", true},
+          {"use_regex", use_regex}};
+}
 
 /// Reads merges.txt, which has a merge "left right" on each line. Skips lines that start with "#version".
 void read_merges_txt(TokenizerFile& file, const std::filesystem::path& path) {
   const std::string text = read_file(path, kLargestTokenizerFile, Status::bad_input);
   std::string_view rest = text;
   for (std::size_t number = 1; !rest.empty(); ++number) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.starts_with("#version")) continue;
-    if (!file.merges.add_line(line)) {
-      fail(Status::bad_input, "{}: line {}: got {}, need two tokens with a space between",
-           escaped(path.string()), number, in_quotes(line));
-    }
+    const std::string_view line = take_line(rest);
+    if (line.starts_with("#version") || file.merges.add_line(line)) continue;
+    fail(Status::bad_input, "{}: line {}: got {}, need two tokens with a space between",
+         escaped(path.string()), number, in_quotes(line));
   }
 }
 
@@ -66,8 +47,9 @@ bool is_roberta(const TokenizerFile& file, const TokenizerConfig& config) {
   if (config.options().has("tokenizer_class")) {
     return !config.options().string("tokenizer_class").starts_with("GPT2Tokenizer");
   }
-  const TokenTable table(file.vocabulary);
-  const auto has = [&](std::string_view token) { return table.find(token) >= 0; };
+  const auto has = [&](std::string_view token) {
+    return std::ranges::count(file.vocabulary, token, &TokenEntry::token) > 0;
+  };
   return has("<s>") && has("</s>") && has("<mask>") && !has("<|endoftext|>");
 }
 
@@ -89,31 +71,28 @@ void set_defaults(TokenizerConfig& config, bool roberta) {
 void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bool roberta) {
   const PartConfig options = config.options();
   const bool space = options.boolean("add_prefix_space", false);
-  file.parts["pre_tokenizer"] = {
-      {"type", "ByteLevel"}, {"add_prefix_space", space}, {"trim_offsets", true}, {"use_regex", true}};
-  file.parts["decoder"] = byte_level_decoder();
-  if (roberta) {
-    const std::string begin = config.token("cls_token");
-    const std::string end = config.token("sep_token");
-    file.parts["post_processor"] = {{"type", "RobertaProcessing"},
-                                    {"sep", {end, id_of(file, end)}},
-                                    {"cls", {begin, id_of(file, begin)}},
-                                    {"trim_offsets", options.boolean("trim_offsets", true)},
-                                    {"add_prefix_space", space}};
+  file.parts["pre_tokenizer"] = byte_level_part(space, true);
+  file.parts["decoder"] = byte_level_part(true, true);
+  if (!roberta) {
+    file.parts["post_processor"] = make_template(file, config);
     return;
   }
-  file.parts["post_processor"] = make_template(file, config);
+  const std::string begin = config.token("cls_token");
+  const std::string end = config.token("sep_token");
+  file.parts["post_processor"] = {{"type", "RobertaProcessing"},
+                                  {"sep", {end, id_of(file, end)}},
+                                  {"cls", {begin, id_of(file, begin)}},
+                                  {"trim_offsets", options.boolean("trim_offsets", true)},
+                                  {"add_prefix_space", space}};
 }
 
 /// Reads vocab.txt, which has one token per line. The id of a token is its line number, from 0. The id of a
 /// repeated token is the number of its last line.
 void read_lines(TokenizerFile& file, std::string_view text) {
   std::unordered_map<std::string_view, std::size_t> places;
-  std::size_t number = 0;
-  for (; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view token = text.substr(0, unicode::white_space_begin(text, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (std::size_t number = 0; !text.empty(); ++number) {
+    const std::string_view line = take_line(text);
+    const std::string_view token = line.substr(0, unicode::white_space_begin(line, line.size()));
     if (number > kLargestTokenId) fail(Status::bad_input, "{}: got too many lines", file.name);
     const auto [place, is_new] = places.try_emplace(token, file.vocabulary.size());
     if (is_new) file.vocabulary.push_back({std::string(token), 0, 0});
@@ -123,7 +102,7 @@ void read_lines(TokenizerFile& file, std::string_view text) {
 
 void set_bert_parts(TokenizerFile& file, TokenizerConfig& config) {
   const PartConfig options = config.options();
-  nlohmann::ordered_json accents = nullptr;
+  Json accents = nullptr;
   if (options.has("strip_accents")) accents = options.boolean("strip_accents");
   file.parts["normalizer"] = {{"type", "BertNormalizer"},
                               {"clean_text", true},
@@ -141,14 +120,17 @@ void set_bert_parts(TokenizerFile& file, TokenizerConfig& config) {
       make_template(file, {{begin}, {"$A"}, {end}}, {{begin}, {"$A"}, {end}, {"$B", 1}, {end, 1}});
 }
 
-using Json = nlohmann::ordered_json;
 using Type = TokenizerSection::Type;
+
+constexpr WordRules words_with_digits(unsigned digits) {
+  return {WordRules::Letters::after_any, true, digits, WordRules::Tail::newlines, true};
+}
 
 /// The normalizer and pre-tokenizer of a byte-level BPE tokenizer that a GGUF file only names in
 /// tokenizer.ggml.pre.
 struct PreTokenizerRow {
   std::array<std::string_view, 4> names;  // values of tokenizer.ggml.pre
-  std::string_view words = {};            // regular expression of words; empty: the expression of GPT-2
+  WordRules words = {};                   // regular expression of words; by default that of GPT-2
   bool digits = false;                    // before matching `words`, make each digit a piece
   bool nfc = false;                       // normalize texts to NFC
   bool ignore_merges = false;             // a word in the vocabulary is one token, even if its merges differ
@@ -158,13 +140,9 @@ struct PreTokenizerRow {
 constexpr PreTokenizerRow kPreTokenizers[] = {
     {.names = {"", "default", "gpt-2", "phi-2"}},
     {.names = {"smollm", "starcoder", "refact"}, .digits = true},
-    {.names = {"qwen2", "deepseek-r1-qwen"},
-     .words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
-              R"(|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     .nfc = true},
+    {.names = {"qwen2", "deepseek-r1-qwen"}, .words = words_with_digits(1), .nfc = true},
     {.names = {"llama-bpe", "llama3", "llama-v3"},
-     .words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
-              R"(|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     .words = words_with_digits(3),
      .ignore_merges = true,
      .add_bos = true},
 };
@@ -197,8 +175,7 @@ TokenizerFile read_pieces(const TokenizerSection& section, Wanted wanted) {
   model.remove_extra_whitespaces = section.remove_extra_whitespaces.value_or(false);
   for (std::size_t id = 0; id < section.tokens.size(); ++id) {
     const Type type = section.types[id] == Type::undefined ? Type::normal : section.types[id];
-    model.pieces.push_back({section.tokens[id], section.scores.empty() ? 0 : section.scores[id],
-                            static_cast<SentencePieceModel::Type>(type)});
+    model.pieces.push_back({section.tokens[id], section.scores.empty() ? 0 : section.scores[id], type});
     model.byte_fallback = model.byte_fallback || type == Type::byte;
   }
   TokenizerConfig config = config_of(section, true);
@@ -217,35 +194,32 @@ void read_merges(const TokenizerSection& section, TokenizerFile& file) {
 
 void set_text_parts(const PreTokenizerRow& row, TokenizerFile& file) {
   if (row.nfc) file.parts["normalizer"] = {{"type", "NFC"}};
-  const bool plain = row.words.empty();
+  const bool plain = row.words.letters == WordRules::Letters::after_space;  // the expression of GPT-2
   Json steps = Json::array();
   if (row.digits) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
   if (!plain) {
     steps.push_back({{"type", "Split"},
-                     {"pattern", {{"Regex", row.words}}},
+                     {"pattern", {{"Regex", row.words.pattern()}}},
                      {"behavior", "Isolated"},
                      {"invert", false}});
   }
-  steps.push_back(
-      {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", plain}});
+  steps.push_back(byte_level_part(false, plain));
   file.parts["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
-  file.parts["decoder"] = byte_level_decoder();
+  file.parts["decoder"] = byte_level_part(true, true);
   file.parts["model"]["ignore_merges"] = row.ignore_merges;
 }
 
 TokenizerFile read_bytes(const TokenizerSection& section, Wanted wanted) {
   TokenizerFile file;
   file.name = section.file;
-  Json added = Json::array();
   for (std::size_t id = 0; id < section.tokens.size(); ++id) {
     const std::string& token = section.tokens[id];
     file.vocabulary.push_back({token, static_cast<std::int32_t>(id), 0});
     const bool special = section.types[id] == Type::control || section.types[id] == Type::unknown;
     if (!special && section.types[id] != Type::user_defined) continue;
-    added.push_back(added_token(token, special));
+    file.added_tokens.push_back({.content = token, .special = special});
   }
   file.parts["model"]["type"] = "BPE";
-  file.parts["added_tokens"] = std::move(added);
   const PreTokenizerRow* const row = wanted == Wanted::tokenizer ? &row_of(section) : nullptr;
   const TokenizerConfig config = config_of(section, row != nullptr && row->add_bos);
   add_tokens(file, config);
@@ -261,8 +235,15 @@ TokenizerFile read_bytes(const TokenizerSection& section, Wanted wanted) {
 TokenizerFile read_vocab_json(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted) {
   TokenizerFile file;
   file.name = escaped(path.string());
-  const std::string text = read_file(path, kLargestTokenizerFile, Status::bad_input);
-  VocabularyJson(file).parse({.file = file.name, .text = text});
+  const Json ids = read_json_object(path);  // {"token": id, ...}
+  for (const auto& [token, id] : ids.items()) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() > kLargestTokenId) {
+      PartConfig(file.name, "", ids)
+          .refuse(token, fmt::format("got {}, need an id, an integer from 0 to {}", shown(id.dump()),
+                                     kLargestTokenId));
+    }
+    file.vocabulary.push_back({token, id.get<std::int32_t>(), 0});
+  }
   file.parts["model"]["type"] = "BPE";
   bool roberta = false;
   if (wanted == Wanted::tokenizer) {

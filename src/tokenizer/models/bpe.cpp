@@ -58,34 +58,6 @@ void check_no_dropout(const PartConfig& model) {
   }
 }
 
-/// The ids of the tokens for single characters, with which merging starts.
-class BpeAlphabet {
- public:
-  /// `vocabulary` must outlive this object.
-  explicit BpeAlphabet(const TokenTable& vocabulary)
-      : vocabulary_(&vocabulary), ids_(0x10000), bytes_(byte_tokens(vocabulary)) {
-    for (std::size_t c = 0; c < ids_.size(); ++c) {
-      ids_[c] = vocabulary.find(unicode::Utf8(static_cast<char32_t>(c)));
-    }
-  }
-
-  /// Returns the id of the token for a character; -1 if there is none. `bytes` is the character in UTF-8.
-  [[nodiscard]] std::int32_t find(char32_t character, std::string_view bytes) const {
-    return character < ids_.size() ? ids_[character] : vocabulary_->find(bytes);
-  }
-  /// Returns whether the vocabulary has any of the tokens <0x00> to <0xFF>.
-  [[nodiscard]] bool has_bytes() const {
-    return std::any_of(bytes_.begin(), bytes_.end(), [](std::int32_t id) { return id >= 0; });
-  }
-  /// Returns the id of the token <0xNN> for a byte; -1 if there is none.
-  [[nodiscard]] std::int32_t byte(char value) const { return bytes_[static_cast<unsigned char>(value)]; }
-
- private:
-  const TokenTable* vocabulary_;
-  std::vector<std::int32_t> ids_;  // [0x10000], ids of the code points below U+10000; -1: no token
-  std::array<std::int32_t, 256> bytes_{};
-};
-
 /// The set of pairs of adjacent characters that some merge joins. Before merging, a text can be cut between
 /// the characters of every other pair, because no token contains such a pair. A text without word boundaries
 /// is cut into short parts in this way, which the cache may contain. The set is a bit table indexed by a hash
@@ -122,52 +94,61 @@ class BpeCuts {
   int shift_;
 };
 
-struct Options {
-  bool byte_fallback = false;
-  bool fuse_unk = false;
-  bool ignore_merges = false;
-  std::string prefix;  // put before each character of a word except the first
-  std::string suffix;  // put after the last character of a word
-};
-
-struct BpeState final : TokenModel::State {
-  WordCache cache;
-  BpeMerger merger;
-  std::string character;  // a character with its prefix and suffix
-};
-
 class Bpe final : public TokenModel {
  public:
-  Bpe(TokenizerFile& file, Options options, std::optional<std::string> unk)
-      : options_(std::move(options)),
+  Bpe(const PartConfig& model, TokenizerFile& file)
+      : byte_fallback_(model.boolean("byte_fallback", false)),
+        fuse_unk_(model.boolean("fuse_unk", false)),
+        ignore_merges_(model.boolean("ignore_merges", false)),
+        prefix_(model.string("continuing_subword_prefix", "")),
+        suffix_(model.string("end_of_word_suffix", "")),
         vocabulary_(std::move(*file.table)),
-        alphabet_(vocabulary_),
-        merges_(read_merges(file, vocabulary_, options_.prefix.size())) {
-    if (unk) unk_.emplace(file, std::move(*unk), vocabulary_);
-    if (options_.byte_fallback && !alphabet_.has_bytes() && !(unk_ && unk_->exists())) {
-      file.document().object("model").refuse(
-          "byte_fallback", "got true, need tokens <0x00> to <0xFF> or an unk_token in the vocabulary");
+        bytes_(byte_tokens(vocabulary_)),
+        merges_(read_merges(file, vocabulary_, prefix_.size())) {
+    check_no_dropout(model);
+    const bool plain = prefix_.empty() && suffix_.empty();
+    if (byte_fallback_ && !plain) {
+      model.refuse("byte_fallback",
+                   "unsupported together with continuing_subword_prefix or end_of_word_suffix");
     }
-    const bool plain = options_.prefix.empty() && options_.suffix.empty() && !options_.ignore_merges;
-    if (plain) cuts_ = find_cuts(file);
+    if (model.has("unk_token")) unk_.emplace(file, model.string("unk_token"), vocabulary_);
+    if (byte_fallback_ && std::ranges::max(bytes_) < 0 && !(unk_ && unk_->exists())) {
+      model.refuse("byte_fallback",
+                   "got true, need tokens <0x00> to <0xFF> or an unk_token in the vocabulary");
+    }
+    for (std::size_t c = 0; c < characters_.size(); ++c) {
+      characters_[c] = vocabulary_.find(unicode::Utf8(static_cast<char32_t>(c)));
+    }
+    if (plain && !ignore_merges_) cuts_ = find_cuts(file);
   }
 
-  [[nodiscard]] std::unique_ptr<State> make_state() const override { return std::make_unique<BpeState>(); }
   void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const override;
 
  private:
   /// Pieces of up to this number of bytes are looked up in the cache without being cut.
   static constexpr std::size_t kLongestUncut = 32;
 
-  void make(std::string_view word, BpeState& state, std::vector<PieceToken>& tokens) const;
-  void list_characters(std::string_view word, BpeState& state) const;
+  void make(std::string_view word, State& state, std::vector<PieceToken>& tokens) const;
+  void list_characters(std::string_view word, State& state) const;
   [[nodiscard]] bool append_bytes(std::string_view character, std::vector<BpeSymbol>& symbols) const;
   [[nodiscard]] std::optional<BpeCuts> find_cuts(const TokenizerFile& file) const;
   [[nodiscard]] std::size_t next_cut(std::string_view piece, std::size_t begin) const;
 
-  Options options_;
+  /// Returns the id of the token for a character; -1 if there is none. `bytes` is the character in UTF-8.
+  [[nodiscard]] std::int32_t find(char32_t character, std::string_view bytes) const {
+    return character < characters_.size() ? characters_[character] : vocabulary_.find(bytes);
+  }
+  [[nodiscard]] std::int32_t byte_id(char byte) const { return bytes_[static_cast<unsigned char>(byte)]; }
+
+  bool byte_fallback_;
+  bool fuse_unk_;
+  bool ignore_merges_;
+  std::string prefix_;  // put before each character of a word except the first
+  std::string suffix_;  // put after the last character of a word
   TokenTable vocabulary_;
-  BpeAlphabet alphabet_;
+  /// Ids of the tokens for the code points below U+10000; -1: no token.
+  std::vector<std::int32_t> characters_ = std::vector<std::int32_t>(0x10000);
+  std::array<std::int32_t, 256> bytes_;  // ids of the byte tokens; -1: no token
   MergeTable merges_;
   std::optional<UnknownToken> unk_;
   std::optional<BpeCuts> cuts_;
@@ -198,7 +179,7 @@ std::size_t Bpe::next_cut(std::string_view piece, std::size_t begin) const {
   for (std::size_t i = begin; i < piece.size();) {
     const std::size_t first = i;
     const char32_t character = unicode::next(piece, i);
-    const bool known = alphabet_.find(character, piece.substr(first, i - first)) >= 0;
+    const bool known = find(character, piece.substr(first, i - first)) >= 0;
     if (cuttable && known && !cuts_->may_join(before, character)) return first;
     cuttable = known;
     before = character;
@@ -207,9 +188,8 @@ std::size_t Bpe::next_cut(std::string_view piece, std::size_t begin) const {
 }
 
 void Bpe::tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const {
-  auto& own = static_cast<BpeState&>(state);
   const auto append = [&](std::string_view word) {
-    own.cache.append(word, tokens, [&] { make(word, own, tokens); });
+    state.cache.append(word, tokens, [&] { make(word, state, tokens); });
   };
   if (!cuts_ || piece.size() <= kLongestUncut) return append(piece);
   // Offsets count the bytes of the tokens, not of the piece: as in Hugging Face tokenizers, dropped
@@ -229,8 +209,8 @@ void Bpe::tokenize(std::string_view piece, State& state, std::vector<PieceToken>
 }
 
 /// Computes the tokens of a word that is not in the cache and appends them to `tokens`.
-void Bpe::make(std::string_view word, BpeState& state, std::vector<PieceToken>& tokens) const {
-  const std::int32_t whole = options_.ignore_merges ? vocabulary_.find(word) : -1;
+void Bpe::make(std::string_view word, State& state, std::vector<PieceToken>& tokens) const {
+  const std::int32_t whole = ignore_merges_ ? vocabulary_.find(word) : -1;
   if (whole >= 0) {
     tokens.push_back({whole, 0, static_cast<std::uint32_t>(word.size())});
     return;
@@ -247,7 +227,7 @@ void Bpe::make(std::string_view word, BpeState& state, std::vector<PieceToken>& 
 /// Stores the characters of a word as symbols. As in Hugging Face tokenizers, an unknown token is not added
 /// until the next known character or unknown token. If byte tokens replace a character in between, they
 /// therefore come before the unknown token.
-void Bpe::list_characters(std::string_view word, BpeState& state) const {
+void Bpe::list_characters(std::string_view word, State& state) const {
   std::vector<BpeSymbol>& symbols = state.merger.symbols;
   symbols.clear();
   std::uint32_t unknown = 0;  // size in bytes of the unknown token that was not added yet; 0: none
@@ -260,21 +240,21 @@ void Bpe::list_characters(std::string_view word, BpeState& state) const {
     const std::string_view character = word.substr(first, i - first);
     const auto size = static_cast<std::uint32_t>(character.size());
     std::int32_t id = -1;
-    const bool prefixed = first > 0 && !options_.prefix.empty();
-    const bool suffixed = i == word.size() && !options_.suffix.empty();
+    const bool prefixed = first > 0 && !prefix_.empty();
+    const bool suffixed = i == word.size() && !suffix_.empty();
     if (prefixed || suffixed) {
-      state.character.assign(prefixed ? options_.prefix : std::string_view{});
+      state.character.assign(prefixed ? prefix_ : std::string_view{});
       state.character += character;
-      if (suffixed) state.character += options_.suffix;
+      if (suffixed) state.character += suffix_;
       id = vocabulary_.find(state.character);
     } else {
-      id = alphabet_.find(point, character);
+      id = find(point, character);
     }
     if (id >= 0) {
       put_unknown();
       symbols.push_back({id, size, {}});
-    } else if (!(options_.byte_fallback && append_bytes(character, symbols)) && unk_) {
-      if (!options_.fuse_unk) put_unknown();
+    } else if (!(byte_fallback_ && append_bytes(character, symbols)) && unk_) {
+      if (!fuse_unk_) put_unknown();
       unknown += size;
     }
   }
@@ -282,9 +262,9 @@ void Bpe::list_characters(std::string_view word, BpeState& state) const {
 }
 
 bool Bpe::append_bytes(std::string_view character, std::vector<BpeSymbol>& symbols) const {
-  const auto known = [&](char byte) { return alphabet_.byte(byte) >= 0; };
+  const auto known = [&](char byte) { return byte_id(byte) >= 0; };
   if (!std::all_of(character.begin(), character.end(), known)) return false;
-  for (const char byte : character) symbols.push_back({alphabet_.byte(byte), 1, {}});
+  for (const char byte : character) symbols.push_back({byte_id(byte), 1, {}});
   return true;
 }
 
@@ -335,7 +315,7 @@ void BpeMerger::merge_long(const MergeTable& merges) {
   }
   while (!waiting_.empty()) {
     std::pop_heap(waiting_.begin(), waiting_.end());
-    const Candidate best = waiting_.back();
+    const MergeCandidate best = waiting_.back();
     waiting_.pop_back();
     BpeSymbol& left = symbols[best.place];
     const std::uint32_t right = links_[best.place].next;
@@ -355,19 +335,7 @@ void BpeMerger::merge_long(const MergeTable& merges) {
 }
 
 TokenModelPtr make_bpe(const PartConfig& model, TokenizerFile& file) {
-  check_no_dropout(model);
-  Options options{.byte_fallback = model.boolean("byte_fallback", false),
-                  .fuse_unk = model.boolean("fuse_unk", false),
-                  .ignore_merges = model.boolean("ignore_merges", false),
-                  .prefix = model.string("continuing_subword_prefix", ""),
-                  .suffix = model.string("end_of_word_suffix", "")};
-  if (options.byte_fallback && !(options.prefix.empty() && options.suffix.empty())) {
-    model.refuse("byte_fallback",
-                 "unsupported together with continuing_subword_prefix or end_of_word_suffix");
-  }
-  std::optional<std::string> unk;
-  if (model.has("unk_token")) unk = model.string("unk_token");
-  return std::make_unique<Bpe>(file, std::move(options), std::move(unk));
+  return std::make_unique<Bpe>(model, file);
 }
 
 }  // namespace attnctl

@@ -1,7 +1,6 @@
 #include "tokenizer/models/token_model.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include <fmt/format.h>
@@ -16,10 +15,9 @@ namespace {
 /// A model in which each piece is one token.
 class WordLevel final : public TokenModel {
  public:
-  WordLevel(TokenizerFile& file, std::string unk)
-      : vocabulary_(std::move(*file.table)), unk_(file, std::move(unk), vocabulary_) {}
+  WordLevel(const PartConfig& model, TokenizerFile& file)
+      : vocabulary_(std::move(*file.table)), unk_(file, model.string("unk_token"), vocabulary_) {}
 
-  [[nodiscard]] std::unique_ptr<State> make_state() const override { return std::make_unique<State>(); }
   void tokenize(std::string_view piece, State& /*state*/, std::vector<PieceToken>& tokens) const override {
     const std::int32_t known = vocabulary_.find(piece);
     tokens.push_back({known < 0 ? unk_.id() : known, 0, static_cast<std::uint32_t>(piece.size())});
@@ -34,30 +32,26 @@ class WordLevel final : public TokenModel {
 /// fits, the whole word is one unknown token.
 class WordPiece final : public TokenModel {
  public:
-  WordPiece(TokenizerFile& file, std::string unk, std::string_view prefix, std::size_t longest)
+  WordPiece(const PartConfig& model, TokenizerFile& file)
       : vocabulary_(std::move(*file.table)),
-        unk_(file, std::move(unk), vocabulary_),
+        unk_(file, model.string("unk_token", "[UNK]"), vocabulary_),
         trie_(file.vocabulary, vocabulary_),
-        continuation_(trie_.walk(TokenTrie::kRoot, prefix)),
-        longest_(longest) {}
-
-  [[nodiscard]] std::unique_ptr<State> make_state() const override { return std::make_unique<State>(); }
+        continuation_(trie_.walk(TokenTrie::kRoot, model.string("continuing_subword_prefix", "##"))) {
+    const std::int64_t longest = model.integer("max_input_chars_per_word", 100);
+    if (longest < 0) model.refuse("max_input_chars_per_word", "need an integer from 0");
+    longest_ = static_cast<std::size_t>(longest);
+  }
 
   void tokenize(std::string_view piece, State& /*state*/, std::vector<PieceToken>& tokens) const override {
     const std::size_t first = tokens.size();
-    if (is_too_long(piece) || !append(piece, tokens)) {
+    const bool is_too_long = piece.size() > longest_ && unicode::count_code_points(piece) > longest_;
+    if (is_too_long || !append(piece, tokens)) {
       tokens.resize(first);
       tokens.push_back({unk_.id(), 0, static_cast<std::uint32_t>(piece.size())});
     }
   }
 
  private:
-  [[nodiscard]] bool is_too_long(std::string_view piece) const {
-    if (piece.size() <= longest_) return false;
-    const auto begins = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; };
-    return static_cast<std::size_t>(std::count_if(piece.begin(), piece.end(), begins)) > longest_;
-  }
-
   /// Appends the tokens of a piece, from left to right the longest that fits. Returns false if no token fits
   /// at some position.
   [[nodiscard]] bool append(std::string_view piece, std::vector<PieceToken>& tokens) const {
@@ -75,38 +69,29 @@ class WordPiece final : public TokenModel {
   UnknownToken unk_;
   TokenTrie trie_;
   std::uint32_t continuation_;  // trie node of the prefix that all tokens of a word except the first have
-  std::size_t longest_;         // largest number of characters in a word; longer words are unknown
+  std::size_t longest_ = 0;     // largest number of characters in a word; longer words are unknown
 };
 
 constexpr double kUnknownPenalty = 10;
 constexpr std::int32_t kNone = -1;
 
-/// The best tokenization of the bytes before a position.
-struct Best {
-  double score = 0;
-  std::uint32_t begin = 0;  // byte at which the last token begins
-  std::int32_t id = kNone;  // id of the last token; kNone: no tokenization was found yet
-};
-
-struct UnigramState final : TokenModel::State {
-  WordCache cache;
-  std::vector<Best> best;  // [bytes of the piece + 1], by end position
-  std::vector<PieceToken> path;
-};
-
 class Unigram final : public TokenModel {
  public:
-  Unigram(TokenizerFile& file, std::optional<std::int32_t> unk, bool byte_fallback)
+  Unigram(const PartConfig& model, TokenizerFile& file)
       : file_(file.name),
         vocabulary_(std::move(*file.table)),
         trie_(file.vocabulary, vocabulary_),
         bytes_(byte_tokens(vocabulary_)),
-        unk_(unk.value_or(kNone)),
-        byte_fallback_(byte_fallback) {
-    const auto exists = [](std::int32_t id) { return id >= 0; };
-    if (byte_fallback_ && unk_ == kNone && std::none_of(bytes_.begin(), bytes_.end(), exists)) {
-      file.document().object("model").refuse("byte_fallback",
-                                             "got true, need tokens <0x00> to <0xFF> or an unk_id");
+        byte_fallback_(model.boolean("byte_fallback", false)) {
+    if (model.has("unk_id")) {
+      const std::int64_t id = model.integer("unk_id");
+      if (id < 0 || static_cast<std::size_t>(id) >= file.vocabulary.size()) {
+        model.refuse("unk_id", fmt::format("got {}, need an id below {}", id, file.vocabulary.size()));
+      }
+      unk_ = static_cast<std::int32_t>(id);
+    }
+    if (byte_fallback_ && unk_ == kNone && std::ranges::max(bytes_) < 0) {
+      model.refuse("byte_fallback", "got true, need tokens <0x00> to <0xFF> or an unk_id");
     }
     double least = std::numeric_limits<double>::infinity();
     for (const auto& entry : file.vocabulary) {
@@ -116,23 +101,19 @@ class Unigram final : public TokenModel {
     unknown_score_ = least - kUnknownPenalty;
   }
 
-  [[nodiscard]] std::unique_ptr<State> make_state() const override {
-    return std::make_unique<UnigramState>();
-  }
   [[nodiscard]] std::int32_t verbatim() const override { return unk_; }
 
   void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const override {
-    auto& own = static_cast<UnigramState&>(state);
-    own.cache.append(piece, tokens, [&] {
-      search(piece, own.best);
-      collect(own);
-      for (const PieceToken& token : own.path) put(piece, token, tokens);
+    state.cache.append(piece, tokens, [&] {
+      search(piece, state.best);
+      collect(state.best, state.unigram_tokens);
+      for (const PieceToken& token : state.unigram_tokens) put(piece, token, tokens);
     });
   }
 
  private:
-  void search(std::string_view piece, std::vector<Best>& best) const;
-  void collect(UnigramState& state) const;
+  void search(std::string_view piece, std::vector<BestTokenization>& best) const;
+  void collect(std::span<const BestTokenization> best, std::vector<PieceToken>& path) const;
   void put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const;
 
   std::string file_;
@@ -141,16 +122,16 @@ class Unigram final : public TokenModel {
   std::array<std::int32_t, 256> bytes_;
   std::vector<double> scores_;  // [ids], log probability of each token
   double unknown_score_ = 0;
-  std::int32_t unk_;  // id of the unknown token; kNone if there is none
+  std::int32_t unk_ = kNone;  // id of the unknown token; kNone if there is none
   bool byte_fallback_;
 };
 
 /// Finds the best tokenization of the bytes before each position of a piece (Viterbi search). Of
 /// tokenizations with equal scores, keeps the one whose last token starts earlier.
-void Unigram::search(std::string_view piece, std::vector<Best>& best) const {
+void Unigram::search(std::string_view piece, std::vector<BestTokenization>& best) const {
   best.assign(piece.size() + 1, {});
   const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int32_t id) {
-    Best& target = best[end];
+    BestTokenization& target = best[end];
     if (target.id == kNone || score > target.score) target = {score, static_cast<std::uint32_t>(begin), id};
   };
   for (std::size_t begin = 0; begin < piece.size();) {
@@ -178,21 +159,18 @@ void Unigram::search(std::string_view piece, std::vector<Best>& best) const {
   }
 }
 
-/// Stores the tokens of the best tokenization in `state.path`, in order. Joins adjacent unknown tokens into
-/// one.
-void Unigram::collect(UnigramState& state) const {
-  state.path.clear();
-  for (auto end = static_cast<std::uint32_t>(state.best.size() - 1); end > 0;) {
-    const Best& last = state.best[end];
-    const bool fuses = last.id == unk_ && !state.path.empty() && state.path.back().id == unk_;
-    if (fuses) {
-      state.path.back().begin = last.begin;
+/// Stores the tokens of the best tokenization in `path`, in order. Joins adjacent unknown tokens into one.
+void Unigram::collect(std::span<const BestTokenization> best, std::vector<PieceToken>& path) const {
+  path.clear();
+  for (auto end = static_cast<std::uint32_t>(best.size() - 1); end > 0; end = best[end].begin) {
+    const BestTokenization& last = best[end];
+    if (last.id == unk_ && !path.empty() && path.back().id == unk_) {
+      path.back().begin = last.begin;
     } else {
-      state.path.push_back({last.id, last.begin, end});
+      path.push_back({last.id, last.begin, end});
     }
-    end = last.begin;
   }
-  std::reverse(state.path.begin(), state.path.end());
+  std::ranges::reverse(path);
 }
 
 /// Appends a token to `tokens`. If the token is unknown and all of its bytes have byte tokens, appends these
@@ -215,51 +193,28 @@ void Unigram::put(std::string_view piece, const PieceToken& token, std::vector<P
   for (const char byte : text) tokens.push_back({byte_id(byte), token.begin, token.end});
 }
 
-TokenModelPtr make_unigram(const PartConfig& model, TokenizerFile& file) {
-  std::optional<std::int32_t> unk;
-  if (model.has("unk_id")) {
-    const std::int64_t id = model.integer("unk_id");
-    if (id < 0 || static_cast<std::size_t>(id) >= file.vocabulary.size()) {
-      model.refuse("unk_id", fmt::format("got {}, need an id below {}", id, file.vocabulary.size()));
-    }
-    unk = static_cast<std::int32_t>(id);
-  }
-  return std::make_unique<Unigram>(file, unk, model.boolean("byte_fallback", false));
-}
-
-TokenModelPtr make_word_level(const PartConfig& model, TokenizerFile& file) {
-  return std::make_unique<WordLevel>(file, model.string("unk_token"));
-}
-
-TokenModelPtr make_word_piece(const PartConfig& model, TokenizerFile& file) {
-  const std::int64_t longest = model.integer("max_input_chars_per_word", 100);
-  if (longest < 0) model.refuse("max_input_chars_per_word", "need an integer from 0");
-  return std::make_unique<WordPiece>(file, model.string("unk_token", "[UNK]"),
-                                     model.string("continuing_subword_prefix", "##"),
-                                     static_cast<std::size_t>(longest));
+template <typename Model>
+TokenModelPtr make(const PartConfig& model, TokenizerFile& file) {
+  return std::make_unique<Model>(model, file);
 }
 
 constexpr PartRow<TokenModelPtr, TokenizerFile&> kModels[] = {
-    {"WordPiece", make_word_piece},
+    {"WordPiece", make<WordPiece>},
     {"BPE", make_bpe},
-    {"Unigram", make_unigram},
-    {"WordLevel", make_word_level},
+    {"Unigram", make<Unigram>},
+    {"WordLevel", make<WordLevel>},
 };
-
-constexpr std::size_t kSlots = std::size_t{1} << 15;
-constexpr std::size_t kMostWords = kSlots / 2;
 
 }  // namespace
 
 TokenModelPtr make_token_model(TokenizerFile& file) {
-  if (!file.table) file.table.emplace(file.vocabulary);
   const PartConfig model = file.document().object("model");
   return find_part(model, kModels).make(model, file);
 }
 
 void UnknownToken::refuse() const {
   fail(Status::bad_input,
-       "{}: /model/unk_token: the text needs the unknown token {}, which the vocabulary does not have", file_,
+       "{}: /model/unk_token: the text needs the unknown token {}, which is not in the vocabulary", file_,
        in_quotes(token_));
 }
 
@@ -269,37 +224,14 @@ std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary) {
   return ids;
 }
 
-WordCache::WordCache() : slots_(kSlots) {
-  words_.reserve(kMostWords * 8);
-  tokens_.reserve(kMostWords * 2);
-}
-
-std::size_t WordCache::slot_of(std::string_view word, std::uint64_t hash) const {
-  for (std::size_t i = hash % kSlots;; i = (i + 1) % kSlots) {
-    const Slot& slot = slots_[i];
-    if (slot.length == 0) return i;
-    if (slot.hash == static_cast<std::uint32_t>(hash >> 32) && slot.length == word.size() &&
-        std::memcmp(words_.data() + slot.word, word.data(), word.size()) == 0) {
-      return i;
-    }
-  }
-}
-
-void WordCache::put(std::string_view word, std::uint64_t hash, std::span<const PieceToken> tokens) {
-  if (word.empty() || tokens.size() > std::numeric_limits<std::uint16_t>::max()) return;
-  if (taken_ == kMostWords) {
-    std::fill(slots_.begin(), slots_.end(), Slot{});
-    taken_ = 0;
+void WordCache::put(std::string_view word, std::span<const PieceToken> tokens) {
+  if (words_.size() == kMostWords) {
     words_.clear();
     tokens_.clear();
   }
-  Slot& slot = slots_[slot_of(word, hash)];
-  slot = {static_cast<std::uint32_t>(hash >> 32), static_cast<std::uint32_t>(words_.size()),
-          static_cast<std::uint32_t>(tokens_.size()), static_cast<std::uint16_t>(tokens.size()),
-          static_cast<std::uint16_t>(word.size())};
-  words_ += word;
+  words_.put(word, static_cast<std::int32_t>(tokens_.size()));
+  tokens_.push_back({static_cast<std::int32_t>(tokens.size()), 0, 0});
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-  ++taken_;
 }
 
 }  // namespace attnctl

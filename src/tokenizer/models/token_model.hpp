@@ -23,31 +23,6 @@ struct PieceToken {
   std::uint32_t end = 0;
 };
 
-/// A model that splits pieces of text into tokens. Several threads may use one model at once, each with its
-/// own State.
-class TokenModel {
- public:
-  /// The buffers and the cache of one thread.
-  struct State {
-    virtual ~State() = default;
-  };
-
-  virtual ~TokenModel() = default;
-
-  [[nodiscard]] virtual std::unique_ptr<State> make_state() const = 0;
-  /// Appends the tokens of `piece` to `tokens`. `piece` must be UTF-8 and not empty. `state` must have been
-  /// made by make_state() of this model.
-  virtual void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const = 0;
-  /// Returns the id of the token whose string is the text that it covers, instead of a string of the
-  /// vocabulary; -1 if the model has no such token.
-  [[nodiscard]] virtual std::int32_t verbatim() const { return -1; }
-};
-using TokenModelPtr = std::unique_ptr<const TokenModel>;
-
-/// Makes the model that a tokenizer file describes. May move the vocabulary and the merges out of `file`.
-/// Throws Error(bad_input) if the model is invalid or not supported.
-[[nodiscard]] TokenModelPtr make_token_model(TokenizerFile& file);
-
 /// The token for text that the vocabulary does not contain. The vocabulary may lack this token; this is an
 /// error only when the token is needed.
 class UnknownToken {
@@ -70,10 +45,15 @@ class UnknownToken {
   std::int32_t id_;
 };
 
-[[nodiscard]] TokenModelPtr make_bpe(const PartConfig& model, TokenizerFile& file);
-
 /// Returns the ids of the tokens <0x00> to <0xFF>; -1 for each token that the vocabulary does not contain.
 [[nodiscard]] std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary);
+
+/// The best tokenization of the bytes before a position, for Unigram models.
+struct BestTokenization {
+  double score = 0;
+  std::uint32_t begin = 0;  // byte at which the last token begins
+  std::int32_t id = -1;     // id of the last token; -1: no tokenization was found yet
+};
 
 /// A cache from words to their tokens, for one thread. A full cache is emptied. Look-ups do not allocate
 /// memory.
@@ -82,42 +62,32 @@ class WordCache {
   /// Longer words are not cached.
   static constexpr std::size_t kLongest = 128;  // in bytes
 
-  WordCache();
+  WordCache() { tokens_.reserve(kMostWords * 3); }
 
   /// Appends the tokens of a word to `tokens`. If the cache does not have the word, calls make(), which must
   /// append the word's tokens to `tokens`, and stores them.
   template <typename Make>
   void append(std::string_view word, std::vector<PieceToken>& tokens, const Make& make) {
     if (word.size() > kLongest) return make();
-    const std::uint64_t hash = hash_of(word);
-    const Slot& slot = slots_[slot_of(word, hash)];
-    if (slot.length > 0) {
-      const auto begin = tokens_.begin() + static_cast<std::ptrdiff_t>(slot.tokens);
-      tokens.insert(tokens.end(), begin, begin + slot.count);
+    if (const std::int32_t known = words_.find(word); known >= 0) {
+      const auto size = tokens_.begin() + known;
+      tokens.insert(tokens.end(), size + 1, size + 1 + size->id);
       return;
     }
     const std::size_t first = tokens.size();
     make();
-    put(word, hash, std::span(tokens).subspan(first));
+    put(word, std::span(tokens).subspan(first));
   }
 
  private:
-  struct Slot {
-    std::uint32_t hash = 0;    // upper 32 bits of the hash
-    std::uint32_t word = 0;    // offset in words_
-    std::uint32_t tokens = 0;  // index of the first token in tokens_
-    std::uint16_t count = 0;   // number of tokens
-    std::uint16_t length = 0;  // length of the word in bytes; 0: the slot is free
-  };
+  static constexpr std::size_t kMostWords = std::size_t{1} << 14;
 
-  /// Returns the slot that holds a word, or the free slot where it belongs.
-  [[nodiscard]] std::size_t slot_of(std::string_view word, std::uint64_t hash) const;
-  void put(std::string_view word, std::uint64_t hash, std::span<const PieceToken> tokens);
+  void put(std::string_view word, std::span<const PieceToken> tokens);
 
-  std::vector<Slot> slots_;
-  std::size_t taken_ = 0;
-  std::string words_;
-  std::vector<PieceToken> tokens_;
+  TokenTable words_{
+      kMostWords};  // for each word, the index in tokens_ of an element with its number of tokens
+  std::vector<PieceToken>
+      tokens_;  // for each word, an element whose id is the number of tokens, then the tokens
 };
 
 /// A map from pairs of adjacent tokens to the token that the pair merges into: a hash table with open
@@ -141,7 +111,7 @@ class MergeTable {
   }
 
  private:
-  struct Slot {
+  struct KeyedMerge {
     std::uint64_t key = 0;
     Merge merge;
   };
@@ -156,7 +126,7 @@ class MergeTable {
     return i;
   }
 
-  std::vector<Slot> slots_;  // the size is a power of two; at most two thirds of the slots are used
+  std::vector<KeyedMerge> slots_;  // the size is a power of two; at most two thirds of the slots are used
   int shift_;
 };
 
@@ -185,12 +155,12 @@ class BpeMerger {
     std::uint32_t previous;
     std::uint32_t next;
   };
-  struct Candidate {
+  struct MergeCandidate {
     std::uint32_t rank;
     std::uint32_t place;
     std::int32_t id;
     /// Returns whether this candidate merges after `other`.
-    bool operator<(const Candidate& other) const {
+    bool operator<(const MergeCandidate& other) const {
       return rank != other.rank ? rank > other.rank : place > other.place;
     }
   };
@@ -199,8 +169,36 @@ class BpeMerger {
   void merge_long(const MergeTable& merges);
   void push(const MergeTable& merges, std::uint32_t left, std::uint32_t right);
 
-  std::vector<Link> links_;         // [symbols], neighbours of each symbol that is left
-  std::vector<Candidate> waiting_;  // candidates that were not tried yet, as a heap
+  std::vector<Link> links_;              // [symbols], neighbours of each symbol that is left
+  std::vector<MergeCandidate> waiting_;  // candidates that were not tried yet, as a heap
 };
+
+/// A model that splits pieces of text into tokens. Several threads may use one model at once, each with its
+/// own State.
+class TokenModel {
+ public:
+  /// The buffers and the cache of one thread, which must be used with one model only.
+  struct State {
+    WordCache cache;
+    BpeMerger merger;
+    std::string character;                   // BPE: a character with its prefix and suffix
+    std::vector<BestTokenization> best;      // Unigram: [bytes of the piece + 1], by end position
+    std::vector<PieceToken> unigram_tokens;  // Unigram: the tokens of the best tokenization
+  };
+
+  virtual ~TokenModel() = default;
+
+  /// Appends the tokens of `piece` to `tokens`. `piece` must be UTF-8 and not empty.
+  virtual void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const = 0;
+  /// Returns the id of the token whose string is the text that it covers, instead of a string of the
+  /// vocabulary; -1 if the model has no such token.
+  [[nodiscard]] virtual std::int32_t verbatim() const { return -1; }
+};
+using TokenModelPtr = std::unique_ptr<const TokenModel>;
+
+/// Makes the model that a tokenizer file describes. May move the vocabulary and the merges out of `file`.
+/// Throws Error(bad_input) if the model is invalid or not supported.
+[[nodiscard]] TokenModelPtr make_token_model(TokenizerFile& file);
+[[nodiscard]] TokenModelPtr make_bpe(const PartConfig& model, TokenizerFile& file);
 
 }  // namespace attnctl

@@ -1,9 +1,5 @@
 #include <algorithm>
-#include <limits>
-#include <unordered_map>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "tokenizer/parts/parts.hpp"
 #include "tokenizer/token_table.hpp"
@@ -20,47 +16,32 @@ class Contents {
   /// used.
   explicit Contents(const std::vector<TokenEntry>& contents) : trie_(contents, TokenTable(contents)) {
     for (const TokenEntry& entry : contents) {
-      if (entry.token.empty()) {
-        empty_.id = entry.id;
-      } else {
-        may_begin_[static_cast<unsigned char>(entry.token[0])] = true;
-      }
+      if (entry.token.empty()) empty_.id = entry.id;
     }
   }
 
   /// Returns the first byte position from `begin` on where a token may start.
   [[nodiscard]] std::size_t next_candidate(std::string_view text, std::size_t begin) const {
     if (empty_.id >= 0) return begin;
-    while (begin < text.size() && !may_begin_[static_cast<unsigned char>(text[begin])]) ++begin;
+    while (begin < text.size() && trie_.step(TokenTrie::kRoot, text[begin]) == TokenTrie::kNowhere) ++begin;
     return begin;
   }
 
   /// Returns the longest token at the beginning of `text`. If there is none, the id of the result is -1.
-  [[nodiscard]] TokenTrie::Match longest(std::string_view text) const {
-    const TokenTrie::Match found = trie_.longest(text);
+  [[nodiscard]] TokenTrie::TokenMatch longest(std::string_view text) const {
+    const TokenTrie::TokenMatch found = trie_.longest(text);
     return found.id >= 0 ? found : empty_;
   }
 
  private:
   TokenTrie trie_;
-  TokenTrie::Match empty_;  // a token with empty normalized content, which matches everywhere
-  std::array<bool, 256> may_begin_{};
+  TokenTrie::TokenMatch empty_;  // a token with empty normalized content, which matches everywhere
 };
 
-bool begins_with_word(std::string_view text) {
-  std::size_t i = 0;
-  return !text.empty() && unicode::is(unicode::next(text, i), unicode::word);
-}
-
-bool ends_with_word(std::string_view text) {
-  std::size_t i = text.size();
-  return !text.empty() && unicode::is(unicode::previous(text, i), unicode::word);
-}
-
-std::size_t after_code_point(std::string_view text, std::size_t place) {
-  if (place >= text.size()) return place + 1;
-  unicode::next(text, place);
-  return place;
+/// Returns whether a word character is directly before or directly after bytes [begin, end).
+bool touches_word(std::string_view text, std::size_t begin, std::size_t end) {
+  return (begin > 0 && unicode::is(unicode::previous(text, begin), unicode::word)) ||
+         (end < text.size() && unicode::is(unicode::next(text, end), unicode::word));
 }
 
 void cut_piece(std::string_view text, const Contents& contents, const std::vector<AddedToken>& tokens,
@@ -68,7 +49,7 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
   std::size_t done = 0;
   std::size_t matched = std::string_view::npos;  // end of the last match; npos: none yet
   for (std::size_t place = 0; (place = contents.next_candidate(text, place)) <= text.size();) {
-    const TokenTrie::Match found = contents.longest(text.substr(place));
+    const TokenTrie::TokenMatch found = contents.longest(text.substr(place));
     if (found.id < 0) {
       ++place;
       continue;
@@ -77,15 +58,14 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
     std::size_t begin = place;
     std::size_t end = place + found.size;
     if (begin == end && begin == matched) {  // an empty match directly after a match is skipped
-      place = after_code_point(text, place);
+      if (place == text.size()) break;
+      unicode::next(text, place);
       continue;
     }
     // The search continues after the token's content. This is so even if the match is rejected below, or if
     // the token also takes white space after it.
     place = matched = end;
-    if (token.single_word && (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end)))) {
-      continue;
-    }
+    if (token.single_word && touches_word(text, begin, end)) continue;
     // White space that belongs to the previous token does not also belong to this token.
     if (token.lstrip) begin = std::max(unicode::white_space_begin(text, begin, done), done);
     if (token.rstrip) end = unicode::white_space_end(text, end);
@@ -124,28 +104,5 @@ TextStep make_cut(const std::vector<AddedToken>& tokens, bool are_normalized, co
 
 AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, const TextStep& normalizer)
     : cut_raw(make_cut(tokens, false, normalizer)), cut_normalized(make_cut(tokens, true, normalizer)) {}
-
-std::vector<AddedToken> read_added_tokens(const PartConfig& document) {
-  std::vector<AddedToken> tokens;
-  std::unordered_map<std::string, std::size_t> places;
-  if (!document.has("added_tokens")) return tokens;
-  for (const PartConfig& part : document.objects("added_tokens")) {
-    const std::int64_t id = part.integer("id");
-    if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
-      part.refuse("id",
-                  fmt::format("expected 0 to {}, found {}", std::numeric_limits<std::int32_t>::max(), id));
-    }
-    AddedToken token = {
-        static_cast<std::int32_t>(id), part.string("content"), part.boolean("special"),
-        part.boolean("normalized"),    part.boolean("lstrip"), part.boolean("rstrip"),
-        part.boolean("single_word"),
-    };
-    if (token.content.empty()) continue;
-    const auto [place, is_new] = places.try_emplace(token.content, tokens.size());
-    if (is_new) tokens.emplace_back();
-    tokens[place->second] = std::move(token);  // of tokens with equal contents, the last one is used
-  }
-  return tokens;
-}
 
 }  // namespace attnctl

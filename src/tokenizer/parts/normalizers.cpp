@@ -13,21 +13,12 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kDeepestSequence = 32;
-
 using unicode::ChangedCharacter;
 using unicode::NormalForm;
 using Piece = PieceText::Piece;
 using Output = PieceText::Output;
 
 TextStep make_sequence(const PartConfig& config) {
-  std::size_t depth = 0;
-  for (std::size_t at = 0; (at = config.pointer().find("/normalizers/", at)) != std::string::npos; ++at) {
-    ++depth;
-  }
-  if (depth >= kDeepestSequence) {
-    config.refuse("", fmt::format("a Sequence in {} others, need at most {}", depth, kDeepestSequence));
-  }
   return in_sequence(config, "normalizers", make_normalizer);
 }
 
@@ -176,150 +167,125 @@ TextStep make_replace(const PartConfig& config) {
   };
 }
 
-struct BertOptions {
-  bool clean_text = true;
-  bool handle_chinese_chars = true;
-  bool strip_accents = true;
-  bool lowercase = true;
-};
-
-/// The buffers of one thread.
-struct Scratch {
-  std::vector<char32_t> run;
-  std::vector<TextRange> origin;  // [run], origin of each character of `run`
-  std::vector<ChangedCharacter> changed;
-};
-
-/// In an AsciiMap, kDropped means that the character is dropped. Other values are the character's
-/// replacement.
-constexpr char kDropped = '\xFF';
-using AsciiMap = std::array<char, 128>;
-
-AsciiMap make_ascii_map(const BertOptions& options) {
-  AsciiMap map{};
-  for (std::size_t i = 0; i < map.size(); ++i) {
-    const auto c = static_cast<char32_t>(i);
-    const std::uint16_t of = unicode::classes()(c);
-    map[i] = static_cast<char>(options.lowercase ? unicode::to_lower(c) : c);
-    if (!options.clean_text) continue;
-    if ((of & unicode::white_space) != 0) map[i] = ' ';
-    if ((of & unicode::bert_dropped) != 0) map[i] = kDropped;
-  }
-  return map;
-}
-
-/// Rewrites one piece with the options of BertNormalizer: clean_text, handle_chinese_chars, strip_accents and
+/// Rewrites text with the options of BertNormalizer: clean_text, handle_chinese_chars, strip_accents and
 /// lowercase, in this order. The characters are processed one after the other. Characters that NFD may
 /// reorder are collected in a run first.
-class BertRewrite {
+class BertNormalizer {
  public:
-  BertRewrite(const BertOptions& options, const AsciiMap& ascii, const NormalForm& form, Output& output)
-      : options_(options), ascii_(ascii), form_(form), output_(output) {}
-
-  void piece(const PieceText& text, const Piece& piece) {
-    const std::string_view all = text.text();
-    for (std::size_t i = piece.begin; i < piece.end;) {
-      std::size_t ascii = unicode::ascii_end(all, i, piece.end);
-      if (ascii > i && ascii < piece.end) --ascii;  // the last ASCII character may be followed by a mark
-      if (ascii > i) {
-        flush();
-        plain(all, i, ascii);
-        i = ascii;
-        continue;
-      }
-      const TextRange origin = text.origin()[i];
-      character(unicode::next(all, i), origin);
+  explicit BertNormalizer(const PartConfig& config)
+      : clean_text_(config.boolean("clean_text")),
+        handle_chinese_chars_(config.boolean("handle_chinese_chars")),
+        lowercase_(config.boolean("lowercase")),
+        strip_accents_(config.boolean("strip_accents", lowercase_)) {
+    for (std::size_t i = 0; i < ascii_.size(); ++i) {
+      const auto c = static_cast<char32_t>(i);
+      const std::uint16_t of = unicode::classes()(c);
+      ascii_[i] = static_cast<char>(lowercase_ ? unicode::to_lower(c) : c);
+      if (clean_text_ && (of & unicode::white_space) != 0) ascii_[i] = ' ';
+      if (clean_text_ && (of & unicode::bert_dropped) != 0) ascii_[i] = kDropped;
     }
-    flush();
+  }
+
+  void operator()(PieceText& text) const {
+    thread_local AccentRun run;
+    run.characters.clear();  // an error in an earlier text may have left a run
+    run.origin.clear();
+    text.rewrite([&](const Piece& piece, Output& output) {
+      const std::string_view all = text.text();
+      for (std::size_t i = piece.begin; i < piece.end;) {
+        std::size_t ascii = unicode::ascii_end(all, i, piece.end);
+        if (ascii > i && ascii < piece.end) --ascii;  // the last ASCII character may be followed by a mark
+        if (ascii > i) {
+          flush(run, output);
+          put_ascii(all, i, ascii, output);
+          i = ascii;
+          continue;
+        }
+        const TextRange origin = text.origin()[i];
+        put(unicode::next(all, i), origin, run, output);
+      }
+      flush(run, output);
+    });
   }
 
  private:
-  static Scratch& scratch() {
-    thread_local Scratch buffers;
-    return buffers;
-  }
+  /// Characters that NFD may reorder.
+  struct AccentRun {
+    std::vector<char32_t> characters;
+    std::vector<TextRange> origin;  // [characters]
+    std::vector<ChangedCharacter> changed;
+  };
+  /// Value of `ascii_` for a character that is dropped.
+  static constexpr char kDropped = '\xFF';
 
   [[nodiscard]] char plain(char byte) const { return ascii_[static_cast<unsigned char>(byte)]; }
 
-  void plain(std::string_view all, std::size_t begin, std::size_t end) {
+  void put_ascii(std::string_view all, std::size_t begin, std::size_t end, Output& output) const {
     while (begin < end) {
       std::size_t kept = begin;
       while (kept < end && plain(all[kept]) != kDropped) ++kept;
-      output_.copy_mapped(begin, kept, [this](char byte) { return plain(byte); });
+      output.copy_mapped(begin, kept, [this](char byte) { return plain(byte); });
       begin = kept < end ? kept + 1 : end;
     }
   }
 
-  void character(char32_t c, TextRange origin) {
+  void put(char32_t c, TextRange origin, AccentRun& run, Output& output) const {
     const std::uint16_t of = unicode::classes()(c);
-    if (options_.clean_text) {
+    if (clean_text_) {
       if ((of & unicode::bert_dropped) != 0) return;
       if ((of & unicode::white_space) != 0) c = U' ';
     }
-    if (options_.handle_chinese_chars && (of & unicode::cjk) != 0) {
-      flush();
-      output_.put(" ", origin);
-      decompose(c, origin);
-      flush();
-      output_.put(" ", origin);
-      return;
+    const bool is_spaced = handle_chinese_chars_ && (of & unicode::cjk) != 0;
+    if (is_spaced) {
+      flush(run, output);
+      output.put(" ", origin);
     }
-    decompose(c, origin);
-  }
-
-  void decompose(char32_t c, TextRange origin) {
-    if (!options_.strip_accents) return put(c, origin);
-    if (!form_.joins(c)) flush();
-    buffers_.run.push_back(c);
-    buffers_.origin.push_back(origin);
-  }
-
-  /// Normalizes and writes the collected run, and empties it.
-  void flush() {
-    if (buffers_.run.empty()) return;
-    if (buffers_.run.size() == 1 && !form_.changes(buffers_.run[0])) {
-      unaccented(buffers_.run[0], buffers_.origin[0]);
+    if (strip_accents_) {
+      if (!form_.joins(c)) flush(run, output);
+      run.characters.push_back(c);
+      run.origin.push_back(origin);
     } else {
-      form_.apply(buffers_.run, buffers_.changed);
+      put_cased(c, origin, output);
+    }
+    if (is_spaced) {
+      flush(run, output);
+      output.put(" ", origin);
+    }
+  }
+
+  /// Normalizes and writes a run, and empties it.
+  void flush(AccentRun& run, Output& output) const {
+    if (run.characters.empty()) return;
+    if (run.characters.size() == 1 && !form_.changes(run.characters[0])) {
+      put_unaccented(run.characters[0], run.origin[0], output);
+    } else {
+      form_.apply(run.characters, run.changed);
       std::size_t taken = 0;
-      for (const ChangedCharacter& changed : buffers_.changed) {
+      for (const ChangedCharacter& changed : run.changed) {
         if (changed.change <= 0) ++taken;
-        unaccented(changed.c, buffers_.origin[taken - 1]);
+        put_unaccented(changed.c, run.origin[taken - 1], output);
       }
     }
-    buffers_.run.clear();
-    buffers_.origin.clear();
+    run.characters.clear();
+    run.origin.clear();
   }
 
-  void unaccented(char32_t c, TextRange origin) {
-    if (!unicode::is(c, unicode::bert_mark)) put(c, origin);
+  void put_unaccented(char32_t c, TextRange origin, Output& output) const {
+    if (!unicode::is(c, unicode::bert_mark)) put_cased(c, origin, output);
   }
 
-  void put(char32_t c, TextRange origin) {
-    if (!options_.lowercase) return output_.put(unicode::Utf8(c), origin);
-    put_lowercase(c, origin, output_);
+  void put_cased(char32_t c, TextRange origin, Output& output) const {
+    if (lowercase_) return put_lowercase(c, origin, output);
+    output.put(unicode::Utf8(c), origin);
   }
 
-  const BertOptions& options_;
-  const AsciiMap& ascii_;
-  const NormalForm& form_;
-  Output& output_;
-  Scratch& buffers_ = scratch();
+  bool clean_text_;
+  bool handle_chinese_chars_;
+  bool lowercase_;
+  bool strip_accents_;
+  std::array<char, 128> ascii_{};  // the replacement of each ASCII character
+  const NormalForm& form_ = NormalForm::get<NormalForm::nfd>();
 };
-
-TextStep make_bert_normalizer(const PartConfig& config) {
-  BertOptions options;
-  options.clean_text = config.boolean("clean_text");
-  options.handle_chinese_chars = config.boolean("handle_chinese_chars");
-  options.lowercase = config.boolean("lowercase");
-  options.strip_accents = config.boolean("strip_accents", options.lowercase);
-  return [options, ascii = make_ascii_map(options)](PieceText& text) {
-    const NormalForm& form = NormalForm::get<NormalForm::nfd>();
-    text.rewrite([&](const Piece& piece, Output& output) {
-      BertRewrite(options, ascii, form, output).piece(text, piece);
-    });
-  };
-}
 
 constexpr std::string_view kBase64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::size_t kUnitSize = sizeof(std::uint32_t);
@@ -351,30 +317,8 @@ std::optional<std::string> read_bytes(const PartConfig::Json& node) {
   return std::string(bytes.begin(), bytes.end());
 }
 
-// The functions below return the fields of a trie node (see Charsmap).
-constexpr bool has_leaf(std::uint32_t unit) {
-  return (unit >> 8U & 1U) != 0;
-}
-constexpr std::uint32_t leaf_value(std::uint32_t unit) {
-  return unit & 0x7FFFFFFFU;
-}
-/// Returns the label of a node together with bit 31. Bit 31 is set in leaves, so that no byte equals the
-/// label of a leaf.
-constexpr std::uint32_t label(std::uint32_t unit) {
-  return unit & 0x800000FFU;
-}
-constexpr std::size_t offset(std::uint32_t unit) {
-  return std::size_t{unit >> 10U} << ((unit & 0x200U) >> 6U);
-}
-
 /// Grapheme clusters of this number of bytes or more are looked up only character by character.
 constexpr std::size_t kLongestCluster = 6;
-
-int count_of(std::string_view text) {
-  int count = 0;
-  for (std::size_t i = 0; i < text.size(); ++count) unicode::next(text, i);
-  return count;
-}
 
 /// Writes the new characters of one piece and computes their origins. If a replacement has fewer characters
 /// than the old text, the origin of the character written last is extended to the remaining old characters;
@@ -395,13 +339,12 @@ class Changes {
   }
 
   void replace(std::string_view old_text, std::string_view new_text) {
-    const int old_count = count_of(old_text);
-    const int new_count = count_of(new_text);
-    int index = 0;
-    for (std::size_t i = 0; i < new_text.size(); ++index) {
-      put(unicode::next(new_text, i), index < old_count ? 0 : 1);
+    const auto old_count = static_cast<int>(unicode::count_code_points(old_text));
+    int count = 0;
+    for (std::size_t i = 0; i < new_text.size(); ++count) {
+      put(unicode::next(new_text, i), count < old_count ? 0 : 1);
     }
-    if (new_count < old_count && waiting_) last_.change -= old_count - new_count;
+    if (count < old_count && waiting_) last_.change -= old_count - count;
   }
 
   /// Copies unchanged bytes [begin, end). Returns false and copies nothing if the origins are shifted.
@@ -431,7 +374,7 @@ class Precompiled {
   explicit Precompiled(Charsmap map) : map_(std::move(map)) {
     for (std::size_t i = 0; i < unchanged_.size(); ++i) {
       const auto c = static_cast<char>(i);
-      unchanged_[i] = c != '\r' && !map_.find(std::string_view(&c, 1));
+      unchanged_[i] = c != '\r' && !map_.find({&c, 1});
     }
   }
 
@@ -482,9 +425,8 @@ class Precompiled {
 };
 
 TextStep make_precompiled(const PartConfig& config) {
-  constexpr std::string_view kKey = "precompiled_charsmap";
-  const PartConfig map = config.at(kKey);
-  if (!map.node().is_binary()) (void)config.string(kKey);  // throws if the value is not a string
+  const PartConfig map = config.at("precompiled_charsmap");
+  if (!map.node().is_binary()) (void)config.string("precompiled_charsmap");  // throws if it is not a string
   return Precompiled(Charsmap(map));
 }
 
@@ -500,7 +442,7 @@ constexpr PartRow<TextStep> kNormalizers[] = {
     {"Replace", make_replace},
     {"Prepend", make_prepend},
     {"Precompiled", make_precompiled},
-    {"BertNormalizer", make_bert_normalizer},
+    {"BertNormalizer", [](const PartConfig& config) -> TextStep { return BertNormalizer(config); }},
     {"ByteLevel", [](const PartConfig&) -> TextStep { return byte_level::write; }},
     {"Nmt", make_filter<for_translation>},
 };
@@ -531,7 +473,9 @@ Charsmap::Charsmap(const PartConfig& where) : place_(where.place()) {
 }
 
 void Charsmap::damaged() const {
-  fail(Status::bad_input, "{}: the charsmap has an offset outside of itself; the file is damaged", place_);
+  fail(Status::bad_input,
+       "{}: the charsmap has an offset that is too large or inside of a character; the file is damaged",
+       place_);
 }
 
 std::uint32_t Charsmap::unit(std::size_t at) const {
@@ -540,19 +484,24 @@ std::uint32_t Charsmap::unit(std::size_t at) const {
 }
 
 std::optional<std::string_view> Charsmap::find(std::string_view text) const {
-  std::size_t at = offset(units_[0]);
+  const auto children = [](std::uint32_t node) {
+    return std::size_t{node >> 10U} << ((node & 0x200U) >> 6U);  // the offset is in 256 nodes if bit 9 is 1
+  };
+  std::size_t at = children(units_[0]);
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte == 0) return std::nullopt;
     at ^= byte;
     const std::uint32_t node = unit(at);
-    if (label(node) != byte) return std::nullopt;
-    at ^= offset(node);
-    if (!has_leaf(node)) continue;
-    const std::size_t begin = leaf_value(unit(at));
+    // The comparison includes bit 31, which is 1 in leaves, so that no byte equals the label of a leaf.
+    if ((node & 0x800000FFU) != byte) return std::nullopt;
+    at ^= children(node);
+    const bool has_leaf = (node >> 8U & 1U) != 0;
+    if (!has_leaf) continue;
+    const std::size_t begin = unit(at) & 0x7FFFFFFFU;
     if (begin > replacements_.size()) damaged();
     const std::string_view replacement = std::string_view(replacements_).substr(begin);
-    if (!replacement.empty() && (static_cast<unsigned char>(replacement[0]) & 0xC0U) == 0x80U) damaged();
+    if (!replacement.empty() && U8_IS_TRAIL(replacement[0])) damaged();
     return replacement.substr(0, replacement.find('\0'));
   }
   return std::nullopt;

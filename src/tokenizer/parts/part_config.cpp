@@ -33,14 +33,14 @@ std::string PartConfig::place() const {
 const PartConfig::Json* PartConfig::find(std::string_view key) const {
   if (!node_->is_object()) return nullptr;
   const auto found = node_->find(std::string(key));
-  return found == node_->end() || found->is_null() ? nullptr : &*found;
+  return found == node_->end() ? nullptr : &*found;
 }
 
 template <typename IsValid>
 const PartConfig::Json& PartConfig::require(std::string_view key, IsValid is_valid,
                                             std::string_view expected) const {
   const Json* const value = find(key);
-  if (value == nullptr || !std::invoke(is_valid, *value)) {
+  if (value == nullptr || value->is_null() || !std::invoke(is_valid, *value)) {
     refuse(key, fmt::format("expected {}, found {}", expected, found_text(value)));
   }
   return *value;

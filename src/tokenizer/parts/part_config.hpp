@@ -13,10 +13,10 @@
 
 namespace attnctl {
 
-/// A value of tokenizer.json with its JSON pointer. If the value under a key is missing or null, a getter
-/// returns `default_value`, or throws Error(bad_input) if the caller passed none. A getter throws
-/// Error(bad_input) if the value has another type. The message has the file, the pointer, the expected type
-/// and the found value.
+/// A value of a JSON document, such as tokenizer.json, with its JSON pointer. If the value under a key is
+/// missing or null, a getter returns `default_value`, or throws Error(bad_input) if the caller passed none. A
+/// getter throws Error(bad_input) if the value has another type. The message has the file, the pointer, the
+/// expected type and the found value.
 class PartConfig {
  public:
   using Json = nlohmann::ordered_json;
@@ -32,7 +32,10 @@ class PartConfig {
   [[nodiscard]] std::string place() const;
 
   /// Returns whether the key exists and its value is not null.
-  [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
+  [[nodiscard]] bool has(std::string_view key) const {
+    const Json* const value = find(key);
+    return value != nullptr && !value->is_null();
+  }
   [[nodiscard]] std::string string(std::string_view key,
                                    std::optional<std::string_view> default_value = {}) const;
   [[nodiscard]] bool boolean(std::string_view key, std::optional<bool> default_value = {}) const;

@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "tokenizer/parts/part_config.hpp"
+#include "tokenizer/token_table.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 #include "tokenizer/vocabulary.hpp"
@@ -173,7 +174,8 @@ class PieceText {
 
   [[noreturn]] void refuse_growth() const {
     fail(Status::limit,
-         "text: the parts of the tokenizer make more than {} bytes of it; check tokenizer.json", limit_);
+         "text: the tokenizer makes it longer than {} bytes; check the normalizers in tokenizer.json",
+         limit_);
   }
 
   std::size_t limit_ = 0;  // largest size of the text in bytes
@@ -241,29 +243,16 @@ class Charsmap {
 
 // Added tokens (added_tokens.cpp).
 
-/// An element of /added_tokens in tokenizer.json.
-struct AddedToken {
-  std::int32_t id = 0;
-  std::string content;
-  bool special = false;
-  bool normalized = false;
-  bool lstrip = false;
-  bool rstrip = false;
-  bool single_word = false;
-};
-
 /// The steps that find the added tokens in a text and make each a piece. At each position, the longest added
 /// token is found.
 struct AddedTokens {
-  /// `normalizer`, which may be empty, is applied to the content of the tokens whose `normalized` is true.
+  /// The contents must differ and not be empty. `normalizer`, which may be an empty function, is applied to
+  /// the content of the tokens whose `normalized` is true.
   AddedTokens(const std::vector<AddedToken>& tokens, const TextStep& normalizer);
 
   TextStep cut_raw;         // finds the tokens whose `normalized` is false, in the text before normalization
   TextStep cut_normalized;  // finds the tokens whose `normalized` is true, in the normalized text
 };
-
-/// Reads /added_tokens of tokenizer.json. Throws Error(bad_input) if an element is invalid.
-[[nodiscard]] std::vector<AddedToken> read_added_tokens(const PartConfig& document);
 
 // Pre-tokenizers (pre_tokenizers.cpp).
 [[nodiscard]] TextStep make_pre_tokenizer(const PartConfig& config);
@@ -290,13 +279,13 @@ struct EdgeSpace {
 struct TokenizedText {
   /// A token whose string is a part of the input text, not the vocabulary's string: an added token with the
   /// white space around it, or the token TokenModel::verbatim().
-  struct Found {
+  struct VerbatimToken {
     std::size_t token = 0;  // index of the token in `encoding`
     EdgeSpace space;
   };
 
   Encoding encoding;
-  std::vector<Found> found;  // in ascending order of the token index
+  std::vector<VerbatimToken> found;  // in ascending order of the token index
 };
 
 /// A function that adds special tokens. The vector has one text, or two for a pair. The function may change

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -45,32 +46,30 @@ struct SpecialToken {
 /// Inserts a special token before the token with index `at`.
 void insert(TokenizedText& text, std::size_t at, const SpecialToken& token) {
   Encoding& encoding = text.encoding;
-  const auto put = [at](auto& all, auto value) {
-    all.insert(all.begin() + static_cast<std::ptrdiff_t>(at), value);
-  };
-  put(encoding.ids, token.id);
-  put(encoding.type_ids, token.type_id);
-  put(encoding.offsets, TextRange{});
-  put(encoding.words, std::optional<std::uint32_t>());
-  put(encoding.special, std::uint8_t{1});
-  put(encoding.sequence, token.sequence);
-  for (TokenizedText::Found& each : text.found) each.token += each.token >= at ? 1 : 0;
+  Encoding::for_each_list([&](auto list) {
+    (encoding.*list).emplace((encoding.*list).begin() + static_cast<std::ptrdiff_t>(at));
+  });
+  encoding.ids[at] = token.id;
+  encoding.type_ids[at] = token.type_id;
+  encoding.special[at] = 1;
+  encoding.sequence[at] = token.sequence;
+  for (TokenizedText::VerbatimToken& each : text.found) each.token += each.token >= at ? 1 : 0;
 }
 
 void push_back(TokenizedText& text, const SpecialToken& token) {
   insert(text, text.encoding.size(), token);
 }
 
-/// Returns `value`, the value of `config` under `key`, as an id. Throws Error(bad_input) unless it is an
-/// integer from 0 to 2^32 - 1.
-std::int64_t read_id(const PartConfig& config, std::string_view key, const PartConfig::Json& value) {
+/// Returns a value as an id. Throws Error(bad_input) unless it is an integer from 0 to 2^32 - 1.
+std::int64_t read_id(const PartConfig& config) {
   constexpr std::uint64_t kLargest = std::numeric_limits<std::uint32_t>::max();
+  const PartConfig::Json& value = config.node();
   // Values that were parsed from a file are unsigned; values that attnctl made itself are signed.
   const bool natural =
       value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
   if (!natural || value.get<std::uint64_t>() > kLargest) {
-    config.refuse(key, fmt::format("expected ids from 0 to {}, found {}", kLargest,
-                                   value.is_number() ? value.dump() : value.type_name()));
+    config.refuse("", fmt::format("expected an id from 0 to {}, found {}", kLargest,
+                                  value.is_number() ? value.dump() : value.type_name()));
   }
   return value.get<std::int64_t>();
 }
@@ -91,26 +90,25 @@ PostProcessor make_byte_level(const PartConfig& config, const Vocabulary& vocabu
           &vocabulary](std::vector<TokenizedText>& texts) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       if (trim) trim_offsets(texts[i], prefix_space, vocabulary);
-      auto& sequence = texts[i].encoding.sequence;
-      std::fill(sequence.begin(), sequence.end(), static_cast<std::uint8_t>(std::min<std::size_t>(i, 1)));
+      std::ranges::fill(texts[i].encoding.sequence, i == 0 ? std::uint8_t{0} : std::uint8_t{1});
     }
   };
 }
 
 /// Returns the id of a token that is described by a pair such as ["[SEP]", 102].
 std::int64_t read_end(const PartConfig& config, std::string_view key) {
-  const PartConfig::Json& pair = config.at(key).node();
-  if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string()) {
-    config.refuse(key, "expected a token and its id, as [\"[SEP]\", 102]");
+  const PartConfig pair = config.at(key);
+  if (!pair.node().is_array() || pair.node().size() != 2 || !pair.node()[0].is_string()) {
+    pair.refuse("", "expected a token and its id, such as [\"[SEP]\", 102]");
   }
-  return read_id(config, key, pair[1]);
+  return read_id(pair.elements()[1]);
 }
 
 /// Returns a post-processor that makes [CLS] A [SEP] from one text, and [CLS] A [SEP] B [SEP] from a pair.
 PostProcessor make_bert(const PartConfig& config, const Vocabulary& /*vocabulary*/) {
   // Hugging Face tokenizers distinguish BertProcessing and RobertaProcessing by their fields, not by "type".
   if (config.has("trim_offsets") && config.has("add_prefix_space")) {
-    config.refuse("trim_offsets", "unsupported in BertProcessing: it is one of RobertaProcessing");
+    config.refuse("trim_offsets", "unsupported in BertProcessing; only RobertaProcessing has this option");
   }
   return [cls = read_end(config, "cls"), sep = read_end(config, "sep")](std::vector<TokenizedText>& texts) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -131,7 +129,7 @@ PostProcessor make_roberta(const PartConfig& config, const Vocabulary& vocabular
       TokenizedText& text = texts[i];
       const std::uint8_t sequence = i == 0 ? 0 : 1;
       if (trim) trim_offsets(text, prefix_space, vocabulary);
-      std::fill(text.encoding.type_ids.begin(), text.encoding.type_ids.end(), 0);
+      std::ranges::fill(text.encoding.type_ids, 0);
       insert(text, 0, {i == 0 ? cls : sep, 0, sequence});
       push_back(text, {sep, 0, sequence});
     }
@@ -146,91 +144,73 @@ struct TemplatePart {
   /// template's first text if there is none.
   std::uint8_t sequence = 0;
   bool is_text = false;
-  bool is_last_use = false;  // true if no later element of the template is the same text
 };
 using Template = std::vector<TemplatePart>;
 
-void apply(const Template& pieces, std::vector<TokenizedText>& texts) {
+void apply(const Template& parts, std::vector<TokenizedText>& texts) {
   std::vector<TokenizedText> made;
-  made.reserve(pieces.size());
-  for (const TemplatePart& piece : pieces) {
-    if (piece.is_text) {
-      TokenizedText& text = texts[piece.sequence];
-      made.push_back(piece.is_last_use ? std::move(text) : text);
-      Encoding& encoding = made.back().encoding;
-      std::fill(encoding.type_ids.begin(), encoding.type_ids.end(), piece.type_id);
-      std::fill(encoding.sequence.begin(), encoding.sequence.end(), piece.sequence);
+  made.reserve(parts.size());
+  for (auto part = parts.begin(); part != parts.end(); ++part) {
+    if (part->is_text) {
+      TokenizedText& text = texts[part->sequence];
+      const bool is_used_again = std::any_of(part + 1, parts.end(), [&](const TemplatePart& later) {
+        return later.is_text && later.sequence == part->sequence;
+      });
+      made.push_back(is_used_again ? text : std::move(text));
+      std::ranges::fill(made.back().encoding.type_ids, part->type_id);
+      std::ranges::fill(made.back().encoding.sequence, part->sequence);
     } else {
       TokenizedText& special = made.emplace_back();
-      for (const std::int64_t id : piece.ids) push_back(special, {id, piece.type_id, piece.sequence});
+      for (const std::int64_t id : part->ids) push_back(special, {id, part->type_id, part->sequence});
     }
   }
   texts.swap(made);
 }
 
-/// Reads a template element that is a text: {"Sequence": {"id": "A", "type_id": 0}}.
-TemplatePart read_text_piece(const PartConfig& config, bool pair) {
-  constexpr std::string_view kNames[] = {"A", "B"};
-  TemplatePart piece;
-  piece.is_text = true;
-  piece.sequence = static_cast<std::uint8_t>(config.choice("id", kNames));
-  piece.type_id = read_id(config, "type_id", config.at("type_id").node());
-  if (piece.sequence == 1 && !pair) config.refuse("id", "\"B\" in the template of a single text");
-  return piece;
-}
-
-/// Reads a template element that is a special token: {"SpecialToken": {"id": "[CLS]", "type_id": 0}}. The
-/// "id" must be a key of `special_tokens`.
-TemplatePart read_special_piece(const PartConfig& config, const PartConfig& special_tokens) {
+/// Reads a template element: a text {"Sequence": {"id": "A", "type_id": 0}}, or a special token
+/// {"SpecialToken": {"id": "[CLS]", "type_id": 0}}, whose "id" must be a key of `special_tokens`.
+TemplatePart read_template_part(const PartConfig& element, bool pair, const PartConfig& special_tokens) {
+  constexpr std::string_view kKinds[] = {"Sequence", "SpecialToken"};
+  constexpr std::string_view kTexts[] = {"A", "B"};
+  if (element.node().size() != 1)
+    element.refuse("", "expected an object with either Sequence or SpecialToken");
+  const std::string kind = element.node().begin().key();
+  if (std::ranges::find(kKinds, kind) == std::end(kKinds)) element.unsupported("", kind, kKinds);
+  const PartConfig config = element.object(kind);
+  TemplatePart part;
+  part.is_text = kind == "Sequence";
+  part.type_id = read_id(config.at("type_id"));
+  if (part.is_text) {
+    part.sequence = static_cast<std::uint8_t>(config.choice("id", kTexts));
+    if (part.sequence == 1 && !pair)
+      config.refuse("id", "got \"B\", the second text, in the template of a single text");
+    return part;
+  }
   const std::string name = config.string("id");
   if (!special_tokens.has(name)) config.refuse("id", in_quotes(name) + " is not among the special_tokens");
-  const PartConfig token = special_tokens.object(name);
-  TemplatePart piece;
-  piece.type_id = read_id(config, "type_id", config.at("type_id").node());
-  for (const PartConfig& id : token.at("ids").elements()) {
-    piece.ids.push_back(read_id(token, "ids", id.node()));
+  for (const PartConfig& id : special_tokens.object(name).at("ids").elements()) {
+    part.ids.push_back(read_id(id));
   }
-  return piece;
-}
-
-/// Sets `sequence` of the special tokens and `is_last_use` of the texts in a template.
-void link(Template& pieces) {
-  std::uint8_t sequence = 0;
-  const auto first =
-      std::find_if(pieces.begin(), pieces.end(), [](const TemplatePart& piece) { return piece.is_text; });
-  if (first != pieces.end()) sequence = first->sequence;
-  for (TemplatePart& piece : pieces) {
-    if (piece.is_text) sequence = piece.sequence;
-    piece.sequence = sequence;
-  }
-  bool used[2] = {};
-  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
-    if (piece->is_text) piece->is_last_use = !std::exchange(used[piece->sequence], true);
-  }
+  return part;
 }
 
 Template read_template(const PartConfig& config, std::string_view key, const PartConfig& special_tokens) {
-  constexpr std::size_t kMostPieces = 1000;  // a limit, because each element may copy the whole text
+  constexpr std::size_t kMostParts = 1000;  // a limit, because each element may copy the whole text
   const std::vector<PartConfig> elements = config.objects(key);
-  if (elements.size() > kMostPieces) {
-    config.refuse(key, fmt::format("expected at most {} pieces, found {}", kMostPieces, elements.size()));
+  if (elements.size() > kMostParts) {
+    config.refuse(key, fmt::format("expected at most {} elements, found {}", kMostParts, elements.size()));
   }
-  Template pieces;
+  Template parts;
   for (const PartConfig& element : elements) {
-    if (element.node().size() != 1)
-      element.refuse("", "expected an object with either Sequence or SpecialToken");
-    const std::string kind = element.node().begin().key();
-    if (kind == "Sequence") {
-      pieces.push_back(read_text_piece(element.object(kind), key == "pair"));
-    } else if (kind == "SpecialToken") {
-      pieces.push_back(read_special_piece(element.object(kind), special_tokens));
-    } else {
-      constexpr std::string_view kKinds[] = {"Sequence", "SpecialToken"};
-      element.unsupported("", kind, kKinds);
-    }
+    parts.push_back(read_template_part(element, key == "pair", special_tokens));
   }
-  link(pieces);
-  return pieces;
+  const auto first = std::ranges::find(parts, true, &TemplatePart::is_text);
+  std::uint8_t sequence = first != parts.end() ? first->sequence : std::uint8_t{0};
+  for (TemplatePart& part : parts) {
+    if (part.is_text) sequence = part.sequence;
+    part.sequence = sequence;
+  }
+  return parts;
 }
 
 /// Returns a post-processor that adds special tokens according to templates: "single" for one text, "pair"
@@ -241,8 +221,9 @@ PostProcessor make_template(const PartConfig& config, const Vocabulary& /*vocabu
           pair = read_template(config, "pair", special_tokens)](std::vector<TokenizedText>& texts) {
     if (texts.empty() || texts.size() > 2) {
       fail(Status::bad_input,
-           "{}: unsupported: a template after one that leaves {} pieces, supported: one or two", place,
-           texts.size());
+           "{}: unsupported: a template that receives {} pieces from an earlier template, supported: one or "
+           "two",
+           place, texts.size());
     }
     apply(texts.size() == 1 ? single : pair, texts);
   };

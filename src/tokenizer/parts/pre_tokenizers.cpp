@@ -14,61 +14,67 @@
 namespace attnctl {
 namespace {
 
-/// What a pre-tokenizer does with a character. `dropped`: removes it. `isolated`: makes it a piece.
-/// `first_kind` and `second_kind`: joins it with adjacent characters that have the same role.
-enum class Role { dropped, isolated, first_kind, second_kind };
+// Groups of characters (see cut_by_group).
+constexpr int kDropped = -1;   // the character is removed
+constexpr int kIsolated = -2;  // the character is a piece
+constexpr int kWord = 0;
+constexpr int kSymbol = 1;
 
-Role bert_role(std::uint16_t classes) {
-  if ((classes & unicode::white_space) != 0) return Role::dropped;
-  return (classes & unicode::bert_punctuation) != 0 ? Role::isolated : Role::first_kind;
-}
-
-Role word_role(std::uint16_t classes) {
-  if ((classes & unicode::word) != 0) return Role::first_kind;
-  return (classes & unicode::white_space) != 0 ? Role::dropped : Role::second_kind;
-}
-
-Role white_space_role(std::uint16_t classes) {
-  return (classes & unicode::white_space) != 0 ? Role::dropped : Role::first_kind;
-}
-
-template <Role (*role_of)(std::uint16_t)>
-TextStep make_cut_by_role(const PartConfig& /*config*/) {
-  return [&classes = unicode::classes()](PieceText& text) {
-    text.cut([&classes](std::string_view piece, PieceText::Cuts& cuts) {
+/// Returns a step that cuts pieces into runs of characters of the same group. group_of(c, last) returns the
+/// group of a character after a character of the group `last`.
+template <typename GroupOf>
+TextStep cut_by_group(GroupOf group_of) {
+  return [group_of](PieceText& text) {
+    text.cut([&group_of](std::string_view piece, PieceText::Cuts& cuts) {
       std::size_t begin = 0;
-      Role last = Role::dropped;
+      int last = kDropped;
       for (std::size_t i = 0; i < piece.size();) {
         const std::size_t at = i;
-        const Role role = role_of(classes(unicode::next(piece, i)));
-        if (role == last && role != Role::isolated) continue;
-        if (last != Role::dropped) cuts.add(begin, at);
+        const int group = group_of(unicode::next(piece, i), last);
+        if (group == last && group != kIsolated) continue;
+        if (last != kDropped) cuts.add(begin, at);
         begin = at;
-        last = role;
+        last = group;
       }
-      if (last != Role::dropped) cuts.add(begin, piece.size());
+      if (last != kDropped) cuts.add(begin, piece.size());
     });
   };
+}
+
+TextStep make_bert(const PartConfig& /*config*/) {
+  return cut_by_group([&classes = unicode::classes()](char32_t c, int /*last*/) {
+    if ((classes(c) & unicode::white_space) != 0) return kDropped;
+    return (classes(c) & unicode::bert_punctuation) != 0 ? kIsolated : kWord;
+  });
+}
+
+TextStep make_white_space(const PartConfig& /*config*/) {
+  return cut_by_group([&classes = unicode::classes()](char32_t c, int /*last*/) {
+    if ((classes(c) & unicode::word) != 0) return kWord;
+    return (classes(c) & unicode::white_space) != 0 ? kDropped : kSymbol;
+  });
+}
+
+TextStep make_white_space_split(const PartConfig& /*config*/) {
+  return cut_by_group([&classes = unicode::classes()](char32_t c, int /*last*/) {
+    return (classes(c) & unicode::white_space) != 0 ? kDropped : kWord;
+  });
 }
 
 /// Returns the script of a character according to the table in Hugging Face tokenizers (Unicode 9), where
 /// kana have the script Han. Returns nullopt for a space or a character that the table does not contain.
 std::optional<UScriptCode> script_of(char32_t c) {
   constexpr unsigned kTableVersion = 9;
-  struct Exception {
-    char32_t c;
-    UScriptCode script;
-  };
   // The characters whose script in ICU 72 differs from the table. 0x30FC is the Japanese long-vowel mark,
   // which has the script Common in ICU.
-  constexpr Exception kExceptions[] = {{0x589, USCRIPT_COMMON},
-                                       {0x61C, USCRIPT_COMMON},
-                                       {0x953, USCRIPT_DEVANAGARI},
-                                       {0x954, USCRIPT_DEVANAGARI},
-                                       {0x30FC, USCRIPT_HAN}};
+  constexpr std::pair<char32_t, UScriptCode> kExceptions[] = {{0x589, USCRIPT_COMMON},
+                                                              {0x61C, USCRIPT_COMMON},
+                                                              {0x953, USCRIPT_DEVANAGARI},
+                                                              {0x954, USCRIPT_DEVANAGARI},
+                                                              {0x30FC, USCRIPT_HAN}};
   if (c == U' ') return std::nullopt;
-  for (const Exception& exception : kExceptions) {
-    if (exception.c == c) return exception.script;
+  for (const auto& [exception, script] : kExceptions) {
+    if (exception == c) return script;
   }
   UErrorCode status = U_ZERO_ERROR;
   const UScriptCode script = uscript_getScript(static_cast<UChar32>(c), &status);
@@ -78,22 +84,13 @@ std::optional<UScriptCode> script_of(char32_t c) {
   return script == USCRIPT_HIRAGANA || script == USCRIPT_KATAKANA ? USCRIPT_HAN : script;
 }
 
-/// Cuts each piece where the script changes. A character without a script belongs to the same piece as the
-/// character before it. At the beginning of a piece such characters are dropped, as in Hugging Face
-/// tokenizers.
-void cut_by_script(PieceText& text) {
-  text.cut([](std::string_view piece, PieceText::Cuts& cuts) {
-    std::optional<UScriptCode> current;
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < piece.size();) {
-      const std::size_t at = i;
-      const std::optional<UScriptCode> script = script_of(unicode::next(piece, i));
-      if (!script || script == current) continue;
-      if (current) cuts.add(begin, at);
-      begin = at;
-      current = script;
-    }
-    if (current) cuts.add(begin, piece.size());
+/// Returns a step that cuts each piece where the script changes. A character without a script belongs to the
+/// same piece as the character before it. At the beginning of a piece such characters are dropped, as in
+/// Hugging Face tokenizers.
+TextStep make_unicode_scripts(const PartConfig& /*config*/) {
+  return cut_by_group([](char32_t c, int last) {
+    const std::optional<UScriptCode> script = script_of(c);
+    return script ? static_cast<int>(*script) : last;
   });
 }
 
@@ -148,18 +145,16 @@ class Splitter {
  private:
   /// Adds the bytes from the end of the previous call up to `end`: a match or the text between two matches.
   void add(std::size_t end, bool is_match) {
-    if (!is_open_ || !joins(is_match)) {
+    if (!joins(is_match)) {
       close();
       begin_ = end_;
-      is_open_ = true;
-      is_dropped_ = is_match && behavior_ == SplitBehavior::removed;
     }
     end_ = end;
     after_match_ = is_match;
   }
 
   void close() {
-    if (is_open_ && !is_dropped_) cuts_.add(begin_, end_);
+    if (behavior_ != SplitBehavior::removed || !after_match_) cuts_.add(begin_, end_);
   }
 
   /// Returns whether the next match, or the text between two matches, belongs to the current piece.
@@ -175,9 +170,7 @@ class Splitter {
   /// Byte range [begin_, end_) of the current piece.
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  bool is_open_ = false;
-  bool is_dropped_ = false;
-  bool after_match_ = false;
+  bool after_match_ = false;  // the last call of add() passed a match
 };
 
 /// Returns a step that cuts at the single characters for which is_match(character) returns true.
@@ -321,16 +314,16 @@ TextStep make_sequence(const PartConfig& config) {
 
 constexpr PartRow<TextStep> kPreTokenizers[] = {
     {"Sequence", make_sequence},
-    {"BertPreTokenizer", make_cut_by_role<bert_role>},
+    {"BertPreTokenizer", make_bert},
     {"ByteLevel", make_byte_level},
     {"Metaspace", make_metaspace},
-    {"Whitespace", make_cut_by_role<word_role>},
-    {"WhitespaceSplit", make_cut_by_role<white_space_role>},
+    {"Whitespace", make_white_space},
+    {"WhitespaceSplit", make_white_space_split},
     {"Punctuation", make_punctuation},
     {"Digits", make_digits},
     {"Split", make_split},
     {"CharDelimiterSplit", make_character_delimiter},
-    {"UnicodeScripts", [](const PartConfig&) -> TextStep { return cut_by_script; }},
+    {"UnicodeScripts", make_unicode_scripts},
     {"FixedLength", make_fixed_length},
 };
 

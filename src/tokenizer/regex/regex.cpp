@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -85,18 +86,15 @@ UnicodeSet visible() {
   return of_categories(U_GC_CN_MASK | U_GC_CC_MASK | U_GC_CS_MASK).complement();
 }
 
-UnicodeSet of_script(UScriptCode script) {
-  return set_of(UCHAR_SCRIPT, script, [=](const LaterRange& range) { return range.script == script; });
-}
-
 struct NamedSet {
   std::string_view name;
   UnicodeSet (*make)();
 };
 
 // The sets of Oniguruma's character types ONIGENC_CTYPE_ALPHA (1) to ONIGENC_CTYPE_ASCII (14), in numeric
-// order.
-constexpr NamedSet kTypes[] = {
+// order, then other names that \p{...} may contain in addition to categories and scripts.
+constexpr std::size_t kTypes = 14;
+constexpr NamedSet kNamedSets[] = {
     {"alpha", alphabetic},
     {"blank", [] { return of_categories(U_GC_ZS_MASK).add(U'\t'); }},
     {"cntrl", [] { return of_categories(U_GC_CC_MASK); }},
@@ -111,9 +109,6 @@ constexpr NamedSet kTypes[] = {
     {"word", [] { return alphabetic().addAll(of_categories(U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)); }},
     {"alnum", [] { return alphabetic().addAll(of_categories(U_GC_ND_MASK)); }},
     {"ascii", [] { return UnicodeSet(0, 0x7F); }},
-};
-// Other names that \p{...} may contain, in addition to categories, scripts and kTypes.
-constexpr NamedSet kProperties[] = {
     {"alphabetic", alphabetic},
     {"any", [] { return UnicodeSet(0, 0x10FFFF); }},
     {"assigned", [] { return of_categories(U_GC_CN_MASK).complement(); }},
@@ -122,24 +117,16 @@ constexpr NamedSet kProperties[] = {
     {"whitespace", white_space},
 };
 
-template <std::size_t N>
-std::optional<UnicodeSet> find(const NamedSet (&sets)[N], std::string_view name) {
-  for (const NamedSet& set : sets) {
-    if (set.name == name) return set.make();
-  }
-  return std::nullopt;
-}
-
 /// Returns the set of characters that \p{name} matches; nullopt if the name is unknown. `name` must not
 /// contain spaces, '-', '_' or capitals.
 std::optional<UnicodeSet> find_property(const std::string& name) {
   const std::int32_t mask = u_getPropertyValueEnum(UCHAR_GENERAL_CATEGORY_MASK, name.c_str());
   if (mask != UCHAR_INVALID_CODE) return of_categories(static_cast<std::uint32_t>(mask));
-  if (auto set = find(kProperties, name)) return set;
-  if (auto set = find(kTypes, name)) return set;
+  const auto* const named = std::ranges::find(kNamedSets, name, &NamedSet::name);
+  if (named != std::end(kNamedSets)) return named->make();
   const std::int32_t script = u_getPropertyValueEnum(UCHAR_SCRIPT, name.c_str());
   if (script == UCHAR_INVALID_CODE || script == USCRIPT_UNKNOWN) return std::nullopt;
-  return of_script(static_cast<UScriptCode>(script));
+  return set_of(UCHAR_SCRIPT, script, [=](const LaterRange& range) { return range.script == script; });
 }
 
 /// The character sets in the layout that Oniguruma uses: the number of ranges, then the first and the last
@@ -184,7 +171,7 @@ class Sets {
   static constexpr OnigCtype kFirstProperty = 1U << 20U;
 
   Sets() {
-    for (const NamedSet& type : kTypes) types_.push_back(in_layout(type.make()));
+    for (std::size_t i = 0; i < kTypes; ++i) types_.push_back(in_layout(kNamedSets[i].make()));
   }
 
   static Ranges in_layout(const UnicodeSet& set) {
@@ -253,12 +240,12 @@ constexpr unsigned long kRetriesPerMatch = 10'000'000;
 constexpr unsigned long kRetriesPerByte = 100;
 constexpr unsigned kStackLimit = 1U << 22U;  // number of saved states in one match, about 50 bytes each
 
-struct Free {
+struct OnigurumaDeleter {
   void operator()(regex_t* regex) const { onig_free(regex); }
   void operator()(OnigRegion* region) const { onig_region_free(region, 1); }
   void operator()(OnigMatchParam* limits) const { onig_free_match_param(limits); }
 };
-using RegexPtr = std::unique_ptr<regex_t, Free>;
+using RegexPtr = std::unique_ptr<regex_t, OnigurumaDeleter>;
 
 const OnigUChar* bytes_of(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
@@ -381,8 +368,8 @@ class ClassRun {
 
 /// The buffers of one thread.
 struct Search {
-  std::unique_ptr<OnigRegion, Free> region{onig_region_new()};
-  std::unique_ptr<OnigMatchParam, Free> limits{onig_new_match_param()};
+  std::unique_ptr<OnigRegion, OnigurumaDeleter> region{onig_region_new()};
+  std::unique_ptr<OnigMatchParam, OnigurumaDeleter> limits{onig_new_match_param()};
 };
 
 }  // namespace

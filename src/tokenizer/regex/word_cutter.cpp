@@ -132,18 +132,14 @@ std::size_t WordCutter::capitals(std::string_view text, std::size_t i) const {
 std::size_t WordCutter::cased(std::string_view text, std::size_t i) const {
   std::size_t after = i;
   const bool before = !is_newline(text[i]) && (bits(text, after) & (kLetter | kNumber)) == 0;
-  const auto found = [&](std::size_t begin, std::size_t end) {
-    return end > begin ? contraction(text, end) : 0;
+  const auto end_of = [&](auto word) {
+    std::size_t end = before ? (this->*word)(text, after) : after;
+    if (end > after) return contraction(text, end);
+    end = (this->*word)(text, i);
+    return end > i ? contraction(text, end) : i;
   };
-  if (before) {
-    if (const std::size_t end = found(after, capitals_and_smalls(text, after))) return end;
-  }
-  if (const std::size_t end = found(i, capitals_and_smalls(text, i))) return end;
-  if (before) {
-    if (const std::size_t end = found(after, capitals(text, after))) return end;
-  }
-  const std::size_t end = found(i, capitals(text, i));
-  return end > 0 ? end : i;
+  const std::size_t end = end_of(&WordCutter::capitals_and_smalls);
+  return end > i ? end : end_of(&WordCutter::capitals);
 }
 
 std::size_t WordCutter::digits(std::string_view text, std::size_t i) const {

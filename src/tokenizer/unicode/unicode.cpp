@@ -1,5 +1,6 @@
 #include "tokenizer/unicode/unicode.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -16,14 +17,14 @@ namespace {
 /// A range of code points that are in a class (or, if `is_member` is false, are not) although their category
 /// in ICU 72 implies the opposite. A class of an older version of Unicode is made from the code points of ICU
 /// that existed in this version, but some of them have had another category since then.
-struct Exception {
+struct ClassException {
   char32_t first;
   char32_t last;
   Class of;
   bool is_member = true;
 };
 // clang-format off
-constexpr Exception kExceptions[] = {
+constexpr ClassException kExceptions[] = {
     // ASCII symbols, and characters whose category has changed to So or Mn.
     {0x21, 0x2F, bert_punctuation}, {0x3A, 0x40, bert_punctuation}, {0x5B, 0x60, bert_punctuation},
     {0x7B, 0x7E, bert_punctuation}, {0x166D, 0x166D, bert_punctuation}, {0x111C9, 0x111C9, bert_punctuation},
@@ -37,12 +38,8 @@ constexpr Exception kExceptions[] = {
     // Hugging Face tokenizers leave out 2B820-2B91F.
     {0x3400, 0x4DBF, cjk}, {0x4E00, 0x9FFF, cjk}, {0xF900, 0xFAFF, cjk}, {0x20000, 0x2A6DF, cjk},
     {0x2A700, 0x2B81F, cjk}, {0x2B920, 0x2CEAF, cjk}, {0x2F800, 0x2FA1F, cjk},
-    {0x09, 0x0D, white_space}, {0x20, 0x20, white_space}, {0x85, 0x85, white_space},
-    {0xA0, 0xA0, white_space}, {0x1680, 0x1680, white_space}, {0x2000, 0x200A, white_space},
-    {0x2028, 0x2029, white_space}, {0x202F, 0x202F, white_space}, {0x205F, 0x205F, white_space},
-    {0x3000, 0x3000, white_space},
-    {0x200C, 0x200D, word},
-    {'\t', '\n', bert_dropped, false}, {'\r', '\r', bert_dropped, false}, {0xFFFD, 0xFFFD, bert_dropped},
+    {0x200C, 0x200D, word}, {'\t', '\n', bert_dropped, false},
+    {'\r', '\r', bert_dropped, false}, {0xFFFD, 0xFFFD, bert_dropped},
 };
 // clang-format on
 
@@ -60,26 +57,22 @@ std::uint16_t of_category(std::uint32_t mask) {
   return bits;
 }
 
-/// Returns the classes that contain `c` because of its category, if this also depends on the version of
-/// Unicode that added `c`. `mask` is the category's bit.
-std::uint16_t of_age(char32_t c, std::uint32_t mask) {
-  std::uint16_t bits = 0;
-  const bool in_8 = is_as_old_as(c, 8);
-  if (in_8 && (mask & U_GC_P_MASK) != 0) bits |= bert_punctuation;
-  if (in_8 && (mask & U_GC_MN_MASK) != 0) bits |= bert_mark;
-  if (in_8 && (mask & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK)) != 0) bits |= bert_dropped;
-  if ((mask & U_GC_M_MASK) != 0 && is_as_old_as(c, 9)) bits |= mark;
-  return bits;
-}
-
 using Bits = std::vector<std::uint16_t>;  // [kCodePoints], Class bits of each code point
 
 /// Sets the class bits of the code points [first, limit), which must all have the category `mask`.
 void set_bits(Bits& bits, char32_t first, char32_t limit, std::uint32_t mask) {
-  constexpr std::uint32_t kAged = U_GC_P_MASK | U_GC_M_MASK | U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK;
+  constexpr std::uint32_t kDropped = U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK;
   std::fill(bits.begin() + first, bits.begin() + limit, of_category(mask));
+  // The classes below also depend on other properties, such as the version of Unicode that added the
+  // character.
+  if ((mask & (U_GC_P_MASK | U_GC_M_MASK | U_GC_Z_MASK | U_GC_SO_MASK | kDropped)) == 0) return;
   for (char32_t c = first; c < limit; ++c) {
-    if ((mask & kAged) != 0) bits[c] |= of_age(c, mask);
+    const bool in_8 = is_as_old_as(c, 8);
+    if (in_8 && (mask & U_GC_P_MASK) != 0) bits[c] |= bert_punctuation;
+    if (in_8 && (mask & U_GC_MN_MASK) != 0) bits[c] |= bert_mark;
+    if (in_8 && (mask & kDropped) != 0) bits[c] |= bert_dropped;
+    if ((mask & U_GC_M_MASK) != 0 && is_as_old_as(c, 9)) bits[c] |= mark;
+    if (u_isUWhiteSpace(static_cast<UChar32>(c)) != 0) bits[c] |= white_space;
     // Letters in circles and squares have the property Alphabetic and therefore match \w.
     if ((mask & U_GC_SO_MASK) != 0 && u_isUAlphabetic(static_cast<UChar32>(c)) != 0) bits[c] |= word;
   }
@@ -101,7 +94,7 @@ Bits make_bits() {
   for (const LaterRange& later : later_ranges()) {
     for (char32_t c = later.first; c <= later.last; ++c) bits[c] |= of_category(mask_of(later.category));
   }
-  for (const Exception& exception : kExceptions) {
+  for (const ClassException& exception : kExceptions) {
     for (char32_t c = exception.first; c <= exception.last; ++c) {
       const int set = bits[c] | exception.of;
       bits[c] = static_cast<std::uint16_t>(exception.is_member ? set : set ^ exception.of);
@@ -187,7 +180,7 @@ constexpr Linker kLinkers[] = {
     {0xAAF6, USCRIPT_MEITEI_MAYEK, true}};
 
 bool is_linker(char32_t c) {
-  return std::any_of(std::begin(kLinkers), std::end(kLinkers), [c](const Linker& x) { return x.c == c; });
+  return std::ranges::find(kLinkers, c, &Linker::c) != std::end(kLinkers);
 }
 
 bool is_consonant(char32_t c) {
@@ -198,8 +191,8 @@ bool is_consonant(char32_t c) {
   if (c == 0x1B0B || c == 0x1B0C) return true;  // Balinese vocalic r counts as a consonant
   UErrorCode status = U_ZERO_ERROR;
   const UScriptCode script = uscript_getScript(point, &status);
-  return std::any_of(std::begin(kLinkers), std::end(kLinkers),
-                     [&](const Linker& x) { return x.script == script && (!vowel || x.with_vowels); });
+  return std::ranges::any_of(
+      kLinkers, [&](const Linker& x) { return x.script == script && (!vowel || x.with_vowels); });
 }
 
 // Code points with the property Extend in Unicode 17 but not in ICU 72: new marks, and marks that were
@@ -211,10 +204,9 @@ constexpr std::pair<char32_t, char32_t> kLaterExtend[] = {
 
 std::uint8_t properties(char32_t c) {
   const auto point = static_cast<UChar32>(c);
-  auto value = static_cast<std::uint8_t>(u_getIntPropertyValue(point, UCHAR_GRAPHEME_CLUSTER_BREAK));
-  if (is_consonant(c)) value |= kConsonant;
-  if (u_hasBinaryProperty(point, UCHAR_EXTENDED_PICTOGRAPHIC) != 0) value |= kPictographic;
-  return value;
+  const bool pictographic = u_hasBinaryProperty(point, UCHAR_EXTENDED_PICTOGRAPHIC) != 0;
+  return static_cast<std::uint8_t>(u_getIntPropertyValue(point, UCHAR_GRAPHEME_CLUSTER_BREAK) |
+                                   (is_consonant(c) ? kConsonant : 0) | (pictographic ? kPictographic : 0));
 }
 
 const CodePointTable<std::uint8_t>& break_table() {
@@ -279,62 +271,7 @@ class Cluster {
   bool linked_ = false;     // as `consonant_`, and a linker follows the consonant
 };
 
-}  // namespace
-
-std::span<const LaterRange> later_ranges() {
-  return kLaterRanges;
-}
-
-std::size_t white_space_end(std::string_view text, std::size_t begin) {
-  for (std::size_t i = begin; i < text.size(); begin = i) {
-    if (!is_white_space(next(text, i))) break;
-  }
-  return begin;
-}
-
-std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t limit) {
-  for (std::size_t i = end; i > limit; end = i) {
-    if (!is_white_space(previous(text, i))) break;
-  }
-  return end;
-}
-
-const CodePointTable<std::uint16_t>& classes() {
-  static const CodePointTable<std::uint16_t> table(make_bits());
-  return table;
-}
-
-char32_t to_lower(char32_t c) {
-  if (c < 0x80) return c >= U'A' && c <= U'Z' ? c + 0x20 : c;
-  const auto lower = static_cast<char32_t>(u_tolower(static_cast<UChar32>(c)));
-  if (lower != c) return lower;
-  for (const LowerRange& range : kLaterLower) {
-    if (c >= range.first && c - range.first < range.count) return range.lower + (c - range.first);
-  }
-  return c;
-}
-
-bool is_as_old_as(char32_t c, unsigned version) {
-  UVersionInfo age{};
-  u_charAge(static_cast<UChar32>(c), age);
-  return age[0] != 0 && age[0] <= version;
-}
-
-std::size_t cluster_end(std::string_view text, std::size_t begin, std::size_t end) {
-  const CodePointTable<std::uint8_t>& table = break_table();
-  std::size_t at = begin;
-  const char32_t first = next(text, at);
-  Cluster cluster(first, table(first));
-  for (std::size_t after = at; at < end; at = after) {
-    const char32_t c = next(text, after);
-    const std::uint8_t value = table(c);
-    if (!cluster.joins(value)) break;
-    cluster.add(c, value);
-  }
-  return at;
-}
-
-namespace {
+// Normalization
 
 // The Unicode version of the normalization in Hugging Face tokenizers. By the stability policy of Unicode,
 // the normal forms of characters in this version have not changed since. For later characters, Hugging Face
@@ -404,22 +341,73 @@ bool has_no_mappings(char32_t c) {
 
 }  // namespace
 
+std::span<const LaterRange> later_ranges() {
+  return kLaterRanges;
+}
+
+std::size_t white_space_end(std::string_view text, std::size_t begin) {
+  for (std::size_t i = begin; i < text.size(); begin = i) {
+    if (!is_white_space(next(text, i))) break;
+  }
+  return begin;
+}
+
+std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t limit) {
+  for (std::size_t i = end; i > limit; end = i) {
+    if (!is_white_space(previous(text, i))) break;
+  }
+  return end;
+}
+
+const CodePointTable<std::uint16_t>& classes() {
+  static const CodePointTable<std::uint16_t> table(make_bits());
+  return table;
+}
+
+char32_t to_lower(char32_t c) {
+  if (c < 0x80) return c >= U'A' && c <= U'Z' ? c + 0x20 : c;
+  const auto lower = static_cast<char32_t>(u_tolower(static_cast<UChar32>(c)));
+  if (lower != c) return lower;
+  for (const LowerRange& range : kLaterLower) {
+    if (c >= range.first && c - range.first < range.count) return range.lower + (c - range.first);
+  }
+  return c;
+}
+
+bool is_as_old_as(char32_t c, unsigned version) {
+  UVersionInfo age{};
+  u_charAge(static_cast<UChar32>(c), age);
+  return age[0] != 0 && age[0] <= version;
+}
+
+std::size_t cluster_end(std::string_view text, std::size_t begin, std::size_t end) {
+  const CodePointTable<std::uint8_t>& table = break_table();
+  std::size_t at = begin;
+  const char32_t first = next(text, at);
+  Cluster cluster(first, table(first));
+  for (std::size_t after = at; at < end; at = after) {
+    const char32_t c = next(text, after);
+    const std::uint8_t value = table(c);
+    if (!cluster.joins(value)) break;
+    cluster.add(c, value);
+  }
+  return at;
+}
+
 NormalForm::NormalForm(Kind kind) : kind_(kind) {
-  struct Row {
-    Instance instance;
-    UProperty quick_check;
-  };
-  static constexpr Row rows[] = {{unorm2_getNFCInstance, UCHAR_NFC_QUICK_CHECK},
-                                 {unorm2_getNFDInstance, UCHAR_NFD_QUICK_CHECK},
-                                 {unorm2_getNFKCInstance, UCHAR_NFKC_QUICK_CHECK},
-                                 {unorm2_getNFKDInstance, UCHAR_NFKD_QUICK_CHECK}};
-  const UNormalizer2* const normalizer = instance(rows[kind].instance);
+  constexpr std::pair<Instance, UProperty> kForms[] = {
+      {unorm2_getNFCInstance, UCHAR_NFC_QUICK_CHECK},
+      {unorm2_getNFDInstance, UCHAR_NFD_QUICK_CHECK},
+      {unorm2_getNFKCInstance, UCHAR_NFKC_QUICK_CHECK},
+      {unorm2_getNFKDInstance, UCHAR_NFKD_QUICK_CHECK}};  // in the order of Kind
+  const auto& [get, quick_check] = kForms[kind];
+  const UNormalizer2* const normalizer = instance(get);
   std::vector<std::uint8_t> all(kCodePoints, 0);
   for (char32_t c = 0; c < 0x30000; ++c) {
     if (has_no_mappings(c)) continue;
     const auto point = static_cast<UChar32>(c);
     std::uint8_t bits = 0;
-    if (u_getIntPropertyValue(point, rows[kind].quick_check) == UNORM_NO) bits |= kChanges;
+    if (u_getIntPropertyValue(point, quick_check) == UNORM_NO) bits |= kChanges;
     if (unorm2_hasBoundaryBefore(normalizer, point) == 0) bits |= kJoins;
     if (bits != 0 && is_known(c)) all[c] = bits;
   }
