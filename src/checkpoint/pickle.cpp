@@ -88,6 +88,10 @@ constexpr std::array kPickleNames = {
     call("torch._utils._rebuild_parameter_with_state", PickleRole::parameter, 4, 4),
 };
 
+const PickleName& name_at(const PickleValue& global) {
+  return kPickleNames[static_cast<std::size_t>(global.number)];
+}
+
 }  // namespace
 
 /// The stack machine that executes the opcodes and fills a Pickle. Python's module pickletools describes the
@@ -208,8 +212,67 @@ class Unpickler {
     need_kind(top(), Kind::dict, "to build; others are unsupported");
   }
 
-  void push_storage();
-  void call();
+  /// Replaces the tuple at the top of the stack by the storage that the tuple describes: ("storage", type,
+  /// key, location, count[, None or (view key, offset, count)]).
+  void push_storage() {
+    const auto items = pickle_.items(pop(Kind::tuple, "that refers to a storage"));
+    if (items.size() != 5 && items.size() != 6)
+      refuse(fmt::format("got {} items, need the 5 or 6 of a storage", items.size()));
+    need_kind(items[0], Kind::text, "\"storage\"");
+    if (pickle_.text(items[0]) != "storage")
+      refuse(fmt::format("unsupported reference to {}", in_quotes(pickle_.text(items[0]))));
+    need_kind(items[1], Kind::global, "of a storage");
+    const PickleName& type = name_at(items[1]);
+    if (type.role != PickleRole::storage)
+      refuse(fmt::format("unsupported storage {}, need one of torch", type.name));
+    need_kind(items[2], Kind::text, "for the storage's key");
+    need_kind(items[4], Kind::integer, "for the storage's size");
+    PickleStorage storage = {pickle_.text(items[2]), type.dtype, items[4].number, 0, items[4].number};
+    if (items.size() == 6 && items[5].kind != Kind::none) {
+      need_kind(items[5], Kind::tuple, "for a view of the storage");
+      const auto view = pickle_.items(items[5]);
+      if (view.size() != 3) refuse(fmt::format("got {} items, need the 3 of a view", view.size()));
+      need_kind(view[1], Kind::integer, "for the view's offset");
+      need_kind(view[2], Kind::integer, "for the view's size");
+      storage.view_offset = view[1].number;
+      storage.view_count = view[2].number;
+    }
+    if (storage.count < 0 || storage.view_offset < 0 || storage.view_count < 0 ||
+        storage.view_offset > storage.count || storage.view_count > storage.count - storage.view_offset) {
+      refuse(fmt::format("got {} elements at {} of a storage of {}", storage.view_count, storage.view_offset,
+                         storage.count));
+    }
+    charge(2 * sizeof storage);
+    pickle_.storages_.push_back(storage);
+    push(Kind::storage, static_cast<std::int64_t>(pickle_.storages_.size() - 1));
+  }
+
+  void call() {
+    const auto items = pickle_.items(pop(Kind::tuple, "of arguments"));
+    const PickleName& name = name_at(pop(Kind::global, "to call"));
+    if (name.role == PickleRole::storage || name.role == PickleRole::dtype)
+      refuse(fmt::format("unsupported call of {}", name.name));
+    if (items.size() < name.fewest || items.size() > name.most) {
+      refuse(fmt::format("unsupported call of {} with {} arguments, need {} to {}", name.name, items.size(),
+                         name.fewest, name.most));
+    }
+    switch (name.role) {
+      case PickleRole::ordered_dict:
+        return call_ordered_dict(items);
+      case PickleRole::size:
+        need_kind(items[0], Kind::tuple, "of extents");
+        return push(items[0]);
+      case PickleRole::rebuild:
+        return call_rebuild(name, items);
+      case PickleRole::parameter:
+        need_kind(items[0], Kind::tensor, "for a parameter");
+        return push(items[0]);
+      case PickleRole::device:
+      case PickleRole::storage:
+      case PickleRole::dtype:
+        return push(Kind::opaque);
+    }
+  }
 
   std::uint64_t number(std::size_t bytes) {
     const std::string_view taken = take(bytes);
@@ -219,9 +282,59 @@ class Unpickler {
   }
 
  private:
-  void push_global(std::string_view module, std::string_view name);
-  void call_ordered_dict(std::span<const PickleValue> arguments);
-  void call_rebuild(const PickleName& name, std::span<const PickleValue> arguments);
+  void push_global(std::string_view module, std::string_view name) {
+    const auto* const known = std::ranges::find_if(kPickleNames, [&](const PickleName& each) {
+      return each.name.size() == module.size() + 1 + name.size() && each.name.starts_with(module) &&
+             each.name[module.size()] == '.' && each.name.ends_with(name);
+    });
+    if (known == kPickleNames.end()) {
+      refuse(fmt::format(
+          "unsupported name {}.{} in a dictionary of tensors; nothing was executed; save only the "
+          "state_dict",
+          shown(module), shown(name)));
+    }
+    push(Kind::global, known - kPickleNames.begin());
+  }
+
+  /// Creates an OrderedDict. Python 3 passes no arguments and adds the items later; Python 2 passes a list of
+  /// pairs.
+  void call_ordered_dict(std::span<const PickleValue> arguments) {
+    std::vector<PickleValue> items;
+    if (!arguments.empty()) {
+      need_kind(arguments[0], Kind::list, "of pairs");
+      for (const PickleValue& pair : pickle_.items(arguments[0])) {
+        if (pair.kind != Kind::tuple) need_kind(pair, Kind::list, "of a key and a value");
+        const auto two = pickle_.items(pair);
+        if (two.size() != 2) refuse(fmt::format("got {} items, need a key and a value", two.size()));
+        charge(2 * two.size_bytes());
+        items.insert(items.end(), two.begin(), two.end());
+      }
+    }
+    push_node(Kind::dict, std::move(items));
+  }
+
+  void call_rebuild(const PickleName& name, std::span<const PickleValue> arguments) {
+    need_kind(arguments[0], Kind::storage, "for a tensor");
+    const auto storage = static_cast<std::size_t>(arguments[0].number);
+    PickleTensor tensor = {storage, DType::f32, arguments[1], arguments[2], arguments[3]};
+    std::optional<DType> dtype = pickle_.storages_[storage].dtype;
+    if (name.typed) {
+      need_kind(arguments[6], Kind::global, "of a dtype");
+      const PickleName& type = name_at(arguments[6]);
+      if (type.role != PickleRole::dtype) refuse(fmt::format("got {}, need a dtype", type.name));
+      dtype = type.dtype;
+    }
+    if (!dtype) refuse("got a storage of bytes, need one with a dtype");
+    tensor.dtype = *dtype;
+    // The metadata describe operations, such as conjugation, that are not yet applied to the stored elements.
+    const bool metadata =
+        arguments.size() == name.most && name.most > 4 && arguments.back().kind != Kind::none;
+    if (metadata && (arguments.back().kind != Kind::dict || !pickle_.items(arguments.back()).empty()))
+      refuse("unsupported metadata of a tensor");
+    charge(2 * sizeof tensor);
+    pickle_.tensors_.push_back(tensor);
+    push(Kind::tensor, static_cast<std::int64_t>(pickle_.tensors_.size() - 1));
+  }
 
   void push(PickleValue value) {
     if (stack_.size() == kMaxPickleStack)
@@ -374,10 +487,6 @@ constexpr auto kOpcodeOfByte = [] {
   return rows;
 }();
 
-const PickleName& name_at(const PickleValue& global) {
-  return kPickleNames[static_cast<std::size_t>(global.number)];
-}
-
 }  // namespace
 
 void Unpickler::run() {
@@ -405,121 +514,6 @@ void Unpickler::refuse(std::string_view what) const {
       at_ < text_.size() ? kOpcodeOfByte[static_cast<unsigned char>(text_[at_])] : nullptr;
   fail(Status::bad_input, "{}: pickle @byte {}{}{}: {}", pickle_.where(), at_, opcode == nullptr ? "" : ", ",
        opcode == nullptr ? "" : opcode->name, what);
-}
-
-void Unpickler::push_global(std::string_view module, std::string_view name) {
-  const auto* const known = std::ranges::find_if(kPickleNames, [&](const PickleName& each) {
-    return each.name.size() == module.size() + 1 + name.size() && each.name.starts_with(module) &&
-           each.name[module.size()] == '.' && each.name.ends_with(name);
-  });
-  if (known == kPickleNames.end()) {
-    refuse(
-        fmt::format("unsupported name {}.{} in a dictionary of tensors; nothing was executed; save only the "
-                    "state_dict",
-                    shown(module), shown(name)));
-  }
-  push(Kind::global, known - kPickleNames.begin());
-}
-
-/// Replaces the tuple at the top of the stack by the storage that the tuple describes: ("storage", type, key,
-/// location, count[, None or (view key, offset, count)]).
-void Unpickler::push_storage() {
-  const auto items = pickle_.items(pop(Kind::tuple, "that refers to a storage"));
-  if (items.size() != 5 && items.size() != 6)
-    refuse(fmt::format("got {} items, need the 5 or 6 of a storage", items.size()));
-  need_kind(items[0], Kind::text, "\"storage\"");
-  if (pickle_.text(items[0]) != "storage")
-    refuse(fmt::format("unsupported reference to {}", in_quotes(pickle_.text(items[0]))));
-  need_kind(items[1], Kind::global, "of a storage");
-  const PickleName& type = name_at(items[1]);
-  if (type.role != PickleRole::storage)
-    refuse(fmt::format("unsupported storage {}, need one of torch", type.name));
-  need_kind(items[2], Kind::text, "for the storage's key");
-  need_kind(items[4], Kind::integer, "for the storage's size");
-  PickleStorage storage = {pickle_.text(items[2]), type.dtype, items[4].number, 0, items[4].number};
-  if (items.size() == 6 && items[5].kind != Kind::none) {
-    need_kind(items[5], Kind::tuple, "for a view of the storage");
-    const auto view = pickle_.items(items[5]);
-    if (view.size() != 3) refuse(fmt::format("got {} items, need the 3 of a view", view.size()));
-    need_kind(view[1], Kind::integer, "for the view's offset");
-    need_kind(view[2], Kind::integer, "for the view's size");
-    storage.view_offset = view[1].number;
-    storage.view_count = view[2].number;
-  }
-  if (storage.count < 0 || storage.view_offset < 0 || storage.view_count < 0 ||
-      storage.view_offset > storage.count || storage.view_count > storage.count - storage.view_offset) {
-    refuse(fmt::format("got {} elements at {} of a storage of {}", storage.view_count, storage.view_offset,
-                       storage.count));
-  }
-  charge(2 * sizeof storage);
-  pickle_.storages_.push_back(storage);
-  push(Kind::storage, static_cast<std::int64_t>(pickle_.storages_.size() - 1));
-}
-
-void Unpickler::call() {
-  const auto items = pickle_.items(pop(Kind::tuple, "of arguments"));
-  const PickleName& name = name_at(pop(Kind::global, "to call"));
-  if (name.role == PickleRole::storage || name.role == PickleRole::dtype)
-    refuse(fmt::format("unsupported call of {}", name.name));
-  if (items.size() < name.fewest || items.size() > name.most) {
-    refuse(fmt::format("unsupported call of {} with {} arguments, need {} to {}", name.name, items.size(),
-                       name.fewest, name.most));
-  }
-  switch (name.role) {
-    case PickleRole::ordered_dict:
-      return call_ordered_dict(items);
-    case PickleRole::size:
-      need_kind(items[0], Kind::tuple, "of extents");
-      return push(items[0]);
-    case PickleRole::rebuild:
-      return call_rebuild(name, items);
-    case PickleRole::parameter:
-      need_kind(items[0], Kind::tensor, "for a parameter");
-      return push(items[0]);
-    case PickleRole::device:
-    case PickleRole::storage:
-    case PickleRole::dtype:
-      return push(Kind::opaque);
-  }
-}
-
-/// Creates an OrderedDict. Python 3 passes no arguments and adds the items later; Python 2 passes a list of
-/// pairs.
-void Unpickler::call_ordered_dict(std::span<const PickleValue> arguments) {
-  std::vector<PickleValue> items;
-  if (!arguments.empty()) {
-    need_kind(arguments[0], Kind::list, "of pairs");
-    for (const PickleValue& pair : pickle_.items(arguments[0])) {
-      if (pair.kind != Kind::tuple) need_kind(pair, Kind::list, "of a key and a value");
-      const auto two = pickle_.items(pair);
-      if (two.size() != 2) refuse(fmt::format("got {} items, need a key and a value", two.size()));
-      charge(2 * two.size_bytes());
-      items.insert(items.end(), two.begin(), two.end());
-    }
-  }
-  push_node(Kind::dict, std::move(items));
-}
-
-void Unpickler::call_rebuild(const PickleName& name, std::span<const PickleValue> arguments) {
-  need_kind(arguments[0], Kind::storage, "for a tensor");
-  const auto storage = static_cast<std::size_t>(arguments[0].number);
-  PickleTensor tensor = {storage, DType::f32, arguments[1], arguments[2], arguments[3]};
-  std::optional<DType> dtype = pickle_.storages_[storage].dtype;
-  if (name.typed) {
-    need_kind(arguments[6], Kind::global, "of a dtype");
-    const PickleName& type = name_at(arguments[6]);
-    if (type.role != PickleRole::dtype) refuse(fmt::format("got {}, need a dtype", type.name));
-    dtype = type.dtype;
-  }
-  if (!dtype) refuse("got a storage of bytes, need one with a dtype");
-  tensor.dtype = *dtype;
-  // The metadata describe operations, such as conjugation, that are not yet applied to the stored elements.
-  const bool metadata = arguments.size() == name.most && name.most > 4 && arguments.back().kind != Kind::none;
-  if (metadata && (arguments.back().kind != Kind::dict || !pickle_.items(arguments.back()).empty()))
-    refuse("unsupported metadata of a tensor");
-  charge(2 * sizeof tensor);
-  pickle_.tensors_.push_back(tensor);
-  push(Kind::tensor, static_cast<std::int64_t>(pickle_.tensors_.size() - 1));
 }
 
 std::string_view name_of(PickleValue::Kind kind) {
