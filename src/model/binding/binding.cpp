@@ -167,7 +167,7 @@ class TensorBinder {
 
  private:
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names) const {
-    return names_.find(names, scope_);
+    return names_.find(names, prefix_);
   }
 
   /// Returns a linear layer. `heads_are_inputs` is true for an output projection, which may be stored as
@@ -272,7 +272,7 @@ class TensorBinder {
   std::optional<LocatedTensor> need(std::span<const StoredTensor> names) {
     const auto found = find(names);
     if (!found) {
-      faults_.add_missing(names_.full_name(names.front().name, scope_));
+      faults_.add_missing(prefix_ + names.front().name);
       return std::nullopt;
     }
     bound_.used[found->index] = true;
@@ -452,7 +452,7 @@ class TensorBinder {
   BoundLayer bind_stack_tables(const LayerConfig& layer) {
     const AttentionConfig& attention = layer.attention;
     BoundLayer shared;
-    scope_ = {};
+    prefix_ = names_.outside_layers();
     if (attention.relative_buckets) {
       const std::size_t rows = attention.relative_buckets->rows;
       shape_origin_ = fmt::format("{} buckets of distances, {} heads", rows, attention.heads);
@@ -474,7 +474,7 @@ class TensorBinder {
     if (!layer.convolution) return;
     const ConvolutionSpec& spec = family_.stack.convolution.value();
     const auto& [kernel, groups, activation] = *layer.convolution;
-    scope_ = {};
+    prefix_ = names_.outside_layers();
     shape_origin_ = fmt::format("width {}, a kernel of {} in {} groups", config_.d_model, kernel, groups);
     bound.convolution = convolution(spec.kernel, {config_.d_model, config_.d_model / groups, kernel});
     bound.convolution_norm = this->norm(spec.norm, layer.norm.kind, config_.d_model);
@@ -483,7 +483,7 @@ class TensorBinder {
   void bind_layer(const LayerConfig& layer, const BoundLayer& shared) {
     BoundLayer bound = shared;
     bind_convolution(layer, bound);
-    scope_ = {NameScope::Place::layer, layer.stored()};
+    prefix_ = names_.in_layer(layer.stored());
     bind_attention(layer, bound);
     bind_norms(layer, bound);
     if (layer.experts.count > 0) {
@@ -506,7 +506,7 @@ class TensorBinder {
 
   BoundEmbedding bind_embedding(const EmbeddingSpec& spec, const EmbeddingConfig& embedding) {
     BoundEmbedding bound;
-    scope_ = {};
+    prefix_ = names_.outside_layers();
     if (embedding.vocabulary > 0) {
       shape_origin_ = fmt::format("vocabulary of {}", embedding.vocabulary);
       bound.token = table(spec.token, embedding.vocabulary, embedding.width);
@@ -543,7 +543,7 @@ class TensorBinder {
     bound.embedding = bind_embedding(family_.embedding, config_.embedding);
     if (config_.decoder)
       bound.target_embedding = bind_embedding(family_.decoder->embedding, config_.decoder->embedding);
-    scope_ = {};
+    prefix_ = names_.outside_layers();
     shape_origin_ = fmt::format("width {}", config_.d_model);
     const auto norm = [&](const NormSpec& spec, const NormConfig& of) {
       return this->norm(spec, of.kind, config_.d_model);
@@ -563,9 +563,9 @@ class TensorBinder {
     const std::size_t width = narrow ? embedding.width : config_.d_model;
     shape_origin_ = fmt::format("model width {}, embedding width {}, vocabulary of {}", config_.d_model,
                                 embedding.width, embedding.vocabulary);
-    scope_ = {};
+    prefix_ = names_.outside_layers();
     bound.head_projection = linear(spec.projection, head.projection, config_.d_model, width);
-    scope_ = NameScope::absolute();
+    prefix_.clear();
     if (head.transform) {
       bound.head_transform = linear(spec.transform, {true, head.transform_bias}, config_.d_model, width);
       bound.head_norm = this->norm(spec.transform_norm, head.norm.kind, width);
@@ -606,7 +606,7 @@ class TensorBinder {
   std::string config_file_;
   Binding bound_;
   BindingFaults faults_;
-  NameScope scope_ = {};
+  std::string prefix_;        // of the names of tensors
   std::string shape_origin_;  // for messages: the configured sizes that determine the expected shapes
   // Number of heads of the current layer, for an output projection stored as [heads, v, out].
   std::size_t heads_ = 1;

@@ -118,11 +118,11 @@ std::vector<LayerConfig> component_layers(const FamilySpec& part, const ConfigRe
 void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names,
                              EmbeddingConfig& embedding) {
   if (embedding.position != PositionKind::sinusoidal_halves) return;
-  if (names.find(stored(spec.position))) embedding.position = PositionKind::learned;
+  if (names.find_outside_layers(spec.position)) embedding.position = PositionKind::learned;
 }
 
 std::optional<std::size_t> token_table(const EmbeddingSpec& spec, const TensorNames& names) {
-  const auto found = names.find(stored(spec.token));
+  const auto found = names.find_outside_layers(spec.token);
   return found ? std::optional(found->index) : std::nullopt;
 }
 
@@ -131,14 +131,14 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
                          Checkpoint& weights, HeadConfig& head) {
   const HeadSpec& spec = *family.head;
   const TensorNames names(family, weights, model.layers.size());
-  const auto decoder = names.find(spec.decoder.weight, NameScope::absolute());
+  const auto decoder = names.find(spec.decoder.weight, "");
   const auto token = token_table(family.decoder ? family.decoder->embedding : family.embedding, names);
   // Some programs store a tied output matrix a second time.
   head.tied = !decoder || (token && same_values(weights, decoder->index, *token));
   if (spec.decoder.bias_presence.rule == Presence::Rule::stored)
-    head.bias = names.find(spec.decoder.bias, NameScope::absolute()).has_value();
+    head.bias = names.find(spec.decoder.bias, "").has_value();
   const auto is_stored = [&](const LinearSpec& part) {
-    return names.find(part.weight, NameScope::absolute()) || names.find(part.bias, NameScope::absolute());
+    return names.find(part.weight, "") || names.find(part.bias, "");
   };
   // If a model was saved without its head, and the output matrix is not the embedding, the model has no head.
   const bool lost = !decoder && names.headless() && config.optional_flag("tie_word_embeddings") == false;
@@ -289,7 +289,7 @@ void check_parts(const FamilySpec& family, const ConfigReader& config) {
 void use_stored_frequencies(const FamilySpec& family, Checkpoint& weights, ModelConfig& model) {
   if (!family.rotary || family.rotary->stored.empty()) return;
   const TensorNames names(family, weights, model.layers.size());
-  const auto found = names.find(stored(family.rotary->stored));
+  const auto found = names.find_outside_layers(family.rotary->stored);
   if (!found) return;
   const TensorInfo& info = names.info(*found);
   RotaryConfig rotary = *model.layers.front().attention.rotary;

@@ -173,18 +173,17 @@ class BareResolver {
 
   LocatedProjections locate_projections() const {
     const LayerSpec& layer = family_.stack.layer;
-    const LocatedWeight query = names_.find_weight_in_layer(layer.query, 0);
+    const std::string prefix = names_.in_layer({});
+    const LocatedWeight query = names_.find_weight(layer.query, prefix);
     if (!query.found()) {
       std::string known;
-      const auto name_of = [&](const StoredTensor& tensor) {
-        return names_.full_name(tensor.name, NameScope::in_layer(0));
-      };
-      for (const StoredTensor& tensor : layer.query.weight) known += name_of(tensor) + ", ";
-      fail(Status::bad_input, "{}: no query projection; need one of {}{} with {}", escaped(config_.file()),
-           known, name_of(layer.query.factors.first.value()), name_of(layer.query.factors.last.value()));
+      for (const StoredTensor& tensor : layer.query.weight) known += prefix + tensor.name + ", ";
+      fail(Status::bad_input, "{}: no query projection; need one of {}{}{} with {}{}",
+           escaped(config_.file()), known, prefix, layer.query.factors.first.value().name, prefix,
+           layer.query.factors.last.value().name);
     }
-    return {query, names_.find_weight_in_layer(layer.key, 0), names_.find_weight_in_layer(layer.value, 0),
-            names_.find_weight_in_layer(layer.output, 0)};
+    return {query, names_.find_weight(layer.key, prefix), names_.find_weight(layer.value, prefix),
+            names_.find_weight(layer.output, prefix)};
   }
 
   /// Returns the number of slices in the query projection of tied heads: the first extent of a tensor of rank
@@ -269,9 +268,10 @@ class BareResolver {
 
   /// Sets which tensors exist in layer `number`.
   void resolve_layer_parts(std::size_t number, AttentionConfig& attention) const {
+    const std::string prefix = names_.in_layer({.number = number});
     const auto parts = [&](const LinearSpec& spec) {
-      const LocatedWeight weight = names_.find_weight_in_layer(spec, number);
-      return LinearParts{weight.found(), names_.find(spec.bias, NameScope::in_layer(number)).has_value(),
+      const LocatedWeight weight = names_.find_weight(spec, prefix);
+      return LinearParts{weight.found(), names_.find(spec.bias, prefix).has_value(),
                          weight.first ? rank(*weight.first) : 0};
     };
     const LayerSpec& layer = family_.stack.layer;
@@ -287,7 +287,7 @@ class BareResolver {
   void check_rejected_tensors() const {
     for (const StoredTensor& tensor : stored(family_.rejected_tensors)) {
       for (std::size_t layer = 0; layer < layers_; ++layer) {
-        const auto found = names_.find({&tensor, 1}, NameScope::in_layer(layer));
+        const auto found = names_.find({&tensor, 1}, names_.in_layer({.number = layer}));
         if (!found) continue;
         fail(Status::bad_input,
              "{}: tensor \"{}\": learned key or value vectors are unsupported; need weights without {}",
@@ -301,7 +301,7 @@ class BareResolver {
     EmbeddingConfig embedding;
     if (config_.optional_text({"position"}) == "sinusoidal") embedding.position = PositionKind::sinusoidal;
     embedding.width = d_model;
-    if (const auto table = names_.find(stored(family_.embedding.token))) {
+    if (const auto table = names_.find_outside_layers(family_.embedding.token)) {
       const Shape& shape = names_.info(*table).shape;
       embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the other extents
     }
