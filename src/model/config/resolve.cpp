@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "checkpoint/readers.hpp"
 #include "model/binding/tensor_names.hpp"
 
 namespace attnctl {
@@ -56,16 +58,16 @@ PatchGrid resolve_pixels(const ConfigKeys& keys, const ConfigReader& config) {
   grid.channels = config.size(keys.channels);
   std::tie(grid.height, grid.width) = resolve_extents(keys.image, config);
   std::tie(grid.patch_height, grid.patch_width) = resolve_extents(keys.patch, config);
-  const std::string image = config.pointer(keys.image.names.front());
   if (grid.patch_height > grid.height || grid.patch_width > grid.width) {
-    fail(Status::bad_input, "{}: {}: got {} by {}, need at least {} by {}, the size of a patch ({})",
-         escaped(config.file()), image, grid.height, grid.width, grid.patch_height, grid.patch_width,
-         config.pointer(keys.patch.names.front()));
+    config.refuse(keys.image.names.front(), "got {} by {}, need at least {} by {}, the size of a patch ({})",
+                  grid.height, grid.width, grid.patch_height, grid.patch_width,
+                  config.pointer(keys.patch.names.front()));
   }
   const auto values = checked_product(Shape{grid.channels, grid.height, grid.width});
   if (!values || *values > ConfigReader::largest_size) {
     fail(Status::limit, "{}: {}: got {} channels of {} by {}, the limit is {} values", escaped(config.file()),
-         image, grid.channels, grid.height, grid.width, ConfigReader::largest_size);
+         config.pointer(keys.image.names.front()), grid.channels, grid.height, grid.width,
+         ConfigReader::largest_size);
   }
   return grid;
 }
@@ -102,6 +104,7 @@ FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, Co
   return part;
 }
 
+/// Returns the layers of the self-attention or the cross-attention, according to `part`.
 std::vector<LayerConfig> component_layers(const FamilySpec& part, const ConfigReader& config,
                                           const NormConfig& norm, const ModelConfig& model,
                                           Component component) {
@@ -121,9 +124,10 @@ void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names
   if (names.find_outside_layers(spec.position)) embedding.position = PositionKind::learned;
 }
 
-std::optional<std::size_t> token_table(const EmbeddingSpec& spec, const TensorNames& names) {
+/// Returns the index of the token table in the checkpoint; npos if it is not stored.
+std::size_t token_table(const EmbeddingSpec& spec, const TensorNames& names) {
   const auto found = names.find_outside_layers(spec.token);
-  return found ? std::optional(found->index) : std::nullopt;
+  return found ? found->index : Checkpoint::npos;
 }
 
 /// Sets the properties of the head that depend on the stored tensors: present, tied and bias.
@@ -134,7 +138,7 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
   const auto decoder = names.find(spec.decoder.weight, "");
   const auto token = token_table(family.decoder ? family.decoder->embedding : family.embedding, names);
   // Some programs store a tied output matrix a second time.
-  head.tied = !decoder || (token && same_values(weights, decoder->index, *token));
+  head.tied = !decoder || (token != Checkpoint::npos && same_values(weights, decoder->index, token));
   if (spec.decoder.bias_presence.rule == Presence::Rule::stored)
     head.bias = names.find(spec.decoder.bias, "").has_value();
   const auto is_stored = [&](const LinearSpec& part) {
@@ -295,8 +299,8 @@ void use_stored_frequencies(const FamilySpec& family, Checkpoint& weights, Model
   RotaryConfig rotary = *model.layers.front().attention.rotary;
   const Shape need = {rotary.dims / 2};
   if (info.shape != need || !is_floating(info.dtype)) {
-    fail(Status::bad_input, "{}: tensor \"{}\": got {} of shape {}, need rotary frequencies of shape {}",
-         info.file, escaped(info.name), name_of(info.dtype), to_string(info.shape), to_string(need));
+    refuse_tensor(info.file, info.name, "got {} of shape {}, need rotary frequencies of shape {}",
+                  name_of(info.dtype), to_string(info.shape), to_string(need));
   }
   const TensorView view = weights.tensor(found->index);
   convert(view.dtype, view.bytes, std::span(rotary.inverse_frequency));
@@ -306,20 +310,19 @@ void use_stored_frequencies(const FamilySpec& family, Checkpoint& weights, Model
 
 /// Returns the ids of bos, eos, pad, cls and sep in the configuration, if they are less than `vocabulary`.
 std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config, std::size_t vocabulary) {
-  std::vector<std::int64_t> ids;
+  std::set<std::int64_t> ids;
   for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id"}) {
     const auto value = config.find(name);
     if (!value) continue;
     const auto listed =
         value->json->is_array() ? *value->json : nlohmann::ordered_json::array({*value->json});
     for (const auto& id : listed) {
-      if (!id.is_number_integer() || id.get<std::int64_t>() < 0) continue;
-      if (std::cmp_less(id.get<std::int64_t>(), vocabulary)) ids.push_back(id.get<std::int64_t>());
+      if (id.is_number_integer() && std::cmp_less(id.get<std::int64_t>(), vocabulary))
+        ids.insert(id.get<std::int64_t>());
     }
   }
-  std::ranges::sort(ids);
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  return ids;
+  ids.erase(ids.begin(), ids.lower_bound(0));
+  return {ids.begin(), ids.end()};
 }
 
 ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& config,
@@ -342,10 +345,7 @@ ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& co
 
 std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config) {
   const std::size_t count = config.size(family.keys.layers);
-  if (count > max_layers) {
-    fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(config.file()),
-         config.pointer(config.present_name(family.keys.layers.names)), count, max_layers);
-  }
+  config.check_limit(config.present_name(family.keys.layers.names), count, max_layers);
   return count;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "checkpoint/readers.hpp"
 #include "model/binding/tensor_names.hpp"
 #include "model/config/resolve.hpp"
 
@@ -150,8 +151,9 @@ class BareResolver {
       extents = tensor.axes == Axes::out_in ? Extents{shape[1], shape[0]} : Extents{shape[0], shape[1]};
     } else if (shape.size() == 3 && tensor.axes == Axes::in_out_or_head) {
       if (shape[0] != heads) reject(tensor, fmt::format("a first extent of {}, the number of heads", heads));
-      extents = is_output ? Extents{multiplied(tensor, shape[0], shape[1]), shape[2]}
-                          : Extents{shape[1], multiplied(tensor, shape[0], shape[2])};
+      const auto joined = checked_mul(shape[0], shape[is_output ? 1 : 2]);
+      if (!joined) reject(tensor, "extents whose product fits 64 bits");
+      extents = is_output ? Extents{*joined, shape[2]} : Extents{shape[1], *joined};
     } else {
       reject(tensor, tensor.axes == Axes::in_out_or_head ? "two or three dimensions" : "two dimensions");
     }
@@ -161,14 +163,7 @@ class BareResolver {
 
   [[noreturn]] void reject(const LocatedTensor& tensor, const std::string& need) const {
     const TensorInfo& info = names_.info(tensor);
-    fail(Status::bad_input, "{}: tensor \"{}\": got shape {}, need {}", info.file, escaped(info.name),
-         to_string(info.shape), need);
-  }
-
-  [[nodiscard]] std::size_t multiplied(const LocatedTensor& tensor, std::size_t a, std::size_t b) const {
-    const auto product = checked_mul(a, b);
-    if (!product) reject(tensor, "extents whose product fits 64 bits");
-    return *product;
+    refuse_tensor(info.file, info.name, "got shape {}, need {}", to_string(info.shape), need);
   }
 
   LocatedProjections locate_projections() const {
@@ -202,15 +197,14 @@ class BareResolver {
   /// Sets kv_heads and head_slices. For tied heads, reads /head_slices and the query projection, otherwise
   /// /kv_heads.
   void resolve_heads(const LocatedTensor& query, AttentionConfig& attention) const {
-    const auto kv_heads = config_.optional_size({"kv_heads"});
     attention.head_slices = read_head_slices(config_, attention.heads);
     if (attention.head_slices.empty()) {
-      attention.kv_heads = kv_heads.value_or(attention.heads);
+      attention.kv_heads = config_.optional_size({"kv_heads"}).value_or(attention.heads);
       check_multiple(config_, "heads", attention.heads, "kv_heads", attention.kv_heads);
       return;
     }
     attention.kv_heads = count_slices(query, attention.head_slices);
-    if (kv_heads && *kv_heads != attention.kv_heads) {
+    if (config_.optional_size({"kv_heads"}).value_or(attention.kv_heads) != attention.kv_heads) {
       config_.reject(
           *config_.find("kv_heads"),
           fmt::format("{}, the number of slices of tied heads (/head_slices)", attention.kv_heads));
@@ -234,15 +228,14 @@ class BareResolver {
       attention.d_value =
           checked("d_value", divided(tensor, outputs, attention.kv_heads, "kv_heads"), tensor);
     }
-    if (found.output.found()) {
-      const Extents sizes = extents(found.output, attention.heads, true);
+    model.d_output = found.value.found() ? attention.heads * attention.d_value : 0;
+    if (!found.output.found()) return;
+    const Extents sizes = extents(found.output, attention.heads, true);
+    if (found.value.found()) {
       model.d_output = sizes.out;
-      if (!found.value.found())
-        attention.d_value = divided(found.output.at_inputs(), sizes.in, attention.heads, "heads");
     } else {
-      model.d_output = attention.heads * attention.d_value;
+      attention.d_value = divided(found.output.at_inputs(), sizes.in, attention.heads, "heads");
     }
-    if (!found.value.found()) model.d_output = 0;
   }
 
   /// Sets the sizes that all layers share, from the tensors of the first layer.
@@ -289,10 +282,9 @@ class BareResolver {
       for (std::size_t layer = 0; layer < layers_; ++layer) {
         const auto found = names_.find({&tensor, 1}, names_.in_layer({.number = layer}));
         if (!found) continue;
-        fail(Status::bad_input,
-             "{}: tensor \"{}\": learned key or value vectors are unsupported; need weights without {}",
-             names_.info(*found).file, escaped(names_.info(*found).name),
-             fmt::join(family_.rejected_tensors, ", "));
+        refuse_tensor(names_.info(*found).file, names_.info(*found).name,
+                      "learned key or value vectors are unsupported; need weights without {}",
+                      fmt::join(family_.rejected_tensors, ", "));
       }
     }
   }
