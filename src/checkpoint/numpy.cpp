@@ -34,7 +34,7 @@ NpyHeader member_header(const FileBytes& file, const StoredMember& member) {
   const std::string where = at_member(file, member);
   std::string first;
   if (!member.deflated) {
-    const std::string_view text(reinterpret_cast<const char*>(member.data.data()), member.data.size());
+    const std::string_view text = text_of(member.data);
     const std::size_t end = npy_header_end(where, text.substr(0, kNpyPreamble));
     first = text.substr(0, end);
     if (first.size() != end) refuse(where, "got {} bytes, need a header of {}", text.size(), end);

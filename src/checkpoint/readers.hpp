@@ -134,6 +134,10 @@ class FileCheckpoint final : public Checkpoint {
   std::shared_ptr<const TokenizerSection> tokenizer_;
 };
 
+[[nodiscard]] inline std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 /// Sorts elements by name. Returns the first element whose name occurs twice, or null if all names are
 /// different.
 template <typename Element, typename Name>

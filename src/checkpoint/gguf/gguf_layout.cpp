@@ -25,10 +25,6 @@ std::size_t bytes_of(GgufType type) {
   return kTypeBytes.at(static_cast<std::size_t>(type));
 }
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 template <typename Number>
 Number number_of(const GgufValue& value) {
   Number number{};
@@ -191,16 +187,26 @@ constexpr std::uint64_t kMaxAlignment = std::uint64_t{1} << 20;
 // Smallest size in bytes of a metadata entry and of a tensor's description.
 constexpr std::size_t kMinValueBytes = 8 + 1 + 4 + 1;
 constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;
-/// Reads a GGUF file from front to back. Throws Error(bad_input) on reading beyond the end of the file.
-class GgufCursor {
+/// Reads the layout of a GGUF file from front to back. Throws Error(bad_input) on reading beyond the end of
+/// the file.
+class GgufLayoutReader {
  public:
-  explicit GgufCursor(const FileBytes& file) : file_(file) {}
+  explicit GgufLayoutReader(const FileBytes& file) : file_(file) {}
 
-  [[nodiscard]] std::size_t at() const { return at_; }
-  [[nodiscard]] std::span<const std::byte> since(std::size_t begin) const {
-    return file_.bytes().subspan(begin, at_ - begin);
+  GgufLayout read() {
+    read_version();
+    const std::uint64_t tensors = count(kMinTensorBytes, "tensor count");
+    const std::uint64_t values = count(kMinValueBytes, "metadata count");
+    std::vector<GgufValue> metadata;
+    for (std::uint64_t i = 0; i < values; ++i) metadata.push_back(read_value());
+    layout_.metadata = {file_.name(), std::move(metadata)};
+    read_alignment();
+    for (std::uint64_t i = 0; i < tensors; ++i) read_tensor();
+    place_tensors();
+    return std::move(layout_);
   }
 
+ private:
   std::span<const std::byte> take(std::uint64_t size, std::string_view what) {
     const std::size_t left = file_.bytes().size() - at_;
     if (size > left) {
@@ -234,36 +240,13 @@ class GgufCursor {
     return count;
   }
 
- private:
-  const FileBytes& file_;
-  std::size_t at_ = 0;
-};
-
-class GgufLayoutReader {
- public:
-  explicit GgufLayoutReader(const FileBytes& file) : file_(file), cursor_(file) {}
-
-  GgufLayout read() {
-    read_version();
-    const std::uint64_t tensors = cursor_.count(kMinTensorBytes, "tensor count");
-    const std::uint64_t values = cursor_.count(kMinValueBytes, "metadata count");
-    std::vector<GgufValue> metadata;
-    for (std::uint64_t i = 0; i < values; ++i) metadata.push_back(read_value());
-    layout_.metadata = {file_.name(), std::move(metadata)};
-    read_alignment();
-    for (std::uint64_t i = 0; i < tensors; ++i) read_tensor();
-    place_tensors();
-    return std::move(layout_);
-  }
-
- private:
   void read_version() {
-    const auto magic = cursor_.take(kGgufMagic.size(), "magic");
+    const auto magic = take(kGgufMagic.size(), "magic");
     if (!file_.text().starts_with(kGgufMagic)) {
       refuse(file_.name(), "magic @byte 0: got {}, need \"GGUF\"; is it a GGUF file?",
              in_quotes(file_.text().substr(0, magic.size())));
     }
-    const auto version = cursor_.number<std::uint32_t>("version");
+    const auto version = number<std::uint32_t>("version");
     if (version >= kMinVersion && version <= kMaxVersion) return;
     // In a big-endian file, a small version number reads as a multiple of 2^16.
     refuse(file_.name(), "version @byte 4: unsupported {}{}; need {} or {}, little-endian", version,
@@ -271,8 +254,8 @@ class GgufLayoutReader {
   }
 
   GgufType read_type(std::string_view what) {
-    const std::size_t at = cursor_.at();
-    const auto type = cursor_.number<std::uint32_t>(what);
+    const std::size_t at = at_;
+    const auto type = number<std::uint32_t>(what);
     if (type >= kTypeBytes.size()) {
       refuse(file_.name(), "{} @byte {}: unsupported type {}, need 0 to {}", what, at, type,
              kTypeBytes.size() - 1);
@@ -282,8 +265,8 @@ class GgufLayoutReader {
 
   GgufValue read_value() {
     GgufValue value;
-    value.at = cursor_.at();
-    value.key = cursor_.string("metadata key");
+    value.at = at_;
+    value.key = string("metadata key");
     if (value.key.empty() || value.key.size() > kMaxKeyBytes) {
       refuse(file_.name(), "metadata key @byte {}: got {} bytes, need 1 to {}", value.at, value.key.size(),
              kMaxKeyBytes);
@@ -294,7 +277,7 @@ class GgufLayoutReader {
       value.type = read_type(what);
       if (value.type == GgufType::array)
         refuse(file_.name(), "{} @byte {}: unsupported array of arrays", what, value.at);
-      value.count = cursor_.count(bytes_of(value.type), what);
+      value.count = count(bytes_of(value.type), what);
     }
     value.bytes = read_content(value, what);
     return value;
@@ -302,12 +285,11 @@ class GgufLayoutReader {
 
   std::span<const std::byte> read_content(const GgufValue& value, std::string_view what) {
     // The product cannot overflow, because the count was checked against the remaining bytes.
-    if (value.type != GgufType::string)
-      return cursor_.take(value.count.value_or(1) * bytes_of(value.type), what);
-    if (!value.count) return std::as_bytes(std::span(cursor_.string(what)));
-    const std::size_t begin = cursor_.at();
-    for (std::uint64_t i = 0; i < *value.count; ++i) static_cast<void>(cursor_.string(what));
-    return cursor_.since(begin);
+    if (value.type != GgufType::string) return take(value.count.value_or(1) * bytes_of(value.type), what);
+    if (!value.count) return std::as_bytes(std::span(string(what)));
+    const std::size_t begin = at_;
+    for (std::uint64_t i = 0; i < *value.count; ++i) static_cast<void>(string(what));
+    return file_.bytes().subspan(begin, at_ - begin);
   }
 
   void read_alignment() {
@@ -319,13 +301,13 @@ class GgufLayoutReader {
 
   void read_tensor() {
     GgufTensor tensor;
-    tensor.at = cursor_.at();
-    tensor.name = cursor_.string("tensor name");
+    tensor.at = at_;
+    tensor.name = string("tensor name");
     if (tensor.name.empty()) refuse(file_.name(), "tensor name @byte {}: got an empty name", tensor.at);
     const std::string what = fmt::format("tensor {}", in_quotes(tensor.name));
     tensor.shape = read_shape(what);
-    tensor.type = &ggml_type(cursor_.number<std::uint32_t>(what), file_.name(), what);
-    tensor.begin = cursor_.number<std::uint64_t>(what);
+    tensor.type = &ggml_type(number<std::uint32_t>(what), file_.name(), what);
+    tensor.begin = number<std::uint64_t>(what);
     tensor.size = size_of_tensor(tensor, what);
     if (tensor.begin % alignment_ != 0) {
       refuse(file_.name(), "{} @byte {}: got offset {}, need a multiple of the alignment {}", what, tensor.at,
@@ -335,15 +317,15 @@ class GgufLayoutReader {
   }
 
   Shape read_shape(std::string_view what) {
-    const std::size_t at = cursor_.at();
-    const auto count = cursor_.number<std::uint32_t>(what);
+    const std::size_t at = at_;
+    const auto count = number<std::uint32_t>(what);
     if (count > kMaxGgufDimensions) {
       refuse(file_.name(), "{} @byte {}: got {} dimensions, need at most {}", what, at, count,
              kMaxGgufDimensions);
     }
     Shape shape;
     for (std::uint32_t i = 0; i < count; ++i) {
-      const auto extent = cursor_.number<std::uint64_t>(what);
+      const auto extent = number<std::uint64_t>(what);
       if (!std::in_range<std::int64_t>(extent)) {
         refuse(file_.name(), "{} @byte {}: got dimension {}, need at most {}", what, at,
                static_cast<std::int64_t>(extent), std::numeric_limits<std::int64_t>::max());
@@ -376,7 +358,7 @@ class GgufLayoutReader {
   void place_tensors() {
     if (layout_.tensors.empty()) return;
     std::ranges::sort(layout_.tensors, {}, [](const GgufTensor& t) { return std::pair(t.begin, t.size); });
-    const std::uint64_t begin = padded(cursor_.at()).value();  // file offsets are far below 2^64
+    const std::uint64_t begin = padded(at_).value();  // file offsets are far below 2^64
     std::uint64_t covered = 0;
     for (GgufTensor& tensor : layout_.tensors) {
       if (tensor.begin < covered) {
@@ -408,7 +390,7 @@ class GgufLayoutReader {
   }
 
   const FileBytes& file_;
-  GgufCursor cursor_;
+  std::size_t at_ = 0;  // offset of the next unread byte in the file
   std::uint64_t alignment_ = kDefaultAlignment;
   GgufLayout layout_;
 };
