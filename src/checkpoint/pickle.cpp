@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -402,8 +403,8 @@ class Unpickler {
 namespace {
 
 struct PickleOpcode {
-  unsigned char code;
-  std::string_view name;
+  unsigned char code = 0;
+  std::string_view name = {};
   void (*run)(Unpickler& machine) = nullptr;  // null if the opcode is not supported
 };
 
@@ -449,42 +450,24 @@ constexpr PickleOpcode kPickleOpcodes[] = {
     {'Q', "BINPERSID", [](Unpickler& m) { m.push_storage(); }},
 };
 
-constexpr PickleOpcode kUnsupportedOpcodes[] = {{'.', "STOP"},
-                                                {'0', "POP"},
-                                                {'1', "POP_MARK"},
-                                                {'2', "DUP"},
-                                                {'F', "FLOAT"},
-                                                {'I', "INT"},
-                                                {'L', "LONG"},
-                                                {'P', "PERSID"},
-                                                {'S', "STRING"},
-                                                {'V', "UNICODE"},
-                                                {'d', "DICT"},
-                                                {'g', "GET"},
-                                                {'l', "LIST"},
-                                                {'o', "OBJ"},
-                                                {'p', "PUT"},
-                                                {0x80, "PROTO"},
-                                                {0x81, "NEWOBJ"},
-                                                {0x82, "EXT1"},
-                                                {0x83, "EXT2"},
-                                                {0x84, "EXT4"},
-                                                {0x8B, "LONG4"},
-                                                {0x8E, "BINBYTES8"},
-                                                {0x8F, "EMPTY_SET"},
-                                                {0x90, "ADDITEMS"},
-                                                {0x91, "FROZENSET"},
-                                                {0x92, "NEWOBJ_EX"},
-                                                {0x96, "BYTEARRAY8"},
-                                                {0x97, "NEXT_BUFFER"},
-                                                {0x98, "READONLY_BUFFER"}};
+/// The codes of unsupported opcodes, and their names in the same order, for error messages.
+constexpr std::string_view kUnsupportedCodes =
+    ".012FILPSVdglop\x80\x81\x82\x83\x84\x8B\x8E\x8F\x90\x91\x92\x96\x97\x98";
+constexpr std::string_view kUnsupportedNames[] = {
+    "STOP",      "POP",       "POP_MARK",   "DUP",         "FLOAT",          "INT",
+    "LONG",      "PERSID",    "STRING",     "UNICODE",     "DICT",           "GET",
+    "LIST",      "OBJ",       "PUT",        "PROTO",       "NEWOBJ",         "EXT1",
+    "EXT2",      "EXT4",      "LONG4",      "BINBYTES8",   "EMPTY_SET",      "ADDITEMS",
+    "FROZENSET", "NEWOBJ_EX", "BYTEARRAY8", "NEXT_BUFFER", "READONLY_BUFFER"};
+static_assert(kUnsupportedCodes.size() == std::size(kUnsupportedNames));
 
-/// The opcode of each byte value; null for values that are not opcodes.
-constexpr auto kOpcodeOfByte = [] {
-  std::array<const PickleOpcode*, 256> rows{};
-  for (const PickleOpcode& row : kPickleOpcodes) rows[row.code] = &row;
-  for (const PickleOpcode& row : kUnsupportedOpcodes) rows[row.code] = &row;
-  return rows;
+/// The opcode of each byte value. Bytes that are not opcodes have no name.
+constexpr auto kOpcodes = [] {
+  std::array<PickleOpcode, 256> opcodes{};
+  for (const PickleOpcode& opcode : kPickleOpcodes) opcodes[opcode.code] = opcode;
+  for (std::size_t i = 0; i < kUnsupportedCodes.size(); ++i)
+    opcodes[static_cast<unsigned char>(kUnsupportedCodes[i])].name = kUnsupportedNames[i];
+  return opcodes;
 }();
 
 }  // namespace
@@ -499,10 +482,10 @@ void Unpickler::run() {
     at_ = next_;
     const auto code = static_cast<unsigned char>(number(1));
     if (code == '.') break;
-    const PickleOpcode* const opcode = kOpcodeOfByte[code];
-    if (opcode == nullptr) refuse(fmt::format("unsupported opcode 0x{:02x}", code));
-    if (opcode->run == nullptr) refuse("unsupported opcode");
-    opcode->run(*this);
+    const PickleOpcode& opcode = kOpcodes[code];
+    if (opcode.name.empty()) refuse(fmt::format("unsupported opcode 0x{:02x}", code));
+    if (opcode.run == nullptr) refuse("unsupported opcode");
+    opcode.run(*this);
   }
   pickle_.root_ = pop();
   if (!stack_.empty()) refuse("got values left on the stack, need one value");
@@ -510,10 +493,10 @@ void Unpickler::run() {
 }
 
 void Unpickler::refuse(std::string_view what) const {
-  const PickleOpcode* const opcode =
-      at_ < text_.size() ? kOpcodeOfByte[static_cast<unsigned char>(text_[at_])] : nullptr;
-  fail(Status::bad_input, "{}: pickle @byte {}{}{}: {}", pickle_.where(), at_, opcode == nullptr ? "" : ", ",
-       opcode == nullptr ? "" : opcode->name, what);
+  const std::string_view name =
+      at_ < text_.size() ? kOpcodes[static_cast<unsigned char>(text_[at_])].name : "";
+  fail(Status::bad_input, "{}: pickle @byte {}{}{}: {}", pickle_.where(), at_, name.empty() ? "" : ", ", name,
+       what);
 }
 
 std::string_view name_of(PickleValue::Kind kind) {

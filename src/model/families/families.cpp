@@ -18,14 +18,9 @@ LinearSpec linear_without_bias(const std::string& name) {
   return {.weight = {{name + ".weight"}}};
 }
 
-LinearSpec linear_with_bias_if(const std::string& name, const std::string& key, Packing packing) {
+LinearSpec linear_with_bias_if(const std::string& name, const std::string& key, bool default_value,
+                               Packing packing) {
   LinearSpec spec = packed_linear(name, packing);
-  spec.bias_presence = {.rule = Presence::Rule::configured, .key = key};
-  return spec;
-}
-
-LinearSpec linear_with_bias_if(const std::string& name, const std::string& key, bool default_value) {
-  LinearSpec spec = linear(name);
   spec.bias_presence = {.rule = Presence::Rule::configured, .key = key, .default_value = default_value};
   return spec;
 }
@@ -163,6 +158,8 @@ FamilySpec bare_attention() {
   layer.output.factors = bare_factors("o", Axes::in_out_or_head, Axes::in_out);
   spec.embedding.token = {"embedding"};
   spec.sizes = SizesFrom::tensors;
+  spec.norm = NormKind::none;
+  spec.place = NormPlace::none;
   spec.keys.layers = {{"layers"}, 1};
   spec.keys.heads = {{"heads"}, {}};
   spec.keys.kv_heads = {{"kv_heads"}, {}};

@@ -16,9 +16,7 @@ namespace attnctl {
 [[nodiscard]] LinearSpec linear_without_bias(const std::string& name);
 /// Returns a linear layer that has a bias if the flag `key` of the configuration is true.
 [[nodiscard]] LinearSpec linear_with_bias_if(const std::string& name, const std::string& key,
-                                             bool default_value = false);
-[[nodiscard]] LinearSpec linear_with_bias_if(const std::string& name, const std::string& key,
-                                             Packing packing);
+                                             bool default_value = false, Packing packing = Packing::whole);
 /// Returns one of the projections that are packed in one torch.nn.Linear.
 [[nodiscard]] LinearSpec packed_linear(const std::string& name, Packing packing);
 /// Returns a projection without a bias that exists only if the embedding tables and the model have different
