@@ -352,15 +352,6 @@ class WeightReader {
   Pool* pool_;
 };
 
-/// Returns row r of a stored weight, without the elements of other weights in the same tensor.
-std::span<const std::byte> stored_row(const TensorView& view, const BoundMatrix& bound, std::size_t r) {
-  const std::size_t size = size_of(view.dtype);
-  if (bound.axes == Axes::out_in)
-    return view.bytes.subspan(bound.outputs.position(r) * bound.in * size, bound.in * size);
-  const std::size_t stride = view.bytes.size() / size / bound.in;
-  return view.bytes.subspan((r * stride + bound.outputs.first) * size, bound.out() * size);
-}
-
 /// Computes an upper bound of the memory for weights as float32, without reading them. The sum contains each
 /// tensor once, copies of outputs that are not contiguous, and the temporary memory of the largest
 /// conversion.
@@ -479,11 +470,17 @@ bool same_bytes(Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b)
   if (a.tensor == kNoTensor || b.tensor == kNoTensor) return a.tensor == b.tensor;
   const bool alike = a.axes == b.axes && a.heads == b.heads && a.in == b.in && a.out() == b.out();
   if (!alike || weights.tensors()[a.tensor].dtype != weights.tensors()[b.tensor].dtype) return false;
-  const TensorView first = weights.tensor(a.tensor);
-  const TensorView second = weights.tensor(b.tensor);
-  const std::size_t rows = a.axes == Axes::out_in ? a.out() : a.in;
-  for (std::size_t r = 0; r < rows; ++r) {
-    if (!std::ranges::equal(stored_row(first, a, r), stored_row(second, b, r))) return false;
+  const std::size_t size = size_of(weights.tensors()[a.tensor].dtype);
+  const bool by_output = a.axes == Axes::out_in;
+  // Returns row r of a weight, without the elements of other weights in the same tensor.
+  const auto row = [&](const BoundMatrix& bound, std::size_t r) {
+    const auto bytes = weights.tensor(bound.tensor).bytes;
+    if (by_output) return bytes.subspan(bound.outputs.position(r) * bound.in * size, bound.in * size);
+    const std::size_t stride = bytes.size() / size / bound.in;
+    return bytes.subspan((r * stride + bound.outputs.first) * size, bound.out() * size);
+  };
+  for (std::size_t r = 0; r < (by_output ? a.out() : a.in); ++r) {
+    if (!std::ranges::equal(row(a, r), row(b, r))) return false;
   }
   return true;
 }

@@ -312,9 +312,11 @@ class Statements {
  public:
   void add(std::string_view kind, std::size_t layer, const std::vector<std::size_t>& heads,
            std::string text) {
-    const auto [found, is_new] = known_.emplace(std::pair(std::string(kind), text), rows_.size());
-    if (is_new) rows_.push_back({std::string(kind), {}, number_ranges(heads), std::move(text)});
-    rows_[found->second].layers.push_back(layer);
+    auto row = std::ranges::find_if(
+        rows_, [&](const SharingRow& known) { return known.kind == kind && known.text == text; });
+    if (row == rows_.end())
+      row = rows_.insert(row, {std::string(kind), {}, number_ranges(heads), std::move(text)});
+    row->layers.push_back(layer);
   }
   [[nodiscard]] Table table() const {
     std::vector<std::vector<Cell>> cells;
@@ -331,7 +333,6 @@ class Statements {
     std::vector<std::size_t> layers;
     std::string heads, text;
   };
-  std::map<std::pair<std::string, std::string>, std::size_t> known_;
   std::vector<SharingRow> rows_;
 };
 
