@@ -28,65 +28,51 @@ enum class PickleRole : std::uint8_t { storage, dtype, rebuild, parameter, order
 /// A Python name that torch.save writes. All other names are errors.
 struct PickleName {
   std::string_view name;  // the name with its module, such as "torch.Size"
-  PickleRole role = PickleRole::device;
+  PickleRole role;
   /// Type of the elements, for the roles `storage` and `dtype`; nullopt: the storage has bytes without a
   /// type.
-  std::optional<DType> dtype = std::nullopt;
+  std::optional<DType> dtype = {};
   /// Smallest and largest number of arguments of a call.
   std::size_t fewest = 0;
   std::size_t most = 0;
   bool typed = false;  // for the role `rebuild`: the seventh argument is the dtype
 };
 
-constexpr PickleName storage(std::string_view name, std::optional<DType> dtype) {
-  return {.name = name, .role = PickleRole::storage, .dtype = dtype};
-}
-constexpr PickleName dtype(std::string_view name, DType dtype) {
-  return {.name = name, .role = PickleRole::dtype, .dtype = dtype};
-}
-constexpr PickleName call(std::string_view name, PickleRole role, std::size_t fewest, std::size_t most) {
-  return {.name = name, .role = role, .fewest = fewest, .most = most};
-}
-
-constexpr std::array kPickleNames = {
-    storage("torch.DoubleStorage", DType::f64),
-    storage("torch.FloatStorage", DType::f32),
-    storage("torch.HalfStorage", DType::f16),
-    storage("torch.BFloat16Storage", DType::bf16),
-    storage("torch.LongStorage", DType::i64),
-    storage("torch.IntStorage", DType::i32),
-    storage("torch.ShortStorage", DType::i16),
-    storage("torch.CharStorage", DType::i8),
-    storage("torch.ByteStorage", DType::u8),
-    storage("torch.BoolStorage", DType::boolean),
-    storage("torch.storage.UntypedStorage", std::nullopt),
-    dtype("torch.float64", DType::f64),
-    dtype("torch.float32", DType::f32),
-    dtype("torch.float16", DType::f16),
-    dtype("torch.bfloat16", DType::bf16),
-    dtype("torch.int64", DType::i64),
-    dtype("torch.int32", DType::i32),
-    dtype("torch.int16", DType::i16),
-    dtype("torch.int8", DType::i8),
-    dtype("torch.uint64", DType::u64),
-    dtype("torch.uint32", DType::u32),
-    dtype("torch.uint16", DType::u16),
-    dtype("torch.uint8", DType::u8),
-    dtype("torch.bool", DType::boolean),
-    call("collections.OrderedDict", PickleRole::ordered_dict, 0, 1),
-    call("torch.Size", PickleRole::size, 1, 1),
-    call("torch.device", PickleRole::device, 1, 2),
+constexpr PickleName kPickleNames[] = {
+    {"torch.DoubleStorage", PickleRole::storage, DType::f64},
+    {"torch.FloatStorage", PickleRole::storage, DType::f32},
+    {"torch.HalfStorage", PickleRole::storage, DType::f16},
+    {"torch.BFloat16Storage", PickleRole::storage, DType::bf16},
+    {"torch.LongStorage", PickleRole::storage, DType::i64},
+    {"torch.IntStorage", PickleRole::storage, DType::i32},
+    {"torch.ShortStorage", PickleRole::storage, DType::i16},
+    {"torch.CharStorage", PickleRole::storage, DType::i8},
+    {"torch.ByteStorage", PickleRole::storage, DType::u8},
+    {"torch.BoolStorage", PickleRole::storage, DType::boolean},
+    {"torch.storage.UntypedStorage", PickleRole::storage},
+    {"torch.float64", PickleRole::dtype, DType::f64},
+    {"torch.float32", PickleRole::dtype, DType::f32},
+    {"torch.float16", PickleRole::dtype, DType::f16},
+    {"torch.bfloat16", PickleRole::dtype, DType::bf16},
+    {"torch.int64", PickleRole::dtype, DType::i64},
+    {"torch.int32", PickleRole::dtype, DType::i32},
+    {"torch.int16", PickleRole::dtype, DType::i16},
+    {"torch.int8", PickleRole::dtype, DType::i8},
+    {"torch.uint64", PickleRole::dtype, DType::u64},
+    {"torch.uint32", PickleRole::dtype, DType::u32},
+    {"torch.uint16", PickleRole::dtype, DType::u16},
+    {"torch.uint8", PickleRole::dtype, DType::u8},
+    {"torch.bool", PickleRole::dtype, DType::boolean},
+    {"collections.OrderedDict", PickleRole::ordered_dict, {}, 0, 1},
+    {"torch.Size", PickleRole::size, {}, 1, 1},
+    {"torch.device", PickleRole::device, {}, 1, 2},
     // Arguments: storage, offset, shape, strides[, requires_grad, hooks[, dtype][, metadata]].
-    call("torch._utils._rebuild_tensor", PickleRole::rebuild, 4, 4),
-    call("torch._utils._rebuild_tensor_v2", PickleRole::rebuild, 6, 7),
-    PickleName{.name = "torch._utils._rebuild_tensor_v3",
-               .role = PickleRole::rebuild,
-               .fewest = 7,
-               .most = 8,
-               .typed = true},
+    {"torch._utils._rebuild_tensor", PickleRole::rebuild, {}, 4, 4},
+    {"torch._utils._rebuild_tensor_v2", PickleRole::rebuild, {}, 6, 7},
+    {"torch._utils._rebuild_tensor_v3", PickleRole::rebuild, {}, 7, 8, true},
     // Arguments: tensor, requires_grad, hooks[, state].
-    call("torch._utils._rebuild_parameter", PickleRole::parameter, 3, 3),
-    call("torch._utils._rebuild_parameter_with_state", PickleRole::parameter, 4, 4),
+    {"torch._utils._rebuild_parameter", PickleRole::parameter, {}, 3, 3},
+    {"torch._utils._rebuild_parameter_with_state", PickleRole::parameter, {}, 4, 4},
 };
 
 const PickleName& name_at(const PickleValue& global) {
@@ -284,17 +270,15 @@ class Unpickler {
 
  private:
   void push_global(std::string_view module, std::string_view name) {
-    const auto* const known = std::ranges::find_if(kPickleNames, [&](const PickleName& each) {
-      return each.name.size() == module.size() + 1 + name.size() && each.name.starts_with(module) &&
-             each.name[module.size()] == '.' && each.name.ends_with(name);
-    });
-    if (known == kPickleNames.end()) {
+    const std::string whole = fmt::format("{}.{}", module, name);
+    const auto* const known = std::ranges::find(kPickleNames, whole, &PickleName::name);
+    if (known == std::end(kPickleNames)) {
       refuse(fmt::format(
           "unsupported name {}.{} in a dictionary of tensors; nothing was executed; save only the "
           "state_dict",
           shown(module), shown(name)));
     }
-    push(Kind::global, known - kPickleNames.begin());
+    push(Kind::global, known - std::begin(kPickleNames));
   }
 
   /// Creates an OrderedDict. Python 3 passes no arguments and adds the items later; Python 2 passes a list of

@@ -58,7 +58,7 @@ std::vector<Preset> make_presets() {
     const ModelConfig config = config_of(row);
     // The decoder has as many layers as the encoder, and each of them has two attentions.
     const std::size_t attentions = (*row.type == '\0' ? 3 : 1) * config.layers.size();
-    made.push_back({row.name, row.alias, row.title, config, attentions});
+    made.push_back({std::string(row.name), row.alias, std::string(row.title), config, attentions});
   }
   return made;
 }

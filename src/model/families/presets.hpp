@@ -26,9 +26,9 @@ struct BareSizes {
 
 /// A published architecture. Presets have no weights.
 struct Preset {
-  std::string_view name;   // "gpt2"
+  std::string name;        // "gpt2"
   std::string_view alias;  // "gpt2-small"; "" if there is none
-  std::string_view title;  // "GPT-2 small"
+  std::string title;       // "GPT-2 small"
   ModelConfig config;
 
   /// Number of attention layers in the whole architecture. It is three times the layers of `config` if
