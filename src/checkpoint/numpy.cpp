@@ -78,13 +78,12 @@ std::unique_ptr<Checkpoint> open_npy(FileBytes file, std::string name) {
   TensorInfo info = {std::move(name), header.dtype, header.shape, checkpoint->file().name()};
   if (header.is_plain()) {
     checkpoint->add(std::move(info), data);
-  } else {
-    checkpoint->add(std::move(info), data, 2 * std::uint64_t{data.size()},
-                    [header, data](std::vector<std::byte>& copy) -> std::span<const std::byte> {
-                      copy = to_plain(header, data);
-                      return copy;
-                    });
+    return checkpoint;
   }
+  checkpoint->add(std::move(info), data, 2 * std::uint64_t{data.size()},
+                  [header, data](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                    return copy = to_plain(header, data);
+                  });
   return checkpoint;
 }
 
@@ -111,8 +110,7 @@ std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings) {
         [array, &from = checkpoint->file()](std::vector<std::byte>& copy) -> std::span<const std::byte> {
           const auto data = unpack(from, array.member, copy).subspan(array.header.data_begin);
           if (array.header.is_plain()) return data;
-          copy = to_plain(array.header, data);
-          return copy;
+          return copy = to_plain(array.header, data);
         });
   }
   return checkpoint;

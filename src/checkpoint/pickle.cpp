@@ -504,12 +504,4 @@ Pickle::Pickle(Source source) : source_(std::move(source)) {
   Unpickler(*this).run();
 }
 
-std::string_view Pickle::text(const PickleValue& value) const {
-  return source_.text.substr(static_cast<std::size_t>(value.number), value.length);
-}
-
-std::span<const PickleValue> Pickle::items(const PickleValue& value) const {
-  return nodes_.at(static_cast<std::size_t>(value.number));
-}
-
 }  // namespace attnctl

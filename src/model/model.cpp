@@ -42,18 +42,11 @@ std::size_t count_non_finite(std::span<const std::byte> bytes, Bits exponent) {
 }
 
 std::size_t count_non_finite(DType dtype, std::span<const std::byte> bytes) {
-  switch (dtype) {
-    case DType::f64:
-      return count_non_finite<std::uint64_t>(bytes, 0x7FF0'0000'0000'0000U);
-    case DType::f32:
-      return count_non_finite<std::uint32_t>(bytes, 0x7F80'0000U);
-    case DType::f16:
-      return count_non_finite<std::uint16_t>(bytes, 0x7C00U);
-    case DType::bf16:
-      return count_non_finite<std::uint16_t>(bytes, 0x7F80U);
-    default:
-      return 0;
-  }
+  if (dtype == DType::f64) return count_non_finite<std::uint64_t>(bytes, 0x7FF0'0000'0000'0000U);
+  if (dtype == DType::f32) return count_non_finite<std::uint32_t>(bytes, 0x7F80'0000U);
+  if (dtype == DType::f16) return count_non_finite<std::uint16_t>(bytes, 0x7C00U);
+  if (dtype == DType::bf16) return count_non_finite<std::uint16_t>(bytes, 0x7F80U);
+  return 0;
 }
 
 std::string first_non_finite(const TensorView& view) {

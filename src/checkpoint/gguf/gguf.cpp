@@ -22,15 +22,12 @@ constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
 constexpr std::string_view kScores = "tokenizer.ggml.scores";
 constexpr std::string_view kTokenTypes = "tokenizer.ggml.token_type";
 
-struct TokenRole {
-  std::string_view key;  // metadata key without "tokenizer.ggml." and "_token_id"
-  std::string_view role;
-};
-// The GGUF format spells "separator" as "seperator". Both spellings are accepted.
-constexpr TokenRole kTokenRoles[] = {{"bos", "bos_token"},       {"eos", "eos_token"},
-                                     {"unknown", "unk_token"},   {"seperator", "sep_token"},
-                                     {"separator", "sep_token"}, {"padding", "pad_token"},
-                                     {"cls", "cls_token"},       {"mask", "mask_token"}};
+/// Metadata keys without "tokenizer.ggml." and "_token_id", and the roles of their tokens. The GGUF format
+/// spells "separator" as "seperator". Both spellings are accepted.
+constexpr std::pair<std::string_view, std::string_view> kTokenRoles[] = {
+    {"bos", "bos_token"},       {"eos", "eos_token"},       {"unknown", "unk_token"},
+    {"seperator", "sep_token"}, {"separator", "sep_token"}, {"padding", "pad_token"},
+    {"cls", "cls_token"},       {"mask", "mask_token"}};
 
 void check_length(const GgufMetadata& metadata, std::string_view key, std::size_t found, std::size_t tokens) {
   if (found == tokens) return;
@@ -136,13 +133,13 @@ std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& f
     section->scores = std::move(*scores);
   }
   section->merges = metadata.texts("tokenizer.ggml.merges").value_or(std::vector<std::string>());
-  for (const TokenRole& role : kTokenRoles) {
-    const std::string key = fmt::format("tokenizer.ggml.{}_token_id", role.key);
+  for (const auto& [token, role] : kTokenRoles) {
+    const std::string key = fmt::format("tokenizer.ggml.{}_token_id", token);
     const auto id = metadata.integer(key);
     if (!id) continue;
     if (*id >= section->tokens.size())
       metadata.reject(key, fmt::format("an id below {}", section->tokens.size()));
-    section->roles.emplace_back(role.role, *id);
+    section->roles.emplace_back(role, *id);
   }
   section->add_bos = metadata.flag("tokenizer.ggml.add_bos_token");
   section->add_eos = metadata.flag("tokenizer.ggml.add_eos_token");

@@ -18,23 +18,20 @@
 namespace attnctl {
 namespace {
 
-struct ActivationName {
-  std::string_view name;
-  Activation activation;
-};
 // gelu_fast and similar names are different formulas for the tanh form.
-constexpr ActivationName kActivationNames[] = {{"gelu", Activation::gelu_erf},
-                                               {"gelu_python", Activation::gelu_erf},
-                                               {"gelu_new", Activation::gelu_tanh},
-                                               {"gelu_pytorch_tanh", Activation::gelu_tanh},
-                                               {"gelu_fast", Activation::gelu_tanh},
-                                               {"gelu_python_tanh", Activation::gelu_tanh},
-                                               {"gelu_accurate", Activation::gelu_tanh},
-                                               {"silu", Activation::silu},
-                                               {"swish", Activation::silu},
-                                               {"relu", Activation::relu},
-                                               {"relu2", Activation::relu_squared},
-                                               {"tanh", Activation::tanh}};
+constexpr std::pair<std::string_view, Activation> kActivationNames[] = {
+    {"gelu", Activation::gelu_erf},
+    {"gelu_python", Activation::gelu_erf},
+    {"gelu_new", Activation::gelu_tanh},
+    {"gelu_pytorch_tanh", Activation::gelu_tanh},
+    {"gelu_fast", Activation::gelu_tanh},
+    {"gelu_python_tanh", Activation::gelu_tanh},
+    {"gelu_accurate", Activation::gelu_tanh},
+    {"silu", Activation::silu},
+    {"swish", Activation::silu},
+    {"relu", Activation::relu},
+    {"relu2", Activation::relu_squared},
+    {"tanh", Activation::tanh}};
 
 /// Reads height and width: a list [height, width], or one number for both.
 std::pair<std::size_t, std::size_t> resolve_extents(const SizeKey& key, const ConfigReader& config) {
@@ -149,11 +146,10 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
   head.present = head.transform ? is_stored(spec.transform) || is_stored(spec.decoder) : !lost;
 }
 
-/// Returns `parts`, or no tensors if the projection exists only for different widths and the widths are
-/// equal.
-LinearParts unless_same_width(LinearParts parts, const LinearSpec& spec, bool same_width) {
-  const bool removed = same_width && spec.weight_presence.rule == Presence::Rule::width_differs;
-  return removed ? LinearParts{} : parts;
+/// Returns which tensors of a projection exist. Some exist only if two widths differ.
+LinearParts resolve_parts_between(const LinearSpec& spec, const ConfigReader& config, bool same_width) {
+  if (same_width && spec.weight_presence.rule == Presence::Rule::width_differs) return {};
+  return resolve_parts(spec, config);
 }
 
 /// Returns the largest number of positions: the rows of the position table without the rows before position
@@ -188,8 +184,8 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
   if (family.token_dropout) embedding.dropout = resolve_token_dropout(*family.token_dropout, config);
   const double root = family.scale_embedding ? std::sqrt(static_cast<double>(model.d_model)) : 1;
   embedding.multiplier = root * config.number(keys.embedding_multiplier);
-  embedding.projection = unless_same_width(resolve_parts(family.embedding.projection, config),
-                                           family.embedding.projection, embedding.width == model.d_model);
+  embedding.projection =
+      resolve_parts_between(family.embedding.projection, config, embedding.width == model.d_model);
   embedding.padding = resolve_padding(keys.padding, config);
   if (embedding.padding) embedding.position_offset = *embedding.padding + 1;
   return embedding;
@@ -243,8 +239,7 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
                                                             : resolve_activation(spec.activation, config);
     head.norm = with_tensors(model.layers.at(0).norm, spec.transform_norm);
   }
-  head.projection = unless_same_width(resolve_parts(spec.projection, config), spec.projection,
-                                      model.embedding.width == model.d_model);
+  head.projection = resolve_parts_between(spec.projection, config, model.embedding.width == model.d_model);
   head.multiplier = static_cast<float>(config.number(family.keys.logit_multiplier));
   head.soft_cap = static_cast<float>(config.number(family.keys.logit_soft_cap));
   return head;
@@ -358,9 +353,9 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 Activation resolve_activation(const TextKey& key, const ConfigReader& config) {
   const std::string name = config.optional_text(key.names).value_or(key.default_value);
   std::vector<std::string_view> known;
-  for (const ActivationName& row : kActivationNames) {
-    if (row.name == name) return row.activation;
-    known.push_back(row.name);
+  for (const auto& [known_name, activation] : kActivationNames) {
+    if (known_name == name) return activation;
+    known.push_back(known_name);
   }
   config.reject_unsupported(*config.find(key.names), fmt::format("{}", fmt::join(known, ", ")));
 }

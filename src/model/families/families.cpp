@@ -9,7 +9,6 @@
 #include "model/families/family_parts.hpp"
 
 namespace attnctl {
-
 namespace {
 
 /// Returns one projection of a bare attention layer: `W_q` and `b_q` stored as [in, out], or the names that
