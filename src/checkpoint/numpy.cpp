@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "checkpoint/readers.hpp"
-#include "checkpoint/strided.hpp"
 #include "formats/npy.hpp"
 #include "formats/zip.hpp"
 

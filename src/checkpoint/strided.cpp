@@ -1,5 +1,3 @@
-#include "checkpoint/strided.hpp"
-
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -8,6 +6,7 @@
 #include "checkpoint/readers.hpp"
 
 namespace attnctl {
+
 void check_strided(std::string_view where, const Strided& tensor, std::size_t available) {
   if (tensor.strides.size() != tensor.shape.size()) {
     refuse(where, "strides: got {}, need one per extent of the shape {}", to_string(tensor.strides),

@@ -11,7 +11,6 @@
 #include "base/text.hpp"
 #include "checkpoint/pickle.hpp"
 #include "checkpoint/readers.hpp"
-#include "checkpoint/strided.hpp"
 #include "formats/zip.hpp"
 
 namespace attnctl {

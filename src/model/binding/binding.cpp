@@ -72,38 +72,6 @@ Slices attention_slices(Packing packing, std::size_t index, const AttentionConfi
   }
 }
 
-Slices gated_slices(Packing packing, std::size_t index, std::size_t width) {
-  if (packing == Packing::gate_up_by_turns)
-    return {.first = index, .groups = width, .each = 1, .stride = 2, .all = 2 * width};
-  return {.first = index * width, .groups = 1, .each = width, .stride = width, .all = 2 * width};
-}
-
-/// Collects the faults of a checkpoint for one error message.
-class BindingFaults {
- public:
-  void add_missing(const std::string& name) {
-    if (known_.insert(name).second) missing_.push_back(name);
-  }
-
-  void add(const std::string& fault) {
-    if (known_.insert(fault).second) other_.push_back(fault);
-  }
-
-  /// Throws Error(bad_input) if there is a fault. `file` is the checkpoint, and `config_file` is the
-  /// configuration that needs the missing tensors.
-  void report(std::string_view file, const std::string& config_file) const {
-    if (missing_.empty() && other_.empty()) return;
-    if (missing_.empty()) fail(Status::bad_input, "{}", join_first(other_, "; "));
-    fail(Status::bad_input, "{}: {} {} missing that {} needs: {}{}{}", escaped(file), missing_.size(),
-         missing_.size() == 1 ? "tensor is" : "tensors are", escaped(config_file), join_first(missing_, ", "),
-         other_.empty() ? "" : "; ", join_first(other_, "; "));
-  }
-
- private:
-  std::vector<std::string> missing_, other_;
-  std::set<std::string> known_;  // several projections may need the same packed tensor
-};
-
 /// The outputs of a projection.
 struct ProjectionOutputs {
   std::size_t heads = 1;
@@ -116,11 +84,12 @@ struct ProjectionOutputs {
   [[nodiscard]] std::size_t count() const { return heads * each; }
   /// Returns the outputs of the projection in a tensor with this packing.
   [[nodiscard]] Slices slices(Packing packing) const {
-    const bool gated = packing == Packing::gate_up || packing == Packing::gate_up_by_turns;
-    if (gated) return gated_slices(packing, index, count());
+    const std::size_t width = count();
+    if (packing == Packing::gate_up) return {index * width, 1, width, width, 2 * width};
+    if (packing == Packing::gate_up_by_turns) return {index, width, 1, 2, 2 * width};
     if (attention != nullptr && packing != Packing::whole)
       return attention_slices(packing, index, *attention);
-    return Slices::whole(count());
+    return Slices::whole(width);
   }
 };
 
@@ -140,7 +109,7 @@ std::optional<std::size_t> layer_number(std::string_view name, const std::string
 }
 
 /// Finds the tensors of a model and checks their shapes and types. If a tensor has a fault, the binding has
-/// no tensor for it, and report() throws later.
+/// no tensor for it, and check_faults() throws later.
 class TensorBinder {
  public:
   TensorBinder(const FamilySpec& family, const ModelConfig& config, const Checkpoint& weights,
@@ -158,12 +127,26 @@ class TensorBinder {
     if (config_.head.present) bind_head();
     check_extra_layers(names_.layer_prefix(), false);
     if (config_.decoder) check_extra_layers(names_.decoder_prefix(), true);
-    const auto tensors = names_.weights().tensors();
-    faults_.report(tensors.empty() ? std::string_view(config_file_) : tensors.front().file, config_file_);
+    check_faults();
     return std::move(bound_);
   }
 
  private:
+  void add_fault(const std::string& fault) {
+    if (known_.insert(fault).second) faults_.push_back(fault);
+  }
+
+  /// Throws Error(bad_input) if tensors are missing or there are other faults.
+  void check_faults() const {
+    if (missing_.empty() && faults_.empty()) return;
+    if (missing_.empty()) fail(Status::bad_input, "{}", join_first(faults_, "; "));
+    const auto tensors = names_.weights().tensors();
+    fail(Status::bad_input, "{}: {} {} missing that {} needs: {}{}{}",
+         escaped(tensors.empty() ? std::string_view(config_file_) : tensors.front().file), missing_.size(),
+         missing_.size() == 1 ? "tensor is" : "tensors are", escaped(config_file_),
+         join_first(missing_, ", "), faults_.empty() ? "" : "; ", join_first(faults_, "; "));
+  }
+
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names) const {
     return names_.find(names, prefix_);
   }
@@ -256,14 +239,15 @@ class TensorBinder {
   std::optional<LocatedTensor> need(std::span<const StoredTensor> names) {
     const auto found = find(names);
     if (!found) {
-      faults_.add_missing(prefix_ + names.front().name);
+      const std::string name = prefix_ + names.front().name;
+      if (known_.insert(name).second) missing_.push_back(name);
       return std::nullopt;
     }
     bound_.used[found->index] = true;
     const TensorInfo& info = names_.info(*found);
     if (!is_floating(info.dtype)) {
-      faults_.add(fmt::format("{}: tensor \"{}\": got dtype {}, need F64, F32, F16 or BF16", info.file,
-                              escaped(info.name), name_of(info.dtype)));
+      add_fault(fmt::format("{}: tensor \"{}\": got dtype {}, need F64, F32, F16 or BF16", info.file,
+                            escaped(info.name), name_of(info.dtype)));
     }
     for (const StoredTensor& name : names) {
       const auto other = find({&name, 1});
@@ -275,10 +259,10 @@ class TensorBinder {
   void expect_shape(const LocatedTensor& tensor, const Shape& expected) {
     const TensorInfo& info = names_.info(tensor);
     if (info.shape == expected) return;
-    faults_.add(fmt::format("{}: tensor \"{}\": got shape {}, need {} ({} by {}{})", info.file,
-                            escaped(info.name), to_string(info.shape), to_string(expected), shape_origin_,
-                            escaped(config_file_),
-                            family_.sizes == SizesFrom::tensors ? " and the first layer's projections" : ""));
+    add_fault(fmt::format("{}: tensor \"{}\": got shape {}, need {} ({} by {}{})", info.file,
+                          escaped(info.name), to_string(info.shape), to_string(expected), shape_origin_,
+                          escaped(config_file_),
+                          family_.sizes == SizesFrom::tensors ? " and the first layer's projections" : ""));
   }
 
   BoundMatrix matrix(std::span<const StoredTensor> names, std::size_t in, const ProjectionOutputs& out,
@@ -286,9 +270,8 @@ class TensorBinder {
     const auto found = need(names);
     if (!found) return {};
     if (found->packing == Packing::in_four_blocks && out.heads % 4 != 0) {
-      faults_.add(
-          fmt::format("{}: got {} heads, need a multiple of 4, because \"{}\" stores them in 4 blocks",
-                      escaped(config_file_), out.heads, escaped(names_.info(*found).name)));
+      add_fault(fmt::format("{}: got {} heads, need a multiple of 4, because \"{}\" stores them in 4 blocks",
+                            escaped(config_file_), out.heads, escaped(names_.info(*found).name)));
       return {};
     }
     BoundMatrix bound = {
@@ -567,7 +550,7 @@ class TensorBinder {
       file = tensor.file;
     }
     if (extra.empty()) return;
-    faults_.add(
+    add_fault(
         fmt::format("{}: layer {}{} is stored, but the configuration has {} layers", file, *extra.begin(),
                     extra.size() > 1 ? fmt::format(" and {} more", extra.size() - 1) : "", known.size()));
   }
@@ -577,9 +560,11 @@ class TensorBinder {
   TensorNames names_;
   std::string config_file_;
   Binding bound_;
-  BindingFaults faults_;
-  std::string prefix_;        // of the names of tensors
-  std::string shape_origin_;  // for messages: the configured sizes that determine the expected shapes
+  std::vector<std::string> missing_;  // names of tensors
+  std::vector<std::string> faults_;   // other faults
+  std::set<std::string> known_;       // several projections may need the same packed tensor
+  std::string prefix_;                // of the names of tensors
+  std::string shape_origin_;          // for messages: the configured sizes that determine the expected shapes
   // Number of heads of the current layer, for an output projection stored as [heads, v, out].
   std::size_t heads_ = 1;
 };
