@@ -82,11 +82,12 @@ constexpr FileFormat kFormats[] = {
 constexpr std::string_view kForeign[] = {".ckpt", ".pkl",     ".pickle", ".h5",
                                          ".onnx", ".msgpack", ".tflite", ".mlmodel"};
 
-std::string lower_case(std::string text) {
-  for (char& c : text) {
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
-  return text;
+  return lower;
 }
 
 /// Returns the format with the extension of a path; null if the extension is unknown.
@@ -97,70 +98,57 @@ const FileFormat* find_format(const std::filesystem::path& path) {
   return format != std::end(kFormats) ? format : nullptr;
 }
 
-const FileFormat& format_of(const std::filesystem::path& path) {
-  if (const FileFormat* const format = find_format(path)) return *format;
+[[noreturn]] void refuse_extension(const std::filesystem::path& path) {
   const std::string name = lower_case(path.filename().string());
-  const bool foreign =
-      std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); });
-  if (foreign) refuse(escaped(path.string()), "unsupported weights format; convert it to safetensors");
+  if (std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); }))
+    refuse(escaped(path.string()), "unsupported weights format; convert it to safetensors");
   std::string known;
   for (const FileFormat& f : kFormats) known += fmt::format(" {}", f.extension);
   refuse(escaped(path.string()), "unsupported extension, need one of{}", known);
 }
 
-/// The type of a file whose format is not the expected one, for error messages.
+/// A type of files, for error messages about a file whose format is not the expected one.
 struct ContentType {
+  std::string_view bytes;   // first bytes of such files
   std::string_view name;    // such as "a PNG image"
   std::string_view advice;  // what the user can do
-};
-
-struct ContentSignature {
-  std::string_view bytes;
-  ContentType type;
 };
 
 constexpr std::string_view kConvertWeights = "convert it to safetensors";
 constexpr std::string_view kRename = "give it the extension of its type";
 constexpr std::string_view kNameWeights = "name a weights file";
 
-constexpr ContentSignature kSignatures[] = {
-    {"version https://git-lfs"sv, {"a Git LFS pointer, not the file itself", "fetch it with git lfs pull"}},
-    {"\x89PNG\r\n\x1a\n"sv, {"a PNG image", kNameWeights}},
-    {"\xFF\xD8\xFF"sv, {"a JPEG image", kNameWeights}},
-    {"GIF8"sv, {"a GIF image", kNameWeights}},
-    {"%PDF-"sv, {"a PDF document", kNameWeights}},
-    {"GGUF"sv, {"a GGUF model", kRename}},
-    {"\x89HDF\r\n\x1a\n"sv, {"an HDF5 file", kConvertWeights}},
-    {"\x93NUMPY"sv, {"an NPY array", kRename}},
-    {"PK\x03\x04"sv, {"a ZIP archive (NPZ, or a PyTorch checkpoint)", kRename}},
-    {"\x1F\x8B"sv, {"a gzip archive", "unpack it"}},
-    {"(\xB5/\xFD"sv, {"a zstd archive", "unpack it"}},
+constexpr ContentType kSignatures[] = {
+    {"version https://git-lfs"sv, "a Git LFS pointer, not the file itself", "fetch it with git lfs pull"},
+    {"\x89PNG\r\n\x1a\n"sv, "a PNG image", kNameWeights},
+    {"\xFF\xD8\xFF"sv, "a JPEG image", kNameWeights},
+    {"GIF8"sv, "a GIF image", kNameWeights},
+    {"%PDF-"sv, "a PDF document", kNameWeights},
+    {"GGUF"sv, "a GGUF model", kRename},
+    {"\x89HDF\r\n\x1a\n"sv, "an HDF5 file", kConvertWeights},
+    {"\x93NUMPY"sv, "an NPY array", kRename},
+    {"PK\x03\x04"sv, "a ZIP archive (NPZ, or a PyTorch checkpoint)", kRename},
+    {"\x1F\x8B"sv, "a gzip archive", "unpack it"},
+    {"(\xB5/\xFD"sv, "a zstd archive", "unpack it"},
     {"\xFD"
      "7zXZ\0"sv,
-     {"an xz archive", "unpack it"}},
-    {"\x80\x02"sv, {"a Python pickle, which is never executed", kConvertWeights}},
-    {"\x80\x04"sv, {"a Python pickle, which is never executed", kConvertWeights}},
+     "an xz archive", "unpack it"},
+    {"\x80\x02"sv, "a Python pickle, which is never executed", kConvertWeights},
+    {"\x80\x04"sv, "a Python pickle, which is never executed", kConvertWeights},
 };
-
-bool starts_with_word(std::string_view text, std::string_view lower_case_word) {
-  return text.size() >= lower_case_word.size() &&
-         std::equal(lower_case_word.begin(), lower_case_word.end(), text.begin(), [](char want, char got) {
-           return want == got || (got >= 'A' && got <= 'Z' && want == got + 32);
-         });
-}
 
 /// Identifies the type of a file by its first bytes; returns nullopt if the type is unknown.
 std::optional<ContentType> identify_content(std::string_view content) {
-  for (const ContentSignature& signature : kSignatures) {
-    if (content.starts_with(signature.bytes)) return signature.type;
+  for (const ContentType& type : kSignatures) {
+    if (content.starts_with(type.bytes)) return type;
   }
-  std::string_view text = content.substr(0, 512);
-  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-  if (starts_with_word(text, "<!doctype html") || starts_with_word(text, "<html"))
-    return ContentType{"an HTML page", "download the file itself, not the page that shows it"};
-  if (starts_with_word(text, "<?xml") || starts_with_word(text, "<svg"))
-    return ContentType{"an XML document", kNameWeights};
-  if (text.starts_with('{') || text.starts_with('[')) return ContentType{"JSON text", kRename};
+  std::string text = lower_case(content.substr(0, 512));
+  text.erase(0, text.find_first_not_of(" \t\r\n"));
+  const auto begins = [&](std::string_view word) { return text.starts_with(word); };
+  if (begins("<!doctype html") || begins("<html"))
+    return ContentType{{}, "an HTML page", "download the file itself, not the page that shows it"};
+  if (begins("<?xml") || begins("<svg")) return ContentType{{}, "an XML document", kNameWeights};
+  if (begins("{") || begins("[")) return ContentType{{}, "JSON text", kRename};
   return std::nullopt;
 }
 
@@ -182,10 +170,11 @@ std::size_t Checkpoint::find(std::string_view name) const {
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path, Warnings& warnings,
                                             Status absent) {
   MappedFile mapped(path, absent);
-  const FileFormat& format = format_of(path);
+  const FileFormat* const format = find_format(path);
+  if (format == nullptr) refuse_extension(path);
   FileBytes file(std::move(mapped));
-  check_plausible(format, file);
-  return format.open(std::move(file), {path, warnings});
+  check_plausible(*format, file);
+  return format->open(std::move(file), {path, warnings});
 }
 
 std::shared_ptr<const TokenizerSection> read_tokenizer_section(const std::filesystem::path& path) {

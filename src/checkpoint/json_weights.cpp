@@ -39,7 +39,7 @@ class WeightsEvents final : public JsonEvents {
   struct Level {
     std::size_t count = 0;  // number of elements so far in the current array
     std::optional<std::size_t> extent;
-    enum class Holds { nothing, numbers, arrays } holds = Holds::nothing;
+    std::optional<bool> holds_arrays;  // otherwise numbers; nullopt before the first element
   };
 
   void on_begin(Container container) override {
@@ -53,7 +53,7 @@ class WeightsEvents final : public JsonEvents {
       return;
     }
     if (object) refuse("got an object, need nested arrays of numbers");
-    add_element(Level::Holds::arrays);
+    add_element(true);
     const std::size_t level = depth() - 1;
     if (levels_.size() == level) levels_.emplace_back();
     levels_[level].count = 0;
@@ -95,30 +95,29 @@ class WeightsEvents final : public JsonEvents {
     }
     if (!std::isfinite(static_cast<float>(value)))
       refuse(fmt::format("got {}, need a number that fits float32", value));
-    add_element(Level::Holds::numbers);
+    add_element(false);
     if (depth() == 1) finish();
   }
 
-  void add_element(Level::Holds kind) {
+  void add_element(bool is_array) {
     if (depth() < 2) return;
     Level& parent = levels_[depth() - 2];
-    if (parent.holds != Level::Holds::nothing && parent.holds != kind) {
-      refuse(kind == Level::Holds::numbers ? "ragged: got a number, need an array like the elements before"
-                                           : "ragged: got an array, need a number like the elements before");
+    if (parent.holds_arrays.value_or(is_array) != is_array) {
+      refuse(is_array ? "ragged: got an array, need a number like the elements before"
+                      : "ragged: got a number, need an array like the elements before");
     }
-    parent.holds = kind;
+    parent.holds_arrays = is_array;
     ++parent.count;
   }
 
   void finish() {
     for (const Level& level : levels_) part_.shape.push_back(*level.extent);
     part_.end = position();
-    if (in_config_) {
+    if (std::exchange(in_config_, false)) {
       config = std::move(part_);
     } else {
       tensors.push_back(std::move(part_));
     }
-    in_config_ = false;
   }
 
   bool in_config_ = false;

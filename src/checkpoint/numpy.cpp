@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "checkpoint/readers.hpp"
-#include "checkpoint/strided.hpp"
 #include "formats/npy.hpp"
 #include "formats/zip.hpp"
 
@@ -34,7 +33,7 @@ NpyHeader member_header(const FileBytes& file, const StoredMember& member) {
   const std::string where = at_member(file, member);
   std::string first;
   if (!member.deflated) {
-    const std::string_view text(reinterpret_cast<const char*>(member.data.data()), member.data.size());
+    const std::string_view text = text_of(member.data);
     const std::size_t end = npy_header_end(where, text.substr(0, kNpyPreamble));
     first = text.substr(0, end);
     if (first.size() != end) refuse(where, "got {} bytes, need a header of {}", text.size(), end);
@@ -78,13 +77,12 @@ std::unique_ptr<Checkpoint> open_npy(FileBytes file, std::string name) {
   TensorInfo info = {std::move(name), header.dtype, header.shape, checkpoint->file().name()};
   if (header.is_plain()) {
     checkpoint->add(std::move(info), data);
-  } else {
-    checkpoint->add(std::move(info), data, 2 * std::uint64_t{data.size()},
-                    [header, data](std::vector<std::byte>& copy) -> std::span<const std::byte> {
-                      copy = to_plain(header, data);
-                      return copy;
-                    });
+    return checkpoint;
   }
+  checkpoint->add(std::move(info), data, 2 * std::uint64_t{data.size()},
+                  [header, data](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                    return copy = to_plain(header, data);
+                  });
   return checkpoint;
 }
 
@@ -111,8 +109,7 @@ std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings) {
         [array, &from = checkpoint->file()](std::vector<std::byte>& copy) -> std::span<const std::byte> {
           const auto data = unpack(from, array.member, copy).subspan(array.header.data_begin);
           if (array.header.is_plain()) return data;
-          copy = to_plain(array.header, data);
-          return copy;
+          return copy = to_plain(array.header, data);
         });
   }
   return checkpoint;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -27,66 +28,56 @@ enum class PickleRole : std::uint8_t { storage, dtype, rebuild, parameter, order
 /// A Python name that torch.save writes. All other names are errors.
 struct PickleName {
   std::string_view name;  // the name with its module, such as "torch.Size"
-  PickleRole role = PickleRole::device;
+  PickleRole role;
   /// Type of the elements, for the roles `storage` and `dtype`; nullopt: the storage has bytes without a
   /// type.
-  std::optional<DType> dtype = std::nullopt;
+  std::optional<DType> dtype = {};
   /// Smallest and largest number of arguments of a call.
   std::size_t fewest = 0;
   std::size_t most = 0;
   bool typed = false;  // for the role `rebuild`: the seventh argument is the dtype
 };
 
-constexpr PickleName storage(std::string_view name, std::optional<DType> dtype) {
-  return {.name = name, .role = PickleRole::storage, .dtype = dtype};
-}
-constexpr PickleName dtype(std::string_view name, DType dtype) {
-  return {.name = name, .role = PickleRole::dtype, .dtype = dtype};
-}
-constexpr PickleName call(std::string_view name, PickleRole role, std::size_t fewest, std::size_t most) {
-  return {.name = name, .role = role, .fewest = fewest, .most = most};
-}
-
-constexpr std::array kPickleNames = {
-    storage("torch.DoubleStorage", DType::f64),
-    storage("torch.FloatStorage", DType::f32),
-    storage("torch.HalfStorage", DType::f16),
-    storage("torch.BFloat16Storage", DType::bf16),
-    storage("torch.LongStorage", DType::i64),
-    storage("torch.IntStorage", DType::i32),
-    storage("torch.ShortStorage", DType::i16),
-    storage("torch.CharStorage", DType::i8),
-    storage("torch.ByteStorage", DType::u8),
-    storage("torch.BoolStorage", DType::boolean),
-    storage("torch.storage.UntypedStorage", std::nullopt),
-    dtype("torch.float64", DType::f64),
-    dtype("torch.float32", DType::f32),
-    dtype("torch.float16", DType::f16),
-    dtype("torch.bfloat16", DType::bf16),
-    dtype("torch.int64", DType::i64),
-    dtype("torch.int32", DType::i32),
-    dtype("torch.int16", DType::i16),
-    dtype("torch.int8", DType::i8),
-    dtype("torch.uint64", DType::u64),
-    dtype("torch.uint32", DType::u32),
-    dtype("torch.uint16", DType::u16),
-    dtype("torch.uint8", DType::u8),
-    dtype("torch.bool", DType::boolean),
-    call("collections.OrderedDict", PickleRole::ordered_dict, 0, 1),
-    call("torch.Size", PickleRole::size, 1, 1),
-    call("torch.device", PickleRole::device, 1, 2),
+constexpr PickleName kPickleNames[] = {
+    {"torch.DoubleStorage", PickleRole::storage, DType::f64},
+    {"torch.FloatStorage", PickleRole::storage, DType::f32},
+    {"torch.HalfStorage", PickleRole::storage, DType::f16},
+    {"torch.BFloat16Storage", PickleRole::storage, DType::bf16},
+    {"torch.LongStorage", PickleRole::storage, DType::i64},
+    {"torch.IntStorage", PickleRole::storage, DType::i32},
+    {"torch.ShortStorage", PickleRole::storage, DType::i16},
+    {"torch.CharStorage", PickleRole::storage, DType::i8},
+    {"torch.ByteStorage", PickleRole::storage, DType::u8},
+    {"torch.BoolStorage", PickleRole::storage, DType::boolean},
+    {"torch.storage.UntypedStorage", PickleRole::storage},
+    {"torch.float64", PickleRole::dtype, DType::f64},
+    {"torch.float32", PickleRole::dtype, DType::f32},
+    {"torch.float16", PickleRole::dtype, DType::f16},
+    {"torch.bfloat16", PickleRole::dtype, DType::bf16},
+    {"torch.int64", PickleRole::dtype, DType::i64},
+    {"torch.int32", PickleRole::dtype, DType::i32},
+    {"torch.int16", PickleRole::dtype, DType::i16},
+    {"torch.int8", PickleRole::dtype, DType::i8},
+    {"torch.uint64", PickleRole::dtype, DType::u64},
+    {"torch.uint32", PickleRole::dtype, DType::u32},
+    {"torch.uint16", PickleRole::dtype, DType::u16},
+    {"torch.uint8", PickleRole::dtype, DType::u8},
+    {"torch.bool", PickleRole::dtype, DType::boolean},
+    {"collections.OrderedDict", PickleRole::ordered_dict, {}, 0, 1},
+    {"torch.Size", PickleRole::size, {}, 1, 1},
+    {"torch.device", PickleRole::device, {}, 1, 2},
     // Arguments: storage, offset, shape, strides[, requires_grad, hooks[, dtype][, metadata]].
-    call("torch._utils._rebuild_tensor", PickleRole::rebuild, 4, 4),
-    call("torch._utils._rebuild_tensor_v2", PickleRole::rebuild, 6, 7),
-    PickleName{.name = "torch._utils._rebuild_tensor_v3",
-               .role = PickleRole::rebuild,
-               .fewest = 7,
-               .most = 8,
-               .typed = true},
+    {"torch._utils._rebuild_tensor", PickleRole::rebuild, {}, 4, 4},
+    {"torch._utils._rebuild_tensor_v2", PickleRole::rebuild, {}, 6, 7},
+    {"torch._utils._rebuild_tensor_v3", PickleRole::rebuild, {}, 7, 8, true},
     // Arguments: tensor, requires_grad, hooks[, state].
-    call("torch._utils._rebuild_parameter", PickleRole::parameter, 3, 3),
-    call("torch._utils._rebuild_parameter_with_state", PickleRole::parameter, 4, 4),
+    {"torch._utils._rebuild_parameter", PickleRole::parameter, {}, 3, 3},
+    {"torch._utils._rebuild_parameter_with_state", PickleRole::parameter, {}, 4, 4},
 };
+
+const PickleName& name_at(const PickleValue& global) {
+  return kPickleNames[static_cast<std::size_t>(global.number)];
+}
 
 }  // namespace
 
@@ -208,8 +199,67 @@ class Unpickler {
     need_kind(top(), Kind::dict, "to build; others are unsupported");
   }
 
-  void push_storage();
-  void call();
+  /// Replaces the tuple at the top of the stack by the storage that the tuple describes: ("storage", type,
+  /// key, location, count[, None or (view key, offset, count)]).
+  void push_storage() {
+    const auto items = pickle_.items(pop(Kind::tuple, "that refers to a storage"));
+    if (items.size() != 5 && items.size() != 6)
+      refuse(fmt::format("got {} items, need the 5 or 6 of a storage", items.size()));
+    need_kind(items[0], Kind::text, "\"storage\"");
+    if (pickle_.text(items[0]) != "storage")
+      refuse(fmt::format("unsupported reference to {}", in_quotes(pickle_.text(items[0]))));
+    need_kind(items[1], Kind::global, "of a storage");
+    const PickleName& type = name_at(items[1]);
+    if (type.role != PickleRole::storage)
+      refuse(fmt::format("unsupported storage {}, need one of torch", type.name));
+    need_kind(items[2], Kind::text, "for the storage's key");
+    need_kind(items[4], Kind::integer, "for the storage's size");
+    PickleStorage storage = {pickle_.text(items[2]), type.dtype, items[4].number, 0, items[4].number};
+    if (items.size() == 6 && items[5].kind != Kind::none) {
+      need_kind(items[5], Kind::tuple, "for a view of the storage");
+      const auto view = pickle_.items(items[5]);
+      if (view.size() != 3) refuse(fmt::format("got {} items, need the 3 of a view", view.size()));
+      need_kind(view[1], Kind::integer, "for the view's offset");
+      need_kind(view[2], Kind::integer, "for the view's size");
+      storage.view_offset = view[1].number;
+      storage.view_count = view[2].number;
+    }
+    if (storage.count < 0 || storage.view_offset < 0 || storage.view_count < 0 ||
+        storage.view_offset > storage.count || storage.view_count > storage.count - storage.view_offset) {
+      refuse(fmt::format("got {} elements at {} of a storage of {}", storage.view_count, storage.view_offset,
+                         storage.count));
+    }
+    charge(2 * sizeof storage);
+    pickle_.storages_.push_back(storage);
+    push(Kind::storage, static_cast<std::int64_t>(pickle_.storages_.size() - 1));
+  }
+
+  void call() {
+    const auto items = pickle_.items(pop(Kind::tuple, "of arguments"));
+    const PickleName& name = name_at(pop(Kind::global, "to call"));
+    if (name.role == PickleRole::storage || name.role == PickleRole::dtype)
+      refuse(fmt::format("unsupported call of {}", name.name));
+    if (items.size() < name.fewest || items.size() > name.most) {
+      refuse(fmt::format("unsupported call of {} with {} arguments, need {} to {}", name.name, items.size(),
+                         name.fewest, name.most));
+    }
+    switch (name.role) {
+      case PickleRole::ordered_dict:
+        return call_ordered_dict(items);
+      case PickleRole::size:
+        need_kind(items[0], Kind::tuple, "of extents");
+        return push(items[0]);
+      case PickleRole::rebuild:
+        return call_rebuild(name, items);
+      case PickleRole::parameter:
+        need_kind(items[0], Kind::tensor, "for a parameter");
+        return push(items[0]);
+      case PickleRole::device:
+      case PickleRole::storage:
+      case PickleRole::dtype:
+        return push(Kind::opaque);
+    }
+  }
 
   std::uint64_t number(std::size_t bytes) {
     const std::string_view taken = take(bytes);
@@ -219,9 +269,57 @@ class Unpickler {
   }
 
  private:
-  void push_global(std::string_view module, std::string_view name);
-  void call_ordered_dict(std::span<const PickleValue> arguments);
-  void call_rebuild(const PickleName& name, std::span<const PickleValue> arguments);
+  void push_global(std::string_view module, std::string_view name) {
+    const std::string whole = fmt::format("{}.{}", module, name);
+    const auto* const known = std::ranges::find(kPickleNames, whole, &PickleName::name);
+    if (known == std::end(kPickleNames)) {
+      refuse(fmt::format(
+          "unsupported name {}.{} in a dictionary of tensors; nothing was executed; save only the "
+          "state_dict",
+          shown(module), shown(name)));
+    }
+    push(Kind::global, known - std::begin(kPickleNames));
+  }
+
+  /// Creates an OrderedDict. Python 3 passes no arguments and adds the items later; Python 2 passes a list of
+  /// pairs.
+  void call_ordered_dict(std::span<const PickleValue> arguments) {
+    std::vector<PickleValue> items;
+    if (!arguments.empty()) {
+      need_kind(arguments[0], Kind::list, "of pairs");
+      for (const PickleValue& pair : pickle_.items(arguments[0])) {
+        if (pair.kind != Kind::tuple) need_kind(pair, Kind::list, "of a key and a value");
+        const auto two = pickle_.items(pair);
+        if (two.size() != 2) refuse(fmt::format("got {} items, need a key and a value", two.size()));
+        charge(2 * two.size_bytes());
+        items.insert(items.end(), two.begin(), two.end());
+      }
+    }
+    push_node(Kind::dict, std::move(items));
+  }
+
+  void call_rebuild(const PickleName& name, std::span<const PickleValue> arguments) {
+    need_kind(arguments[0], Kind::storage, "for a tensor");
+    const auto storage = static_cast<std::size_t>(arguments[0].number);
+    PickleTensor tensor = {storage, DType::f32, arguments[1], arguments[2], arguments[3]};
+    std::optional<DType> dtype = pickle_.storages_[storage].dtype;
+    if (name.typed) {
+      need_kind(arguments[6], Kind::global, "of a dtype");
+      const PickleName& type = name_at(arguments[6]);
+      if (type.role != PickleRole::dtype) refuse(fmt::format("got {}, need a dtype", type.name));
+      dtype = type.dtype;
+    }
+    if (!dtype) refuse("got a storage of bytes, need one with a dtype");
+    tensor.dtype = *dtype;
+    // The metadata describe operations, such as conjugation, that are not yet applied to the stored elements.
+    const bool metadata =
+        arguments.size() == name.most && name.most > 4 && arguments.back().kind != Kind::none;
+    if (metadata && (arguments.back().kind != Kind::dict || !pickle_.items(arguments.back()).empty()))
+      refuse("unsupported metadata of a tensor");
+    charge(2 * sizeof tensor);
+    pickle_.tensors_.push_back(tensor);
+    push(Kind::tensor, static_cast<std::int64_t>(pickle_.tensors_.size() - 1));
+  }
 
   void push(PickleValue value) {
     if (stack_.size() == kMaxPickleStack)
@@ -289,8 +387,8 @@ class Unpickler {
 namespace {
 
 struct PickleOpcode {
-  unsigned char code;
-  std::string_view name;
+  unsigned char code = 0;
+  std::string_view name = {};
   void (*run)(Unpickler& machine) = nullptr;  // null if the opcode is not supported
 };
 
@@ -336,47 +434,25 @@ constexpr PickleOpcode kPickleOpcodes[] = {
     {'Q', "BINPERSID", [](Unpickler& m) { m.push_storage(); }},
 };
 
-constexpr PickleOpcode kUnsupportedOpcodes[] = {{'.', "STOP"},
-                                                {'0', "POP"},
-                                                {'1', "POP_MARK"},
-                                                {'2', "DUP"},
-                                                {'F', "FLOAT"},
-                                                {'I', "INT"},
-                                                {'L', "LONG"},
-                                                {'P', "PERSID"},
-                                                {'S', "STRING"},
-                                                {'V', "UNICODE"},
-                                                {'d', "DICT"},
-                                                {'g', "GET"},
-                                                {'l', "LIST"},
-                                                {'o', "OBJ"},
-                                                {'p', "PUT"},
-                                                {0x80, "PROTO"},
-                                                {0x81, "NEWOBJ"},
-                                                {0x82, "EXT1"},
-                                                {0x83, "EXT2"},
-                                                {0x84, "EXT4"},
-                                                {0x8B, "LONG4"},
-                                                {0x8E, "BINBYTES8"},
-                                                {0x8F, "EMPTY_SET"},
-                                                {0x90, "ADDITEMS"},
-                                                {0x91, "FROZENSET"},
-                                                {0x92, "NEWOBJ_EX"},
-                                                {0x96, "BYTEARRAY8"},
-                                                {0x97, "NEXT_BUFFER"},
-                                                {0x98, "READONLY_BUFFER"}};
+/// The codes of unsupported opcodes, and their names in the same order, for error messages.
+constexpr std::string_view kUnsupportedCodes =
+    ".012FILPSVdglop\x80\x81\x82\x83\x84\x8B\x8E\x8F\x90\x91\x92\x96\x97\x98";
+constexpr std::string_view kUnsupportedNames[] = {
+    "STOP",      "POP",       "POP_MARK",   "DUP",         "FLOAT",          "INT",
+    "LONG",      "PERSID",    "STRING",     "UNICODE",     "DICT",           "GET",
+    "LIST",      "OBJ",       "PUT",        "PROTO",       "NEWOBJ",         "EXT1",
+    "EXT2",      "EXT4",      "LONG4",      "BINBYTES8",   "EMPTY_SET",      "ADDITEMS",
+    "FROZENSET", "NEWOBJ_EX", "BYTEARRAY8", "NEXT_BUFFER", "READONLY_BUFFER"};
+static_assert(kUnsupportedCodes.size() == std::size(kUnsupportedNames));
 
-/// The opcode of each byte value; null for values that are not opcodes.
-constexpr auto kOpcodeOfByte = [] {
-  std::array<const PickleOpcode*, 256> rows{};
-  for (const PickleOpcode& row : kPickleOpcodes) rows[row.code] = &row;
-  for (const PickleOpcode& row : kUnsupportedOpcodes) rows[row.code] = &row;
-  return rows;
+/// The opcode of each byte value. Bytes that are not opcodes have no name.
+constexpr auto kOpcodes = [] {
+  std::array<PickleOpcode, 256> opcodes{};
+  for (const PickleOpcode& opcode : kPickleOpcodes) opcodes[opcode.code] = opcode;
+  for (std::size_t i = 0; i < kUnsupportedCodes.size(); ++i)
+    opcodes[static_cast<unsigned char>(kUnsupportedCodes[i])].name = kUnsupportedNames[i];
+  return opcodes;
 }();
-
-const PickleName& name_at(const PickleValue& global) {
-  return kPickleNames[static_cast<std::size_t>(global.number)];
-}
 
 }  // namespace
 
@@ -390,10 +466,10 @@ void Unpickler::run() {
     at_ = next_;
     const auto code = static_cast<unsigned char>(number(1));
     if (code == '.') break;
-    const PickleOpcode* const opcode = kOpcodeOfByte[code];
-    if (opcode == nullptr) refuse(fmt::format("unsupported opcode 0x{:02x}", code));
-    if (opcode->run == nullptr) refuse("unsupported opcode");
-    opcode->run(*this);
+    const PickleOpcode& opcode = kOpcodes[code];
+    if (opcode.name.empty()) refuse(fmt::format("unsupported opcode 0x{:02x}", code));
+    if (opcode.run == nullptr) refuse("unsupported opcode");
+    opcode.run(*this);
   }
   pickle_.root_ = pop();
   if (!stack_.empty()) refuse("got values left on the stack, need one value");
@@ -401,125 +477,10 @@ void Unpickler::run() {
 }
 
 void Unpickler::refuse(std::string_view what) const {
-  const PickleOpcode* const opcode =
-      at_ < text_.size() ? kOpcodeOfByte[static_cast<unsigned char>(text_[at_])] : nullptr;
-  fail(Status::bad_input, "{}: pickle @byte {}{}{}: {}", pickle_.where(), at_, opcode == nullptr ? "" : ", ",
-       opcode == nullptr ? "" : opcode->name, what);
-}
-
-void Unpickler::push_global(std::string_view module, std::string_view name) {
-  const auto* const known = std::ranges::find_if(kPickleNames, [&](const PickleName& each) {
-    return each.name.size() == module.size() + 1 + name.size() && each.name.starts_with(module) &&
-           each.name[module.size()] == '.' && each.name.ends_with(name);
-  });
-  if (known == kPickleNames.end()) {
-    refuse(
-        fmt::format("unsupported name {}.{} in a dictionary of tensors; nothing was executed; save only the "
-                    "state_dict",
-                    shown(module), shown(name)));
-  }
-  push(Kind::global, known - kPickleNames.begin());
-}
-
-/// Replaces the tuple at the top of the stack by the storage that the tuple describes: ("storage", type, key,
-/// location, count[, None or (view key, offset, count)]).
-void Unpickler::push_storage() {
-  const auto items = pickle_.items(pop(Kind::tuple, "that refers to a storage"));
-  if (items.size() != 5 && items.size() != 6)
-    refuse(fmt::format("got {} items, need the 5 or 6 of a storage", items.size()));
-  need_kind(items[0], Kind::text, "\"storage\"");
-  if (pickle_.text(items[0]) != "storage")
-    refuse(fmt::format("unsupported reference to {}", in_quotes(pickle_.text(items[0]))));
-  need_kind(items[1], Kind::global, "of a storage");
-  const PickleName& type = name_at(items[1]);
-  if (type.role != PickleRole::storage)
-    refuse(fmt::format("unsupported storage {}, need one of torch", type.name));
-  need_kind(items[2], Kind::text, "for the storage's key");
-  need_kind(items[4], Kind::integer, "for the storage's size");
-  PickleStorage storage = {pickle_.text(items[2]), type.dtype, items[4].number, 0, items[4].number};
-  if (items.size() == 6 && items[5].kind != Kind::none) {
-    need_kind(items[5], Kind::tuple, "for a view of the storage");
-    const auto view = pickle_.items(items[5]);
-    if (view.size() != 3) refuse(fmt::format("got {} items, need the 3 of a view", view.size()));
-    need_kind(view[1], Kind::integer, "for the view's offset");
-    need_kind(view[2], Kind::integer, "for the view's size");
-    storage.view_offset = view[1].number;
-    storage.view_count = view[2].number;
-  }
-  if (storage.count < 0 || storage.view_offset < 0 || storage.view_count < 0 ||
-      storage.view_offset > storage.count || storage.view_count > storage.count - storage.view_offset) {
-    refuse(fmt::format("got {} elements at {} of a storage of {}", storage.view_count, storage.view_offset,
-                       storage.count));
-  }
-  charge(2 * sizeof storage);
-  pickle_.storages_.push_back(storage);
-  push(Kind::storage, static_cast<std::int64_t>(pickle_.storages_.size() - 1));
-}
-
-void Unpickler::call() {
-  const auto items = pickle_.items(pop(Kind::tuple, "of arguments"));
-  const PickleName& name = name_at(pop(Kind::global, "to call"));
-  if (name.role == PickleRole::storage || name.role == PickleRole::dtype)
-    refuse(fmt::format("unsupported call of {}", name.name));
-  if (items.size() < name.fewest || items.size() > name.most) {
-    refuse(fmt::format("unsupported call of {} with {} arguments, need {} to {}", name.name, items.size(),
-                       name.fewest, name.most));
-  }
-  switch (name.role) {
-    case PickleRole::ordered_dict:
-      return call_ordered_dict(items);
-    case PickleRole::size:
-      need_kind(items[0], Kind::tuple, "of extents");
-      return push(items[0]);
-    case PickleRole::rebuild:
-      return call_rebuild(name, items);
-    case PickleRole::parameter:
-      need_kind(items[0], Kind::tensor, "for a parameter");
-      return push(items[0]);
-    case PickleRole::device:
-    case PickleRole::storage:
-    case PickleRole::dtype:
-      return push(Kind::opaque);
-  }
-}
-
-/// Creates an OrderedDict. Python 3 passes no arguments and adds the items later; Python 2 passes a list of
-/// pairs.
-void Unpickler::call_ordered_dict(std::span<const PickleValue> arguments) {
-  std::vector<PickleValue> items;
-  if (!arguments.empty()) {
-    need_kind(arguments[0], Kind::list, "of pairs");
-    for (const PickleValue& pair : pickle_.items(arguments[0])) {
-      if (pair.kind != Kind::tuple) need_kind(pair, Kind::list, "of a key and a value");
-      const auto two = pickle_.items(pair);
-      if (two.size() != 2) refuse(fmt::format("got {} items, need a key and a value", two.size()));
-      charge(2 * two.size_bytes());
-      items.insert(items.end(), two.begin(), two.end());
-    }
-  }
-  push_node(Kind::dict, std::move(items));
-}
-
-void Unpickler::call_rebuild(const PickleName& name, std::span<const PickleValue> arguments) {
-  need_kind(arguments[0], Kind::storage, "for a tensor");
-  const auto storage = static_cast<std::size_t>(arguments[0].number);
-  PickleTensor tensor = {storage, DType::f32, arguments[1], arguments[2], arguments[3]};
-  std::optional<DType> dtype = pickle_.storages_[storage].dtype;
-  if (name.typed) {
-    need_kind(arguments[6], Kind::global, "of a dtype");
-    const PickleName& type = name_at(arguments[6]);
-    if (type.role != PickleRole::dtype) refuse(fmt::format("got {}, need a dtype", type.name));
-    dtype = type.dtype;
-  }
-  if (!dtype) refuse("got a storage of bytes, need one with a dtype");
-  tensor.dtype = *dtype;
-  // The metadata describe operations, such as conjugation, that are not yet applied to the stored elements.
-  const bool metadata = arguments.size() == name.most && name.most > 4 && arguments.back().kind != Kind::none;
-  if (metadata && (arguments.back().kind != Kind::dict || !pickle_.items(arguments.back()).empty()))
-    refuse("unsupported metadata of a tensor");
-  charge(2 * sizeof tensor);
-  pickle_.tensors_.push_back(tensor);
-  push(Kind::tensor, static_cast<std::int64_t>(pickle_.tensors_.size() - 1));
+  const std::string_view name =
+      at_ < text_.size() ? kOpcodes[static_cast<unsigned char>(text_[at_])].name : "";
+  fail(Status::bad_input, "{}: pickle @byte {}{}{}: {}", pickle_.where(), at_, name.empty() ? "" : ", ", name,
+       what);
 }
 
 std::string_view name_of(PickleValue::Kind kind) {
@@ -541,14 +502,6 @@ std::string_view name_of(PickleValue::Kind kind) {
 
 Pickle::Pickle(Source source) : source_(std::move(source)) {
   Unpickler(*this).run();
-}
-
-std::string_view Pickle::text(const PickleValue& value) const {
-  return source_.text.substr(static_cast<std::size_t>(value.number), value.length);
-}
-
-std::span<const PickleValue> Pickle::items(const PickleValue& value) const {
-  return nodes_.at(static_cast<std::size_t>(value.number));
 }
 
 }  // namespace attnctl

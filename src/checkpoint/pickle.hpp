@@ -79,9 +79,13 @@ class Pickle {
   [[nodiscard]] const std::string& where() const { return source_.where; }
 
   /// Returns the bytes of a value whose kind is `text` or `wide`.
-  [[nodiscard]] std::string_view text(const PickleValue& value) const;
+  [[nodiscard]] std::string_view text(const PickleValue& value) const {
+    return source_.text.substr(static_cast<std::size_t>(value.number), value.length);
+  }
   /// Returns the items of a value whose kind is `tuple`, `list` or `dict`.
-  [[nodiscard]] std::span<const PickleValue> items(const PickleValue& value) const;
+  [[nodiscard]] std::span<const PickleValue> items(const PickleValue& value) const {
+    return nodes_.at(static_cast<std::size_t>(value.number));
+  }
   [[nodiscard]] std::span<const PickleStorage> storages() const { return storages_; }
   [[nodiscard]] std::span<const PickleTensor> tensors() const { return tensors_; }
 

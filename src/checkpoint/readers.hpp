@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -72,6 +73,31 @@ template <typename... Args>
 /// Reads the tokenizer of a GGUF file. The model's architecture need not be supported. Returns null if the
 /// file has no tokenizer.
 [[nodiscard]] std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file);
+
+/// The layout of a tensor's elements in a buffer. The element with the indices i[0], i[1], ... is at the
+/// position offset + the sum of i[d] * strides[d] over all dimensions d, counted in elements.
+struct Strided {
+  Shape shape;
+  Shape strides;                 // in elements
+  std::size_t offset = 0;        // in elements
+  std::size_t element_size = 1;  // in bytes
+};
+
+/// Throws Error(bad_input) if an element is outside of the `available` bytes of the buffer, or if the
+/// tensor's size in bytes does not fit 64 bits. `where` names the file and the tensor in the message. The
+/// functions below require a tensor that passed this check.
+void check_strided(std::string_view where, const Strided& tensor, std::size_t available);
+
+/// Returns the size of all elements together, in bytes.
+[[nodiscard]] std::size_t byte_size(const Strided& tensor);
+
+/// Returns true if the elements are contiguous and in row-major order.
+[[nodiscard]] bool is_row_major(const Strided& tensor);
+
+/// Returns a copy of the elements in row-major order. `bytes` is the buffer. If `swap` is true, reverses the
+/// bytes of each element.
+[[nodiscard]] std::vector<std::byte> to_row_major(const Strided& tensor, std::span<const std::byte> bytes,
+                                                  bool swap);
 
 /// A checkpoint whose tensors are all in one file.
 class FileCheckpoint final : public Checkpoint {
@@ -133,6 +159,10 @@ class FileCheckpoint final : public Checkpoint {
   std::shared_ptr<const nlohmann::ordered_json> config_;
   std::shared_ptr<const TokenizerSection> tokenizer_;
 };
+
+[[nodiscard]] inline std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 /// Sorts elements by name. Returns the first element whose name occurs twice, or null if all names are
 /// different.

@@ -2,12 +2,12 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
@@ -37,133 +37,84 @@ struct SafetensorsEntry {
   std::size_t end = 0;
 };
 
-/// Parses a header {"__metadata__": {key: string}, name: {"dtype", "shape", "data_offsets"}, ...}. Does not
-/// build a JSON tree, because a header may list a hundred thousand tensors.
-class HeaderEvents final : public JsonEvents {
+constexpr std::string_view kMetadata = "__metadata__";
+
+/// Parses a header {"__metadata__": {key: string}, name: {"dtype", "shape", "data_offsets"}, ...}. Builds one
+/// JSON tree per tensor instead of one for all, because a header may list a hundred thousand tensors.
+class HeaderEvents final : public JsonTree {
  public:
   std::vector<SafetensorsEntry> entries;
-  std::vector<std::string> metadata_keys;
 
  private:
-  enum class Place { start, file, metadata, tensor, dtype, shape, offsets };
-
   void on_begin(Container container) override {
     const bool object = container == Container::object;
-    if (place_ == Place::start && object) {
-      place_ = Place::file;
-    } else if (place_ == Place::file && object && metadata_) {
-      place_ = Place::metadata;
-    } else if (place_ == Place::file && object) {
-      place_ = Place::tensor;
-      fields_ = 0;
-    } else if ((place_ == Place::shape || place_ == Place::offsets) && !object && !in_list_) {
-      in_list_ = true;
-    } else {
+    if (object ? depth() > 1 : depth() != 2 || name_ == kMetadata)
       refuse(fmt::format("got {}, need {}", object ? "an object" : "an array", needed()));
-    }
+    list_size_ = 0;
+    if (depth() > 0) JsonTree::on_begin(container);
   }
 
   void on_end(Container container) override {
-    if (container == Container::array) {
-      in_list_ = false;
-      if (place_ == Place::offsets && offsets_ != 2)
-        refuse(fmt::format("got {} offsets, need [begin, end]", offsets_));
-      place_ = Place::tensor;
-    } else if (place_ == Place::tensor) {
-      if (fields_ != kAllFields) refuse("a field is missing, need dtype, shape and data_offsets");
-      place_ = Place::file;
-    } else {
-      place_ = Place::file;
-    }
+    if (depth() == 0) return;
+    JsonTree::on_end(container);
+    if (depth() == 1 && name_ != kMetadata) add_entry(take());
   }
 
   void on_key(std::string& key) override {
-    if (place_ == Place::file) {
-      metadata_ = key == "__metadata__";
-      if (!metadata_) {
-        entries.emplace_back().name = std::move(key);
-      } else if (std::exchange(had_metadata_, true)) {
-        refuse("got the key \"__metadata__\" twice, need different keys");
-      }
-    } else if (place_ == Place::metadata) {
-      metadata_keys.push_back(std::move(key));
-    } else {
-      enter_field(key);
+    if (depth() > 1) {
+      const bool known = key == "dtype" || key == "shape" || key == "data_offsets";
+      if (name_ != kMetadata && !known) refuse("unsupported field, need dtype, shape and data_offsets");
+      return JsonTree::on_key(key);
     }
+    if (key == kMetadata && std::exchange(has_metadata_, true))
+      refuse("got the key \"__metadata__\" twice, need different keys");
+    name_ = std::move(key);
   }
 
   void on_scalar(const JsonScalar& scalar) override {
-    const auto* const text = std::get_if<std::string*>(&scalar);
-    const auto* const number = std::get_if<std::uint64_t>(&scalar);
-    if (place_ == Place::metadata && text != nullptr) return;
-    if (place_ == Place::dtype && text != nullptr) {
-      entries.back().dtype = dtype_named(**text);
-      place_ = Place::tensor;
-    } else if (place_ == Place::shape && in_list_ && number != nullptr) {
-      if (entries.back().shape.size() == kMaxSafetensorsDimensions)
-        refuse(fmt::format("got more dimensions, need at most {}", kMaxSafetensorsDimensions));
-      entries.back().shape.push_back(static_cast<std::size_t>(*number));
-    } else if (place_ == Place::offsets && in_list_ && number != nullptr) {
-      if (++offsets_ > 2) refuse("got more than two offsets, need [begin, end]");
-      (offsets_ == 1 ? entries.back().begin : entries.back().end) = static_cast<std::size_t>(*number);
-    } else {
-      refuse(fmt::format("got {}, need {}", describe(scalar), needed()));
-    }
-  }
-
-  void enter_field(const std::string& key) {
-    struct Field {
-      std::string_view name;
-      Place place;
-      unsigned bit;
-    };
-    static constexpr std::array<Field, 3> fields = {
-        {{"dtype", Place::dtype, 1}, {"shape", Place::shape, 2}, {"data_offsets", Place::offsets, 4}}};
-    const auto* const field = std::ranges::find(fields, key, &Field::name);
-    if (field == fields.end()) refuse("unsupported field, need dtype, shape and data_offsets");
-    if ((fields_ & field->bit) != 0)
-      refuse(fmt::format("got the key \"{}\" twice, need different keys", key));
-    fields_ |= field->bit;
-    place_ = field->place;
-    offsets_ = 0;
-  }
-
-  [[nodiscard]] DType dtype_named(const std::string& name) const {
-    const auto* const found =
-        std::ranges::find(kSafetensorsTypes, name, [](DType dtype) { return name_of(dtype); });
-    if (found != kSafetensorsTypes.end()) return *found;
-    std::string known;
-    for (const DType dtype : kSafetensorsTypes) known += fmt::format(" {}", name_of(dtype));
-    refuse(
-        fmt::format("unsupported dtype {}, need one of{}; convert the checkpoint", in_quotes(name), known));
+    const bool fits = (depth() == 2 && std::holds_alternative<std::string*>(scalar)) ||
+                      (depth() == 3 && std::holds_alternative<std::uint64_t>(scalar));
+    if (!fits) refuse(fmt::format("got {}, need {}", describe(scalar), needed()));
+    if (++list_size_ > kMaxSafetensorsDimensions && depth() == 3)
+      refuse(fmt::format("got more numbers, need at most {}", kMaxSafetensorsDimensions));
+    JsonTree::on_scalar(scalar);
   }
 
   [[nodiscard]] std::string_view needed() const {
-    switch (place_) {
-      case Place::start:
-        return "an object of tensors";
-      case Place::file:
-        return metadata_ ? "an object of strings" : "an object with dtype, shape, data_offsets";
-      case Place::metadata:
-        return "a string";
-      case Place::tensor:
-        return "a field";
-      case Place::dtype:
-        return "the name of a dtype";
-      case Place::shape:
-      case Place::offsets:
-        return in_list_ ? "an integer from 0 to 2^64-1" : "an array of integers";
-    }
-    return "nothing";
+    if (depth() == 0) return "an object of tensors";
+    if (depth() == 3) return "an integer from 0 to 2^64-1";
+    if (name_ == kMetadata) return depth() == 1 ? "an object of strings" : "a string";
+    return depth() == 1 ? "an object with dtype, shape and data_offsets"
+                        : "the name of a dtype, or an array of integers";
   }
 
-  static constexpr unsigned kAllFields = 7;
-  Place place_ = Place::start;
-  bool metadata_ = false;
-  bool had_metadata_ = false;
-  bool in_list_ = false;
-  unsigned fields_ = 0;
-  unsigned offsets_ = 0;
+  void add_entry(const nlohmann::ordered_json& object) {
+    if (object.size() != 3) refuse("a field is missing, need dtype, shape and data_offsets");
+    const auto& dtype = object.at("dtype");
+    if (!dtype.is_string() || !object.at("shape").is_array() || !object.at("data_offsets").is_array())
+      refuse("need the name of a dtype, and arrays for shape and data_offsets");
+    const auto offsets = object.at("data_offsets").get<Shape>();
+    if (offsets.size() != 2) {
+      attnctl::refuse(text().file, "{}/data_offsets: got {} offsets, need [begin, end]", pointer(),
+                      offsets.size());
+    }
+    entries.push_back({name_, dtype_named(dtype.get<std::string>()), object.at("shape").get<Shape>(),
+                       offsets[0], offsets[1]});
+  }
+
+  [[nodiscard]] DType dtype_named(const std::string& name) const {
+    std::string known;
+    for (const DType dtype : kSafetensorsTypes) {
+      if (name_of(dtype) == name) return dtype;
+      known += fmt::format(" {}", name_of(dtype));
+    }
+    attnctl::refuse(text().file, "{}/dtype: unsupported dtype {}, need one of{}; convert the checkpoint",
+                    pointer(), in_quotes(name), known);
+  }
+
+  std::string name_;  // key of the current tensor, or kMetadata
+  bool has_metadata_ = false;
+  std::size_t list_size_ = 0;  // number of scalars so far in the current container
 };
 
 void check_entry(const FileBytes& file, const SafetensorsEntry& entry, std::size_t data_size) {
@@ -236,8 +187,6 @@ std::unique_ptr<Checkpoint> open_safetensors(FileBytes file) {
   header.parse({.file = file.name(), .text = text, .byte = kLengthBytes});
   if (const auto* const twice = sort_by_name(header.entries, &SafetensorsEntry::name))
     refuse_tensor(file.name(), twice->name, "got the key twice, need different keys");
-  if (const std::string* const key = sort_by_name(header.metadata_keys, std::identity()))
-    refuse(file.name(), "/__metadata__: got the key {} twice, need different keys", in_quotes(*key));
   const auto data = file.bytes().subspan(kLengthBytes + text.size());
   for (const SafetensorsEntry& entry : header.entries) check_entry(file, entry, data.size());
   check_cover(file, header.entries, data.size());

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -54,8 +55,7 @@ std::vector<std::string> file_names(const fs::path& directory) {
 }
 
 bool has_extension(std::string_view name, std::initializer_list<std::string_view> extensions) {
-  return std::ranges::any_of(extensions,
-                             [&](std::string_view extension) { return name.ends_with(extension); });
+  return std::ranges::any_of(extensions, [&](std::string_view end) { return name.ends_with(end); });
 }
 
 /// Returns the weights file of a directory: a file with a usual name, otherwise the only file of a supported
@@ -128,71 +128,55 @@ void open_weights_file(const fs::path& file, const SourceOptions& options, Warni
 constexpr std::size_t kMaxReferenceBytes = 256;
 
 bool is_plain_name(std::string_view name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
-  };
-  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), allowed);
-}
-
-/// Returns the value of an environment variable; nullopt if it is not set or empty.
-std::optional<fs::path> environment_path(const char* name) {
-  const char* const value = std::getenv(name);
-  if (value == nullptr || *value == '\0') return std::nullopt;
-  return value;
+  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+  return !name.empty() && name.front() != '.' && name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
 /// Returns whether `name` has the form "org/name" or "name" with only letters, digits, '-', '_' and '.', like
 /// the model names of the Hugging Face hub.
 bool is_hub_name(std::string_view name) {
-  const std::size_t slash = name.find('/');
-  if (slash == std::string_view::npos) return is_plain_name(name);
-  return is_plain_name(name.substr(0, slash)) && is_plain_name(name.substr(slash + 1));
+  const auto parts = split(name, '/');
+  return parts.size() <= 2 && std::ranges::all_of(parts, is_plain_name);
 }
 
 /// Returns the directory of the local Hugging Face cache; empty if no environment variable names it.
 fs::path hub_cache() {
-  if (const auto hub = environment_path("HF_HUB_CACHE")) return *hub;
-  if (const auto home = environment_path("HF_HOME")) return *home / "hub";
-  if (const auto cache = environment_path("XDG_CACHE_HOME")) return *cache / "huggingface" / "hub";
-  if (const auto home = environment_path("HOME")) return *home / ".cache" / "huggingface" / "hub";
+  constexpr std::pair<const char*, const char*> kPlaces[] = {{"HF_HUB_CACHE", ""},
+                                                             {"HF_HOME", "hub"},
+                                                             {"XDG_CACHE_HOME", "huggingface/hub"},
+                                                             {"HOME", ".cache/huggingface/hub"}};
+  for (const auto& [variable, below] : kPlaces) {
+    const char* const value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') return *below == '\0' ? fs::path(value) : fs::path(value) / below;
+  }
   return {};
 }
 
-/// Returns the directory of the model's snapshot that the file refs/main names; nullopt if the cache does not
-/// contain the model. Throws Error(bad_input) if the model is only partly in the cache.
-std::optional<fs::path> find_in_hub_cache(const fs::path& cache, std::string_view name) {
-  std::string folder = "models--";
-  for (const char c : name) folder += c == '/' ? std::string("--") : std::string(1, c);
-  const fs::path model = cache / folder;
+/// Returns the directory of the model's snapshot that the file refs/main of the local Hugging Face cache
+/// names. Throws Error(environment) if the cache does not contain the model, and Error(bad_input) if the
+/// model is only partly in the cache.
+fs::path cached_model(const std::string& name) {
+  if (!is_hub_name(name))
+    fail(Status::environment, "{}: cannot open: No such file or directory", escaped(name));
+  const fs::path cache = hub_cache();
+  const fs::path model = cache / fmt::format("models--{}", fmt::join(split(name, '/'), "--"));
   std::error_code ignored;
-  if (cache.empty() || !fs::is_directory(model, ignored)) return std::nullopt;
+  if (cache.empty() || !fs::is_directory(model, ignored)) {
+    fail(Status::environment,
+         "{}: no such file, and no such model in the local Hugging Face cache {} (HF_HUB_CACHE, HF_HOME); "
+         "nothing is downloaded",
+         name, cache.empty() ? "which is not set" : escaped_path(cache));
+  }
   const fs::path reference = model / "refs" / "main";
   std::string commit = read_file(reference, kMaxReferenceBytes, Status::bad_input);
-  commit.erase(std::find_if(commit.begin(), commit.end(), [](char c) { return c == '\n' || c == '\r'; }),
-               commit.end());
+  commit.resize(std::min(commit.find_first_of("\r\n"), commit.size()));
   if (!is_plain_name(commit))
-    refuse(escaped(reference.string()), "got {}, need the name of a snapshot", in_quotes(commit));
+    refuse(escaped_path(reference), "got {}, need the name of a snapshot", in_quotes(commit));
   fs::path snapshot = model / "snapshots" / commit;
   if (!fs::is_directory(snapshot, ignored)) {
-    refuse(escaped(snapshot.string()),
-           "the snapshot that refs/main names is missing; download the model again");
+    refuse(escaped_path(snapshot), "the snapshot that refs/main names is missing; download the model again");
   }
   return snapshot;
-}
-
-/// Returns the directory of a model in the local Hugging Face cache. Throws Error(environment) if there is
-/// none.
-fs::path cached_model(const std::string& model) {
-  if (!is_hub_name(model))
-    fail(Status::environment, "{}: cannot open: No such file or directory", escaped(model));
-  const fs::path cache = hub_cache();
-  if (const auto directory = find_in_hub_cache(cache, model)) return *directory;
-  fail(Status::environment,
-       "{}: no such file, and no such model in the local Hugging Face cache {} (HF_HUB_CACHE, HF_HOME); "
-       "nothing is "
-       "downloaded",
-       model, cache.empty() ? "which is not set" : escaped_path(cache));
 }
 
 /// Returns `model` if it is a directory, nullopt if it is a file, and otherwise the directory of the model in

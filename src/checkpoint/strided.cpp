@@ -1,6 +1,4 @@
-#include "checkpoint/strided.hpp"
-
-#include <cstdint>
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -8,36 +6,6 @@
 #include "checkpoint/readers.hpp"
 
 namespace attnctl {
-namespace {
-
-template <typename Element>
-Element byte_swapped(Element element) {
-  if constexpr (sizeof(Element) == 2) return __builtin_bswap16(element);
-  if constexpr (sizeof(Element) == 4) return __builtin_bswap32(element);
-  if constexpr (sizeof(Element) == 8) return __builtin_bswap64(element);
-  return element;
-}
-
-template <typename Element>
-void gather(const Strided& tensor, std::span<const std::byte> bytes, bool swap, std::span<std::byte> out) {
-  Shape index(tensor.shape.size(), 0);
-  std::size_t from = tensor.offset;
-  for (std::size_t to = 0; to < out.size(); to += sizeof(Element)) {
-    Element element;
-    std::memcpy(&element, bytes.data() + from * sizeof(Element), sizeof(Element));
-    if (swap) element = byte_swapped(element);
-    std::memcpy(out.data() + to, &element, sizeof(Element));
-    // Advance to the next element. After the last element, `from` is not used again.
-    for (std::size_t d = index.size(); d-- > 0;) {
-      from += tensor.strides[d];
-      if (++index[d] < tensor.shape[d]) break;
-      from -= tensor.strides[d] * tensor.shape[d];
-      index[d] = 0;
-    }
-  }
-}
-
-}  // namespace
 
 void check_strided(std::string_view where, const Strided& tensor, std::size_t available) {
   if (tensor.strides.size() != tensor.shape.size()) {
@@ -77,19 +45,20 @@ bool is_row_major(const Strided& tensor) {
 
 std::vector<std::byte> to_row_major(const Strided& tensor, std::span<const std::byte> bytes, bool swap) {
   std::vector<std::byte> out(byte_size(tensor));
-  switch (tensor.element_size) {
-    case 1:
-      gather<std::uint8_t>(tensor, bytes, swap, out);
-      break;
-    case 2:
-      gather<std::uint16_t>(tensor, bytes, swap, out);
-      break;
-    case 4:
-      gather<std::uint32_t>(tensor, bytes, swap, out);
-      break;
-    default:
-      gather<std::uint64_t>(tensor, bytes, swap, out);
-      break;
+  const std::size_t size = tensor.element_size;
+  Shape index(tensor.shape.size(), 0);
+  std::size_t from = tensor.offset;
+  for (std::size_t to = 0; to < out.size(); to += size) {
+    const std::span<std::byte> element = std::span(out).subspan(to, size);
+    std::memcpy(element.data(), bytes.data() + from * size, size);
+    if (swap) std::ranges::reverse(element);
+    // Advance to the next element. After the last element, `from` is not used again.
+    for (std::size_t d = index.size(); d-- > 0;) {
+      from += tensor.strides[d];
+      if (++index[d] < tensor.shape[d]) break;
+      from -= tensor.strides[d] * tensor.shape[d];
+      index[d] = 0;
+    }
   }
   return out;
 }

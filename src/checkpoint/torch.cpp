@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,7 +11,6 @@
 #include "base/text.hpp"
 #include "checkpoint/pickle.hpp"
 #include "checkpoint/readers.hpp"
-#include "checkpoint/strided.hpp"
 #include "formats/zip.hpp"
 
 namespace attnctl {
@@ -26,16 +25,11 @@ struct TorchLayout {
   std::vector<std::size_t> members;                  // for each storage, the index of its member in `archive`
   /// Members of the ZIP archive; empty for files from before torch 1.6.
   std::vector<StoredMember> archive;
-  /// For each member of `archive`, whether its checksum (CRC) was checked.
-  std::vector<bool> intact;
+  std::set<std::size_t> intact;  // indices of the members whose checksum (CRC) was checked
   bool big_endian = false;
 };
 
 constexpr std::string_view kObjects = "/data.pkl";
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 /// Returns the number of bytes of a storage before element number `element`.
 std::size_t bytes_until(const Pickle& pickle, const PickleStorage& storage, std::int64_t element) {
@@ -74,7 +68,7 @@ class TorchArchive {
     }
     if (folder_.empty())
       refuse(file.name(), "got a ZIP archive without data.pkl, need a PyTorch checkpoint; is it an .npz?");
-    if (find("constants.pkl") != members_.end())
+    if (find("constants.pkl") != nullptr)
       refuse(file.name(), "unsupported: a TorchScript program; save only the state_dict");
   }
 
@@ -102,17 +96,16 @@ class TorchArchive {
   }
 
  private:
-  using Found = std::vector<StoredMember>::const_iterator;
-
-  [[nodiscard]] Found find(std::string_view name) const {
+  /// Returns a member of the folder; null if there is none.
+  [[nodiscard]] const StoredMember* find(std::string_view name) const {
     const std::string whole = fmt::format("{}/{}", folder_, name);
     const auto found = std::ranges::lower_bound(members_, whole, {}, &StoredMember::name);
-    return found != members_.end() && found->name == whole ? found : members_.end();
+    return found != members_.end() && found->name == whole ? &*found : nullptr;
   }
 
   [[nodiscard]] const StoredMember& member(std::string_view name) const {
-    const Found found = find(name);
-    if (found == members_.end()) {
+    const StoredMember* const found = find(name);
+    if (found == nullptr) {
       refuse(file_.name(), "member {} is missing, need it for the checkpoint",
              in_quotes(fmt::format("{}/{}", folder_, name)));
     }
@@ -122,7 +115,7 @@ class TorchArchive {
   }
 
   [[nodiscard]] bool is_big_endian() const {
-    if (find("byteorder") == members_.end()) return false;
+    if (find("byteorder") == nullptr) return false;
     const StoredMember& record = member("byteorder");
     const std::string_view order = text_of(record.data);
     if (order != "little" && order != "big")
@@ -168,15 +161,14 @@ class LegacyTorchFile {
   }
 
  private:
-  using Wholes = std::map<std::string_view, std::span<const std::byte>>;
-
   [[nodiscard]] Pickle next() {
     Pickle pickle({file_.name(), text_, at_});
     at_ = pickle.end();
     return pickle;
   }
 
-  [[nodiscard]] Wholes read_storages(const Pickle& objects, const Pickle& keys) {
+  [[nodiscard]] std::map<std::string_view, std::span<const std::byte>> read_storages(const Pickle& objects,
+                                                                                     const Pickle& keys) {
     if (keys.root().kind != Kind::list)
       refuse(file_.name(), "got {} after the objects, need the list of storages", name_of(keys.root().kind));
     std::map<std::string_view, std::size_t> sizes;
@@ -185,7 +177,7 @@ class LegacyTorchFile {
       if (sizes.try_emplace(storage.key, size).first->second != size)
         refuse(file_.name(), "storage {}: got two types of elements, need one", in_quotes(storage.key));
     }
-    Wholes wholes;
+    std::map<std::string_view, std::span<const std::byte>> wholes;
     for (const PickleValue& value : keys.items(keys.root())) {
       const std::string_view key = value.kind == Kind::text ? keys.text(value) : "";
       const auto size = sizes.find(key);
@@ -228,17 +220,13 @@ class LegacyTorchFile {
 constexpr std::size_t kMinCopyLimit = std::size_t{1} << 20;
 
 bool has_tensors(const Pickle& pickle, const PickleValue& value) {
-  if (value.kind != Kind::dict) return false;
-  const auto items = pickle.items(value);
-  for (std::size_t i = 1; i < items.size(); i += 2) {
-    if (items[i].kind == Kind::tensor) return true;
-  }
-  return false;
+  const auto is_tensor = [](const PickleValue& item) { return item.kind == Kind::tensor; };
+  return value.kind == Kind::dict && std::ranges::any_of(pickle.items(value), is_tensor);
 }
 
 /// Returns the dictionary of tensors: the outermost dictionary, or the only dictionary of tensors in it.
 PickleValue find_state(const Pickle& pickle) {
-  constexpr std::array<std::string_view, 3> kStateNames = {"state_dict", "model_state_dict", "model"};
+  constexpr std::string_view kStateNames[] = {"state_dict", "model_state_dict", "model"};
   if (pickle.root().kind != Kind::dict) {
     refuse(pickle.where(), "got {}, need a dictionary of tensors; save only the state_dict",
            name_of(pickle.root().kind));
@@ -250,7 +238,7 @@ PickleValue find_state(const Pickle& pickle) {
     if (!has_tensors(pickle, items[i + 1])) continue;
     const std::string_view name = items[i].kind == Kind::text ? pickle.text(items[i]) : "";
     names += fmt::format("{}{}", names.empty() ? "" : ", ", in_quotes(name));
-    const bool known = std::find(kStateNames.begin(), kStateNames.end(), name) != kStateNames.end();
+    const bool known = std::ranges::count(kStateNames, name) > 0;
     if (!known || state || has_tensors(pickle, pickle.root())) {
       refuse(pickle.where(),
              "unsupported dictionaries of tensors inside the dictionary ({}), need one, under state_dict, "
@@ -311,13 +299,10 @@ TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::s
 
 /// Checks the checksum (CRC) of the archive member of a storage, if it was not checked before.
 void check_intact(const FileBytes& file, TorchLayout& layout, std::size_t storage) {
-  if (layout.archive.empty()) return;
-  layout.intact.resize(layout.archive.size());
-  const std::size_t member = layout.members[storage];
-  if (layout.intact[member]) return;
+  if (layout.archive.empty() || layout.intact.contains(layout.members[storage])) return;
   std::vector<std::byte> unused;  // members are uncompressed
-  (void)unpack(file, layout.archive[member], unused);
-  layout.intact[member] = true;
+  (void)unpack(file, layout.archive[layout.members[storage]], unused);
+  layout.intact.insert(layout.members[storage]);
 }
 
 void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries) {

@@ -1,33 +1,481 @@
 #include "model/model.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/pool.hpp"
 #include "base/random.hpp"
+#include "base/warnings.hpp"
 #include "checkpoint/source.hpp"
+#include "model/binding/binding.hpp"
 #include "model/binding/tensor_names.hpp"
 #include "model/families/family.hpp"
-#include "model/shared.hpp"
 
+// Reads the weights of a model at their first use and leases them.
 namespace attnctl {
-
 namespace {
 
-OwnedMatrix<double> to_double(const StoredMatrix& matrix) {
-  OwnedMatrix<double> out(matrix.in(), matrix.out());
-  for (std::size_t i = 0; i < out.rows(); ++i) {
-    for (std::size_t j = 0; j < out.cols(); ++j)
-      out(i, j) = matrix.orientation == Orientation::in_out ? matrix.values(i, j) : matrix.values(j, i);
+/// Number of elements that are converted before their pages of the mapped file are released.
+constexpr std::size_t kPieceElements = std::size_t{1} << 22U;
+
+/// Counts infinities and NaNs, which are the numbers whose exponent bits are all 1.
+template <typename Bits>
+std::size_t count_non_finite(std::span<const std::byte> bytes, Bits exponent) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < bytes.size(); i += sizeof(Bits)) {
+    Bits bits = 0;
+    std::memcpy(&bits, bytes.data() + i, sizeof bits);
+    count += (bits & exponent) == exponent ? 1 : 0;
   }
-  return out;
+  return count;
 }
 
-MatrixView<const float> input_range(const StoredMatrix& matrix, std::size_t begin, std::size_t count) {
-  return matrix.orientation == Orientation::in_out ? matrix.values.row_range(begin, count)
-                                                   : matrix.values.col_range(begin, count);
+std::size_t count_non_finite(DType dtype, std::span<const std::byte> bytes) {
+  if (dtype == DType::f64) return count_non_finite<std::uint64_t>(bytes, 0x7FF0'0000'0000'0000U);
+  if (dtype == DType::f32) return count_non_finite<std::uint32_t>(bytes, 0x7F80'0000U);
+  if (dtype == DType::f16) return count_non_finite<std::uint16_t>(bytes, 0x7C00U);
+  if (dtype == DType::bf16) return count_non_finite<std::uint16_t>(bytes, 0x7F80U);
+  return 0;
+}
+
+std::string first_non_finite(const TensorView& view) {
+  const std::size_t size = size_of(view.dtype);
+  double value = 0;
+  std::size_t position = 0;
+  for (; position < view.bytes.size() / size; ++position) {
+    convert(view.dtype, view.bytes.subspan(position * size, size), std::span(&value, 1));
+    if (!std::isfinite(value)) break;
+  }
+  Shape index(view.shape.size());
+  for (std::size_t axis = index.size(); axis-- > 0; position /= view.shape[axis])
+    index[axis] = position % view.shape[axis];
+  return fmt::format("{} at {}", value, to_string(index));
+}
+
+std::uint64_t element_count(const TensorInfo& info) {
+  return checked_product(info.shape).value_or(0);
+}
+
+constexpr std::size_t kTaskElements = std::size_t{1} << 16U;  // enough work to wake another worker for it
+
+/// Shared pointers that keep the memory alive to which some views point.
+using Owners = std::vector<std::shared_ptr<const void>>;
+
+/// Gives access to the tensors of a checkpoint as float32. A tensor that is stored as float32 is a view;
+/// other tensors are converted. A tensor is read again only if nobody owns its values any more. Adds the
+/// warning `non_finite_weight` at the first use of a tensor with NaN or infinite values. Callers must hold
+/// mutex(). Functions that return a view append the owner of its memory to `owners`.
+class TensorCache {
+ public:
+  TensorCache(Checkpoint& weights, Warnings& warnings) : weights_(weights), warnings_(warnings) {}
+
+  /// Returns the values of a tensor. Converts in parallel if `pool` is not null.
+  [[nodiscard]] std::span<const float> values(std::size_t tensor, Owners& owners, Pool* pool) {
+    if (const auto found = converted_[tensor].lock()) return owned(found, owners);
+    const auto loan = borrow(tensor);
+    const TensorView& view = loan->view;
+    const bool is_new = checked_.insert(tensor).second;
+    const bool aligned = reinterpret_cast<std::uintptr_t>(view.bytes.data()) % alignof(float) == 0;
+    if (view.dtype == DType::f32 && aligned) {
+      if (is_new) read(*loan, pool, {.check = true}, [](std::size_t, std::span<const std::byte>) {});
+      owners.push_back(loan);
+      return {reinterpret_cast<const float*>(view.bytes.data()), view.bytes.size() / sizeof(float)};
+    }
+    const std::size_t size = size_of(view.dtype);
+    const auto made = std::make_shared<const Floats>(view.bytes.size() / size);
+    read(*loan, pool, {.check = is_new, .forget = true},
+         [&](std::size_t first, std::span<const std::byte> bytes) {
+           convert(view.dtype, bytes, made->values.subspan(first, bytes.size() / size));
+         });
+    converted_[tensor] = made;
+    return owned(made, owners);
+  }
+
+  /// Returns a projection that is stored as [heads, in, k] as a matrix [in, heads * k].
+  [[nodiscard]] std::span<const float> heads_last(const BoundMatrix& bound, Owners& owners, Pool* pool) {
+    if (const auto found = rearranged_[bound.tensor].lock()) return owned(found, owners);
+    Owners stored_owners;
+    const std::span<const float> stored = values(bound.tensor, stored_owners, pool);
+    const auto made = std::make_shared<const Floats>(stored.size());
+    const std::size_t out = bound.out();
+    const std::size_t each = out / bound.heads;
+    for (std::size_t head = 0; head < bound.heads; ++head) {
+      for (std::size_t i = 0; i < bound.in; ++i) {
+        std::memcpy(made->values.data() + i * out + head * each, stored.data() + (head * bound.in + i) * each,
+                    each * sizeof(float));
+      }
+    }
+    rearranged_[bound.tensor] = made;
+    return owned(made, owners);
+  }
+
+  /// Returns a table. Releases its memory after the check for non-finite values, because only a few rows will
+  /// be read.
+  [[nodiscard]] LookupTable table(std::size_t tensor, Owners& owners) {
+    const auto loan = borrow(tensor);
+    if (checked_.insert(tensor).second)
+      read(*loan, nullptr, {.check = true, .forget = true}, [](std::size_t, std::span<const std::byte>) {});
+    owners.push_back(loan);
+    TensorView view = loan->view;
+    if (view.shape.size() == 3) view.shape.erase(view.shape.begin());  // [1, rows, width]
+    return {view};
+  }
+
+  /// Returns the mutex of the cache and the checkpoint. The mutex is recursive, because destroying values
+  /// locks it too, which can happen while it is already locked.
+  [[nodiscard]] std::recursive_mutex& mutex() { return mutex_; }
+
+ private:
+  /// The use of a tensor of the checkpoint. A new loan of a tensor may begin before the destructor of the
+  /// previous one has run. Therefore loans are counted, and the tensor is released when the count is 0.
+  struct Loan {
+    Loan(TensorCache& from, std::size_t index)
+        : cache(from), tensor(index), view(from.weights_.tensor(index)) {
+      ++cache.loan_counts_[tensor];
+    }
+    ~Loan() {
+      const std::lock_guard lock(cache.mutex_);
+      if (--cache.loan_counts_[tensor] == 0) cache.weights_.release(tensor);
+    }
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+
+    TensorCache& cache;
+    std::size_t tensor;
+    TensorView view;
+  };
+
+  struct Floats {
+    explicit Floats(std::size_t count)
+        : memory(std::make_unique_for_overwrite<float[]>(count)), values(memory.get(), count) {}
+
+    std::unique_ptr<float[]> memory;
+    std::span<float> values;
+  };
+
+  std::shared_ptr<const Loan> borrow(std::size_t tensor) {
+    auto loan = loans_[tensor].lock();
+    if (!loan) loans_[tensor] = loan = std::make_shared<const Loan>(*this, tensor);
+    return loan;
+  }
+
+  static std::span<const float> owned(const std::shared_ptr<const Floats>& floats, Owners& owners) {
+    owners.push_back(floats);
+    return floats->values;
+  }
+
+  struct ReadOptions {
+    bool check = false;   // adds a warning if values are not finite
+    bool forget = false;  // releases the pages of the mapped file
+  };
+
+  /// Calls work(first, bytes) for ranges that together cover all elements of a tensor, in parallel if `pool`
+  /// is not null.
+  template <typename Work>
+  void read(const Loan& loan, Pool* pool, ReadOptions options, const Work& work) {
+    const TensorView& view = loan.view;
+    const std::size_t size = size_of(view.dtype);
+    const std::size_t count = view.bytes.size() / size;
+    std::atomic<std::size_t> non_finite = 0;
+    for (std::size_t first = 0; first < count; first += kPieceElements) {
+      const std::size_t length = std::min(kPieceElements, count - first);
+      const std::size_t tasks = pool == nullptr ? 1 : (length + kTaskElements - 1) / kTaskElements;
+      const auto run = [&](std::size_t task, std::size_t) {
+        const std::size_t begin = first + length * task / tasks;
+        const std::size_t end = first + length * (task + 1) / tasks;
+        const auto bytes = view.bytes.subspan(begin * size, (end - begin) * size);
+        if (options.check) non_finite += count_non_finite(view.dtype, bytes);
+        work(begin, bytes);
+      };
+      tasks > 1 ? pool->run(tasks, run) : run(0, 0);
+      if (options.forget) weights_.forget(loan.tensor, view.bytes.subspan(first * size, length * size));
+    }
+    if (non_finite == 0) return;
+    const TensorInfo& info = weights_.tensors()[loan.tensor];
+    warnings_.add("non_finite_weight",
+                  fmt::format("{}: tensor \"{}\": {}, the first of {} values that are not finite", info.file,
+                              escaped(info.name), first_non_finite(view), non_finite.load()),
+                  non_finite);
+  }
+
+  std::recursive_mutex mutex_;
+  Checkpoint& weights_;
+  Warnings& warnings_;
+  std::map<std::size_t, std::size_t> loan_counts_;          // key: index of the tensor
+  std::map<std::size_t, std::weak_ptr<const Loan>> loans_;  // key: index of the tensor
+  std::map<std::size_t, std::weak_ptr<const Floats>> converted_;
+  std::map<std::size_t, std::weak_ptr<const Floats>> rearranged_;
+  std::set<std::size_t> checked_;
+};
+
+/// Reads the weights of a model. Appends to `owners` the owners of the memory to which the weights point.
+class WeightReader {
+ public:
+  WeightReader(TensorCache& tensors, Owners& owners, Pool* pool)
+      : tensors_(tensors), owners_(owners), pool_(pool) {}
+
+  [[nodiscard]] Linear linear(const BoundLinear& bound) {
+    const StoredMatrix weight = matrix(bound.weight);
+    return {weight.values, weight.orientation, vector(bound.bias), matrix(bound.first)};
+  }
+  [[nodiscard]] NormWeights norm(const BoundNorm& bound) {
+    return {joined(bound.gain, bound.gain_offset), joined(bound.bias, 0)};
+  }
+  [[nodiscard]] MlpWeights mlp(const BoundMlp& bound) {
+    return {linear(bound.up), linear(bound.gate), linear(bound.down)};
+  }
+  [[nodiscard]] MatrixView<const float> rows(const BoundVector& bound, std::size_t width) {
+    const std::span<const float> stored = vector(bound);
+    return {stored.data(), stored.size() / width, width};
+  }
+
+  [[nodiscard]] std::span<const float> vector(const BoundVector& bound) {
+    if (bound.tensor == kNoTensor) return {};
+    const Slices& slices = bound.elements;
+    const std::span<const float> all = tensors_.values(bound.tensor, owners_for(slices), pool_)
+                                           .subspan(bound.expert * slices.all, slices.all);
+    if (slices.contiguous()) return all.subspan(slices.first, slices.each);
+    std::vector<float>& copy = add_buffer(slices.count());
+    for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = all[slices.position(i)];
+    return copy;
+  }
+
+  [[nodiscard]] LookupTable table(std::size_t tensor) {
+    return tensor == kNoTensor ? LookupTable{} : tensors_.table(tensor, owners_);
+  }
+  [[nodiscard]] EmbeddingWeights embedding(const BoundEmbedding& bound) {
+    return {table(bound.token),       table(bound.position),    table(bound.token_type), norm(bound.norm),
+            linear(bound.projection), table(bound.class_token), linear(bound.patches)};
+  }
+  [[nodiscard]] AttentionWeights attention(const BoundLayer& bound, std::size_t heads, std::size_t d_model) {
+    return {linear(bound.query),
+            linear(bound.key),
+            linear(bound.value),
+            linear(bound.output),
+            norm(bound.query_norm),
+            norm(bound.key_norm),
+            rows(bound.relative_bias, heads),
+            vector(bound.sinks),
+            {rows(bound.distance_table, d_model), norm(bound.distance_norm), linear(bound.distance_key),
+             linear(bound.distance_query)}};
+  }
+  /// Reads a layer, given its attention weights.
+  [[nodiscard]] LayerWeights layer(const AttentionWeights& attention, const BoundLayer& bound) {
+    LayerWeights weights;
+    static_cast<AttentionWeights&>(weights) = attention;
+    weights.attention_norm = norm(bound.attention_norm);
+    weights.mlp_norm = norm(bound.mlp_norm);
+    weights.attention_output_norm = norm(bound.attention_output_norm);
+    weights.mlp_output_norm = norm(bound.mlp_output_norm);
+    weights.mlp = mlp(bound.mlp);
+    weights.shared = mlp(bound.shared);
+    weights.router = linear(bound.router);
+    weights.shared_factor = linear(bound.shared_factor);
+    weights.convolution = linear(bound.convolution);
+    weights.convolution_norm = norm(bound.convolution_norm);
+    for (const BoundMlp& expert : bound.experts) weights.experts.push_back(mlp(expert));
+    return weights;
+  }
+
+  void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
+
+ private:
+  StoredMatrix matrix(const BoundMatrix& bound) {
+    if (bound.tensor == kNoTensor) return {};
+    const Slices& slices = bound.outputs;
+    const std::size_t size = slices.all * bound.in;
+    const std::span<const float> stored =
+        bound.heads > 0
+            ? tensors_.heads_last(bound, owners_for(slices), pool_)
+            : tensors_.values(bound.tensor, owners_for(slices), pool_).subspan(bound.expert * size, size);
+    if (bound.axes == Axes::out_in) {
+      if (slices.contiguous())
+        return {{stored.data() + slices.first * bound.in, bound.out(), bound.in}, Orientation::out_in};
+      std::vector<float>& copy = add_buffer(bound.out() * bound.in);
+      for (std::size_t r = 0; r < bound.out(); ++r) {
+        std::memcpy(copy.data() + r * bound.in, stored.data() + slices.position(r) * bound.in,
+                    bound.in * sizeof(float));
+      }
+      return {{copy.data(), bound.out(), bound.in}, Orientation::out_in};
+    }
+    if (slices.contiguous())
+      return {{stored.data() + slices.first, bound.in, bound.out(), slices.all}, Orientation::in_out};
+    std::vector<float>& copy = add_buffer(bound.out() * bound.in);
+    for (std::size_t r = 0; r < bound.in; ++r) {
+      for (std::size_t c = 0; c < bound.out(); ++c)
+        copy[r * bound.out() + c] = stored[r * slices.all + slices.position(c)];
+    }
+    return {{copy.data(), bound.in, bound.out()}, Orientation::in_out};
+  }
+
+  /// Returns the concatenated vectors, with `offset` added to each element.
+  std::span<const float> joined(const std::vector<BoundVector>& parts, float offset) {
+    if (parts.empty()) return {};
+    if (parts.size() == 1 && offset == 0) return vector(parts.front());
+    std::vector<float>& all = add_buffer(0);
+    for (const BoundVector& part : parts) {
+      for (const float value : vector(part)) all.push_back(value + offset);
+    }
+    return all;
+  }
+
+  /// Returns who owns the values of a tensor: `owners` if views point to them. If slices of them are copied,
+  /// they are kept only as long as this reader exists.
+  Owners& owners_for(const Slices& slices) { return slices.contiguous() ? owners_ : copied_from_; }
+  std::vector<float>& add_buffer(std::size_t size) {
+    auto buffer = std::make_shared<std::vector<float>>(size);
+    owners_.push_back(buffer);
+    return *buffer;
+  }
+
+  TensorCache& tensors_;
+  Owners& owners_;
+  Owners copied_from_;
+  Pool* pool_;
+};
+
+/// Computes an upper bound of the memory for weights as float32, without reading them. The sum contains each
+/// tensor once, copies of outputs that are not contiguous, and the temporary memory of the largest
+/// conversion.
+class WeightBytes {
+ public:
+  explicit WeightBytes(const Checkpoint& weights) : weights_(weights) {}
+
+  WeightBytes& add(const BoundLinear& linear) {
+    add(linear.weight);
+    add(linear.first);
+    add(linear.bias);
+    return *this;
+  }
+
+  WeightBytes& add(const BoundNorm& norm) {
+    for (const auto* parts : {&norm.gain, &norm.bias}) {
+      for (const BoundVector& part : *parts) {
+        add(part);
+        kept_ += part.elements.count() * sizeof(float);  // copy made by the concatenation
+      }
+    }
+    return *this;
+  }
+
+  WeightBytes& add(const BoundMlp& mlp) { return add(mlp.up).add(mlp.gate).add(mlp.down); }
+
+  WeightBytes& add_attention(const BoundLayer& layer) {
+    add(layer.query).add(layer.key).add(layer.value).add(layer.output);
+    add(layer.query_norm).add(layer.key_norm);
+    add(layer.relative_bias);
+    add(layer.sinks);
+    add(layer.distance_table);
+    return add(layer.distance_norm).add(layer.distance_key).add(layer.distance_query);
+  }
+
+  WeightBytes& add_layer(const BoundLayer& layer) {
+    add_attention(layer);
+    add(layer.attention_norm).add(layer.mlp_norm).add(layer.attention_output_norm).add(layer.mlp_output_norm);
+    add(layer.mlp).add(layer.shared).add(layer.router).add(layer.shared_factor);
+    add(layer.convolution).add(layer.convolution_norm);
+    for (const BoundMlp& expert : layer.experts) add(expert);
+    return *this;
+  }
+
+  /// Adds a table of which at most `rows` rows are read.
+  WeightBytes& add_table(std::size_t tensor, std::size_t rows) {
+    if (tensor == kNoTensor) return *this;
+    const TensorInfo& info = weights_.tensors()[tensor];
+    const std::uint64_t all = element_count(info) * size_of(info.dtype);
+    const std::uint64_t copied = weights_.copied_bytes(tensor);
+    if (copied > 0) {
+      kept_ += copied;
+      return *this;
+    }
+    // Reading a row also loads neighbouring pages.
+    constexpr std::uint64_t read_ahead = std::uint64_t{1} << 17U;
+    const std::uint64_t row = all / std::max<std::uint64_t>(info.shape.empty() ? 1 : info.shape.front(), 1);
+    const std::uint64_t read = checked_mul<std::uint64_t>(rows, row + read_ahead).value_or(all);
+    const std::uint64_t checked = std::uint64_t{kPieceElements} * size_of(info.dtype);
+    kept_ += std::min(all, std::max(read, checked));
+    return *this;
+  }
+
+  [[nodiscard]] std::uint64_t total() const { return kept_ + conversion_; }
+
+ private:
+  void add(const BoundMatrix& matrix) {
+    if (matrix.tensor == kNoTensor) return;
+    add_tensor(matrix.tensor);
+    const std::uint64_t all = element_count(weights_.tensors()[matrix.tensor]) * sizeof(float);
+    if (matrix.heads > 0) kept_ += all;
+    if (!matrix.outputs.contiguous()) kept_ += std::uint64_t{matrix.out()} * matrix.in * sizeof(float);
+  }
+
+  void add(const BoundVector& vector) {
+    if (vector.tensor == kNoTensor) return;
+    add_tensor(vector.tensor);
+    if (!vector.elements.contiguous()) kept_ += vector.elements.count() * sizeof(float);
+  }
+
+  void add_tensor(std::size_t tensor) {
+    if (tensor == kNoTensor || !tensors_.insert(tensor).second) return;
+    const TensorInfo& info = weights_.tensors()[tensor];
+    kept_ += element_count(info) * sizeof(float);
+    std::uint64_t temporary = weights_.copied_bytes(tensor);
+    if (info.dtype != DType::f32 && temporary == 0)
+      temporary = std::min<std::uint64_t>(element_count(info), kPieceElements) * size_of(info.dtype);
+    conversion_ = std::max(conversion_, temporary);
+  }
+
+  const Checkpoint& weights_;
+  std::set<std::size_t> tensors_;
+  std::uint64_t kept_ = 0;
+  std::uint64_t conversion_ = 0;
+};
+
+/// Returns the weights in `slot`. If `slot` is empty, reads them first.
+template <typename Weights, typename Read>
+Lease<Weights> cached(TensorCache& tensors, Lease<Weights>& slot, Pool* pool, const Read& read) {
+  const std::lock_guard lock(tensors.mutex());
+  if (!slot) {
+    struct Held {
+      Owners owners;
+      Weights weights;
+    };
+    const auto held = std::make_shared<Held>();
+    WeightReader reader(tensors, held->owners, pool);
+    held->weights = read(reader);
+    slot = Lease<Weights>(held, &held->weights);
+  }
+  return slot;
+}
+
+/// Returns true if both weights have the same bytes and the same layout.
+bool same_bytes(Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b) {
+  if (a.tensor == kNoTensor || b.tensor == kNoTensor) return a.tensor == b.tensor;
+  const bool alike = a.axes == b.axes && a.heads == b.heads && a.in == b.in && a.out() == b.out();
+  if (!alike || weights.tensors()[a.tensor].dtype != weights.tensors()[b.tensor].dtype) return false;
+  const std::size_t size = size_of(weights.tensors()[a.tensor].dtype);
+  const bool by_output = a.axes == Axes::out_in;
+  // Returns row r of a weight, without the elements of other weights in the same tensor.
+  const auto row = [&](const BoundMatrix& bound, std::size_t r) {
+    const auto bytes = weights.tensor(bound.tensor).bytes;
+    if (by_output) return bytes.subspan(bound.outputs.position(r) * bound.in * size, bound.in * size);
+    const std::size_t stride = bytes.size() / size / bound.in;
+    return bytes.subspan((r * stride + bound.outputs.first) * size, bound.out() * size);
+  };
+  for (std::size_t r = 0; r < (by_output ? a.out() : a.in); ++r) {
+    if (!std::ranges::equal(row(a, r), row(b, r))) return false;
+  }
+  return true;
 }
 
 std::vector<TensorUse> find_tensor_uses(const Binding& binding, Checkpoint& weights) {
@@ -90,38 +538,28 @@ class RandomWeights final : public Checkpoint {
 
 }  // namespace
 
-Linear Linear::outputs(std::size_t begin, std::size_t count) const {
-  Linear part = *this;
-  part.stored =
-      orientation == Orientation::in_out ? stored.col_range(begin, count) : stored.row_range(begin, count);
-  if (!bias.empty()) part.bias = bias.subspan(begin, count);
-  return part;
-}
+/// The data that all copies of a model share: its files and its cached weights.
+struct Model::Shared {
+  Shared(ModelSource of, Binding bound_tensors, std::vector<TensorUse> tensor_uses, Warnings& warnings)
+      : source(std::move(of)),
+        binding(std::move(bound_tensors)),
+        uses(std::move(tensor_uses)),
+        tensors(*source.weights, warnings) {}
 
-Linear Linear::inputs(std::size_t begin, std::size_t count) const {
-  Linear part = *this;
-  (factorised() ? part.first.values : part.stored) = input_range(factorised() ? first : last(), begin, count);
-  part.bias = {};
-  return part;
-}
-
-OwnedMatrix<double> Linear::in_out_double() const {
-  if (!factorised()) return to_double(last());
-  const OwnedMatrix<double> a = to_double(first);
-  const OwnedMatrix<double> b = to_double(last());
-  OwnedMatrix<double> product(a.rows(), b.cols());
-  for (std::size_t i = 0; i < a.rows(); ++i) {
-    for (std::size_t r = 0; r < a.cols(); ++r) {
-      for (std::size_t j = 0; j < b.cols(); ++j) product(i, j) += a(i, r) * b(r, j);
-    }
+  [[nodiscard]] const BoundLayer& bound(const LayerConfig& layer) const {
+    return binding.layers.at(layer.stored());
   }
-  return product;
-}
 
-void LookupTable::row(std::size_t r, std::span<float> out) const {
-  const std::size_t bytes = width() * size_of(tensor.dtype);
-  convert(tensor.dtype, tensor.bytes.subspan(r * bytes, bytes), out);
-}
+  ModelSource source;
+  Binding binding;
+  std::vector<TensorUse> uses;                             // [tensors of the checkpoint]
+  TensorCache tensors;                                     // its mutex guards the members below
+  std::map<LayerConfig::Key, Lease<LayerWeights>> layers;  // by LayerConfig::stored()
+  std::map<LayerConfig::Key, Lease<AttentionWeights>> attentions;
+  Lease<EmbeddingWeights> embedding, target_embedding;
+  Lease<NormWeights> encoder_norm, final_norm;
+  Lease<HeadWeights> head;
+};
 
 Model::Model(std::shared_ptr<const ModelConfig> config, std::shared_ptr<Shared> shared)
     : config_(std::move(config)), shared_(std::move(shared)) {}
@@ -177,6 +615,108 @@ std::size_t Model::unused_tensors() const {
 
 std::span<const TensorUse> Model::tensor_uses() const {
   return shared_->uses;
+}
+
+Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool) const {
+  Shared& shared = *shared_;
+  const std::lock_guard lock(shared.tensors.mutex());
+  const LayerConfig& layer = config_->layers.at(index);
+  const BoundLayer& bound = shared.bound(layer);
+  return cached(shared.tensors, shared.layers[layer.stored()], pool, [&](WeightReader& reader) {
+    const auto found = shared.attentions.find(layer.stored());
+    if (found == shared.attentions.end())
+      return reader.layer(reader.attention(bound, layer.attention.heads, config_->d_model), bound);
+    reader.keep(found->second);
+    return reader.layer(*found->second, bound);
+  });
+}
+
+Lease<AttentionWeights> Model::attention(std::size_t index, Pool* pool) const {
+  const std::lock_guard lock(shared_->tensors.mutex());
+  const LayerConfig& layer = config_->layers.at(index);
+  return cached(shared_->tensors, shared_->attentions[layer.stored()], pool, [&](WeightReader& reader) {
+    return reader.attention(shared_->bound(layer), layer.attention.heads, config_->d_model);
+  });
+}
+
+Lease<EmbeddingWeights> Model::embedding() const {
+  return cached(shared_->tensors, shared_->embedding, nullptr,
+                [&](WeightReader& reader) { return reader.embedding(shared_->binding.embedding); });
+}
+
+Lease<EmbeddingWeights> Model::target_embedding() const {
+  return cached(shared_->tensors, shared_->target_embedding, nullptr,
+                [&](WeightReader& reader) { return reader.embedding(shared_->binding.target_embedding); });
+}
+
+NormWeights Model::encoder_norm() const {
+  return *cached(shared_->tensors, shared_->encoder_norm, nullptr,
+                 [&](WeightReader& reader) { return reader.norm(shared_->binding.encoder_norm); });
+}
+
+NormWeights Model::final_norm() const {
+  return *cached(shared_->tensors, shared_->final_norm, nullptr,
+                 [&](WeightReader& reader) { return reader.norm(shared_->binding.final_norm); });
+}
+
+Lease<HeadWeights> Model::head(Pool* pool) const {
+  const Binding& bound = shared_->binding;
+  return cached(shared_->tensors, shared_->head, pool, [&](WeightReader& reader) {
+    return HeadWeights{reader.linear(bound.head_projection), reader.linear(bound.head_transform),
+                       reader.norm(bound.head_norm), reader.linear(bound.head_decoder)};
+  });
+}
+
+void Model::evict_layer(std::size_t index) const {
+  const std::lock_guard lock(shared_->tensors.mutex());
+  shared_->layers.erase(config_->layers.at(index).stored());
+}
+
+void Model::evict_attention(std::size_t index) const {
+  const std::lock_guard lock(shared_->tensors.mutex());
+  shared_->attentions.erase(config_->layers.at(index).stored());
+}
+
+void Model::evict_embedding() const {
+  const std::lock_guard lock(shared_->tensors.mutex());
+  shared_->embedding.reset();
+  shared_->target_embedding.reset();
+}
+
+std::uint64_t Model::layer_bytes(std::size_t index) const {
+  return WeightBytes(*source().weights).add_layer(shared_->bound(config_->layers.at(index))).total();
+}
+
+std::uint64_t Model::attention_bytes(std::size_t index) const {
+  return WeightBytes(*source().weights).add_attention(shared_->bound(config_->layers.at(index))).total();
+}
+
+std::uint64_t Model::embedding_bytes(std::size_t rows) const {
+  const Binding& binding = shared_->binding;
+  WeightBytes bytes(*source().weights);
+  for (const BoundEmbedding* bound : {&binding.embedding, &binding.target_embedding}) {
+    for (const std::size_t table : {bound->token, bound->position, bound->token_type, bound->class_token})
+      bytes.add_table(table, rows);
+    bytes.add(bound->norm).add(bound->projection).add(bound->patches);
+  }
+  return bytes.total();
+}
+
+std::uint64_t Model::head_bytes() const {
+  const Binding& bound = shared_->binding;
+  WeightBytes bytes(*source().weights);
+  bytes.add(bound.head_projection).add(bound.head_transform).add(bound.head_norm).add(bound.head_decoder);
+  return bytes.add(bound.final_norm).add(bound.encoder_norm).total();
+}
+
+bool Model::key_is_query(std::size_t index) const {
+  const LayerConfig& layer = config_->layers.at(index);
+  if (!layer.attention.key.weight) return true;
+  const BoundLayer& bound = shared_->bound(layer);
+  Checkpoint& weights = *shared_->source.weights;
+  const std::lock_guard lock(shared_->tensors.mutex());
+  return same_bytes(weights, bound.query.weight, bound.key.weight) &&
+         same_bytes(weights, bound.query.first, bound.key.first);
 }
 
 Model random_layer(const RandomLayer& sizes, Warnings& warnings) {

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string_view>
@@ -7,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "checkpoint/gguf/gguf.hpp"
+#include "checkpoint/readers.hpp"
 
 namespace attnctl {
 namespace {
@@ -160,28 +160,17 @@ constexpr std::pair<std::uint32_t, std::string_view> kUnsupportedTypes[] = {
 
 }  // namespace
 
-const GgmlType* find_ggml_type(std::uint32_t id) {
-  const auto* const found = std::ranges::find(kGgmlTypes, id, &GgmlType::id);
-  return found == kGgmlTypes.end() ? nullptr : found;
-}
-
-std::string ggml_type_name(std::uint32_t id) {
-  if (const GgmlType* type = find_ggml_type(id)) return std::string(type->name);
-  for (const auto& [number, name] : kUnsupportedTypes) {
-    if (number == id) return std::string(name);
+const GgmlType& ggml_type(std::uint32_t id, std::string_view file, std::string_view what) {
+  std::string supported;
+  for (const GgmlType& type : kGgmlTypes) {
+    if (type.id == id) return type;
+    supported += fmt::format("{}{}", supported.empty() ? "" : ", ", type.name);
   }
-  return fmt::format("number {}", id);
-}
-
-std::string supported_ggml_types() {
-  std::string names;
-  for (const GgmlType& type : kGgmlTypes) names += fmt::format("{}{}", names.empty() ? "" : ", ", type.name);
-  return names;
-}
-
-void decode_blocks(const GgmlType& type, std::span<const std::byte> blocks, std::span<float> values) {
-  for (std::size_t block = 0; block < values.size() / type.block_values; ++block)
-    type.decode(blocks.data() + block * type.block_bytes, values.data() + block * type.block_values);
+  std::string name = fmt::format("number {}", id);
+  for (const auto& [number, known] : kUnsupportedTypes) {
+    if (number == id) name = known;
+  }
+  refuse(file, "{}: unsupported type {}; supported: {}", what, name, supported);
 }
 
 }  // namespace attnctl

@@ -22,35 +22,20 @@ constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
 constexpr std::string_view kScores = "tokenizer.ggml.scores";
 constexpr std::string_view kTokenTypes = "tokenizer.ggml.token_type";
 
-struct TokenRole {
-  std::string_view key;  // metadata key without "tokenizer.ggml." and "_token_id"
-  std::string_view role;
-};
-// The GGUF format spells "separator" as "seperator". Both spellings are accepted.
-constexpr TokenRole kTokenRoles[] = {{"bos", "bos_token"},       {"eos", "eos_token"},
-                                     {"unknown", "unk_token"},   {"seperator", "sep_token"},
-                                     {"separator", "sep_token"}, {"padding", "pad_token"},
-                                     {"cls", "cls_token"},       {"mask", "mask_token"}};
+/// Metadata keys without "tokenizer.ggml." and "_token_id", and the roles of their tokens. The GGUF format
+/// spells "separator" as "seperator". Both spellings are accepted.
+constexpr std::pair<std::string_view, std::string_view> kTokenRoles[] = {
+    {"bos", "bos_token"},       {"eos", "eos_token"},       {"unknown", "unk_token"},
+    {"seperator", "sep_token"}, {"separator", "sep_token"}, {"padding", "pad_token"},
+    {"cls", "cls_token"},       {"mask", "mask_token"}};
 
 void check_length(const GgufMetadata& metadata, std::string_view key, std::size_t found, std::size_t tokens) {
   if (found == tokens) return;
   metadata.reject(key, fmt::format("one for each of the {} tokens", tokens));
 }
 
-bool is_hex(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f');
-}
-
-/// Returns whether a token is one of <0x00> to <0xFF>.
-bool is_byte(std::string_view token) {
-  return token.size() == 6 && token.starts_with("<0x") && is_hex(token[3]) && is_hex(token[4]) &&
-         token[5] == '>';
-}
-
-/// Returns whether a token has the type `byte` or has the form <0x..>, whatever its type is.
-bool means_byte(const TokenizerSection& section, std::size_t id) {
-  const std::string_view token = section.tokens[id];
-  if (section.types[id] == TokenType::byte) return true;
+/// Returns whether a token has the form <0x..>.
+bool has_byte_form(std::string_view token) {
   return token.size() == 6 && token.starts_with("<0x") && token.ends_with('>');
 }
 
@@ -74,7 +59,10 @@ void check_tokens(const std::string& file, const TokenizerSection& section) {
       refuse(file, "metadata \"{}\": token {}: got {}, need {}", kTokens, id, in_quotes(token), need);
     };
     if (find_ill_formed_utf8(token)) reject("UTF-8");
-    if (means_byte(section, id) && !is_byte(token)) reject("a byte, <0x00> to <0xFF>");
+    const bool has_form = has_byte_form(token);
+    if (!has_form && section.types[id] != TokenType::byte) continue;
+    if (!has_form || token.find_first_not_of("0123456789abcdefABCDEF", 3) != 5)
+      reject("a byte, <0x00> to <0xFF>");
   }
 }
 
@@ -91,10 +79,10 @@ std::size_t gguf_row(const GgufMapped& mapped, std::size_t rows, std::size_t row
 std::vector<std::byte> to_plain(const GgufTensor& tensor, const GgufMapped& mapped) {
   const GgmlType& type = *tensor.type;
   const bool transposed = mapped.order == GgufOrder::transposed;
-  const std::size_t values = tensor.bytes.size() / type.block_bytes * type.block_values;
+  const std::size_t count = tensor.bytes.size() / type.block_bytes * type.block_values;
   const std::size_t rows =
       tensor.shape.size() < 2 && mapped.order == GgufOrder::as_stored ? 1 : tensor.shape.front();
-  const std::size_t columns = rows == 0 ? 0 : values / rows;
+  const std::size_t columns = rows == 0 ? 0 : count / rows;
   const std::size_t stored_size = columns / type.block_values * type.block_bytes;
   const std::size_t size = size_of(type.dtype);
   std::vector<std::byte> all(rows * columns * size);
@@ -106,7 +94,9 @@ std::vector<std::byte> to_plain(const GgufTensor& tensor, const GgufMapped& mapp
     if (type.decode == nullptr) {
       std::ranges::copy(stored, out.begin());
     } else {
-      decode_blocks(type, stored, {reinterpret_cast<float*>(out.data()), columns});
+      auto* const values = reinterpret_cast<float*>(out.data());
+      for (std::size_t block = 0; block < columns / type.block_values; ++block)
+        type.decode(stored.data() + block * type.block_bytes, values + block * type.block_values);
     }
     for (std::size_t c = 0; transposed && c < columns; ++c)
       std::memcpy(all.data() + (c * rows + r) * size, column.data() + c * size, size);
@@ -143,13 +133,13 @@ std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& f
     section->scores = std::move(*scores);
   }
   section->merges = metadata.texts("tokenizer.ggml.merges").value_or(std::vector<std::string>());
-  for (const TokenRole& role : kTokenRoles) {
-    const std::string key = fmt::format("tokenizer.ggml.{}_token_id", role.key);
+  for (const auto& [token, role] : kTokenRoles) {
+    const std::string key = fmt::format("tokenizer.ggml.{}_token_id", token);
     const auto id = metadata.integer(key);
     if (!id) continue;
     if (*id >= section->tokens.size())
       metadata.reject(key, fmt::format("an id below {}", section->tokens.size()));
-    section->roles.emplace_back(role.role, *id);
+    section->roles.emplace_back(role, *id);
   }
   section->add_bos = metadata.flag("tokenizer.ggml.add_bos_token");
   section->add_eos = metadata.flag("tokenizer.ggml.add_eos_token");

@@ -28,17 +28,9 @@ struct GgmlType {
   void (*decode)(const std::byte* block, float* values) = nullptr;
 };
 
-/// Returns the type with this number; null if the type is not supported.
-[[nodiscard]] const GgmlType* find_ggml_type(std::uint32_t id);
-
-/// Returns the ggml name of a type for messages, such as "Q2_K", or "number 99" if the type is unknown.
-[[nodiscard]] std::string ggml_type_name(std::uint32_t id);
-/// Returns the names of all supported types: "F32, F16, ...".
-[[nodiscard]] std::string supported_ggml_types();
-
-/// Decodes blocks of a type whose `decode` is not null. `blocks` holds whole blocks, and the size of `values`
-/// is the number of values in these blocks.
-void decode_blocks(const GgmlType& type, std::span<const std::byte> blocks, std::span<float> values);
+/// Returns the type with this number. Throws Error(bad_input) if it is not supported. `file` is the file's
+/// escaped name, and `what` names the tensor.
+[[nodiscard]] const GgmlType& ggml_type(std::uint32_t id, std::string_view file, std::string_view what);
 
 /// The types of metadata values. The enumerators are equal to the type numbers in a GGUF file.
 enum class GgufType : std::uint32_t {
@@ -95,6 +87,11 @@ class GgufMetadata {
 
  private:
   [[noreturn]] void reject(const GgufValue& value, std::string_view need) const;
+  /// Returns convert(value) for the value of a key. Throws Error(bad_input) with `need` if the result is
+  /// nullopt.
+  template <typename Result>
+  [[nodiscard]] std::optional<Result> read(std::string_view key, std::string_view need,
+                                           std::optional<Result> (*convert)(const GgufValue& value)) const;
 
   std::string file_;               // the file's name, escaped
   std::vector<GgufValue> values_;  // sorted by key
@@ -105,6 +102,9 @@ struct GgufTensor {
   const GgmlType* type = nullptr;
   Shape shape;  // outermost dimension first; the file stores the innermost first
   std::span<const std::byte> bytes;
+  std::uint64_t begin = 0;  // offset of `bytes` from the first tensor in the file
+  std::uint64_t size = 0;   // number of bytes in the file
+  std::size_t at = 0;       // offset of the tensor's description in the file, for messages
 };
 
 struct GgufLayout {

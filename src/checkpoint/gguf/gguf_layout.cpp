@@ -18,6 +18,13 @@
 namespace attnctl {
 namespace {
 
+// Size of a value in bytes, by GgufType. For a string, the size of its length field.
+constexpr std::array<std::size_t, 13> kTypeBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};
+
+std::size_t bytes_of(GgufType type) {
+  return kTypeBytes.at(static_cast<std::size_t>(type));
+}
+
 template <typename Number>
 Number number_of(const GgufValue& value) {
   Number number{};
@@ -59,7 +66,7 @@ std::string format_value(const GgufValue& value) {
   }
   if (const auto number = number_of(value)) return fmt::format("{}", *number);
   if (value.type == GgufType::boolean) return number_of<std::uint8_t>(value) != 0 ? "true" : "false";
-  return in_quotes({reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size()});
+  return in_quotes(text_of(value.bytes));
 }
 
 }  // namespace
@@ -75,79 +82,91 @@ const GgufValue* GgufMetadata::find(std::string_view key) const {
   return found != values_.end() && found->key == key ? &*found : nullptr;
 }
 
-std::optional<std::uint64_t> GgufMetadata::integer(std::string_view key) const {
-  const GgufValue* value = find(key);
+template <typename Result>
+std::optional<Result> GgufMetadata::read(std::string_view key, std::string_view need,
+                                         std::optional<Result> (*convert)(const GgufValue& value)) const {
+  const GgufValue* const value = find(key);
   if (value == nullptr) return std::nullopt;
-  const auto integer = integer_of(*value);
-  if (!integer || integer->negative) reject(*value, "an integer of at least 0");
-  return integer->bits;
+  auto result = convert(*value);
+  if (!result) reject(*value, need);
+  return result;
+}
+
+std::optional<std::uint64_t> GgufMetadata::integer(std::string_view key) const {
+  return read<std::uint64_t>(key, "an integer of at least 0",
+                             [](const GgufValue& value) -> std::optional<std::uint64_t> {
+                               const auto integer = integer_of(value);
+                               if (!integer || integer->negative) return std::nullopt;
+                               return integer->bits;
+                             });
 }
 
 std::optional<double> GgufMetadata::number(std::string_view key) const {
-  const GgufValue* value = find(key);
-  if (value == nullptr) return std::nullopt;
-  const auto number = number_of(*value);
-  if (!number || !std::isfinite(*number)) reject(*value, "a finite floating-point number");
-  return number;
+  return read<double>(key, "a finite floating-point number", [](const GgufValue& value) {
+    const auto number = number_of(value);
+    return number && std::isfinite(*number) ? number : std::nullopt;
+  });
 }
 
 std::optional<std::string_view> GgufMetadata::text(std::string_view key) const {
-  const GgufValue* value = find(key);
-  if (value == nullptr) return std::nullopt;
-  if (value->type != GgufType::string || value->count) reject(*value, "a string");
-  return std::string_view(reinterpret_cast<const char*>(value->bytes.data()), value->bytes.size());
+  return read<std::string_view>(key, "a string", [](const GgufValue& value) {
+    return value.type == GgufType::string && !value.count ? std::optional(text_of(value.bytes))
+                                                          : std::nullopt;
+  });
 }
 
 std::optional<bool> GgufMetadata::flag(std::string_view key) const {
-  const GgufValue* value = find(key);
-  if (value == nullptr) return std::nullopt;
-  if (value->type != GgufType::boolean || value->count) reject(*value, "true or false");
-  return number_of<std::uint8_t>(*value) != 0;
+  return read<bool>(key, "true or false", [](const GgufValue& value) -> std::optional<bool> {
+    if (value.type != GgufType::boolean || value.count) return std::nullopt;
+    return number_of<std::uint8_t>(value) != 0;
+  });
 }
 
 std::optional<std::vector<std::string>> GgufMetadata::texts(std::string_view key) const {
-  const GgufValue* value = find(key);
-  if (value == nullptr) return std::nullopt;
-  if (value->type != GgufType::string || !value->count) reject(*value, "an array of strings");
-  std::vector<std::string> texts;
-  // The lengths of the strings are checked when the file is opened.
-  std::span<const std::byte> rest = value->bytes;
-  for (std::uint64_t i = 0; i < *value->count; ++i) {
-    std::uint64_t size = 0;
-    std::memcpy(&size, rest.data(), sizeof size);
-    rest = rest.subspan(sizeof size);
-    texts.emplace_back(reinterpret_cast<const char*>(rest.data()), size);
-    rest = rest.subspan(size);
-  }
-  return texts;
+  using Texts = std::vector<std::string>;
+  return read<Texts>(key, "an array of strings", [](const GgufValue& value) -> std::optional<Texts> {
+    if (value.type != GgufType::string || !value.count) return std::nullopt;
+    Texts texts;
+    // The lengths of the strings are checked when the file is opened.
+    std::span<const std::byte> rest = value.bytes;
+    for (std::uint64_t i = 0; i < *value.count; ++i) {
+      std::uint64_t size = 0;
+      std::memcpy(&size, rest.data(), sizeof size);
+      texts.emplace_back(text_of(rest.subspan(sizeof size, size)));
+      rest = rest.subspan(sizeof size + size);
+    }
+    return texts;
+  });
 }
 
 std::optional<std::vector<float>> GgufMetadata::floats(std::string_view key) const {
-  const GgufValue* value = find(key);
-  if (value == nullptr) return std::nullopt;
-  if (value->type != GgufType::f32 || !value->count) reject(*value, "an array of numbers in float32");
-  std::vector<float> numbers(*value->count);
-  if (!numbers.empty()) std::memcpy(numbers.data(), value->bytes.data(), value->bytes.size());
-  for (const float number : numbers) {
-    if (!std::isfinite(number)) reject(*value, "finite numbers");
-  }
-  return numbers;
+  using Floats = std::vector<float>;
+  return read<Floats>(key, "an array of finite numbers in float32",
+                      [](const GgufValue& value) -> std::optional<Floats> {
+                        if (value.type != GgufType::f32 || !value.count) return std::nullopt;
+                        Floats numbers(*value.count);
+                        if (!numbers.empty())
+                          std::memcpy(numbers.data(), value.bytes.data(), value.bytes.size());
+                        const auto finite = [](float number) { return std::isfinite(number); };
+                        return std::ranges::all_of(numbers, finite) ? std::optional(numbers) : std::nullopt;
+                      });
 }
 
 std::optional<std::vector<std::int64_t>> GgufMetadata::integers(std::string_view key) const {
-  const GgufValue* value = find(key);
-  if (value == nullptr) return std::nullopt;
-  const bool whole = value->type < GgufType::f32;
-  if (!whole || !value->count) reject(*value, "an array of integers of at most 32 bits");
-  std::vector<std::int64_t> numbers;
-  const std::size_t width = *value->count == 0 ? 0 : value->bytes.size() / *value->count;
-  for (std::uint64_t i = 0; i < *value->count; ++i) {
-    GgufValue one = *value;
-    one.count.reset();
-    one.bytes = value->bytes.subspan(i * width, width);
-    numbers.push_back(static_cast<std::int64_t>(integer_of(one)->bits));
-  }
-  return numbers;
+  using Integers = std::vector<std::int64_t>;
+  return read<Integers>(key, "an array of integers of at most 32 bits",
+                        [](const GgufValue& value) -> std::optional<Integers> {
+                          if (value.type >= GgufType::f32 || !value.count) return std::nullopt;
+                          Integers numbers;
+                          const std::size_t width = bytes_of(value.type);
+                          GgufValue one = value;
+                          one.count.reset();
+                          for (std::uint64_t i = 0; i < *value.count; ++i) {
+                            one.bytes = value.bytes.subspan(i * width, width);
+                            numbers.push_back(static_cast<std::int64_t>(integer_of(one)->bits));
+                          }
+                          return numbers;
+                        });
 }
 
 void GgufMetadata::reject(const GgufValue& value, std::string_view need) const {
@@ -168,23 +187,26 @@ constexpr std::uint64_t kMaxAlignment = std::uint64_t{1} << 20;
 // Smallest size in bytes of a metadata entry and of a tensor's description.
 constexpr std::size_t kMinValueBytes = 8 + 1 + 4 + 1;
 constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;
-// Size of a value in bytes, by GgufType. For a string, the size of its length field.
-constexpr std::array<std::size_t, 13> kTypeBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};
-
-std::size_t bytes_of(GgufType type) {
-  return kTypeBytes.at(static_cast<std::size_t>(type));
-}
-
-/// Reads a GGUF file from front to back. Throws Error(bad_input) on reading beyond the end of the file.
-class GgufCursor {
+/// Reads the layout of a GGUF file from front to back. Throws Error(bad_input) on reading beyond the end of
+/// the file.
+class GgufLayoutReader {
  public:
-  explicit GgufCursor(const FileBytes& file) : file_(file) {}
+  explicit GgufLayoutReader(const FileBytes& file) : file_(file) {}
 
-  [[nodiscard]] std::size_t at() const { return at_; }
-  [[nodiscard]] std::span<const std::byte> since(std::size_t begin) const {
-    return file_.bytes().subspan(begin, at_ - begin);
+  GgufLayout read() {
+    read_version();
+    const std::uint64_t tensors = count(kMinTensorBytes, "tensor count");
+    const std::uint64_t values = count(kMinValueBytes, "metadata count");
+    std::vector<GgufValue> metadata;
+    for (std::uint64_t i = 0; i < values; ++i) metadata.push_back(read_value());
+    layout_.metadata = {file_.name(), std::move(metadata)};
+    read_alignment();
+    for (std::uint64_t i = 0; i < tensors; ++i) read_tensor();
+    place_tensors();
+    return std::move(layout_);
   }
 
+ private:
   std::span<const std::byte> take(std::uint64_t size, std::string_view what) {
     const std::size_t left = file_.bytes().size() - at_;
     if (size > left) {
@@ -203,10 +225,7 @@ class GgufCursor {
     return number;
   }
 
-  std::string_view string(std::string_view what) {
-    const auto text = take(number<std::uint64_t>(what), what);
-    return {reinterpret_cast<const char*>(text.data()), text.size()};
-  }
+  std::string_view string(std::string_view what) { return text_of(take(number<std::uint64_t>(what), what)); }
 
   /// Reads a number of items and checks that the rest of the file can hold them. An item has at least `each`
   /// bytes. `what` names the items in the error message.
@@ -221,44 +240,13 @@ class GgufCursor {
     return count;
   }
 
- private:
-  const FileBytes& file_;
-  std::size_t at_ = 0;
-};
-
-class GgufLayoutReader {
- public:
-  explicit GgufLayoutReader(const FileBytes& file) : file_(file), cursor_(file) {}
-
-  GgufLayout read() {
-    read_version();
-    const std::uint64_t tensors = cursor_.count(kMinTensorBytes, "tensor count");
-    const std::uint64_t values = cursor_.count(kMinValueBytes, "metadata count");
-    std::vector<GgufValue> metadata;
-    for (std::uint64_t i = 0; i < values; ++i) metadata.push_back(read_value());
-    layout_.metadata = {file_.name(), std::move(metadata)};
-    read_alignment();
-    for (std::uint64_t i = 0; i < tensors; ++i) read_tensor();
-    place_tensors();
-    return std::move(layout_);
-  }
-
- private:
-  /// The position of a tensor in the file.
-  struct TensorPosition {
-    std::uint64_t begin = 0;  // offset in bytes from the first tensor
-    std::uint64_t size = 0;   // in bytes
-    std::size_t tensor = 0;   // index in layout_.tensors
-    std::size_t at = 0;       // offset in the file of the tensor's description
-  };
-
   void read_version() {
-    const auto magic = cursor_.take(kGgufMagic.size(), "magic");
+    const auto magic = take(kGgufMagic.size(), "magic");
     if (!file_.text().starts_with(kGgufMagic)) {
       refuse(file_.name(), "magic @byte 0: got {}, need \"GGUF\"; is it a GGUF file?",
              in_quotes(file_.text().substr(0, magic.size())));
     }
-    const auto version = cursor_.number<std::uint32_t>("version");
+    const auto version = number<std::uint32_t>("version");
     if (version >= kMinVersion && version <= kMaxVersion) return;
     // In a big-endian file, a small version number reads as a multiple of 2^16.
     refuse(file_.name(), "version @byte 4: unsupported {}{}; need {} or {}, little-endian", version,
@@ -266,8 +254,8 @@ class GgufLayoutReader {
   }
 
   GgufType read_type(std::string_view what) {
-    const std::size_t at = cursor_.at();
-    const auto type = cursor_.number<std::uint32_t>(what);
+    const std::size_t at = at_;
+    const auto type = number<std::uint32_t>(what);
     if (type >= kTypeBytes.size()) {
       refuse(file_.name(), "{} @byte {}: unsupported type {}, need 0 to {}", what, at, type,
              kTypeBytes.size() - 1);
@@ -277,8 +265,8 @@ class GgufLayoutReader {
 
   GgufValue read_value() {
     GgufValue value;
-    value.at = cursor_.at();
-    value.key = cursor_.string("metadata key");
+    value.at = at_;
+    value.key = string("metadata key");
     if (value.key.empty() || value.key.size() > kMaxKeyBytes) {
       refuse(file_.name(), "metadata key @byte {}: got {} bytes, need 1 to {}", value.at, value.key.size(),
              kMaxKeyBytes);
@@ -289,7 +277,7 @@ class GgufLayoutReader {
       value.type = read_type(what);
       if (value.type == GgufType::array)
         refuse(file_.name(), "{} @byte {}: unsupported array of arrays", what, value.at);
-      value.count = cursor_.count(bytes_of(value.type), what);
+      value.count = count(bytes_of(value.type), what);
     }
     value.bytes = read_content(value, what);
     return value;
@@ -297,12 +285,11 @@ class GgufLayoutReader {
 
   std::span<const std::byte> read_content(const GgufValue& value, std::string_view what) {
     // The product cannot overflow, because the count was checked against the remaining bytes.
-    if (value.type != GgufType::string)
-      return cursor_.take(value.count.value_or(1) * bytes_of(value.type), what);
-    if (!value.count) return std::as_bytes(std::span(cursor_.string(what)));
-    const std::size_t begin = cursor_.at();
-    for (std::uint64_t i = 0; i < *value.count; ++i) static_cast<void>(cursor_.string(what));
-    return cursor_.since(begin);
+    if (value.type != GgufType::string) return take(value.count.value_or(1) * bytes_of(value.type), what);
+    if (!value.count) return std::as_bytes(std::span(string(what)));
+    const std::size_t begin = at_;
+    for (std::uint64_t i = 0; i < *value.count; ++i) static_cast<void>(string(what));
+    return file_.bytes().subspan(begin, at_ - begin);
   }
 
   void read_alignment() {
@@ -313,40 +300,32 @@ class GgufLayoutReader {
   }
 
   void read_tensor() {
-    TensorPosition place;
-    place.at = cursor_.at();
-    place.tensor = layout_.tensors.size();
     GgufTensor tensor;
-    tensor.name = cursor_.string("tensor name");
-    if (tensor.name.empty()) refuse(file_.name(), "tensor name @byte {}: got an empty name", place.at);
+    tensor.at = at_;
+    tensor.name = string("tensor name");
+    if (tensor.name.empty()) refuse(file_.name(), "tensor name @byte {}: got an empty name", tensor.at);
     const std::string what = fmt::format("tensor {}", in_quotes(tensor.name));
     tensor.shape = read_shape(what);
-    const auto type = cursor_.number<std::uint32_t>(what);
-    tensor.type = find_ggml_type(type);
-    if (tensor.type == nullptr) {
-      refuse(file_.name(), "{}: unsupported type {}; supported: {}", what, ggml_type_name(type),
-             supported_ggml_types());
-    }
-    place.begin = cursor_.number<std::uint64_t>(what);
-    place.size = size_of_tensor(tensor, what);
-    if (place.begin % alignment_ != 0) {
-      refuse(file_.name(), "{} @byte {}: got offset {}, need a multiple of the alignment {}", what, place.at,
-             place.begin, alignment_);
+    tensor.type = &ggml_type(number<std::uint32_t>(what), file_.name(), what);
+    tensor.begin = number<std::uint64_t>(what);
+    tensor.size = size_of_tensor(tensor, what);
+    if (tensor.begin % alignment_ != 0) {
+      refuse(file_.name(), "{} @byte {}: got offset {}, need a multiple of the alignment {}", what, tensor.at,
+             tensor.begin, alignment_);
     }
     layout_.tensors.push_back(std::move(tensor));
-    places_.push_back(place);
   }
 
   Shape read_shape(std::string_view what) {
-    const std::size_t at = cursor_.at();
-    const auto count = cursor_.number<std::uint32_t>(what);
+    const std::size_t at = at_;
+    const auto count = number<std::uint32_t>(what);
     if (count > kMaxGgufDimensions) {
       refuse(file_.name(), "{} @byte {}: got {} dimensions, need at most {}", what, at, count,
              kMaxGgufDimensions);
     }
     Shape shape;
     for (std::uint32_t i = 0; i < count; ++i) {
-      const auto extent = cursor_.number<std::uint64_t>(what);
+      const auto extent = number<std::uint64_t>(what);
       if (!std::in_range<std::int64_t>(extent)) {
         refuse(file_.name(), "{} @byte {}: got dimension {}, need at most {}", what, at,
                static_cast<std::int64_t>(extent), std::numeric_limits<std::int64_t>::max());
@@ -377,27 +356,26 @@ class GgufLayoutReader {
   }
 
   void place_tensors() {
-    if (places_.empty()) return;
-    std::ranges::sort(places_, {}, [](const TensorPosition& p) { return std::pair(p.begin, p.size); });
-    const std::uint64_t begin = padded(cursor_.at()).value();  // file offsets are far below 2^64
+    if (layout_.tensors.empty()) return;
+    std::ranges::sort(layout_.tensors, {}, [](const GgufTensor& t) { return std::pair(t.begin, t.size); });
+    const std::uint64_t begin = padded(at_).value();  // file offsets are far below 2^64
     std::uint64_t covered = 0;
-    for (const TensorPosition& place : places_) {
-      GgufTensor& tensor = layout_.tensors[place.tensor];
-      if (place.begin < covered) {
+    for (GgufTensor& tensor : layout_.tensors) {
+      if (tensor.begin < covered) {
         refuse(file_.name(), "tensor {} @byte {}: got offset {}, need {} or more: it overlaps another",
-               in_quotes(tensor.name), place.at, place.begin, covered);
+               in_quotes(tensor.name), tensor.at, tensor.begin, covered);
       }
-      const auto end = checked_add(place.begin, place.size);
+      const auto end = checked_add(tensor.begin, tensor.size);
       const auto rounded = end ? padded(*end) : std::nullopt;
       const auto last = rounded ? checked_add(*rounded, begin) : std::nullopt;
       if (!last || *last > file_.bytes().size()) {
         refuse(file_.name(),
                "tensor {} @byte {}: got offset {} and {} bytes, need them with their padding in the {} bytes "
                "after the header; was it downloaded whole?",
-               in_quotes(tensor.name), place.at, place.begin, place.size,
+               in_quotes(tensor.name), tensor.at, tensor.begin, tensor.size,
                file_.bytes().size() - std::min<std::uint64_t>(begin, file_.bytes().size()));
       }
-      tensor.bytes = file_.bytes().subspan(begin + place.begin, place.size);
+      tensor.bytes = file_.bytes().subspan(begin + tensor.begin, tensor.size);
       covered = *end;
     }
     if (const GgufTensor* const twice = sort_by_name(layout_.tensors, &GgufTensor::name))
@@ -412,10 +390,9 @@ class GgufLayoutReader {
   }
 
   const FileBytes& file_;
-  GgufCursor cursor_;
+  std::size_t at_ = 0;  // offset of the next unread byte in the file
   std::uint64_t alignment_ = kDefaultAlignment;
   GgufLayout layout_;
-  std::vector<TensorPosition> places_;
 };
 
 }  // namespace

@@ -38,20 +38,13 @@ struct GgufKey {
   bool needed = true;
 };
 
-/// A flag of config.json that no metadata key stores. The flag is true if the GGUF file has the tensor
-/// `tensor`.
-struct GgufFlag {
-  std::string_view tensor;
-  std::string_view key;
-};
-
 /// The names and keys of a GGUF architecture.
 struct GgufArchitecture {
   std::string_view name;  // general.architecture in GGUF and model_type in config.json
   std::span<const GgufName> names;
   std::span<const GgufKey> keys;
-  std::span<const GgufFlag> flags;
   bool rotary = false;
+  bool bias_flags = false;                   // config.json has the flags attention_bias and mlp_bias
   void (*complete)(Json& config) = nullptr;  // sets configuration values that have no metadata key
 };
 
@@ -90,9 +83,6 @@ constexpr GgufKey kLlamaKeys[] = {
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", Kind::number},
     {"rope.freq_base", "rope_theta", Kind::number, false},
 };
-
-constexpr GgufFlag kLlamaFlags[] = {{"blk.0.attn_q.bias", "attention_bias"},
-                                    {"blk.0.ffn_up.bias", "mlp_bias"}};
 
 constexpr GgufName kGpt2Names[] = {
     {"token_embd", "transformer.wte"},
@@ -156,15 +146,10 @@ void complete_gemma2(Json& config) {
 }
 
 constexpr GgufArchitecture kArchitectures[] = {
-    {.name = "gemma2",
-     .names = kGemma2Names,
-     .keys = kGemma2Keys,
-     .flags = {},
-     .rotary = true,
-     .complete = complete_gemma2},
-    {.name = "gpt2", .names = kGpt2Names, .keys = kGpt2Keys, .flags = {}},
-    {.name = "llama", .names = kLlamaNames, .keys = kLlamaKeys, .flags = kLlamaFlags, .rotary = true},
-    {.name = "qwen2", .names = kQwen2Names, .keys = kLlamaKeys, .flags = {}, .rotary = true},
+    {"gemma2", kGemma2Names, kGemma2Keys, true, false, complete_gemma2},
+    {"gpt2", kGpt2Names, kGpt2Keys},
+    {"llama", kLlamaNames, kLlamaKeys, true, true},
+    {"qwen2", kQwen2Names, kLlamaKeys, true},
 };
 
 /// The tensor [k / 2] of divisors of the rotary frequencies, where k is the head width. GGUF stores the rope
@@ -337,8 +322,10 @@ class GgufMapping {
     }
     if (const GgufTensor* token = find("token_embd.weight"); token != nullptr && !token->shape.empty())
       config["vocab_size"] = token->shape.front();
-    for (const GgufFlag& flag : architecture_.flags)
-      config[std::string(flag.key)] = find(flag.tensor) != nullptr;
+    if (architecture_.bias_flags) {
+      config["attention_bias"] = find("blk.0.attn_q.bias") != nullptr;
+      config["mlp_bias"] = find("blk.0.ffn_up.bias") != nullptr;
+    }
     config["tie_word_embeddings"] = find("output.weight") == nullptr;
     for (const auto& [gguf, key] : {std::pair{"bos", "bos"}, {"eos", "eos"}, {"padding", "pad"}}) {
       if (const auto id = metadata_.integer(fmt::format("tokenizer.ggml.{}_token_id", gguf)))

@@ -1,6 +1,7 @@
 #include "model/accounting/accounting.hpp"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -18,26 +19,20 @@
 namespace attnctl {
 namespace {
 
-[[noreturn]] void reject_size() {
-  fail(Status::limit, "these sizes make counts over 64 bits; need smaller ones");
+/// Returns the value. Throws Error(limit) if it is nullopt: a count needs more than 64 bits.
+std::uint64_t checked(std::optional<std::uint64_t> count) {
+  if (!count) fail(Status::limit, "these sizes make counts over 64 bits; need smaller ones");
+  return *count;
 }
 
-/// Returns the product of all factors. Like add() and sum(), throws Error(limit) if the result needs more
-/// than 64 bits.
 std::uint64_t product(std::initializer_list<std::uint64_t> factors) {
   std::uint64_t result = 1;
-  for (const std::uint64_t factor : factors) {
-    const auto next = checked_mul(result, factor);
-    if (!next) reject_size();
-    result = *next;
-  }
+  for (const std::uint64_t factor : factors) result = checked(checked_mul(result, factor));
   return result;
 }
 
 void add(std::uint64_t& total, std::uint64_t count) {
-  const auto next = checked_add(total, count);
-  if (!next) reject_size();
-  total = *next;
+  total = checked(checked_add(total, count));
 }
 
 std::uint64_t sum(std::initializer_list<std::uint64_t> counts) {
@@ -48,9 +43,8 @@ std::uint64_t sum(std::initializer_list<std::uint64_t> counts) {
 
 /// Returns a count as a table cell. Throws Error(limit) if the count needs more than 63 bits.
 Cell cell(std::uint64_t count) {
-  const auto value = checked_narrow<std::int64_t>(count);
-  if (!value) reject_size();
-  return *value;
+  (void)checked(checked_mul<std::uint64_t>(count, 2));
+  return static_cast<std::int64_t>(count);
 }
 
 /// Returns the number of elements of a weight, or of both factors if the weight is factorized. This is also
@@ -61,8 +55,7 @@ std::uint64_t entries(LinearParts parts, std::uint64_t in, std::uint64_t out) {
 
 /// Returns the number of matrices in an MLP: 3 if gated, otherwise 2. Returns 0 if the layer has no MLP.
 std::uint64_t mlp_matrices(const MlpConfig& mlp) {
-  if (mlp.width == 0) return 0;
-  return mlp.gated ? 3 : 2;
+  return mlp.width == 0 ? 0 : mlp.gated ? 3 : 2;
 }
 
 /// Returns the input width of the output matrix of the head.
@@ -119,6 +112,22 @@ std::uint64_t branch_norms(const LayerConfig& layer) {
   return layer.shared_norm || layer.mlp.width == 0 ? own : own + 1;
 }
 
+/// A projection of an attention and its numbers of inputs and outputs.
+struct ProjectionSize {
+  LinearParts parts;
+  std::uint64_t in, out;
+};
+
+/// Returns the query, key, value and output projections.
+std::array<ProjectionSize, 4> projections_of(const ModelConfig& config, const AttentionConfig& attention) {
+  const std::uint64_t k = attention.d_head;
+  const std::uint64_t v = attention.d_value;
+  return {{{attention.query, config.d_model, product({attention.query_slices(), k})},
+           {attention.key, config.d_key_input, product({attention.kv_heads, k})},
+           {attention.value, config.d_value_input, product({attention.kv_heads, v})},
+           {attention.output, product({attention.heads, v}), config.d_output}}};
+}
+
 /// The parameters of one layer. `biases` are the biases of the attention.
 struct LayerCount {
   ParameterCount::Layer layer;
@@ -130,18 +139,16 @@ struct LayerCount {
 LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
   const AttentionConfig& attention = layer.attention;
   const std::uint64_t d = config.d_model;
-  const std::uint64_t queries = product({attention.query_slices(), attention.d_head});
-  const std::uint64_t keys = product({attention.kv_heads, attention.d_head});
-  const std::uint64_t values = product({attention.kv_heads, attention.d_value});
-  const std::uint64_t concatenated = product({attention.heads, attention.d_value});
   LayerCount count;
-  count.layer.query = linear_parameters(attention.query, d, queries);
-  count.layer.key = linear_parameters(attention.key, config.d_key_input, keys);
-  count.layer.value = linear_parameters(attention.value, config.d_value_input, values);
-  count.layer.output = linear_parameters(attention.output, concatenated, config.d_output);
-  count.layer.attention = sum({count.layer.query, count.layer.key, count.layer.value, count.layer.output});
-  count.biases = sum({attention.query.bias ? queries : 0, attention.key.bias ? keys : 0,
-                      attention.value.bias ? values : 0, attention.output.bias ? config.d_output : 0});
+  std::uint64_t* const counts[] = {&count.layer.query, &count.layer.key, &count.layer.value,
+                                   &count.layer.output};
+  const auto projections = projections_of(config, attention);
+  for (std::size_t i = 0; i < projections.size(); ++i) {
+    const auto& [parts, in, out] = projections[i];
+    *counts[i] = linear_parameters(parts, in, out);
+    add(count.layer.attention, *counts[i]);
+    add(count.biases, parts.bias ? out : 0);
+  }
   if (layer.mlp.width > 0) {
     const std::uint64_t inner = product({mlp_matrices(layer.mlp) - 1, layer.mlp.width});
     count.mlp = sum({product({mlp_matrices(layer.mlp), d, layer.mlp.width}), layer.mlp.bias ? inner + d : 0});
@@ -223,13 +230,11 @@ std::uint64_t computed_pairs(const AttentionConfig& attention, std::uint64_t n) 
   return attention.causal ? backwards : sum({backwards, backwards}) - n;
 }
 
-/// Returns the FLOPs of linear attention: each key is added to the running sums, and each query is multiplied
-/// by them.
-std::uint64_t linear_flops(const AttentionConfig& attention, std::uint64_t n, std::uint64_t width) {
-  return product({2, n, sum({attention.kv_heads, attention.heads}), attention.d_head, width});
-}
-
-std::uint64_t pair_flops(const AttentionConfig& attention, std::uint64_t n, std::uint64_t width) {
+/// Returns the FLOPs of a product of the pattern with vectors of this width, or of the scores if the width is
+/// that of a head. Linear attention adds each key to its running sums and multiplies each query by them.
+std::uint64_t pattern_flops(const AttentionConfig& attention, std::uint64_t n, std::uint64_t width) {
+  if (attention.kind.rule == AttentionKind::Rule::linear)
+    return product({2, n, sum({attention.kv_heads, attention.heads}), attention.d_head, width});
   return product({2, computed_pairs(attention, n), attention.heads, width});
 }
 
@@ -307,13 +312,15 @@ class Statements {
  public:
   void add(std::string_view kind, std::size_t layer, const std::vector<std::size_t>& heads,
            std::string text) {
-    const auto [found, is_new] = known_.emplace(std::pair(std::string(kind), text), rows_.size());
-    if (is_new) rows_.push_back({std::string(kind), {}, number_ranges(heads), std::move(text)});
-    rows_[found->second].layers.push_back(layer);
+    auto row = std::ranges::find_if(
+        rows_, [&](const SharingRow& known) { return known.kind == kind && known.text == text; });
+    if (row == rows_.end())
+      row = rows_.insert(row, {std::string(kind), {}, number_ranges(heads), std::move(text)});
+    row->layers.push_back(layer);
   }
   [[nodiscard]] Table table() const {
     std::vector<std::vector<Cell>> cells;
-    for (const Row& row : rows_) {
+    for (const SharingRow& row : rows_) {
       cells.push_back(
           {row.kind, number_ranges(row.layers), row.heads.empty() ? Cell() : Cell(row.heads), row.text});
     }
@@ -321,13 +328,12 @@ class Statements {
   }
 
  private:
-  struct Row {
+  struct SharingRow {
     std::string kind;
     std::vector<std::size_t> layers;
     std::string heads, text;
   };
-  std::map<std::pair<std::string, std::string>, std::size_t> known_;
-  std::vector<Row> rows_;
+  std::vector<SharingRow> rows_;
 };
 
 /// Returns groups of at least two heads that share a key/value head or, if heads are tied, a slice.
@@ -350,26 +356,23 @@ void add_layers(const ModelConfig& config, Statements& statements) {
 
 void add_heads(const AttentionConfig& attention, std::size_t layer, Statements& statements) {
   for (const auto& [slice, heads] : groups_of(attention)) {
-    if (attention.head_slices.empty()) {
-      statements.add("kv_head", layer, heads,
-                     fmt::format("heads {} share {} (key/value head {})", number_ranges(heads),
-                                 attention.value.weight ? "W_K and W_V" : "W_K", slice));
-    } else {
-      statements.add("tied_heads", layer, heads,
-                     fmt::format("heads {} are tied to slice {} of {}", number_ranges(heads), slice,
-                                 attention.value.weight ? "W_Q, W_K and W_V" : "W_Q and W_K"));
-    }
+    const bool tied = !attention.head_slices.empty();
+    const bool has_value = attention.value.weight;
+    const std::string list = number_ranges(heads);
+    statements.add(tied ? "tied_heads" : "kv_head", layer, heads,
+                   tied ? fmt::format("heads {} are tied to slice {} of {}", list, slice,
+                                      has_value ? "W_Q, W_K and W_V" : "W_Q and W_K")
+                        : fmt::format("heads {} share {} (key/value head {})", list,
+                                      has_value ? "W_K and W_V" : "W_K", slice));
   }
 }
 
 void add_factors(const AttentionConfig& attention, std::size_t layer, Statements& statements) {
-  const std::pair<const char*, const LinearParts*> projections[] = {{"W_Q", &attention.query},
-                                                                    {"W_K", &attention.key},
-                                                                    {"W_V", &attention.value},
-                                                                    {"W_O", &attention.output}};
+  const std::pair<const char*, LinearParts> projections[] = {
+      {"W_Q", attention.query}, {"W_K", attention.key}, {"W_V", attention.value}, {"W_O", attention.output}};
   for (const auto& [name, parts] : projections) {
-    if (!parts->weight || parts->rank == 0) continue;
-    statements.add("factorised", layer, {}, fmt::format("{} factorised, rank {}", name, parts->rank));
+    if (parts.weight && parts.rank > 0)
+      statements.add("factorised", layer, {}, fmt::format("{} factorised, rank {}", name, parts.rank));
   }
 }
 
@@ -451,26 +454,18 @@ FlopCount count_flops(const ModelConfig& config, std::size_t length) {
   const std::uint64_t d = config.d_model;
   for (const LayerConfig& layer : config.layers) {
     const AttentionConfig& attention = layer.attention;
-    const bool has_value = attention.value.weight;
     const bool linear = attention.kind.rule == AttentionKind::Rule::linear;
-    const auto project = [&](LinearParts parts, std::uint64_t in, std::uint64_t out) {
-      return product({2, n, entries(parts, in, out)});
+    const auto [query, key, value, output] = projections_of(config, attention);
+    const auto flops = [&](const ProjectionSize& projection) {
+      return product({2, n, entries(projection.parts, projection.in, projection.out)});
     };
-    add(count.projections,
-        project(attention.query, d, product({attention.query_slices(), attention.d_head})));
-    add(count.projections,
-        project(attention.key, config.d_key_input, product({attention.kv_heads, attention.d_head})));
-    if (has_value) {
-      add(count.projections,
-          project(attention.value, config.d_value_input, product({attention.kv_heads, attention.d_value})));
-      add(count.values, linear ? linear_flops(attention, n, attention.d_value)
-                               : pair_flops(attention, n, attention.d_value));
+    add(count.projections, sum({flops(query), flops(key)}));
+    add(count.scores, pattern_flops(attention, n, linear ? 1 : attention.d_head));
+    if (value.parts.weight) {
+      add(count.projections, flops(value));
+      add(count.values, pattern_flops(attention, n, attention.d_value));
     }
-    add(count.scores, linear ? linear_flops(attention, n, 1) : pair_flops(attention, n, attention.d_head));
-    if (attention.output.weight) {
-      add(count.output,
-          project(attention.output, product({attention.heads, attention.d_value}), config.d_output));
-    }
+    if (output.parts.weight) add(count.output, flops(output));
     add(count.mlp, product({2, mlp_matrices(layer.mlp), n, d, layer.mlp.width}));
   }
   if (config.embedding.projection.weight) count.embedding = product({2, n, config.embedding.width, d});

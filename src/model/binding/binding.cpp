@@ -12,14 +12,12 @@
 
 #include <fmt/ranges.h>
 
+#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "model/binding/tensor_names.hpp"
 
 namespace attnctl {
 namespace {
-
-/// The projections that may be packed with others in one tensor.
-enum class PackedPart { query, key, value, gate, up, other };
 
 constexpr std::string_view kExpertMark = "{expert}";
 constexpr std::string_view kHeadMark = "{head}";
@@ -55,10 +53,9 @@ Slices one_of_three(std::size_t groups, const std::array<std::size_t, 3>& widths
   return {.first = first, .groups = groups, .each = widths[index], .stride = stride, .all = groups * stride};
 }
 
-Slices attention_slices(Packing packing, PackedPart part, const AttentionConfig& attention) {
+Slices attention_slices(Packing packing, std::size_t index, const AttentionConfig& attention) {
   const std::size_t k = attention.d_head;
   const std::size_t v = attention.d_value;
-  const std::size_t index = part == PackedPart::query ? 0 : part == PackedPart::key ? 1 : 2;
   switch (packing) {
     case Packing::by_head:
       return one_of_three(attention.heads, {k, k, v}, index);
@@ -75,54 +72,24 @@ Slices attention_slices(Packing packing, PackedPart part, const AttentionConfig&
   }
 }
 
-Slices gated_slices(Packing packing, PackedPart part, std::size_t width) {
-  const std::size_t index = part == PackedPart::gate ? 0 : 1;
-  if (packing == Packing::gate_up_by_turns)
-    return {.first = index, .groups = width, .each = 1, .stride = 2, .all = 2 * width};
-  return {.first = index * width, .groups = 1, .each = width, .stride = width, .all = 2 * width};
-}
-
-/// Collects the faults of a checkpoint for one error message.
-class BindingFaults {
- public:
-  void add_missing(const std::string& name) {
-    if (known_.insert(name).second) missing_.push_back(name);
-  }
-
-  void add(const std::string& fault) {
-    if (known_.insert(fault).second) other_.push_back(fault);
-  }
-
-  /// Throws Error(bad_input) if there is a fault. `file` is the checkpoint, and `config_file` is the
-  /// configuration that needs the missing tensors.
-  void report(std::string_view file, const std::string& config_file) const {
-    if (missing_.empty() && other_.empty()) return;
-    if (missing_.empty()) fail(Status::bad_input, "{}", join_first(other_, "; "));
-    fail(Status::bad_input, "{}: {} {} missing that {} needs: {}{}{}", escaped(file), missing_.size(),
-         missing_.size() == 1 ? "tensor is" : "tensors are", escaped(config_file), join_first(missing_, ", "),
-         other_.empty() ? "" : "; ", join_first(other_, "; "));
-  }
-
- private:
-  std::vector<std::string> missing_, other_;
-  std::set<std::string> known_;  // several projections may need the same packed tensor
-};
-
 /// The outputs of a projection.
 struct ProjectionOutputs {
   std::size_t heads = 1;
   std::size_t each = 0;
-  PackedPart part = PackedPart::other;
+  /// Index of the projection if it is packed with others in one tensor, in the order query, key, value or
+  /// gate, up.
+  std::size_t index = 0;
   const AttentionConfig* attention = nullptr;  // only for query, key and value
 
-  [[nodiscard]] static ProjectionOutputs unpacked(std::size_t count) { return {.heads = 1, .each = count}; }
   [[nodiscard]] std::size_t count() const { return heads * each; }
   /// Returns the outputs of the projection in a tensor with this packing.
   [[nodiscard]] Slices slices(Packing packing) const {
-    const bool gated = packing == Packing::gate_up || packing == Packing::gate_up_by_turns;
-    if (gated) return gated_slices(packing, part, count());
-    if (attention != nullptr && packing != Packing::whole) return attention_slices(packing, part, *attention);
-    return Slices::whole(count());
+    const std::size_t width = count();
+    if (packing == Packing::gate_up) return {index * width, 1, width, width, 2 * width};
+    if (packing == Packing::gate_up_by_turns) return {index, width, 1, 2, 2 * width};
+    if (attention != nullptr && packing != Packing::whole)
+      return attention_slices(packing, index, *attention);
+    return Slices::whole(width);
   }
 };
 
@@ -142,7 +109,7 @@ std::optional<std::size_t> layer_number(std::string_view name, const std::string
 }
 
 /// Finds the tensors of a model and checks their shapes and types. If a tensor has a fault, the binding has
-/// no tensor for it, and report() throws later.
+/// no tensor for it, and check_faults() throws later.
 class TensorBinder {
  public:
   TensorBinder(const FamilySpec& family, const ModelConfig& config, const Checkpoint& weights,
@@ -160,14 +127,28 @@ class TensorBinder {
     if (config_.head.present) bind_head();
     check_extra_layers(names_.layer_prefix(), false);
     if (config_.decoder) check_extra_layers(names_.decoder_prefix(), true);
-    const auto tensors = names_.weights().tensors();
-    faults_.report(tensors.empty() ? std::string_view(config_file_) : tensors.front().file, config_file_);
+    check_faults();
     return std::move(bound_);
   }
 
  private:
+  void add_fault(const std::string& fault) {
+    if (known_.insert(fault).second) faults_.push_back(fault);
+  }
+
+  /// Throws Error(bad_input) if tensors are missing or there are other faults.
+  void check_faults() const {
+    if (missing_.empty() && faults_.empty()) return;
+    if (missing_.empty()) fail(Status::bad_input, "{}", join_first(faults_, "; "));
+    const auto tensors = names_.weights().tensors();
+    fail(Status::bad_input, "{}: {} {} missing that {} needs: {}{}{}",
+         escaped(tensors.empty() ? std::string_view(config_file_) : tensors.front().file), missing_.size(),
+         missing_.size() == 1 ? "tensor is" : "tensors are", escaped(config_file_),
+         join_first(missing_, ", "), faults_.empty() ? "" : "; ", join_first(faults_, "; "));
+  }
+
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names) const {
-    return names_.find(names, scope_);
+    return names_.find(names, prefix_);
   }
 
   /// Returns a linear layer. `heads_are_inputs` is true for an output projection, which may be stored as
@@ -176,8 +157,7 @@ class TensorBinder {
                                    const ProjectionOutputs& out, bool heads_are_inputs = false) {
     BoundLinear bound;
     if (parts.weight && parts.rank > 0) {
-      bound.first = matrix({&spec.factors.first.value(), 1}, in, ProjectionOutputs::unpacked(parts.rank),
-                           heads_are_inputs);
+      bound.first = matrix({&spec.factors.first.value(), 1}, in, {.each = parts.rank}, heads_are_inputs);
       bound.weight = matrix({&spec.factors.last.value(), 1}, parts.rank, out, false);
     } else if (parts.weight) {
       bound.weight = matrix(spec.weight, in, out, heads_are_inputs);
@@ -186,10 +166,6 @@ class TensorBinder {
     return bound;
   }
 
-  [[nodiscard]] BoundLinear linear(const LinearSpec& spec, LinearParts parts, std::size_t in, std::size_t out,
-                                   bool heads_are_inputs = false) {
-    return linear(spec, parts, in, ProjectionOutputs::unpacked(out), heads_are_inputs);
-  }
   /// Returns a linear layer that is stored as a convolution with a weight of this shape. All axes after the
   /// first are inputs.
   [[nodiscard]] BoundLinear convolution(const LinearSpec& spec, const Shape& shape) {
@@ -200,7 +176,7 @@ class TensorBinder {
       bound.weight.in = std::accumulate(shape.begin() + 1, shape.end(), std::size_t{1}, std::multiplies<>());
       bound.weight.outputs = Slices::whole(shape.front());
     }
-    bound.bias = bias(spec.bias, ProjectionOutputs::unpacked(shape.front()));
+    bound.bias = bias(spec.bias, {.each = shape.front()});
     return bound;
   }
 
@@ -235,11 +211,12 @@ class TensorBinder {
     return bound;
   }
 
-  [[nodiscard]] BoundVector vector(std::span<const StoredTensor> names, std::size_t width) {
+  /// Returns the location of all elements of a tensor with this shape.
+  [[nodiscard]] BoundVector array(std::span<const StoredTensor> names, const Shape& shape) {
     const auto found = need(names);
     if (!found) return {};
-    expect_shape(*found, {width});
-    return {.tensor = found->index, .elements = Slices::whole(width)};
+    expect_shape(*found, shape);
+    return {.tensor = found->index, .elements = Slices::whole(checked_product(shape).value_or(0))};
   }
 
   /// Returns the gain and bias of a norm, each [width]. If `copies` is set, there is one per head: in tensors
@@ -253,18 +230,8 @@ class TensorBinder {
   /// Returns the index of a tensor [rows, width], or [1, rows, width] if the family reads images.
   [[nodiscard]] std::size_t table(const std::vector<std::string>& names, std::size_t rows,
                                   std::size_t width) {
-    const auto found = need(stored(names));
-    if (!found) return kNoTensor;
-    expect_shape(*found, family_.embedding.class_token.empty() ? Shape{rows, width} : Shape{1, rows, width});
-    return found->index;
-  }
-
-  /// Returns the location of all elements of a tensor [rows, width].
-  [[nodiscard]] BoundVector rows(const std::vector<std::string>& names, std::size_t rows, std::size_t width) {
-    const auto found = need(stored(names));
-    if (!found) return {};
-    expect_shape(*found, {rows, width});
-    return {.tensor = found->index, .elements = Slices::whole(rows * width)};
+    const bool images = !family_.embedding.class_token.empty();
+    return array(stored(names), images ? Shape{1, rows, width} : Shape{rows, width}).tensor;
   }
 
   /// Finds a tensor, marks it as used, and records its other names that are stored. Adds a fault if the
@@ -272,14 +239,15 @@ class TensorBinder {
   std::optional<LocatedTensor> need(std::span<const StoredTensor> names) {
     const auto found = find(names);
     if (!found) {
-      faults_.add_missing(names_.full_name(names.front().name, scope_));
+      const std::string name = prefix_ + names.front().name;
+      if (known_.insert(name).second) missing_.push_back(name);
       return std::nullopt;
     }
     bound_.used[found->index] = true;
     const TensorInfo& info = names_.info(*found);
     if (!is_floating(info.dtype)) {
-      faults_.add(fmt::format("{}: tensor \"{}\": got dtype {}, need F64, F32, F16 or BF16", info.file,
-                              escaped(info.name), name_of(info.dtype)));
+      add_fault(fmt::format("{}: tensor \"{}\": got dtype {}, need F64, F32, F16 or BF16", info.file,
+                            escaped(info.name), name_of(info.dtype)));
     }
     for (const StoredTensor& name : names) {
       const auto other = find({&name, 1});
@@ -291,10 +259,10 @@ class TensorBinder {
   void expect_shape(const LocatedTensor& tensor, const Shape& expected) {
     const TensorInfo& info = names_.info(tensor);
     if (info.shape == expected) return;
-    faults_.add(fmt::format("{}: tensor \"{}\": got shape {}, need {} ({} by {}{})", info.file,
-                            escaped(info.name), to_string(info.shape), to_string(expected), shape_origin_,
-                            escaped(config_file_),
-                            family_.sizes == SizesFrom::tensors ? " and the first layer's projections" : ""));
+    add_fault(fmt::format("{}: tensor \"{}\": got shape {}, need {} ({} by {}{})", info.file,
+                          escaped(info.name), to_string(info.shape), to_string(expected), shape_origin_,
+                          escaped(config_file_),
+                          family_.sizes == SizesFrom::tensors ? " and the first layer's projections" : ""));
   }
 
   BoundMatrix matrix(std::span<const StoredTensor> names, std::size_t in, const ProjectionOutputs& out,
@@ -302,9 +270,8 @@ class TensorBinder {
     const auto found = need(names);
     if (!found) return {};
     if (found->packing == Packing::in_four_blocks && out.heads % 4 != 0) {
-      faults_.add(
-          fmt::format("{}: got {} heads, need a multiple of 4, because \"{}\" stores them in 4 blocks",
-                      escaped(config_file_), out.heads, escaped(names_.info(*found).name)));
+      add_fault(fmt::format("{}: got {} heads, need a multiple of 4, because \"{}\" stores them in 4 blocks",
+                            escaped(config_file_), out.heads, escaped(names_.info(*found).name)));
       return {};
     }
     BoundMatrix bound = {
@@ -335,11 +302,11 @@ class TensorBinder {
                                    std::optional<std::size_t> copies) {
     if (names.empty()) return {};
     const std::vector<StoredTensor> tensors = stored(names);
-    if (!copies) return {vector(tensors, width)};
-    if (!has_mark(tensors.front(), kHeadMark)) return {rows(names, *copies, width)};
+    if (!copies) return {array(tensors, {width})};
+    if (!has_mark(tensors.front(), kHeadMark)) return {array(tensors, {*copies, width})};
     std::vector<BoundVector> bound;
     for (std::size_t head = 0; head < *copies; ++head)
-      bound.push_back(vector(numbered(tensors, kHeadMark, head), width));
+      bound.push_back(array(numbered(tensors, kHeadMark, head), {width}));
     return bound;
   }
 
@@ -350,23 +317,17 @@ class TensorBinder {
   }
 
   BoundNorm head_norm(const NormSpec& spec, const AttentionConfig& attention, std::size_t heads) {
-    const NormKind kind = attention.head_norm.kind;
-    switch (attention.head_norm_span) {
-      case HeadNormSpan::shared:
-        return this->norm(spec, kind, attention.d_head);
-      case HeadNormSpan::each:
-        return this->norm(spec, kind, attention.d_head, heads);
-      case HeadNormSpan::whole:
-        break;
-    }
-    return this->norm(spec, kind, heads * attention.d_head);
+    const bool whole = attention.head_norm_span == HeadNormSpan::whole;
+    const bool each = attention.head_norm_span == HeadNormSpan::each;
+    return norm(spec, attention.head_norm.kind, (whole ? heads : 1) * attention.d_head,
+                each ? std::optional(heads) : std::nullopt);
   }
 
   void bind_distances(const AttentionConfig& attention, BoundLayer& bound) {
     if (!attention.disentangled) return;
     const DisentangledSpec& spec = family_.stack.disentangled.value();
     const DisentangledConfig& distances = *attention.disentangled;
-    const std::size_t outputs = attention.heads * attention.d_head;
+    const ProjectionOutputs outputs = {attention.heads, attention.d_head};
     bound.distance_key = linear(spec.key, distances.key, config_.d_model, outputs);
     bound.distance_query = linear(spec.query, distances.query, config_.d_model, outputs);
     if (distances.content_to_position && !distances.key.weight) bound.distance_key = bound.key;
@@ -376,28 +337,25 @@ class TensorBinder {
   void bind_attention(const LayerConfig& layer, BoundLayer& bound) {
     const AttentionConfig& attention = layer.attention;
     const LayerSpec& spec = spec_of(layer);
-    const auto outputs = [&](std::size_t heads, std::size_t each, PackedPart part) {
-      return ProjectionOutputs{heads, each, part, &attention};
-    };
     heads_ = attention.heads;
     shape_origin_ = fmt::format("width {}, {} heads, {} key/value heads, head dimension {}", config_.d_model,
                                 attention.heads, attention.kv_heads, attention.d_head);
     bound.query = linear(spec.query, attention.query, config_.d_model,
-                         outputs(attention.query_slices(), attention.d_head, PackedPart::query));
+                         {attention.query_slices(), attention.d_head, 0, &attention});
     bound.key = linear(spec.key, attention.key, config_.d_key_input,
-                       outputs(attention.kv_heads, attention.d_head, PackedPart::key));
+                       {attention.kv_heads, attention.d_head, 1, &attention});
     if (!attention.key.weight) {
       bound.key.weight = bound.query.weight;
       bound.key.first = bound.query.first;
     }
     bound.value = linear(spec.value, attention.value, config_.d_value_input,
-                         outputs(attention.kv_heads, attention.d_value, PackedPart::value));
-    bound.output =
-        linear(spec.output, attention.output, attention.heads * attention.d_value, config_.d_output, true);
+                         {attention.kv_heads, attention.d_value, 2, &attention});
+    bound.output = linear(spec.output, attention.output, attention.heads * attention.d_value,
+                          {.each = config_.d_output}, true);
     bound.query_norm = head_norm(spec.query_norm, attention, attention.heads);
     bound.key_norm = head_norm(spec.key_norm, attention, attention.kv_heads);
     bind_distances(attention, bound);
-    if (attention.sinks) bound.sinks = vector(stored(spec.sinks), attention.heads);
+    if (attention.sinks) bound.sinks = array(stored(spec.sinks), {attention.heads});
   }
 
   void bind_norms(const LayerConfig& layer, BoundLayer& bound) {
@@ -411,19 +369,14 @@ class TensorBinder {
     bound.mlp_output_norm = norm(spec.mlp_output_norm);
   }
 
-  static ProjectionOutputs inner(std::size_t width, PackedPart part) {
-    return {.heads = 1, .each = width, .part = part};
-  }
-
   void bind_mlp(const LayerConfig& layer, BoundLayer& bound) {
     const LayerSpec& spec = spec_of(layer);
     const MlpConfig& mlp = layer.mlp;
     const LinearParts parts = {true, mlp.bias};
     shape_origin_ = fmt::format("width {}, MLP width {}", config_.d_model, mlp.width);
-    bound.mlp.up = linear(spec.up, parts, config_.d_model, inner(mlp.width, PackedPart::up));
-    if (mlp.gated)
-      bound.mlp.gate = linear(spec.gate, parts, config_.d_model, inner(mlp.width, PackedPart::gate));
-    bound.mlp.down = linear(spec.down, parts, mlp.width, config_.d_model);
+    bound.mlp.up = linear(spec.up, parts, config_.d_model, {1, mlp.width, 1});
+    if (mlp.gated) bound.mlp.gate = linear(spec.gate, parts, config_.d_model, {1, mlp.width, 0});
+    bound.mlp.down = linear(spec.down, parts, mlp.width, {.each = config_.d_model});
   }
 
   void bind_experts(const LayerConfig& layer, BoundLayer& bound) {
@@ -432,40 +385,41 @@ class TensorBinder {
     const LinearParts parts = {true, layer.mlp.bias};
     shape_origin_ =
         fmt::format("width {}, {} experts of width {}", config_.d_model, experts.count, layer.mlp.width);
-    bound.router = linear(spec.router, {true, experts.router_bias}, config_.d_model, experts.count);
+    bound.router = linear(spec.router, {true, experts.router_bias}, config_.d_model, {.each = experts.count});
     const auto each = [&](const LinearSpec& of, std::size_t in, const ProjectionOutputs& out) {
       return expert_linears(of, parts, in, out, experts.count);
     };
-    const auto up = each(spec.up, config_.d_model, inner(layer.mlp.width, PackedPart::up));
-    const auto gate = each(spec.gate, config_.d_model, inner(layer.mlp.width, PackedPart::gate));
-    const auto down = each(spec.down, layer.mlp.width, inner(config_.d_model, PackedPart::other));
+    const auto up = each(spec.up, config_.d_model, {1, layer.mlp.width, 1});
+    const auto gate = each(spec.gate, config_.d_model, {1, layer.mlp.width, 0});
+    const auto down = each(spec.down, layer.mlp.width, {.each = config_.d_model});
     for (std::size_t e = 0; e < experts.count; ++e) bound.experts.push_back({up[e], gate[e], down[e]});
     if (experts.shared_width == 0) return;
     shape_origin_ = fmt::format("width {}, shared expert of width {}", config_.d_model, experts.shared_width);
-    bound.shared.up = linear(spec.shared_up, parts, config_.d_model, experts.shared_width);
-    bound.shared.gate = linear(spec.shared_gate, parts, config_.d_model, experts.shared_width);
-    bound.shared.down = linear(spec.shared_down, parts, experts.shared_width, config_.d_model);
-    bound.shared_factor = linear(spec.shared_factor, {true, false}, config_.d_model, 1);
+    const ProjectionOutputs shared = {.each = experts.shared_width};
+    bound.shared.up = linear(spec.shared_up, parts, config_.d_model, shared);
+    bound.shared.gate = linear(spec.shared_gate, parts, config_.d_model, shared);
+    bound.shared.down = linear(spec.shared_down, parts, shared.each, {.each = config_.d_model});
+    bound.shared_factor = linear(spec.shared_factor, {true, false}, config_.d_model, {.each = 1});
   }
 
   /// Finds the tables that all layers of a stack share.
   BoundLayer bind_stack_tables(const LayerConfig& layer) {
     const AttentionConfig& attention = layer.attention;
     BoundLayer shared;
-    scope_ = {};
+    prefix_ = names_.outside_layers();
     if (attention.relative_buckets) {
       const std::size_t rows = attention.relative_buckets->rows;
       shape_origin_ = fmt::format("{} buckets of distances, {} heads", rows, attention.heads);
       const auto& spec =
           layer.component == Component::decoder ? family_.decoder->relative : family_.stack.relative;
-      shared.relative_bias = this->rows(spec->table, rows, attention.heads);
+      shared.relative_bias = array(stored(spec->table), {rows, attention.heads});
     }
     if (attention.disentangled) {
       const DisentangledSpec& spec = family_.stack.disentangled.value();
       const std::size_t rows = 2 * attention.disentangled->span;
       shape_origin_ = fmt::format("{} rows of distances, width {}", rows, config_.d_model);
-      shared.distance_table = this->rows(spec.table, rows, config_.d_model);
-      shared.distance_norm = this->norm(spec.norm, attention.disentangled->norm.kind, config_.d_model);
+      shared.distance_table = array(stored(spec.table), {rows, config_.d_model});
+      shared.distance_norm = norm(spec.norm, attention.disentangled->norm.kind, config_.d_model);
     }
     return shared;
   }
@@ -474,16 +428,16 @@ class TensorBinder {
     if (!layer.convolution) return;
     const ConvolutionSpec& spec = family_.stack.convolution.value();
     const auto& [kernel, groups, activation] = *layer.convolution;
-    scope_ = {};
+    prefix_ = names_.outside_layers();
     shape_origin_ = fmt::format("width {}, a kernel of {} in {} groups", config_.d_model, kernel, groups);
     bound.convolution = convolution(spec.kernel, {config_.d_model, config_.d_model / groups, kernel});
-    bound.convolution_norm = this->norm(spec.norm, layer.norm.kind, config_.d_model);
+    bound.convolution_norm = norm(spec.norm, layer.norm.kind, config_.d_model);
   }
 
   void bind_layer(const LayerConfig& layer, const BoundLayer& shared) {
     BoundLayer bound = shared;
     bind_convolution(layer, bound);
-    scope_ = {NameScope::Place::layer, layer.stored()};
+    prefix_ = names_.in_layer(layer.stored());
     bind_attention(layer, bound);
     bind_norms(layer, bound);
     if (layer.experts.count > 0) {
@@ -506,7 +460,7 @@ class TensorBinder {
 
   BoundEmbedding bind_embedding(const EmbeddingSpec& spec, const EmbeddingConfig& embedding) {
     BoundEmbedding bound;
-    scope_ = {};
+    prefix_ = names_.outside_layers();
     if (embedding.vocabulary > 0) {
       shape_origin_ = fmt::format("vocabulary of {}", embedding.vocabulary);
       bound.token = table(spec.token, embedding.vocabulary, embedding.width);
@@ -531,25 +485,25 @@ class TensorBinder {
       bound.token_type = table(spec.token_type, embedding.token_types, embedding.width);
     }
     shape_origin_ = fmt::format("embedding width {}, model width {}", embedding.width, config_.d_model);
-    bound.norm = this->norm(spec.norm, embedding.norm.kind,
-                            embedding.projected_first ? config_.d_model : embedding.width);
-    bound.projection = linear(spec.projection, embedding.projection, embedding.width, config_.d_model);
+    bound.norm =
+        norm(spec.norm, embedding.norm.kind, embedding.projected_first ? config_.d_model : embedding.width);
+    bound.projection =
+        linear(spec.projection, embedding.projection, embedding.width, {.each = config_.d_model});
     return bound;
   }
 
   /// Finds the embeddings, the encoder norm and the final norm.
   void bind_ends() {
-    Binding& bound = bound_;
-    bound.embedding = bind_embedding(family_.embedding, config_.embedding);
+    bound_.embedding = bind_embedding(family_.embedding, config_.embedding);
     if (config_.decoder)
-      bound.target_embedding = bind_embedding(family_.decoder->embedding, config_.decoder->embedding);
-    scope_ = {};
+      bound_.target_embedding = bind_embedding(family_.decoder->embedding, config_.decoder->embedding);
+    prefix_ = names_.outside_layers();
     shape_origin_ = fmt::format("width {}", config_.d_model);
     const auto norm = [&](const NormSpec& spec, const NormConfig& of) {
       return this->norm(spec, of.kind, config_.d_model);
     };
-    if (config_.decoder) bound.encoder_norm = norm(family_.final_norm, config_.decoder->encoder_norm);
-    bound.final_norm =
+    if (config_.decoder) bound_.encoder_norm = norm(family_.final_norm, config_.decoder->encoder_norm);
+    bound_.final_norm =
         norm(config_.decoder ? family_.decoder->final_norm : family_.final_norm, config_.final_norm);
   }
 
@@ -563,15 +517,16 @@ class TensorBinder {
     const std::size_t width = narrow ? embedding.width : config_.d_model;
     shape_origin_ = fmt::format("model width {}, embedding width {}, vocabulary of {}", config_.d_model,
                                 embedding.width, embedding.vocabulary);
-    scope_ = {};
-    bound.head_projection = linear(spec.projection, head.projection, config_.d_model, width);
-    scope_ = NameScope::absolute();
+    prefix_ = names_.outside_layers();
+    bound.head_projection = linear(spec.projection, head.projection, config_.d_model, {.each = width});
+    prefix_.clear();
     if (head.transform) {
-      bound.head_transform = linear(spec.transform, {true, head.transform_bias}, config_.d_model, width);
-      bound.head_norm = this->norm(spec.transform_norm, head.norm.kind, width);
+      bound.head_transform =
+          linear(spec.transform, {true, head.transform_bias}, config_.d_model, {.each = width});
+      bound.head_norm = norm(spec.transform_norm, head.norm.kind, width);
     }
     const std::size_t vocabulary = embedding.vocabulary;
-    bound.head_decoder = linear(spec.decoder, {!head.tied, head.bias}, width, vocabulary);
+    bound.head_decoder = linear(spec.decoder, {!head.tied, head.bias}, width, {.each = vocabulary});
     if (head.tied) {
       if (const auto copy = find(spec.decoder.weight)) bound.alternatives.push_back({copy->index, token});
       bound.head_decoder.weight = {
@@ -595,7 +550,7 @@ class TensorBinder {
       file = tensor.file;
     }
     if (extra.empty()) return;
-    faults_.add(
+    add_fault(
         fmt::format("{}: layer {}{} is stored, but the configuration has {} layers", file, *extra.begin(),
                     extra.size() > 1 ? fmt::format(" and {} more", extra.size() - 1) : "", known.size()));
   }
@@ -605,9 +560,11 @@ class TensorBinder {
   TensorNames names_;
   std::string config_file_;
   Binding bound_;
-  BindingFaults faults_;
-  NameScope scope_ = {};
-  std::string shape_origin_;  // for messages: the configured sizes that determine the expected shapes
+  std::vector<std::string> missing_;  // names of tensors
+  std::vector<std::string> faults_;   // other faults
+  std::set<std::string> known_;       // several projections may need the same packed tensor
+  std::string prefix_;                // of the names of tensors
+  std::string shape_origin_;          // for messages: the configured sizes that determine the expected shapes
   // Number of heads of the current layer, for an output projection stored as [heads, v, out].
   std::size_t heads_ = 1;
 };

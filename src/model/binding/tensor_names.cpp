@@ -54,45 +54,42 @@ TensorNames::TensorNames(const FamilySpec& family, const Checkpoint& weights, st
   if (family.decoder) decoder_prefix_ = family.decoder->prefix;
 }
 
-std::string TensorNames::full_name(const std::string& name, const NameScope& scope) const {
-  if (scope.place == NameScope::Place::absolute) return name;
-  if (scope.place == NameScope::Place::outside) return prefix_ + name;
-  const Component component = scope.layer.component;
-  const bool of_decoder = component == Component::decoder || component == Component::cross;
-  return prefix_ + with_number(of_decoder ? decoder_prefix_ : layer_prefix_, scope.layer.number) + name;
+std::string TensorNames::in_layer(const LayerConfig::Key& layer) const {
+  const bool of_decoder = layer.component == Component::decoder || layer.component == Component::cross;
+  return prefix_ + with_number(of_decoder ? decoder_prefix_ : layer_prefix_, layer.number);
+}
+
+std::optional<LocatedTensor> TensorNames::find_outside_layers(const std::vector<std::string>& names) const {
+  return find(stored(names), prefix_);
 }
 
 std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> names,
-                                               const NameScope& scope) const {
+                                               const std::string& prefix) const {
   std::optional<LocatedTensor> found;
   for (const StoredTensor& tensor : names) {
-    const std::size_t index = weights_->find(full_name(tensor.name, scope));
+    const std::size_t index = weights_->find(prefix + tensor.name);
     if (index == Checkpoint::npos) continue;
-    if (!found) {
-      found = LocatedTensor{index, tensor.axes, tensor.packing};
-      if (!one_name_each_) return found;
-    } else {
-      reject_both(info(*found), full_name(tensor.name, scope));
-    }
+    if (found) reject_both(info(*found), prefix + tensor.name);
+    found = LocatedTensor{index, tensor.axes, tensor.packing};
+    if (!one_name_each_) break;
   }
   return found;
 }
 
-LocatedWeight TensorNames::find_weight_in_layer(const LinearSpec& spec, std::size_t number) const {
-  const NameScope scope = NameScope::in_layer(number);
+LocatedWeight TensorNames::find_weight(const LinearSpec& spec, const std::string& prefix) const {
   LocatedWeight located;
-  located.whole = find(spec.weight, scope);
+  located.whole = find(spec.weight, prefix);
   if (!spec.factors.first) return located;
   const StoredTensor& first = spec.factors.first.value();
   const StoredTensor& last = spec.factors.last.value();
-  located.first = find({&first, 1}, scope);
-  located.last = find({&last, 1}, scope);
+  located.first = find({&first, 1}, prefix);
+  located.last = find({&last, 1}, prefix);
   if (!located.first && !located.last) return located;
   const TensorInfo& factor = info(located.first ? *located.first : *located.last);
   if (located.whole) reject_both(info(*located.whole), factor.name);
   if (!located.first || !located.last) {
     fail(Status::bad_input, "{}: tensor \"{}\" is one factor of a projection; need \"{}\" too", factor.file,
-         escaped(factor.name), escaped(full_name(located.first ? last.name : first.name, scope)));
+         escaped(factor.name), escaped(prefix + (located.first ? last.name : first.name)));
   }
   return located;
 }

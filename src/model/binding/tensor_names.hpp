@@ -29,16 +29,6 @@ struct LocatedWeight {
   [[nodiscard]] const LocatedTensor& at_outputs() const { return whole ? *whole : last.value(); }
 };
 
-/// The prefix that is added to a tensor's name: the prefix of a layer, the prefix of tensors outside of
-/// layers, or none (absolute).
-struct NameScope {
-  enum class Place { layer, outside, absolute } place = Place::outside;
-  LayerConfig::Key layer = {};
-
-  [[nodiscard]] static NameScope in_layer(std::size_t number) { return {Place::layer, {{}, number}}; }
-  [[nodiscard]] static NameScope absolute() { return {.place = Place::absolute}; }
-};
-
 /// Finds a family's tensors in a checkpoint. The constructor chooses the prefixes with the most matching
 /// names in the first layer. If a tensor has several possible names, the functions use the first one that is
 /// stored. They throw Error(bad_input) if two of the names are stored and the family does not allow this.
@@ -46,7 +36,9 @@ class TensorNames {
  public:
   TensorNames(const FamilySpec& family, const Checkpoint& weights, std::size_t layers);
 
-  [[nodiscard]] std::string full_name(const std::string& name, const NameScope& scope) const;
+  /// Return what precedes the names of a layer's tensors and of tensors outside of layers.
+  [[nodiscard]] std::string in_layer(const LayerConfig::Key& layer) const;
+  [[nodiscard]] const std::string& outside_layers() const { return prefix_; }
 
   /// Return the prefixes of layer tensors, with `{}` in place of the layer number.
   [[nodiscard]] std::string layer_prefix() const { return prefix_ + layer_prefix_; }
@@ -56,11 +48,13 @@ class TensorNames {
   /// head.
   [[nodiscard]] bool headless() const { return headless_; }
 
+  /// Finds a tensor whose name in the checkpoint is `prefix` and one of `names`.
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names,
-                                                  const NameScope& scope = {}) const;
+                                                  const std::string& prefix) const;
+  [[nodiscard]] std::optional<LocatedTensor> find_outside_layers(const std::vector<std::string>& names) const;
   /// Also throws Error(bad_input) if only one of two factors is stored, or if both a factor and the whole
   /// weight are.
-  [[nodiscard]] LocatedWeight find_weight_in_layer(const LinearSpec& spec, std::size_t number) const;
+  [[nodiscard]] LocatedWeight find_weight(const LinearSpec& spec, const std::string& prefix) const;
 
   [[nodiscard]] const Checkpoint& weights() const { return *weights_; }
   [[nodiscard]] const TensorInfo& info(const LocatedTensor& tensor) const {

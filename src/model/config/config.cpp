@@ -26,17 +26,8 @@ constexpr KindName kKindNames[] = {{Rule::full, "full", false},
 }  // namespace
 
 std::string_view name_of(Component component) {
-  switch (component) {
-    case Component::encoder:
-      return "enc";
-    case Component::decoder:
-      return "dec";
-    case Component::cross:
-      return "cross";
-    case Component::none:
-      break;
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"", "enc", "dec", "cross"};
+  return kNames[static_cast<std::size_t>(component)];
 }
 
 std::optional<AttentionKind> parse_attention_kind(std::string_view text) {

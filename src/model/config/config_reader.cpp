@@ -32,19 +32,12 @@ const Json* value_at(const Json& object, std::string_view name) {
 
 }  // namespace
 
-ConfigReader::ConfigReader(std::string file, const Json& object, std::string pointer)
-    : file_(std::move(file)), object_(&object), pointer_(std::move(pointer)) {}
-
 ConfigReader ConfigReader::of_text(const std::string& file, const Json& config) {
   const ConfigReader whole(file, config);
   const auto text = whole.optional_object("text_config");
   if (!text) return whole;
   if (const auto packed = whole.find("quantization_config")) whole.reject_unsupported(*packed, "null");
   return *text;
-}
-
-std::string ConfigReader::pointer(std::string_view name) const {
-  return fmt::format("{}/{}", pointer_, name);
 }
 
 std::optional<ConfigValue> ConfigReader::find(const Names& names) const {
@@ -78,10 +71,8 @@ std::optional<std::size_t> ConfigReader::optional_index(const Names& names) cons
 std::optional<std::size_t> ConfigReader::optional_size(const Names& names) const {
   const auto value = find(names);
   if (!value) return std::nullopt;
-  if (value->json->is_number_unsigned() && value->json->get<std::uint64_t>() > largest_size) {
-    fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(file_), pointer(value->name),
-         value->json->get<std::uint64_t>(), largest_size);
-  }
+  if (value->json->is_number_unsigned())
+    check_limit(value->name, value->json->get<std::uint64_t>(), largest_size);
   // In a document that was built in memory, also positive integers are signed.
   if (!value->json->is_number_integer() || value->json->get<std::int64_t>() < 1)
     reject(*value, "an integer of at least 1");
@@ -143,10 +134,6 @@ std::optional<bool> ConfigReader::optional_flag(const std::string& name) const {
   return value->json->get<bool>();
 }
 
-bool ConfigReader::flag(const std::string& name, bool default_value) const {
-  return optional_flag(name).value_or(default_value);
-}
-
 std::optional<std::string> ConfigReader::optional_text(const Names& names) const {
   const auto value = find(names);
   if (!value) return std::nullopt;
@@ -162,17 +149,20 @@ std::optional<ConfigReader> ConfigReader::optional_object(const std::string& nam
 }
 
 void ConfigReader::reject(const ConfigValue& value, std::string_view need) const {
-  fail(Status::bad_input, "{}: {}: got {}, need {}", escaped(file_), pointer(value.name),
-       excerpt(*value.json), need);
+  refuse(value.name, "got {}, need {}", excerpt(*value.json), need);
 }
 
 void ConfigReader::reject_unsupported(const ConfigValue& value, std::string_view supported) const {
-  fail(Status::bad_input, "{}: {}: unsupported {}; supported: {}", escaped(file_), pointer(value.name),
-       excerpt(*value.json), supported);
+  refuse(value.name, "unsupported {}; supported: {}", excerpt(*value.json), supported);
 }
 
 void ConfigReader::reject_missing(std::string_view name, std::string_view need) const {
-  fail(Status::bad_input, "{}: {}: missing, need {}", escaped(file_), pointer(name), need);
+  refuse(name, "missing, need {}", need);
+}
+
+void ConfigReader::check_limit(std::string_view name, std::uint64_t value, std::uint64_t limit) const {
+  if (value <= limit) return;
+  fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(file_), pointer(name), value, limit);
 }
 
 }  // namespace attnctl

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,7 +31,8 @@ class ConfigReader {
   using Names = std::vector<std::string>;
 
   /// `pointer` is the JSON pointer of `object` in the file; "" if `object` is the whole document.
-  ConfigReader(std::string file, const nlohmann::ordered_json& object, std::string pointer = "");
+  ConfigReader(std::string file, const nlohmann::ordered_json& object, std::string pointer = "")
+      : file_(std::move(file)), object_(&object), pointer_(std::move(pointer)) {}
 
   /// Returns a reader of /text_config if present, otherwise of the whole configuration. Throws
   /// Error(bad_input) if the configuration has a /text_config and the model is quantized.
@@ -53,9 +55,12 @@ class ConfigReader {
   /// Finite and greater than 0.
   [[nodiscard]] std::optional<double> optional_positive(const Names& names) const;
   [[nodiscard]] double number(const NumberKey& key) const;
+  /// Finite numbers greater than 0.
   [[nodiscard]] std::optional<std::vector<double>> optional_positives(const std::string& name) const;
   [[nodiscard]] std::optional<bool> optional_flag(const std::string& name) const;
-  [[nodiscard]] bool flag(const std::string& name, bool default_value = false) const;
+  [[nodiscard]] bool flag(const std::string& name, bool default_value = false) const {
+    return optional_flag(name).value_or(default_value);
+  }
   [[nodiscard]] std::optional<std::string> optional_text(const Names& names) const;
   [[nodiscard]] std::optional<ConfigReader> optional_object(const std::string& name) const;
 
@@ -65,13 +70,18 @@ class ConfigReader {
     fail(Status::bad_input, "{}: {}: {}", escaped(file_), pointer(name),
          fmt::format(format, std::forward<Args>(args)...));
   }
-  /// Throw Error(bad_input) with messages that end in "got VALUE, need ...".
+  /// Throw Error(bad_input) with the value that was found, or with "missing", and with what is needed.
   [[noreturn]] void reject(const ConfigValue& value, std::string_view need) const;
   [[noreturn]] void reject_unsupported(const ConfigValue& value, std::string_view supported) const;
   [[noreturn]] void reject_missing(std::string_view name, std::string_view need) const;
 
+  /// Throws Error(limit) if the value of /NAME is above `limit`.
+  void check_limit(std::string_view name, std::uint64_t value, std::uint64_t limit) const;
+
   [[nodiscard]] const std::string& file() const { return file_; }
-  [[nodiscard]] std::string pointer(std::string_view name) const;
+  [[nodiscard]] std::string pointer(std::string_view name) const {
+    return fmt::format("{}/{}", pointer_, name);
+  }
   [[nodiscard]] const nlohmann::ordered_json& object() const { return *object_; }
   [[nodiscard]] const std::string& object_pointer() const { return pointer_; }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -11,28 +12,26 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "checkpoint/readers.hpp"
 #include "model/binding/tensor_names.hpp"
 
 namespace attnctl {
 namespace {
 
-struct ActivationName {
-  std::string_view name;
-  Activation activation;
-};
 // gelu_fast and similar names are different formulas for the tanh form.
-constexpr ActivationName kActivationNames[] = {{"gelu", Activation::gelu_erf},
-                                               {"gelu_python", Activation::gelu_erf},
-                                               {"gelu_new", Activation::gelu_tanh},
-                                               {"gelu_pytorch_tanh", Activation::gelu_tanh},
-                                               {"gelu_fast", Activation::gelu_tanh},
-                                               {"gelu_python_tanh", Activation::gelu_tanh},
-                                               {"gelu_accurate", Activation::gelu_tanh},
-                                               {"silu", Activation::silu},
-                                               {"swish", Activation::silu},
-                                               {"relu", Activation::relu},
-                                               {"relu2", Activation::relu_squared},
-                                               {"tanh", Activation::tanh}};
+constexpr std::pair<std::string_view, Activation> kActivationNames[] = {
+    {"gelu", Activation::gelu_erf},
+    {"gelu_python", Activation::gelu_erf},
+    {"gelu_new", Activation::gelu_tanh},
+    {"gelu_pytorch_tanh", Activation::gelu_tanh},
+    {"gelu_fast", Activation::gelu_tanh},
+    {"gelu_python_tanh", Activation::gelu_tanh},
+    {"gelu_accurate", Activation::gelu_tanh},
+    {"silu", Activation::silu},
+    {"swish", Activation::silu},
+    {"relu", Activation::relu},
+    {"relu2", Activation::relu_squared},
+    {"tanh", Activation::tanh}};
 
 /// Reads height and width: a list [height, width], or one number for both.
 std::pair<std::size_t, std::size_t> resolve_extents(const SizeKey& key, const ConfigReader& config) {
@@ -56,16 +55,16 @@ PatchGrid resolve_pixels(const ConfigKeys& keys, const ConfigReader& config) {
   grid.channels = config.size(keys.channels);
   std::tie(grid.height, grid.width) = resolve_extents(keys.image, config);
   std::tie(grid.patch_height, grid.patch_width) = resolve_extents(keys.patch, config);
-  const std::string image = config.pointer(keys.image.names.front());
   if (grid.patch_height > grid.height || grid.patch_width > grid.width) {
-    fail(Status::bad_input, "{}: {}: got {} by {}, need at least {} by {}, the size of a patch ({})",
-         escaped(config.file()), image, grid.height, grid.width, grid.patch_height, grid.patch_width,
-         config.pointer(keys.patch.names.front()));
+    config.refuse(keys.image.names.front(), "got {} by {}, need at least {} by {}, the size of a patch ({})",
+                  grid.height, grid.width, grid.patch_height, grid.patch_width,
+                  config.pointer(keys.patch.names.front()));
   }
   const auto values = checked_product(Shape{grid.channels, grid.height, grid.width});
   if (!values || *values > ConfigReader::largest_size) {
     fail(Status::limit, "{}: {}: got {} channels of {} by {}, the limit is {} values", escaped(config.file()),
-         image, grid.channels, grid.height, grid.width, ConfigReader::largest_size);
+         config.pointer(keys.image.names.front()), grid.channels, grid.height, grid.width,
+         ConfigReader::largest_size);
   }
   return grid;
 }
@@ -102,6 +101,7 @@ FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, Co
   return part;
 }
 
+/// Returns the layers of the self-attention or the cross-attention, according to `part`.
 std::vector<LayerConfig> component_layers(const FamilySpec& part, const ConfigReader& config,
                                           const NormConfig& norm, const ModelConfig& model,
                                           Component component) {
@@ -118,12 +118,13 @@ std::vector<LayerConfig> component_layers(const FamilySpec& part, const ConfigRe
 void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names,
                              EmbeddingConfig& embedding) {
   if (embedding.position != PositionKind::sinusoidal_halves) return;
-  if (names.find(stored(spec.position))) embedding.position = PositionKind::learned;
+  if (names.find_outside_layers(spec.position)) embedding.position = PositionKind::learned;
 }
 
-std::optional<std::size_t> token_table(const EmbeddingSpec& spec, const TensorNames& names) {
-  const auto found = names.find(stored(spec.token));
-  return found ? std::optional(found->index) : std::nullopt;
+/// Returns the index of the token table in the checkpoint; npos if it is not stored.
+std::size_t token_table(const EmbeddingSpec& spec, const TensorNames& names) {
+  const auto found = names.find_outside_layers(spec.token);
+  return found ? found->index : Checkpoint::npos;
 }
 
 /// Sets the properties of the head that depend on the stored tensors: present, tied and bias.
@@ -131,25 +132,24 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
                          Checkpoint& weights, HeadConfig& head) {
   const HeadSpec& spec = *family.head;
   const TensorNames names(family, weights, model.layers.size());
-  const auto decoder = names.find(spec.decoder.weight, NameScope::absolute());
+  const auto decoder = names.find(spec.decoder.weight, "");
   const auto token = token_table(family.decoder ? family.decoder->embedding : family.embedding, names);
   // Some programs store a tied output matrix a second time.
-  head.tied = !decoder || (token && same_values(weights, decoder->index, *token));
+  head.tied = !decoder || (token != Checkpoint::npos && same_values(weights, decoder->index, token));
   if (spec.decoder.bias_presence.rule == Presence::Rule::stored)
-    head.bias = names.find(spec.decoder.bias, NameScope::absolute()).has_value();
+    head.bias = names.find(spec.decoder.bias, "").has_value();
   const auto is_stored = [&](const LinearSpec& part) {
-    return names.find(part.weight, NameScope::absolute()) || names.find(part.bias, NameScope::absolute());
+    return names.find(part.weight, "") || names.find(part.bias, "");
   };
   // If a model was saved without its head, and the output matrix is not the embedding, the model has no head.
   const bool lost = !decoder && names.headless() && config.optional_flag("tie_word_embeddings") == false;
   head.present = head.transform ? is_stored(spec.transform) || is_stored(spec.decoder) : !lost;
 }
 
-/// Returns `parts`, or no tensors if the projection exists only for different widths and the widths are
-/// equal.
-LinearParts unless_same_width(LinearParts parts, const LinearSpec& spec, bool same_width) {
-  const bool removed = same_width && spec.weight_presence.rule == Presence::Rule::width_differs;
-  return removed ? LinearParts{} : parts;
+/// Returns which tensors of a projection exist. Some exist only if two widths differ.
+LinearParts resolve_parts_between(const LinearSpec& spec, const ConfigReader& config, bool same_width) {
+  if (same_width && spec.weight_presence.rule == Presence::Rule::width_differs) return {};
+  return resolve_parts(spec, config);
 }
 
 /// Returns the largest number of positions: the rows of the position table without the rows before position
@@ -184,8 +184,8 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
   if (family.token_dropout) embedding.dropout = resolve_token_dropout(*family.token_dropout, config);
   const double root = family.scale_embedding ? std::sqrt(static_cast<double>(model.d_model)) : 1;
   embedding.multiplier = root * config.number(keys.embedding_multiplier);
-  embedding.projection = unless_same_width(resolve_parts(family.embedding.projection, config),
-                                           family.embedding.projection, embedding.width == model.d_model);
+  embedding.projection =
+      resolve_parts_between(family.embedding.projection, config, embedding.width == model.d_model);
   embedding.padding = resolve_padding(keys.padding, config);
   if (embedding.padding) embedding.position_offset = *embedding.padding + 1;
   return embedding;
@@ -239,8 +239,7 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
                                                             : resolve_activation(spec.activation, config);
     head.norm = with_tensors(model.layers.at(0).norm, spec.transform_norm);
   }
-  head.projection = unless_same_width(resolve_parts(spec.projection, config), spec.projection,
-                                      model.embedding.width == model.d_model);
+  head.projection = resolve_parts_between(spec.projection, config, model.embedding.width == model.d_model);
   head.multiplier = static_cast<float>(config.number(family.keys.logit_multiplier));
   head.soft_cap = static_cast<float>(config.number(family.keys.logit_soft_cap));
   return head;
@@ -289,14 +288,14 @@ void check_parts(const FamilySpec& family, const ConfigReader& config) {
 void use_stored_frequencies(const FamilySpec& family, Checkpoint& weights, ModelConfig& model) {
   if (!family.rotary || family.rotary->stored.empty()) return;
   const TensorNames names(family, weights, model.layers.size());
-  const auto found = names.find(stored(family.rotary->stored));
+  const auto found = names.find_outside_layers(family.rotary->stored);
   if (!found) return;
   const TensorInfo& info = names.info(*found);
   RotaryConfig rotary = *model.layers.front().attention.rotary;
   const Shape need = {rotary.dims / 2};
   if (info.shape != need || !is_floating(info.dtype)) {
-    fail(Status::bad_input, "{}: tensor \"{}\": got {} of shape {}, need rotary frequencies of shape {}",
-         info.file, escaped(info.name), name_of(info.dtype), to_string(info.shape), to_string(need));
+    refuse_tensor(info.file, info.name, "got {} of shape {}, need rotary frequencies of shape {}",
+                  name_of(info.dtype), to_string(info.shape), to_string(need));
   }
   const TensorView view = weights.tensor(found->index);
   convert(view.dtype, view.bytes, std::span(rotary.inverse_frequency));
@@ -306,20 +305,19 @@ void use_stored_frequencies(const FamilySpec& family, Checkpoint& weights, Model
 
 /// Returns the ids of bos, eos, pad, cls and sep in the configuration, if they are less than `vocabulary`.
 std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config, std::size_t vocabulary) {
-  std::vector<std::int64_t> ids;
+  std::set<std::int64_t> ids;
   for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id"}) {
     const auto value = config.find(name);
     if (!value) continue;
     const auto listed =
         value->json->is_array() ? *value->json : nlohmann::ordered_json::array({*value->json});
     for (const auto& id : listed) {
-      if (!id.is_number_integer() || id.get<std::int64_t>() < 0) continue;
-      if (std::cmp_less(id.get<std::int64_t>(), vocabulary)) ids.push_back(id.get<std::int64_t>());
+      if (id.is_number_integer() && std::cmp_less(id.get<std::int64_t>(), vocabulary))
+        ids.insert(id.get<std::int64_t>());
     }
   }
-  std::ranges::sort(ids);
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  return ids;
+  ids.erase(ids.begin(), ids.lower_bound(0));
+  return {ids.begin(), ids.end()};
 }
 
 ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& config,
@@ -342,10 +340,7 @@ ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& co
 
 std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config) {
   const std::size_t count = config.size(family.keys.layers);
-  if (count > max_layers) {
-    fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(config.file()),
-         config.pointer(config.present_name(family.keys.layers.names)), count, max_layers);
-  }
+  config.check_limit(config.present_name(family.keys.layers.names), count, max_layers);
   return count;
 }
 
@@ -358,9 +353,9 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 Activation resolve_activation(const TextKey& key, const ConfigReader& config) {
   const std::string name = config.optional_text(key.names).value_or(key.default_value);
   std::vector<std::string_view> known;
-  for (const ActivationName& row : kActivationNames) {
-    if (row.name == name) return row.activation;
-    known.push_back(row.name);
+  for (const auto& [known_name, activation] : kActivationNames) {
+    if (known_name == name) return activation;
+    known.push_back(known_name);
   }
   config.reject_unsupported(*config.find(key.names), fmt::format("{}", fmt::join(known, ", ")));
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "model/config/resolve.hpp"
 
 namespace attnctl {
@@ -16,10 +17,7 @@ std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& con
                                std::size_t heads) {
   const SizeKey& key = family.keys.d_head;
   if (const auto width = config.optional_size(key.names)) {
-    if (*width > max_head_width) {
-      fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(config.file()),
-           config.pointer(config.present_name(key.names)), *width, max_head_width);
-    }
+    config.check_limit(config.present_name(key.names), *width, max_head_width);
     return *width;
   }
   if (key.default_value) return *key.default_value;
@@ -58,12 +56,6 @@ std::vector<float> alibi_slopes(AlibiSlopes rule, std::size_t heads) {
   return slopes;
 }
 
-[[noreturn]] void reject_bucket_size(const ConfigReader& config, const SizeKey& key, std::size_t value,
-                                     const std::string& need) {
-  config.refuse(key.names.empty() ? "relative_attention_num_buckets" : key.names.front(), "got {}, need {}",
-                value, need);
-}
-
 RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const ConfigReader& config) {
   RelativeBuckets relative;
   relative.bidirectional = spec.bidirectional;
@@ -71,15 +63,18 @@ RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const C
   relative.max_distance = config.size(spec.max_distance);
   relative.rows = spec.rows.names.empty() ? relative.buckets : config.size(spec.rows);
   const std::size_t fewest = spec.bidirectional ? 4 : 2;
-  if (relative.buckets < fewest)
-    reject_bucket_size(config, spec.buckets, relative.buckets, fmt::format("at least {}", fewest));
+  const auto reject = [&](const SizeKey& key, std::size_t value, const std::string& need) {
+    config.refuse(key.names.empty() ? "relative_attention_num_buckets" : key.names.front(), "got {}, need {}",
+                  value, need);
+  };
+  if (relative.buckets < fewest) reject(spec.buckets, relative.buckets, fmt::format("at least {}", fewest));
   const std::size_t exact = relative.buckets / fewest;  // number of distances that have their own bucket
   if (relative.max_distance <= exact) {
-    reject_bucket_size(config, spec.max_distance, relative.max_distance,
-                       fmt::format("more than {}, the number of distances with their own bucket", exact));
+    reject(spec.max_distance, relative.max_distance,
+           fmt::format("more than {}, the number of distances with their own bucket", exact));
   }
   if (relative.rows < relative.buckets)
-    reject_bucket_size(config, spec.rows, relative.rows, fmt::format("at least {}", relative.buckets));
+    reject(spec.rows, relative.rows, fmt::format("at least {}", relative.buckets));
   return relative;
 }
 
@@ -87,17 +82,12 @@ RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const C
 std::vector<std::string> word_list(const std::string& key, const ConfigReader& config) {
   const auto value = config.find(key);
   if (!value) return {};
-  std::vector<std::string> words;
   if (value->json->is_string()) {
-    words.emplace_back();
-    for (const char letter : value->json->get<std::string>()) {
-      if (letter == '|') {
-        words.emplace_back();
-      } else if (letter != ' ') {
-        words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-      }
-    }
-    return words;
+    std::string text = value->json->get<std::string>();
+    std::erase(text, ' ');
+    for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    const auto words = split(text, '|');
+    return {words.begin(), words.end()};
   }
   const auto is_text = [](const auto& word) { return word.is_string(); };
   if (!value->json->is_array() || !std::ranges::all_of(*value->json, is_text))

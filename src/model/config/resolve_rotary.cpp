@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -138,11 +139,9 @@ RotaryConfig yarn_rotary(const RotaryRequest& request) {
 
 std::vector<float> scaled_by_list(const RotaryRequest& request, const std::string& name) {
   const auto factors = request.scaling.optional_positives(name);
-  if (!factors) request.scaling.reject_missing(name, fmt::format("a list of {} numbers", request.dims / 2));
-  if (factors->size() != request.dims / 2) {
-    request.scaling.reject(*request.scaling.find(name),
-                           fmt::format("a list of {} numbers", request.dims / 2));
-  }
+  const std::string need = fmt::format("a list of {} numbers", request.dims / 2);
+  if (!factors) request.scaling.reject_missing(name, need);
+  if (factors->size() != request.dims / 2) request.scaling.reject(*request.scaling.find(name), need);
   std::vector<float> inverse = frequency_powers(request);
   for (std::size_t j = 0; j < inverse.size(); ++j)
     inverse[j] = 1.0F / (static_cast<float>((*factors)[j]) * inverse[j]);
@@ -161,19 +160,15 @@ RotaryConfig longrope_rotary(const RotaryRequest& request) {
   return rotary;
 }
 
-struct RotaryScaling {
-  std::string_view name;
-  RotaryConfig (*resolve)(const RotaryRequest&);
-};
-constexpr RotaryScaling kRotaryScalings[] = {{"default", plain_rotary},     {"linear", linear_rotary},
-                                             {"llama3", llama3_rotary},     {"yarn", yarn_rotary},
-                                             {"longrope", longrope_rotary}, {"su", longrope_rotary}};
+constexpr std::pair<std::string_view, RotaryConfig (*)(const RotaryRequest&)> kRotaryScalings[] = {
+    {"default", plain_rotary}, {"linear", linear_rotary},     {"llama3", llama3_rotary},
+    {"yarn", yarn_rotary},     {"longrope", longrope_rotary}, {"su", longrope_rotary}};
 
 RotaryConfig resolve_scaling(const RotaryRequest& request, const RotarySpec& spec) {
   const std::string type = request.scaling.optional_text(kTypeNames).value_or("default");
   if (spec.yarn_is_longrope && type == "yarn") return longrope_rotary(request);
-  for (const RotaryScaling& scaling : kRotaryScalings) {
-    if (scaling.name == type) return scaling.resolve(request);
+  for (const auto& [name, resolve] : kRotaryScalings) {
+    if (name == type) return resolve(request);
   }
   request.scaling.reject_unsupported(*request.scaling.find(kTypeNames),
                                      "default, linear, llama3, yarn, longrope");

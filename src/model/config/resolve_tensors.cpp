@@ -8,6 +8,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "checkpoint/readers.hpp"
 #include "model/binding/tensor_names.hpp"
 #include "model/config/resolve.hpp"
 
@@ -150,8 +151,9 @@ class BareResolver {
       extents = tensor.axes == Axes::out_in ? Extents{shape[1], shape[0]} : Extents{shape[0], shape[1]};
     } else if (shape.size() == 3 && tensor.axes == Axes::in_out_or_head) {
       if (shape[0] != heads) reject(tensor, fmt::format("a first extent of {}, the number of heads", heads));
-      extents = is_output ? Extents{multiplied(tensor, shape[0], shape[1]), shape[2]}
-                          : Extents{shape[1], multiplied(tensor, shape[0], shape[2])};
+      const auto joined = checked_mul(shape[0], shape[is_output ? 1 : 2]);
+      if (!joined) reject(tensor, "extents whose product fits 64 bits");
+      extents = is_output ? Extents{*joined, shape[2]} : Extents{shape[1], *joined};
     } else {
       reject(tensor, tensor.axes == Axes::in_out_or_head ? "two or three dimensions" : "two dimensions");
     }
@@ -161,30 +163,22 @@ class BareResolver {
 
   [[noreturn]] void reject(const LocatedTensor& tensor, const std::string& need) const {
     const TensorInfo& info = names_.info(tensor);
-    fail(Status::bad_input, "{}: tensor \"{}\": got shape {}, need {}", info.file, escaped(info.name),
-         to_string(info.shape), need);
-  }
-
-  [[nodiscard]] std::size_t multiplied(const LocatedTensor& tensor, std::size_t a, std::size_t b) const {
-    const auto product = checked_mul(a, b);
-    if (!product) reject(tensor, "extents whose product fits 64 bits");
-    return *product;
+    refuse_tensor(info.file, info.name, "got shape {}, need {}", to_string(info.shape), need);
   }
 
   LocatedProjections locate_projections() const {
     const LayerSpec& layer = family_.stack.layer;
-    const LocatedWeight query = names_.find_weight_in_layer(layer.query, 0);
+    const std::string prefix = names_.in_layer({});
+    const LocatedWeight query = names_.find_weight(layer.query, prefix);
     if (!query.found()) {
       std::string known;
-      const auto name_of = [&](const StoredTensor& tensor) {
-        return names_.full_name(tensor.name, NameScope::in_layer(0));
-      };
-      for (const StoredTensor& tensor : layer.query.weight) known += name_of(tensor) + ", ";
-      fail(Status::bad_input, "{}: no query projection; need one of {}{} with {}", escaped(config_.file()),
-           known, name_of(layer.query.factors.first.value()), name_of(layer.query.factors.last.value()));
+      for (const StoredTensor& tensor : layer.query.weight) known += prefix + tensor.name + ", ";
+      fail(Status::bad_input, "{}: no query projection; need one of {}{}{} with {}{}",
+           escaped(config_.file()), known, prefix, layer.query.factors.first.value().name, prefix,
+           layer.query.factors.last.value().name);
     }
-    return {query, names_.find_weight_in_layer(layer.key, 0), names_.find_weight_in_layer(layer.value, 0),
-            names_.find_weight_in_layer(layer.output, 0)};
+    return {query, names_.find_weight(layer.key, prefix), names_.find_weight(layer.value, prefix),
+            names_.find_weight(layer.output, prefix)};
   }
 
   /// Returns the number of slices in the query projection of tied heads: the first extent of a tensor of rank
@@ -203,15 +197,14 @@ class BareResolver {
   /// Sets kv_heads and head_slices. For tied heads, reads /head_slices and the query projection, otherwise
   /// /kv_heads.
   void resolve_heads(const LocatedTensor& query, AttentionConfig& attention) const {
-    const auto kv_heads = config_.optional_size({"kv_heads"});
     attention.head_slices = read_head_slices(config_, attention.heads);
     if (attention.head_slices.empty()) {
-      attention.kv_heads = kv_heads.value_or(attention.heads);
+      attention.kv_heads = config_.optional_size({"kv_heads"}).value_or(attention.heads);
       check_multiple(config_, "heads", attention.heads, "kv_heads", attention.kv_heads);
       return;
     }
     attention.kv_heads = count_slices(query, attention.head_slices);
-    if (kv_heads && *kv_heads != attention.kv_heads) {
+    if (config_.optional_size({"kv_heads"}).value_or(attention.kv_heads) != attention.kv_heads) {
       config_.reject(
           *config_.find("kv_heads"),
           fmt::format("{}, the number of slices of tied heads (/head_slices)", attention.kv_heads));
@@ -235,15 +228,14 @@ class BareResolver {
       attention.d_value =
           checked("d_value", divided(tensor, outputs, attention.kv_heads, "kv_heads"), tensor);
     }
-    if (found.output.found()) {
-      const Extents sizes = extents(found.output, attention.heads, true);
+    model.d_output = found.value.found() ? attention.heads * attention.d_value : 0;
+    if (!found.output.found()) return;
+    const Extents sizes = extents(found.output, attention.heads, true);
+    if (found.value.found()) {
       model.d_output = sizes.out;
-      if (!found.value.found())
-        attention.d_value = divided(found.output.at_inputs(), sizes.in, attention.heads, "heads");
     } else {
-      model.d_output = attention.heads * attention.d_value;
+      attention.d_value = divided(found.output.at_inputs(), sizes.in, attention.heads, "heads");
     }
-    if (!found.value.found()) model.d_output = 0;
   }
 
   /// Sets the sizes that all layers share, from the tensors of the first layer.
@@ -269,9 +261,10 @@ class BareResolver {
 
   /// Sets which tensors exist in layer `number`.
   void resolve_layer_parts(std::size_t number, AttentionConfig& attention) const {
+    const std::string prefix = names_.in_layer({.number = number});
     const auto parts = [&](const LinearSpec& spec) {
-      const LocatedWeight weight = names_.find_weight_in_layer(spec, number);
-      return LinearParts{weight.found(), names_.find(spec.bias, NameScope::in_layer(number)).has_value(),
+      const LocatedWeight weight = names_.find_weight(spec, prefix);
+      return LinearParts{weight.found(), names_.find(spec.bias, prefix).has_value(),
                          weight.first ? rank(*weight.first) : 0};
     };
     const LayerSpec& layer = family_.stack.layer;
@@ -287,12 +280,11 @@ class BareResolver {
   void check_rejected_tensors() const {
     for (const StoredTensor& tensor : stored(family_.rejected_tensors)) {
       for (std::size_t layer = 0; layer < layers_; ++layer) {
-        const auto found = names_.find({&tensor, 1}, NameScope::in_layer(layer));
+        const auto found = names_.find({&tensor, 1}, names_.in_layer({.number = layer}));
         if (!found) continue;
-        fail(Status::bad_input,
-             "{}: tensor \"{}\": learned key or value vectors are unsupported; need weights without {}",
-             names_.info(*found).file, escaped(names_.info(*found).name),
-             fmt::join(family_.rejected_tensors, ", "));
+        refuse_tensor(names_.info(*found).file, names_.info(*found).name,
+                      "learned key or value vectors are unsupported; need weights without {}",
+                      fmt::join(family_.rejected_tensors, ", "));
       }
     }
   }
@@ -301,7 +293,7 @@ class BareResolver {
     EmbeddingConfig embedding;
     if (config_.optional_text({"position"}) == "sinusoidal") embedding.position = PositionKind::sinusoidal;
     embedding.width = d_model;
-    if (const auto table = names_.find(stored(family_.embedding.token))) {
+    if (const auto table = names_.find_outside_layers(family_.embedding.token)) {
       const Shape& shape = names_.info(*table).shape;
       embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the other extents
     }

@@ -7,8 +7,8 @@ namespace {
 FamilySpec gpt_neox() {
   FamilySpec spec = {.name = "gpt_neox"};
   spec.prefixes = {"gpt_neox.", ""};
-  LinearSpec packed = packed_linear("attention.query_key_value", Packing::by_head);
-  packed.bias_presence = {.rule = Presence::Rule::configured, .key = "attention_bias", .default_value = true};
+  const LinearSpec packed =
+      linear_with_bias_if("attention.query_key_value", "attention_bias", true, Packing::by_head);
   spec.stack = {.prefixes = {"layers.{}."},
                 .layer = {.query = packed,
                           .key = packed,
@@ -26,8 +26,6 @@ FamilySpec gpt_neox() {
   spec.keys = common_keys(24576, 50432, 2048);
   spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-5};
   spec.keys.activation.default_value = "gelu";
-  spec.norm = NormKind::layer;
-  spec.place = NormPlace::pre;
   spec.parallel = true;
   spec.rotary = {.fraction = 0.25,
                  .theta_names = {"rope_theta", "rotary_emb_base"},
@@ -62,8 +60,6 @@ FamilySpec gpt2() {
                .norm_eps = {{"layer_norm_epsilon"}, 1e-5},
                .activation = {{"activation_function"}, "gelu_new"},
                .inverse_layer_if = "scale_attn_by_inverse_layer_idx"};
-  spec.norm = NormKind::layer;
-  spec.place = NormPlace::pre;
   spec.embedding_config.position = PositionKind::learned;
   spec.causal = true;
   spec.requirements = {{"add_cross_attention", {false}}};
@@ -217,7 +213,7 @@ FamilySpec bloom() {
 
 void pack_falcon(LayerSpec& layer, Packing packing) {
   layer.query = layer.key = layer.value =
-      linear_with_bias_if("self_attention.query_key_value", "bias", packing);
+      linear_with_bias_if("self_attention.query_key_value", "bias", false, packing);
 }
 
 /// Falcon has three variants: one key/value head (7B), groups of key/value heads (40B), and projections

@@ -28,7 +28,6 @@ FamilySpec bert() {
   spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-12};
   spec.keys.activation.default_value = "gelu";
   spec.keys.causal_if = "is_decoder";
-  spec.norm = NormKind::layer;
   spec.place = NormPlace::post;
   spec.embedding_config.position = PositionKind::learned;
   spec.requirements = {{"position_embedding_type", {"absolute"}}, {"add_cross_attention", {false}}};
@@ -222,8 +221,9 @@ FamilySpec deberta() {
 FamilySpec modernbert() {
   FamilySpec spec = {.name = "modernbert"};
   spec.prefixes = {"model.", ""};
-  const LinearSpec packed = linear_with_bias_if("attn.Wqkv", "attention_bias", Packing::query_key_value);
-  const LinearSpec inner = linear_with_bias_if("mlp.Wi", "mlp_bias", Packing::gate_up);
+  const LinearSpec packed =
+      linear_with_bias_if("attn.Wqkv", "attention_bias", false, Packing::query_key_value);
+  const LinearSpec inner = linear_with_bias_if("mlp.Wi", "mlp_bias", false, Packing::gate_up);
   spec.stack = {.prefixes = {"layers.{}."},
                 .layer = {.query = packed,
                           .key = packed,
@@ -240,15 +240,11 @@ FamilySpec modernbert() {
   spec.head = HeadSpec{.transform = linear_with_bias_if("head.dense", "classifier_bias"),
                        .activation = {{"classifier_activation"}, "gelu"},
                        .transform_norm = layer_norm("head.norm"),
-                       .decoder = linear_with_bias_if("decoder", "decoder_bias")};
-  spec.head->decoder.bias_presence.default_value = true;
+                       .decoder = linear_with_bias_if("decoder", "decoder_bias", true)};
   spec.head->decoder.weight_presence = {.rule = Presence::Rule::stored};
   spec.keys = common_keys(1152, 50368, 8192);
-  spec.keys.norm_eps.names = {"norm_eps"};
-  spec.keys.norm_eps.default_value = 1e-5;
+  spec.keys.norm_eps = {{"norm_eps"}, 1e-5};
   spec.keys.activation = {{"hidden_activation"}, "gelu"};
-  spec.norm = NormKind::layer;
-  spec.place = NormPlace::pre;
   spec.rotary = RotarySpec{.theta = 160000,
                            .theta_names = {"global_rope_theta"},
                            .sliding = SlidingRotarySpec{"local_rope_theta", 10000, true}};
@@ -309,8 +305,6 @@ FamilySpec vit() {
                .patch = {{"patch_size"}, 16},
                .norm_eps = {{"layer_norm_eps"}, 1e-12},
                .activation = {{"hidden_act"}, "gelu"}};
-  spec.norm = NormKind::layer;
-  spec.place = NormPlace::pre;
   spec.embedding_config.position = PositionKind::learned;
   return spec;
 }
@@ -363,7 +357,6 @@ FamilySpec bart() {
                .max_positions = {{"max_position_embeddings"}, 1024},
                .norm_eps = {{}, 1e-5},
                .activation = {{"activation_function"}, "gelu"}};
-  spec.norm = NormKind::layer;
   spec.place = NormPlace::post;
   spec.embedding_config.position = PositionKind::learned;
   spec.embedding_config.position_offset = 2;
@@ -477,7 +470,6 @@ FamilySpec t5() {
                .scale = {.default_value = 1}};
   scale_logits(spec);
   spec.norm = NormKind::rms;
-  spec.place = NormPlace::pre;
   spec.variants = {{.key = "feed_forward_proj", .value = "gated-gelu", .apply = gate_t5<kGeluNew>},
                    {.key = "feed_forward_proj", .value = "gated-silu", .apply = gate_t5<kSilu>},
                    {.key = "feed_forward_proj", .value = "gated-relu", .apply = gate_t5<kRelu>},

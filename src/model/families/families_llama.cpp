@@ -10,19 +10,32 @@ const std::vector<std::string> kQueryKeyValueOutput = {"self_attn.q_proj", "self
                                                        "self_attn.v_proj", "self_attn.o_proj"};
 
 LinearSpec biased_if_configured(const std::string& name) {
-  return linear_with_bias_if(name, "attention_bias");
+  return linear_with_bias_if(name, name.starts_with("mlp.") ? "mlp_bias" : "attention_bias");
+}
+
+void add_head_norms(LayerSpec& layer) {
+  layer.query_norm = norm_without_bias("self_attn.q_norm");
+  layer.key_norm = norm_without_bias("self_attn.k_norm");
+}
+
+/// Replaces the RMS norms of Llama by LayerNorms. `eps` is the configuration key of epsilon.
+void set_layer_norms(FamilySpec& row, const std::string& eps) {
+  row.stack.layer.attention_norm = layer_norm("input_layernorm");
+  row.stack.layer.mlp_norm = layer_norm("post_attention_layernorm");
+  row.final_norm = layer_norm("norm");
+  row.keys.norm_eps = {{eps}, 1e-5};
+  row.norm = NormKind::layer;
 }
 
 FamilySpec llama_row() {
   FamilySpec spec = {.name = "llama"};
   spec.prefixes = {"model.", ""};
-  spec.stack = {
-      .prefixes = {"layers.{}."},
-      .layer = plain_layer(biased_if_configured, kQueryKeyValueOutput, norm_without_bias("input_layernorm"),
-                           norm_without_bias("post_attention_layernorm"))};
-  spec.stack.layer.up = linear_with_bias_if("mlp.up_proj", "mlp_bias");
-  spec.stack.layer.gate = linear_with_bias_if("mlp.gate_proj", "mlp_bias");
-  spec.stack.layer.down = linear_with_bias_if("mlp.down_proj", "mlp_bias");
+  spec.stack = {.prefixes = {"layers.{}."},
+                .layer = plain_layer(biased_if_configured,
+                                     {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                      "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj", "mlp.gate_proj"},
+                                     norm_without_bias("input_layernorm"),
+                                     norm_without_bias("post_attention_layernorm"))};
   spec.embedding = {.token = {"embed_tokens.weight"}};
   spec.final_norm = norm_without_bias("norm");
   spec.head = plain_head("lm_head");
@@ -33,7 +46,6 @@ FamilySpec llama_row() {
   spec.keys.norm_eps = {{"rms_norm_eps"}, 1e-6};
   spec.keys.activation.default_value = "silu";
   spec.norm = NormKind::rms;
-  spec.place = NormPlace::pre;
   spec.rotary = RotarySpec{};
   spec.causal = true;
   spec.requirements = {{"partial_rotary_factor", {1.0}}, {"rope_parameters/partial_rotary_factor", {1.0}}};
@@ -65,8 +77,7 @@ FamilySpec qwen3() {
   FamilySpec spec = named("qwen3", qwen2());
   LayerSpec& layer = spec.stack.layer;
   set_projections(layer, biased_if_configured, kQueryKeyValueOutput);
-  layer.query_norm = norm_without_bias("self_attn.q_norm");
-  layer.key_norm = norm_without_bias("self_attn.k_norm");
+  add_head_norms(layer);
   spec.keys.d_head = {{"head_dim"}, 128};
   return spec;
 }
@@ -108,8 +119,7 @@ FamilySpec gemma2() {
 
 FamilySpec gemma3_text() {
   FamilySpec spec = named("gemma3_text", gemma2());
-  spec.stack.layer.query_norm = norm_without_bias("self_attn.q_norm");
-  spec.stack.layer.key_norm = norm_without_bias("self_attn.k_norm");
+  add_head_norms(spec.stack.layer);
   set_defaults(spec.keys, {.vocabulary = 262208, .max_positions = 131072});
   spec.keys.soft_cap = {};
   spec.keys.logit_soft_cap.default_value = 0;
@@ -296,8 +306,7 @@ FamilySpec olmo2() {
   LayerSpec& layer = spec.stack.layer;
   layer.attention_norm = norm_without_bias("post_attention_layernorm");
   layer.mlp_norm = norm_without_bias("post_feedforward_layernorm");
-  layer.query_norm = norm_without_bias("self_attn.q_norm");
-  layer.key_norm = norm_without_bias("self_attn.k_norm");
+  add_head_norms(layer);
   spec.final_norm = norm_without_bias("norm");
   spec.keys.norm_eps.names = {"rms_norm_eps"};
   spec.keys.clip = {};
@@ -313,13 +322,9 @@ FamilySpec stablelm() {
   set_projections(
       layer, [](const std::string& name) { return linear_with_bias_if(name, "use_qkv_bias"); },
       kQueryKeyValue);
-  layer.attention_norm = layer_norm("input_layernorm");
-  layer.mlp_norm = layer_norm("post_attention_layernorm");
-  spec.final_norm = layer_norm("norm");
+  set_layer_norms(spec, "layer_norm_eps");
   set_defaults(spec.keys, {.kv_heads = 32, .mlp_width = 6912, .vocabulary = 50304, .max_positions = 4096});
   spec.keys.d_head = {};
-  spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-5};
-  spec.norm = NormKind::layer;
   spec.head_norm_span = HeadNormSpan::each;
   spec.rotary->fraction = 0.25;
   spec.window.reset();
@@ -342,14 +347,12 @@ FamilySpec starcoder2() {
       plain_layer([](const std::string& name) { return linear_with_bias_if(name, "use_bias", true); },
                   {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.c_fc",
                    "mlp.c_proj"},
-                  layer_norm("input_layernorm"), layer_norm("post_attention_layernorm"));
-  spec.final_norm = layer_norm("norm");
+                  {}, {});
+  set_layer_norms(spec, "norm_epsilon");
   spec.head->tied_by_default = true;
   set_defaults(spec.keys, {.kv_heads = 2, .mlp_width = 12288, .vocabulary = 49152, .max_positions = 4096});
   spec.keys.d_head = {};
-  spec.keys.norm_eps = {{"norm_epsilon"}, 1e-5};
   spec.keys.activation.default_value = "gelu_pytorch_tanh";
-  spec.norm = NormKind::layer;
   spec.window->default_size = 0;
   return spec;
 }
@@ -368,24 +371,16 @@ FamilySpec cohere() {
   spec.parallel = true;
   spec.head_norm_span = HeadNormSpan::each;
   spec.rotary = {.pairing = RotaryPairing::interleaved, .theta = 500000};
-  spec.variants = {{"use_qk_norm", true, false, [](FamilySpec& row) {
-                      row.stack.layer.query_norm = norm_without_bias("self_attn.q_norm");
-                      row.stack.layer.key_norm = norm_without_bias("self_attn.k_norm");
-                    }}};
+  spec.variants = {{"use_qk_norm", true, false, [](FamilySpec& row) { add_head_norms(row.stack.layer); }}};
   return spec;
 }
 
 FamilySpec nemotron() {
   FamilySpec spec = named("nemotron", llama_row());
-  LayerSpec& layer = spec.stack.layer;
-  layer.attention_norm = layer_norm("input_layernorm");
-  layer.mlp_norm = layer_norm("post_attention_layernorm");
-  layer.gate = {};
-  spec.final_norm = layer_norm("norm");
+  spec.stack.layer.gate = {};
+  set_layer_norms(spec, "norm_eps");
   set_defaults(spec.keys, {.mlp_width = 24576, .vocabulary = 256000, .max_positions = 4096});
-  spec.keys.norm_eps = {{"norm_eps"}, 1e-5};
   spec.keys.activation.default_value = "relu2";
-  spec.norm = NormKind::layer;
   spec.gain_offset = 1;
   spec.rotary->fraction = 0.5;
   spec.requirements = {};

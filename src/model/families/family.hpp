@@ -323,8 +323,8 @@ struct FamilySpec {
 
   SizesFrom sizes = SizesFrom::config;
   ConfigKeys keys = {};
-  NormKind norm = NormKind::none;
-  NormPlace place = NormPlace::none;
+  NormKind norm = NormKind::layer;
+  NormPlace place = NormPlace::pre;
   float gain_offset = 0;         // added to the stored gains of all norms
   bool parallel = false;         // attention and MLP read the same residual stream
   bool scale_embedding = false;  // token embeddings are multiplied by sqrt(d_model)

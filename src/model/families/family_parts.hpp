@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/families/family.hpp"
@@ -12,58 +13,132 @@ namespace attnctl {
 // Functions that build the rows of the table of families. `name` is the name of a module in the checkpoint.
 
 /// Returns a torch.nn.Linear, always with a bias.
-[[nodiscard]] LinearSpec linear(const std::string& name);
-[[nodiscard]] LinearSpec linear_without_bias(const std::string& name);
-/// Returns a linear layer that has a bias if the flag `key` of the configuration is true.
-[[nodiscard]] LinearSpec linear_with_bias_if(const std::string& name, const std::string& key,
-                                             bool default_value = false);
-[[nodiscard]] LinearSpec linear_with_bias_if(const std::string& name, const std::string& key,
-                                             Packing packing);
+[[nodiscard]] inline LinearSpec linear(const std::string& name) {
+  return {.weight = {{name + ".weight"}}, .bias = {{name + ".bias"}}};
+}
+
+[[nodiscard]] inline LinearSpec linear_without_bias(const std::string& name) {
+  return {.weight = {{name + ".weight"}}};
+}
+
 /// Returns one of the projections that are packed in one torch.nn.Linear.
-[[nodiscard]] LinearSpec packed_linear(const std::string& name, Packing packing);
+[[nodiscard]] inline LinearSpec packed_linear(const std::string& name, Packing packing) {
+  return {.weight = {{name + ".weight", Axes::out_in, packing}},
+          .bias = {{name + ".bias", Axes::out_in, packing}}};
+}
+
+/// Returns a linear layer that has a bias if the flag `key` of the configuration is true.
+[[nodiscard]] inline LinearSpec linear_with_bias_if(const std::string& name, const std::string& key,
+                                                    bool default_value = false,
+                                                    Packing packing = Packing::whole) {
+  LinearSpec spec = packed_linear(name, packing);
+  spec.bias_presence = {.rule = Presence::Rule::configured, .key = key, .default_value = default_value};
+  return spec;
+}
+
 /// Returns a projection without a bias that exists only if the embedding tables and the model have different
 /// widths.
-[[nodiscard]] LinearSpec linear_if_width_differs(const std::string& name);
+[[nodiscard]] inline LinearSpec linear_if_width_differs(const std::string& name) {
+  LinearSpec spec = linear_without_bias(name);
+  spec.weight_presence.rule = Presence::Rule::width_differs;
+  return spec;
+}
+
 /// Returns a linear layer stored as the class Conv1D of transformers.
-[[nodiscard]] LinearSpec conv1d(const std::string& name, Packing packing = Packing::whole);
+[[nodiscard]] inline LinearSpec conv1d(const std::string& name, Packing packing = Packing::whole) {
+  return {.weight = {{name + ".weight", Axes::in_out, packing}},
+          .bias = {{name + ".bias", Axes::in_out, packing}}};
+}
 
 /// A function that makes a projection from the name of its module.
 using MakeLinear = LinearSpec (*)(const std::string& name);
 /// Sets the projections of a layer. The names are in the order query, key, value, output, up, down, gate.
-void set_projections(LayerSpec& layer, MakeLinear make, const std::vector<std::string>& names);
-/// Returns a layer with these projections and two norms.
-[[nodiscard]] LayerSpec plain_layer(MakeLinear make, const std::vector<std::string>& names,
-                                    const NormSpec& attention_norm, const NormSpec& mlp_norm);
+inline void set_projections(LayerSpec& layer, MakeLinear make, const std::vector<std::string>& names) {
+  LinearSpec* const parts[] = {&layer.query, &layer.key,  &layer.value, &layer.output,
+                               &layer.up,    &layer.down, &layer.gate};
+  for (std::size_t i = 0; i < names.size(); ++i) *parts[i] = make(names[i]);
+}
 
-void remove_biases(LayerSpec& layer);
-void remove_mlp_biases(LayerSpec& layer);
+/// Returns a layer with these projections and two norms.
+[[nodiscard]] inline LayerSpec plain_layer(MakeLinear make, const std::vector<std::string>& names,
+                                           const NormSpec& attention_norm, const NormSpec& mlp_norm) {
+  LayerSpec layer = {.attention_norm = attention_norm, .mlp_norm = mlp_norm};
+  set_projections(layer, make, names);
+  return layer;
+}
+
+inline void remove_mlp_biases(LayerSpec& layer) {
+  for (LinearSpec* one : {&layer.up, &layer.gate, &layer.down}) one->bias = {};
+}
+
+inline void remove_biases(LayerSpec& layer) {
+  for (LinearSpec* one : {&layer.query, &layer.key, &layer.value, &layer.output}) one->bias = {};
+  remove_mlp_biases(layer);
+}
 
 /// Returns a torch.nn.LayerNorm, stored as weight and bias or as gamma and beta.
-[[nodiscard]] NormSpec layer_norm(const std::string& name);
+[[nodiscard]] inline NormSpec layer_norm(const std::string& name) {
+  return {.gain = {name + ".weight", name + ".gamma"}, .bias = {name + ".bias", name + ".beta"}};
+}
+
 /// Returns a norm of any kind that has only a gain.
-[[nodiscard]] NormSpec norm_without_bias(const std::string& name);
+[[nodiscard]] inline NormSpec norm_without_bias(const std::string& name) {
+  return {.gain = {name + ".weight"}};
+}
 
 /// Returns a head without a transform. The output matrix is the tensor `name` if stored, otherwise the token
 /// embedding table.
-[[nodiscard]] HeadSpec plain_head(const std::string& name);
+[[nodiscard]] inline HeadSpec plain_head(const std::string& name) {
+  return {.decoder = {.weight = {{name + ".weight"}}, .weight_presence = {.rule = Presence::Rule::stored}}};
+}
+
 /// Returns a masked-token head. Its bias may be stored under the decoder, under `predictions`, or under both.
-[[nodiscard]] HeadSpec masked_token_head(const std::string& dense, const std::string& norm,
-                                         const std::string& predictions);
+[[nodiscard]] inline HeadSpec masked_token_head(const std::string& dense, const std::string& norm,
+                                                const std::string& predictions) {
+  return {.transform = linear(dense),
+          .transform_norm = layer_norm(norm),
+          .decoder = {.weight = {{predictions + ".decoder.weight"}},
+                      .bias = {{predictions + ".decoder.bias"}, {predictions + ".bias"}},
+                      .weight_presence = {.rule = Presence::Rule::stored}}};
+}
 
 /// Returns the keys that most configurations share: hidden_size, num_hidden_layers, num_attention_heads,
 /// hidden_act, and intermediate_size, vocab_size and max_position_embeddings with the three given defaults.
-[[nodiscard]] ConfigKeys common_keys(std::size_t mlp_width, std::size_t vocabulary,
-                                     std::size_t max_positions);
+[[nodiscard]] inline ConfigKeys common_keys(std::size_t mlp_width, std::size_t vocabulary,
+                                            std::size_t max_positions) {
+  ConfigKeys keys;
+  keys.d_model = {{"hidden_size"}, {}};
+  keys.layers = {{"num_hidden_layers"}, {}};
+  keys.heads = {{"num_attention_heads"}, {}};
+  keys.mlp_width = {{"intermediate_size"}, mlp_width};
+  keys.vocabulary = {{"vocab_size"}, vocabulary};
+  keys.max_positions = {{"max_position_embeddings"}, max_positions};
+  keys.activation.names = {"hidden_act"};
+  return keys;
+}
 
 /// Default sizes for set_defaults(). A size that is nullopt does not change the default.
 struct DefaultSizes {
   std::optional<std::size_t> heads = {}, kv_heads = {}, d_head = {};
   std::optional<std::size_t> mlp_width = {}, vocabulary = {}, max_positions = {};
 };
-void set_defaults(ConfigKeys& keys, const DefaultSizes& sizes);
+inline void set_defaults(ConfigKeys& keys, const DefaultSizes& sizes) {
+  const auto set = [](SizeKey& key, std::optional<std::size_t> size) {
+    if (size) key.default_value = size;
+  };
+  set(keys.heads, sizes.heads);
+  set(keys.kv_heads, sizes.kv_heads);
+  set(keys.d_head, sizes.d_head);
+  set(keys.mlp_width, sizes.mlp_width);
+  set(keys.vocabulary, sizes.vocabulary);
+  set(keys.max_positions, sizes.max_positions);
+}
 
 /// Returns a copy of another family's row with a new name. The caller then changes the fields that differ.
-[[nodiscard]] FamilySpec named(std::string name, FamilySpec row);
+[[nodiscard]] inline FamilySpec named(std::string name, FamilySpec row) {
+  row.name = std::move(name);
+  return row;
+}
 
 /// Return the rows that are defined in families_encoder.cpp, families_decoder.cpp and families_llama.cpp.
 [[nodiscard]] std::vector<FamilySpec> encoder_families();

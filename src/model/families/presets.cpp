@@ -1,7 +1,7 @@
 #include "model/families/presets.hpp"
 
-#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/error.hpp"
 #include "model/config/resolve.hpp"
@@ -55,13 +55,10 @@ ModelConfig config_of(const PresetRow& row) {
 std::vector<Preset> make_presets() {
   std::vector<Preset> made;
   for (const PresetRow& row : kPresets) {
-    Preset& preset = made.emplace_back();
-    preset.name = row.name;
-    if (!row.alias.empty()) preset.aliases.emplace_back(row.alias);
-    preset.title = row.title;
-    preset.config = config_of(row);
+    const ModelConfig config = config_of(row);
     // The decoder has as many layers as the encoder, and each of them has two attentions.
-    preset.attentions = (*row.type == '\0' ? 3 : 1) * preset.config.layers.size();
+    const std::size_t attentions = (*row.type == '\0' ? 3 : 1) * config.layers.size();
+    made.push_back({std::string(row.name), row.alias, std::string(row.title), config, attentions});
   }
   return made;
 }
@@ -109,11 +106,9 @@ std::string preset_names() {
 }
 
 const Preset& preset_named(std::string_view name) {
-  const auto named = [&](const Preset& preset) {
-    return preset.name == name || std::ranges::count(preset.aliases, name) > 0;
-  };
-  const auto found = std::ranges::find_if(presets(), named);
-  if (found != presets().end()) return *found;
+  for (const Preset& preset : presets()) {
+    if (preset.name == name || (!name.empty() && preset.alias == name)) return preset;
+  }
   fail(Status::usage, "--preset: got {}, need one of {}", escaped(name), preset_names());
 }
 

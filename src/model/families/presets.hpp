@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "model/config/config.hpp"
 
@@ -27,9 +26,9 @@ struct BareSizes {
 
 /// A published architecture. Presets have no weights.
 struct Preset {
-  std::string name;                  // "gpt2"
-  std::vector<std::string> aliases;  // "gpt2-small"
-  std::string title;                 // "GPT-2 small"
+  std::string name;        // "gpt2"
+  std::string_view alias;  // "gpt2-small"; "" if there is none
+  std::string title;       // "GPT-2 small"
   ModelConfig config;
 
   /// Number of attention layers in the whole architecture. It is three times the layers of `config` if
@@ -40,7 +39,7 @@ struct Preset {
 /// Returns all presets, a list of models that textbooks use.
 [[nodiscard]] std::span<const Preset> presets();
 
-/// Returns the names of all presets, each followed by its aliases in parentheses: "transformer-base, ...,
+/// Returns the names of all presets, each followed by its alias in parentheses: "transformer-base, ...,
 /// gpt2 (gpt2-small), ...".
 [[nodiscard]] std::string preset_names();
 
