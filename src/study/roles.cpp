@@ -227,100 +227,6 @@ bool sees_far_keys(const PatternRow& row, const VisibleKeys& visible) {
   return visible.count(row.query, near.first, near.last) < visible.count(row.query);
 }
 
-class RolesMeasure final : public PerHeadOfTokens<RoleSums<RatioSums>> {
- public:
-  explicit RolesMeasure(const StudyShape& shape) : PerHeadOfTokens(shape) {}
-
-  void begin(const StudyBlock& block) override {
-    specials_.clear();
-    for (const Sequence& sequence : block.corpus.batch.sequences)
-      specials_.push_back(special_positions(sequence, 1, names_));
-    open_.assign(states_.size(), {});
-  }
-  void panel(const StudyPanel& panel) override;
-  void end() override {
-    for (std::size_t h = 0; h < states_.size(); ++h) close(h);
-    nulls_.clear();
-  }
-  void finish(StudyResults& results) const override;
-
- private:
-  /// The sums of the sentence that is processed for one head. The sentence ends when a panel of another
-  /// sequence arrives.
-  struct Open {
-    std::size_t sequence = 0;
-    SentenceSums terms;
-  };
-
-  void close(std::size_t head) {
-    states_[head].fold(open_[head].terms, [](RatioSums& to, const SentenceTerm& term) { to.add(term); });
-    open_[head].terms = {};
-  }
-  [[nodiscard]] RoleNulls nulls(const StudyPanel& panel) const;
-
-  std::vector<PositionsOf> specials_;  // [sequences] of the block
-  std::vector<Open> open_;             // [heads]
-  PerPanel<RoleNulls> nulls_;
-};
-
-void RolesMeasure::panel(const StudyPanel& panel) {
-  Open& open = open_[panel.head];
-  if (open.sequence != panel.panel.sequence) {
-    close(panel.head);
-    open.sequence = panel.panel.sequence;
-  }
-  const RoleNulls& nulls = nulls_.of(panel, [&] { return this->nulls(panel); });
-  SentenceSums& terms = open.terms;
-  terms.fold(nulls.terms, [](SentenceTerm& to, const SentenceTerm& from) {
-    to.null += from.null;
-    to.rows += from.rows;
-  });
-  for (std::size_t r = 0; r < panel.rows.size(); ++r) {
-    const PatternRow& row = panel.rows[r];
-    if (nulls.log_keys[r] == 0) continue;
-    // Wraps around to a large number if the key is more than kFarthest tokens before the query.
-    const std::size_t peak = row.argmax + kFarthest - row.query;
-    if (peak < kOffsetCount && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
-    if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
-    if (sees_far_keys(row, panel.visible)) {
-      const KeyRange near = keys_near(row, kNear);
-      for (std::size_t key = near.first; key < near.last; ++key)
-        terms.near.sum += static_cast<double>(row.weights[key]);
-    }
-    terms.entropy.sum += row.entropy / nulls.log_keys[r];
-  }
-  for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
-    double sum = 0;
-    for (std::size_t r = 0; r < panel.rows.size(); ++r) {
-      if (nulls.log_keys[r] == 0) continue;
-      for (const std::size_t key : positions) sum += static_cast<double>(panel.rows[r].weights[key]);
-    }
-    if (const auto term = terms.specials.find(id); term != terms.specials.end()) term->second.sum += sum;
-  }
-}
-
-RoleNulls RolesMeasure::nulls(const StudyPanel& panel) const {
-  RoleNulls result;
-  SentenceSums& terms = result.terms;
-  for (const PatternRow& row : panel.rows) {
-    const auto visible = static_cast<double>(panel.visible.count(row.query));
-    result.log_keys.push_back(std::log(visible));
-    if (visible <= 1) continue;
-    for_each_visible_offset(row, panel.visible, [&](std::size_t i) { terms.offsets[i].add(0, 1 / visible); });
-    if (row.query > 0 && panel.visible.shows(row.query, 0)) terms.first.add(0, 1 / visible);
-    const KeyRange near = keys_near(row, kNear);
-    if (sees_far_keys(row, panel.visible))
-      terms.near.add(0, static_cast<double>(panel.visible.count(row.query, near.first, near.last)) / visible);
-    terms.entropy.add(0, 1);
-    for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
-      const auto targets = static_cast<double>(std::ranges::count_if(
-          positions, [&](std::size_t key) { return panel.visible.shows(row.query, key); }));
-      if (targets > 0) terms.specials[id].add(0, targets / visible);
-    }
-  }
-  return result;
-}
-
 /// Returns the index of the offset with the largest share of rows. Of equal shares, prefers the smaller
 /// distance, then the negative offset.
 std::optional<std::size_t> best_offset(const RoleSums<RatioSums>& head) {
@@ -334,23 +240,113 @@ std::optional<std::size_t> best_offset(const RoleSums<RatioSums>& head) {
   return best;
 }
 
-void RolesMeasure::finish(StudyResults& results) const {
-  results.with_roles = true;
-  for (std::size_t h = 0; h < states_.size(); ++h) {
-    const auto give = [&](std::string_view role, std::string detail, const RatioSums& sums) {
-      results.evidence.push_back(evidence_of(h, role, std::move(detail), sums));
-    };
-    const RoleSums<RatioSums>& head = states_[h];
-    if (const auto best = best_offset(head)) {
-      const std::int64_t offset = static_cast<std::int64_t>(*best) - kLargestOffset;
-      give("positional", (offset > 0 ? "+" : "") + std::to_string(offset), head.offsets[*best]);
-    }
-    give("sink", "position 0", head.first);
-    for (const auto& [id, sums] : head.specials) give("separator", names_.of(id), sums);
-    give("local", "", head.near);
-    give("broad", "", head.entropy);
+class RolesMeasure final : public PerHeadOfTokens<RoleSums<RatioSums>> {
+ public:
+  explicit RolesMeasure(const StudyShape& shape) : PerHeadOfTokens(shape) {}
+
+  void begin(const StudyBlock& block) override {
+    specials_.clear();
+    for (const Sequence& sequence : block.corpus.batch.sequences)
+      specials_.push_back(special_positions(sequence, 1, names_));
+    open_.assign(states_.size(), {});
   }
-}
+  void panel(const StudyPanel& panel) override {
+    Open& open = open_[panel.head];
+    if (open.sequence != panel.panel.sequence) {
+      close(panel.head);
+      open.sequence = panel.panel.sequence;
+    }
+    const RoleNulls& nulls = nulls_.of(panel, [&] { return this->nulls(panel); });
+    SentenceSums& terms = open.terms;
+    terms.fold(nulls.terms, [](SentenceTerm& to, const SentenceTerm& from) {
+      to.null += from.null;
+      to.rows += from.rows;
+    });
+    for (std::size_t r = 0; r < panel.rows.size(); ++r) {
+      const PatternRow& row = panel.rows[r];
+      if (nulls.log_keys[r] == 0) continue;
+      // Wraps around to a large number if the key is more than kFarthest tokens before the query.
+      const std::size_t peak = row.argmax + kFarthest - row.query;
+      if (peak < kOffsetCount && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
+      if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
+      if (sees_far_keys(row, panel.visible)) {
+        const KeyRange near = keys_near(row, kNear);
+        for (std::size_t key = near.first; key < near.last; ++key)
+          terms.near.sum += static_cast<double>(row.weights[key]);
+      }
+      terms.entropy.sum += row.entropy / nulls.log_keys[r];
+    }
+    for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
+      double sum = 0;
+      for (std::size_t r = 0; r < panel.rows.size(); ++r) {
+        if (nulls.log_keys[r] == 0) continue;
+        for (const std::size_t key : positions) sum += static_cast<double>(panel.rows[r].weights[key]);
+      }
+      if (const auto term = terms.specials.find(id); term != terms.specials.end()) term->second.sum += sum;
+    }
+  }
+  void end() override {
+    for (std::size_t h = 0; h < states_.size(); ++h) close(h);
+    nulls_.clear();
+  }
+  void finish(StudyResults& results) const override {
+    results.with_roles = true;
+    for (std::size_t h = 0; h < states_.size(); ++h) {
+      const auto give = [&](std::string_view role, std::string detail, const RatioSums& sums) {
+        results.evidence.push_back(evidence_of(h, role, std::move(detail), sums));
+      };
+      const RoleSums<RatioSums>& head = states_[h];
+      if (const auto best = best_offset(head)) {
+        const std::int64_t offset = static_cast<std::int64_t>(*best) - kLargestOffset;
+        give("positional", (offset > 0 ? "+" : "") + std::to_string(offset), head.offsets[*best]);
+      }
+      give("sink", "position 0", head.first);
+      for (const auto& [id, sums] : head.specials) give("separator", names_.of(id), sums);
+      give("local", "", head.near);
+      give("broad", "", head.entropy);
+    }
+  }
+
+ private:
+  /// The sums of the sentence that is processed for one head. The sentence ends when a panel of another
+  /// sequence arrives.
+  struct Open {
+    std::size_t sequence = 0;
+    SentenceSums terms;
+  };
+
+  void close(std::size_t head) {
+    states_[head].fold(open_[head].terms, [](RatioSums& to, const SentenceTerm& term) { to.add(term); });
+    open_[head].terms = {};
+  }
+  [[nodiscard]] RoleNulls nulls(const StudyPanel& panel) const {
+    RoleNulls result;
+    SentenceSums& terms = result.terms;
+    for (const PatternRow& row : panel.rows) {
+      const auto visible = static_cast<double>(panel.visible.count(row.query));
+      result.log_keys.push_back(std::log(visible));
+      if (visible <= 1) continue;
+      for_each_visible_offset(row, panel.visible,
+                              [&](std::size_t i) { terms.offsets[i].add(0, 1 / visible); });
+      if (row.query > 0 && panel.visible.shows(row.query, 0)) terms.first.add(0, 1 / visible);
+      const KeyRange near = keys_near(row, kNear);
+      if (sees_far_keys(row, panel.visible))
+        terms.near.add(0,
+                       static_cast<double>(panel.visible.count(row.query, near.first, near.last)) / visible);
+      terms.entropy.add(0, 1);
+      for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
+        const auto targets = static_cast<double>(std::ranges::count_if(
+            positions, [&](std::size_t key) { return panel.visible.shows(row.query, key); }));
+        if (targets > 0) terms.specials[id].add(0, targets / visible);
+      }
+    }
+    return result;
+  }
+
+  std::vector<PositionsOf> specials_;  // [sequences] of the block
+  std::vector<Open> open_;             // [heads]
+  PerPanel<RoleNulls> nulls_;
+};
 
 }  // namespace
 

@@ -98,158 +98,6 @@ std::size_t drop_absent_patterns(OpenBlock& open, std::size_t heads) {
   return rows;
 }
 
-class PairsMeasure final : public Measure {
- public:
-  explicit PairsMeasure(const StudyShape& shape) : shape_(shape), sums_(pair_count(shape.heads.size())) {}
-
-  [[nodiscard]] Needs needs() const override { return {.z = true}; }
-  void set_context(const Measure& so_far) override {
-    outputs_end_ = dynamic_cast<const PairsMeasure&>(so_far).outputs_.end();
-  }
-  void begin(const StudyBlock& block) override {
-    open_ = open_block(block);
-    draw_outputs(block);
-  }
-  void panel(const StudyPanel& panel) override;
-  void end() override;
-
-  void merge(const Measure& other) override;
-  void save(StateWriter& out) const override;
-  void load(StateReader& in) override;
-  void finish(StudyResults& results) const override;
-
- private:
-  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
-  void draw_outputs(const StudyBlock& block);
-  bool copy_whole(const StudyPanel& panel);
-  void copy_rows(const StudyPanel& panel);
-  void add_patterns();
-  void add_outputs();
-  [[nodiscard]] std::vector<float> cka() const;
-
-  const StudyShape& shape_;
-  std::uint64_t pattern_rows_ = 0;
-  std::vector<PairSums> sums_;
-  std::vector<std::size_t> columns_;  // [heads + 1], first column of each head's outputs; empty before the
-                                      // first block, or if a head has no values
-  DrawnRows outputs_;
-  std::optional<DrawnKey> outputs_end_;  // DrawnRows::end() of the study so far
-  std::optional<OpenBlock> open_;
-};
-
-void PairsMeasure::draw_outputs(const StudyBlock& block) {
-  columns_ = output_columns(block);
-  if (std::ranges::adjacent_find(columns_) != columns_.end()) {  // a head has no values
-    columns_.clear();
-    return;
-  }
-  const std::size_t capacity = std::max(kOutputBytes / sizeof(float) / columns_.back(), kLeastOutputs);
-  outputs_.set_capacity(capacity);
-  const std::size_t rows = open_->widths.size();
-  open_->drawn = draw_rows(shape_.seed, block.corpus.number, rows, capacity, outputs_end_);
-  open_->outputs.resize(rows);
-  for (std::size_t row = 0; row < rows; ++row) {
-    if (open_->drawn[row]) open_->outputs[row].resize(columns_.back());
-  }
-}
-
-void PairsMeasure::panel(const StudyPanel& panel) {
-  OpenBlock& open = *open_;
-  const std::size_t first = open.first_row[panel.panel.sequence];
-  if (!copy_whole(panel)) copy_rows(panel);
-  if (columns_.empty()) return;
-  for (std::size_t r = 0; r < panel.panel.z.rows; ++r) {
-    std::vector<float>& output = open.outputs[first + panel.panel.first_query + r];
-    if (!output.empty()) std::ranges::copy(panel.panel.z.row(r), output.data() + columns_[panel.head]);
-  }
-}
-
-/// Copies the whole panel at once if all its rows are sampled and stored at full width. Otherwise, returns
-/// false and copies nothing.
-bool PairsMeasure::copy_whole(const StudyPanel& panel) {
-  OpenBlock& open = *open_;
-  const MatrixView<const float> pattern = panel.panel.pattern;
-  const std::size_t first = open.first_row[panel.panel.sequence] + panel.panel.first_query;
-  const std::size_t last = first + pattern.rows - 1;
-  const std::size_t offset = open.pattern_rows.offset(first);
-  if (panel.rows.size() != pattern.rows || pattern.stride != pattern.cols) return false;
-  if (offset == RowSample::kNone ||
-      open.pattern_rows.offset(last) - offset != (pattern.rows - 1) * pattern.cols)
-    return false;
-  if (open.widths[first] != pattern.cols || open.widths[last] != pattern.cols) return false;
-  std::copy_n(pattern.data, pattern.rows * pattern.cols,
-              open.patterns.get() + panel.head * open.pattern_rows.size() + offset);
-  return true;
-}
-
-void PairsMeasure::copy_rows(const StudyPanel& panel) {
-  OpenBlock& open = *open_;
-  const std::size_t first = open.first_row[panel.panel.sequence];
-  float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.size();
-  std::size_t expected = panel.panel.first_query;
-  for (const PatternRow& row : panel.rows) {
-    for (; expected < row.query; ++expected) open.absent[first + expected] = 1;
-    ++expected;
-    const std::size_t offset = open.pattern_rows.offset(first + row.query);
-    if (offset == RowSample::kNone) continue;
-    std::copy_n(row.weights.data(), open.widths[first + row.query], patterns + offset);
-  }
-  const std::size_t last = panel.panel.first_query + panel.panel.pattern.rows;
-  for (; expected < last; ++expected) open.absent[first + expected] = 1;
-}
-
-void PairsMeasure::end() {
-  add_patterns();
-  add_outputs();
-  open_.reset();
-}
-
-void PairsMeasure::add_patterns() {
-  const std::size_t rows = drop_absent_patterns(*open_, heads());
-  if (rows == 0) return;
-  pattern_rows_ += rows;
-  const std::span patterns(open_->patterns.get(), heads() * open_->pattern_rows.size());
-  const PatternPairs pairs = pattern_pairs(patterns, heads());
-  for (std::size_t p = 0; p < sums_.size(); ++p) {
-    sums_[p].divergence.add(pairs.divergence[p]);
-    sums_[p].product.add(pairs.product[p]);
-  }
-}
-
-void PairsMeasure::add_outputs() {
-  const auto finite = [](float value) { return std::isfinite(value); };
-  for (std::size_t row = 0; row < open_->outputs.size(); ++row) {
-    std::vector<float>& output = open_->outputs[row];
-    if (output.empty() || open_->absent[row] != 0 || !std::ranges::all_of(output, finite)) continue;
-    outputs_.add(*open_->drawn[row], std::move(output));
-  }
-}
-
-void PairsMeasure::merge(const Measure& other) {
-  const auto& of = dynamic_cast<const PairsMeasure&>(other);
-  pattern_rows_ += of.pattern_rows_;
-  if (columns_.empty()) columns_ = of.columns_;
-  outputs_.merge(of.outputs_);
-  merge_state(sums_, of.sums_);
-}
-
-void PairsMeasure::save(StateWriter& out) const {
-  out.number(pattern_rows_);
-  save_state(out, sums_);
-  save_list(out, columns_);
-  outputs_.save(out);
-}
-
-void PairsMeasure::load(StateReader& in) {
-  pattern_rows_ = in.number();
-  load_state(in, sums_);
-  load_list(in, columns_);
-  const bool ascending = std::ranges::adjacent_find(columns_, std::ranges::greater_equal()) == columns_.end();
-  if (!columns_.empty() && (columns_.size() != heads() + 1 || columns_.front() != 0 || !ascending))
-    in.damaged("the columns of outputs are wrong");
-  outputs_.load(in, columns_.empty() ? 0 : columns_.back());
-}
-
 /// The values of one measure for all pairs of heads.
 struct PairMatrix {
   const char* name;
@@ -360,30 +208,159 @@ PairValue cosine_of(std::size_t heads, const std::function<double(std::size_t pa
   };
 }
 
-std::vector<float> PairsMeasure::cka() const {
-  std::vector<double> criteria(sums_.size());
-  if (outputs_.rows().size() >= kLeastOutputs) {
-    HeadOutputs outputs{.columns = columns_, .rows = {}};
-    for (const auto& [key, row] : outputs_.rows()) outputs.rows.emplace_back(row);
-    criteria = output_pairs(outputs);
-  }
-  return matrix_of(heads(), cosine_of(heads(), [&](std::size_t pair) { return criteria[pair]; }));
-}
+class PairsMeasure final : public Measure {
+ public:
+  explicit PairsMeasure(const StudyShape& shape) : shape_(shape), sums_(pair_count(shape.heads.size())) {}
 
-void PairsMeasure::finish(StudyResults& results) const {
-  const std::size_t count = heads();
-  const auto divergence = [&](std::size_t a, std::size_t b) -> std::optional<double> {
-    if (pattern_rows_ == 0) return std::nullopt;
-    const double sum = sums_[pair_index(count, a, b)].divergence.value();
-    return std::clamp(sum / static_cast<double>(pattern_rows_), 0.0, std::numbers::ln2);
-  };
-  std::vector<PairMatrix> matrices = {
-      {"js_divergence", true, pattern_rows_, matrix_of(count, divergence)},
-      {"frobenius_cosine", false, pattern_rows_,
-       matrix_of(count, cosine_of(count, [&](std::size_t pair) { return sums_[pair].product.value(); }))},
-      {"cka", false, outputs_.rows().size(), cka()}};
-  add_pair_matrices(results, shape_, std::move(matrices));
-}
+  [[nodiscard]] Needs needs() const override { return {.z = true}; }
+  void set_context(const Measure& so_far) override {
+    outputs_end_ = dynamic_cast<const PairsMeasure&>(so_far).outputs_.end();
+  }
+  void begin(const StudyBlock& block) override {
+    open_ = open_block(block);
+    draw_outputs(block);
+  }
+  void panel(const StudyPanel& panel) override {
+    OpenBlock& open = *open_;
+    const std::size_t first = open.first_row[panel.panel.sequence];
+    if (!copy_whole(panel)) copy_rows(panel);
+    if (columns_.empty()) return;
+    for (std::size_t r = 0; r < panel.panel.z.rows; ++r) {
+      std::vector<float>& output = open.outputs[first + panel.panel.first_query + r];
+      if (!output.empty()) std::ranges::copy(panel.panel.z.row(r), output.data() + columns_[panel.head]);
+    }
+  }
+  void end() override {
+    add_patterns();
+    add_outputs();
+    open_.reset();
+  }
+
+  void merge(const Measure& other) override {
+    const auto& of = dynamic_cast<const PairsMeasure&>(other);
+    pattern_rows_ += of.pattern_rows_;
+    if (columns_.empty()) columns_ = of.columns_;
+    outputs_.merge(of.outputs_);
+    merge_state(sums_, of.sums_);
+  }
+  void save(StateWriter& out) const override {
+    out.number(pattern_rows_);
+    save_state(out, sums_);
+    save_list(out, columns_);
+    outputs_.save(out);
+  }
+  void load(StateReader& in) override {
+    pattern_rows_ = in.number();
+    load_state(in, sums_);
+    load_list(in, columns_);
+    const bool ascending =
+        std::ranges::adjacent_find(columns_, std::ranges::greater_equal()) == columns_.end();
+    if (!columns_.empty() && (columns_.size() != heads() + 1 || columns_.front() != 0 || !ascending))
+      in.damaged("the columns of outputs are wrong");
+    outputs_.load(in, columns_.empty() ? 0 : columns_.back());
+  }
+  void finish(StudyResults& results) const override {
+    const std::size_t count = heads();
+    const auto divergence = [&](std::size_t a, std::size_t b) -> std::optional<double> {
+      if (pattern_rows_ == 0) return std::nullopt;
+      const double sum = sums_[pair_index(count, a, b)].divergence.value();
+      return std::clamp(sum / static_cast<double>(pattern_rows_), 0.0, std::numbers::ln2);
+    };
+    std::vector<PairMatrix> matrices = {
+        {"js_divergence", true, pattern_rows_, matrix_of(count, divergence)},
+        {"frobenius_cosine", false, pattern_rows_,
+         matrix_of(count, cosine_of(count, [&](std::size_t pair) { return sums_[pair].product.value(); }))},
+        {"cka", false, outputs_.rows().size(), cka()}};
+    add_pair_matrices(results, shape_, std::move(matrices));
+  }
+
+ private:
+  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
+  void draw_outputs(const StudyBlock& block) {
+    columns_ = output_columns(block);
+    if (std::ranges::adjacent_find(columns_) != columns_.end()) {  // a head has no values
+      columns_.clear();
+      return;
+    }
+    const std::size_t capacity = std::max(kOutputBytes / sizeof(float) / columns_.back(), kLeastOutputs);
+    outputs_.set_capacity(capacity);
+    const std::size_t rows = open_->widths.size();
+    open_->drawn = draw_rows(shape_.seed, block.corpus.number, rows, capacity, outputs_end_);
+    open_->outputs.resize(rows);
+    for (std::size_t row = 0; row < rows; ++row) {
+      if (open_->drawn[row]) open_->outputs[row].resize(columns_.back());
+    }
+  }
+  /// Copies the whole panel at once if all its rows are sampled and stored at full width. Otherwise, returns
+  /// false and copies nothing.
+  bool copy_whole(const StudyPanel& panel) {
+    OpenBlock& open = *open_;
+    const MatrixView<const float> pattern = panel.panel.pattern;
+    const std::size_t first = open.first_row[panel.panel.sequence] + panel.panel.first_query;
+    const std::size_t last = first + pattern.rows - 1;
+    const std::size_t offset = open.pattern_rows.offset(first);
+    if (panel.rows.size() != pattern.rows || pattern.stride != pattern.cols) return false;
+    if (offset == RowSample::kNone ||
+        open.pattern_rows.offset(last) - offset != (pattern.rows - 1) * pattern.cols)
+      return false;
+    if (open.widths[first] != pattern.cols || open.widths[last] != pattern.cols) return false;
+    std::copy_n(pattern.data, pattern.rows * pattern.cols,
+                open.patterns.get() + panel.head * open.pattern_rows.size() + offset);
+    return true;
+  }
+  void copy_rows(const StudyPanel& panel) {
+    OpenBlock& open = *open_;
+    const std::size_t first = open.first_row[panel.panel.sequence];
+    float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.size();
+    std::size_t expected = panel.panel.first_query;
+    for (const PatternRow& row : panel.rows) {
+      for (; expected < row.query; ++expected) open.absent[first + expected] = 1;
+      ++expected;
+      const std::size_t offset = open.pattern_rows.offset(first + row.query);
+      if (offset == RowSample::kNone) continue;
+      std::copy_n(row.weights.data(), open.widths[first + row.query], patterns + offset);
+    }
+    const std::size_t last = panel.panel.first_query + panel.panel.pattern.rows;
+    for (; expected < last; ++expected) open.absent[first + expected] = 1;
+  }
+  void add_patterns() {
+    const std::size_t rows = drop_absent_patterns(*open_, heads());
+    if (rows == 0) return;
+    pattern_rows_ += rows;
+    const std::span patterns(open_->patterns.get(), heads() * open_->pattern_rows.size());
+    const PatternPairs pairs = pattern_pairs(patterns, heads());
+    for (std::size_t p = 0; p < sums_.size(); ++p) {
+      sums_[p].divergence.add(pairs.divergence[p]);
+      sums_[p].product.add(pairs.product[p]);
+    }
+  }
+  void add_outputs() {
+    const auto finite = [](float value) { return std::isfinite(value); };
+    for (std::size_t row = 0; row < open_->outputs.size(); ++row) {
+      std::vector<float>& output = open_->outputs[row];
+      if (output.empty() || open_->absent[row] != 0 || !std::ranges::all_of(output, finite)) continue;
+      outputs_.add(*open_->drawn[row], std::move(output));
+    }
+  }
+  [[nodiscard]] std::vector<float> cka() const {
+    std::vector<double> criteria(sums_.size());
+    if (outputs_.rows().size() >= kLeastOutputs) {
+      HeadOutputs outputs{.columns = columns_, .rows = {}};
+      for (const auto& [key, row] : outputs_.rows()) outputs.rows.emplace_back(row);
+      criteria = output_pairs(outputs);
+    }
+    return matrix_of(heads(), cosine_of(heads(), [&](std::size_t pair) { return criteria[pair]; }));
+  }
+
+  const StudyShape& shape_;
+  std::uint64_t pattern_rows_ = 0;
+  std::vector<PairSums> sums_;
+  std::vector<std::size_t> columns_;  // [heads + 1], first column of each head's outputs; empty before the
+                                      // first block, or if a head has no values
+  DrawnRows outputs_;
+  std::optional<DrawnKey> outputs_end_;  // DrawnRows::end() of the study so far
+  std::optional<OpenBlock> open_;
+};
 
 std::unique_ptr<Measure> make_pairs(const StudyShape& shape) {
   if (shape.heads.size() > kMaxHeads)

@@ -56,43 +56,42 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
       state.metrics[i].add(values_);
     }
   }
-  void finish(StudyResults& results) const override;
+  void finish(StudyResults& results) const override {
+    const auto metrics = row_metrics();
+    std::vector<ResultRow> distributions;
+    std::vector<std::vector<Cell>> means(metrics.size());  // [metrics, heads]
+    for (std::size_t h = 0; h < states_.size(); ++h) {
+      ResultRow& fields = results.head_fields.emplace_back();
+      fields.emplace_back("rows", count_cell(states_[h].rows));
+      for (std::size_t i = 0; i < metrics.size(); ++i) {
+        const Moments& moments = states_[h].metrics[i];
+        const MomentsSummary summary = moments.summary();
+        const std::string name(metrics[i].about.name);
+        fields.emplace_back(name, summary);
+        means[i].push_back(real_cell(summary.mean));
+        ResultRow& row = distributions.emplace_back();
+        row = {{"head", RowHead{h}},
+               {"metric", Cell(name)},
+               {"count", count_cell(summary.count)},
+               {"minimum", real_cell(summary.minimum)}};
+        for (const auto& [quantile, q] : kQuantiles)
+          row.emplace_back(quantile, real_cell(moments.quantile(q)));
+        row.emplace_back("maximum", real_cell(summary.maximum));
+      }
+    }
+    for (std::size_t i = 0; i < metrics.size(); ++i) {
+      const Metric& metric = metrics[i].about;
+      if (metric.name == "entropy" || metric.name == "distance") {
+        results.text.emplace_back(
+            head_grid(shape_, fmt::format("Mean {} ({})", metric.name, metric.unit), means[i]));
+      }
+    }
+    add_rows(results, shape_, "distributions", "distribution", std::move(distributions));
+  }
 
  private:
   std::vector<double> values_;  // values of one metric in one panel
 };
-
-void MetricsMeasure::finish(StudyResults& results) const {
-  const auto metrics = row_metrics();
-  std::vector<ResultRow> distributions;
-  std::vector<std::vector<Cell>> means(metrics.size());  // [metrics, heads]
-  for (std::size_t h = 0; h < states_.size(); ++h) {
-    ResultRow& fields = results.head_fields.emplace_back();
-    fields.emplace_back("rows", count_cell(states_[h].rows));
-    for (std::size_t i = 0; i < metrics.size(); ++i) {
-      const Moments& moments = states_[h].metrics[i];
-      const MomentsSummary summary = moments.summary();
-      const std::string name(metrics[i].about.name);
-      fields.emplace_back(name, summary);
-      means[i].push_back(real_cell(summary.mean));
-      ResultRow& row = distributions.emplace_back();
-      row = {{"head", RowHead{h}},
-             {"metric", Cell(name)},
-             {"count", count_cell(summary.count)},
-             {"minimum", real_cell(summary.minimum)}};
-      for (const auto& [quantile, q] : kQuantiles) row.emplace_back(quantile, real_cell(moments.quantile(q)));
-      row.emplace_back("maximum", real_cell(summary.maximum));
-    }
-  }
-  for (std::size_t i = 0; i < metrics.size(); ++i) {
-    const Metric& metric = metrics[i].about;
-    if (metric.name == "entropy" || metric.name == "distance") {
-      results.text.emplace_back(
-          head_grid(shape_, fmt::format("Mean {} ({})", metric.name, metric.unit), means[i]));
-    }
-  }
-  add_rows(results, shape_, "distributions", "distribution", std::move(distributions));
-}
 
 constexpr std::array kPositionalMetrics = {
     Metric{"positional.weight", "", "[0, 1]", "uniform: the mean of 1 / visible keys over the same rows",
@@ -189,59 +188,56 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
   explicit PositionalMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& /*block*/) override { nulls_.clear(); }
-  void panel(const StudyPanel& panel) override;
-  void finish(StudyResults& results) const override;
+  void panel(const StudyPanel& panel) override {
+    HeadOffsets& state = states_[panel.head];
+    state.rows += panel.rows.size();
+    OffsetPeaks peaks;
+    std::array<double, kOffsetCount> weights{};
+    for (const PatternRow& row : panel.rows) {
+      peaks.add(row);
+      const KeyRange keys = keys_near(row, kFarthest);
+      double* const at = weights.data() + (keys.first + kFarthest - row.query);
+      for (std::size_t i = 0; i < keys.size(); ++i) at[i] += static_cast<double>(row.weights[keys.first + i]);
+    }
+    const OffsetNulls& nulls = nulls_.of(panel, [&] { return offset_nulls(panel); });
+    for (std::size_t i = 0; i < kOffsetCount; ++i) {
+      state.offsets[i].peaks += peaks.counts[i];
+      state.offsets[i].rows += nulls.rows[i];
+      state.offsets[i].weight.add(weights[i]);
+      state.offsets[i].uniform.add(nulls.uniform[i]);
+    }
+  }
+  void finish(StudyResults& results) const override {
+    std::vector<HeadSeries> series;
+    std::vector<Cell> best, best_shares;
+    for (const HeadOffsets& state : states_) {
+      HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
+      OffsetPeaks peaks;
+      for (std::size_t i = 0; i < kOffsetCount; ++i) {
+        const OffsetSums& sums = state.offsets[i];
+        peaks.counts[i] = sums.peaks;
+        of_head.cells.push_back({static_cast<std::int64_t>(i) - kLargestOffset, count_cell(sums.rows),
+                                 mean_cell(sums.weight.value(), sums.rows),
+                                 mean_cell(sums.uniform.value(), sums.rows), state.peak_share(i)});
+      }
+      const auto offset = peaks.best();
+      best.push_back(offset ? Cell(std::int64_t{*offset}) : Cell());
+      best_shares.push_back(offset ? state.peak_share(static_cast<std::size_t>(*offset + kLargestOffset))
+                                   : mean_cell(0, state.rows));
+      results.head_fields.push_back(
+          {{"best_offset", best.back()}, {"best_offset_share", best_shares.back()}});
+    }
+    results.text.push_back(head_grid(shape_, "Most frequent offset of the largest weight", best));
+    results.text.push_back(head_grid(
+        shape_, "Share of rows whose largest weight is at that offset (positional heads: 0.9 or more)",
+        best_shares));
+    add_series(results, shape_, "positional", {"offset", "count", "weight", "uniform", "peaks"}, 1, "offsets",
+               series);
+  }
 
  private:
   PerPanel<OffsetNulls> nulls_;
 };
-
-void PositionalMeasure::panel(const StudyPanel& panel) {
-  HeadOffsets& state = states_[panel.head];
-  state.rows += panel.rows.size();
-  OffsetPeaks peaks;
-  std::array<double, kOffsetCount> weights{};
-  for (const PatternRow& row : panel.rows) {
-    peaks.add(row);
-    const KeyRange keys = keys_near(row, kFarthest);
-    double* const at = weights.data() + (keys.first + kFarthest - row.query);
-    for (std::size_t i = 0; i < keys.size(); ++i) at[i] += static_cast<double>(row.weights[keys.first + i]);
-  }
-  const OffsetNulls& nulls = nulls_.of(panel, [&] { return offset_nulls(panel); });
-  for (std::size_t i = 0; i < kOffsetCount; ++i) {
-    state.offsets[i].peaks += peaks.counts[i];
-    state.offsets[i].rows += nulls.rows[i];
-    state.offsets[i].weight.add(weights[i]);
-    state.offsets[i].uniform.add(nulls.uniform[i]);
-  }
-}
-
-void PositionalMeasure::finish(StudyResults& results) const {
-  std::vector<HeadSeries> series;
-  std::vector<Cell> best, best_shares;
-  for (const HeadOffsets& state : states_) {
-    HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
-    OffsetPeaks peaks;
-    for (std::size_t i = 0; i < kOffsetCount; ++i) {
-      const OffsetSums& sums = state.offsets[i];
-      peaks.counts[i] = sums.peaks;
-      of_head.cells.push_back({static_cast<std::int64_t>(i) - kLargestOffset, count_cell(sums.rows),
-                               mean_cell(sums.weight.value(), sums.rows),
-                               mean_cell(sums.uniform.value(), sums.rows), state.peak_share(i)});
-    }
-    const auto offset = peaks.best();
-    best.push_back(offset ? Cell(std::int64_t{*offset}) : Cell());
-    best_shares.push_back(offset ? state.peak_share(static_cast<std::size_t>(*offset + kLargestOffset))
-                                 : mean_cell(0, state.rows));
-    results.head_fields.push_back({{"best_offset", best.back()}, {"best_offset_share", best_shares.back()}});
-  }
-  results.text.push_back(head_grid(shape_, "Most frequent offset of the largest weight", best));
-  results.text.push_back(head_grid(
-      shape_, "Share of rows whose largest weight is at that offset (positional heads: 0.9 or more)",
-      best_shares));
-  add_series(results, shape_, "positional", {"offset", "count", "weight", "uniform", "peaks"}, 1, "offsets",
-             series);
-}
 
 const std::vector<DistanceBin>& all_bins() {
   constexpr std::size_t longest = std::size_t{1} << 40;  // upper bound of the length of a sequence
@@ -313,56 +309,53 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
   explicit DistanceMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& /*block*/) override { nulls_.clear(); }
-  void panel(const StudyPanel& panel) override;
-  void finish(StudyResults& results) const override;
+  void panel(const StudyPanel& panel) override {
+    if (panel.rows.empty()) return;
+    HeadDistanceSums& state = states_[panel.head];
+    state.rows += panel.rows.size();
+    const std::size_t n = std::max(panel.panel.pattern.cols, panel.rows.back().query + 1);
+    diagonals_.assign(2 * n - 1, 0);
+    double* const main_diagonal = diagonals_.data() + (n - 1);
+    for (const PatternRow& row : panel.rows) {
+      double* const to = main_diagonal + row.visible.first - row.query;
+      const float* const from = row.weights.data() + row.visible.first;
+      for (std::size_t j = 0; j < row.visible.size(); ++j) to[j] += static_cast<double>(from[j]);
+    }
+    const std::vector<BinNull>& nulls = nulls_.of(panel, [&] { return bin_nulls(panel); });
+    if (state.bins.size() < nulls.size()) state.bins.resize(nulls.size());
+    for (std::size_t b = 0; b < nulls.size(); ++b) {
+      const DistanceBin bin = all_bins()[b];
+      double weight = 0;
+      for (std::size_t distance = bin.first; distance <= std::min(bin.last, n - 1); ++distance) {
+        weight += *(main_diagonal + distance);
+        if (distance > 0) weight += *(main_diagonal - distance);
+      }
+      state.bins[b].pairs += nulls[b].pairs;
+      state.bins[b].weight.add(weight);
+      state.bins[b].uniform.add(nulls[b].uniform);
+    }
+  }
+  void finish(StudyResults& results) const override {
+    std::vector<HeadSeries> series;
+    for (const HeadDistanceSums& state : states_) {
+      HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
+      for (std::size_t b = 0; b < state.bins.size(); ++b) {
+        const DistanceBin bin = all_bins()[b];
+        const BinSums& sums = state.bins[b];
+        of_head.cells.push_back({count_cell(bin.first), count_cell(bin.last), count_cell(sums.pairs),
+                                 mean_cell(sums.weight.value(), state.rows),
+                                 mean_cell(sums.uniform.value(), state.rows)});
+      }
+    }
+    add_series(results, shape_, "distance", {"first", "last", "pairs", "weight", "uniform"}, 2, "bins",
+               series);
+  }
 
  private:
   PerPanel<std::vector<BinNull>> nulls_;
   /// Sums of a panel's weights for each offset (key minus query position), starting at 1 - n.
   std::vector<double> diagonals_;
 };
-
-void DistanceMeasure::panel(const StudyPanel& panel) {
-  if (panel.rows.empty()) return;
-  HeadDistanceSums& state = states_[panel.head];
-  state.rows += panel.rows.size();
-  const std::size_t n = std::max(panel.panel.pattern.cols, panel.rows.back().query + 1);
-  diagonals_.assign(2 * n - 1, 0);
-  double* const main_diagonal = diagonals_.data() + (n - 1);
-  for (const PatternRow& row : panel.rows) {
-    double* const to = main_diagonal + row.visible.first - row.query;
-    const float* const from = row.weights.data() + row.visible.first;
-    for (std::size_t j = 0; j < row.visible.size(); ++j) to[j] += static_cast<double>(from[j]);
-  }
-  const std::vector<BinNull>& nulls = nulls_.of(panel, [&] { return bin_nulls(panel); });
-  if (state.bins.size() < nulls.size()) state.bins.resize(nulls.size());
-  for (std::size_t b = 0; b < nulls.size(); ++b) {
-    const DistanceBin bin = all_bins()[b];
-    double weight = 0;
-    for (std::size_t distance = bin.first; distance <= std::min(bin.last, n - 1); ++distance) {
-      weight += *(main_diagonal + distance);
-      if (distance > 0) weight += *(main_diagonal - distance);
-    }
-    state.bins[b].pairs += nulls[b].pairs;
-    state.bins[b].weight.add(weight);
-    state.bins[b].uniform.add(nulls[b].uniform);
-  }
-}
-
-void DistanceMeasure::finish(StudyResults& results) const {
-  std::vector<HeadSeries> series;
-  for (const HeadDistanceSums& state : states_) {
-    HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
-    for (std::size_t b = 0; b < state.bins.size(); ++b) {
-      const DistanceBin bin = all_bins()[b];
-      const BinSums& sums = state.bins[b];
-      of_head.cells.push_back({count_cell(bin.first), count_cell(bin.last), count_cell(sums.pairs),
-                               mean_cell(sums.weight.value(), state.rows),
-                               mean_cell(sums.uniform.value(), state.rows)});
-    }
-  }
-  add_series(results, shape_, "distance", {"first", "last", "pairs", "weight", "uniform"}, 2, "bins", series);
-}
 
 }  // namespace
 
