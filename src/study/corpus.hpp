@@ -20,9 +20,6 @@
 // weights.
 namespace attnctl {
 
-/// Checks whether a token belongs to the text: it is neither special nor hidden from attention.
-[[nodiscard]] bool is_ordinary(const Sequence& sequence, std::size_t token);
-
 /// The number of occurrences of each ordinary token in a corpus, by id.
 class TokenFrequencies {
  public:
@@ -174,12 +171,6 @@ class CorpusBlocks {
   std::optional<std::vector<ProbeSequence>> probe_;  // created at the end of the corpus
   std::size_t next_probe_ = 0;
 };
-
-/// Cuts a sequence into windows of at most `length` tokens. Each window starts `stride` text tokens after the
-/// window before it. Each window contains the special tokens that the tokenizer added at both ends. Throws
-/// Error(bad_input) if `length` leaves no space for text tokens, or if the sequence is a pair of texts.
-[[nodiscard]] std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length,
-                                               std::size_t stride);
 
 // Null inputs with shuffled tokens, and null models with shuffled weights.
 

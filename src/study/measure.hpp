@@ -66,7 +66,9 @@ struct HeadGrid {
 
 /// Returns a number as a float32 cell. The cell is undefined if the value is missing or not finite.
 [[nodiscard]] Cell real_cell(const std::optional<double>& value);
-[[nodiscard]] Cell count_cell(std::uint64_t count);
+[[nodiscard]] inline Cell count_cell(std::size_t count) {
+  return static_cast<std::int64_t>(count);
+}
 /// Returns a text cell. The cell is undefined if the text is empty.
 [[nodiscard]] Cell text_cell(std::string_view text);
 /// Returns sum / count as a real_cell(), undefined if count is 0.
@@ -141,9 +143,9 @@ struct StudyResults : Results {
   void add_strongest(std::vector<StrongHead> heads);
 };
 
-/// Adds the rows as a section of the JSON document and as a CSV table. `shape` is borrowed.
+/// Adds the rows as a section of the JSON document and as a CSV table. All rows have the same fields.
 void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
-              std::vector<ResultRow> rows);
+              const std::vector<ResultRow>& rows);
 
 /// One block, with the data that measures need. Supports only self-attention: queries and keys belong to the
 /// same sequence.
@@ -268,7 +270,7 @@ template <typename M>
 [[nodiscard]] std::vector<const MeasureRow*> parse_measures(std::string_view list);
 
 /// Returns the rows whose `max_heads` is 0 or at least `heads`. Adds a warning for each other row.
-[[nodiscard]] std::vector<const MeasureRow*> within_limit(const std::vector<const MeasureRow*>& rows,
+[[nodiscard]] std::vector<const MeasureRow*> within_limit(std::vector<const MeasureRow*> rows,
                                                           std::size_t heads, Warnings& warnings);
 
 /// Base class of a measure M whose function parts() lists the members of its state: auto parts() { return
@@ -283,18 +285,25 @@ class PartsMeasure : public Measure {
   void load(StateReader& in) override { load_state(in, static_cast<M&>(*this)); }
 };
 
-/// Base class of a measure whose state is one `State` per head.
-template <typename State>
-class PerHead : public PartsMeasure<PerHead<State>> {
+/// The names of a measure whose states do not refer to tokens.
+struct NoNames {
+  auto parts() { return std::tie(); }
+};
+
+/// Base class of a measure whose state is one `State` per head, with the names of the tokens to which the
+/// states refer (TokenNames), if they do.
+template <typename State, typename Names = NoNames>
+class PerHead : public PartsMeasure<PerHead<State, Names>> {
  public:
   explicit PerHead(const StudyShape& shape, const State& empty = {})
       : shape_(shape), states_(shape.heads.size(), empty) {}
 
-  auto parts() { return std::tie(states_); }
+  auto parts() { return std::tie(states_, names_); }
 
  protected:
   const StudyShape& shape_;  // outlives the measure
   std::vector<State> states_;
+  Names names_;
 };
 
 /// A cache of values that depend only on the rows of a panel and their visible keys, such as uniform

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -100,48 +101,26 @@ CorpusBlock first_of(const CorpusBlock& block, std::uint64_t tokens) {
   return first;
 }
 
-/// Selects the blocks of CorpusSurvey::samples from all blocks of the corpus.
-class Samples {
- public:
-  void offer(const std::shared_ptr<const CorpusBlock>& block) {
-    const BlockSize size = size_of(*block);
-    for (Slot& slot : slots_) {
-      if (size.tokens == 0 || size.probe != slot.probe) continue;
-      const bool better = slot.better != nullptr && slot.block && slot.better(size, size_of(*slot.block));
-      if (!slot.block || better) slot.block = block;
-    }
-  }
-  [[nodiscard]] std::vector<std::shared_ptr<const CorpusBlock>> list() const {
-    std::vector<std::shared_ptr<const CorpusBlock>> list;
-    for (const Slot& slot : slots_) {
-      if (slot.block && std::ranges::find(list, slot.block) == list.end()) list.push_back(slot.block);
-    }
-    return list;
-  }
-
- private:
-  using Better = bool (*)(const BlockSize& a, const BlockSize& b);
-  struct Slot {
-    bool probe = false;
-    Better better = nullptr;  // compares two blocks; null: keep the first block
-    std::shared_ptr<const CorpusBlock> block = nullptr;
-  };
-  static double pairs_per_token(const BlockSize& size) {
-    return static_cast<double>(size.pairs) / static_cast<double>(size.tokens);
-  }
-  std::array<Slot, 5> slots_ = {
-      Slot{false, [](const BlockSize& a, const BlockSize& b) { return a.pairs > b.pairs; }},
-      Slot{false,
-           [](const BlockSize& a, const BlockSize& b) { return pairs_per_token(a) < pairs_per_token(b); }},
-      Slot{true}, Slot{false, [](const BlockSize& a, const BlockSize& b) { return a.tokens < b.tokens; }},
-      Slot{}};
+/// A block for the trials: of the probe blocks or of the others, the first one with the largest score.
+struct Sample {
+  bool probe = false;
+  double (*score)(const BlockSize& size) = nullptr;
+  std::shared_ptr<const CorpusBlock> block = nullptr;
 };
 
 /// Reads the corpus to its end. Throws the errors of CorpusBlocks::next().
 CorpusSurvey survey_corpus(const StudyInput& input, Needs needs, Progress& progress) {
   const StudySettings& settings = input.settings;
   CorpusSurvey survey;
-  Samples samples;
+  std::array samples = {
+      Sample{false, [](const BlockSize& size) { return static_cast<double>(size.pairs); }},
+      Sample{false,
+             [](const BlockSize& size) {
+               return -static_cast<double>(size.pairs) / static_cast<double>(size.tokens);
+             }},
+      Sample{true, [](const BlockSize&) { return 0.0; }},
+      Sample{false, [](const BlockSize& size) { return -static_cast<double>(size.tokens); }},
+      Sample{false, [](const BlockSize&) { return 0.0; }}};
   progress.begin("plan", corpus_bytes(settings.corpus));
   CorpusBlocks corpus(settings.corpus, input.model, input.vocabulary, input.encoder);
   while (true) {
@@ -159,10 +138,18 @@ CorpusSurvey survey_corpus(const StudyInput& input, Needs needs, Progress& progr
     const std::uint64_t weights = footprint.resident_weights + footprint.other_weights;
     survey.weight_bytes = std::max(survey.weight_bytes, weights);
     survey.pass_bytes = std::max(survey.pass_bytes, footprint.resident() - weights);
-    samples.offer(std::make_shared<const CorpusBlock>(std::move(*block)));
+    const BlockSize size = survey.blocks.back();
+    const auto shared = std::make_shared<const CorpusBlock>(std::move(*block));
+    for (Sample& sample : samples) {
+      if (size.tokens == 0 || size.probe != sample.probe) continue;
+      if (!sample.block || sample.score(size) > sample.score(size_of(*sample.block))) sample.block = shared;
+    }
   }
   progress.end();
-  survey.samples = samples.list();
+  for (const Sample& sample : samples) {
+    if (sample.block && std::ranges::find(survey.samples, sample.block) == survey.samples.end())
+      survey.samples.push_back(sample.block);
+  }
   survey.frequencies = corpus.frequencies();
   return survey;
 }
@@ -235,20 +222,6 @@ void measure(StudyPlan& plan, StudyState& state, double seconds, Pool& pool, Pro
   const std::uint64_t grown = memory_use().peak - std::min(memory_use().peak, loaded);
   memory.worker = std::max(plan.survey.pass_bytes, grown / trial_pool.size());
   memory.workers = pool.size();
-}
-
-/// Predicts the time of the shards for the requested number of nodes and for other numbers of nodes.
-void divide(StudyPlan& plan) {
-  plan.cost.law = fit_cost_law(plan.trials);
-  const ShardPlanner planner(plan.survey.blocks, plan.cost, plan.memory.workers);
-  plan.shards = planner.shards(plan.nodes);
-  plan.chosen = planner.nodes(plan.nodes);
-  plan.suggested = planner.suggested_nodes();
-  std::vector<std::size_t> counts = {plan.nodes, plan.suggested};
-  for (std::size_t n = 1; n <= 2 * plan.suggested; n *= 2) counts.push_back(n);
-  std::ranges::sort(counts);
-  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
-  for (const std::size_t count : counts) plan.choices.push_back(planner.nodes(count));
 }
 
 double rounded(double value) {
@@ -364,8 +337,7 @@ std::string duration(double seconds) {
 }
 
 std::string mebibytes(std::uint64_t bytes) {
-  constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
-  return fmt::format("{} MiB", (bytes + mebibyte - 1) / mebibyte);
+  return fmt::format("{} MiB", (bytes + (1U << 20U) - 1) >> 20U);
 }
 
 std::vector<PageBlock> head_lines(const StudyPlan& plan) {
@@ -409,7 +381,14 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   // If a measure needs frequencies, each shard reads the corpus once more to count the tokens.
   if (!settings.frequencies && settings.needs_frequencies()) plan.cost.start += plan.survey.read_seconds;
   measure(plan, state, request.seconds, pool, progress);
-  divide(plan);
+  plan.cost.law = fit_cost_law(plan.trials);
+  const ShardPlanner planner(plan.survey.blocks, plan.cost, plan.memory.workers);
+  plan.shards = planner.shards(plan.nodes);
+  plan.chosen = planner.nodes(plan.nodes);
+  plan.suggested = planner.suggested_nodes();
+  std::set<std::size_t> counts = {plan.nodes, plan.suggested};
+  for (std::size_t n = 1; n <= 2 * plan.suggested; n *= 2) counts.insert(n);
+  for (const std::size_t count : counts) plan.choices.push_back(planner.nodes(count));
 
   Results results;
   results.document.head = document_head(plan);

@@ -240,9 +240,9 @@ std::optional<std::size_t> best_offset(const RoleSums<RatioSums>& head) {
   return best;
 }
 
-class RolesMeasure final : public PerHeadOfTokens<RoleSums<RatioSums>> {
+class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
  public:
-  explicit RolesMeasure(const StudyShape& shape) : PerHeadOfTokens(shape) {}
+  explicit RolesMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& block) override {
     specials_.clear();

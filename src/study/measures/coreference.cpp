@@ -101,7 +101,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
       const auto intervals = bootstrap.intervals(scores_[type], 0, heads());
       for (std::size_t head = 0; head < heads(); ++head) rows.push_back(row(type, head, intervals[head]));
     }
-    add_rows(results, shape_, "coreference", "coreference", std::move(rows));
+    add_rows(results, shape_, "coreference", "coreference", rows);
     add_best(results, bootstrap);
     Record summary;
     summary.set("mentions", mentions_).set("anaphoric", scores_[0].asked()).set("left_out", left_out_);

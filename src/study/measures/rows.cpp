@@ -86,7 +86,7 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
             head_grid(shape_, fmt::format("Mean {} ({})", metric.name, metric.unit), means[i]));
       }
     }
-    add_rows(results, shape_, "distributions", "distribution", std::move(distributions));
+    add_rows(results, shape_, "distributions", "distribution", distributions);
   }
 
  private:

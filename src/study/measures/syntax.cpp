@@ -209,7 +209,7 @@ class SyntaxMeasure final : public Measure {
                                   .count = scores.asked(kOddBlocks),
                                   .shuffled = shuffled(each, *each.best)});
     }
-    add_rows(results, shape_, "relations", "relation", std::move(rows));
+    add_rows(results, shape_, "relations", "relation", rows);
     add_rows(results, shape_, "trees", "tree", tree_rows(bootstrap));
     results.text.emplace_back(relations_text(questions, bootstrap));
     results.text.emplace_back(trees_text(bootstrap));

@@ -54,6 +54,24 @@ struct TargetShare {
   [[nodiscard]] Cell uniform_share() const { return mean_cell(uniform.value(), rows); }
 };
 
+/// The attention of one row to its visible keys among `keys`.
+struct TargetWeight {
+  double weight = 0;
+  std::size_t keys = 0;
+};
+
+/// Returns the attention to the keys `shift` tokens after each of `keys`.
+TargetWeight weight_on(std::span<const std::size_t> keys, const PatternRow& row, const VisibleKeys& visible,
+                       std::size_t shift = 0) {
+  TargetWeight sum;
+  for (const std::size_t key : keys) {
+    if (!visible.shows(row.query, key + shift)) continue;
+    ++sum.keys;
+    sum.weight += static_cast<double>(row.weights[key + shift]);
+  }
+  return sum;
+}
+
 /// Adds a head to the candidates for the strongest heads if the share of the head is defined.
 void add_head(std::vector<StrongHead>& heads, std::string what, const StudyHead& head,
               const TargetShare& share) {
@@ -74,9 +92,9 @@ struct TargetNull {
   double uniform = 0;
 };
 
-class SpecialMeasure final : public PerHeadOfTokens<HeadTargets> {
+class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
  public:
-  explicit SpecialMeasure(const StudyShape& shape) : PerHeadOfTokens(shape) {}
+  explicit SpecialMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& block) override {
     targets_.clear();
@@ -121,7 +139,7 @@ class SpecialMeasure final : public PerHeadOfTokens<HeadTargets> {
       }
     }
     for (auto& [id, of_target] : heads) results.add_strongest(std::move(of_target));
-    add_rows(results, shape_, "special", "special", std::move(rows));
+    add_rows(results, shape_, "special", "special", rows);
   }
 
  private:
@@ -176,13 +194,7 @@ class RepeatsMeasure final : public PerHead<KindShares> {
     KindShares& state = states_[panel.head];
     for (const PatternRow& row : panel.rows) {
       const auto add = [&](TargetShare& share, std::span<const std::size_t> keys, std::size_t shift) {
-        double weight = 0;
-        std::size_t targets = 0;
-        for (const std::size_t key : keys) {
-          if (!panel.visible.shows(row.query, key + shift)) continue;
-          ++targets;
-          weight += static_cast<double>(row.weights[key + shift]);
-        }
+        const auto [weight, targets] = weight_on(keys, row, panel.visible, shift);
         if (targets == 0) {
           ++share.without;
           return;
@@ -217,7 +229,7 @@ class RepeatsMeasure final : public PerHead<KindShares> {
       }
     }
     for (std::vector<StrongHead>& of_kind : heads) results.add_strongest(std::move(of_kind));
-    add_rows(results, shape_, "repeats", "repeats", std::move(rows));
+    add_rows(results, shape_, "repeats", "repeats", rows);
   }
 
  private:
@@ -262,22 +274,15 @@ class RareMeasure final : public PerHead<HeadRare> {
     SentenceTerm& term = terms_[panel.head][panel.panel.sequence];
     const std::vector<std::size_t>& rarest = rarest_[panel.panel.sequence];
     for (const PatternRow& row : panel.rows) {
-      double weight = 0;
-      std::size_t targets = 0;
-      bool peak = false;
-      for (const std::size_t key : rarest) {
-        if (!panel.visible.shows(row.query, key)) continue;
-        ++targets;
-        weight += static_cast<double>(row.weights[key]);
-        peak = peak || key == row.argmax;
-      }
+      const auto [weight, targets] = weight_on(rarest, row, panel.visible);
       const std::size_t visible = panel.visible.count(row.query);
       if (targets == 0 || targets == visible) {
         ++state.without;
         continue;
       }
       term.add(weight, static_cast<double>(targets) / static_cast<double>(visible));
-      if (peak) ++state.peaks;
+      const bool peak = std::ranges::find(rarest, row.argmax) != rarest.end();
+      if (peak && panel.visible.shows(row.query, row.argmax)) ++state.peaks;
     }
   }
   void end() override {
@@ -311,7 +316,7 @@ class RareMeasure final : public PerHead<HeadRare> {
       results.evidence.back().shuffled = shuffled;
     }
     results.add_strongest(std::move(heads));
-    add_rows(results, shape_, "rare", "rare", std::move(rows));
+    add_rows(results, shape_, "rare", "rare", rows);
   }
 
  private:
@@ -339,16 +344,14 @@ constexpr std::array kProbeMetrics = {
 /// A target key of the queries in the second copy of a probe sequence.
 struct ProbeKind {
   std::string_view name;
-  std::ptrdiff_t (*offset)(std::size_t length);
+  std::size_t (*distance)(std::size_t length);  // from the query back to the key
   /// Role for which the weight on this target is evidence, with the control as null; empty: none.
   std::string_view role;
 };
 constexpr std::array kProbeKinds = {
-    ProbeKind{"induction", [](std::size_t length) { return 1 - static_cast<std::ptrdiff_t>(length); },
-              "induction"},
-    ProbeKind{"duplicate", [](std::size_t length) { return -static_cast<std::ptrdiff_t>(length); },
-              "duplicate-token"},
-    ProbeKind{"previous", [](std::size_t) { return std::ptrdiff_t{-1}; }, ""},
+    ProbeKind{"induction", [](std::size_t length) { return length - 1; }, "induction"},
+    ProbeKind{"duplicate", [](std::size_t length) { return length; }, "duplicate-token"},
+    ProbeKind{"previous", [](std::size_t) { return std::size_t{1}; }, ""},
 };
 
 /// Sums for one target, in probe sequences and in controls.
@@ -373,8 +376,7 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
       if (row.query < marks.first + marks.length) continue;
       const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
       for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
-        const auto key = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(row.query) +
-                                                  kProbeKinds[i].offset(marks.length));
+        const std::size_t key = row.query - kProbeKinds[i].distance(marks.length);
         if (panel.visible.shows(row.query, key)) terms[i].add(static_cast<double>(row.weights[key]), uniform);
       }
     }
@@ -410,7 +412,7 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
         results.evidence.back().null = control;
       }
     }
-    add_rows(results, shape_, "probe", "probe", std::move(rows));
+    add_rows(results, shape_, "probe", "probe", rows);
   }
 
  private:
