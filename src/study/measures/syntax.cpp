@@ -67,29 +67,26 @@ struct Question {
   /// Best fixed offset, in words: position of the target word minus position of the attending word.
   std::int64_t baseline_offset = 0;
 
-  Question(const std::string& name, const GroupScores& answers, std::size_t heads, bool from_dependent);
-};
-
-Question::Question(const std::string& name, const GroupScores& answers, std::size_t heads,
-                   bool from_dependent)
-    : relation(&name),
-      scores(&answers),
-      to_head(from_dependent),
-      first(from_dependent ? 0 : heads),
-      best(answers.best(first, heads)) {
-  std::optional<std::uint64_t> most;
-  // Of offsets with the same score, prefers the smaller distance, then the negative offset.
-  for (std::int64_t distance = 1; distance <= kFarthest; ++distance) {
-    for (const std::int64_t offset : {-distance, distance}) {
-      const std::size_t answer = 2 * heads + *offset_answer(to_head ? offset : -offset);
-      const std::uint64_t right = answers.right(answer);
-      if (most && right <= *most) continue;
-      most = right;
-      baseline = answer;
-      baseline_offset = offset;
+  Question(const std::string& name, const GroupScores& answers, std::size_t heads, bool from_dependent)
+      : relation(&name),
+        scores(&answers),
+        to_head(from_dependent),
+        first(from_dependent ? 0 : heads),
+        best(answers.best(first, heads)) {
+    std::optional<std::uint64_t> most;
+    // Of offsets with the same score, prefers the smaller distance, then the negative offset.
+    for (std::int64_t distance = 1; distance <= kFarthest; ++distance) {
+      for (const std::int64_t offset : {-distance, distance}) {
+        const std::size_t answer = 2 * heads + *offset_answer(to_head ? offset : -offset);
+        const std::uint64_t right = answers.right(answer);
+        if (most && right <= *most) continue;
+        most = right;
+        baseline = answer;
+        baseline_offset = offset;
+      }
     }
   }
-}
+};
 
 class SyntaxMeasure final : public Measure {
  public:
@@ -104,28 +101,25 @@ class SyntaxMeasure final : public Measure {
     });
     // The words of a sentence that are in at least one window, and the words that are in at least one window
     // together with their head word.
-    std::vector<std::uint8_t> found_words, found_pairs;
+    std::set<std::size_t> found_words, found_pairs;
     for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
       Plan& plan_of = plans_.emplace_back();
       const auto& annotation = corpus.annotations[i];
       const WordPieces& pieces = patterns_.pieces(i);
       if (pieces.place_of.empty()) continue;
-      const bool first_window = i == 0 || corpus.annotations[i - 1] != annotation;
-      if (first_window) {
-        found_words.assign(annotation->words.size(), 0);
-        found_pairs.assign(annotation->words.size(), 0);
-      }
       plan(*annotation, pieces, group_of(corpus.number, i), plan_of);
-      for (const std::size_t word : pieces.words) found_words[word] = 1;
-      for (const Pair& pair : plan_of.pairs) found_pairs[pieces.words[pair.dependent]] = 1;
+      found_words.insert(pieces.words.begin(), pieces.words.end());
+      for (const Pair& pair : plan_of.pairs) found_pairs.insert(pieces.words[pair.dependent]);
       const bool last_window = i + 1 == corpus.annotations.size() || corpus.annotations[i + 1] != annotation;
       if (!last_window) continue;
       ++counts_.sentences;
-      for (std::size_t word = 0; word < annotation->words.size(); ++word) {
-        ++counts_.words;
-        if (found_words[word] == 0) ++counts_.words_without_piece;
-        if (annotation->words[word].head.value_or(0) > 0 && found_pairs[word] == 0) ++counts_.pairs_left_out;
-      }
+      counts_.words += annotation->words.size();
+      counts_.words_without_piece += annotation->words.size() - found_words.size();
+      counts_.pairs_left_out += static_cast<std::uint64_t>(std::ranges::count_if(
+          annotation->words, [](const ConlluWord& word) { return word.head.value_or(0) > 0; }));
+      counts_.pairs_left_out -= found_pairs.size();
+      found_words.clear();
+      found_pairs.clear();
     }
   }
   void panel(const StudyPanel& panel) override {

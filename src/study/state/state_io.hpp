@@ -24,7 +24,7 @@ class StateWriter {
   void flag(bool value) { number(value ? 1 : 0); }
   void real(double value) { raw(std::as_bytes(std::span(&value, 1))); }
   void floats(std::span<const float> values) { raw(std::as_bytes(values)); }
-  void sum(const ExactSum& value) { raw(std::as_bytes(std::span(value.words()))); }
+  void sum(const ExactSum& value) { raw(std::as_bytes(std::span<const std::uint64_t>(value.words()))); }
   void text(std::string_view value);
   /// Writes a cell, a list or a record. Throws std::invalid_argument for arrays and tables.
   void value(const Value& value);
