@@ -50,7 +50,7 @@ struct PairSums {
 };
 
 /// Data of a block that is kept until all heads have been processed.
-struct OpenBlock {
+struct PairsBlock {
   std::vector<std::size_t> first_row;  // [sequences], index of the first row in the block
   std::vector<std::uint8_t> absent;    // [rows], 1 if the row is missing for at least one head
   RowSample pattern_rows;
@@ -67,8 +67,8 @@ std::vector<std::size_t> output_columns(const StudyBlock& block) {
   return columns;
 }
 
-OpenBlock open_block(const StudyBlock& block) {
-  OpenBlock open;
+PairsBlock open_block(const StudyBlock& block) {
+  PairsBlock open;
   const std::vector<StudyHead>& heads = block.shape.heads;
   const bool causal = std::ranges::all_of(heads, [&](const StudyHead& head) {
     return block.model.config().layers.at(head.id.layer).attention.causal;
@@ -85,7 +85,7 @@ OpenBlock open_block(const StudyBlock& block) {
 }
 
 /// If a row is missing for any head, sets the row to zero for all heads. Returns the number of other rows.
-std::size_t drop_absent_patterns(OpenBlock& open, std::size_t heads) {
+std::size_t drop_absent_patterns(PairsBlock& open, std::size_t heads) {
   std::size_t rows = open.pattern_rows.rows();
   const std::size_t stride = open.pattern_rows.size();
   for (std::size_t row = 0; row < open.absent.size(); ++row) {
@@ -221,7 +221,7 @@ class PairsMeasure final : public Measure {
     draw_outputs(block);
   }
   void panel(const StudyPanel& panel) override {
-    OpenBlock& open = *open_;
+    PairsBlock& open = *open_;
     const std::size_t first = open.first_row[panel.panel.sequence];
     if (!copy_whole(panel)) copy_rows(panel);
     if (columns_.empty()) return;
@@ -294,7 +294,7 @@ class PairsMeasure final : public Measure {
   /// Copies the whole panel at once if all its rows are sampled and stored at full width. Otherwise, returns
   /// false and copies nothing.
   bool copy_whole(const StudyPanel& panel) {
-    OpenBlock& open = *open_;
+    PairsBlock& open = *open_;
     const MatrixView<const float> pattern = panel.panel.pattern;
     const std::size_t first = open.first_row[panel.panel.sequence] + panel.panel.first_query;
     const std::size_t last = first + pattern.rows - 1;
@@ -309,7 +309,7 @@ class PairsMeasure final : public Measure {
     return true;
   }
   void copy_rows(const StudyPanel& panel) {
-    OpenBlock& open = *open_;
+    PairsBlock& open = *open_;
     const std::size_t first = open.first_row[panel.panel.sequence];
     float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.size();
     std::size_t expected = panel.panel.first_query;
@@ -359,7 +359,7 @@ class PairsMeasure final : public Measure {
                                       // first block, or if a head has no values
   DrawnRows outputs_;
   std::optional<DrawnKey> outputs_end_;  // DrawnRows::end() of the study so far
-  std::optional<OpenBlock> open_;
+  std::optional<PairsBlock> open_;
 };
 
 std::unique_ptr<Measure> make_pairs(const StudyShape& shape) {

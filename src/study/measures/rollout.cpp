@@ -114,15 +114,6 @@ struct SequenceRollout {
   }
 };
 
-struct MassSums {
-  std::uint64_t rows = 0;
-  BlockSum mass, uniform;
-
-  auto parts() { return std::tie(rows, mass, uniform); }
-  [[nodiscard]] Cell mean_mass() const { return mean_cell(mass.value(), rows); }
-  [[nodiscard]] Cell mean_uniform() const { return mean_cell(uniform.value(), rows); }
-};
-
 /// A layer whose heads are all selected. The rollout of a layer needs all layers before it.
 struct WholeLayer {
   std::size_t index = 0;   // index in the model
@@ -150,7 +141,7 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
   explicit RolloutMeasure(const StudyShape& shape) : shape_(shape) {}
 
   void begin(const StudyBlock& block) override {
-    open_.emplace(OpenBlock{block, whole_layers(shape_, block.model.config()), {}});
+    open_.emplace(RolloutBlock{block, whole_layers(shape_, block.model.config()), {}});
     for (const Sequence& sequence : block.corpus.batch.sequences)
       open_->sequences.emplace_back(special_targets(sequence, names_), sequence.queries());
   }
@@ -174,7 +165,8 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
     for (const auto& [key, sums] : sums_) {
       const auto& [layer, target] = key;
       rows.push_back({shape_.heads.front().component, count_cell(layer), target_token(target, names_),
-                      target_position(target), sums.mean_mass(), sums.mean_uniform(), count_cell(sums.rows)});
+                      target_position(target), mean_cell(sums.weight.value(), sums.count),
+                      mean_cell(sums.uniform.value(), sums.count), count_cell(sums.count)});
     }
     const Table table = make_table(
         "rollout", {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows));
@@ -184,7 +176,7 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
   }
 
  private:
-  struct OpenBlock {
+  struct RolloutBlock {
     const StudyBlock& block;
     std::vector<WholeLayer> layers;
     std::vector<SequenceRollout> sequences;
@@ -197,11 +189,11 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
       of.close_layer(layer.heads, open_->block.visible(sequence, layer.index));
       if (!of.complete) continue;
       for (const auto& [target, column] : of.targets) {
-        MassSums& sums = sums_[{layer.number, target}];
+        WeightSums& sums = sums_[{layer.number, target}];
         for (std::size_t at = column; at < of.mass.size(); at += of.columns) {
           if (!(of.uniform[at] > 0)) continue;
-          ++sums.rows;
-          sums.mass.add(of.mass[at]);
+          ++sums.count;
+          sums.weight.add(of.mass[at]);
           sums.uniform.add(of.uniform[at]);
         }
       }
@@ -224,8 +216,8 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
       const Cell layer = count_cell(key.first);
       if (rows.empty() || rows.back()[0] != layer) rows.emplace_back(columns.size())[0] = layer;
       const auto target = static_cast<std::size_t>(std::ranges::find(targets, key.second) - targets.begin());
-      rows.back()[1 + 2 * target] = sums.mean_mass();
-      rows.back()[2 + 2 * target] = sums.mean_uniform();
+      rows.back()[1 + 2 * target] = mean_cell(sums.weight.value(), sums.count);
+      rows.back()[2 + 2 * target] = mean_cell(sums.uniform.value(), sums.count);
     }
     return {"Rollout to special tokens, by layer (null: rollout of uniform attention)",
             make_table("rollout", std::move(columns), std::move(rows))};
@@ -233,8 +225,8 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
 
   const StudyShape& shape_;
   TokenNames names_;
-  std::map<std::pair<std::size_t, std::int64_t>, MassSums> sums_;  // by layer and target
-  std::optional<OpenBlock> open_;
+  std::map<std::pair<std::size_t, std::int64_t>, WeightSums> sums_;  // of the mass, by layer and target
+  std::optional<RolloutBlock> open_;
 };
 
 }  // namespace

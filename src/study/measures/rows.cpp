@@ -148,10 +148,9 @@ constexpr std::size_t kFarthest = kLargestOffset;  // largest offset in each dir
 /// Sums for one offset. An offset is key position minus query position.
 struct OffsetSums {
   std::uint64_t peaks = 0;  // rows whose largest weight is at this offset
-  std::uint64_t rows = 0;   // rows for which the key at this offset is visible
-  BlockSum weight, uniform;
+  WeightSums visible;       // over the rows for which the key at this offset is visible
 
-  auto parts() { return std::tie(peaks, rows, weight, uniform); }
+  auto parts() { return std::tie(peaks, visible); }
 };
 
 struct HeadOffsets {
@@ -164,20 +163,22 @@ struct HeadOffsets {
   }
 };
 
-/// For each offset, the number of rows of a panel with a visible key at this offset, and the uniform
-/// baseline.
-struct OffsetNulls {
-  std::array<std::uint64_t, kOffsetCount> rows{};
-  std::array<double, kOffsetCount> uniform{};
+/// The number of rows or pairs of a panel at one offset or in one distance bin, and their uniform baseline.
+struct UniformNull {
+  std::uint64_t count = 0;
+  double uniform = 0;
 };
 
+using OffsetNulls = std::array<UniformNull, kOffsetCount>;
+
+/// Returns for each offset the rows with a visible key at this offset.
 OffsetNulls offset_nulls(const StudyPanel& panel) {
   OffsetNulls nulls;
   for (const PatternRow& row : panel.rows) {
     const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
     for_each_visible_offset(row, panel.visible, [&](std::size_t i) {
-      ++nulls.rows[i];
-      nulls.uniform[i] += uniform;
+      ++nulls[i].count;
+      nulls[i].uniform += uniform;
     });
   }
   return nulls;
@@ -202,9 +203,9 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
     const OffsetNulls& nulls = nulls_.of(panel, [&] { return offset_nulls(panel); });
     for (std::size_t i = 0; i < kOffsetCount; ++i) {
       state.offsets[i].peaks += peaks.counts[i];
-      state.offsets[i].rows += nulls.rows[i];
-      state.offsets[i].weight.add(weights[i]);
-      state.offsets[i].uniform.add(nulls.uniform[i]);
+      state.offsets[i].visible.count += nulls[i].count;
+      state.offsets[i].visible.weight.add(weights[i]);
+      state.offsets[i].visible.uniform.add(nulls[i].uniform);
     }
   }
   void finish(StudyResults& results) const override {
@@ -214,11 +215,11 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
       HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
       OffsetPeaks peaks;
       for (std::size_t i = 0; i < kOffsetCount; ++i) {
-        const OffsetSums& sums = state.offsets[i];
-        peaks.counts[i] = sums.peaks;
-        of_head.cells.push_back({static_cast<std::int64_t>(i) - kLargestOffset, count_cell(sums.rows),
-                                 mean_cell(sums.weight.value(), sums.rows),
-                                 mean_cell(sums.uniform.value(), sums.rows), state.peak_share(i)});
+        const WeightSums& sums = state.offsets[i].visible;
+        peaks.counts[i] = state.offsets[i].peaks;
+        of_head.cells.push_back({static_cast<std::int64_t>(i) - kLargestOffset, count_cell(sums.count),
+                                 mean_cell(sums.weight.value(), sums.count),
+                                 mean_cell(sums.uniform.value(), sums.count), state.peak_share(i)});
       }
       const auto offset = peaks.best();
       best.push_back(offset ? Cell(std::int64_t{*offset}) : Cell());
@@ -245,17 +246,9 @@ const std::vector<DistanceBin>& all_bins() {
   return bins;
 }
 
-/// Sums over all rows for one distance bin.
-struct BinSums {
-  std::uint64_t pairs = 0;  // pairs of a query and a visible key
-  BlockSum weight, uniform;
-
-  auto parts() { return std::tie(pairs, weight, uniform); }
-};
-
 struct HeadDistanceSums {
   std::uint64_t rows = 0;
-  std::vector<BinSums> bins;  // up to the last bin with a pair
+  std::vector<WeightSums> bins;  // over pairs of a query and a visible key, up to the last bin with a pair
 
   void merge(const HeadDistanceSums& other) {
     rows += other.rows;
@@ -273,15 +266,9 @@ struct HeadDistanceSums {
   }
 };
 
-/// The number of pairs and the uniform baseline of one distance bin, for the rows of a panel.
-struct BinNull {
-  std::uint64_t pairs = 0;
-  double uniform = 0;
-};
-
 /// Returns the uniform baseline of each bin, up to the last bin with a pair.
-std::vector<BinNull> bin_nulls(const StudyPanel& panel) {
-  std::vector<BinNull> nulls;
+std::vector<UniformNull> bin_nulls(const StudyPanel& panel) {
+  std::vector<UniformNull> nulls;
   const std::vector<DistanceBin>& bins = all_bins();
   for (const PatternRow& row : panel.rows) {
     const std::size_t n = row.weights.size();
@@ -297,7 +284,7 @@ std::vector<BinNull> bin_nulls(const StudyPanel& panel) {
         pairs += panel.visible.count(query, query + bin.first, std::min(query + bin.last + 1, n));
       if (pairs == 0) continue;
       if (nulls.size() <= b) nulls.resize(b + 1);
-      nulls[b].pairs += pairs;
+      nulls[b].count += pairs;
       nulls[b].uniform += static_cast<double>(pairs) / visible;
     }
   }
@@ -321,7 +308,7 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
       const float* const from = row.weights.data() + row.visible.first;
       for (std::size_t j = 0; j < row.visible.size(); ++j) to[j] += static_cast<double>(from[j]);
     }
-    const std::vector<BinNull>& nulls = nulls_.of(panel, [&] { return bin_nulls(panel); });
+    const std::vector<UniformNull>& nulls = nulls_.of(panel, [&] { return bin_nulls(panel); });
     if (state.bins.size() < nulls.size()) state.bins.resize(nulls.size());
     for (std::size_t b = 0; b < nulls.size(); ++b) {
       const DistanceBin bin = all_bins()[b];
@@ -330,7 +317,7 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
         weight += *(main_diagonal + distance);
         if (distance > 0) weight += *(main_diagonal - distance);
       }
-      state.bins[b].pairs += nulls[b].pairs;
+      state.bins[b].count += nulls[b].count;
       state.bins[b].weight.add(weight);
       state.bins[b].uniform.add(nulls[b].uniform);
     }
@@ -341,8 +328,8 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
       HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
       for (std::size_t b = 0; b < state.bins.size(); ++b) {
         const DistanceBin bin = all_bins()[b];
-        const BinSums& sums = state.bins[b];
-        of_head.cells.push_back({count_cell(bin.first), count_cell(bin.last), count_cell(sums.pairs),
+        const WeightSums& sums = state.bins[b];
+        of_head.cells.push_back({count_cell(bin.first), count_cell(bin.last), count_cell(sums.count),
                                  mean_cell(sums.weight.value(), state.rows),
                                  mean_cell(sums.uniform.value(), state.rows)});
       }
@@ -352,7 +339,7 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
   }
 
  private:
-  PerPanel<std::vector<BinNull>> nulls_;
+  PerPanel<std::vector<UniformNull>> nulls_;
   /// Sums of a panel's weights for each offset (key minus query position), starting at 1 - n.
   std::vector<double> diagonals_;
 };

@@ -47,6 +47,12 @@ struct TargetShare {
   BlockSum uniform;           // number of targets / number of visible keys
 
   auto parts() { return std::tie(rows, without, weight, total, uniform); }
+  void add(std::uint64_t new_rows, double new_weight, double new_total, double new_uniform) {
+    rows += new_rows;
+    weight.add(new_weight);
+    total.add(new_total);
+    uniform.add(new_uniform);
+  }
   [[nodiscard]] std::optional<double> value() const {
     const double all = total.value();
     return all > 0 ? std::optional(weight.value() / all) : std::nullopt;
@@ -86,41 +92,36 @@ struct HeadTargets {
   auto parts() { return std::tie(rows, targets); }
 };
 
-/// For one target, the rows of a panel that may attend to the target, and the uniform baseline.
-struct TargetNull {
-  std::vector<std::size_t> rows;  // indices of the rows
-  double uniform = 0;
-};
-
 class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
  public:
   explicit SpecialMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& block) override {
     targets_.clear();
-    nulls_.clear();
     for (const Sequence& sequence : block.corpus.batch.sequences)
       targets_.push_back(special_targets(sequence, names_));
   }
   void panel(const StudyPanel& panel) override {
     HeadTargets& state = states_[panel.head];
     state.rows += panel.rows.size();
-    const std::vector<TargetNull>& nulls = nulls_.of(panel, [&] { return this->nulls(panel); });
-    auto null = nulls.begin();
     for (const auto& [id, keys] : targets_[panel.panel.sequence]) {
-      const TargetNull& of_target = *null++;
-      if (of_target.rows.empty()) continue;
-      TargetShare& share = state.targets[id];
+      std::uint64_t rows = 0;
       double weight = 0;
       double total = 0;
-      for (const std::size_t r : of_target.rows) {
-        for (const std::size_t key : keys) weight += static_cast<double>(panel.rows[r].weights[key]);
-        total += panel.rows[r].total;
+      double uniform = 0;
+      for (const PatternRow& row : panel.rows) {
+        std::size_t visible = 0;
+        for (const std::size_t key : keys) {
+          if (!panel.visible.shows(row.query, key)) continue;
+          ++visible;
+          weight += static_cast<double>(row.weights[key]);
+        }
+        if (visible == 0) continue;
+        ++rows;
+        total += row.total;
+        uniform += static_cast<double>(visible) / static_cast<double>(panel.visible.count(row.query));
       }
-      share.rows += of_target.rows.size();
-      share.weight.add(weight);
-      share.total.add(total);
-      share.uniform.add(of_target.uniform);
+      if (rows > 0) state.targets[id].add(rows, weight, total, uniform);
     }
   }
   void finish(StudyResults& results) const override {
@@ -143,24 +144,7 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
   }
 
  private:
-  [[nodiscard]] std::vector<TargetNull> nulls(const StudyPanel& panel) const {
-    std::vector<TargetNull> nulls;
-    for (const auto& [id, keys] : targets_[panel.panel.sequence]) {
-      TargetNull& null = nulls.emplace_back();
-      for (std::size_t r = 0; r < panel.rows.size(); ++r) {
-        const std::size_t query = panel.rows[r].query;
-        const auto visible =
-            std::ranges::count_if(keys, [&](std::size_t key) { return panel.visible.shows(query, key); });
-        if (visible == 0) continue;
-        null.rows.push_back(r);
-        null.uniform += static_cast<double>(visible) / static_cast<double>(panel.visible.count(query));
-      }
-    }
-    return nulls;
-  }
-
-  std::vector<PositionsOf> targets_;         // [sequences] of the block
-  PerPanel<std::vector<TargetNull>> nulls_;  // [targets of the sequence]
+  std::vector<PositionsOf> targets_;  // [sequences] of the block
 };
 
 constexpr std::array kKinds = {"previous", "duplicate", "induction"};
@@ -199,10 +183,8 @@ class RepeatsMeasure final : public PerHead<KindShares> {
           ++share.without;
           return;
         }
-        ++share.rows;
-        share.weight.add(weight);
-        share.total.add(row.total);
-        share.uniform.add(static_cast<double>(targets) / static_cast<double>(panel.visible.count(row.query)));
+        share.add(1, weight, row.total,
+                  static_cast<double>(targets) / static_cast<double>(panel.visible.count(row.query)));
       };
       const std::vector<std::size_t>& duplicates = earlier_[panel.panel.sequence][row.query];
       const std::size_t previous[] = {row.query - 1};
