@@ -225,9 +225,9 @@ std::vector<Chart> charts_of(std::span<const Line> lines) {
     const bool by_head = lines[i].head.has_value();
     if (i == 0 || (by_head && lines[i].layer != lines[i - 1].layer)) {
       const std::string of = by_head ? " in layer " + std::to_string(lines[i].layer) : "";
-      charts.push_back(line_chart("Weight by distance" + of, "distance", {},
+      charts.push_back(make_chart("Weight by distance" + of, "distance", {},
                                   {axis, "Mean weight of a pair", Axes::log_log}));
-      charts.push_back(line_chart("Influence by distance" + of, "distance", {},
+      charts.push_back(make_chart("Influence by distance" + of, "distance", {},
                                   {axis, "Mean a |f(x)| of a pair", Axes::log_log}));
     }
     charts[charts.size() - 2].y.push_back(lines[i].name());
@@ -276,10 +276,10 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
                            {"distance", "weight", "influence", "uniform", "recurrent_steps",
                             "recurrent_influence", "window_layers", "window_influence"},
                            std::move(rows));
-  result.charts = {line_chart("Influence on the query", "distance",
+  result.charts = {make_chart("Influence on the query", "distance",
                               {"influence", "uniform", "recurrent_influence", "window_influence"},
                               {"Distance", "Influence", Axes::log_log}),
-                   line_chart("Number of steps", "distance", {"recurrent_steps", "window_layers"},
+                   make_chart("Number of steps", "distance", {"recurrent_steps", "window_layers"},
                               {"Distance", "Steps or layers", Axes::log_log})};
   return result;
 }

@@ -24,7 +24,7 @@ namespace attnctl {
 namespace {
 
 /// The measures of a head, or the means over heads. kNames has the names of the measures in the same order.
-using Measures = std::array<std::optional<double>, 3>;
+using HeadMeasures = std::array<std::optional<double>, 3>;
 constexpr std::array kNames{"effective_rank", "similarity", "absolute_similarity"};
 
 /// A mean and a sample standard deviation (divisor n - 1). The deviation needs at least two values.
@@ -44,11 +44,11 @@ Spread spread_of(std::span<const double> values) {
 }
 
 /// Returns the spread of each measure over its defined values.
-std::array<Spread, 3> spreads_of(std::span<const Measures> all) {
+std::array<Spread, 3> spreads_of(std::span<const HeadMeasures> all) {
   std::array<Spread, 3> spreads;
   for (std::size_t i = 0; i < spreads.size(); ++i) {
     std::vector<double> values;
-    for (const Measures& each : all) {
+    for (const HeadMeasures& each : all) {
       if (each[i]) values.push_back(*each[i]);
     }
     spreads[i] = spread_of(values);
@@ -61,12 +61,12 @@ struct HeadDiversity {
   std::vector<double> effective_ranks;
   OwnedMatrix<double> similarity;
 
-  [[nodiscard]] Measures means() const {
+  [[nodiscard]] HeadMeasures means() const {
     const OffDiagonal pairs = off_diagonal(similarity.view());
     return {spread_of(effective_ranks).mean, pairs.mean, pairs.mean_abs};
   }
   /// Returns the measures of a head. The similarities are means over the other heads.
-  [[nodiscard]] Measures of_head(std::size_t head) const {
+  [[nodiscard]] HeadMeasures of_head(std::size_t head) const {
     const std::size_t heads = similarity.rows();
     if (heads < 2) return {effective_ranks[head], {}, {}};
     double sum = 0;
@@ -231,7 +231,7 @@ struct RandomHeads {
 RandomHeads random_heads(const CircuitShape& shape, std::uint64_t number, const DiversityOptions& options,
                          Pool& pool) {
   RandomHeads heads;
-  std::vector<Measures> draws;
+  std::vector<HeadMeasures> draws;
   for (std::size_t draw = 0; draw < options.draws; ++draw) {
     HeadDiversity measured =
         DrawnHeads(shape, options.seed, number * options.draws + draw, pool).measure(pool);
@@ -243,13 +243,13 @@ RandomHeads random_heads(const CircuitShape& shape, std::uint64_t number, const 
 }
 
 /// A layer of the model and the random heads with which it is compared.
-struct Layer {
+struct ComparedLayer {
   std::size_t index = 0;
-  Measures means;
+  HeadMeasures means;
   const RandomHeads* random = nullptr;
 };
 
-Measures means_of(const CircuitAnalysis& analysis, const SubspaceSimilarity& similarity) {
+HeadMeasures means_of(const CircuitAnalysis& analysis, const SubspaceSimilarity& similarity) {
   std::vector<double> ranks;
   for (const HeadSpectrum& head : analysis.heads) {
     if (head.head.layer == similarity.layer && head.effective_rank) ranks.push_back(*head.effective_rank);
@@ -257,12 +257,12 @@ Measures means_of(const CircuitAnalysis& analysis, const SubspaceSimilarity& sim
   return {spread_of(ranks).mean, similarity.off_diagonal.mean, similarity.off_diagonal.mean_abs};
 }
 
-Table table_of(const std::vector<Layer>& layers) {
+Table table_of(const std::vector<ComparedLayer>& layers) {
   std::vector<std::string> columns{"layer"};
   for (const std::string name : kNames)
     columns.insert(columns.end(), {name, "random_" + name, "random_" + name + "_deviation"});
   CellRows rows;
-  for (const Layer& layer : layers) {
+  for (const ComparedLayer& layer : layers) {
     std::vector<Cell>& row = rows.emplace_back(1, count_cell(layer.index));
     for (std::size_t i = 0; i < kNames.size(); ++i) {
       const Spread& random = layer.random->spreads[i];
@@ -273,10 +273,10 @@ Table table_of(const std::vector<Layer>& layers) {
 }
 
 /// Returns the summary: the means over the layers.
-Record summary_of(const std::vector<Layer>& layers) {
-  std::vector<Measures> trained;
-  std::vector<Measures> random;
-  for (const Layer& layer : layers) {
+Record summary_of(const std::vector<ComparedLayer>& layers) {
+  std::vector<HeadMeasures> trained;
+  std::vector<HeadMeasures> random;
+  for (const ComparedLayer& layer : layers) {
     const std::array<Spread, 3>& spreads = layer.random->spreads;
     trained.push_back(layer.means);
     random.push_back({spreads[0].mean, spreads[1].mean, spreads[2].mean});
@@ -310,7 +310,7 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
   for (std::size_t head = 0; head < options.heads; ++head) rows.push_back({count_cell(head)});
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
     const auto spreads = [&](const auto& measures_of) {
-      std::vector<Measures> all;
+      std::vector<HeadMeasures> all;
       for (const HeadDiversity& draw : draws[kind]) all.push_back(measures_of(draw));
       return spreads_of(all);
     };
@@ -327,10 +327,11 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
   }
   result.rows = make_table("rows", std::move(columns), std::move(rows));
   result.charts = {
-      line_chart("Effective rank", "head", {"random_effective_rank", "specialised_effective_rank"},
+      make_chart("Effective rank", "head", {"random_effective_rank", "specialised_effective_rank"},
                  {"Head", "Effective rank"}),
-      bar_chart("Mean magnitude of the similarity to other heads", "head",
-                {"random_absolute_similarity", "specialised_absolute_similarity"}, {"Head", "Similarity"})};
+      make_chart("Mean magnitude of the similarity to other heads", "head",
+                 {"random_absolute_similarity", "specialised_absolute_similarity"},
+                 {"Head", "Similarity", Axes::bars})};
   std::vector<Heatmap> maps;
   for (std::size_t kind = 0; kind < kinds.size(); ++kind)
     maps.push_back(heatmap_of(draws[kind].front().similarity, kinds[kind], "Head "));
@@ -352,7 +353,7 @@ ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
   const CircuitAnalysis& analysis = circuit == Circuit::qk ? weights.qk : *weights.ov;
 
   std::map<CircuitShape, RandomHeads> random;
-  std::vector<Layer> layers;
+  std::vector<ComparedLayer> layers;
   std::vector<Heatmap> maps;
   for (const SubspaceSimilarity& similarity : analysis.similarity) {
     const std::size_t index = similarity.layer.value();
@@ -375,9 +376,9 @@ ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
       .set("draws", options.draws);
   result.rows = table_of(layers);
   result.summary = summary_of(layers);
-  result.charts = {line_chart("Effective rank", "layer", {"effective_rank", "random_effective_rank"},
+  result.charts = {make_chart("Effective rank", "layer", {"effective_rank", "random_effective_rank"},
                               {"Layer", "Effective rank"}),
-                   line_chart("Mean magnitude of similarity", "layer",
+                   make_chart("Mean magnitude of similarity", "layer",
                               {"absolute_similarity", "random_absolute_similarity"},
                               {"Layer", "Mean magnitude of similarity"})};
   const std::size_t columns = std::min<std::size_t>(4, maps.size());

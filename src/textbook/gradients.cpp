@@ -47,7 +47,7 @@ void backward_softmax(const OwnedMatrix<double>& pattern, OwnedMatrix<double>& g
 }
 
 /// The layer of the experiment with one scale of the scores.
-struct Layer {
+struct GradientLayer {
   const std::vector<HeadMatrices>& heads;
   const OwnedMatrix<double>& x;         // [n, d]
   const OwnedMatrix<double>& d_output;  // [n, d], dL/dY
@@ -76,7 +76,7 @@ OwnedMatrix<double> path_of(const HeadGradient& gradient) {
 }
 
 /// Returns the part of the layer's output that one head adds, [n, d].
-OwnedMatrix<double> head_output(const Layer& layer, const HeadMatrices& head, const RouteInputs& x) {
+OwnedMatrix<double> head_output(const GradientLayer& layer, const HeadMatrices& head, const RouteInputs& x) {
   const HeadForward pass = run_head(head, x, layer.scale);
   return product(product(pass.pattern.view(), pass.value.view()).view(), head.output.view());
 }
@@ -84,7 +84,7 @@ OwnedMatrix<double> head_output(const Layer& layer, const HeadMatrices& head, co
 /// Returns the largest error of `gradient` compared with fourth-order central differences of `loss`, divided
 /// by the largest entry of the gradient. `loss` takes x with one entry changed.
 template <typename Loss>
-double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Loss loss) {
+double worst_error(const GradientLayer& layer, const OwnedMatrix<double>& gradient, Loss loss) {
   constexpr double step = 1e-4;
   constexpr std::array<std::pair<double, double>, 4> stencil{{{-2, 1}, {-1, -8}, {1, 8}, {2, -1}}};
   double largest = 0;
@@ -108,7 +108,7 @@ double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Loss
 
 /// Returns the largest error of the gradients through the query, key and value projections of a head. To
 /// check a projection, changes only its input.
-double check_head(const Layer& layer, const HeadMatrices& head, const HeadGradient& gradient) {
+double check_head(const GradientLayer& layer, const HeadMatrices& head, const HeadGradient& gradient) {
   using View = MatrixView<const double>;
   const View x = layer.x.view();
   const auto loss = [&](View query, View key, View value) {
@@ -120,18 +120,12 @@ double check_head(const Layer& layer, const HeadMatrices& head, const HeadGradie
 }
 
 /// Returns the error of the gradient of the whole layer. The loss is computed from the output of the layer.
-double check_sum(const Layer& layer, const OwnedMatrix<double>& gradient) {
+double check_sum(const GradientLayer& layer, const OwnedMatrix<double>& gradient) {
   return worst_error(layer, gradient, [&](MatrixView<const double> moved) {
     OwnedMatrix<double> output(layer.x.rows(), layer.x.cols());
     for (const HeadMatrices& head : layer.heads) add(head_output(layer, head, {moved, moved, moved}), output);
     return inner(output, layer.d_output);
   });
-}
-
-double mean_largest_weight(const OwnedMatrix<double>& pattern) {
-  double sum = 0;
-  for (std::size_t i = 0; i < pattern.rows(); ++i) sum += std::ranges::max(pattern.view().row(i));
-  return sum / static_cast<double>(pattern.rows());
 }
 
 double median(std::vector<double> values) {
@@ -148,19 +142,22 @@ struct Report {
   double error = 0;
 };
 
-Report report_of(const Layer& layer, const HeadMatrices& head) {
+Report report_of(const GradientLayer& layer, const HeadMatrices& head) {
   Report report;
   report.gradient = head_gradient(head, layer.x.view(), layer.d_output.view(), layer.scale);
   const MatrixView<const double> query = std::as_const(report.gradient.query).view();
-  for (std::size_t i = 0; i < query.rows; ++i) report.query_norms.push_back(norm(query.row(i)));
-  report.largest_weight = mean_largest_weight(report.gradient.pattern);
+  for (std::size_t i = 0; i < query.rows; ++i) {
+    report.query_norms.push_back(norm(query.row(i)));
+    report.largest_weight += std::ranges::max(report.gradient.pattern.view().row(i));
+  }
+  report.largest_weight /= static_cast<double>(query.rows);
   report.error = check_head(layer, head, report.gradient);
   return report;
 }
 
 /// Returns the report of the layer: the sums over the heads. Checks the sum of their gradients against the
 /// gradient of the whole layer.
-Report sum_of(const Layer& layer, const std::vector<Report>& heads) {
+Report sum_of(const GradientLayer& layer, const std::vector<Report>& heads) {
   Report sum = heads.front();
   for (std::size_t h = 1; h < heads.size(); ++h) {
     sum.query_norms.insert(sum.query_norms.end(), heads[h].query_norms.begin(), heads[h].query_norms.end());
@@ -194,7 +191,7 @@ std::vector<Cell> row_of(std::size_t d_k, double scale, const Cell& head, const 
 }
 
 /// Appends the rows of one d_k and scale: first the heads, then the layer.
-void append_rows(const Layer& layer, std::size_t d_k, Pool& pool, CellRows& rows) {
+void append_rows(const GradientLayer& layer, std::size_t d_k, Pool& pool, CellRows& rows) {
   std::vector<Report> heads(layer.heads.size());
   pool.run(heads.size(),
            [&](std::size_t h, std::size_t /*worker*/) { heads[h] = report_of(layer, layer.heads[h]); });
@@ -247,10 +244,9 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
   const auto add_chart = [&](const char* title, std::initializer_list<std::size_t> shown) {
     std::vector<std::string> y;
     for (const std::size_t column : shown) y.push_back(columns[column]);
-    const auto chart = heads ? bar_chart : line_chart;
     result.charts.push_back(
-        chart(title, label, std::move(y),
-              {heads ? "Head" : "d_k", "Norm of dL/dx", heads ? Axes::linear : Axes::log_log}));
+        make_chart(title, label, std::move(y),
+                   {heads ? "Head" : "d_k", "Norm of dL/dx", heads ? Axes::bars : Axes::log_log}));
   };
   if (heads) {
     add_chart("Unscaled scores", {1, 3, 5});
@@ -267,16 +263,12 @@ Attribution attribution_of(std::span<const double> gradient, std::span<const dou
   return {dot(gradient, value), norm(gradient)};
 }
 
-Cell text_cell(const std::string& text) {
-  return text.empty() ? Cell() : Cell(text);
-}
-
+/// Appends the rows of one input: first the tokens, then the heads.
 void append_rows(const LogitAttribution& input, CellRows& rows) {
   for (std::size_t j = 0; j < input.embeddings.size(); ++j) {
     const Attribution& each = input.embeddings[j];
-    rows.push_back({input.input, Cell(), Cell(), count_cell(j),
-                    text_cell(j < input.tokens.size() ? input.tokens[j] : ""), each.attribution,
-                    each.gradient});
+    const Cell token = j < input.tokens.size() && !input.tokens[j].empty() ? Cell(input.tokens[j]) : Cell();
+    rows.push_back({input.input, Cell(), Cell(), count_cell(j), token, each.attribution, each.gradient});
   }
   for (const auto& [head, each] : input.heads) {
     rows.push_back({input.input, count_cell(head.layer), count_cell(head.head), Cell(), Cell(),
@@ -285,13 +277,11 @@ void append_rows(const LogitAttribution& input, CellRows& rows) {
 }
 
 Record target_of(const LogitAttribution& input) {
-  Record record;
-  record.set("input", input.input)
-      .set("position", input.position)
-      .set("target", input.target)
-      .set("target_token", text_cell(input.target_text))
-      .set("logit", input.logit);
-  return record;
+  return {{{"input", input.input},
+           {"position", input.position},
+           {"target", input.target},
+           {"target_token", input.target_text.empty() ? Cell() : Cell(input.target_text)},
+           {"logit", input.logit}}};
 }
 
 /// Draws the attributions of the tokens of one input as bars.
@@ -302,8 +292,8 @@ void draw_tokens(const LogitAttribution& input, ExperimentResult& result) {
     bars.push_back({label, input.embeddings[j].attribution});
   }
   result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));
-  result.charts = {bar_chart("Input " + input.input + ": gradient x embedding", "token", {"attribution"},
-                             {"Token", "Attribution"})};
+  result.charts = {make_chart("Input " + input.input + ": gradient x embedding", "token", {"attribution"},
+                              {"Token", "Attribution", Axes::bars})};
 }
 
 /// Draws the attributions of the heads as one heatmap per input. The first layer is at the top.

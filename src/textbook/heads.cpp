@@ -44,20 +44,17 @@ std::size_t rank_of(std::span<const double> singular_values, std::size_t size) {
       std::ranges::count_if(singular_values, [&](double value) { return value > least; }));
 }
 
-OwnedMatrix<double> copy_of(MatrixView<const double> view) {
-  OwnedMatrix<double> copy(view.rows, view.cols);
-  for (std::size_t r = 0; r < view.rows; ++r) std::ranges::copy(view.row(r), copy.view().row(r).begin());
-  return copy;
-}
-
 HeadFigures measure_head(const BareLayer& layer, std::size_t head, MatrixView<const double> x) {
   const std::size_t k = layer.d_head();
   HeadFigures figures;
   figures.pattern = scores_of(layer, head, x);
   figures.score_rank = rank_of(singular_values(figures.pattern.view()), x.rows);
   softmax_rows(figures.pattern.view());
-  OwnedMatrix<double> query = copy_of(layer.query.view().row_range(head * k, k));
-  OwnedMatrix<double> key = copy_of(layer.key.view().row_range(head * k, k));
+  const auto copy_rows = [&](const OwnedMatrix<double>& weight) {
+    return linalg::to_owned(linalg::to_matrix(weight.view().row_range(head * k, k)));
+  };
+  OwnedMatrix<double> query = copy_rows(layer.query);
+  OwnedMatrix<double> key = copy_rows(layer.key);
   const ProductSvd svd = svd_of_product(query.view(), key.view(), 0);
   figures.qk_rank = rank_of(svd.values, x.cols);
   figures.qk_effective_rank = effective_rank(svd.values).value_or(0);
@@ -259,12 +256,12 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
       .set("multiply_adds_values", static_cast<std::size_t>(flops.values / 2))
       .set("multiply_adds_output", static_cast<std::size_t>(flops.output / 2));
   result.charts = {
-      line_chart("Rank of one head", "heads", {"score_rank_bound", "qk_rank", "qk_effective_rank"},
+      make_chart("Rank of one head", "heads", {"score_rank_bound", "qk_rank", "qk_effective_rank"},
                  {"Heads", "Rank", Axes::log_log}),
-      line_chart("Different patterns", "heads", {"distinct_patterns"}, {"Heads", "Patterns", Axes::log_log}),
-      line_chart("Parameters and multiply-adds", "heads", {"parameters", "multiply_adds"},
+      make_chart("Different patterns", "heads", {"distinct_patterns"}, {"Heads", "Patterns", Axes::log_log}),
+      make_chart("Parameters and multiply-adds", "heads", {"parameters", "multiply_adds"},
                  {"Heads", "Count", Axes::log_log}),
-      line_chart("Memory of the patterns", "heads", {"pattern_bytes"}, {"Heads", "Bytes", Axes::log_log})};
+      make_chart("Memory of the patterns", "heads", {"pattern_bytes"}, {"Heads", "Bytes", Axes::log_log})};
   return result;
 }
 
@@ -310,12 +307,13 @@ ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& poo
       .set("descent_over_closed_form_least", lowest)
       .set("descent_over_closed_form_most", highest);
   const double high = std::max(1.0, std::sqrt(static_cast<double>(options.targets)));
-  result.heatmaps = {{"errors",
-                      {.title = "Error of several targets by number of heads",
-                       .scale = {.diverging = false, .low = 0, .high = high, .label = "Error"},
-                       .columns = 2,
-                       .heatmaps = {map_of(cases, options.targets, &Case::sum, "Sum of all targets"),
-                                    map_of(cases, options.targets, &Case::all, "Every target separately")}}}};
+  result.heatmaps = {
+      {"errors",
+       HeatmapPage{.title = "Error of several targets by number of heads",
+                   .scale = {.diverging = false, .low = 0, .high = high, .label = "Error"},
+                   .columns = 2,
+                   .heatmaps = {map_of(cases, options.targets, &Case::sum, "Sum of all targets"),
+                                map_of(cases, options.targets, &Case::all, "Every target separately")}}}};
   return result;
 }
 

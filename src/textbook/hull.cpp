@@ -587,8 +587,8 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
   if (keys.cols == 2) {
     draw_plane(keys, places, result);
   } else {
-    result.charts = {
-        bar_chart("Largest margin of a key over all others", "key", {"margin"}, {"Key", "Margin"})};
+    result.charts = {make_chart("Largest margin of a key over all others", "key", {"margin"},
+                                {"Key", "Margin", Axes::bars})};
   }
   const auto count = [&](const char* place) {
     return static_cast<std::size_t>(std::ranges::count(places, place, place_of));

@@ -188,10 +188,10 @@ void conclude(ExperimentResult& result, const CellRows& rows) {
     if (closest == nullptr || *distance < std::get<double>((*closest)[5])) closest = &row;
   }
   if (closest != nullptr) result.summary.set("closest_to_full", (*closest)[0]);
-  result.charts = {
-      bar_chart("Scores and values", "kind", {"flops"}, {"", "FLOPs"}),
-      bar_chart("Memory of the patterns", "kind", {"pattern_bytes"}, {"", "bytes"}),
-      bar_chart("Distance to full attention", "kind", {"total_variation", "output_error"}, {"", "distance"})};
+  result.charts = {make_chart("Scores and values", "kind", {"flops"}, {"", "FLOPs", Axes::bars}),
+                   make_chart("Memory of the patterns", "kind", {"pattern_bytes"}, {"", "bytes", Axes::bars}),
+                   make_chart("Distance to full attention", "kind", {"total_variation", "output_error"},
+                              {"", "distance", Axes::bars})};
 }
 
 }  // namespace

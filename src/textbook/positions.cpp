@@ -176,7 +176,7 @@ std::vector<Cell> row_of(const PositionsOptions& options, const Positions& posit
 std::vector<Chart> charts_of(const Positions& positions) {
   std::vector<Chart> charts;
   const auto add = [&](const char* title, const char* column, const char* axis) {
-    charts.push_back(line_chart(title, "distance", {column}, {"Distance", axis}));
+    charts.push_back(make_chart(title, "distance", {column}, {"Distance", axis}));
   };
   add("Sinusoidal positions", "dot_product", "Dot product");
   if (positions.learned.rows() > 0) add("Learned positions", "learned_dot_product", "Mean dot product");

@@ -158,13 +158,13 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
       .set("uniform_entropy", std::log(static_cast<double>(options.keys)))
       .set("jacobian_ratio", std::get<double>(last[9]) / std::get<double>(last[5]));
   result.charts = {
-      line_chart("Variance of the scores", "d_k", {"score_variance", "scaled_score_variance"},
+      make_chart("Variance of the scores", "d_k", {"score_variance", "scaled_score_variance"},
                  {"d_k", "Variance", Axes::log_log}),
-      line_chart("Entropy of the rows", "d_k", {"entropy", "scaled_entropy"},
+      make_chart("Entropy of the rows", "d_k", {"entropy", "scaled_entropy"},
                  {"d_k", "Entropy (nats)", Axes::log_x}),
-      line_chart("Largest weight", "d_k", {"largest_weight", "scaled_largest_weight"},
+      make_chart("Largest weight", "d_k", {"largest_weight", "scaled_largest_weight"},
                  {"d_k", "Mean largest weight", Axes::log_x}),
-      line_chart("Norm of the softmax Jacobian", "d_k", {"jacobian_norm", "scaled_jacobian_norm"},
+      make_chart("Norm of the softmax Jacobian", "d_k", {"jacobian_norm", "scaled_jacobian_norm"},
                  {"d_k", "Frobenius norm", Axes::log_x})};
   return result;
 }
@@ -182,7 +182,7 @@ ExperimentResult scaling_of_model(std::span<const HeadTemperature> heads) {
                  std::move(rows));
   summarise(heads, result.summary);
   result.drawn = by_layer(heads);
-  result.charts = {line_chart("Effective temperature", "layer",
+  result.charts = {make_chart("Effective temperature", "layer",
                               {"sharpest head", "mean of the heads", "softest head"},
                               {"Layer", "Temperature (1: unit-variance scores)", Axes::log_y})};
   return result;
