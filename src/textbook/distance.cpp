@@ -124,7 +124,7 @@ CellRows rows_by_distance(const DistanceOptions& options) {
 }
 
 /// The data of one line in a chart. A line belongs to a head, or to all heads of a layer.
-struct Line {
+struct DistanceLine {
   std::size_t layer = 0;
   std::optional<std::size_t> head;
   std::uint64_t rows = 0;
@@ -144,11 +144,11 @@ struct Line {
   }
 };
 
-std::vector<Line> lines_of(std::span<const HeadDistances> heads, bool by_head) {
-  std::vector<Line> lines;
+std::vector<DistanceLine> lines_of(std::span<const HeadDistances> heads, bool by_head) {
+  std::vector<DistanceLine> lines;
   for (const HeadDistances& each : heads) {
     if (by_head || lines.empty() || lines.back().layer != each.head.layer) {
-      Line& line = lines.emplace_back();
+      DistanceLine& line = lines.emplace_back();
       line.layer = each.head.layer;
       if (by_head) line.head = each.head.head;
     }
@@ -158,17 +158,18 @@ std::vector<Line> lines_of(std::span<const HeadDistances> heads, bool by_head) {
 }
 
 /// The table cells of one distance bin of a line.
-struct Means {
+struct BinMeans {
   Cell weight, uniform, share, uniform_share, influence, influence_share;
 };
 
-Means means_of(const Line& line, std::size_t bin) {
-  Means means;
+BinMeans means_of(const DistanceLine& line, std::size_t bin) {
+  BinMeans means;
   const DistanceSums& sums = line.bins[bin];
   if (sums.pairs == 0) return means;
   if (!line.finite) {
     const Cell lost = std::numeric_limits<double>::quiet_NaN();
-    return {lost, lost, lost, lost, line.has_values ? lost : Cell(), line.has_values ? lost : Cell()};
+    const Cell influence = line.has_values ? lost : Cell();
+    return {lost, lost, lost, lost, influence, influence};
   }
   const auto pairs = static_cast<double>(sums.pairs);
   const auto rows = static_cast<double>(line.rows);
@@ -184,11 +185,11 @@ Means means_of(const Line& line, std::size_t bin) {
   return means;
 }
 
-Table table_of(std::span<const Line> lines, std::span<const DistanceBin> bins) {
+Table table_of(std::span<const DistanceLine> lines, std::span<const DistanceBin> bins) {
   CellRows rows;
-  for (const Line& line : lines) {
+  for (const DistanceLine& line : lines) {
     for (std::size_t b = 0; b < bins.size(); ++b) {
-      const Means means = means_of(line, b);
+      const BinMeans means = means_of(line, b);
       rows.push_back({count_cell(line.layer), line.head ? count_cell(*line.head) : Cell(),
                       count_cell(bins[b].first), count_cell(bins[b].last), count_cell(line.bins[b].pairs),
                       means.weight, means.uniform, means.share, means.uniform_share, means.influence,
@@ -203,22 +204,22 @@ Table table_of(std::span<const Line> lines, std::span<const DistanceBin> bins) {
 
 /// Returns the table of the charts, with one column per line and quantity. Each row is the end of a distance
 /// bin.
-Table drawn_table(std::span<const Line> lines, std::span<const DistanceBin> bins) {
+Table drawn_table(std::span<const DistanceLine> lines, std::span<const DistanceBin> bins) {
   std::vector<std::string> columns = {"distance"};
-  for (const Line& line : lines) columns.push_back(line.name());
-  for (const Line& line : lines) columns.push_back("influence, " + line.name());
+  for (const DistanceLine& line : lines) columns.push_back(line.name());
+  for (const DistanceLine& line : lines) columns.push_back("influence, " + line.name());
   CellRows rows;
   for (std::size_t b = 0; b < bins.size(); ++b) {
     std::vector<Cell>& row = rows.emplace_back(1, count_cell(bins[b].last));
-    for (const Line& line : lines) row.push_back(means_of(line, b).weight);
-    for (const Line& line : lines) row.push_back(means_of(line, b).influence);
+    for (const DistanceLine& line : lines) row.push_back(means_of(line, b).weight);
+    for (const DistanceLine& line : lines) row.push_back(means_of(line, b).influence);
   }
   return make_table("lines", std::move(columns), std::move(rows));
 }
 
 /// Returns one chart of weights and one chart of influences. If the lines belong to heads, returns these two
 /// charts for each layer.
-std::vector<Chart> charts_of(std::span<const Line> lines) {
+std::vector<Chart> charts_of(std::span<const DistanceLine> lines) {
   const std::string axis = "Distance (end of the bin)";
   std::vector<Chart> charts;
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -287,7 +288,7 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
 ExperimentResult distance_of_model(std::span<const HeadDistances> heads, std::span<const DistanceBin> bins,
                                    bool by_head) {
   ExperimentResult result{.name = "distance"};
-  const std::vector<Line> lines = lines_of(heads, by_head);
+  const std::vector<DistanceLine> lines = lines_of(heads, by_head);
   result.rows = table_of(lines, bins);
   result.drawn = drawn_table(lines, bins);
   result.charts = charts_of(lines);

@@ -149,15 +149,6 @@ struct Positions {
   const RotaryConfig* rotary = nullptr;
 };
 
-std::vector<std::string> columns_of(const Positions& positions) {
-  std::vector<std::string> columns = {"distance", "dot_product", "dot_product_spread", "rotation_residual",
-                                      "far_rotation_residual"};
-  if (positions.learned.rows() > 0)
-    columns.insert(columns.end(), {"learned_dot_product", "learned_dot_product_deviation"});
-  if (positions.rotary != nullptr) columns.emplace_back("rotary_kernel");
-  return columns;
-}
-
 std::vector<Cell> row_of(const PositionsOptions& options, const Positions& positions, std::size_t distance) {
   const AtDistance sinusoidal =
       dots_at(positions.sinusoidal.view().row_range(0, options.positions), distance);
@@ -171,17 +162,6 @@ std::vector<Cell> row_of(const PositionsOptions& options, const Positions& posit
   }
   if (positions.rotary != nullptr) row.emplace_back(rotary_kernel(*positions.rotary, distance));
   return row;
-}
-
-std::vector<Chart> charts_of(const Positions& positions) {
-  std::vector<Chart> charts;
-  const auto add = [&](const char* title, const char* column, const char* axis) {
-    charts.push_back(make_chart(title, "distance", {column}, {"Distance", axis}));
-  };
-  add("Sinusoidal positions", "dot_product", "Dot product");
-  if (positions.learned.rows() > 0) add("Learned positions", "learned_dot_product", "Mean dot product");
-  if (positions.rotary != nullptr) add("Rotary positions", "rotary_kernel", "Mean cosine");
-  return charts;
 }
 
 /// Returns a page with a heatmap whose rows are positions.
@@ -260,8 +240,21 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
   pool.run(options.positions, [&](std::size_t distance, std::size_t /*worker*/) {
     rows[distance] = row_of(options, positions, distance);
   });
-  result.rows = make_table("rows", columns_of(positions), std::move(rows));
-  result.charts = charts_of(positions);
+  std::vector<std::string> columns = {"distance", "dot_product", "dot_product_spread", "rotation_residual",
+                                      "far_rotation_residual"};
+  const auto add_chart = [&](const char* title, const char* column, const char* axis) {
+    result.charts.push_back(make_chart(title, "distance", {column}, {"Distance", axis}));
+  };
+  add_chart("Sinusoidal positions", "dot_product", "Dot product");
+  if (positions.learned.rows() > 0) {
+    columns.insert(columns.end(), {"learned_dot_product", "learned_dot_product_deviation"});
+    add_chart("Learned positions", "learned_dot_product", "Mean dot product");
+  }
+  if (positions.rotary != nullptr) {
+    columns.emplace_back("rotary_kernel");
+    add_chart("Rotary positions", "rotary_kernel", "Mean cosine");
+  }
+  result.rows = make_table("rows", columns, std::move(rows));
 
   const auto sinusoidal = std::as_const(positions.sinusoidal).view().row_range(0, options.positions);
   const auto learned = std::as_const(positions.learned).view();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -18,11 +19,11 @@ constexpr std::size_t kQueriesABlock = 16;  // queries per block; the queries of
 constexpr std::size_t kFewestQueries = 2048;
 
 /// Sums over query rows for one d_k and one scale.
-struct Sums {
+struct RowSums {
   double score = 0, score_squared = 0;
   double largest = 0, entropy = 0, jacobian = 0;
 
-  void operator+=(const Sums& other) {
+  void operator+=(const RowSums& other) {
     score += other.score;
     score_squared += other.score_squared;
     largest += other.largest;
@@ -32,9 +33,9 @@ struct Sums {
 };
 
 /// The sums with unscaled scores, then the sums with scaled scores.
-using Both = std::array<Sums, 2>;
+using Both = std::array<RowSums, 2>;
 
-void add_row(const std::vector<double>& scores, double scale, Sums& sums) {
+void add_row(const std::vector<double>& scores, double scale, RowSums& sums) {
   std::vector<double> p = scores;
   for (double& value : p) {
     value *= scale;
@@ -62,27 +63,24 @@ Both run_block(std::size_t d_k, const ScalingOptions& options, std::uint64_t str
   return both;
 }
 
-void append_cells(std::vector<Cell>& row, const Sums& sums, std::size_t queries, std::size_t keys) {
+void append_cells(std::vector<Cell>& row, const RowSums& sums, std::size_t queries, std::size_t keys) {
   const auto rows = static_cast<double>(queries);
   const double scores = rows * static_cast<double>(keys);
   const double mean = sums.score / scores;
   for (const double value : {sums.score_squared / scores - mean * mean, sums.largest / rows,
-                             sums.entropy / rows, sums.jacobian / rows}) {
+                             sums.entropy / rows, sums.jacobian / rows})
     row.emplace_back(value);
-  }
 }
 
 /// Returns the table of the chart. Each row has the lowest, mean and highest temperature of the heads of one
 /// layer.
 Table by_layer(std::span<const HeadTemperature> heads) {
+  std::map<std::size_t, std::vector<double>> layers;
+  for (const HeadTemperature& each : heads) {
+    if (each.temperature) layers[each.head.layer].push_back(*each.temperature);
+  }
   CellRows rows;
-  for (std::size_t i = 0; i < heads.size();) {
-    const std::size_t layer = heads[i].head.layer;
-    std::vector<double> temperatures;
-    for (; i < heads.size() && heads[i].head.layer == layer; ++i) {
-      if (heads[i].temperature) temperatures.push_back(*heads[i].temperature);
-    }
-    if (temperatures.empty()) continue;
+  for (const auto& [layer, temperatures] : layers) {
     const auto [low, high] = std::ranges::minmax(temperatures);
     const double sum = std::accumulate(temperatures.begin(), temperatures.end(), 0.0);
     rows.push_back({count_cell(layer), low, sum / static_cast<double>(temperatures.size()), high});
