@@ -51,23 +51,8 @@ const RoleRow& row_of(std::string_view role) {
 
 constexpr std::size_t kShown = 5;  // number of heads shown per role
 
-/// Returns the rule that the evidence met, including the conditions for shuffled tokens and random models.
-std::string rule_met(const Role& role) {
-  std::string rule = rule_of(*role.row);
-  if (role.row->above_null && role.evidence.shuffled) rule += "; interval above shuffled";
-  if (role.row->above_null && role.evidence.random) rule += "; score above random";
-  return rule;
-}
-
 /// The roles of a head, in the order of role_rows().
 using HeadRoles = std::vector<const Role*>;
-
-/// Returns the roles of each head, [heads]; empty for a head without roles.
-std::vector<HeadRoles> by_head(const std::vector<Role>& roles, std::size_t heads) {
-  std::vector<HeadRoles> sorted(heads);
-  for (const Role& role : roles) sorted.at(role.evidence.head).push_back(&role);
-  return sorted;
-}
 
 /// Returns one row per role, and one row for each head without a role, whose rule is `none`.
 std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, const std::string& none) {
@@ -87,8 +72,13 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
   };
   for (std::size_t h = 0; h < heads.size(); ++h) {
     if (heads[h].empty()) add(h, "", {}, {}, none);
-    for (const Role* const role : heads[h])
-      add(h, role->row->name, role->evidence, count_cell(role->evidence.count), rule_met(*role));
+    for (const Role* const role : heads[h]) {
+      const RoleEvidence& evidence = role->evidence;
+      std::string rule = rule_of(*role->row);
+      if (role->row->above_null && evidence.shuffled) rule += "; interval above shuffled";
+      if (role->row->above_null && evidence.random) rule += "; score above random";
+      add(h, role->row->name, evidence, count_cell(evidence.count), rule);
+    }
   }
   return rows;
 }
@@ -251,7 +241,7 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
     open_.assign(states_.size(), {});
   }
   void panel(const StudyPanel& panel) override {
-    Open& open = open_[panel.head];
+    OpenSentence& open = open_[panel.head];
     if (open.sequence != panel.panel.sequence) {
       close(panel.head);
       open.sequence = panel.panel.sequence;
@@ -310,7 +300,7 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
  private:
   /// The sums of the sentence that is processed for one head. The sentence ends when a panel of another
   /// sequence arrives.
-  struct Open {
+  struct OpenSentence {
     std::size_t sequence = 0;
     SentenceSums terms;
   };
@@ -344,7 +334,7 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
   }
 
   std::vector<PositionsOf> specials_;  // [sequences] of the block
-  std::vector<Open> open_;             // [heads]
+  std::vector<OpenSentence> open_;     // [heads]
   PerPanel<RoleNulls> nulls_;
 };
 
@@ -378,8 +368,8 @@ void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvide
   for (const RoleEvidence& each : of_random) {
     if (!each.score || !each.null) continue;
     const double above = *each.score - *each.null;
-    const auto [place, fresh] = most.try_emplace(each.role, above);
-    if (!fresh) place->second = std::max(place->second, above);
+    double& largest = most.try_emplace(each.role, above).first->second;
+    largest = std::max(largest, above);
   }
   for (RoleEvidence& each : evidence) {
     const auto found = most.find(each.role);
@@ -408,10 +398,10 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   if (!results.with_roles) return;
   set_random(results.evidence, results.null_evidence);
   const std::vector<Role> roles = decide_roles(results.evidence);
-  const std::vector<HeadRoles> heads = by_head(roles, shape.heads.size());
+  std::vector<HeadRoles> heads(shape.heads.size());
+  for (const Role& role : roles) heads.at(role.evidence.head).push_back(&role);
   add_rows(results, shape, "roles", "role", role_result_rows(heads, none_of(results.evidence)));
   std::vector<Cell> letters;
-  letters.reserve(heads.size());
   for (const HeadRoles& of_head : heads) letters.emplace_back(letters_of(of_head));
   const std::string legend = legend_of(roles);
   std::vector<PageBlock> text = {head_grid(shape, "Roles (" + legend + ")", letters)};

@@ -73,11 +73,11 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
     }
   }
   void panel(const StudyPanel& panel) override {
-    const Plan& plan = plans_[panel.panel.sequence];
+    const std::vector<MentionQuestion>& plan = plans_[panel.panel.sequence];
     if (plan.empty()) return;
     const auto matrix = patterns_.add(panel);
     if (!matrix) return;
-    for (const Question& question : plan) {
+    for (const MentionQuestion& question : plan) {
       const std::span<const double> row = matrix->row(question.place);
       double largest = 0;
       bool right = false;
@@ -112,19 +112,18 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   /// The baselines. In GroupScores, they follow the heads.
   enum Baseline : std::size_t { kNearest, kSameString, kRandom, kBaselines };
   /// An anaphoric mention, its candidates, and the counts to which the results are added.
-  struct Question {
+  struct MentionQuestion {
     std::size_t place = 0;
     // Place of the candidate; true for an antecedent.
     std::vector<std::pair<std::size_t, bool>> candidates = {};
     std::vector<std::vector<std::uint64_t>*> counts = {};
   };
-  using Plan = std::vector<Question>;
 
   [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
   /// Adds a question for an anaphoric mention. Returns false if no antecedent is in the window, or if the
   /// head word of the mention has no token.
   [[nodiscard]] bool ask(const ConlluSentence& sentence, const Mention& mention, const WordPieces& pieces,
-                         std::size_t group, Plan& plan) {
+                         std::size_t group, std::vector<MentionQuestion>& plan) {
     const std::size_t place = pieces.place_of[mention.head];
     if (place == WordPieces::kNone) return false;
     const std::string text = string_of(mention, sentence);
@@ -139,7 +138,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
       candidate.antecedent = candidate.antecedent || other.entity == mention.entity;
       candidate.same_string = candidate.same_string || string_of(other, sentence) == text;
     }
-    Question question{.place = place};
+    MentionQuestion question{.place = place};
     const Candidate* same = nullptr;
     std::uint64_t antecedents = 0;
     for (const auto& [at, candidate] : candidates) {
@@ -227,7 +226,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   std::uint64_t mentions_ = 0;
   std::uint64_t left_out_ = 0;  // anaphoric mentions left out because a head word has no token
   WordPatterns patterns_;
-  std::vector<Plan> plans_;  // [sequences]
+  std::vector<std::vector<MentionQuestion>> plans_;  // [sequences]
 };
 
 }  // namespace

@@ -57,7 +57,7 @@ struct SyntaxCounts {
 };
 
 /// One dependency relation in one direction.
-struct Question {
+struct RelationQuestion {
   const std::string* relation = nullptr;
   const GroupScores* scores = nullptr;
   bool to_head = true;
@@ -67,7 +67,8 @@ struct Question {
   /// Best fixed offset, in words: position of the target word minus position of the attending word.
   std::int64_t baseline_offset = 0;
 
-  Question(const std::string& name, const GroupScores& answers, std::size_t heads, bool from_dependent)
+  RelationQuestion(const std::string& name, const GroupScores& answers, std::size_t heads,
+                   bool from_dependent)
       : relation(&name),
         scores(&answers),
         to_head(from_dependent),
@@ -103,13 +104,13 @@ class SyntaxMeasure final : public Measure {
     // together with their head word.
     std::set<std::size_t> found_words, found_pairs;
     for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
-      Plan& plan_of = plans_.emplace_back();
+      SentencePlan& plan_of = plans_.emplace_back();
       const auto& annotation = corpus.annotations[i];
       const WordPieces& pieces = patterns_.pieces(i);
       if (pieces.place_of.empty()) continue;
       plan(*annotation, pieces, group_of(corpus.number, i), plan_of);
       found_words.insert(pieces.words.begin(), pieces.words.end());
-      for (const Pair& pair : plan_of.pairs) found_pairs.insert(pieces.words[pair.dependent]);
+      for (const WordPair& pair : plan_of.pairs) found_pairs.insert(pieces.words[pair.dependent]);
       const bool last_window = i + 1 == corpus.annotations.size() || corpus.annotations[i + 1] != annotation;
       if (!last_window) continue;
       ++counts_.sentences;
@@ -125,13 +126,13 @@ class SyntaxMeasure final : public Measure {
   void panel(const StudyPanel& panel) override {
     const auto matrix = patterns_.add(panel);
     if (!matrix) return;
-    Plan& plan = plans_[panel.panel.sequence];
+    SentencePlan& plan = plans_[panel.panel.sequence];
     largest_.clear();
     for (std::size_t place = 0; place < matrix->places; ++place)
       largest_.push_back(largest_other(matrix->row(place), place));
     const std::size_t to_head = 1 + panel.head;
     const std::size_t to_dependent = to_head + heads();
-    for (const Pair& pair : plan.pairs) {
+    for (const WordPair& pair : plan.pairs) {
       if (largest_[pair.dependent] == pair.head) ++(*pair.counts)[to_head];
       if (largest_[pair.head] == pair.dependent) ++(*pair.counts)[to_dependent];
     }
@@ -149,7 +150,7 @@ class SyntaxMeasure final : public Measure {
     (*plan.trees)[1 + panel.head] += hits(plan, edges_);
   }
   void end() override {
-    for (Plan& plan : plans_) {
+    for (SentencePlan& plan : plans_) {
       if (plan.trees == nullptr) continue;
       const std::size_t n = plan.nodes.size();
       for (std::size_t a = 0; a < n; ++a) {
@@ -183,12 +184,12 @@ class SyntaxMeasure final : public Measure {
     std::set<std::size_t> occupied;
     for (const auto& [name, scores] : relations_) scores.add_occupied(occupied);
     const Bootstrap bootstrap(shape_.seed, occupied);
-    std::vector<Question> questions;
+    std::vector<RelationQuestion> questions;
     for (const auto& [name, scores] : relations_) {
       for (const bool to_head : {true, false}) questions.emplace_back(name, scores, heads(), to_head);
     }
     std::vector<ResultRow> rows;
-    for (const Question& each : questions) {
+    for (const RelationQuestion& each : questions) {
       const auto intervals = bootstrap.intervals(*each.scores, each.first, heads());
       for (std::size_t head = 0; head < heads(); ++head)
         rows.push_back(row(each, head, bootstrap, intervals[head]));
@@ -217,13 +218,13 @@ class SyntaxMeasure final : public Measure {
 
  private:
   /// The places of a word and of its head word, and the counts of their relation.
-  struct Pair {
+  struct WordPair {
     std::size_t dependent = 0, head = 0;
     std::vector<std::uint64_t>* counts = nullptr;
   };
   /// The questions of one sequence.
-  struct Plan {
-    std::vector<Pair> pairs;
+  struct SentencePlan {
+    std::vector<WordPair> pairs;
     std::vector<std::size_t> nodes;               // the place of each node of the tree
     std::vector<std::size_t> gold;                // [nodes], node of the head word; kNone: no head word
     std::vector<std::uint64_t>* trees = nullptr;  // counts of the tree; null if the tree has no edge
@@ -235,7 +236,7 @@ class SyntaxMeasure final : public Measure {
     if (shape_.fold_subtypes) name = without_subtype(name);
     return relations_.try_emplace(std::string(name), GroupScores(2 * heads() + kOffsets)).first->second;
   }
-  void plan(const ConlluSentence& sentence, const WordPieces& pieces, std::size_t group, Plan& plan) {
+  void plan(const ConlluSentence& sentence, const WordPieces& pieces, std::size_t group, SentencePlan& plan) {
     std::vector<std::size_t> node_of(pieces.places(), WordPieces::kNone);
     for (std::size_t place = 0; place < pieces.places(); ++place) {
       if (without_subtype(sentence.words[pieces.words[place]].deprel) == "punct") continue;
@@ -269,7 +270,7 @@ class SyntaxMeasure final : public Measure {
     plan.combined.assign(plan.nodes.size() * plan.nodes.size(), 0.0);
   }
   /// Returns the number of annotated edges in the maximum spanning tree.
-  [[nodiscard]] std::uint64_t hits(const Plan& plan, std::span<const double> weights) {
+  [[nodiscard]] std::uint64_t hits(const SentencePlan& plan, std::span<const double> weights) {
     const std::span<const std::size_t> parent = tree_.find(weights, plan.nodes.size());
     std::uint64_t hits = 0;
     for (std::size_t node = 1; node < parent.size(); ++node) {
@@ -279,13 +280,13 @@ class SyntaxMeasure final : public Measure {
   }
 
   /// Returns the accuracy on shuffled tokens in odd blocks, or nullopt if there is none.
-  [[nodiscard]] std::optional<double> shuffled(const Question& question, std::size_t answer) const {
+  [[nodiscard]] std::optional<double> shuffled(const RelationQuestion& question, std::size_t answer) const {
     const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin());
     if (twin == nullptr) return std::nullopt;
     const auto found = twin->relations_.find(*question.relation);
     return found == twin->relations_.end() ? std::nullopt : found->second.accuracy(answer, kOddBlocks);
   }
-  [[nodiscard]] ResultRow row(const Question& question, std::size_t head, const Bootstrap& bootstrap,
+  [[nodiscard]] ResultRow row(const RelationQuestion& question, std::size_t head, const Bootstrap& bootstrap,
                               const std::optional<ConfidenceInterval>& interval) const {
     const GroupScores& scores = *question.scores;
     const std::size_t answer = question.first + head;
@@ -332,24 +333,24 @@ class SyntaxMeasure final : public Measure {
   }
   /// Returns a table of the relations, most frequent first. Each row has the direction in which the best head
   /// exceeds the baseline by more. `questions` has the two directions of each relation next to each other.
-  [[nodiscard]] TextTable relations_text(const std::vector<Question>& questions,
+  [[nodiscard]] TextTable relations_text(const std::vector<RelationQuestion>& questions,
                                          const Bootstrap& bootstrap) const {
     constexpr std::size_t most = 20;
-    const auto gain = [](const Question& question) {
+    const auto gain = [](const RelationQuestion& question) {
       return question.scores->accuracy(*question.best, kOddBlocks).value_or(0) -
              question.scores->accuracy(question.baseline, kOddBlocks).value_or(0);
     };
-    std::vector<const Question*> shown;
+    std::vector<const RelationQuestion*> shown;
     for (std::size_t i = 0; i < questions.size(); i += 2) {
-      const Question& to_head = questions[i];
+      const RelationQuestion& to_head = questions[i];
       if (!to_head.best) continue;
       shown.push_back(gain(questions[i + 1]) > gain(to_head) ? &questions[i + 1] : &to_head);
     }
     std::ranges::stable_sort(shown, std::ranges::greater(),
-                             [](const Question* question) { return question->scores->asked(); });
+                             [](const RelationQuestion* question) { return question->scores->asked(); });
     shown.resize(std::min(shown.size(), most));
     std::vector<std::vector<Cell>> rows;
-    for (const Question* const each : shown) {
+    for (const RelationQuestion* const each : shown) {
       const GroupScores& scores = *each->scores;
       rows.push_back({*each->relation, text_cell(each->to_head ? "to head" : "to dependent"),
                       count_cell(scores.asked(kOddBlocks)), shape_.heads[*each->best - each->first].name,
@@ -384,7 +385,7 @@ class SyntaxMeasure final : public Measure {
   std::map<std::string, GroupScores> relations_;
   GroupScores trees_;
   WordPatterns patterns_;
-  std::vector<Plan> plans_;  // [sequences]
+  std::vector<SentencePlan> plans_;  // [sequences]
   std::vector<std::size_t> largest_;
   std::vector<double> edges_;
   MaximumSpanningTree tree_;
