@@ -122,13 +122,7 @@ Cell score_text(const std::optional<double>& share, const std::optional<Confiden
 }
 
 RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail, const RatioSums& sums) {
-  return {.head = head,
-          .role = role,
-          .detail = std::move(detail),
-          .score = sums.mean(),
-          .null = sums.null(),
-          .interval = sums.interval(),
-          .count = sums.rows()};
+  return {head, role, std::move(detail), sums.mean(), sums.null(), sums.interval(), sums.rows()};
 }
 
 void StudyResults::append(StudyResults&& other) {

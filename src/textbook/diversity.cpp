@@ -94,12 +94,8 @@ struct CircuitShape {
 };
 
 CircuitShape shape_of(const CircuitFactors& factors, std::size_t heads) {
-  CircuitShape shape{.heads = heads,
-                     .width = factors.left.width(),
-                     .left_dimension = factors.left.dimension(),
-                     .right_dimension = factors.right.dimension(),
-                     .left_slices = {},
-                     .right_slices = {}};
+  CircuitShape shape{heads, factors.left.width(), factors.left.dimension(), factors.right.dimension(), {},
+                     {}};
   for (std::size_t head = 0; head < heads; ++head) {
     shape.left_slices.push_back(factors.left.slice_of(head));
     shape.right_slices.push_back(factors.right.slice_of(head));
@@ -129,11 +125,28 @@ class DrawnHeads {
     }
   }
 
-  [[nodiscard]] HeadDiversity measure(Pool& pool) const;
+  [[nodiscard]] HeadDiversity measure(Pool& pool) const {
+    const CircuitFactors factors = {factor_of(left_, shape_.left_slices),
+                                    factor_of(right_, shape_.right_slices)};
+    HeadDiversity result;
+    result.effective_ranks.resize(shape_.heads);
+    std::vector<std::vector<ComparedHead>> sets(1, std::vector<ComparedHead>(shape_.heads));
+    pool.run(shape_.heads, [&](std::size_t head, std::size_t /*worker*/) {
+      OwnedMatrix<double> left = factors.left.columns(head);
+      OwnedMatrix<double> right = factors.right.columns(head);
+      const double mass = circuit_mass(left.view(), right.view());
+      const std::vector<double> values = svd_of_product(left.view(), right.view(), 0).values;
+      const double norm = std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+      result.effective_ranks[head] = effective_rank(values).value();
+      sets[0][head] = {&factors, head, norm, mass / norm};
+    });
+    result.similarity = std::move(frobenius_cosines(sets, pool).front());
+    return result;
+  }
 
   /// Return the left and the right matrices, [matrices, dimension, width] each.
-  [[nodiscard]] std::vector<float> left() const { return by_rows(left_); }
-  [[nodiscard]] std::vector<float> right() const { return by_rows(right_); }
+  [[nodiscard]] Tensor left() const { return by_rows(left_); }
+  [[nodiscard]] Tensor right() const { return by_rows(right_); }
 
  private:
   /// Draws all left or all right matrices, with one random stream per matrix.
@@ -158,61 +171,32 @@ class DrawnHeads {
     return CircuitFactor::of_outputs(linear, shape_.width, slices);
   }
 
-  [[nodiscard]] std::vector<float> by_rows(const OwnedMatrix<float>& side) const {
+  [[nodiscard]] Tensor by_rows(const OwnedMatrix<float>& side) const {
     std::vector<float> values;
-    values.reserve(side.values().size());
     for (std::size_t first = 0; first < side.rows(); first += shape_.width) {
       for (std::size_t r = 0; r < side.cols(); ++r) {
         for (std::size_t c = 0; c < shape_.width; ++c) values.push_back(side(first + c, r));
       }
     }
-    return values;
+    return make_tensor({side.rows() / shape_.width, side.cols(), shape_.width}, std::move(values));
   }
 
   CircuitShape shape_;
   OwnedMatrix<float> left_, right_;  // [matrices * width, dimension], transposed
 };
 
-HeadDiversity DrawnHeads::measure(Pool& pool) const {
-  const CircuitFactors factors = {factor_of(left_, shape_.left_slices),
-                                  factor_of(right_, shape_.right_slices)};
-  HeadDiversity result;
-  result.effective_ranks.resize(shape_.heads);
-  std::vector<std::vector<ComparedHead>> sets(1, std::vector<ComparedHead>(shape_.heads));
-  pool.run(shape_.heads, [&](std::size_t head, std::size_t /*worker*/) {
-    OwnedMatrix<double> left = factors.left.columns(head);
-    OwnedMatrix<double> right = factors.right.columns(head);
-    const double mass = circuit_mass(left.view(), right.view());
-    const std::vector<double> values = svd_of_product(left.view(), right.view(), 0).values;
-    const double norm = std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
-    result.effective_ranks[head] = effective_rank(values).value();
-    sets[0][head] = {&factors, head, norm, mass / norm};
-  });
-  result.similarity = std::move(frobenius_cosines(sets, pool).front());
-  return result;
-}
-
 DrawnHeads draw_heads(const DiversityOptions& options, bool specialised, std::size_t number, Pool& pool) {
   std::vector<std::size_t> own(options.heads);
   std::iota(own.begin(), own.end(), std::size_t{0});
-  const CircuitShape shape{.heads = options.heads,
-                           .width = options.d_head,
-                           .left_dimension = options.d,
-                           .right_dimension = options.d,
-                           .left_slices = own,
-                           .right_slices = own};
+  const CircuitShape shape{options.heads, options.d_head, options.d, options.d, own, own};
   DrawnHeads drawn(shape, options.seed, 2 * number + (specialised ? 1 : 0), pool);
   if (specialised) drawn.specialise(options.gain);
   return drawn;
 }
 
 Heatmap heatmap_of(const OwnedMatrix<double>& similarity, std::string title, const std::string& label) {
-  Heatmap map;
-  map.title = std::move(title);
-  map.x_axis = map.y_axis = "Head";
-  map.x_labels = map.y_labels = number_labels(similarity.rows(), label);
-  map.values = array_of(similarity.view());
-  return map;
+  const std::vector<std::string> labels = number_labels(similarity.rows(), label);
+  return {std::move(title), "Head", "Head", labels, labels, array_of(similarity.view())};
 }
 
 HeatmapPage page_of(std::vector<Heatmap> heatmaps, std::size_t columns) {
@@ -274,12 +258,10 @@ Table table_of(const std::vector<ComparedLayer>& layers) {
 
 /// Returns the summary: the means over the layers.
 Record summary_of(const std::vector<ComparedLayer>& layers) {
-  std::vector<HeadMeasures> trained;
-  std::vector<HeadMeasures> random;
-  for (const ComparedLayer& layer : layers) {
-    const std::array<Spread, 3>& spreads = layer.random->spreads;
-    trained.push_back(layer.means);
-    random.push_back({spreads[0].mean, spreads[1].mean, spreads[2].mean});
+  std::vector<HeadMeasures> trained, random;
+  for (const auto& [index, means, heads] : layers) {
+    trained.push_back(means);
+    random.push_back({heads->spreads[0].mean, heads->spreads[1].mean, heads->spreads[2].mean});
   }
   Record summary;
   for (std::size_t i = 0; i < kNames.size(); ++i) {
@@ -341,8 +323,7 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
 
 std::vector<Tensor> diversity_weights(const DiversityOptions& options, bool specialised, Pool& pool) {
   const DrawnHeads drawn = draw_heads(options, specialised, 0, pool);
-  const Shape shape{options.heads, options.d, options.d_head};
-  return {{"W_q", make_tensor(shape, drawn.left())}, {"W_k", make_tensor(shape, drawn.right())}};
+  return {{"W_q", drawn.left()}, {"W_k", drawn.right()}};
 }
 
 ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,

@@ -161,9 +161,8 @@ Report sum_of(const GradientLayer& layer, const std::vector<Report>& heads) {
   Report sum = heads.front();
   for (std::size_t h = 1; h < heads.size(); ++h) {
     sum.query_norms.insert(sum.query_norms.end(), heads[h].query_norms.begin(), heads[h].query_norms.end());
-    add(heads[h].gradient.query, sum.gradient.query);
-    add(heads[h].gradient.key, sum.gradient.key);
-    add(heads[h].gradient.value, sum.gradient.value);
+    for (const auto path : {&HeadGradient::query, &HeadGradient::key, &HeadGradient::value})
+      add(heads[h].gradient.*path, sum.gradient.*path);
     sum.largest_weight += heads[h].largest_weight;
   }
   sum.largest_weight /= static_cast<double>(heads.size());
@@ -309,22 +308,20 @@ void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& resu
     }
   }
   if (heads == 0) return;
+  std::vector<std::string> labels;
+  for (const std::size_t layer : layers) labels.push_back(std::to_string(layer));
   HeatmapPage page;
   page.title = "Attribution of a logit to heads";
   page.scale = {true, -largest, largest, "Gradient x z"};
   for (const LogitAttribution& input : inputs) {
-    Heatmap& map = page.heatmaps.emplace_back();
-    map.title = inputs.size() == 1 ? page.title : "Input " + input.input;
-    map.x_axis = "Head";
-    map.y_axis = "Layer";
-    map.x_labels = number_labels(heads);
-    for (const std::size_t layer : layers) map.y_labels.push_back(std::to_string(layer));
     std::vector<double> values(layers.size() * heads, kUndefined);
     for (const auto& [head, each] : input.heads) {
       const auto row = static_cast<std::size_t>(std::distance(layers.begin(), layers.find(head.layer)));
       values[row * heads + head.head] = each.attribution;
     }
-    map.values = make_tensor({layers.size(), heads}, std::move(values));
+    page.heatmaps.push_back({inputs.size() == 1 ? page.title : "Input " + input.input, "Head", "Layer",
+                             number_labels(heads), labels,
+                             make_tensor({layers.size(), heads}, std::move(values))});
   }
   result.heatmaps.push_back({"heads", std::move(page)});
 }

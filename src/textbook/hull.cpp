@@ -443,9 +443,8 @@ Value record_of(const HullQuery& query) {
 Value record_of(const std::vector<HullWeight>& combination) {
   if (combination.empty()) return {};
   List parts;
-  for (const HullWeight& part : combination) {
-    parts.push_back(Record().set("key", part.point).set("weight", part.weight).set("exact", part.exact));
-  }
+  for (const HullWeight& part : combination)
+    parts.emplace_back(Record{{{"key", part.point}, {"weight", part.weight}, {"exact", part.exact}}});
   return parts;
 }
 
@@ -484,9 +483,8 @@ Table rows_of(MatrixView<const double> keys, const std::vector<HullPoint>& place
   for (std::size_t j = 0; j < keys.rows; ++j) {
     const HullPoint& place = places[j];
     rows.push_back({count_cell(j), text_of(keys.row(j)), place_of(place), place.vertex,
-                    text_of(place.witness), place.margin ? Cell(*place.margin) : Cell(),
-                    text_of(place.combination), text_of(place.support), text_of(place.ties), heads.lowest[j],
-                    heads.picked == j});
+                    text_of(place.witness), cell_of(place.margin), text_of(place.combination),
+                    text_of(place.support), text_of(place.ties), heads.lowest[j], heads.picked == j});
   }
   return make_table("rows",
                     {"key", "vector", "place", "reachable", "query", "margin", "combination", "tie_query",

@@ -172,40 +172,35 @@ void add_pair_matrices(StudyResults& results, const StudyShape& shape, std::vect
   for (const StudyHead& head : shape.heads) names.emplace_back(head.name);
   List items;
   for (const PairMatrix& matrix : matrices) {
-    Record record;
-    record.set("measure", matrix.name)
-        .set("heads", names)
-        .set("rows", matrix.rows)
-        .set("values", make_tensor({count, count}, matrix.values));
-    items.emplace_back(std::move(record));
+    items.emplace_back(Record{{{"measure", matrix.name},
+                               {"heads", names},
+                               {"rows", matrix.rows},
+                               {"values", make_tensor({count, count}, matrix.values)}}});
   }
   results.document.sections.push_back({"pairs", "pairs", std::move(items)});
   if (count > 1) results.text.emplace_back(TextTable{"Pairs of heads", extremes_table(shape, matrices)});
   results.tables.push_back(pair_table(shape, std::move(matrices)));
 }
 
-using PairValue = std::function<std::optional<double>(std::size_t a, std::size_t b)>;
-
+/// Returns the symmetric matrix with the values value(a, b), [heads, heads]; NaN where a value is undefined.
+template <typename PairValue>
 std::vector<float> matrix_of(std::size_t heads, const PairValue& value) {
   std::vector<float> values(heads * heads);
   for (std::size_t a = 0; a < heads; ++a) {
-    for (std::size_t b = a; b < heads; ++b) {
-      const auto number = static_cast<float>(value(a, b).value_or(kUndefined));
-      values[a * heads + b] = number;
-      values[b * heads + a] = number;
-    }
+    for (std::size_t b = a; b < heads; ++b)
+      values[a * heads + b] = values[b * heads + a] = static_cast<float>(value(a, b).value_or(kUndefined));
   }
   return values;
 }
 
-/// Returns a function that computes sum(a, b) / sqrt(sum(a, a) * sum(b, b)) for the heads a and b.
-PairValue cosine_of(std::size_t heads, const std::function<double(std::size_t pair)>& sum) {
-  return [=](std::size_t a, std::size_t b) -> std::optional<double> {
-    const double own_a = sum(pair_index(heads, a, a));
-    const double own_b = sum(pair_index(heads, b, b));
+/// Returns sum(a, b) / sqrt(sum(a, a) * sum(b, b)) for each pair of heads a and b.
+std::vector<float> cosines_of(std::size_t heads, const std::vector<double>& sums) {
+  return matrix_of(heads, [&](std::size_t a, std::size_t b) -> std::optional<double> {
+    const double own_a = sums[pair_index(heads, a, a)];
+    const double own_b = sums[pair_index(heads, b, b)];
     if (!(own_a > 0) || !(own_b > 0)) return std::nullopt;
-    return a == b ? 1 : sum(pair_index(heads, a, b)) / (std::sqrt(own_a) * std::sqrt(own_b));
-  };
+    return a == b ? 1 : sums[pair_index(heads, a, b)] / (std::sqrt(own_a) * std::sqrt(own_b));
+  });
 }
 
 class PairsMeasure final : public Measure {
@@ -231,8 +226,22 @@ class PairsMeasure final : public Measure {
     }
   }
   void end() override {
-    add_patterns();
-    add_outputs();
+    const std::size_t rows = drop_absent_patterns(*open_, heads());
+    if (rows > 0) {
+      pattern_rows_ += rows;
+      const std::span patterns(open_->patterns.get(), heads() * open_->pattern_rows.size());
+      const PatternPairs pairs = pattern_pairs(patterns, heads());
+      for (std::size_t p = 0; p < sums_.size(); ++p) {
+        sums_[p].divergence.add(pairs.divergence[p]);
+        sums_[p].product.add(pairs.product[p]);
+      }
+    }
+    const auto finite = [](float value) { return std::isfinite(value); };
+    for (std::size_t row = 0; row < open_->outputs.size(); ++row) {
+      std::vector<float>& output = open_->outputs[row];
+      if (output.empty() || open_->absent[row] != 0 || !std::ranges::all_of(output, finite)) continue;
+      outputs_.add(*open_->drawn[row], std::move(output));
+    }
     open_.reset();
   }
 
@@ -266,12 +275,17 @@ class PairsMeasure final : public Measure {
       const double sum = sums_[pair_index(count, a, b)].divergence.value();
       return std::clamp(sum / static_cast<double>(pattern_rows_), 0.0, std::numbers::ln2);
     };
-    std::vector<PairMatrix> matrices = {
-        {"js_divergence", true, pattern_rows_, matrix_of(count, divergence)},
-        {"frobenius_cosine", false, pattern_rows_,
-         matrix_of(count, cosine_of(count, [&](std::size_t pair) { return sums_[pair].product.value(); }))},
-        {"cka", false, outputs_.rows().size(), cka()}};
-    add_pair_matrices(results, shape_, std::move(matrices));
+    std::vector<double> products, criteria(sums_.size());
+    for (const PairSums& sums : sums_) products.push_back(sums.product.value());
+    if (outputs_.rows().size() >= kLeastOutputs) {
+      HeadOutputs outputs{.columns = columns_, .rows = {}};
+      for (const auto& [key, row] : outputs_.rows()) outputs.rows.emplace_back(row);
+      criteria = output_pairs(outputs);
+    }
+    add_pair_matrices(results, shape_,
+                      {{"js_divergence", true, pattern_rows_, matrix_of(count, divergence)},
+                       {"frobenius_cosine", false, pattern_rows_, cosines_of(count, products)},
+                       {"cka", false, outputs_.rows().size(), cosines_of(count, criteria)}});
   }
 
  private:
@@ -323,34 +337,6 @@ class PairsMeasure final : public Measure {
     const std::size_t last = panel.panel.first_query + panel.panel.pattern.rows;
     for (; expected < last; ++expected) open.absent[first + expected] = 1;
   }
-  void add_patterns() {
-    const std::size_t rows = drop_absent_patterns(*open_, heads());
-    if (rows == 0) return;
-    pattern_rows_ += rows;
-    const std::span patterns(open_->patterns.get(), heads() * open_->pattern_rows.size());
-    const PatternPairs pairs = pattern_pairs(patterns, heads());
-    for (std::size_t p = 0; p < sums_.size(); ++p) {
-      sums_[p].divergence.add(pairs.divergence[p]);
-      sums_[p].product.add(pairs.product[p]);
-    }
-  }
-  void add_outputs() {
-    const auto finite = [](float value) { return std::isfinite(value); };
-    for (std::size_t row = 0; row < open_->outputs.size(); ++row) {
-      std::vector<float>& output = open_->outputs[row];
-      if (output.empty() || open_->absent[row] != 0 || !std::ranges::all_of(output, finite)) continue;
-      outputs_.add(*open_->drawn[row], std::move(output));
-    }
-  }
-  [[nodiscard]] std::vector<float> cka() const {
-    std::vector<double> criteria(sums_.size());
-    if (outputs_.rows().size() >= kLeastOutputs) {
-      HeadOutputs outputs{.columns = columns_, .rows = {}};
-      for (const auto& [key, row] : outputs_.rows()) outputs.rows.emplace_back(row);
-      criteria = output_pairs(outputs);
-    }
-    return matrix_of(heads(), cosine_of(heads(), [&](std::size_t pair) { return criteria[pair]; }));
-  }
 
   const StudyShape& shape_;
   std::uint64_t pattern_rows_ = 0;
@@ -377,22 +363,18 @@ std::optional<DrawnKey> DrawnRows::end() const {
   return std::prev(rows_.end())->first;
 }
 
-bool DrawnRows::takes(const DrawnKey& key) const {
+bool DrawnRows::add(const DrawnKey& key, std::vector<float> row) {
   const auto last = end();
-  return capacity_ > 0 && (!last || key < *last);
-}
-
-void DrawnRows::add(const DrawnKey& key, std::vector<float> row) {
-  if (!takes(key)) return;
+  if (capacity_ == 0 || (last && !(key < *last))) return false;
   rows_.emplace(key, std::move(row));
   if (rows_.size() > capacity_) rows_.erase(std::prev(rows_.end()));
+  return true;
 }
 
 void DrawnRows::merge(const DrawnRows& other) {
   capacity_ = std::max(capacity_, other.capacity_);
   for (const auto& [key, row] : other.rows_) {
-    if (!takes(key)) return;  // the rows that follow have larger keys
-    add(key, row);
+    if (!add(key, row)) return;  // the rows that follow have larger keys
   }
 }
 
