@@ -62,28 +62,6 @@ class ShuffledCheckpoint final : public Checkpoint {
   std::map<std::size_t, std::vector<std::byte>> shuffled_;
 };
 
-/// Returns the ids that a probe sequence may contain, which are the ids of tokens that are not special.
-std::vector<std::int64_t> ordinary_ids(const ProbeLimits& limits, const Vocabulary& vocabulary) {
-  std::vector<std::int64_t> ids;
-  const std::set<std::int64_t> begins(limits.prefix.begin(), limits.prefix.end());
-  for (std::int64_t id = 0; id < static_cast<std::int64_t>(limits.ids); ++id) {
-    if (vocabulary.is_special(id) || begins.contains(id)) continue;
-    if (vocabulary.empty() || !vocabulary.token(id).value_or("").empty()) ids.push_back(id);
-  }
-  return ids;
-}
-
-/// Draws `count` distinct ids. `ids` must have at least 2 * count elements.
-std::vector<std::int64_t> draw(std::span<const std::int64_t> ids, std::size_t count, Random& random) {
-  std::vector<std::int64_t> drawn;
-  std::set<std::int64_t> seen;
-  while (drawn.size() < count) {
-    const std::int64_t id = ids[random.next() % ids.size()];
-    if (seen.insert(id).second) drawn.push_back(id);
-  }
-  return drawn;
-}
-
 constexpr std::size_t kMaxFrequencyFile = std::size_t{1} << 30;  // bytes
 constexpr std::size_t kMaxProbes = 16;  // largest number of sequences in a probe block
 // Largest number of tokens in a probe block if batch_tokens is smaller.
@@ -256,14 +234,24 @@ std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLim
                                            const Vocabulary& vocabulary) {
   constexpr std::size_t shortest = 4;
   if (plan.sequences == 0 || limits.positions <= limits.prefix.size()) return {};
-  const std::vector<std::int64_t> ids = ordinary_ids(limits, vocabulary);
+  // The ids that a probe sequence may contain: those of tokens that are not special.
+  std::vector<std::int64_t> ids;
+  for (std::int64_t id = 0; id < static_cast<std::int64_t>(limits.ids); ++id) {
+    if (vocabulary.is_special(id) || std::ranges::find(limits.prefix, id) != limits.prefix.end()) continue;
+    if (vocabulary.empty() || !vocabulary.token(id).value_or("").empty()) ids.push_back(id);
+  }
   const std::size_t length =
       std::min({plan.length, ids.size() / 4, (limits.positions - limits.prefix.size()) / 2});
   if (length < shortest) return {};
   std::vector<ProbeSequence> probes;
   for (std::size_t i = 0; i < plan.sequences; ++i) {
     Random random(plan.seed, i);
-    const std::vector<std::int64_t> drawn = draw(ids, 2 * length, random);
+    std::vector<std::int64_t> drawn;  // distinct ids
+    std::set<std::int64_t> seen;
+    while (drawn.size() < 2 * length) {
+      const std::int64_t id = ids[random.next() % ids.size()];
+      if (seen.insert(id).second) drawn.push_back(id);
+    }
     const auto copy = std::span(drawn).first(length);
     for (const bool repeated : {true, false}) {
       ProbeSequence& probe = probes.emplace_back();
@@ -289,8 +277,9 @@ std::uint64_t CorpusBlocks::new_bytes() {
   return read - std::exchange(reported_bytes_, read);
 }
 
-/// Returns the next sentence of the open file, or of the next file.
-std::optional<CorpusBlocks::Checked> CorpusBlocks::next_sentence() {
+/// Returns the next sentence of the open file, or of the next file, as one sequence, or as windows if the
+/// sentence is too long. Throws Error(bad_input) if it is not valid for the model.
+std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
   while (true) {
     if (!stream_) {
       if (next_file_ == options_.files.size()) return std::nullopt;
@@ -301,32 +290,25 @@ std::optional<CorpusBlocks::Checked> CorpusBlocks::next_sentence() {
     if (sentence) {
       const bool untyped = model_.config().embedding.token_types == 0;
       if (untyped && sentence->sequence.text) sentence->sequence.token_type_ids.clear();
-      std::vector<Sequence> windows = checked_windows(*sentence);
-      return Checked{std::move(*sentence), std::move(windows)};
+      const std::size_t n = sentence->sequence.queries();
+      if (n > limit_ && !options_.stride) {
+        fail(Status::bad_input,
+             "{}: got {} tokens, the limit is {}; shorten the sentence, or cut it into windows with --stride",
+             sentence->where, n, limit_);
+      }
+      Batch windows;
+      windows.sequences = n > limit_ ? windows_of(sentence->sequence, limit_, *options_.stride)
+                                     : std::vector{sentence->sequence};
+      for (Sequence& window : windows.sequences) window.id = sentence->where;
+      check_batch(model_, windows);
+      return CheckedSentence{std::move(*sentence), std::move(windows.sequences)};
     }
     finished_bytes_ += stream_->position();
     stream_.reset();
   }
 }
 
-/// Returns the sentence as one sequence, or as windows if the sentence is too long. Throws Error(bad_input)
-/// if the result is not valid for the model.
-std::vector<Sequence> CorpusBlocks::checked_windows(const CorpusSentence& sentence) const {
-  const std::size_t n = sentence.sequence.queries();
-  if (n > limit_ && !options_.stride) {
-    fail(Status::bad_input,
-         "{}: got {} tokens, the limit is {}; shorten the sentence, or cut it into windows with --stride",
-         sentence.where, n, limit_);
-  }
-  Batch windows;
-  windows.sequences =
-      n > limit_ ? windows_of(sentence.sequence, limit_, *options_.stride) : std::vector{sentence.sequence};
-  for (Sequence& window : windows.sequences) window.id = sentence.where;
-  check_batch(model_, windows);
-  return std::move(windows.sequences);
-}
-
-void CorpusBlocks::add(Checked checked, CorpusBlock& block) {
+void CorpusBlocks::add(CheckedSentence checked, CorpusBlock& block) {
   const Sequence& whole = checked.sentence.sequence;
   for (std::size_t i = 0; !any_ && i < whole.ids.size() && whole.special[i] != 0; ++i)
     prefix_.push_back(whole.ids[i]);
@@ -375,7 +357,7 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
 std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
   CorpusBlock block;
   while (true) {
-    std::optional<Checked> sentence;
+    std::optional<CheckedSentence> sentence;
     try {
       sentence = pending_ ? std::exchange(pending_, std::nullopt) : next_sentence();
     } catch (const Error& error) {

@@ -143,13 +143,12 @@ class CorpusBlocks {
 
  private:
   /// A sentence that is not too long for the model, as one sequence or as windows.
-  struct Checked {
+  struct CheckedSentence {
     CorpusSentence sentence;
     std::vector<Sequence> windows;
   };
-  [[nodiscard]] std::optional<Checked> next_sentence();
-  [[nodiscard]] std::vector<Sequence> checked_windows(const CorpusSentence& sentence) const;
-  void add(Checked checked, CorpusBlock& block);
+  [[nodiscard]] std::optional<CheckedSentence> next_sentence();
+  void add(CheckedSentence checked, CorpusBlock& block);
   [[nodiscard]] std::optional<CorpusBlock> next_of_corpus();
   [[nodiscard]] std::optional<CorpusBlock> next_of_probe();
 
@@ -160,9 +159,9 @@ class CorpusBlocks {
   std::size_t limit_ = 0;  // largest number of tokens of a sequence
   std::optional<SentenceStream> stream_;
   std::size_t next_file_ = 0;
-  std::uint64_t finished_bytes_ = 0;  // bytes of the files before the open one
-  std::uint64_t reported_bytes_ = 0;  // sum of new_bytes()
-  std::optional<Checked> pending_;    // the first sentence of the next block
+  std::uint64_t finished_bytes_ = 0;        // bytes of the files before the open one
+  std::uint64_t reported_bytes_ = 0;        // sum of new_bytes()
+  std::optional<CheckedSentence> pending_;  // the first sentence of the next block
   std::uint64_t number_ = 0;
   std::uint64_t tokens_hash_ = 0;
   TokenFrequencies frequencies_;

@@ -40,12 +40,6 @@ std::string string_of(const Mention& mention, const ConlluSentence& sentence) {
   return text;
 }
 
-bool is_anaphoric(const ConlluSentence& sentence, const Mention& mention) {
-  return std::ranges::any_of(sentence.mentions, [&](const Mention& other) {
-    return other.entity == mention.entity && other.head < mention.head;
-  });
-}
-
 class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
  public:
   explicit CoreferenceMeasure(const StudyShape& shape)
@@ -67,7 +61,10 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
       if (!last_window) continue;
       mentions_ += annotation->mentions.size();
       for (const Mention& mention : annotation->mentions) {
-        if (!asked.contains(&mention) && is_anaphoric(*annotation, mention)) ++left_out_;
+        const bool anaphoric = std::ranges::any_of(annotation->mentions, [&](const Mention& other) {
+          return other.entity == mention.entity && other.head < mention.head;
+        });
+        if (anaphoric && !asked.contains(&mention)) ++left_out_;
       }
       asked.clear();
     }
@@ -127,19 +124,19 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
     const std::size_t place = pieces.place_of[mention.head];
     if (place == WordPieces::kNone) return false;
     const std::string text = string_of(mention, sentence);
-    struct Candidate {
+    struct AntecedentCandidate {
       bool antecedent = false, same_string = false;
     };
-    std::map<std::size_t, Candidate> candidates;  // by word position
+    std::map<std::size_t, AntecedentCandidate> candidates;  // by word position
     for (const Mention& other : sentence.mentions) {
       const std::size_t other_place = pieces.place_of[other.head];
       if (other_place == WordPieces::kNone || other_place >= place) continue;
-      Candidate& candidate = candidates[other_place];
+      AntecedentCandidate& candidate = candidates[other_place];
       candidate.antecedent = candidate.antecedent || other.entity == mention.entity;
       candidate.same_string = candidate.same_string || string_of(other, sentence) == text;
     }
     MentionQuestion question{.place = place};
-    const Candidate* same = nullptr;
+    const AntecedentCandidate* same = nullptr;
     std::uint64_t antecedents = 0;
     for (const auto& [at, candidate] : candidates) {
       question.candidates.emplace_back(at, candidate.antecedent);

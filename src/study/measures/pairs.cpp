@@ -60,44 +60,6 @@ struct PairsBlock {
   std::vector<std::vector<float>> outputs;     // [rows]; empty if the row is not drawn
 };
 
-std::vector<std::size_t> output_columns(const StudyBlock& block) {
-  std::vector<std::size_t> columns = {0};
-  for (const StudyHead& head : block.shape.heads)
-    columns.push_back(columns.back() + block.model.config().layers.at(head.id.layer).attention.d_value);
-  return columns;
-}
-
-PairsBlock open_block(const StudyBlock& block) {
-  PairsBlock open;
-  const std::vector<StudyHead>& heads = block.shape.heads;
-  const bool causal = std::ranges::all_of(heads, [&](const StudyHead& head) {
-    return block.model.config().layers.at(head.id.layer).attention.causal;
-  });
-  for (const Sequence& sequence : block.corpus.batch.sequences) {
-    open.first_row.push_back(open.widths.size());
-    const std::size_t n = sequence.queries();
-    for (std::size_t i = 0; i < n; ++i) open.widths.push_back(causal ? i + 1 : n);
-  }
-  open.absent.assign(open.widths.size(), 0);
-  open.pattern_rows = RowSample(open.widths, kPatternBytes / sizeof(float) / heads.size());
-  open.patterns = fresh_floats(heads.size() * open.pattern_rows.size());
-  return open;
-}
-
-/// If a row is missing for any head, sets the row to zero for all heads. Returns the number of other rows.
-std::size_t drop_absent_patterns(PairsBlock& open, std::size_t heads) {
-  std::size_t rows = open.pattern_rows.rows();
-  const std::size_t stride = open.pattern_rows.size();
-  for (std::size_t row = 0; row < open.absent.size(); ++row) {
-    const std::size_t offset = open.pattern_rows.offset(row);
-    if (open.absent[row] == 0 || offset == RowSample::kNone) continue;
-    --rows;
-    for (std::size_t h = 0; h < heads; ++h)
-      std::fill_n(open.patterns.get() + h * stride + offset, open.widths[row], 0.0F);
-  }
-  return rows;
-}
-
 /// The values of one measure for all pairs of heads.
 struct PairMatrix {
   const char* name;
@@ -212,8 +174,35 @@ class PairsMeasure final : public Measure {
     outputs_end_ = dynamic_cast<const PairsMeasure&>(so_far).outputs_.end();
   }
   void begin(const StudyBlock& block) override {
-    open_ = open_block(block);
-    draw_outputs(block);
+    PairsBlock& open = open_.emplace();
+    const std::vector<LayerConfig>& layers = block.model.config().layers;
+    bool causal = true;
+    columns_ = {0};
+    for (const StudyHead& head : shape_.heads) {
+      const AttentionConfig& attention = layers.at(head.id.layer).attention;
+      causal = causal && attention.causal;
+      columns_.push_back(columns_.back() + attention.d_value);
+    }
+    for (const Sequence& sequence : block.corpus.batch.sequences) {
+      open.first_row.push_back(open.widths.size());
+      const std::size_t n = sequence.queries();
+      for (std::size_t i = 0; i < n; ++i) open.widths.push_back(causal ? i + 1 : n);
+    }
+    const std::size_t rows = open.widths.size();
+    open.absent.assign(rows, 0);
+    open.pattern_rows = RowSample(open.widths, kPatternBytes / sizeof(float) / heads());
+    open.patterns = fresh_floats(heads() * open.pattern_rows.size());
+    if (std::ranges::adjacent_find(columns_) != columns_.end()) {  // a head has no values
+      columns_.clear();
+      return;
+    }
+    const std::size_t capacity = std::max(kOutputBytes / sizeof(float) / columns_.back(), kLeastOutputs);
+    outputs_.set_capacity(capacity);
+    open.drawn = draw_rows(shape_.seed, block.corpus.number, rows, capacity, outputs_end_);
+    open.outputs.resize(rows);
+    for (std::size_t row = 0; row < rows; ++row) {
+      if (open.drawn[row]) open.outputs[row].resize(columns_.back());
+    }
   }
   void panel(const StudyPanel& panel) override {
     PairsBlock& open = *open_;
@@ -226,10 +215,19 @@ class PairsMeasure final : public Measure {
     }
   }
   void end() override {
-    const std::size_t rows = drop_absent_patterns(*open_, heads());
+    const std::size_t stride = open_->pattern_rows.size();
+    std::size_t rows = open_->pattern_rows.rows();
+    // If a row is missing for any head, leaves the row out: sets it to zero for all heads.
+    for (std::size_t row = 0; row < open_->absent.size(); ++row) {
+      const std::size_t offset = open_->pattern_rows.offset(row);
+      if (open_->absent[row] == 0 || offset == RowSample::kNone) continue;
+      --rows;
+      for (std::size_t h = 0; h < heads(); ++h)
+        std::fill_n(open_->patterns.get() + h * stride + offset, open_->widths[row], 0.0F);
+    }
     if (rows > 0) {
       pattern_rows_ += rows;
-      const std::span patterns(open_->patterns.get(), heads() * open_->pattern_rows.size());
+      const std::span patterns(open_->patterns.get(), heads() * stride);
       const PatternPairs pairs = pattern_pairs(patterns, heads());
       for (std::size_t p = 0; p < sums_.size(); ++p) {
         sums_[p].divergence.add(pairs.divergence[p]);
@@ -290,21 +288,6 @@ class PairsMeasure final : public Measure {
 
  private:
   [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
-  void draw_outputs(const StudyBlock& block) {
-    columns_ = output_columns(block);
-    if (std::ranges::adjacent_find(columns_) != columns_.end()) {  // a head has no values
-      columns_.clear();
-      return;
-    }
-    const std::size_t capacity = std::max(kOutputBytes / sizeof(float) / columns_.back(), kLeastOutputs);
-    outputs_.set_capacity(capacity);
-    const std::size_t rows = open_->widths.size();
-    open_->drawn = draw_rows(shape_.seed, block.corpus.number, rows, capacity, outputs_end_);
-    open_->outputs.resize(rows);
-    for (std::size_t row = 0; row < rows; ++row) {
-      if (open_->drawn[row]) open_->outputs[row].resize(columns_.back());
-    }
-  }
   /// Copies the whole panel at once if all its rows are sampled and stored at full width. Otherwise, returns
   /// false and copies nothing.
   bool copy_whole(const StudyPanel& panel) {

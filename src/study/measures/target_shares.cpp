@@ -150,29 +150,21 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
 constexpr std::array kKinds = {"previous", "duplicate", "induction"};
 using KindShares = std::array<TargetShare, kKinds.size()>;
 
-/// For each token, the earlier positions with the same token id, ascending, [tokens]. Empty for the first
-/// occurrence of an id.
-using Earlier = std::vector<std::vector<std::size_t>>;
-
-Earlier earlier_positions(const Sequence& sequence) {
-  Earlier earlier(sequence.ids.size());
-  PositionsOf positions;
-  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
-    std::vector<std::size_t>& of_token = positions[sequence.ids[i]];
-    earlier[i] = of_token;
-    of_token.push_back(i);
-  }
-  return earlier;
-}
-
 class RepeatsMeasure final : public PerHead<KindShares> {
  public:
   explicit RepeatsMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& block) override {
     earlier_.clear();
-    for (const Sequence& sequence : block.corpus.batch.sequences)
-      earlier_.push_back(earlier_positions(sequence));
+    for (const Sequence& sequence : block.corpus.batch.sequences) {
+      auto& earlier = earlier_.emplace_back();
+      PositionsOf positions;
+      for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
+        std::vector<std::size_t>& of_token = positions[sequence.ids[i]];
+        earlier.push_back(of_token);
+        of_token.push_back(i);
+      }
+    }
   }
   void panel(const StudyPanel& panel) override {
     KindShares& state = states_[panel.head];
@@ -215,7 +207,8 @@ class RepeatsMeasure final : public PerHead<KindShares> {
   }
 
  private:
-  std::vector<Earlier> earlier_;  // [sequences] of the block
+  /// For each token, the earlier positions with the same token id, ascending, [sequences, tokens].
+  std::vector<std::vector<std::vector<std::size_t>>> earlier_;
 };
 
 std::string id_name(std::int64_t id) {

@@ -37,19 +37,6 @@ void save_header(StateWriter& out, const StudyHeader& header) {
   save_list(out, header.files);
 }
 
-const MeasureRow* load_measure(StateReader& in) {
-  const std::string name = in.text();
-  const std::uint64_t version = in.number();
-  const auto rows = measure_catalogue();
-  const auto row = std::ranges::find(rows, name, &MeasureRow::name);
-  if (row == rows.end() || row->version != version) {
-    fail(Status::bad_input,
-         "{}: unsupported measure {} version {}; run the study again with this version of attnctl", in.name(),
-         in_quotes(name), version);
-  }
-  return &*row;
-}
-
 StudyHeader load_header(StateReader& in) {
   StudyHeader header;
   load_list(in, header.identity);
@@ -57,7 +44,18 @@ StudyHeader load_header(StateReader& in) {
   header.shape.fold_subtypes = in.flag();
   load_list(in, header.shape.heads);
   if (header.shape.heads.empty()) in.damaged("the list of heads is empty");
-  for (std::size_t left = in.count(); left > 0; --left) header.measures.push_back(load_measure(in));
+  for (std::size_t left = in.count(); left > 0; --left) {
+    const std::string name = in.text();
+    const std::uint64_t version = in.number();
+    const auto rows = measure_catalogue();
+    const auto row = std::ranges::find(rows, name, &MeasureRow::name);
+    if (row == rows.end() || row->version != version) {
+      fail(Status::bad_input,
+           "{}: unsupported measure {} version {}; run the study again with this version of attnctl",
+           in.name(), in_quotes(name), version);
+    }
+    header.measures.push_back(&*row);
+  }
   for (std::size_t* const nulls : {&header.null_models, &header.null_shuffles}) {
     *nulls = in.number();
     if (*nulls > kMaxNulls) in.damaged("there are too many random models or shuffles");
@@ -114,14 +112,6 @@ StudyResults finish_all(const Measures& measures, Pool& pool) {
   StudyResults results;
   for (StudyResults& part : parts) results.append(std::move(part));
   return results;
-}
-
-Record model_record_of(const StudyHeader& header) {
-  Record record = *std::get<std::shared_ptr<const Record>>(header.model.data);
-  for (auto& [name, value] : record.fields) {
-    if (name == "path") value = header.model_path;
-  }
-  return record;
 }
 
 Section metrics_section(const StudyHeader& header) {
@@ -388,6 +378,10 @@ Results study_results(const StudyState& state, Pool& pool) {
   StudyResults found = state.finish(pool);
   const StudyHeader& header = state.header();
   const CorpusCounts& counts = state.counts();
+  Record model = *std::get<std::shared_ptr<const Record>>(header.model.data);
+  for (auto& [name, value] : model.fields) {
+    if (name == "path") value = header.model_path;
+  }
   Record settings;
   for (const auto& [name, value] : header.identity) settings.set(name, value);
   Record summary;
@@ -396,7 +390,7 @@ Results study_results(const StudyState& state, Pool& pool) {
   for (const auto& [name, value] : found.summary.fields) summary.set(name, value);
 
   Results results;
-  results.document.head.set("model", model_record_of(header))
+  results.document.head.set("model", std::move(model))
       .set("corpus", Record{{{"files", List(header.files.begin(), header.files.end())},
                              {"sentences", counts.sentences},
                              {"words", counts.words},
