@@ -29,12 +29,6 @@ Vector unit(const Vector& values) {
   return values / xt::norm_l2(values)();
 }
 
-/// Returns a random unit vector orthogonal to the unit vector `to`.
-Vector orthogonal_unit(Random& random, const Vector& to) {
-  const Vector values = normal_vector(random, to.size());
-  return unit(values - xt::sum(values * to)() * to);
-}
-
 /// Returns gain * (a b^T).
 OwnedMatrix<double> outer(double gain, const Vector& a, const Vector& b) {
   return linalg::to_owned(gain * xt::view(a, xt::all(), xt::newaxis()) * b);
@@ -60,13 +54,6 @@ Vector causal_row(const Projected& projected, std::size_t query) {
 /// Returns z, the weighted sum of the values. The tokens after the last weight have weight 0.
 Vector weighted_sum(const Vector& weights, const Matrix& values) {
   return xt::sum(xt::view(weights, xt::all(), xt::newaxis()) * first_rows(values, weights.size()), {0});
-}
-
-/// Returns the norm of the change of z if the value of the first token changes by a unit vector.
-double influence_of_first(const Vector& row, Matrix values) {
-  const Vector before = weighted_sum(row, values);
-  values(0, 0) += 1;
-  return xt::norm_l2(weighted_sum(row, values) - before)();
 }
 
 /// Layers of uniform attention to the last `window` tokens. Computes for each token how much of the first
@@ -108,6 +95,8 @@ CellRows rows_by_distance(const DistanceOptions& options) {
     return linalg::to_matrix(product(head.x.view(), weight.view()).view());
   };
   const Projected projected = {project(head.query), project(head.key), project(head.value)};
+  Matrix changed = projected.v;  // the value of the first token changed by a unit vector
+  changed(0, 0) += 1;
   LocalStack local(options.n, options.window);
   std::vector<std::size_t> distances;
   for (std::size_t distance = 1; distance < options.n - 1; distance *= 2) distances.push_back(distance);
@@ -115,7 +104,8 @@ CellRows rows_by_distance(const DistanceOptions& options) {
   CellRows rows;
   for (const std::size_t distance : distances) {
     const Vector row = causal_row(projected, distance);
-    rows.push_back({count_cell(distance), row(0), influence_of_first(row, projected.v),
+    rows.push_back({count_cell(distance), row(0),
+                    xt::norm_l2(weighted_sum(row, changed) - weighted_sum(row, projected.v))(),
                     1 / static_cast<double>(distance + 1), count_cell(distance),
                     std::pow(options.decay, static_cast<double>(distance)) * (1 - options.decay),
                     count_cell(local.layers_to(distance)), local.held_at(distance)});
@@ -242,7 +232,8 @@ std::vector<Chart> charts_of(std::span<const DistanceLine> lines) {
 BuiltHead build_head(const DistanceOptions& options) {
   Random random(options.seed);
   const Vector asks = unit(normal_vector(random, options.d));
-  const Vector event = orthogonal_unit(random, asks);
+  const Vector other = normal_vector(random, options.d);
+  const Vector event = unit(other - xt::sum(other * asks)() * asks);  // orthogonal to `asks`
   const Vector direction = unit(normal_vector(random, options.d_k));
   const double gain = std::sqrt(options.strength * std::sqrt(static_cast<double>(options.d_k)));
   const double deviation = 1 / std::sqrt(static_cast<double>(options.d));

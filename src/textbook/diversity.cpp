@@ -256,21 +256,6 @@ Table table_of(const std::vector<ComparedLayer>& layers) {
   return make_table("rows", std::move(columns), std::move(rows));
 }
 
-/// Returns the summary: the means over the layers.
-Record summary_of(const std::vector<ComparedLayer>& layers) {
-  std::vector<HeadMeasures> trained, random;
-  for (const auto& [index, means, heads] : layers) {
-    trained.push_back(means);
-    random.push_back({heads->spreads[0].mean, heads->spreads[1].mean, heads->spreads[2].mean});
-  }
-  Record summary;
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    summary.set(kNames[i], cell_of(spreads_of(trained)[i].mean))
-        .set(std::string("random_") + kNames[i], cell_of(spreads_of(random)[i].mean));
-  }
-  return summary;
-}
-
 }  // namespace
 
 ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& pool) {
@@ -356,7 +341,16 @@ ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
       .set("circuit", std::string(name_of(circuit)))
       .set("draws", options.draws);
   result.rows = table_of(layers);
-  result.summary = summary_of(layers);
+  // The summary has the means over the layers.
+  std::vector<HeadMeasures> trained, drawn;
+  for (const auto& [index, means, heads] : layers) {
+    trained.push_back(means);
+    drawn.push_back({heads->spreads[0].mean, heads->spreads[1].mean, heads->spreads[2].mean});
+  }
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    result.summary.set(kNames[i], cell_of(spreads_of(trained)[i].mean))
+        .set(std::string("random_") + kNames[i], cell_of(spreads_of(drawn)[i].mean));
+  }
   result.charts = {make_chart("Effective rank", "layer", {"effective_rank", "random_effective_rank"},
                               {"Layer", "Effective rank"}),
                    make_chart("Mean magnitude of similarity", "layer",

@@ -37,15 +37,6 @@ HeadForward run_head(const HeadMatrices& head, const RouteInputs& x, double scal
   return pass;
 }
 
-/// Replaces `gradient` = dL/dpattern by dL/dscores. With the pattern a and the gradient g, the new entry is
-/// a_ij (g_ij - sum_k a_ik g_ik).
-void backward_softmax(const OwnedMatrix<double>& pattern, OwnedMatrix<double>& gradient) {
-  for (std::size_t i = 0; i < pattern.rows(); ++i) {
-    const double mean = dot(pattern.view().row(i), gradient.view().row(i));
-    for (std::size_t j = 0; j < pattern.cols(); ++j) gradient(i, j) = pattern(i, j) * (gradient(i, j) - mean);
-  }
-}
-
 /// The layer of the experiment with one scale of the scores.
 struct GradientLayer {
   const std::vector<HeadMatrices>& heads;
@@ -119,15 +110,6 @@ double check_head(const GradientLayer& layer, const HeadMatrices& head, const He
                    worst_error(layer, gradient.value, [&](View moved) { return loss(x, x, moved); })});
 }
 
-/// Returns the error of the gradient of the whole layer. The loss is computed from the output of the layer.
-double check_sum(const GradientLayer& layer, const OwnedMatrix<double>& gradient) {
-  return worst_error(layer, gradient, [&](MatrixView<const double> moved) {
-    OwnedMatrix<double> output(layer.x.rows(), layer.x.cols());
-    for (const HeadMatrices& head : layer.heads) add(head_output(layer, head, {moved, moved, moved}), output);
-    return inner(output, layer.d_output);
-  });
-}
-
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
@@ -166,7 +148,12 @@ Report sum_of(const GradientLayer& layer, const std::vector<Report>& heads) {
     sum.largest_weight += heads[h].largest_weight;
   }
   sum.largest_weight /= static_cast<double>(heads.size());
-  sum.error = check_sum(layer, path_of(sum.gradient));
+  // Compares with differences of a loss that is computed from the output of the whole layer.
+  sum.error = worst_error(layer, path_of(sum.gradient), [&](MatrixView<const double> moved) {
+    OwnedMatrix<double> output(layer.x.rows(), layer.x.cols());
+    for (const HeadMatrices& head : layer.heads) add(head_output(layer, head, {moved, moved, moved}), output);
+    return inner(output, layer.d_output);
+  });
   return sum;
 }
 
@@ -283,18 +270,6 @@ Record target_of(const LogitAttribution& input) {
            {"logit", input.logit}}};
 }
 
-/// Draws the attributions of the tokens of one input as bars.
-void draw_tokens(const LogitAttribution& input, ExperimentResult& result) {
-  CellRows bars;
-  for (std::size_t j = 0; j < input.embeddings.size(); ++j) {
-    const std::string label = j < input.tokens.size() ? input.tokens[j] : std::to_string(j);
-    bars.push_back({label, input.embeddings[j].attribution});
-  }
-  result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));
-  result.charts = {make_chart("Input " + input.input + ": gradient x embedding", "token", {"attribution"},
-                              {"Token", "Attribution", Axes::bars})};
-}
-
 /// Draws the attributions of the heads as one heatmap per input. The first layer is at the top.
 void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& result) {
   std::set<std::size_t> layers;
@@ -333,7 +308,12 @@ HeadGradient head_gradient(const HeadMatrices& head, MatrixView<const double> x,
   HeadForward pass = run_head(head, {x, x, x}, scale);
   const OwnedMatrix<double> d_z = product_nt(d_output, head.output.view());
   OwnedMatrix<double> d_scores = product_nt(d_z.view(), pass.value.view());
-  backward_softmax(pass.pattern, d_scores);
+  // From dL/dpattern to dL/dscores: with the pattern a and the gradient g, a_ij (g_ij - sum_k a_ik g_ik).
+  for (std::size_t i = 0; i < d_scores.rows(); ++i) {
+    const double mean = dot(pass.pattern.view().row(i), d_scores.view().row(i));
+    for (std::size_t j = 0; j < d_scores.cols(); ++j)
+      d_scores(i, j) = pass.pattern(i, j) * (d_scores(i, j) - mean);
+  }
   const OwnedMatrix<double> d_query = product(d_scores.view(), pass.key.view(), scale);
   const OwnedMatrix<double> d_key = product_tn(d_scores.view(), pass.query.view(), scale);
   const OwnedMatrix<double> d_value = product_tn(pass.pattern.view(), d_z.view());
@@ -401,7 +381,16 @@ ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
   } else {
     result.summary.set("targets", std::move(targets));
   }
-  draw_tokens(inputs.front(), result);
+  // The chart has the attributions of the tokens of the first input.
+  const LogitAttribution& first = inputs.front();
+  CellRows bars;
+  for (std::size_t j = 0; j < first.embeddings.size(); ++j) {
+    bars.push_back(
+        {j < first.tokens.size() ? first.tokens[j] : std::to_string(j), first.embeddings[j].attribution});
+  }
+  result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));
+  result.charts = {make_chart("Input " + first.input + ": gradient x embedding", "token", {"attribution"},
+                              {"Token", "Attribution", Axes::bars})};
   draw_heads(inputs, result);
   return result;
 }

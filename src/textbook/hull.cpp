@@ -261,9 +261,9 @@ class Decision {
       result.witness.values.assign(points_.values.cols, 0);
       return result;
     }
-    const auto twin = std::ranges::find_if(others_, [&](std::size_t other) {
-      return std::ranges::equal(points_.values.row(index_), points_.values.row(other));
-    });
+    const auto point = points_.values.row(index_);
+    const auto twin = std::ranges::find_if(
+        others_, [&](std::size_t other) { return std::ranges::equal(point, points_.values.row(other)); });
     if (twin != others_.end()) {
       result.twin = *twin;
       result.combination = {{*twin, 1, "1"}};
@@ -450,15 +450,15 @@ Value record_of(const std::vector<HullWeight>& combination) {
 
 /// Returns the complete proof of a key.
 Record proof_of(std::size_t index, const HullPoint& key) {
-  Record record;
-  record.set("key", index).set("place", place_of(key)).set("reachable", key.vertex);
-  record.set("query", record_of(key.witness));
-  record.set("margin", key.margin ? Value(*key.margin) : Value());
-  record.set("duplicate_of", key.twin ? Value(*key.twin) : Value());
-  record.set("combination", record_of(key.combination));
-  record.set("tie_query", record_of(key.support));
-  record.set("ties_with", List(key.ties.begin(), key.ties.end()));
-  return record;
+  return {{{"key", index},
+           {"place", place_of(key)},
+           {"reachable", key.vertex},
+           {"query", record_of(key.witness)},
+           {"margin", cell_of(key.margin)},
+           {"duplicate_of", key.twin ? Value(*key.twin) : Value()},
+           {"combination", record_of(key.combination)},
+           {"tie_query", record_of(key.support)},
+           {"ties_with", List(key.ties.begin(), key.ties.end())}}};
 }
 
 /// The results of a construction with one head per coordinate. Head i scores a key with the key's coordinate
@@ -467,16 +467,13 @@ Record proof_of(std::size_t index, const HullPoint& key) {
 struct AxisHeads {
   std::vector<double> lowest;
   std::optional<std::size_t> picked;
-};
 
-AxisHeads axis_heads(MatrixView<const double> keys) {
-  AxisHeads heads;
-  for (std::size_t j = 0; j < keys.rows; ++j) heads.lowest.push_back(std::ranges::min(keys.row(j)));
-  const auto best = std::ranges::max_element(heads.lowest);
-  if (std::ranges::count(heads.lowest, *best) == 1)
-    heads.picked = static_cast<std::size_t>(best - heads.lowest.begin());
-  return heads;
-}
+  explicit AxisHeads(MatrixView<const double> keys) {
+    for (std::size_t j = 0; j < keys.rows; ++j) lowest.push_back(std::ranges::min(keys.row(j)));
+    const auto best = std::ranges::max_element(lowest);
+    if (std::ranges::count(lowest, *best) == 1) picked = static_cast<std::size_t>(best - lowest.begin());
+  }
+};
 
 Table rows_of(MatrixView<const double> keys, const std::vector<HullPoint>& places, const AxisHeads& heads) {
   CellRows rows;
@@ -578,7 +575,7 @@ std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool) 
 ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
   if (keys.empty()) fail(Status::bad_input, "keys: got none; need at least one key with one component");
   const std::vector<HullPoint> places = hull_points(keys, pool);
-  const AxisHeads heads = axis_heads(keys);
+  const AxisHeads heads(keys);
   ExperimentResult result{.name = "hull"};
   result.parameters.set("keys", array_of(keys));
   result.rows = rows_of(keys, places, heads);

@@ -127,18 +127,6 @@ std::vector<Cell> cost_row(std::string kind, const Costs& costs, std::uint64_t v
   return row;
 }
 
-std::vector<Cell> kind_row(const AttentionKind& kind, const Costs& costs, const LayerWatch& watch) {
-  std::vector<Cell> row = cost_row(to_string(kind), costs, watch.visible());
-  if (kind.rule == AttentionKind::Rule::linear) {
-    row[1] = count_cell(costs.linear());
-    row[2] = row[3] = count_cell(0);
-    row[4] = count_cell(sizeof(float) * costs.state());
-  }
-  row[5] = watch.total_variation();
-  row[6] = watch.output_error();
-  return row;
-}
-
 /// Returns the number of visible query-key pairs among n tokens.
 std::uint64_t pairs_of(std::uint64_t n, bool causal) {
   return causal ? n * (n + 1) / 2 : n * n;
@@ -187,7 +175,14 @@ ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const 
   for (const AttentionKind& kind : options.kinds) {
     LayerWatch watch(options.layer, &full.kept);
     run(kind, watch);
-    rows.push_back(kind_row(kind, costs, watch));
+    std::vector<Cell>& row = rows.emplace_back(cost_row(to_string(kind), costs, watch.visible()));
+    if (kind.rule == AttentionKind::Rule::linear) {
+      row[1] = count_cell(costs.linear());
+      row[2] = row[3] = count_cell(0);
+      row[4] = count_cell(sizeof(float) * costs.state());
+    }
+    row[5] = watch.total_variation();
+    row[6] = watch.output_error();
   }
   if (options.grid) {
     const bool causal = batch.sequences.front().causal.value_or(layer.causal);

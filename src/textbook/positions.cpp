@@ -94,13 +94,6 @@ const RotaryConfig* rotary_of(const Model& model) {
   return nullptr;
 }
 
-double rotary_kernel(const RotaryConfig& rotary, std::size_t distance) {
-  double sum = 0;
-  for (const float theta : rotary.inverse_frequency)
-    sum += std::cos(static_cast<double>(distance) * static_cast<double>(theta));
-  return sum / static_cast<double>(rotary.inverse_frequency.size());
-}
-
 void check(const PositionsOptions& options) {
   if (options.d == 0 || options.d % 2 != 0)
     fail(Status::usage, "--d: got {}, need an even number: a sine and a cosine of each frequency", options.d);
@@ -160,7 +153,13 @@ std::vector<Cell> row_of(const PositionsOptions& options, const Positions& posit
     row.emplace_back(learned.mean);
     row.emplace_back(learned.deviation);
   }
-  if (positions.rotary != nullptr) row.emplace_back(rotary_kernel(*positions.rotary, distance));
+  if (positions.rotary != nullptr) {
+    const auto& thetas = positions.rotary->inverse_frequency;
+    double sum = 0;
+    for (const float theta : thetas)
+      sum += std::cos(static_cast<double>(distance) * static_cast<double>(theta));
+    row.emplace_back(sum / static_cast<double>(thetas.size()));
+  }
   return row;
 }
 
@@ -170,13 +169,6 @@ HeatmapPage page_of(const char* title, const char* x_axis, const char* scale, Te
   page.scale.label = scale;
   page.heatmaps.push_back({title, x_axis, "Position", {}, {}, std::move(values)});
   return page;
-}
-
-/// Returns a page with the first rows and columns of the matrix.
-HeatmapPage matrix_page(MatrixView<const double> rows) {
-  const auto shown = rows.row_range(0, std::min(rows.rows, kDrawnPositions))
-                         .col_range(0, std::min(rows.cols, kDrawnColumns));
-  return page_of("Sinusoidal Positions", "Dimension", "Value", array_of(shown));
 }
 
 /// Returns a page with the cosines between the first rows.
@@ -258,7 +250,10 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
 
   const auto sinusoidal = std::as_const(positions.sinusoidal).view().row_range(0, options.positions);
   const auto learned = std::as_const(positions.learned).view();
-  result.heatmaps.push_back({"matrix", matrix_page(sinusoidal)});
+  const auto shown = sinusoidal.row_range(0, std::min(sinusoidal.rows, kDrawnPositions))
+                         .col_range(0, std::min(sinusoidal.cols, kDrawnColumns));
+  result.heatmaps.push_back(
+      {"matrix", page_of("Sinusoidal Positions", "Dimension", "Value", array_of(shown))});
   result.heatmaps.push_back(
       {"similarity", similarity_page("Similarity of Sinusoidal Positions", sinusoidal)});
   result.summary.set("smallest_distance", smallest_distance(sinusoidal, pool));

@@ -89,21 +89,6 @@ Table by_layer(std::span<const HeadTemperature> heads) {
                     std::move(rows));
 }
 
-void summarise(std::span<const HeadTemperature> heads, Record& summary) {
-  const HeadTemperature* sharpest = nullptr;
-  std::size_t sharper = 0;
-  std::size_t known = 0;
-  for (const HeadTemperature& each : heads) {
-    if (!each.temperature) continue;
-    ++known;
-    if (*each.temperature < 1) ++sharper;
-    if (sharpest == nullptr || *each.temperature < *sharpest->temperature) sharpest = &each;
-  }
-  summary.set("heads", heads.size()).set("heads_with_temperature", known).set("heads_below_1", sharper);
-  if (sharpest == nullptr) return;
-  summary.set("sharpest_head", to_string(sharpest->head)).set("lowest_temperature", *sharpest->temperature);
-}
-
 }  // namespace
 
 double softmax_jacobian_norm(std::span<const double> p) {
@@ -170,15 +155,28 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
 ExperimentResult scaling_of_model(std::span<const HeadTemperature> heads) {
   ExperimentResult result{.name = "scaling"};
   CellRows rows;
+  const HeadTemperature* sharpest = nullptr;
+  std::size_t known = 0;
+  std::size_t sharper = 0;
   for (const HeadTemperature& each : heads) {
     rows.push_back({count_cell(each.head.layer), count_cell(each.head.head), count_cell(each.rows),
                     cell_of(each.score_variance), cell_of(each.entropy), cell_of(each.temperature),
                     cell_of(each.saturated)});
+    if (!each.temperature) continue;
+    ++known;
+    if (*each.temperature < 1) ++sharper;
+    if (sharpest == nullptr || *each.temperature < *sharpest->temperature) sharpest = &each;
   }
   result.rows =
       make_table("rows", {"layer", "head", "rows", "score_variance", "entropy", "temperature", "saturated"},
                  std::move(rows));
-  summarise(heads, result.summary);
+  result.summary.set("heads", heads.size())
+      .set("heads_with_temperature", known)
+      .set("heads_below_1", sharper);
+  if (sharpest != nullptr) {
+    result.summary.set("sharpest_head", to_string(sharpest->head))
+        .set("lowest_temperature", *sharpest->temperature);
+  }
   result.drawn = by_layer(heads);
   result.charts = {make_chart("Effective temperature", "layer",
                               {"sharpest head", "mean of the heads", "softest head"},
