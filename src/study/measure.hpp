@@ -316,23 +316,15 @@ class PerPanel {
   template <typename Make>
   const T& of(const StudyPanel& panel, const Make& make) {
     if (!panel.complete) return uncached_ = make();
-    if (panel.visible_index >= cached_.size()) cached_.resize(panel.visible_index + 1);
-    std::vector<Cached>& candidates = cached_[panel.visible_index];
-    for (const Cached& each : candidates) {
-      if (each.first_query == panel.panel.first_query && each.rows == panel.rows.size()) return each.value;
-    }
-    candidates.push_back({panel.panel.first_query, panel.rows.size(), make()});
-    return candidates.back().value;
+    const std::array key = {panel.visible_index, panel.panel.first_query, panel.rows.size()};
+    const auto found = cached_.find(key);
+    return found != cached_.end() ? found->second : cached_.emplace(key, make()).first->second;
   }
   void clear() { cached_.clear(); }
 
  private:
-  struct Cached {
-    std::size_t first_query, rows;
-    T value;
-  };
-  std::vector<std::vector<Cached>> cached_;  // by StudyPanel::visible_index
-  T uncached_;                               // for a panel with missing rows
+  std::map<std::array<std::size_t, 3>, T> cached_;  // by visible_index, first query and number of rows
+  T uncached_;                                      // for a panel with missing rows
 };
 
 }  // namespace attnctl

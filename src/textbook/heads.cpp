@@ -203,28 +203,17 @@ double error_by_descent(const AveragingOptions& options, std::size_t targets, st
 }
 
 /// The errors for one number of targets and one number of heads, measured and in closed form.
-struct Case {
+struct AveragingCase {
   std::size_t targets = 0, heads = 0;
   double sum = 0, sum_by_descent = 0, sum_least = 0, all = 0, all_least = 0;
 };
 
-void measure(const Tokens& tokens, const AveragingOptions& options, Case& result) {
-  const std::size_t targets = result.targets;
-  const std::size_t heads = result.heads;
-  Random random(options.seed, 1 + targets * options.targets + heads);
-  const auto missing = static_cast<double>(targets - heads);
-  result.sum = error_of_sum(tokens, targets, heads, options.sharpness);
-  result.sum_by_descent = error_by_descent(options, targets, heads, random);
-  result.sum_least = missing / std::sqrt(static_cast<double>(targets));
-  result.all = error_of_all(tokens, targets, heads, options.sharpness);
-  result.all_least = std::sqrt(missing);
-}
-
 /// Returns a heatmap of errors by number of targets (rows) and number of heads (columns). Cells with more
 /// heads than targets are undefined.
-Heatmap map_of(const std::vector<Case>& cases, std::size_t most, double Case::*field, const char* title) {
+Heatmap map_of(const std::vector<AveragingCase>& cases, std::size_t most, double AveragingCase::*field,
+               const char* title) {
   std::vector<double> values(most * most, kUndefined);
-  for (const Case& each : cases) values[(each.targets - 1) * most + each.heads - 1] = each.*field;
+  for (const AveragingCase& each : cases) values[(each.targets - 1) * most + each.heads - 1] = each.*field;
   std::vector<std::string> labels;
   for (std::size_t i = 1; i <= most; ++i) labels.push_back(std::to_string(i));
   return {title, "Heads", "Targets", labels, labels, make_tensor({most, most}, std::move(values))};
@@ -274,13 +263,21 @@ ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& poo
   Random random(options.seed);
   const Tokens tokens{orthonormal_rows(count, count, random),
                       orthonormal_rows(count, options.d_value, random)};
-  std::vector<Case> cases;
+  std::vector<AveragingCase> cases;
   for (std::size_t targets = 1; targets <= options.targets; ++targets) {
     for (std::size_t heads = 1; heads <= targets; ++heads)
       cases.push_back({.targets = targets, .heads = heads});
   }
-  pool.run(cases.size(),
-           [&](std::size_t task, std::size_t /*worker*/) { measure(tokens, options, cases[task]); });
+  pool.run(cases.size(), [&](std::size_t task, std::size_t /*worker*/) {
+    AveragingCase& each = cases[task];
+    const auto missing = static_cast<double>(each.targets - each.heads);
+    Random descent(options.seed, 1 + each.targets * options.targets + each.heads);
+    each.sum = error_of_sum(tokens, each.targets, each.heads, options.sharpness);
+    each.sum_by_descent = error_by_descent(options, each.targets, each.heads, descent);
+    each.sum_least = missing / std::sqrt(static_cast<double>(each.targets));
+    each.all = error_of_all(tokens, each.targets, each.heads, options.sharpness);
+    each.all_least = std::sqrt(missing);
+  });
 
   ExperimentResult result{.name = "averaging", .seed = options.seed};
   result.parameters.set("targets", options.targets)
@@ -292,7 +289,7 @@ ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& poo
   double largest = 0;
   double lowest = std::numeric_limits<double>::infinity();
   double highest = -lowest;
-  for (const Case& each : cases) {
+  for (const AveragingCase& each : cases) {
     rows.push_back({count_cell(each.targets), count_cell(each.heads), each.sum, each.sum_by_descent,
                     each.sum_least, each.all, each.all_least});
     largest = std::max({largest, std::abs(each.sum - each.sum_least), std::abs(each.all - each.all_least)});
@@ -309,11 +306,12 @@ ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& poo
   const double high = std::max(1.0, std::sqrt(static_cast<double>(options.targets)));
   result.heatmaps = {
       {"errors",
-       HeatmapPage{.title = "Error of several targets by number of heads",
-                   .scale = {.diverging = false, .low = 0, .high = high, .label = "Error"},
-                   .columns = 2,
-                   .heatmaps = {map_of(cases, options.targets, &Case::sum, "Sum of all targets"),
-                                map_of(cases, options.targets, &Case::all, "Every target separately")}}}};
+       HeatmapPage{
+           .title = "Error of several targets by number of heads",
+           .scale = {.diverging = false, .low = 0, .high = high, .label = "Error"},
+           .columns = 2,
+           .heatmaps = {map_of(cases, options.targets, &AveragingCase::sum, "Sum of all targets"),
+                        map_of(cases, options.targets, &AveragingCase::all, "Every target separately")}}}};
   return result;
 }
 

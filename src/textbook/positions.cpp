@@ -135,14 +135,15 @@ double permutation_error(const PositionsOptions& options, bool with_positions) {
 }
 
 /// The positions to compare.
-struct Positions {
+struct ComparedPositions {
   OwnedMatrix<double> sinusoidal;  // [2 n, d]; the second half has the rows p + distance
   OwnedMatrix<double> far;         // [2 n, d], from position PositionsOptions::far on
   OwnedMatrix<double> learned;     // [n, width]; empty if the model has no position table
   const RotaryConfig* rotary = nullptr;
 };
 
-std::vector<Cell> row_of(const PositionsOptions& options, const Positions& positions, std::size_t distance) {
+std::vector<Cell> row_of(const PositionsOptions& options, const ComparedPositions& positions,
+                         std::size_t distance) {
   const AtDistance sinusoidal =
       dots_at(positions.sinusoidal.view().row_range(0, options.positions), distance);
   std::vector<Cell> row = {count_cell(distance), sinusoidal.mean, sinusoidal.farthest,
@@ -215,7 +216,7 @@ void turn_positions(MatrixView<double> rows, std::size_t offset) {
 
 ExperimentResult positions_experiment(const PositionsOptions& options, Pool& pool) {
   check(options);
-  Positions positions;
+  ComparedPositions positions;
   positions.sinusoidal = sinusoidal_positions(0, 2 * options.positions, options.d);
   positions.far = sinusoidal_positions(options.far, 2 * options.positions, options.d);
   if (options.model != nullptr) {

@@ -207,7 +207,17 @@ class PairsMeasure final : public Measure {
   void panel(const StudyPanel& panel) override {
     PairsBlock& open = *open_;
     const std::size_t first = open.first_row[panel.panel.sequence];
-    if (!copy_whole(panel)) copy_rows(panel);
+    float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.size();
+    std::size_t expected = panel.panel.first_query;
+    for (const PatternRow& row : panel.rows) {
+      for (; expected < row.query; ++expected) open.absent[first + expected] = 1;
+      ++expected;
+      const std::size_t offset = open.pattern_rows.offset(first + row.query);
+      if (offset == RowSample::kNone) continue;
+      std::copy_n(row.weights.data(), open.widths[first + row.query], patterns + offset);
+    }
+    const std::size_t last = panel.panel.first_query + panel.panel.pattern.rows;
+    for (; expected < last; ++expected) open.absent[first + expected] = 1;
     if (columns_.empty()) return;
     for (std::size_t r = 0; r < panel.panel.z.rows; ++r) {
       std::vector<float>& output = open.outputs[first + panel.panel.first_query + r];
@@ -288,38 +298,6 @@ class PairsMeasure final : public Measure {
 
  private:
   [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
-  /// Copies the whole panel at once if all its rows are sampled and stored at full width. Otherwise, returns
-  /// false and copies nothing.
-  bool copy_whole(const StudyPanel& panel) {
-    PairsBlock& open = *open_;
-    const MatrixView<const float> pattern = panel.panel.pattern;
-    const std::size_t first = open.first_row[panel.panel.sequence] + panel.panel.first_query;
-    const std::size_t last = first + pattern.rows - 1;
-    const std::size_t offset = open.pattern_rows.offset(first);
-    if (panel.rows.size() != pattern.rows || pattern.stride != pattern.cols) return false;
-    if (offset == RowSample::kNone ||
-        open.pattern_rows.offset(last) - offset != (pattern.rows - 1) * pattern.cols)
-      return false;
-    if (open.widths[first] != pattern.cols || open.widths[last] != pattern.cols) return false;
-    std::copy_n(pattern.data, pattern.rows * pattern.cols,
-                open.patterns.get() + panel.head * open.pattern_rows.size() + offset);
-    return true;
-  }
-  void copy_rows(const StudyPanel& panel) {
-    PairsBlock& open = *open_;
-    const std::size_t first = open.first_row[panel.panel.sequence];
-    float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.size();
-    std::size_t expected = panel.panel.first_query;
-    for (const PatternRow& row : panel.rows) {
-      for (; expected < row.query; ++expected) open.absent[first + expected] = 1;
-      ++expected;
-      const std::size_t offset = open.pattern_rows.offset(first + row.query);
-      if (offset == RowSample::kNone) continue;
-      std::copy_n(row.weights.data(), open.widths[first + row.query], patterns + offset);
-    }
-    const std::size_t last = panel.panel.first_query + panel.panel.pattern.rows;
-    for (; expected < last; ++expected) open.absent[first + expected] = 1;
-  }
 
   const StudyShape& shape_;
   std::uint64_t pattern_rows_ = 0;
