@@ -110,7 +110,9 @@ std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length, s
   const std::size_t added_tokens = window.before + (n - window.end);
   if (added_tokens >= length) {
     fail(Status::bad_input,
-         "input {}: windows of {} tokens have no space for text next to the {} special tokens",
+         "input {}: windows of {} tokens have no space for text, because each window has {} special tokens; "
+         "give a "
+         "larger --max-length",
          escaped(sequence.id), length, added_tokens);
   }
   std::vector<Sequence> parts;
@@ -192,7 +194,8 @@ TokenFrequencies read_frequencies(const std::filesystem::path& path, const Vocab
       bad(token, fmt::format("need one count per token; line {} has the same token", first));
     frequencies.set(static_cast<std::int64_t>(id), *count);
   }
-  if (lines_of_ids.empty()) fail(Status::bad_input, "{}: holds no counts; need lines TOKEN<TAB>COUNT", name);
+  if (lines_of_ids.empty())
+    fail(Status::bad_input, "{}: the file has no counts; need lines TOKEN<TAB>COUNT", name);
   return frequencies;
 }
 
@@ -377,8 +380,9 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
   if (block.counts.sentences == 0) {
     if (!any_) {
       const std::string file = escaped(options_.files.front().path.string());
-      if (block.skipped.empty()) fail(Status::bad_input, "{}: holds no input", file);
-      fail(Status::bad_input, "{}: holds no good input; the first bad one: {}", file, block.skipped.front());
+      if (block.skipped.empty()) fail(Status::bad_input, "{}: the corpus has no sentences", file);
+      fail(Status::bad_input, "{}: all sentences of the corpus are bad; the first error: {}", file,
+           block.skipped.front());
     }
     if (block.skipped.empty()) return std::nullopt;
   }

@@ -214,10 +214,11 @@ std::vector<const MeasureRow*> within_limit(std::vector<const MeasureRow*> rows,
                                             Warnings& warnings) {
   std::erase_if(rows, [&](const MeasureRow* row) {
     if (row->max_heads == 0 || heads <= row->max_heads) return false;
-    warnings.add("measure_left_out",
-                 fmt::format("{}: got {} heads, at most {} are supported; select fewer with --heads or "
-                             "--layers",
-                             row->name, heads, row->max_heads));
+    warnings.add(
+        "measure_left_out",
+        fmt::format("skipped the measure {}: it supports at most {} heads, but {} are selected; select "
+                    "fewer with --heads or --layers",
+                    row->name, row->max_heads, heads));
     return true;
   });
   return rows;

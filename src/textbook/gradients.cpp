@@ -323,7 +323,7 @@ HeadGradient head_gradient(const HeadMatrices& head, MatrixView<const double> x,
 
 ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& pool) {
   if (options.d % options.heads != 0)
-    fail(Status::usage, "--heads {} does not divide --d {}", options.heads, options.d);
+    fail(Status::usage, "--heads: got {}, need a divisor of --d {}", options.heads, options.d);
   std::vector<std::size_t> sizes = options.d_k;
   if (sizes.empty()) sizes = {options.d / options.heads};
   Random random(options.seed);

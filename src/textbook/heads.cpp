@@ -257,8 +257,8 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
 ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& pool) {
   const std::size_t count = options.targets + options.others;
   if (options.d_value < count) {
-    fail(Status::usage, "--d-value: got {}, {} orthogonal values (--targets and --others) need {}",
-         options.d_value, count, count);
+    fail(Status::usage, "--d-value: got {}, need at least {}, the number of tokens (--targets plus --others)",
+         options.d_value, count);
   }
   Random random(options.seed);
   const Tokens tokens{orthonormal_rows(count, count, random),

@@ -214,7 +214,7 @@ struct Points {
     for (std::size_t j = 0; j < points.rows; ++j) {
       for (std::size_t i = 0; i < points.cols; ++i) {
         if (!std::isfinite(points(j, i)))
-          fail(Status::bad_input, "point {}: component {} is not finite; need numbers", j, i);
+          fail(Status::bad_input, "key {}: component {} is not a finite number", j, i);
         bits = std::max(bits, mpz_sizeinbase(Rational(points(j, i)).get_den_mpz_t(), 2) - 1);
       }
     }
@@ -573,7 +573,7 @@ std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool) 
 }
 
 ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
-  if (keys.empty()) fail(Status::bad_input, "keys: got none; need at least one key with one component");
+  if (keys.empty()) fail(Status::bad_input, "--keys: got no keys; need at least one key with one component");
   const std::vector<HullPoint> places = hull_points(keys, pool);
   const AxisHeads heads(keys);
   ExperimentResult result{.name = "hull"};

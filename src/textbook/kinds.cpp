@@ -140,8 +140,8 @@ void check_memory(const Batch& batch, const AttentionConfig& layer, std::uint64_
     bytes += element * static_cast<double>(sequence.queries()) * static_cast<double>(sequence.keys());
   if (bytes <= static_cast<double>(most)) return;
   fail(Status::limit,
-       "the full patterns to compare with take {:.3g} bytes, the limit is {}; give a shorter input "
-       "or a larger --memory",
+       "the patterns of full attention take {:.3g} bytes, the limit is {}; give a shorter input or a "
+       "larger --memory",
        bytes, most);
 }
 

@@ -96,14 +96,15 @@ const RotaryConfig* rotary_of(const Model& model) {
 
 void check(const PositionsOptions& options) {
   if (options.d == 0 || options.d % 2 != 0)
-    fail(Status::usage, "--d: got {}, need an even number: a sine and a cosine of each frequency", options.d);
+    fail(Status::usage, "--d: got {}, need an even number, for a sine and a cosine of each frequency",
+         options.d);
   if (options.heads == 0 || options.d % options.heads != 0)
-    fail(Status::usage, "--heads: got {}, need a divisor of d {}", options.heads, options.d);
+    fail(Status::usage, "--heads: got {}, need a divisor of --d {}", options.heads, options.d);
   if (options.model == nullptr) return;
   const ModelConfig& config = options.model->config();
   if (config.max_positions && options.positions > *config.max_positions) {
-    fail(Status::usage, "--positions: got {}, {} has {}", options.positions, escaped(options.model->name()),
-         *config.max_positions);
+    fail(Status::usage, "--positions: got {}, but the model {} has only {} positions", options.positions,
+         escaped(options.model->name()), *config.max_positions);
   }
   if (config.embedding.position == PositionKind::none && rotary_of(*options.model) == nullptr) {
     fail(Status::bad_input,

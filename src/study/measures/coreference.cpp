@@ -229,12 +229,13 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
 }  // namespace
 
 MeasureRow coreference_measure() {
-  return {.name = "coreference",
-          .description = "for a corpus with mentions: heads that attend to the antecedent",
-          .make = make_measure<CoreferenceMeasure>,
-          .metrics = kMetrics,
-          .gives_evidence = true,
-          .depends_on_order = true};
+  return {
+      .name = "coreference",
+      .description = "for a corpus with mentions: heads that attend to an earlier mention of the same entity",
+      .make = make_measure<CoreferenceMeasure>,
+      .metrics = kMetrics,
+      .gives_evidence = true,
+      .depends_on_order = true};
 }
 
 }  // namespace attnctl

@@ -273,7 +273,7 @@ class PairsMeasure final : public Measure {
     const bool ascending =
         std::ranges::adjacent_find(columns_, std::ranges::greater_equal()) == columns_.end();
     if (!columns_.empty() && (columns_.size() != heads() + 1 || columns_.front() != 0 || !ascending))
-      in.damaged("the columns of outputs are wrong");
+      in.damaged("the columns of the outputs do not match the heads");
     outputs_.load(in, columns_.empty() ? 0 : columns_.back());
   }
   void finish(StudyResults& results) const override {

@@ -202,7 +202,8 @@ void GroupScores::load(StateReader& in) {
   groups_.clear();
   for (std::size_t left = in.count(); left > 0; --left) {
     const std::uint64_t number = in.number();
-    if (number >= kGroups || groups_.contains(number)) in.damaged("the groups of sentences are wrong");
+    if (number >= kGroups || groups_.contains(number))
+      in.damaged("the numbers of the groups of sentences are repeated or too large");
     for (std::uint64_t& count : group(number)) count = in.number();
   }
 }

@@ -395,7 +395,7 @@ class SyntaxMeasure final : public Measure {
 
 MeasureRow syntax_measure() {
   return {.name = "syntax",
-          .description = "for a treebank: dependency relations that heads follow, trees",
+          .description = "for a treebank: dependency relations and trees that heads follow",
           .make = make_measure<SyntaxMeasure>,
           .metrics = kMetrics,
           .gives_evidence = true,

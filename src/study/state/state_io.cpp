@@ -70,7 +70,7 @@ void StateWriter::value(const Value& value) {
 }
 
 void StateReader::damaged(std::string_view what) const {
-  fail(Status::bad_input, "{}: damaged state: {}; run the study again", name_, what);
+  fail(Status::bad_input, "{}: the study state is damaged: {}; run the study again", name_, what);
 }
 
 std::string_view StateReader::take(std::size_t size) {

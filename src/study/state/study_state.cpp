@@ -133,7 +133,7 @@ Section metrics_section(const StudyHeader& header) {
 std::vector<Warning> all_warnings(const StudyState& state) {
   std::vector<Warning> warnings = state.warnings();
   if (state.counts().skipped > 0)
-    warnings.push_back({"skipped", "bad sentences were left out (--skip-bad)", state.counts().skipped});
+    warnings.push_back({"skipped", "bad sentences were skipped (--skip-bad)", state.counts().skipped});
   if (!state.complete()) {
     warnings.push_back({"partial", "not all blocks of the corpus were computed",
                         state.blocks().value_or(0) - state.blocks_done()});
@@ -275,8 +275,8 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
   }
   for (const std::uint64_t block : other.done_) {
     if (!done_.insert(block).second)
-      fail(Status::bad_input, "{}: block {} is also in {}; merge only states that have no block in common",
-           other_name, block, name);
+      fail(Status::bad_input, "{}: block {} is also in {}; merge only states of different blocks", other_name,
+           block, name);
   }
   if (other.blocks_) end_corpus(*other.blocks_, other.tokens_hash_);
   measures_.merge(other.measures_);
