@@ -109,16 +109,6 @@ Table strongest(const std::vector<Role>& roles, const StudyShape& shape) {
       std::move(rows));
 }
 
-/// Returns the names of all roles for which there is evidence, as text: "none of induction, sink".
-std::string none_of(const std::vector<RoleEvidence>& evidence) {
-  std::vector<std::string_view> names;
-  for (const RoleRow& row : role_rows()) {
-    if (std::ranges::find(evidence, row.name, &RoleEvidence::role) != evidence.end())
-      names.push_back(row.name);
-  }
-  return names.empty() ? "" : fmt::format("none of {}", fmt::join(names, ", "));
-}
-
 /// Returns the letters of a head's roles. Each letter occurs once.
 std::string letters_of(const HeadRoles& roles) {
   std::string letters;
@@ -151,16 +141,6 @@ HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& sha
                            .y_labels = std::move(grid.layers),
                            .values = make_tensor(size, std::move(scores))});
   return page;
-}
-
-/// Returns a legend of the roles in `roles`: "I induction, P positional".
-std::string legend_of(const std::vector<Role>& roles) {
-  std::vector<std::string> parts;
-  for (const RoleRow& row : role_rows()) {
-    if (std::ranges::find(roles, &row, &Role::row) != roles.end())
-      parts.push_back(fmt::format("{} {}", row.letter, row.name));
-  }
-  return parts.empty() ? "no head has a role" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 constexpr std::size_t kFarthest = kLargestOffset;  // largest offset in each direction, in tokens
@@ -400,10 +380,21 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   const std::vector<Role> roles = decide_roles(results.evidence);
   std::vector<HeadRoles> heads(shape.heads.size());
   for (const Role& role : roles) heads.at(role.evidence.head).push_back(&role);
-  add_rows(results, shape, "roles", "role", role_result_rows(heads, none_of(results.evidence)));
+  // The roles for which there is evidence, "induction, sink", and a legend of the roles that were found,
+  // "I induction, P positional".
+  std::vector<std::string_view> measured;
+  std::vector<std::string> found;
+  for (const RoleRow& row : kRows) {
+    if (std::ranges::find(results.evidence, row.name, &RoleEvidence::role) != results.evidence.end())
+      measured.push_back(row.name);
+    if (std::ranges::find(roles, &row, &Role::row) != roles.end())
+      found.push_back(fmt::format("{} {}", row.letter, row.name));
+  }
+  const std::string legend = found.empty() ? "no head has a role" : fmt::format("{}", fmt::join(found, ", "));
+  const std::string none = measured.empty() ? "" : fmt::format("none of {}", fmt::join(measured, ", "));
+  add_rows(results, shape, "roles", "role", role_result_rows(heads, none));
   std::vector<Cell> letters;
   for (const HeadRoles& of_head : heads) letters.emplace_back(letters_of(of_head));
-  const std::string legend = legend_of(roles);
   std::vector<PageBlock> text = {head_grid(shape, "Roles (" + legend + ")", letters)};
   if (!roles.empty()) text.emplace_back(TextTable{"Strongest heads by role", strongest(roles, shape)});
   results.text.insert(results.text.begin(), text.begin(), text.end());

@@ -160,22 +160,6 @@ Report sum_of(const GradientLayer& layer, const std::vector<Report>& heads) {
 constexpr std::array kColumns = {"d_k",   "scale", "head",         "path",           "query", "key",
                                  "value", "share", "query_median", "largest_weight", "error"};
 
-std::vector<Cell> row_of(std::size_t d_k, double scale, const Cell& head, const Report& report,
-                         const OwnedMatrix<double>& whole) {
-  const OwnedMatrix<double> path = path_of(report.gradient);
-  return {count_cell(d_k),
-          scale,
-          head,
-          norm(path.values()),
-          norm(report.gradient.query.values()),
-          norm(report.gradient.key.values()),
-          norm(report.gradient.value.values()),
-          inner(path, whole) / inner(whole, whole),
-          median(report.query_norms),
-          report.largest_weight,
-          report.error};
-}
-
 /// Appends the rows of one d_k and scale: first the heads, then the layer.
 void append_rows(const GradientLayer& layer, std::size_t d_k, Pool& pool, CellRows& rows) {
   std::vector<Report> heads(layer.heads.size());
@@ -183,9 +167,16 @@ void append_rows(const GradientLayer& layer, std::size_t d_k, Pool& pool, CellRo
            [&](std::size_t h, std::size_t /*worker*/) { heads[h] = report_of(layer, layer.heads[h]); });
   const Report sum = sum_of(layer, heads);
   const OwnedMatrix<double> whole = path_of(sum.gradient);
-  for (std::size_t h = 0; h < heads.size(); ++h)
-    rows.push_back(row_of(d_k, layer.scale, count_cell(h), heads[h], whole));
-  rows.push_back(row_of(d_k, layer.scale, Cell(), sum, whole));
+  const auto add_row = [&](const Cell& head, const Report& report) {
+    const HeadGradient& gradient = report.gradient;
+    const OwnedMatrix<double> path = path_of(gradient);
+    rows.push_back({count_cell(d_k), layer.scale, head, norm(path.values()), norm(gradient.query.values()),
+                    norm(gradient.key.values()), norm(gradient.value.values()),
+                    inner(path, whole) / inner(whole, whole), median(report.query_norms),
+                    report.largest_weight, report.error});
+  };
+  for (std::size_t h = 0; h < heads.size(); ++h) add_row(count_cell(h), heads[h]);
+  add_row(Cell(), sum);
 }
 
 std::vector<HeadMatrices> random_heads(const GradientsOptions& options, std::size_t d_k) {

@@ -69,16 +69,13 @@ double distance(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   return sum / 2 / static_cast<double>(a.rows());
 }
 
-bool alike(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
-  return std::ranges::equal(a.values(), b.values(),
-                            [](double x, double y) { return std::abs(x - y) <= kSamePattern; });
-}
-
 std::size_t count_distinct(const std::vector<HeadFigures>& heads) {
   std::vector<const OwnedMatrix<double>*> kept;
   for (const HeadFigures& head : heads) {
-    const bool known =
-        std::ranges::any_of(kept, [&](const auto* earlier) { return alike(*earlier, head.pattern); });
+    const bool known = std::ranges::any_of(kept, [&](const auto* earlier) {
+      return std::ranges::equal(earlier->values(), head.pattern.values(),
+                                [](double x, double y) { return std::abs(x - y) <= kSamePattern; });
+    });
     if (!known) kept.push_back(&head.pattern);
   }
   return kept.size();
@@ -93,28 +90,6 @@ Cell mean_distance(const std::vector<HeadFigures>& heads, Pool& pool) {
   });
   const double sum = std::accumulate(sums.begin(), sums.end(), 0.0);
   return sum / (static_cast<double>(heads.size() * (heads.size() - 1)) / 2);
-}
-
-std::vector<Cell> row_of(const HeadsOptions& options, std::size_t h, MatrixView<const double> x, Pool& pool) {
-  const ModelConfig config = bare_config({.d_model = options.d, .heads = h});
-  Random random(options.seed, h);
-  const BareLayer layer = random_bare_layer(options.d, h, random);
-  std::vector<HeadFigures> heads(h);
-  pool.run(h, [&](std::size_t head, std::size_t /*worker*/) { heads[head] = measure_head(layer, head, x); });
-  double effective = 0;
-  for (const HeadFigures& head : heads) effective += head.qk_effective_rank;
-  const std::size_t n = options.length;
-  return {count_cell(h),
-          count_cell(options.d / h),
-          count_cell(count_parameters(config).all),
-          count_cell(count_flops(config, n).all / 2),
-          count_cell(count_pattern_memory(config, n).all),
-          count_cell(std::min(n, options.d / h)),
-          count_cell(std::ranges::max(heads, {}, &HeadFigures::score_rank).score_rank),
-          count_cell(std::ranges::max(heads, {}, &HeadFigures::qk_rank).qk_rank),
-          effective / static_cast<double>(h),
-          count_cell(count_distinct(heads)),
-          mean_distance(heads, pool)};
 }
 
 // --- The averaging experiment
@@ -232,7 +207,25 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
   Random random(options.seed);
   const OwnedMatrix<double> x = random_matrix(options.length, options.d, 1, random);
   CellRows rows;
-  for (const std::size_t h : options.heads) rows.push_back(row_of(options, h, x.view(), pool));
+  for (const std::size_t h : options.heads) {
+    const ModelConfig config = bare_config({.d_model = options.d, .heads = h});
+    Random draw(options.seed, h);
+    const BareLayer layer = random_bare_layer(options.d, h, draw);
+    std::vector<HeadFigures> heads(h);
+    pool.run(h, [&](std::size_t head, std::size_t /*worker*/) {
+      heads[head] = measure_head(layer, head, x.view());
+    });
+    double effective = 0;
+    for (const HeadFigures& head : heads) effective += head.qk_effective_rank;
+    const std::size_t n = options.length;
+    rows.push_back({count_cell(h), count_cell(options.d / h), count_cell(count_parameters(config).all),
+                    count_cell(count_flops(config, n).all / 2),
+                    count_cell(count_pattern_memory(config, n).all), count_cell(std::min(n, options.d / h)),
+                    count_cell(std::ranges::max(heads, {}, &HeadFigures::score_rank).score_rank),
+                    count_cell(std::ranges::max(heads, {}, &HeadFigures::qk_rank).qk_rank),
+                    effective / static_cast<double>(h), count_cell(count_distinct(heads)),
+                    mean_distance(heads, pool)});
+  }
   result.rows =
       make_table("rows",
                  {"heads", "d_head", "parameters", "multiply_adds", "pattern_bytes", "score_rank_bound",

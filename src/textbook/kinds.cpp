@@ -145,19 +145,13 @@ void check_memory(const Batch& batch, const AttentionConfig& layer, std::uint64_
        bytes, most);
 }
 
-Selection heads_of(const ModelConfig& config, std::size_t layer) {
-  Selection selection;
-  for (std::size_t head = 0; head < config.layers.at(layer).attention.heads; ++head)
-    selection.heads.push_back({layer, head});
-  return selection;
-}
-
 }  // namespace
 
 ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const KindsOptions& options,
                                   RunContext& context) {
   const AttentionConfig layer = model.config().layers.at(options.layer).attention;
-  const Selection selection = heads_of(model.config(), options.layer);
+  Selection selection;
+  for (std::size_t head = 0; head < layer.heads; ++head) selection.heads.push_back({options.layer, head});
   check_memory(batch, layer, options.memory);
   const auto run = [&](const AttentionKind& kind, LayerWatch& watch) {
     Observer* const observers[] = {&watch};

@@ -121,27 +121,22 @@ struct WholeLayer {
   std::size_t heads = 0;
 };
 
-std::vector<WholeLayer> whole_layers(const StudyShape& shape, const ModelConfig& config) {
-  std::vector<WholeLayer> layers;
-  for (const StudyHead& head : shape.heads) {
-    if (layers.empty() || layers.back().index != head.id.layer)
-      layers.push_back({head.id.layer, head.layer, 0});
-    ++layers.back().heads;
-  }
-  std::size_t whole = 0;
-  while (whole < layers.size() && layers[whole].number == whole &&
-         layers[whole].heads == config.layers.at(layers[whole].index).attention.heads)
-    ++whole;
-  layers.resize(whole);
-  return layers;
-}
-
 class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
  public:
   explicit RolloutMeasure(const StudyShape& shape) : shape_(shape) {}
 
   void begin(const StudyBlock& block) override {
-    open_.emplace(RolloutBlock{block, whole_layers(shape_, block.model.config()), {}});
+    std::vector<WholeLayer>& layers = open_.emplace(RolloutBlock{block, {}, {}}).layers;
+    for (const StudyHead& head : shape_.heads) {
+      if (layers.empty() || layers.back().index != head.id.layer)
+        layers.push_back({head.id.layer, head.layer, 0});
+      ++layers.back().heads;
+    }
+    std::size_t whole = 0;
+    while (whole < layers.size() && layers[whole].number == whole &&
+           layers[whole].heads == block.model.config().layers.at(layers[whole].index).attention.heads)
+      ++whole;
+    layers.resize(whole);
     for (const Sequence& sequence : block.corpus.batch.sequences)
       open_->sequences.emplace_back(special_targets(sequence, names_), sequence.queries());
   }
