@@ -95,17 +95,18 @@ class MeasureObserver final : public Observer {
     rows_.clear();
     const SequenceMarks& marks = block_.marks(panel.sequence);
     const VisibleKeys& visible = block_.visible(panel.sequence, panel.layer);
-    std::size_t missing = 0;
+    bool complete = true;
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
       const std::size_t query = panel.first_query + r;
-      const bool masked = !panel.fully_masked.empty() && panel.fully_masked[r] != 0;
-      if (!masked) rows_.emplace_back(panel.pattern.row(r), panel.keys(), query, marks);
-      const bool finite = masked || std::isfinite(rows_.back().distance);
-      if (!finite) rows_.pop_back();
-      if ((masked || !finite) && visible.count(query) > 0) ++missing;
+      if (panel.fully_masked.empty() || panel.fully_masked[r] == 0) {
+        rows_.emplace_back(panel.pattern.row(r), panel.keys(), query, marks);
+        if (std::isfinite(rows_.back().distance)) continue;
+        rows_.pop_back();
+      }
+      if (visible.count(query) > 0) complete = false;
     }
-    const StudyPanel shown{
-        panel, *head, rows_, visible, block_.visible_index(panel.sequence, panel.layer), missing == 0};
+    const StudyPanel shown{panel,   *head, rows_, visible, block_.visible_index(panel.sequence, panel.layer),
+                           complete};
     for (Measure* const measure : measures_) measure->panel(shown);
   }
   void end() {

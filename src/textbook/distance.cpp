@@ -34,21 +34,8 @@ OwnedMatrix<double> outer(double gain, const Vector& a, const Vector& b) {
   return linalg::to_owned(gain * xt::view(a, xt::all(), xt::newaxis()) * b);
 }
 
-/// The projections of all tokens by the constructed head, [n, k] each.
-struct Projected {
-  Matrix q, k, v;
-};
-
 auto first_rows(const Matrix& matrix, std::size_t count) {
   return xt::view(matrix, xt::range(std::size_t{0}, count));
-}
-
-/// Returns the weights of token `query` on the tokens 0 to `query`.
-Vector causal_row(const Projected& projected, std::size_t query) {
-  const double scale = 1 / std::sqrt(static_cast<double>(projected.q.shape(1)));
-  Vector row = xt::sum(scale * xt::view(projected.q, query) * first_rows(projected.k, query + 1), {1});
-  softmax({row.data(), row.size()});
-  return row;
 }
 
 /// Returns z, the weighted sum of the values. The tokens after the last weight have weight 0.
@@ -88,30 +75,6 @@ class LocalStack {
   std::size_t layers_ = 0;
   std::vector<double> held_;
 };
-
-CellRows rows_by_distance(const DistanceOptions& options) {
-  const BuiltHead head = build_head(options);
-  const auto project = [&](const OwnedMatrix<double>& weight) {
-    return linalg::to_matrix(product(head.x.view(), weight.view()).view());
-  };
-  const Projected projected = {project(head.query), project(head.key), project(head.value)};
-  Matrix changed = projected.v;  // the value of the first token changed by a unit vector
-  changed(0, 0) += 1;
-  LocalStack local(options.n, options.window);
-  std::vector<std::size_t> distances;
-  for (std::size_t distance = 1; distance < options.n - 1; distance *= 2) distances.push_back(distance);
-  distances.push_back(options.n - 1);
-  CellRows rows;
-  for (const std::size_t distance : distances) {
-    const Vector row = causal_row(projected, distance);
-    rows.push_back({count_cell(distance), row(0),
-                    xt::norm_l2(weighted_sum(row, changed) - weighted_sum(row, projected.v))(),
-                    1 / static_cast<double>(distance + 1), count_cell(distance),
-                    std::pow(options.decay, static_cast<double>(distance)) * (1 - options.decay),
-                    count_cell(local.layers_to(distance)), local.held_at(distance)});
-  }
-  return rows;
-}
 
 /// The data of one line in a chart. A line belongs to a head, or to all heads of a layer.
 struct DistanceLine {
@@ -260,7 +223,31 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
       .set("noise", options.noise)
       .set("window", options.window)
       .set("decay", options.decay);
-  CellRows rows = rows_by_distance(options);
+  const BuiltHead head = build_head(options);
+  const auto project = [&](const OwnedMatrix<double>& weight) {
+    return linalg::to_matrix(product(head.x.view(), weight.view()).view());
+  };
+  const Matrix q = project(head.query);
+  const Matrix k = project(head.key);
+  const Matrix v = project(head.value);
+  Matrix changed = v;  // the value of the first token changed by a unit vector
+  changed(0, 0) += 1;
+  const double scale = 1 / std::sqrt(static_cast<double>(options.d_k));
+  LocalStack local(options.n, options.window);
+  std::vector<std::size_t> distances;
+  for (std::size_t distance = 1; distance < options.n - 1; distance *= 2) distances.push_back(distance);
+  distances.push_back(options.n - 1);
+  CellRows rows;
+  for (const std::size_t distance : distances) {
+    // The weights of the query on the event and on all tokens up to the query.
+    Vector row = xt::sum(scale * xt::view(q, distance) * first_rows(k, distance + 1), {1});
+    softmax({row.data(), row.size()});
+    rows.push_back({count_cell(distance), row(0),
+                    xt::norm_l2(weighted_sum(row, changed) - weighted_sum(row, v))(),
+                    1 / static_cast<double>(distance + 1), count_cell(distance),
+                    std::pow(options.decay, static_cast<double>(distance)) * (1 - options.decay),
+                    count_cell(local.layers_to(distance)), local.held_at(distance)});
+  }
   result.summary.set("weight_from_n_to_1", rows.back()[1])
       .set("steps", 1)
       .set("score_margin_for_0.9", std::log(9 * static_cast<double>(options.n - 1)));

@@ -148,13 +148,11 @@ std::vector<Warning> all_warnings(const StudyState& state) {
 
 void add_heads(Results& results, const StudyShape& shape, std::vector<ResultRow> fields) {
   fields.resize(shape.heads.size());
-  std::vector<ResultRow> rows;
-  for (std::size_t h = 0; h < shape.heads.size(); ++h) {
-    ResultRow& row = rows.emplace_back();
-    row = {{"head", RowHead{h, true}}, {"kv_head", count_cell(shape.heads[h].kv_head)}};
-    std::ranges::move(fields[h], std::back_inserter(row));
+  for (std::size_t h = 0; h < fields.size(); ++h) {
+    fields[h].insert(fields[h].begin(),
+                     {{"head", RowHead{h, true}}, {"kv_head", count_cell(shape.heads[h].kv_head)}});
   }
-  add_rows(results, shape, "heads", "head", rows);
+  add_rows(results, shape, "heads", "head", fields);
 }
 
 Table strongest_table(const StudyResults& results) {
