@@ -111,8 +111,7 @@ std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length, s
   if (added_tokens >= length) {
     fail(Status::bad_input,
          "input {}: windows of {} tokens have no space for text, because each window has {} special tokens; "
-         "give a "
-         "larger --max-length",
+         "give a larger --max-length",
          escaped(sequence.id), length, added_tokens);
   }
   std::vector<Sequence> parts;

@@ -175,8 +175,7 @@ StudyBlock::StudyBlock(const Model& the_model, const CorpusBlock& the_corpus, co
     rule_of_layer_[head.id.layer] = static_cast<std::size_t>(same - rules.begin());
     if (same != rules.end()) continue;
     rules.push_back(&config);
-    std::vector<VisibleKeys>& visible = visible_.emplace_back();
-    for (const Sequence& sequence : sequences) visible.emplace_back(config, sequence);
+    for (const Sequence& sequence : sequences) visible_.emplace_back(config, sequence);
   }
 }
 

@@ -162,7 +162,7 @@ class StudyBlock {
   /// Returns the keys that each query of the sequence may attend to in this layer. The layer must have a
   /// selected head.
   [[nodiscard]] const VisibleKeys& visible(std::size_t sequence, std::size_t layer) const {
-    return visible_[rule_of_layer_.at(layer)][sequence];
+    return visible_[visible_index(sequence, layer)];
   }
   /// Returns the index of visible(sequence, layer). Layers with the same visible keys have the same index.
   [[nodiscard]] std::size_t visible_index(std::size_t sequence, std::size_t layer) const {
@@ -172,7 +172,7 @@ class StudyBlock {
  private:
   std::vector<SequenceMarks> marks_;
   std::map<std::size_t, std::size_t> rule_of_layer_;
-  std::vector<std::vector<VisibleKeys>> visible_;  // [rules, sequences]
+  std::vector<VisibleKeys> visible_;  // [rules, sequences]
 };
 
 /// Consecutive rows of the pattern of one head for one sequence.

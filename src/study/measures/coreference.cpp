@@ -100,9 +100,9 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
     }
     add_rows(results, shape_, "coreference", "coreference", rows);
     add_best(results, bootstrap);
-    Record summary;
-    summary.set("mentions", mentions_).set("anaphoric", scores_[0].asked()).set("left_out", left_out_);
-    results.summary.set("coreference", std::move(summary));
+    results.summary.set(
+        "coreference",
+        Record{{{"mentions", mentions_}, {"anaphoric", scores_[0].asked()}, {"left_out", left_out_}}});
   }
 
  private:

@@ -208,12 +208,10 @@ class SyntaxMeasure final : public Measure {
     add_rows(results, shape_, "trees", "tree", tree_rows(bootstrap));
     results.text.emplace_back(relations_text(questions, bootstrap));
     results.text.emplace_back(trees_text(bootstrap));
-    Record summary;
-    summary.set("sentences", counts_.sentences)
-        .set("words", counts_.words)
-        .set("words_without_piece", counts_.words_without_piece)
-        .set("pairs_left_out", counts_.pairs_left_out);
-    results.summary.set("syntax", std::move(summary));
+    results.summary.set("syntax", Record{{{"sentences", counts_.sentences},
+                                          {"words", counts_.words},
+                                          {"words_without_piece", counts_.words_without_piece},
+                                          {"pairs_left_out", counts_.pairs_left_out}}});
   }
 
  private:
