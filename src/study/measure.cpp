@@ -189,7 +189,14 @@ std::span<const MeasureRow> measure_catalogue() {
 
 Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudyShape& shape) {
   Measures measures;
-  for (const MeasureRow* const row : rows) measures.push_back(row->make(shape));
+  for (const MeasureRow* const row : rows) {
+    if (row->max_heads > 0 && shape.heads.size() > row->max_heads) {
+      fail(Status::limit,
+           "--measures {}: got {} heads, the limit is {}; select fewer with --heads or --layers", row->name,
+           shape.heads.size(), row->max_heads);
+    }
+    measures.push_back(row->make(shape));
+  }
   return measures;
 }
 

@@ -236,7 +236,7 @@ struct MeasureRow {
   std::span<const Metric> metrics;  // definitions of the numbers that the measure returns
   bool probe_only = false;          // true: processes only probe blocks; false: only blocks of the corpus
   bool gives_evidence = false;  // returns evidence for roles; --null-model runs the measure on random models
-  std::size_t max_heads = 0;    // largest number of heads; make() throws Error(limit) above it; 0: no limit
+  std::size_t max_heads = 0;    // largest number of heads; 0: no limit
   /// Depends on token order; --null-shuffle runs the measure on shuffled tokens.
   bool depends_on_order = false;
   bool needs_frequencies = false;  // needs StudyBlock::frequencies
@@ -262,7 +262,8 @@ template <typename M>
   return std::make_unique<M>(shape);
 }
 
-/// Returns an empty measure for each row. `shape` must outlive the measures.
+/// Returns an empty measure for each row. `shape` must outlive the measures. Throws Error(limit) if a measure
+/// does not support so many heads.
 [[nodiscard]] Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudyShape& shape);
 
 /// Parses a list such as "metrics,distance". Returns the rows with these names, in the order of the

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "analysis/similarity/head_pairs.hpp"
-#include "base/error.hpp"
 #include "base/memory.hpp"
 #include "base/random.hpp"
 #include "base/undefined.hpp"
@@ -309,14 +308,6 @@ class PairsMeasure final : public Measure {
   std::optional<PairsBlock> open_;
 };
 
-std::unique_ptr<Measure> make_pairs(const StudyShape& shape) {
-  if (shape.heads.size() > kMaxHeads)
-    fail(Status::limit,
-         "--measures pairs: got {} heads, the limit is {}; select fewer with --heads or --layers",
-         shape.heads.size(), kMaxHeads);
-  return std::make_unique<PairsMeasure>(shape);
-}
-
 }  // namespace
 
 std::optional<DrawnKey> DrawnRows::end() const {
@@ -397,7 +388,7 @@ MeasureRow pairs_measure() {
   return {
       .name = "pairs",
       .description = "similarity of each pair of heads: Jensen-Shannon divergence, cosine, CKA of outputs",
-      .make = make_pairs,
+      .make = make_measure<PairsMeasure>,
       .metrics = kMetrics,
       .max_heads = kMaxHeads};
 }
