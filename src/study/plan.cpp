@@ -235,42 +235,6 @@ double blocks_per_worker(const StudyPlan& plan, std::size_t nodes) {
   return static_cast<double>(plan.survey.blocks.size()) / static_cast<double>(nodes * plan.memory.workers);
 }
 
-Table shards_table(const StudyPlan& plan) {
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t i = 0; i < plan.shards.size(); ++i) {
-    const ShardPlan& shard = plan.shards[i];
-    rows.push_back({fmt::format("{}/{}", i + 1, plan.shards.size()), count_cell(shard.blocks),
-                    count_cell(shard.sentences), count_cell(shard.tokens), count_cell(shard.pairs),
-                    rounded(shard.seconds), rounded(shard.cpu_seconds)});
-  }
-  return make_table("shards", {"shard", "blocks", "sentences", "tokens", "pairs", "seconds", "cpu_seconds"},
-                    std::move(rows));
-}
-
-Table choices_table(const StudyPlan& plan) {
-  std::vector<std::vector<Cell>> rows;
-  for (const NodesPlan& choice : plan.choices) {
-    rows.push_back({count_cell(choice.nodes), rounded(choice.seconds), rounded(choice.cpu_seconds),
-                    rounded(choice.imbalance), rounded(choice.efficiency),
-                    rounded(blocks_per_worker(plan, choice.nodes))});
-  }
-  return make_table("choices",
-                    {"nodes", "seconds", "cpu_seconds", "imbalance", "efficiency", "blocks_per_worker"},
-                    std::move(rows));
-}
-
-Table trials_table(const StudyPlan& plan) {
-  std::vector<std::vector<Cell>> rows;
-  for (const BlockTrial& trial : plan.trials) {
-    const double law = plan.cost.law.seconds(trial.size);
-    rows.push_back({count_cell(trial.size.number), text_cell(trial.size.probe ? "probe" : "corpus"),
-                    count_cell(trial.size.tokens), count_cell(trial.size.pairs), rounded(trial.seconds),
-                    rounded(law), rounded(law / trial.seconds - 1)});
-  }
-  return make_table("trials", {"block", "of", "tokens", "pairs", "seconds", "law", "deviation"},
-                    std::move(rows));
-}
-
 /// Returns the first fields of the JSON document.
 Record document_head(const StudyPlan& plan) {
   const StudySettings& settings = plan.input.settings;
@@ -364,6 +328,47 @@ std::vector<PageBlock> head_lines(const StudyPlan& plan) {
   return lines;
 }
 
+/// Returns the tables, the JSON document and the text of a plan.
+Results results_of(const StudyPlan& plan) {
+  std::vector<std::vector<Cell>> shards, choices, trials;
+  for (std::size_t i = 0; i < plan.shards.size(); ++i) {
+    const ShardPlan& shard = plan.shards[i];
+    shards.push_back({fmt::format("{}/{}", i + 1, plan.shards.size()), count_cell(shard.blocks),
+                      count_cell(shard.sentences), count_cell(shard.tokens), count_cell(shard.pairs),
+                      rounded(shard.seconds), rounded(shard.cpu_seconds)});
+  }
+  for (const NodesPlan& choice : plan.choices) {
+    choices.push_back({count_cell(choice.nodes), rounded(choice.seconds), rounded(choice.cpu_seconds),
+                       rounded(choice.imbalance), rounded(choice.efficiency),
+                       rounded(blocks_per_worker(plan, choice.nodes))});
+  }
+  for (const BlockTrial& trial : plan.trials) {
+    const double law = plan.cost.law.seconds(trial.size);
+    trials.push_back({count_cell(trial.size.number), text_cell(trial.size.probe ? "probe" : "corpus"),
+                      count_cell(trial.size.tokens), count_cell(trial.size.pairs), rounded(trial.seconds),
+                      rounded(law), rounded(law / trial.seconds - 1)});
+  }
+  Results results;
+  results.document.head = document_head(plan);
+  results.text = head_lines(plan);
+  const auto add = [&](std::string record, std::string title, const Table& table) {
+    results.document.sections.push_back({table.name, std::move(record), table});
+    results.tables.push_back(table);
+    results.text.emplace_back(TextTable{std::move(title), table});
+  };
+  add("shard", "Shards",
+      make_table("shards", {"shard", "blocks", "sentences", "tokens", "pairs", "seconds", "cpu_seconds"},
+                 std::move(shards)));
+  add("choice", "Numbers of nodes",
+      make_table("choices",
+                 {"nodes", "seconds", "cpu_seconds", "imbalance", "efficiency", "blocks_per_worker"},
+                 std::move(choices)));
+  add("trial", "Trials, and the time that the cost law predicts",
+      make_table("trials", {"block", "of", "tokens", "pairs", "seconds", "law", "deviation"},
+                 std::move(trials)));
+  return results;
+}
+
 }  // namespace
 
 Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool, Progress& progress) {
@@ -390,18 +395,7 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   for (std::size_t n = 1; n <= 2 * plan.suggested; n *= 2) counts.insert(n);
   for (const std::size_t count : counts) plan.choices.push_back(planner.nodes(count));
 
-  Results results;
-  results.document.head = document_head(plan);
-  results.text = head_lines(plan);
-  const auto add = [&](std::string record, std::string title, const Table& table) {
-    results.document.sections.push_back({table.name, std::move(record), table});
-    results.tables.push_back(table);
-    results.text.emplace_back(TextTable{std::move(title), table});
-  };
-  add("shard", "Shards", shards_table(plan));
-  add("choice", "Numbers of nodes", choices_table(plan));
-  add("trial", "Trials, and the time that the cost law predicts", trials_table(plan));
-  return results;
+  return results_of(plan);
 }
 
 double CostLaw::seconds(const BlockSize& size) const {

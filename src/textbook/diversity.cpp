@@ -93,16 +93,6 @@ struct CircuitShape {
   auto operator<=>(const CircuitShape&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs
 };
 
-CircuitShape shape_of(const CircuitFactors& factors, std::size_t heads) {
-  CircuitShape shape{heads, factors.left.width(), factors.left.dimension(), factors.right.dimension(), {},
-                     {}};
-  for (std::size_t head = 0; head < heads; ++head) {
-    shape.left_slices.push_back(factors.left.slice_of(head));
-    shape.right_slices.push_back(factors.right.slice_of(head));
-  }
-  return shape;
-}
-
 /// Random matrices for the heads of one layer. The entries are independent and normal with standard deviation
 /// sqrt(2 / (dimension + width)). They depend only on the seed and the draw, not on the number of threads.
 class DrawnHeads {
@@ -233,14 +223,6 @@ struct ComparedLayer {
   const RandomHeads* random = nullptr;
 };
 
-HeadMeasures means_of(const CircuitAnalysis& analysis, const SubspaceSimilarity& similarity) {
-  std::vector<double> ranks;
-  for (const HeadSpectrum& head : analysis.heads) {
-    if (head.head.layer == similarity.layer && head.effective_rank) ranks.push_back(*head.effective_rank);
-  }
-  return {spread_of(ranks).mean, similarity.off_diagonal.mean, similarity.off_diagonal.mean_abs};
-}
-
 Table table_of(const std::vector<ComparedLayer>& layers) {
   std::vector<std::string> columns{"layer"};
   for (const std::string name : kNames)
@@ -323,12 +305,23 @@ ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
   std::vector<Heatmap> maps;
   for (const SubspaceSimilarity& similarity : analysis.similarity) {
     const std::size_t index = similarity.layer.value();
-    const CircuitShape shape =
-        shape_of(circuit_factors(model, index, circuit, false).value(), similarity.heads.size());
+    const CircuitFactors factors = circuit_factors(model, index, circuit, false).value();
+    const std::size_t heads = similarity.heads.size();
+    CircuitShape shape{heads, factors.left.width(), factors.left.dimension(), factors.right.dimension(), {},
+                       {}};
+    for (std::size_t head = 0; head < heads; ++head) {
+      shape.left_slices.push_back(factors.left.slice_of(head));
+      shape.right_slices.push_back(factors.right.slice_of(head));
+    }
     auto known = random.find(shape);
     if (known == random.end())
       known = random.emplace(shape, random_heads(shape, random.size(), options, pool)).first;
-    layers.push_back({index, means_of(analysis, similarity), &known->second});
+    std::vector<double> ranks;
+    for (const HeadSpectrum& head : analysis.heads) {
+      if (head.head.layer == index && head.effective_rank) ranks.push_back(*head.effective_rank);
+    }
+    const OffDiagonal& pairs = similarity.off_diagonal;
+    layers.push_back({index, {spread_of(ranks).mean, pairs.mean, pairs.mean_abs}, &known->second});
     maps.push_back(heatmap_of(similarity.values, fmt::format("Layer {}", index), ""));
   }
   for (const auto& [shape, heads] : random) {

@@ -124,19 +124,6 @@ struct Report {
   double error = 0;
 };
 
-Report report_of(const GradientLayer& layer, const HeadMatrices& head) {
-  Report report;
-  report.gradient = head_gradient(head, layer.x.view(), layer.d_output.view(), layer.scale);
-  const MatrixView<const double> query = std::as_const(report.gradient.query).view();
-  for (std::size_t i = 0; i < query.rows; ++i) {
-    report.query_norms.push_back(norm(query.row(i)));
-    report.largest_weight += std::ranges::max(report.gradient.pattern.view().row(i));
-  }
-  report.largest_weight /= static_cast<double>(query.rows);
-  report.error = check_head(layer, head, report.gradient);
-  return report;
-}
-
 /// Returns the report of the layer: the sums over the heads. Checks the sum of their gradients against the
 /// gradient of the whole layer.
 Report sum_of(const GradientLayer& layer, const std::vector<Report>& heads) {
@@ -163,8 +150,17 @@ constexpr std::array kColumns = {"d_k",   "scale", "head",         "path",      
 /// Appends the rows of one d_k and scale: first the heads, then the layer.
 void append_rows(const GradientLayer& layer, std::size_t d_k, Pool& pool, CellRows& rows) {
   std::vector<Report> heads(layer.heads.size());
-  pool.run(heads.size(),
-           [&](std::size_t h, std::size_t /*worker*/) { heads[h] = report_of(layer, layer.heads[h]); });
+  pool.run(heads.size(), [&](std::size_t h, std::size_t /*worker*/) {
+    Report& report = heads[h];
+    report.gradient = head_gradient(layer.heads[h], layer.x.view(), layer.d_output.view(), layer.scale);
+    const MatrixView<const double> query = std::as_const(report.gradient.query).view();
+    for (std::size_t i = 0; i < query.rows; ++i) {
+      report.query_norms.push_back(norm(query.row(i)));
+      report.largest_weight += std::ranges::max(report.gradient.pattern.view().row(i));
+    }
+    report.largest_weight /= static_cast<double>(query.rows);
+    report.error = check_head(layer, layer.heads[h], report.gradient);
+  });
   const Report sum = sum_of(layer, heads);
   const OwnedMatrix<double> whole = path_of(sum.gradient);
   const auto add_row = [&](const Cell& head, const Report& report) {

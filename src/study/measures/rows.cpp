@@ -15,14 +15,6 @@
 namespace attnctl {
 namespace {
 
-/// Returns the histogram bins for a metric. They depend on the unit of the metric.
-Bins bins_of(const Metric& metric) {
-  if (metric.unit == "tokens") return {.kind = Bins::Kind::octaves, .highest = 0, .count = 0};
-  if (metric.unit == "nats") return {.kind = Bins::Kind::linear, .highest = 12.8, .count = 256};
-  if (metric.unit == "bits") return {.kind = Bins::Kind::linear, .highest = 19.2, .count = 256};
-  return {.kind = Bins::Kind::linear, .highest = 1, .count = 128};
-}
-
 struct HeadMetrics {
   std::uint64_t rows = 0;
   std::vector<Moments> metrics;  // [row_metrics()]
@@ -32,7 +24,13 @@ struct HeadMetrics {
 
 HeadMetrics empty_metrics() {
   HeadMetrics empty;
-  for (const RowMetric& metric : row_metrics()) empty.metrics.emplace_back(bins_of(metric.about));
+  for (const RowMetric& metric : row_metrics()) {
+    Bins bins;  // they depend on the unit
+    if (metric.about.unit == "tokens") bins = {.kind = Bins::Kind::octaves, .highest = 0, .count = 0};
+    if (metric.about.unit == "nats") bins = {.highest = 12.8, .count = 256};
+    if (metric.about.unit == "bits") bins = {.highest = 19.2, .count = 256};
+    empty.metrics.emplace_back(bins);
+  }
   return empty;
 }
 
@@ -169,21 +167,6 @@ struct UniformNull {
   double uniform = 0;
 };
 
-using OffsetNulls = std::array<UniformNull, kOffsetCount>;
-
-/// Returns for each offset the rows with a visible key at this offset.
-OffsetNulls offset_nulls(const StudyPanel& panel) {
-  OffsetNulls nulls;
-  for (const PatternRow& row : panel.rows) {
-    const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
-    for_each_visible_offset(row, panel.visible, [&](std::size_t i) {
-      ++nulls[i].count;
-      nulls[i].uniform += uniform;
-    });
-  }
-  return nulls;
-}
-
 class PositionalMeasure final : public PerHead<HeadOffsets> {
  public:
   explicit PositionalMeasure(const StudyShape& shape) : PerHead(shape) {}
@@ -200,7 +183,17 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
       double* const at = weights.data() + (keys.first + kFarthest - row.query);
       for (std::size_t i = 0; i < keys.size(); ++i) at[i] += static_cast<double>(row.weights[keys.first + i]);
     }
-    const OffsetNulls& nulls = nulls_.of(panel, [&] { return offset_nulls(panel); });
+    const auto& nulls = nulls_.of(panel, [&] {
+      std::array<UniformNull, kOffsetCount> found;
+      for (const PatternRow& row : panel.rows) {
+        const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
+        for_each_visible_offset(row, panel.visible, [&](std::size_t i) {
+          ++found[i].count;
+          found[i].uniform += uniform;
+        });
+      }
+      return found;
+    });
     for (std::size_t i = 0; i < kOffsetCount; ++i) {
       state.offsets[i].peaks += peaks.counts[i];
       state.offsets[i].visible.count += nulls[i].count;
@@ -237,7 +230,7 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
   }
 
  private:
-  PerPanel<OffsetNulls> nulls_;
+  PerPanel<std::array<UniformNull, kOffsetCount>> nulls_;  // by offset
 };
 
 const std::vector<DistanceBin>& all_bins() {

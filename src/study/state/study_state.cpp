@@ -114,22 +114,6 @@ StudyResults finish_all(const Measures& measures, Pool& pool) {
   return results;
 }
 
-Section metrics_section(const StudyHeader& header) {
-  List items;
-  for (const MeasureRow* const row : header.measures) {
-    for (const Metric& metric : row->metrics) {
-      items.emplace_back(Record{{{"name", std::string(metric.name)},
-                                 {"measure", std::string(row->name)},
-                                 {"unit", std::string(metric.unit)},
-                                 {"range", std::string(metric.range)},
-                                 {"null", text_cell(metric.null)},
-                                 {"definition", std::string(metric.definition)},
-                                 {"source", std::string(metric.source)}}});
-    }
-  }
-  return {"metrics", "metric", std::move(items)};
-}
-
 std::vector<Warning> all_warnings(const StudyState& state) {
   std::vector<Warning> warnings = state.warnings();
   if (state.counts().skipped > 0)
@@ -396,7 +380,19 @@ Results study_results(const StudyState& state, Pool& pool) {
                              {"skipped", counts.skipped}}})
       .set("settings", std::move(settings))
       .set("summary", std::move(summary));
-  results.document.sections = {metrics_section(header)};
+  List metrics;
+  for (const MeasureRow* const row : header.measures) {
+    for (const Metric& metric : row->metrics) {
+      metrics.emplace_back(Record{{{"name", std::string(metric.name)},
+                                   {"measure", std::string(row->name)},
+                                   {"unit", std::string(metric.unit)},
+                                   {"range", std::string(metric.range)},
+                                   {"null", text_cell(metric.null)},
+                                   {"definition", std::string(metric.definition)},
+                                   {"source", std::string(metric.source)}}});
+    }
+  }
+  results.document.sections.push_back({"metrics", "metric", std::move(metrics)});
   add_heads(results, header.shape, std::move(found.head_fields));
   results.text.emplace_back(
       TextLine{header.model_path, fmt::format(": {} heads over {} sentences, {} tokens",
