@@ -97,19 +97,6 @@ struct DistanceLine {
   }
 };
 
-std::vector<DistanceLine> lines_of(std::span<const HeadDistances> heads, bool by_head) {
-  std::vector<DistanceLine> lines;
-  for (const HeadDistances& each : heads) {
-    if (by_head || lines.empty() || lines.back().layer != each.head.layer) {
-      DistanceLine& line = lines.emplace_back();
-      line.layer = each.head.layer;
-      if (by_head) line.head = each.head.head;
-    }
-    lines.back().add(each);
-  }
-  return lines;
-}
-
 /// The table cells of one distance bin of a line.
 struct BinMeans {
   Cell weight, uniform, share, uniform_share, influence, influence_share;
@@ -136,23 +123,6 @@ BinMeans means_of(const DistanceLine& line, std::size_t bin) {
   means.influence = sums.influence / pairs;
   if (whole > 0) means.influence_share = sums.influence / whole;
   return means;
-}
-
-Table table_of(std::span<const DistanceLine> lines, std::span<const DistanceBin> bins) {
-  CellRows rows;
-  for (const DistanceLine& line : lines) {
-    for (std::size_t b = 0; b < bins.size(); ++b) {
-      const BinMeans means = means_of(line, b);
-      rows.push_back({count_cell(line.layer), line.head ? count_cell(*line.head) : Cell(),
-                      count_cell(bins[b].first), count_cell(bins[b].last), count_cell(line.bins[b].pairs),
-                      means.weight, means.uniform, means.share, means.uniform_share, means.influence,
-                      means.influence_share});
-    }
-  }
-  return make_table("rows",
-                    {"layer", "head", "from", "to", "pairs", "weight", "uniform", "share", "uniform_share",
-                     "influence", "influence_share"},
-                    std::move(rows));
 }
 
 /// Returns the table of the charts, with one column per line and quantity. Each row is the end of a distance
@@ -266,8 +236,29 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
 ExperimentResult distance_of_model(std::span<const HeadDistances> heads, std::span<const DistanceBin> bins,
                                    bool by_head) {
   ExperimentResult result{.name = "distance"};
-  const std::vector<DistanceLine> lines = lines_of(heads, by_head);
-  result.rows = table_of(lines, bins);
+  std::vector<DistanceLine> lines;
+  for (const HeadDistances& each : heads) {
+    if (by_head || lines.empty() || lines.back().layer != each.head.layer) {
+      DistanceLine& line = lines.emplace_back();
+      line.layer = each.head.layer;
+      if (by_head) line.head = each.head.head;
+    }
+    lines.back().add(each);
+  }
+  CellRows rows;
+  for (const DistanceLine& line : lines) {
+    for (std::size_t b = 0; b < bins.size(); ++b) {
+      const BinMeans means = means_of(line, b);
+      rows.push_back({count_cell(line.layer), line.head ? count_cell(*line.head) : Cell(),
+                      count_cell(bins[b].first), count_cell(bins[b].last), count_cell(line.bins[b].pairs),
+                      means.weight, means.uniform, means.share, means.uniform_share, means.influence,
+                      means.influence_share});
+    }
+  }
+  result.rows = make_table("rows",
+                           {"layer", "head", "from", "to", "pairs", "weight", "uniform", "share",
+                            "uniform_share", "influence", "influence_share"},
+                           std::move(rows));
   result.drawn = drawn_table(lines, bins);
   result.charts = charts_of(lines);
   return result;

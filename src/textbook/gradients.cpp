@@ -232,10 +232,6 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
   result.drawn = make_table(heads ? "heads" : "lines", std::move(columns), std::move(lines));
 }
 
-Attribution attribution_of(std::span<const double> gradient, std::span<const double> value) {
-  return {dot(gradient, value), norm(gradient)};
-}
-
 /// Appends the rows of one input: first the tokens, then the heads.
 void append_rows(const LogitAttribution& input, CellRows& rows) {
   for (std::size_t j = 0; j < input.embeddings.size(); ++j) {
@@ -343,12 +339,12 @@ LogitAttribution attribute(const LogitGradient& gradient, std::span<const HeadId
   result.target = gradient.token;
   result.logit = gradient.logit;
   for (std::size_t j = 0; j < gradient.embedding.rows(); ++j) {
-    result.embeddings.push_back(
-        attribution_of(gradient.d_embedding.view().row(j), gradient.embedding.view().row(j)));
+    const auto d_embedding = gradient.d_embedding.view().row(j);
+    result.embeddings.push_back({dot(d_embedding, gradient.embedding.view().row(j)), norm(d_embedding)});
   }
   for (const HeadId id : heads) {
     const LogitGradient::Head& head = gradient.layers[id.layer][id.head];
-    result.heads.emplace_back(id, attribution_of(head.d_z.values(), head.z.values()));
+    result.heads.push_back({id, {dot(head.d_z.values(), head.z.values()), norm(head.d_z.values())}});
   }
   return result;
 }

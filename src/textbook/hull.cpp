@@ -448,19 +448,6 @@ Value record_of(const std::vector<HullWeight>& combination) {
   return parts;
 }
 
-/// Returns the complete proof of a key.
-Record proof_of(std::size_t index, const HullPoint& key) {
-  return {{{"key", index},
-           {"place", place_of(key)},
-           {"reachable", key.vertex},
-           {"query", record_of(key.witness)},
-           {"margin", cell_of(key.margin)},
-           {"duplicate_of", key.twin ? Value(*key.twin) : Value()},
-           {"combination", record_of(key.combination)},
-           {"tie_query", record_of(key.support)},
-           {"ties_with", List(key.ties.begin(), key.ties.end())}}};
-}
-
 /// The results of a construction with one head per coordinate. Head i scores a key with the key's coordinate
 /// i. `lowest` has the lowest score of each key over the heads. `picked` is the key whose lowest score is
 /// higher than that of all other keys, or nullopt if there is none.
@@ -588,8 +575,19 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
   const auto count = [&](const char* place) {
     return static_cast<std::size_t>(std::ranges::count(places, place, place_of));
   };
-  List proofs;
-  for (std::size_t j = 0; j < keys.rows; ++j) proofs.emplace_back(proof_of(j, places[j]));
+  List proofs;  // complete, unlike the texts of the rows
+  for (std::size_t j = 0; j < keys.rows; ++j) {
+    const HullPoint& key = places[j];
+    proofs.emplace_back(Record{{{"key", j},
+                                {"place", place_of(key)},
+                                {"reachable", key.vertex},
+                                {"query", record_of(key.witness)},
+                                {"margin", cell_of(key.margin)},
+                                {"duplicate_of", key.twin ? Value(*key.twin) : Value()},
+                                {"combination", record_of(key.combination)},
+                                {"tie_query", record_of(key.support)},
+                                {"ties_with", List(key.ties.begin(), key.ties.end())}}});
+  }
   result.summary.set("reachable", count("vertex"))
       .set("duplicates", count("duplicate"))
       .set("on_the_boundary", count("boundary"))

@@ -132,19 +132,6 @@ std::uint64_t pairs_of(std::uint64_t n, bool causal) {
   return causal ? n * (n + 1) / 2 : n * n;
 }
 
-void check_memory(const Batch& batch, const AttentionConfig& layer, std::uint64_t most) {
-  if (most == 0) most = std::uint64_t{4} << 30U;
-  const auto element = static_cast<double>(sizeof(float) * layer.heads);
-  double bytes = 0;
-  for (const Sequence& sequence : batch.sequences)
-    bytes += element * static_cast<double>(sequence.queries()) * static_cast<double>(sequence.keys());
-  if (bytes <= static_cast<double>(most)) return;
-  fail(Status::limit,
-       "the patterns of full attention take {:.3g} bytes, the limit is {}; give a shorter input or a "
-       "larger --memory",
-       bytes, most);
-}
-
 }  // namespace
 
 ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const KindsOptions& options,
@@ -152,7 +139,17 @@ ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const 
   const AttentionConfig layer = model.config().layers.at(options.layer).attention;
   Selection selection;
   for (std::size_t head = 0; head < layer.heads; ++head) selection.heads.push_back({options.layer, head});
-  check_memory(batch, layer, options.memory);
+  const std::uint64_t most = options.memory == 0 ? std::uint64_t{4} << 30U : options.memory;
+  const auto element = static_cast<double>(sizeof(float) * layer.heads);
+  double bytes = 0;  // of the patterns of full attention
+  for (const Sequence& sequence : batch.sequences)
+    bytes += element * static_cast<double>(sequence.queries()) * static_cast<double>(sequence.keys());
+  if (bytes > static_cast<double>(most)) {
+    fail(Status::limit,
+         "the patterns of full attention take {:.3g} bytes, the limit is {}; give a shorter input or a "
+         "larger --memory",
+         bytes, most);
+  }
   const auto run = [&](const AttentionKind& kind, LayerWatch& watch) {
     Observer* const observers[] = {&watch};
     run_forward(model.with_attention(kind, {&options.layer, 1}), batch, selection, observers, context);

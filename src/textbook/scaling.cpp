@@ -48,21 +48,6 @@ void add_row(const std::vector<double>& scores, double scale, RowSums& sums) {
   sums.jacobian += softmax_jacobian_norm(p);
 }
 
-Both run_block(std::size_t d_k, const ScalingOptions& options, std::uint64_t stream) {
-  Random random(options.seed, stream);
-  const OwnedMatrix<double> keys = random_matrix(options.keys, d_k, 1, random);
-  Both both{};
-  std::vector<double> query(d_k);
-  std::vector<double> scores(options.keys);
-  for (std::size_t q = 0; q < kQueriesABlock; ++q) {
-    for (double& value : query) value = random.normal();
-    for (std::size_t j = 0; j < options.keys; ++j) scores[j] = dot(query, keys.view().row(j));
-    add_row(scores, 1, both[0]);
-    add_row(scores, 1 / std::sqrt(static_cast<double>(d_k)), both[1]);
-  }
-  return both;
-}
-
 void append_cells(std::vector<Cell>& row, const RowSums& sums, std::size_t queries, std::size_t keys) {
   const auto rows = static_cast<double>(queries);
   const double scores = rows * static_cast<double>(keys);
@@ -112,7 +97,16 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
     const std::size_t blocks = std::max(options.components / d_k, kFewestQueries) / kQueriesABlock;
     std::vector<Both> sums(blocks);
     pool.run(blocks, [&](std::size_t task, std::size_t /*worker*/) {
-      sums[task] = run_block(d_k, options, stream + task);
+      Random random(options.seed, stream + task);
+      const OwnedMatrix<double> keys = random_matrix(options.keys, d_k, 1, random);
+      std::vector<double> query(d_k);
+      std::vector<double> scores(options.keys);
+      for (std::size_t q = 0; q < kQueriesABlock; ++q) {
+        for (double& value : query) value = random.normal();
+        for (std::size_t j = 0; j < options.keys; ++j) scores[j] = dot(query, keys.view().row(j));
+        add_row(scores, 1, sums[task][0]);
+        add_row(scores, 1 / std::sqrt(static_cast<double>(d_k)), sums[task][1]);
+      }
     });
     stream += blocks;
     Both total{};

@@ -82,24 +82,6 @@ void WordPatterns::begin(const StudyBlock& block, const std::function<bool(std::
   open_.resize(block.shape.heads.size());
 }
 
-void WordPatterns::add_row(const PatternRow& row, const WordPieces& pieces, OpenPattern& open) {
-  const std::size_t stride = pieces.places() + 1;
-  const auto add_to = [&](std::size_t place) {
-    double* const sums = open.weights.data() + place * stride;
-    for (std::size_t key = row.visible.first; key < row.visible.last; ++key)
-      sums[pieces.of_token[key]] += static_cast<double>(row.weights[key]);
-    for (const Sequence::SharedToken& shared : pieces.further)
-      sums[shared.word] += static_cast<double>(row.weights[shared.token]);
-    ++open.rows[place];
-  };
-  const std::size_t place = pieces.of_token[row.query];
-  if (place == pieces.places()) return;
-  add_to(place);
-  for (const Sequence::SharedToken& shared : pieces.further) {
-    if (shared.token == row.query) add_to(shared.word);
-  }
-}
-
 std::optional<WordPatterns::Pattern> WordPatterns::add(const StudyPanel& panel) {
   const WordPieces& pieces = pieces_[panel.panel.sequence];
   const std::size_t places = pieces.places();
@@ -110,7 +92,22 @@ std::optional<WordPatterns::Pattern> WordPatterns::add(const StudyPanel& panel) 
     open.weights.assign(places * (places + 1), 0.0);
     open.rows.assign(places, 0);
   }
-  for (const PatternRow& row : panel.rows) add_row(row, pieces, open);
+  const auto add_to = [&](std::size_t place, const PatternRow& row) {
+    double* const sums = open.weights.data() + place * (places + 1);
+    for (std::size_t key = row.visible.first; key < row.visible.last; ++key)
+      sums[pieces.of_token[key]] += static_cast<double>(row.weights[key]);
+    for (const Sequence::SharedToken& shared : pieces.further)
+      sums[shared.word] += static_cast<double>(row.weights[shared.token]);
+    ++open.rows[place];
+  };
+  for (const PatternRow& row : panel.rows) {
+    const std::size_t place = pieces.of_token[row.query];
+    if (place == places) continue;
+    add_to(place, row);
+    for (const Sequence::SharedToken& shared : pieces.further) {
+      if (shared.token == row.query) add_to(shared.word, row);
+    }
+  }
   if (panel.panel.first_query + panel.panel.pattern.rows < pieces.of_token.size()) return std::nullopt;
   for (std::size_t place = 0; place < places; ++place) {
     if (open.rows[place] < 2) continue;

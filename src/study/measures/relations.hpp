@@ -65,7 +65,6 @@ class WordPatterns {
     std::vector<double> weights;      // [places, places + 1]
     std::vector<std::uint32_t> rows;  // [places], number of rows added for each word
   };
-  static void add_row(const PatternRow& row, const WordPieces& pieces, OpenPattern& open);
 
   std::vector<WordPieces> pieces_;  // [sequences]
   std::vector<OpenPattern> open_;   // [heads]

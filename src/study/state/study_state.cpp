@@ -114,22 +114,6 @@ StudyResults finish_all(const Measures& measures, Pool& pool) {
   return results;
 }
 
-std::vector<Warning> all_warnings(const StudyState& state) {
-  std::vector<Warning> warnings = state.warnings();
-  if (state.counts().skipped > 0)
-    warnings.push_back({"skipped", "bad sentences were skipped (--skip-bad)", state.counts().skipped});
-  if (!state.complete()) {
-    warnings.push_back({"partial", "not all blocks of the corpus were computed",
-                        state.blocks().value_or(0) - state.blocks_done()});
-  }
-  if (state.kernels().size() > 1) {
-    warnings.push_back({"unlike_kernels",
-                        "shards used different BLAS kernels, which round differently: " + kernel_names(state),
-                        state.kernels().size()});
-  }
-  return warnings;
-}
-
 void add_heads(Results& results, const StudyShape& shape, std::vector<ResultRow> fields) {
   fields.resize(shape.heads.size());
   for (std::size_t h = 0; h < fields.size(); ++h) {
@@ -403,15 +387,27 @@ Results study_results(const StudyState& state, Pool& pool) {
         TextTable{"Strongest heads (null: the value of uniform attention)", strongest_table(found)});
   }
   results.append(std::move(found));
-  List skipped, warnings;
+  std::vector<Warning> warnings = state.warnings();
+  if (counts.skipped > 0)
+    warnings.push_back({"skipped", "bad sentences were skipped (--skip-bad)", counts.skipped});
+  if (!state.complete()) {
+    warnings.push_back({"partial", "not all blocks of the corpus were computed",
+                        state.blocks().value_or(0) - state.blocks_done()});
+  }
+  if (state.kernels().size() > 1) {
+    warnings.push_back({"unlike_kernels",
+                        "shards used different BLAS kernels, which round differently: " + kernel_names(state),
+                        state.kernels().size()});
+  }
+  List skipped, warning_records;
   for (const auto& [key, message] : state.skipped())
     skipped.emplace_back(Record{{{"block", key.first}, {"message", message}}});
   results.document.sections.push_back({"skipped", "skipped", std::move(skipped)});
-  for (const Warning& warning : all_warnings(state)) {
-    warnings.emplace_back(warning_record(warning));
+  for (const Warning& warning : warnings) {
+    warning_records.emplace_back(warning_record(warning));
     results.text.emplace_back(TextLine{"Warning", fmt::format(": {} ({})", warning.message, warning.count)});
   }
-  results.document.sections.push_back({"warnings", "warning", std::move(warnings)});
+  results.document.sections.push_back({"warnings", "warning", std::move(warning_records)});
   return results;
 }
 
