@@ -25,6 +25,12 @@ void shuffle(std::size_t count, Random& random, const Swap& swap) {
   for (std::size_t left = count; left > 1; --left) swap(left - 1, random.next() % left);
 }
 
+/// Checks whether a token belongs to the text: it is neither special nor hidden from attention.
+bool is_ordinary(const Sequence& sequence, std::size_t token) {
+  if (!sequence.special.empty() && sequence.special[token] != 0) return false;
+  return sequence.key_visible.empty() || sequence.key_visible[token] != 0;
+}
+
 /// The tensors of another checkpoint. The values of each matrix are shuffled when the matrix is first used.
 class ShuffledCheckpoint final : public Checkpoint {
  public:
@@ -56,40 +62,7 @@ class ShuffledCheckpoint final : public Checkpoint {
   std::map<std::size_t, std::vector<std::byte>> shuffled_;
 };
 
-Model random_twin(const Model& model, std::uint64_t seed, Warnings& warnings) {
-  const ModelSource& of = model.source();
-  ModelSource source;
-  source.given = of.given;
-  source.directory = of.directory;
-  source.config_path = of.config_path;
-  source.config_text = of.config_text;
-  source.config = of.config;
-  source.weights = std::make_unique<ShuffledCheckpoint>(*of.weights, seed);
-  return Model::bind(std::move(source), warnings);
-}
-
-/// Returns the ids that a probe sequence may contain, which are the ids of tokens that are not special.
-std::vector<std::int64_t> ordinary_ids(const ProbeLimits& limits, const Vocabulary& vocabulary) {
-  std::vector<std::int64_t> ids;
-  const std::set<std::int64_t> begins(limits.prefix.begin(), limits.prefix.end());
-  for (std::int64_t id = 0; id < static_cast<std::int64_t>(limits.ids); ++id) {
-    if (vocabulary.is_special(id) || begins.contains(id)) continue;
-    if (vocabulary.empty() || !vocabulary.token(id).value_or("").empty()) ids.push_back(id);
-  }
-  return ids;
-}
-
-/// Draws `count` distinct ids. `ids` must have at least 2 * count elements.
-std::vector<std::int64_t> draw(std::span<const std::int64_t> ids, std::size_t count, Random& random) {
-  std::vector<std::int64_t> drawn;
-  std::set<std::int64_t> seen;
-  while (drawn.size() < count) {
-    const std::int64_t id = ids[random.next() % ids.size()];
-    if (seen.insert(id).second) drawn.push_back(id);
-  }
-  return drawn;
-}
-
+constexpr std::size_t kMaxFrequencyFile = std::size_t{1} << 30;  // bytes
 constexpr std::size_t kMaxProbes = 16;  // largest number of sequences in a probe block
 // Largest number of tokens in a probe block if batch_tokens is smaller.
 constexpr std::size_t kMinProbeTokens = 256;
@@ -102,11 +75,9 @@ struct Window {
   template <typename T>
   void cut(std::vector<T>& values) const {
     if (values.size() != n) return;  // the vector is empty
-    std::vector<T> kept(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(before));
-    const auto at = [&](std::size_t place) { return values.begin() + static_cast<std::ptrdiff_t>(place); };
-    kept.insert(kept.end(), at(first), at(last));
-    kept.insert(kept.end(), at(end), values.end());
-    values = std::move(kept);
+    const auto at = [&](std::size_t index) { return values.begin() + static_cast<std::ptrdiff_t>(index); };
+    values.erase(at(last), at(end));
+    values.erase(at(before), at(first));
   }
 };
 
@@ -124,12 +95,34 @@ Sequence cut(const Sequence& sequence, const Window& window) {
   return part;
 }
 
-}  // namespace
-
-bool is_ordinary(const Sequence& sequence, std::size_t token) {
-  if (!sequence.special.empty() && sequence.special[token] != 0) return false;
-  return sequence.key_visible.empty() || sequence.key_visible[token] != 0;
+/// Cuts a sequence into windows of at most `length` tokens. Each window starts `stride` text tokens after the
+/// window before it. Each window contains the special tokens that the tokenizer added at both ends. Throws
+/// Error(bad_input) if `length` leaves no space for text tokens, or if the sequence is a pair of texts.
+std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length, std::size_t stride) {
+  const std::size_t n = sequence.ids.size();
+  if (n <= length) return {sequence};
+  if (sequence.text_pair)
+    fail(Status::bad_input, "input {}: --stride does not support pairs of texts", escaped(sequence.id));
+  Window window{.before = 0, .first = 0, .last = 0, .end = n, .n = n};
+  const auto added = [&](std::size_t place) { return sequence.text && sequence.special[place] != 0; };
+  while (window.before < n && added(window.before)) ++window.before;
+  while (window.end > window.before && added(window.end - 1)) --window.end;
+  const std::size_t added_tokens = window.before + (n - window.end);
+  if (added_tokens >= length) {
+    fail(Status::bad_input,
+         "input {}: windows of {} tokens have no space for text, because each window has {} special tokens; "
+         "give a larger --max-length",
+         escaped(sequence.id), length, added_tokens);
+  }
+  std::vector<Sequence> parts;
+  for (window.first = window.before;; window.first += stride) {
+    window.last = std::min(window.first + length - added_tokens, window.end);
+    parts.push_back(cut(sequence, window));
+    if (window.last == window.end) return parts;
+  }
 }
+
+}  // namespace
 
 void TokenFrequencies::add(const Sequence& sequence) {
   for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
@@ -138,14 +131,14 @@ void TokenFrequencies::add(const Sequence& sequence) {
 }
 
 void TokenFrequencies::set(std::int64_t id, std::uint64_t count) {
-  const auto place = static_cast<std::size_t>(id);
-  if (place >= counts_.size()) counts_.resize(place + 1);
-  counts_[place] = count;
+  const auto index = static_cast<std::size_t>(id);
+  if (index >= counts_.size()) counts_.resize(index + 1);
+  counts_[index] = count;
 }
 
 std::uint64_t TokenFrequencies::of(std::int64_t id) const {
-  const auto place = static_cast<std::size_t>(id);
-  return place < counts_.size() ? counts_[place] : 0;
+  const auto index = static_cast<std::size_t>(id);
+  return index < counts_.size() ? counts_[index] : 0;
 }
 
 std::vector<std::size_t> rarest_tokens(const Sequence& sequence, const TokenFrequencies& frequencies) {
@@ -164,8 +157,7 @@ std::vector<std::size_t> rarest_tokens(const Sequence& sequence, const TokenFreq
 
 TokenFrequencies read_frequencies(const std::filesystem::path& path, const Vocabulary& vocabulary,
                                   std::size_t ids) {
-  constexpr std::size_t largest_file = std::size_t{1} << 30;
-  const std::string file = read_file(path, largest_file);
+  const std::string file = read_file(path, kMaxFrequencyFile);
   const std::string name = escaped(path.string());
   std::string_view text = file;
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
@@ -188,23 +180,21 @@ TokenFrequencies read_frequencies(const std::filesystem::path& path, const Vocab
     const auto count = tab == std::string_view::npos ? std::nullopt : parse_number(line.substr(tab + 1));
     if (!count) bad(line, "need TOKEN<TAB>COUNT with a whole number from 0");
     const std::string_view token = line.substr(0, tab);
-    std::size_t id = ids;
-    if (by_id) {
-      id = parse_number(token).value_or(ids);
-      if (id >= ids) bad(token, fmt::format("need an id of the model, 0 to {}", ids - 1));
-    } else {
-      // An unknown token gets the largest number.
-      id = static_cast<std::size_t>(vocabulary.id(token).value_or(-1));
-      if (id >= ids)
-        bad(token,
-            "need a token of the model, written as by attnctl tokenize, or the first line id<TAB>count");
+    // An unknown token gets the largest number.
+    const std::size_t id = by_id ? parse_number(token).value_or(ids)
+                                 : static_cast<std::size_t>(vocabulary.id(token).value_or(-1));
+    if (id >= ids) {
+      bad(token, by_id ? fmt::format("need an id of the model, 0 to {}", ids - 1)
+                       : "need a token of the model, written as by attnctl tokenize, or the first line "
+                         "id<TAB>count");
     }
-    const auto [first, inserted] = lines_of_ids.try_emplace(id, i + 1);
-    if (!inserted)
-      bad(token, fmt::format("need one count per token; line {} has the same token", first->second));
+    const std::size_t first = lines_of_ids.try_emplace(id, i + 1).first->second;
+    if (first != i + 1)
+      bad(token, fmt::format("need one count per token; line {} has the same token", first));
     frequencies.set(static_cast<std::int64_t>(id), *count);
   }
-  if (lines_of_ids.empty()) fail(Status::bad_input, "{}: holds no counts; need lines TOKEN<TAB>COUNT", name);
+  if (lines_of_ids.empty())
+    fail(Status::bad_input, "{}: the file has no counts; need lines TOKEN<TAB>COUNT", name);
   return frequencies;
 }
 
@@ -228,7 +218,17 @@ Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::uint64_
 std::vector<Model> random_twins(const Model& model, std::size_t count, std::uint64_t seed,
                                 Warnings& warnings) {
   std::vector<Model> twins;
-  for (std::size_t i = 0; i < count; ++i) twins.push_back(random_twin(model, seed + i, warnings));
+  const ModelSource& of = model.source();
+  for (std::size_t i = 0; i < count; ++i) {
+    ModelSource source;
+    source.given = of.given;
+    source.directory = of.directory;
+    source.config_path = of.config_path;
+    source.config_text = of.config_text;
+    source.config = of.config;
+    source.weights = std::make_unique<ShuffledCheckpoint>(*of.weights, seed + i);
+    twins.push_back(Model::bind(std::move(source), warnings));
+  }
   return twins;
 }
 
@@ -236,14 +236,24 @@ std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLim
                                            const Vocabulary& vocabulary) {
   constexpr std::size_t shortest = 4;
   if (plan.sequences == 0 || limits.positions <= limits.prefix.size()) return {};
-  const std::vector<std::int64_t> ids = ordinary_ids(limits, vocabulary);
+  // The ids that a probe sequence may contain: those of tokens that are not special.
+  std::vector<std::int64_t> ids;
+  for (std::int64_t id = 0; id < static_cast<std::int64_t>(limits.ids); ++id) {
+    if (vocabulary.is_special(id) || std::ranges::find(limits.prefix, id) != limits.prefix.end()) continue;
+    if (vocabulary.empty() || !vocabulary.token(id).value_or("").empty()) ids.push_back(id);
+  }
   const std::size_t length =
       std::min({plan.length, ids.size() / 4, (limits.positions - limits.prefix.size()) / 2});
   if (length < shortest) return {};
   std::vector<ProbeSequence> probes;
   for (std::size_t i = 0; i < plan.sequences; ++i) {
     Random random(plan.seed, i);
-    const std::vector<std::int64_t> drawn = draw(ids, 2 * length, random);
+    std::vector<std::int64_t> drawn;  // distinct ids
+    std::set<std::int64_t> seen;
+    while (drawn.size() < 2 * length) {
+      const std::int64_t id = ids[random.next() % ids.size()];
+      if (seen.insert(id).second) drawn.push_back(id);
+    }
     const auto copy = std::span(drawn).first(length);
     for (const bool repeated : {true, false}) {
       ProbeSequence& probe = probes.emplace_back();
@@ -254,10 +264,6 @@ std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLim
         probe.sequence.ids.insert(probe.sequence.ids.end(), half.begin(), half.end());
     }
   }
-  Batch batch;
-  for (ProbeSequence& probe : probes) batch.sequences.push_back(std::move(probe.sequence));
-  finish_batch(batch, vocabulary);
-  for (std::size_t i = 0; i < probes.size(); ++i) probes[i].sequence = std::move(batch.sequences[i]);
   return probes;
 }
 
@@ -273,8 +279,9 @@ std::uint64_t CorpusBlocks::new_bytes() {
   return read - std::exchange(reported_bytes_, read);
 }
 
-/// Returns the next sentence of the open file, or of the next file.
-std::optional<CorpusBlocks::Checked> CorpusBlocks::next_sentence() {
+/// Returns the next sentence of the open file, or of the next file, as one sequence, or as windows if the
+/// sentence is too long. Throws Error(bad_input) if it is not valid for the model.
+std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
   while (true) {
     if (!stream_) {
       if (next_file_ == options_.files.size()) return std::nullopt;
@@ -285,32 +292,25 @@ std::optional<CorpusBlocks::Checked> CorpusBlocks::next_sentence() {
     if (sentence) {
       const bool untyped = model_.config().embedding.token_types == 0;
       if (untyped && sentence->sequence.text) sentence->sequence.token_type_ids.clear();
-      std::vector<Sequence> windows = checked_windows(*sentence);
-      return Checked{std::move(*sentence), std::move(windows)};
+      const std::size_t n = sentence->sequence.queries();
+      if (n > limit_ && !options_.stride) {
+        fail(Status::bad_input,
+             "{}: got {} tokens, the limit is {}; shorten the sentence, or cut it into windows with --stride",
+             sentence->where, n, limit_);
+      }
+      Batch windows;
+      windows.sequences = n > limit_ ? windows_of(sentence->sequence, limit_, *options_.stride)
+                                     : std::vector{sentence->sequence};
+      for (Sequence& window : windows.sequences) window.id = sentence->where;
+      check_batch(model_, windows);
+      return CheckedSentence{std::move(*sentence), std::move(windows.sequences)};
     }
     finished_bytes_ += stream_->position();
     stream_.reset();
   }
 }
 
-/// Returns the sentence as one sequence, or as windows if the sentence is too long. Throws Error(bad_input)
-/// if the result is not valid for the model.
-std::vector<Sequence> CorpusBlocks::checked_windows(const CorpusSentence& sentence) const {
-  const std::size_t n = sentence.sequence.queries();
-  if (n > limit_ && !options_.stride) {
-    fail(Status::bad_input,
-         "{}: got {} tokens, the limit is {}; shorten the sentence, or cut it into windows with --stride",
-         sentence.where, n, limit_);
-  }
-  Batch windows;
-  windows.sequences =
-      n > limit_ ? windows_of(sentence.sequence, limit_, *options_.stride) : std::vector{sentence.sequence};
-  for (Sequence& window : windows.sequences) window.id = sentence.where;
-  check_batch(model_, windows);
-  return std::move(windows.sequences);
-}
-
-void CorpusBlocks::add(Checked checked, CorpusBlock& block) {
+void CorpusBlocks::add(CheckedSentence checked, CorpusBlock& block) {
   const Sequence& whole = checked.sentence.sequence;
   for (std::size_t i = 0; !any_ && i < whole.ids.size() && whole.special[i] != 0; ++i)
     prefix_.push_back(whole.ids[i]);
@@ -351,6 +351,7 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
     block.batch.sequences.push_back(std::move(probe.sequence));
   }
   if (block.probes.empty()) return std::nullopt;
+  finish_batch(block.batch, vocabulary_);
   block.annotations.resize(block.probes.size());
   return block;
 }
@@ -358,16 +359,14 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
 std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
   CorpusBlock block;
   while (true) {
-    std::optional<Checked> sentence = std::exchange(pending_, std::nullopt);
-    if (!sentence) {
-      try {
-        sentence = next_sentence();
-      } catch (const Error& error) {
-        if (!options_.skip_bad || error.status() != Status::bad_input || !stream_) throw;
-        ++block.counts.skipped;
-        block.skipped.emplace_back(error.what());
-        continue;
-      }
+    std::optional<CheckedSentence> sentence;
+    try {
+      sentence = pending_ ? std::exchange(pending_, std::nullopt) : next_sentence();
+    } catch (const Error& error) {
+      if (!options_.skip_bad || error.status() != Status::bad_input || !stream_) throw;
+      ++block.counts.skipped;
+      block.skipped.emplace_back(error.what());
+      continue;
     }
     if (!sentence) break;
     const std::uint64_t tokens = block.counts.tokens + sentence->sentence.sequence.queries();
@@ -380,35 +379,13 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
   if (block.counts.sentences == 0) {
     if (!any_) {
       const std::string file = escaped(options_.files.front().path.string());
-      if (block.skipped.empty()) fail(Status::bad_input, "{}: holds no input", file);
-      fail(Status::bad_input, "{}: holds no good input; the first bad one: {}", file, block.skipped.front());
+      if (block.skipped.empty()) fail(Status::bad_input, "{}: the corpus has no sentences", file);
+      fail(Status::bad_input, "{}: all sentences of the corpus are bad; the first error: {}", file,
+           block.skipped.front());
     }
     if (block.skipped.empty()) return std::nullopt;
   }
   return block;
-}
-
-std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length, std::size_t stride) {
-  const std::size_t n = sequence.ids.size();
-  if (n <= length) return {sequence};
-  if (sequence.text_pair)
-    fail(Status::bad_input, "input {}: --stride does not support pairs of texts", escaped(sequence.id));
-  Window window{.before = 0, .first = 0, .last = 0, .end = n, .n = n};
-  const auto added = [&](std::size_t place) { return sequence.text && sequence.special[place] != 0; };
-  while (window.before < n && added(window.before)) ++window.before;
-  while (window.end > window.before && added(window.end - 1)) --window.end;
-  const std::size_t added_tokens = window.before + (n - window.end);
-  if (added_tokens >= length) {
-    fail(Status::bad_input,
-         "input {}: windows of {} tokens have no space for text next to the {} special tokens",
-         escaped(sequence.id), length, added_tokens);
-  }
-  std::vector<Sequence> parts;
-  for (window.first = window.before;; window.first += stride) {
-    window.last = std::min(window.first + length - added_tokens, window.end);
-    parts.push_back(cut(sequence, window));
-    if (window.last == window.end) return parts;
-  }
 }
 
 }  // namespace attnctl

@@ -20,9 +20,6 @@
 // weights.
 namespace attnctl {
 
-/// Checks whether a token belongs to the text: it is neither special nor hidden from attention.
-[[nodiscard]] bool is_ordinary(const Sequence& sequence, std::size_t token);
-
 /// The number of occurrences of each ordinary token in a corpus, by id.
 class TokenFrequencies {
  public:
@@ -146,13 +143,12 @@ class CorpusBlocks {
 
  private:
   /// A sentence that is not too long for the model, as one sequence or as windows.
-  struct Checked {
+  struct CheckedSentence {
     CorpusSentence sentence;
     std::vector<Sequence> windows;
   };
-  [[nodiscard]] std::optional<Checked> next_sentence();
-  [[nodiscard]] std::vector<Sequence> checked_windows(const CorpusSentence& sentence) const;
-  void add(Checked checked, CorpusBlock& block);
+  [[nodiscard]] std::optional<CheckedSentence> next_sentence();
+  void add(CheckedSentence checked, CorpusBlock& block);
   [[nodiscard]] std::optional<CorpusBlock> next_of_corpus();
   [[nodiscard]] std::optional<CorpusBlock> next_of_probe();
 
@@ -163,9 +159,9 @@ class CorpusBlocks {
   std::size_t limit_ = 0;  // largest number of tokens of a sequence
   std::optional<SentenceStream> stream_;
   std::size_t next_file_ = 0;
-  std::uint64_t finished_bytes_ = 0;  // bytes of the files before the open one
-  std::uint64_t reported_bytes_ = 0;  // sum of new_bytes()
-  std::optional<Checked> pending_;    // the first sentence of the next block
+  std::uint64_t finished_bytes_ = 0;        // bytes of the files before the open one
+  std::uint64_t reported_bytes_ = 0;        // sum of new_bytes()
+  std::optional<CheckedSentence> pending_;  // the first sentence of the next block
   std::uint64_t number_ = 0;
   std::uint64_t tokens_hash_ = 0;
   TokenFrequencies frequencies_;
@@ -174,12 +170,6 @@ class CorpusBlocks {
   std::optional<std::vector<ProbeSequence>> probe_;  // created at the end of the corpus
   std::size_t next_probe_ = 0;
 };
-
-/// Cuts a sequence into windows of at most `length` tokens. Each window starts `stride` text tokens after the
-/// window before it. Each window contains the special tokens that the tokenizer added at both ends. Throws
-/// Error(bad_input) if `length` leaves no space for text tokens, or if the sequence is a pair of texts.
-[[nodiscard]] std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length,
-                                               std::size_t stride);
 
 // Null inputs with shuffled tokens, and null models with shuffled weights.
 

@@ -16,72 +16,46 @@
 namespace attnctl {
 namespace {
 
-template <typename T>
-const T* get(const ResultField& field) {
-  return std::get_if<T>(&field.second);
-}
+/// A result row as a record for JSON and as a row of a CSV table.
+struct FormattedRow {
+  const StudyShape& shape;
+  Record record = {};
+  std::vector<std::string> columns = {};
+  std::vector<Cell> cells = {};
 
-/// Adds the JSON fields of a result field to a record.
-void set_fields(Record& record, const ResultField& field, const StudyShape& shape) {
-  const std::string& name = field.first;
-  if (const auto* cell = get<Cell>(field)) {
-    record.set(name, *cell);
-  } else if (const auto* interval = get<RowInterval>(field)) {
-    const auto& bounds = interval->interval;
-    record.set(name, bounds ? Value(List{real_cell(bounds->low), real_cell(bounds->high)}) : Value());
-  } else if (const auto* moments = get<MomentsSummary>(field)) {
-    Record values;
-    values.set("mean", real_cell(moments->mean))
-        .set("variance", real_cell(moments->variance))
-        .set("count", moments->count);
-    record.set(name, std::move(values));
-  } else {
-    const auto& row = *get<RowHead>(field);
-    record.set(name, row.index ? Value(shape.heads.at(*row.index).name) : Value());
-    if (!row.index || !row.identity) return;
-    const StudyHead& head = shape.heads[*row.index];
-    record.set("component", head.component).set("layer", head.layer).set("index", head.id.head);
+  void add_column(std::string column, Cell cell) {
+    columns.push_back(std::move(column));
+    cells.push_back(std::move(cell));
   }
-}
-
-/// Calls add(column, cell) for each CSV column of a result field.
-template <typename Add>
-void for_each_column(const ResultField& field, const StudyShape& shape, const Add& add) {
-  const std::string& name = field.first;
-  if (const auto* cell = get<Cell>(field)) {
-    add(name, *cell);
-  } else if (const auto* interval = get<RowInterval>(field)) {
-    const auto [low, high] = interval_cells(interval->interval);
-    add(interval->prefix + std::string("low"), low);
-    add(interval->prefix + std::string("high"), high);
-  } else if (const auto* moments = get<MomentsSummary>(field)) {
-    add(name, real_cell(moments->mean));
-    add(name + "_variance", real_cell(moments->variance));
-    add(name + "_count", count_cell(moments->count));
-  } else {
-    const auto& index = get<RowHead>(field)->index;
-    const std::vector<std::string> columns = StudyShape::head_columns();
-    const std::vector<Cell> cells = index ? shape.head_cells(*index) : std::vector<Cell>(columns.size());
-    for (std::size_t i = 0; i < columns.size(); ++i) add(columns[i], cells[i]);
+  void add(const std::string& name, const Cell& cell) {
+    record.set(name, cell);
+    add_column(name, cell);
   }
-}
-
-/// Returns a table whose cells are generated when they are written.
-Table table_of(std::string name, const StudyShape& shape, std::vector<ResultRow> rows) {
-  std::vector<std::string> columns;
-  if (!rows.empty()) {
-    for (const ResultField& field : rows.front())
-      for_each_column(field, shape,
-                      [&](const std::string& column, const Cell&) { columns.push_back(column); });
+  void add(const std::string& name, const RowInterval& row) {
+    const auto [low, high] = interval_cells(row.interval);
+    record.set(name, row.interval ? Value(List{low, high}) : Value());
+    add_column(row.prefix + std::string("low"), low);
+    add_column(row.prefix + std::string("high"), high);
   }
-  const auto shared = std::make_shared<const std::vector<ResultRow>>(std::move(rows));
-  const auto fill = [&shape, shared](std::size_t index, std::span<Cell> cells) {
-    auto to = cells.begin();
-    for (const ResultField& field : shared->at(index))
-      for_each_column(field, shape, [&](const std::string&, const Cell& cell) { *to++ = cell; });
-  };
-  return {std::move(name), {columns.begin(), columns.end()}, shared->size(), fill};
-}
+  void add(const std::string& name, const MomentsSummary& moments) {
+    const Cell mean = real_cell(moments.mean);
+    const Cell variance = real_cell(moments.variance);
+    const Cell count = count_cell(moments.count);
+    record.set(name, Record{{{"mean", mean}, {"variance", variance}, {"count", count}}});
+    add_column(name, mean);
+    add_column(name + "_variance", variance);
+    add_column(name + "_count", count);
+  }
+  void add(const std::string& name, const RowHead& row) {
+    const StudyHead* const head = row.index ? &shape.heads.at(*row.index) : nullptr;
+    record.set(name, head != nullptr ? Value(head->name) : Value());
+    if (head != nullptr && row.identity)
+      record.set("component", head->component).set("layer", head->layer).set("index", head->id.head);
+    const std::vector<std::string> names = StudyShape::head_columns();
+    const auto values = head != nullptr ? shape.head_cells(*row.index) : std::vector<Cell>(names.size());
+    for (std::size_t i = 0; i < names.size(); ++i) add_column(names[i], values[i]);
+  }
+};
 
 }  // namespace
 
@@ -128,10 +102,6 @@ Cell real_cell(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Cell(static_cast<float>(*value)) : Cell();
 }
 
-Cell count_cell(std::uint64_t count) {
-  return static_cast<std::int64_t>(count);
-}
-
 Cell text_cell(std::string_view text) {
   return text.empty() ? Cell() : Cell(std::string(text));
 }
@@ -152,13 +122,7 @@ Cell score_text(const std::optional<double>& share, const std::optional<Confiden
 }
 
 RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail, const RatioSums& sums) {
-  return {.head = head,
-          .role = role,
-          .detail = std::move(detail),
-          .score = sums.mean(),
-          .null = sums.null(),
-          .interval = sums.interval(),
-          .count = sums.rows()};
+  return {head, role, std::move(detail), sums.mean(), sums.null(), sums.interval(), sums.rows()};
 }
 
 void StudyResults::append(StudyResults&& other) {
@@ -181,15 +145,20 @@ void StudyResults::add_strongest(std::vector<StrongHead> heads) {
 }
 
 void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
-              std::vector<ResultRow> rows) {
+              const std::vector<ResultRow>& rows) {
   List items;
+  std::vector<std::string> columns;
+  std::vector<std::vector<Cell>> cells;
   for (const ResultRow& row : rows) {
-    Record item;
-    for (const ResultField& field : row) set_fields(item, field, shape);
-    items.emplace_back(std::move(item));
+    FormattedRow formatted{shape};
+    for (const ResultField& field : row)
+      std::visit([&](const auto& value) { formatted.add(field.first, value); }, field.second);
+    items.emplace_back(std::move(formatted.record));
+    columns = std::move(formatted.columns);
+    cells.push_back(std::move(formatted.cells));
   }
   results.document.sections.push_back({name, std::move(record), std::move(items)});
-  results.tables.push_back(table_of(name, shape, std::move(rows)));
+  results.tables.push_back(make_table(name, columns, std::move(cells)));
 }
 
 StudyBlock::StudyBlock(const Model& the_model, const CorpusBlock& the_corpus, const StudyShape& the_shape)
@@ -206,8 +175,7 @@ StudyBlock::StudyBlock(const Model& the_model, const CorpusBlock& the_corpus, co
     rule_of_layer_[head.id.layer] = static_cast<std::size_t>(same - rules.begin());
     if (same != rules.end()) continue;
     rules.push_back(&config);
-    std::vector<VisibleKeys>& visible = visible_.emplace_back();
-    for (const Sequence& sequence : sequences) visible.emplace_back(config, sequence);
+    for (const Sequence& sequence : sequences) visible_.emplace_back(config, sequence);
   }
 }
 
@@ -221,7 +189,14 @@ std::span<const MeasureRow> measure_catalogue() {
 
 Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudyShape& shape) {
   Measures measures;
-  for (const MeasureRow* const row : rows) measures.push_back(row->make(shape));
+  for (const MeasureRow* const row : rows) {
+    if (row->max_heads > 0 && shape.heads.size() > row->max_heads) {
+      fail(Status::limit,
+           "--measures {}: got {} heads, the limit is {}; select fewer with --heads or --layers", row->name,
+           shape.heads.size(), row->max_heads);
+    }
+    measures.push_back(row->make(shape));
+  }
   return measures;
 }
 
@@ -241,20 +216,18 @@ std::vector<const MeasureRow*> parse_measures(std::string_view list) {
   return rows;
 }
 
-std::vector<const MeasureRow*> within_limit(const std::vector<const MeasureRow*>& rows, std::size_t heads,
+std::vector<const MeasureRow*> within_limit(std::vector<const MeasureRow*> rows, std::size_t heads,
                                             Warnings& warnings) {
-  std::vector<const MeasureRow*> kept;
-  for (const MeasureRow* const row : rows) {
-    if (row->max_heads == 0 || heads <= row->max_heads) {
-      kept.push_back(row);
-    } else {
-      warnings.add("measure_left_out",
-                   fmt::format("{}: got {} heads, at most {} are supported; select fewer with --heads or "
-                               "--layers",
-                               row->name, heads, row->max_heads));
-    }
-  }
-  return kept;
+  std::erase_if(rows, [&](const MeasureRow* row) {
+    if (row->max_heads == 0 || heads <= row->max_heads) return false;
+    warnings.add(
+        "measure_left_out",
+        fmt::format("skipped the measure {}: it supports at most {} heads, but {} are selected; select "
+                    "fewer with --heads or --layers",
+                    row->name, row->max_heads, heads));
+    return true;
+  });
+  return rows;
 }
 
 }  // namespace attnctl

@@ -66,7 +66,9 @@ struct HeadGrid {
 
 /// Returns a number as a float32 cell. The cell is undefined if the value is missing or not finite.
 [[nodiscard]] Cell real_cell(const std::optional<double>& value);
-[[nodiscard]] Cell count_cell(std::uint64_t count);
+[[nodiscard]] inline Cell count_cell(std::size_t count) {
+  return static_cast<std::int64_t>(count);
+}
 /// Returns a text cell. The cell is undefined if the text is empty.
 [[nodiscard]] Cell text_cell(std::string_view text);
 /// Returns sum / count as a real_cell(), undefined if count is 0.
@@ -141,9 +143,9 @@ struct StudyResults : Results {
   void add_strongest(std::vector<StrongHead> heads);
 };
 
-/// Adds the rows as a section of the JSON document and as a CSV table. `shape` is borrowed.
+/// Adds the rows as a section of the JSON document and as a CSV table. All rows have the same fields.
 void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
-              std::vector<ResultRow> rows);
+              const std::vector<ResultRow>& rows);
 
 /// One block, with the data that measures need. Supports only self-attention: queries and keys belong to the
 /// same sequence.
@@ -160,7 +162,7 @@ class StudyBlock {
   /// Returns the keys that each query of the sequence may attend to in this layer. The layer must have a
   /// selected head.
   [[nodiscard]] const VisibleKeys& visible(std::size_t sequence, std::size_t layer) const {
-    return visible_[rule_of_layer_.at(layer)][sequence];
+    return visible_[visible_index(sequence, layer)];
   }
   /// Returns the index of visible(sequence, layer). Layers with the same visible keys have the same index.
   [[nodiscard]] std::size_t visible_index(std::size_t sequence, std::size_t layer) const {
@@ -170,7 +172,7 @@ class StudyBlock {
  private:
   std::vector<SequenceMarks> marks_;
   std::map<std::size_t, std::size_t> rule_of_layer_;
-  std::vector<std::vector<VisibleKeys>> visible_;  // [rules, sequences]
+  std::vector<VisibleKeys> visible_;  // [rules, sequences]
 };
 
 /// Consecutive rows of the pattern of one head for one sequence.
@@ -234,7 +236,7 @@ struct MeasureRow {
   std::span<const Metric> metrics;  // definitions of the numbers that the measure returns
   bool probe_only = false;          // true: processes only probe blocks; false: only blocks of the corpus
   bool gives_evidence = false;  // returns evidence for roles; --null-model runs the measure on random models
-  std::size_t max_heads = 0;    // largest number of heads; make() throws Error(limit) above it; 0: no limit
+  std::size_t max_heads = 0;    // largest number of heads; 0: no limit
   /// Depends on token order; --null-shuffle runs the measure on shuffled tokens.
   bool depends_on_order = false;
   bool needs_frequencies = false;  // needs StudyBlock::frequencies
@@ -260,7 +262,8 @@ template <typename M>
   return std::make_unique<M>(shape);
 }
 
-/// Returns an empty measure for each row. `shape` must outlive the measures.
+/// Returns an empty measure for each row. `shape` must outlive the measures. Throws Error(limit) if a measure
+/// does not support so many heads.
 [[nodiscard]] Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudyShape& shape);
 
 /// Parses a list such as "metrics,distance". Returns the rows with these names, in the order of the
@@ -268,7 +271,7 @@ template <typename M>
 [[nodiscard]] std::vector<const MeasureRow*> parse_measures(std::string_view list);
 
 /// Returns the rows whose `max_heads` is 0 or at least `heads`. Adds a warning for each other row.
-[[nodiscard]] std::vector<const MeasureRow*> within_limit(const std::vector<const MeasureRow*>& rows,
+[[nodiscard]] std::vector<const MeasureRow*> within_limit(std::vector<const MeasureRow*> rows,
                                                           std::size_t heads, Warnings& warnings);
 
 /// Base class of a measure M whose function parts() lists the members of its state: auto parts() { return
@@ -283,18 +286,25 @@ class PartsMeasure : public Measure {
   void load(StateReader& in) override { load_state(in, static_cast<M&>(*this)); }
 };
 
-/// Base class of a measure whose state is one `State` per head.
-template <typename State>
-class PerHead : public PartsMeasure<PerHead<State>> {
+/// The names of a measure whose states do not refer to tokens.
+struct NoNames {
+  auto parts() { return std::tie(); }
+};
+
+/// Base class of a measure whose state is one `State` per head, with the names of the tokens to which the
+/// states refer (TokenNames), if they do.
+template <typename State, typename Names = NoNames>
+class PerHead : public PartsMeasure<PerHead<State, Names>> {
  public:
   explicit PerHead(const StudyShape& shape, const State& empty = {})
       : shape_(shape), states_(shape.heads.size(), empty) {}
 
-  auto parts() { return std::tie(states_); }
+  auto parts() { return std::tie(states_, names_); }
 
  protected:
   const StudyShape& shape_;  // outlives the measure
   std::vector<State> states_;
+  Names names_;
 };
 
 /// A cache of values that depend only on the rows of a panel and their visible keys, such as uniform
@@ -307,23 +317,15 @@ class PerPanel {
   template <typename Make>
   const T& of(const StudyPanel& panel, const Make& make) {
     if (!panel.complete) return uncached_ = make();
-    if (panel.visible_index >= cached_.size()) cached_.resize(panel.visible_index + 1);
-    std::vector<Cached>& candidates = cached_[panel.visible_index];
-    for (const Cached& each : candidates) {
-      if (each.first_query == panel.panel.first_query && each.rows == panel.rows.size()) return each.value;
-    }
-    candidates.push_back({panel.panel.first_query, panel.rows.size(), make()});
-    return candidates.back().value;
+    const std::array key = {panel.visible_index, panel.panel.first_query, panel.rows.size()};
+    const auto found = cached_.find(key);
+    return found != cached_.end() ? found->second : cached_.emplace(key, make()).first->second;
   }
   void clear() { cached_.clear(); }
 
  private:
-  struct Cached {
-    std::size_t first_query, rows;
-    T value;
-  };
-  std::vector<std::vector<Cached>> cached_;  // by StudyPanel::visible_index
-  T uncached_;                               // for a panel with missing rows
+  std::map<std::array<std::size_t, 3>, T> cached_;  // by visible_index, first query and number of rows
+  T uncached_;                                      // for a panel with missing rows
 };
 
 }  // namespace attnctl

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -100,48 +101,26 @@ CorpusBlock first_of(const CorpusBlock& block, std::uint64_t tokens) {
   return first;
 }
 
-/// Selects the blocks of CorpusSurvey::samples from all blocks of the corpus.
-class Samples {
- public:
-  void offer(const std::shared_ptr<const CorpusBlock>& block) {
-    const BlockSize size = size_of(*block);
-    for (Slot& slot : slots_) {
-      if (size.tokens == 0 || size.probe != slot.probe) continue;
-      const bool better = slot.better != nullptr && slot.block && slot.better(size, size_of(*slot.block));
-      if (!slot.block || better) slot.block = block;
-    }
-  }
-  [[nodiscard]] std::vector<std::shared_ptr<const CorpusBlock>> list() const {
-    std::vector<std::shared_ptr<const CorpusBlock>> list;
-    for (const Slot& slot : slots_) {
-      if (slot.block && std::ranges::find(list, slot.block) == list.end()) list.push_back(slot.block);
-    }
-    return list;
-  }
-
- private:
-  using Better = bool (*)(const BlockSize& a, const BlockSize& b);
-  struct Slot {
-    bool probe = false;
-    Better better = nullptr;  // compares two blocks; null: keep the first block
-    std::shared_ptr<const CorpusBlock> block = nullptr;
-  };
-  static double pairs_per_token(const BlockSize& size) {
-    return static_cast<double>(size.pairs) / static_cast<double>(size.tokens);
-  }
-  std::array<Slot, 5> slots_ = {
-      Slot{false, [](const BlockSize& a, const BlockSize& b) { return a.pairs > b.pairs; }},
-      Slot{false,
-           [](const BlockSize& a, const BlockSize& b) { return pairs_per_token(a) < pairs_per_token(b); }},
-      Slot{true}, Slot{false, [](const BlockSize& a, const BlockSize& b) { return a.tokens < b.tokens; }},
-      Slot{}};
+/// A block for the trials: of the probe blocks or of the others, the first one with the largest score.
+struct Sample {
+  bool probe = false;
+  double (*score)(const BlockSize& size) = nullptr;
+  std::shared_ptr<const CorpusBlock> block = nullptr;
 };
 
 /// Reads the corpus to its end. Throws the errors of CorpusBlocks::next().
 CorpusSurvey survey_corpus(const StudyInput& input, Needs needs, Progress& progress) {
   const StudySettings& settings = input.settings;
   CorpusSurvey survey;
-  Samples samples;
+  std::array samples = {
+      Sample{false, [](const BlockSize& size) { return static_cast<double>(size.pairs); }},
+      Sample{false,
+             [](const BlockSize& size) {
+               return -static_cast<double>(size.pairs) / static_cast<double>(size.tokens);
+             }},
+      Sample{true, [](const BlockSize&) { return 0.0; }},
+      Sample{false, [](const BlockSize& size) { return -static_cast<double>(size.tokens); }},
+      Sample{false, [](const BlockSize&) { return 0.0; }}};
   progress.begin("plan", corpus_bytes(settings.corpus));
   CorpusBlocks corpus(settings.corpus, input.model, input.vocabulary, input.encoder);
   while (true) {
@@ -159,10 +138,18 @@ CorpusSurvey survey_corpus(const StudyInput& input, Needs needs, Progress& progr
     const std::uint64_t weights = footprint.resident_weights + footprint.other_weights;
     survey.weight_bytes = std::max(survey.weight_bytes, weights);
     survey.pass_bytes = std::max(survey.pass_bytes, footprint.resident() - weights);
-    samples.offer(std::make_shared<const CorpusBlock>(std::move(*block)));
+    const BlockSize size = survey.blocks.back();
+    const auto shared = std::make_shared<const CorpusBlock>(std::move(*block));
+    for (Sample& sample : samples) {
+      if (size.tokens == 0 || size.probe != sample.probe) continue;
+      if (!sample.block || sample.score(size) > sample.score(size_of(*sample.block))) sample.block = shared;
+    }
   }
   progress.end();
-  survey.samples = samples.list();
+  for (const Sample& sample : samples) {
+    if (sample.block && std::ranges::find(survey.samples, sample.block) == survey.samples.end())
+      survey.samples.push_back(sample.block);
+  }
   survey.frequencies = corpus.frequencies();
   return survey;
 }
@@ -237,20 +224,6 @@ void measure(StudyPlan& plan, StudyState& state, double seconds, Pool& pool, Pro
   memory.workers = pool.size();
 }
 
-/// Predicts the time of the shards for the requested number of nodes and for other numbers of nodes.
-void divide(StudyPlan& plan) {
-  plan.cost.law = fit_cost_law(plan.trials);
-  const ShardPlanner planner(plan.survey.blocks, plan.cost, plan.memory.workers);
-  plan.shards = planner.shards(plan.nodes);
-  plan.chosen = planner.nodes(plan.nodes);
-  plan.suggested = planner.suggested_nodes();
-  std::vector<std::size_t> counts = {plan.nodes, plan.suggested};
-  for (std::size_t n = 1; n <= 2 * plan.suggested; n *= 2) counts.push_back(n);
-  std::ranges::sort(counts);
-  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
-  for (const std::size_t count : counts) plan.choices.push_back(planner.nodes(count));
-}
-
 double rounded(double value) {
   if (value == 0) return 0;
   constexpr double digits = 4;
@@ -260,42 +233,6 @@ double rounded(double value) {
 
 double blocks_per_worker(const StudyPlan& plan, std::size_t nodes) {
   return static_cast<double>(plan.survey.blocks.size()) / static_cast<double>(nodes * plan.memory.workers);
-}
-
-Table shards_table(const StudyPlan& plan) {
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t i = 0; i < plan.shards.size(); ++i) {
-    const ShardPlan& shard = plan.shards[i];
-    rows.push_back({fmt::format("{}/{}", i + 1, plan.shards.size()), count_cell(shard.blocks),
-                    count_cell(shard.sentences), count_cell(shard.tokens), count_cell(shard.pairs),
-                    rounded(shard.seconds), rounded(shard.cpu_seconds)});
-  }
-  return make_table("shards", {"shard", "blocks", "sentences", "tokens", "pairs", "seconds", "cpu_seconds"},
-                    std::move(rows));
-}
-
-Table choices_table(const StudyPlan& plan) {
-  std::vector<std::vector<Cell>> rows;
-  for (const NodesPlan& choice : plan.choices) {
-    rows.push_back({count_cell(choice.nodes), rounded(choice.seconds), rounded(choice.cpu_seconds),
-                    rounded(choice.imbalance), rounded(choice.efficiency),
-                    rounded(blocks_per_worker(plan, choice.nodes))});
-  }
-  return make_table("choices",
-                    {"nodes", "seconds", "cpu_seconds", "imbalance", "efficiency", "blocks_per_worker"},
-                    std::move(rows));
-}
-
-Table trials_table(const StudyPlan& plan) {
-  std::vector<std::vector<Cell>> rows;
-  for (const BlockTrial& trial : plan.trials) {
-    const double law = plan.cost.law.seconds(trial.size);
-    rows.push_back({count_cell(trial.size.number), text_cell(trial.size.probe ? "probe" : "corpus"),
-                    count_cell(trial.size.tokens), count_cell(trial.size.pairs), rounded(trial.seconds),
-                    rounded(law), rounded(law / trial.seconds - 1)});
-  }
-  return make_table("trials", {"block", "of", "tokens", "pairs", "seconds", "law", "deviation"},
-                    std::move(rows));
 }
 
 /// Returns the first fields of the JSON document.
@@ -364,8 +301,7 @@ std::string duration(double seconds) {
 }
 
 std::string mebibytes(std::uint64_t bytes) {
-  constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
-  return fmt::format("{} MiB", (bytes + mebibyte - 1) / mebibyte);
+  return fmt::format("{} MiB", (bytes + (1U << 20U) - 1) >> 20U);
 }
 
 std::vector<PageBlock> head_lines(const StudyPlan& plan) {
@@ -392,6 +328,47 @@ std::vector<PageBlock> head_lines(const StudyPlan& plan) {
   return lines;
 }
 
+/// Returns the tables, the JSON document and the text of a plan.
+Results results_of(const StudyPlan& plan) {
+  std::vector<std::vector<Cell>> shards, choices, trials;
+  for (std::size_t i = 0; i < plan.shards.size(); ++i) {
+    const ShardPlan& shard = plan.shards[i];
+    shards.push_back({fmt::format("{}/{}", i + 1, plan.shards.size()), count_cell(shard.blocks),
+                      count_cell(shard.sentences), count_cell(shard.tokens), count_cell(shard.pairs),
+                      rounded(shard.seconds), rounded(shard.cpu_seconds)});
+  }
+  for (const NodesPlan& choice : plan.choices) {
+    choices.push_back({count_cell(choice.nodes), rounded(choice.seconds), rounded(choice.cpu_seconds),
+                       rounded(choice.imbalance), rounded(choice.efficiency),
+                       rounded(blocks_per_worker(plan, choice.nodes))});
+  }
+  for (const BlockTrial& trial : plan.trials) {
+    const double law = plan.cost.law.seconds(trial.size);
+    trials.push_back({count_cell(trial.size.number), text_cell(trial.size.probe ? "probe" : "corpus"),
+                      count_cell(trial.size.tokens), count_cell(trial.size.pairs), rounded(trial.seconds),
+                      rounded(law), rounded(law / trial.seconds - 1)});
+  }
+  Results results;
+  results.document.head = document_head(plan);
+  results.text = head_lines(plan);
+  const auto add = [&](std::string record, std::string title, const Table& table) {
+    results.document.sections.push_back({table.name, std::move(record), table});
+    results.tables.push_back(table);
+    results.text.emplace_back(TextTable{std::move(title), table});
+  };
+  add("shard", "Shards",
+      make_table("shards", {"shard", "blocks", "sentences", "tokens", "pairs", "seconds", "cpu_seconds"},
+                 std::move(shards)));
+  add("choice", "Numbers of nodes",
+      make_table("choices",
+                 {"nodes", "seconds", "cpu_seconds", "imbalance", "efficiency", "blocks_per_worker"},
+                 std::move(choices)));
+  add("trial", "Trials, and the time that the cost law predicts",
+      make_table("trials", {"block", "of", "tokens", "pairs", "seconds", "law", "deviation"},
+                 std::move(trials)));
+  return results;
+}
+
 }  // namespace
 
 Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool, Progress& progress) {
@@ -409,20 +386,16 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   // If a measure needs frequencies, each shard reads the corpus once more to count the tokens.
   if (!settings.frequencies && settings.needs_frequencies()) plan.cost.start += plan.survey.read_seconds;
   measure(plan, state, request.seconds, pool, progress);
-  divide(plan);
+  plan.cost.law = fit_cost_law(plan.trials);
+  const ShardPlanner planner(plan.survey.blocks, plan.cost, plan.memory.workers);
+  plan.shards = planner.shards(plan.nodes);
+  plan.chosen = planner.nodes(plan.nodes);
+  plan.suggested = planner.suggested_nodes();
+  std::set<std::size_t> counts = {plan.nodes, plan.suggested};
+  for (std::size_t n = 1; n <= 2 * plan.suggested; n *= 2) counts.insert(n);
+  for (const std::size_t count : counts) plan.choices.push_back(planner.nodes(count));
 
-  Results results;
-  results.document.head = document_head(plan);
-  results.text = head_lines(plan);
-  const auto add = [&](std::string record, std::string title, const Table& table) {
-    results.document.sections.push_back({table.name, std::move(record), table});
-    results.tables.push_back(table);
-    results.text.emplace_back(TextTable{std::move(title), table});
-  };
-  add("shard", "Shards", shards_table(plan));
-  add("choice", "Numbers of nodes", choices_table(plan));
-  add("trial", "Trials, and the time that the cost law predicts", trials_table(plan));
-  return results;
+  return results_of(plan);
 }
 
 double CostLaw::seconds(const BlockSize& size) const {

@@ -51,23 +51,8 @@ const RoleRow& row_of(std::string_view role) {
 
 constexpr std::size_t kShown = 5;  // number of heads shown per role
 
-/// Returns the rule that the evidence met, including the conditions for shuffled tokens and random models.
-std::string rule_met(const Role& role) {
-  std::string rule = rule_of(*role.row);
-  if (role.row->above_null && role.evidence.shuffled) rule += "; interval above shuffled";
-  if (role.row->above_null && role.evidence.random) rule += "; score above random";
-  return rule;
-}
-
 /// The roles of a head, in the order of role_rows().
 using HeadRoles = std::vector<const Role*>;
-
-/// Returns the roles of each head, [heads]; empty for a head without roles.
-std::vector<HeadRoles> by_head(const std::vector<Role>& roles, std::size_t heads) {
-  std::vector<HeadRoles> sorted(heads);
-  for (const Role& role : roles) sorted.at(role.evidence.head).push_back(&role);
-  return sorted;
-}
 
 /// Returns one row per role, and one row for each head without a role, whose rule is `none`.
 std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, const std::string& none) {
@@ -87,8 +72,13 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
   };
   for (std::size_t h = 0; h < heads.size(); ++h) {
     if (heads[h].empty()) add(h, "", {}, {}, none);
-    for (const Role* const role : heads[h])
-      add(h, role->row->name, role->evidence, count_cell(role->evidence.count), rule_met(*role));
+    for (const Role* const role : heads[h]) {
+      const RoleEvidence& evidence = role->evidence;
+      std::string rule = rule_of(*role->row);
+      if (role->row->above_null && evidence.shuffled) rule += "; interval above shuffled";
+      if (role->row->above_null && evidence.random) rule += "; score above random";
+      add(h, role->row->name, evidence, count_cell(evidence.count), rule);
+    }
   }
   return rows;
 }
@@ -117,16 +107,6 @@ Table strongest(const std::vector<Role>& roles, const StudyShape& shape) {
       "strongest",
       {"", "role", "head", "detail", "score", "null", "shuffled", "random", "low", "high", "count"},
       std::move(rows));
-}
-
-/// Returns the names of all roles for which there is evidence, as text: "none of induction, sink".
-std::string none_of(const std::vector<RoleEvidence>& evidence) {
-  std::vector<std::string_view> names;
-  for (const RoleRow& row : role_rows()) {
-    if (std::ranges::find(evidence, row.name, &RoleEvidence::role) != evidence.end())
-      names.push_back(row.name);
-  }
-  return names.empty() ? "" : fmt::format("none of {}", fmt::join(names, ", "));
 }
 
 /// Returns the letters of a head's roles. Each letter occurs once.
@@ -161,16 +141,6 @@ HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& sha
                            .y_labels = std::move(grid.layers),
                            .values = make_tensor(size, std::move(scores))});
   return page;
-}
-
-/// Returns a legend of the roles in `roles`: "I induction, P positional".
-std::string legend_of(const std::vector<Role>& roles) {
-  std::vector<std::string> parts;
-  for (const RoleRow& row : role_rows()) {
-    if (std::ranges::find(roles, &row, &Role::row) != roles.end())
-      parts.push_back(fmt::format("{} {}", row.letter, row.name));
-  }
-  return parts.empty() ? "no head has a role" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 constexpr std::size_t kFarthest = kLargestOffset;  // largest offset in each direction, in tokens
@@ -227,100 +197,6 @@ bool sees_far_keys(const PatternRow& row, const VisibleKeys& visible) {
   return visible.count(row.query, near.first, near.last) < visible.count(row.query);
 }
 
-class RolesMeasure final : public PerHeadOfTokens<RoleSums<RatioSums>> {
- public:
-  explicit RolesMeasure(const StudyShape& shape) : PerHeadOfTokens(shape) {}
-
-  void begin(const StudyBlock& block) override {
-    specials_.clear();
-    for (const Sequence& sequence : block.corpus.batch.sequences)
-      specials_.push_back(special_positions(sequence, 1, names_));
-    open_.assign(states_.size(), {});
-  }
-  void panel(const StudyPanel& panel) override;
-  void end() override {
-    for (std::size_t h = 0; h < states_.size(); ++h) close(h);
-    nulls_.clear();
-  }
-  void finish(StudyResults& results) const override;
-
- private:
-  /// The sums of the sentence that is processed for one head. The sentence ends when a panel of another
-  /// sequence arrives.
-  struct Open {
-    std::size_t sequence = 0;
-    SentenceSums terms;
-  };
-
-  void close(std::size_t head) {
-    states_[head].fold(open_[head].terms, [](RatioSums& to, const SentenceTerm& term) { to.add(term); });
-    open_[head].terms = {};
-  }
-  [[nodiscard]] RoleNulls nulls(const StudyPanel& panel) const;
-
-  std::vector<PositionsOf> specials_;  // [sequences] of the block
-  std::vector<Open> open_;             // [heads]
-  PerPanel<RoleNulls> nulls_;
-};
-
-void RolesMeasure::panel(const StudyPanel& panel) {
-  Open& open = open_[panel.head];
-  if (open.sequence != panel.panel.sequence) {
-    close(panel.head);
-    open.sequence = panel.panel.sequence;
-  }
-  const RoleNulls& nulls = nulls_.of(panel, [&] { return this->nulls(panel); });
-  SentenceSums& terms = open.terms;
-  terms.fold(nulls.terms, [](SentenceTerm& to, const SentenceTerm& from) {
-    to.null += from.null;
-    to.rows += from.rows;
-  });
-  for (std::size_t r = 0; r < panel.rows.size(); ++r) {
-    const PatternRow& row = panel.rows[r];
-    if (nulls.log_keys[r] == 0) continue;
-    // Wraps around to a large number if the key is more than kFarthest tokens before the query.
-    const std::size_t peak = row.argmax + kFarthest - row.query;
-    if (peak < kOffsetCount && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
-    if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
-    if (sees_far_keys(row, panel.visible)) {
-      const KeyRange near = keys_near(row, kNear);
-      for (std::size_t key = near.first; key < near.last; ++key)
-        terms.near.sum += static_cast<double>(row.weights[key]);
-    }
-    terms.entropy.sum += row.entropy / nulls.log_keys[r];
-  }
-  for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
-    double sum = 0;
-    for (std::size_t r = 0; r < panel.rows.size(); ++r) {
-      if (nulls.log_keys[r] == 0) continue;
-      for (const std::size_t key : positions) sum += static_cast<double>(panel.rows[r].weights[key]);
-    }
-    if (const auto term = terms.specials.find(id); term != terms.specials.end()) term->second.sum += sum;
-  }
-}
-
-RoleNulls RolesMeasure::nulls(const StudyPanel& panel) const {
-  RoleNulls result;
-  SentenceSums& terms = result.terms;
-  for (const PatternRow& row : panel.rows) {
-    const auto visible = static_cast<double>(panel.visible.count(row.query));
-    result.log_keys.push_back(std::log(visible));
-    if (visible <= 1) continue;
-    for_each_visible_offset(row, panel.visible, [&](std::size_t i) { terms.offsets[i].add(0, 1 / visible); });
-    if (row.query > 0 && panel.visible.shows(row.query, 0)) terms.first.add(0, 1 / visible);
-    const KeyRange near = keys_near(row, kNear);
-    if (sees_far_keys(row, panel.visible))
-      terms.near.add(0, static_cast<double>(panel.visible.count(row.query, near.first, near.last)) / visible);
-    terms.entropy.add(0, 1);
-    for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
-      const auto targets = static_cast<double>(std::ranges::count_if(
-          positions, [&](std::size_t key) { return panel.visible.shows(row.query, key); }));
-      if (targets > 0) terms.specials[id].add(0, targets / visible);
-    }
-  }
-  return result;
-}
-
 /// Returns the index of the offset with the largest share of rows. Of equal shares, prefers the smaller
 /// distance, then the negative offset.
 std::optional<std::size_t> best_offset(const RoleSums<RatioSums>& head) {
@@ -334,23 +210,113 @@ std::optional<std::size_t> best_offset(const RoleSums<RatioSums>& head) {
   return best;
 }
 
-void RolesMeasure::finish(StudyResults& results) const {
-  results.with_roles = true;
-  for (std::size_t h = 0; h < states_.size(); ++h) {
-    const auto give = [&](std::string_view role, std::string detail, const RatioSums& sums) {
-      results.evidence.push_back(evidence_of(h, role, std::move(detail), sums));
-    };
-    const RoleSums<RatioSums>& head = states_[h];
-    if (const auto best = best_offset(head)) {
-      const std::int64_t offset = static_cast<std::int64_t>(*best) - kLargestOffset;
-      give("positional", (offset > 0 ? "+" : "") + std::to_string(offset), head.offsets[*best]);
-    }
-    give("sink", "position 0", head.first);
-    for (const auto& [id, sums] : head.specials) give("separator", names_.of(id), sums);
-    give("local", "", head.near);
-    give("broad", "", head.entropy);
+class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
+ public:
+  explicit RolesMeasure(const StudyShape& shape) : PerHead(shape) {}
+
+  void begin(const StudyBlock& block) override {
+    specials_.clear();
+    for (const Sequence& sequence : block.corpus.batch.sequences)
+      specials_.push_back(special_positions(sequence, 1, names_));
+    open_.assign(states_.size(), {});
   }
-}
+  void panel(const StudyPanel& panel) override {
+    OpenSentence& open = open_[panel.head];
+    if (open.sequence != panel.panel.sequence) {
+      close(panel.head);
+      open.sequence = panel.panel.sequence;
+    }
+    const RoleNulls& nulls = nulls_.of(panel, [&] { return this->nulls(panel); });
+    SentenceSums& terms = open.terms;
+    terms.fold(nulls.terms, [](SentenceTerm& to, const SentenceTerm& from) {
+      to.null += from.null;
+      to.rows += from.rows;
+    });
+    for (std::size_t r = 0; r < panel.rows.size(); ++r) {
+      const PatternRow& row = panel.rows[r];
+      if (nulls.log_keys[r] == 0) continue;
+      // Wraps around to a large number if the key is more than kFarthest tokens before the query.
+      const std::size_t peak = row.argmax + kFarthest - row.query;
+      if (peak < kOffsetCount && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
+      if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
+      if (sees_far_keys(row, panel.visible)) {
+        const KeyRange near = keys_near(row, kNear);
+        for (std::size_t key = near.first; key < near.last; ++key)
+          terms.near.sum += static_cast<double>(row.weights[key]);
+      }
+      terms.entropy.sum += row.entropy / nulls.log_keys[r];
+    }
+    for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
+      double sum = 0;
+      for (std::size_t r = 0; r < panel.rows.size(); ++r) {
+        if (nulls.log_keys[r] == 0) continue;
+        for (const std::size_t key : positions) sum += static_cast<double>(panel.rows[r].weights[key]);
+      }
+      if (const auto term = terms.specials.find(id); term != terms.specials.end()) term->second.sum += sum;
+    }
+  }
+  void end() override {
+    for (std::size_t h = 0; h < states_.size(); ++h) close(h);
+    nulls_.clear();
+  }
+  void finish(StudyResults& results) const override {
+    results.with_roles = true;
+    for (std::size_t h = 0; h < states_.size(); ++h) {
+      const auto give = [&](std::string_view role, std::string detail, const RatioSums& sums) {
+        results.evidence.push_back(evidence_of(h, role, std::move(detail), sums));
+      };
+      const RoleSums<RatioSums>& head = states_[h];
+      if (const auto best = best_offset(head)) {
+        const std::int64_t offset = static_cast<std::int64_t>(*best) - kLargestOffset;
+        give("positional", (offset > 0 ? "+" : "") + std::to_string(offset), head.offsets[*best]);
+      }
+      give("sink", "position 0", head.first);
+      for (const auto& [id, sums] : head.specials) give("separator", names_.of(id), sums);
+      give("local", "", head.near);
+      give("broad", "", head.entropy);
+    }
+  }
+
+ private:
+  /// The sums of the sentence that is processed for one head. The sentence ends when a panel of another
+  /// sequence arrives.
+  struct OpenSentence {
+    std::size_t sequence = 0;
+    SentenceSums terms;
+  };
+
+  void close(std::size_t head) {
+    states_[head].fold(open_[head].terms, [](RatioSums& to, const SentenceTerm& term) { to.add(term); });
+    open_[head].terms = {};
+  }
+  [[nodiscard]] RoleNulls nulls(const StudyPanel& panel) const {
+    RoleNulls result;
+    SentenceSums& terms = result.terms;
+    for (const PatternRow& row : panel.rows) {
+      const auto visible = static_cast<double>(panel.visible.count(row.query));
+      result.log_keys.push_back(std::log(visible));
+      if (visible <= 1) continue;
+      for_each_visible_offset(row, panel.visible,
+                              [&](std::size_t i) { terms.offsets[i].add(0, 1 / visible); });
+      if (row.query > 0 && panel.visible.shows(row.query, 0)) terms.first.add(0, 1 / visible);
+      const KeyRange near = keys_near(row, kNear);
+      if (sees_far_keys(row, panel.visible))
+        terms.near.add(0,
+                       static_cast<double>(panel.visible.count(row.query, near.first, near.last)) / visible);
+      terms.entropy.add(0, 1);
+      for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
+        const auto targets = static_cast<double>(std::ranges::count_if(
+            positions, [&](std::size_t key) { return panel.visible.shows(row.query, key); }));
+        if (targets > 0) terms.specials[id].add(0, targets / visible);
+      }
+    }
+    return result;
+  }
+
+  std::vector<PositionsOf> specials_;  // [sequences] of the block
+  std::vector<OpenSentence> open_;     // [heads]
+  PerPanel<RoleNulls> nulls_;
+};
 
 }  // namespace
 
@@ -382,8 +348,8 @@ void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvide
   for (const RoleEvidence& each : of_random) {
     if (!each.score || !each.null) continue;
     const double above = *each.score - *each.null;
-    const auto [place, fresh] = most.try_emplace(each.role, above);
-    if (!fresh) place->second = std::max(place->second, above);
+    double& largest = most.try_emplace(each.role, above).first->second;
+    largest = std::max(largest, above);
   }
   for (RoleEvidence& each : evidence) {
     const auto found = most.find(each.role);
@@ -412,12 +378,23 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   if (!results.with_roles) return;
   set_random(results.evidence, results.null_evidence);
   const std::vector<Role> roles = decide_roles(results.evidence);
-  const std::vector<HeadRoles> heads = by_head(roles, shape.heads.size());
-  add_rows(results, shape, "roles", "role", role_result_rows(heads, none_of(results.evidence)));
+  std::vector<HeadRoles> heads(shape.heads.size());
+  for (const Role& role : roles) heads.at(role.evidence.head).push_back(&role);
+  // The roles for which there is evidence, "induction, sink", and a legend of the roles that were found,
+  // "I induction, P positional".
+  std::vector<std::string_view> measured;
+  std::vector<std::string> found;
+  for (const RoleRow& row : kRows) {
+    if (std::ranges::find(results.evidence, row.name, &RoleEvidence::role) != results.evidence.end())
+      measured.push_back(row.name);
+    if (std::ranges::find(roles, &row, &Role::row) != roles.end())
+      found.push_back(fmt::format("{} {}", row.letter, row.name));
+  }
+  const std::string legend = found.empty() ? "no head has a role" : fmt::format("{}", fmt::join(found, ", "));
+  const std::string none = measured.empty() ? "" : fmt::format("none of {}", fmt::join(measured, ", "));
+  add_rows(results, shape, "roles", "role", role_result_rows(heads, none));
   std::vector<Cell> letters;
-  letters.reserve(heads.size());
   for (const HeadRoles& of_head : heads) letters.emplace_back(letters_of(of_head));
-  const std::string legend = legend_of(roles);
   std::vector<PageBlock> text = {head_grid(shape, "Roles (" + legend + ")", letters)};
   if (!roles.empty()) text.emplace_back(TextTable{"Strongest heads by role", strongest(roles, shape)});
   results.text.insert(results.text.begin(), text.begin(), text.end());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "analysis/head_axes.hpp"
 #include "analysis/model_summary.hpp"
@@ -22,22 +23,21 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr const char* kStateFormat = "attnctl.study.state/3";
 
-constexpr std::size_t kPiece = std::size_t{4} << 20;
-
-/// Returns a hash of the bytes. Divides the bytes into pieces of kPiece bytes, hashes the pieces in parallel,
-/// and then hashes their hashes.
-std::uint64_t pieces_hash(std::span<const std::byte> bytes, Pool& pool) {
-  std::vector<std::uint64_t> hashes((bytes.size() + kPiece - 1) / kPiece);
-  pool.run(hashes.size(), [&](std::size_t piece, std::size_t /*worker*/) {
-    const std::size_t first = piece * kPiece;
-    hashes[piece] = content_hash(bytes.subspan(first, std::min(kPiece, bytes.size() - first)));
+/// Returns a hash of the bytes. Divides the bytes into ranges of 4 MiB, hashes the ranges in parallel, and
+/// then hashes their hashes.
+std::uint64_t parallel_hash(std::span<const std::byte> bytes, Pool& pool) {
+  constexpr std::size_t most = std::size_t{4} << 20;
+  std::vector<std::uint64_t> hashes((bytes.size() + most - 1) / most);
+  pool.run(hashes.size(), [&](std::size_t range, std::size_t /*worker*/) {
+    const std::size_t first = range * most;
+    hashes[range] = content_hash(bytes.subspan(first, std::min(most, bytes.size() - first)));
   });
   return content_hash(std::as_bytes(std::span(hashes)), bytes.size());
 }
 
 std::uint64_t file_hash(const std::filesystem::path& path, Pool& pool) {
   const MappedFile file(path);
-  return pieces_hash(file.bytes(), pool);
+  return parallel_hash(file.bytes(), pool);
 }
 
 std::uint64_t weights_hash(const Model& model, Pool& pool) {
@@ -50,7 +50,7 @@ std::uint64_t weights_hash(const Model& model, Pool& pool) {
     hash = content_hash(tensors[i].name, hash);
     hash = content_hash(name_of(tensor.dtype), hash);
     hash = content_hash(std::as_bytes(std::span(tensor.shape)), hash);
-    const std::uint64_t values = pieces_hash(tensor.bytes, pool);
+    const std::uint64_t values = parallel_hash(tensor.bytes, pool);
     hash = content_hash(std::as_bytes(std::span(&values, 1)), hash);
   }
   return hash;
@@ -58,32 +58,13 @@ std::uint64_t weights_hash(const Model& model, Pool& pool) {
 
 /// Returns a text that identifies the corpus by the size and the hash of each file. The paths do not matter.
 std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
-  std::string text;
+  std::vector<std::string> files;
   for (const CorpusFile& file : corpus.files) {
     if (file.path == "-") return "standard input";
-    const std::uint64_t hash = file_hash(file.path, pool);
-    text += fmt::format("{}{} bytes {}", text.empty() ? "" : ", ", std::filesystem::file_size(file.path),
-                        hash_text(hash));
+    files.push_back(fmt::format("{} bytes {}", std::filesystem::file_size(file.path),
+                                hash_text(file_hash(file.path, pool))));
   }
-  return text;
-}
-
-/// Returns the token frequencies from the file in the settings. Without a file, counts the tokens of the
-/// corpus.
-TokenFrequencies study_frequencies(const StudyInput& input, Progress& progress) {
-  const StudySettings& settings = input.settings;
-  if (settings.frequencies) {
-    return read_frequencies(*settings.frequencies, input.vocabulary,
-                            input.model.config().embedding.vocabulary);
-  }
-  progress.begin("frequencies", corpus_bytes(settings.corpus));
-  CorpusBlocks blocks(settings.corpus, input.model, input.vocabulary, input.encoder);
-  while (blocks.next()) {
-    throw_if_interrupted();
-    progress.advance(blocks.new_bytes());
-  }
-  progress.end();
-  return blocks.frequencies();
+  return fmt::format("{}", fmt::join(files, ", "));
 }
 
 void load_layers(const Model& model, const Selection& selection) {
@@ -114,17 +95,18 @@ class MeasureObserver final : public Observer {
     rows_.clear();
     const SequenceMarks& marks = block_.marks(panel.sequence);
     const VisibleKeys& visible = block_.visible(panel.sequence, panel.layer);
-    std::size_t missing = 0;
+    bool complete = true;
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
       const std::size_t query = panel.first_query + r;
-      const bool masked = !panel.fully_masked.empty() && panel.fully_masked[r] != 0;
-      if (!masked) rows_.emplace_back(panel.pattern.row(r), panel.keys(), query, marks);
-      const bool finite = masked || std::isfinite(rows_.back().distance);
-      if (!finite) rows_.pop_back();
-      if ((masked || !finite) && visible.count(query) > 0) ++missing;
+      if (panel.fully_masked.empty() || panel.fully_masked[r] == 0) {
+        rows_.emplace_back(panel.pattern.row(r), panel.keys(), query, marks);
+        if (std::isfinite(rows_.back().distance)) continue;
+        rows_.pop_back();
+      }
+      if (visible.count(query) > 0) complete = false;
     }
-    const StudyPanel shown{
-        panel, *head, rows_, visible, block_.visible_index(panel.sequence, panel.layer), missing == 0};
+    const StudyPanel shown{panel,   *head, rows_, visible, block_.visible_index(panel.sequence, panel.layer),
+                           complete};
     for (Measure* const measure : measures_) measure->panel(shown);
   }
   void end() {
@@ -155,27 +137,24 @@ StudyIdentity study_identity(const StudySettings& settings, const Model& model, 
   const auto or_none = [](const std::optional<std::size_t>& number) {
     return number ? std::to_string(*number) : std::string("none");
   };
-  const auto yes_or_no = [](bool value) { return value ? "true" : "false"; };
-  std::string heads;
-  for (const HeadId head : settings.selection.heads)
-    heads += (heads.empty() ? "" : ",") + head_name(model.config(), head);
-  std::string measures;
+  std::vector<std::string> heads, measures;
+  for (const HeadId head : settings.selection.heads) heads.push_back(head_name(model.config(), head));
   for (const MeasureRow* const row : settings.measures)
-    measures += fmt::format("{}{}/{}", measures.empty() ? "" : ",", row->name, row->version);
+    measures.push_back(fmt::format("{}/{}", row->name, row->version));
   std::string frequencies = settings.needs_frequencies() ? "of the corpus" : "none";
   if (settings.frequencies) frequencies = hash_text(file_hash(*settings.frequencies, pool));
   return {{"state", kStateFormat},
           {"config", hash_text(content_hash(model.source().config_text))},
           {"weights", hash_text(weights_hash(model, pool))},
-          {"heads", heads},
-          {"measures", measures},
+          {"heads", fmt::format("{}", fmt::join(heads, ","))},
+          {"measures", fmt::format("{}", fmt::join(measures, ","))},
           {"corpus", corpus_identity(settings.corpus, pool)},
           {"batch_tokens", std::to_string(settings.corpus.batch_tokens)},
           {"max_length", or_none(settings.corpus.max_length)},
           {"stride", or_none(settings.corpus.stride)},
           {"seed", std::to_string(settings.seed)},
-          {"skip_bad", yes_or_no(settings.corpus.skip_bad)},
-          {"fold_subtypes", yes_or_no(settings.fold_subtypes)},
+          {"skip_bad", fmt::format("{}", settings.corpus.skip_bad)},
+          {"fold_subtypes", fmt::format("{}", settings.fold_subtypes)},
           {"null_model", std::to_string(settings.null_models)},
           {"null_shuffle", std::to_string(settings.null_shuffles)},
           {"frequencies", frequencies}};
@@ -197,15 +176,24 @@ StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progre
   pool.run(2, [&](std::size_t task, std::size_t /*worker*/) {
     if (task == 0) {
       Pool alone(1);
-      StudyHeader& header = beginning.header;
-      header = plain_header(settings, input.model);
+      StudyHeader& header = beginning.header = plain_header(settings, input.model);
       header.identity = study_identity(settings, input.model, alone);
       header.model = model_record(input.model);
       header.model_path = input.model.name();
       for (const CorpusFile& file : settings.corpus.files) header.files.push_back(file.path.string());
       load_layers(input.model, settings.selection);
+    } else if (settings.needs_frequencies() && settings.frequencies) {
+      beginning.frequencies = read_frequencies(*settings.frequencies, input.vocabulary,
+                                               input.model.config().embedding.vocabulary);
     } else if (settings.needs_frequencies()) {
-      beginning.frequencies = study_frequencies(input, progress);
+      progress.begin("frequencies", corpus_bytes(settings.corpus));
+      CorpusBlocks blocks(settings.corpus, input.model, input.vocabulary, input.encoder);
+      while (blocks.next()) {
+        throw_if_interrupted();
+        progress.advance(blocks.new_bytes());
+      }
+      progress.end();
+      beginning.frequencies = blocks.frequencies();
     }
   });
   return beginning;
@@ -293,7 +281,7 @@ void run_study(const StudyRun& run, StudyState& state) {
     return std::nullopt;
   };
   // Computes blocks until no blocks are left. If a worker throws, the other workers take no more blocks.
-  const auto work = [&] {
+  const auto work = [&](std::size_t /*task*/, std::size_t /*worker*/) {
     try {
       while (const auto block = take()) {
         compute_block(run, *block, state, adding);
@@ -309,7 +297,7 @@ void run_study(const StudyRun& run, StudyState& state) {
     }
   };
   try {
-    run.pool.run(run.pool.size(), [&](std::size_t, std::size_t) { work(); });
+    run.pool.run(run.pool.size(), work);
   } catch (const Error& error) {
     if (error.status() == Status::interrupted) write_checkpoint();
     throw;

@@ -29,44 +29,18 @@ Vector unit(const Vector& values) {
   return values / xt::norm_l2(values)();
 }
 
-/// Returns a random unit vector orthogonal to the unit vector `to`.
-Vector orthogonal_unit(Random& random, const Vector& to) {
-  const Vector values = normal_vector(random, to.size());
-  return unit(values - xt::sum(values * to)() * to);
-}
-
 /// Returns gain * (a b^T).
 OwnedMatrix<double> outer(double gain, const Vector& a, const Vector& b) {
   return linalg::to_owned(gain * xt::view(a, xt::all(), xt::newaxis()) * b);
 }
 
-/// The projections of all tokens by the constructed head, [n, k] each.
-struct Projected {
-  Matrix q, k, v;
-};
-
 auto first_rows(const Matrix& matrix, std::size_t count) {
   return xt::view(matrix, xt::range(std::size_t{0}, count));
-}
-
-/// Returns the weights of token `query` on the tokens 0 to `query`.
-Vector causal_row(const Projected& projected, std::size_t query) {
-  const double scale = 1 / std::sqrt(static_cast<double>(projected.q.shape(1)));
-  Vector row = xt::sum(scale * xt::view(projected.q, query) * first_rows(projected.k, query + 1), {1});
-  softmax({row.data(), row.size()});
-  return row;
 }
 
 /// Returns z, the weighted sum of the values. The tokens after the last weight have weight 0.
 Vector weighted_sum(const Vector& weights, const Matrix& values) {
   return xt::sum(xt::view(weights, xt::all(), xt::newaxis()) * first_rows(values, weights.size()), {0});
-}
-
-/// Returns the norm of the change of z if the value of the first token changes by a unit vector.
-double influence_of_first(const Vector& row, Matrix values) {
-  const Vector before = weighted_sum(row, values);
-  values(0, 0) += 1;
-  return xt::norm_l2(weighted_sum(row, values) - before)();
 }
 
 /// Layers of uniform attention to the last `window` tokens. Computes for each token how much of the first
@@ -102,29 +76,8 @@ class LocalStack {
   std::vector<double> held_;
 };
 
-CellRows rows_by_distance(const DistanceOptions& options) {
-  const BuiltHead head = build_head(options);
-  const auto project = [&](const OwnedMatrix<double>& weight) {
-    return linalg::to_matrix(product(head.x.view(), weight.view()).view());
-  };
-  const Projected projected = {project(head.query), project(head.key), project(head.value)};
-  LocalStack local(options.n, options.window);
-  std::vector<std::size_t> distances;
-  for (std::size_t distance = 1; distance < options.n - 1; distance *= 2) distances.push_back(distance);
-  distances.push_back(options.n - 1);
-  CellRows rows;
-  for (const std::size_t distance : distances) {
-    const Vector row = causal_row(projected, distance);
-    rows.push_back({count_cell(distance), row(0), influence_of_first(row, projected.v),
-                    1 / static_cast<double>(distance + 1), count_cell(distance),
-                    std::pow(options.decay, static_cast<double>(distance)) * (1 - options.decay),
-                    count_cell(local.layers_to(distance)), local.held_at(distance)});
-  }
-  return rows;
-}
-
 /// The data of one line in a chart. A line belongs to a head, or to all heads of a layer.
-struct Line {
+struct DistanceLine {
   std::size_t layer = 0;
   std::optional<std::size_t> head;
   std::uint64_t rows = 0;
@@ -144,31 +97,19 @@ struct Line {
   }
 };
 
-std::vector<Line> lines_of(std::span<const HeadDistances> heads, bool by_head) {
-  std::vector<Line> lines;
-  for (const HeadDistances& each : heads) {
-    if (by_head || lines.empty() || lines.back().layer != each.head.layer) {
-      Line& line = lines.emplace_back();
-      line.layer = each.head.layer;
-      if (by_head) line.head = each.head.head;
-    }
-    lines.back().add(each);
-  }
-  return lines;
-}
-
 /// The table cells of one distance bin of a line.
-struct Means {
+struct BinMeans {
   Cell weight, uniform, share, uniform_share, influence, influence_share;
 };
 
-Means means_of(const Line& line, std::size_t bin) {
-  Means means;
+BinMeans means_of(const DistanceLine& line, std::size_t bin) {
+  BinMeans means;
   const DistanceSums& sums = line.bins[bin];
   if (sums.pairs == 0) return means;
   if (!line.finite) {
     const Cell lost = std::numeric_limits<double>::quiet_NaN();
-    return {lost, lost, lost, lost, line.has_values ? lost : Cell(), line.has_values ? lost : Cell()};
+    const Cell influence = line.has_values ? lost : Cell();
+    return {lost, lost, lost, lost, influence, influence};
   }
   const auto pairs = static_cast<double>(sums.pairs);
   const auto rows = static_cast<double>(line.rows);
@@ -184,50 +125,33 @@ Means means_of(const Line& line, std::size_t bin) {
   return means;
 }
 
-Table table_of(std::span<const Line> lines, std::span<const DistanceBin> bins) {
-  CellRows rows;
-  for (const Line& line : lines) {
-    for (std::size_t b = 0; b < bins.size(); ++b) {
-      const Means means = means_of(line, b);
-      rows.push_back({count_cell(line.layer), line.head ? count_cell(*line.head) : Cell(),
-                      count_cell(bins[b].first), count_cell(bins[b].last), count_cell(line.bins[b].pairs),
-                      means.weight, means.uniform, means.share, means.uniform_share, means.influence,
-                      means.influence_share});
-    }
-  }
-  return make_table("rows",
-                    {"layer", "head", "from", "to", "pairs", "weight", "uniform", "share", "uniform_share",
-                     "influence", "influence_share"},
-                    std::move(rows));
-}
-
 /// Returns the table of the charts, with one column per line and quantity. Each row is the end of a distance
 /// bin.
-Table drawn_table(std::span<const Line> lines, std::span<const DistanceBin> bins) {
+Table drawn_table(std::span<const DistanceLine> lines, std::span<const DistanceBin> bins) {
   std::vector<std::string> columns = {"distance"};
-  for (const Line& line : lines) columns.push_back(line.name());
-  for (const Line& line : lines) columns.push_back("influence, " + line.name());
+  for (const DistanceLine& line : lines) columns.push_back(line.name());
+  for (const DistanceLine& line : lines) columns.push_back("influence, " + line.name());
   CellRows rows;
   for (std::size_t b = 0; b < bins.size(); ++b) {
     std::vector<Cell>& row = rows.emplace_back(1, count_cell(bins[b].last));
-    for (const Line& line : lines) row.push_back(means_of(line, b).weight);
-    for (const Line& line : lines) row.push_back(means_of(line, b).influence);
+    for (const DistanceLine& line : lines) row.push_back(means_of(line, b).weight);
+    for (const DistanceLine& line : lines) row.push_back(means_of(line, b).influence);
   }
   return make_table("lines", std::move(columns), std::move(rows));
 }
 
 /// Returns one chart of weights and one chart of influences. If the lines belong to heads, returns these two
 /// charts for each layer.
-std::vector<Chart> charts_of(std::span<const Line> lines) {
+std::vector<Chart> charts_of(std::span<const DistanceLine> lines) {
   const std::string axis = "Distance (end of the bin)";
   std::vector<Chart> charts;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const bool by_head = lines[i].head.has_value();
     if (i == 0 || (by_head && lines[i].layer != lines[i - 1].layer)) {
       const std::string of = by_head ? " in layer " + std::to_string(lines[i].layer) : "";
-      charts.push_back(line_chart("Weight by distance" + of, "distance", {},
+      charts.push_back(make_chart("Weight by distance" + of, "distance", {},
                                   {axis, "Mean weight of a pair", Axes::log_log}));
-      charts.push_back(line_chart("Influence by distance" + of, "distance", {},
+      charts.push_back(make_chart("Influence by distance" + of, "distance", {},
                                   {axis, "Mean a |f(x)| of a pair", Axes::log_log}));
     }
     charts[charts.size() - 2].y.push_back(lines[i].name());
@@ -241,7 +165,8 @@ std::vector<Chart> charts_of(std::span<const Line> lines) {
 BuiltHead build_head(const DistanceOptions& options) {
   Random random(options.seed);
   const Vector asks = unit(normal_vector(random, options.d));
-  const Vector event = orthogonal_unit(random, asks);
+  const Vector other = normal_vector(random, options.d);
+  const Vector event = unit(other - xt::sum(other * asks)() * asks);  // orthogonal to `asks`
   const Vector direction = unit(normal_vector(random, options.d_k));
   const double gain = std::sqrt(options.strength * std::sqrt(static_cast<double>(options.d_k)));
   const double deviation = 1 / std::sqrt(static_cast<double>(options.d));
@@ -268,7 +193,31 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
       .set("noise", options.noise)
       .set("window", options.window)
       .set("decay", options.decay);
-  CellRows rows = rows_by_distance(options);
+  const BuiltHead head = build_head(options);
+  const auto project = [&](const OwnedMatrix<double>& weight) {
+    return linalg::to_matrix(product(head.x.view(), weight.view()).view());
+  };
+  const Matrix q = project(head.query);
+  const Matrix k = project(head.key);
+  const Matrix v = project(head.value);
+  Matrix changed = v;  // the value of the first token changed by a unit vector
+  changed(0, 0) += 1;
+  const double scale = 1 / std::sqrt(static_cast<double>(options.d_k));
+  LocalStack local(options.n, options.window);
+  std::vector<std::size_t> distances;
+  for (std::size_t distance = 1; distance < options.n - 1; distance *= 2) distances.push_back(distance);
+  distances.push_back(options.n - 1);
+  CellRows rows;
+  for (const std::size_t distance : distances) {
+    // The weights of the query on the event and on all tokens up to the query.
+    Vector row = xt::sum(scale * xt::view(q, distance) * first_rows(k, distance + 1), {1});
+    softmax({row.data(), row.size()});
+    rows.push_back({count_cell(distance), row(0),
+                    xt::norm_l2(weighted_sum(row, changed) - weighted_sum(row, v))(),
+                    1 / static_cast<double>(distance + 1), count_cell(distance),
+                    std::pow(options.decay, static_cast<double>(distance)) * (1 - options.decay),
+                    count_cell(local.layers_to(distance)), local.held_at(distance)});
+  }
   result.summary.set("weight_from_n_to_1", rows.back()[1])
       .set("steps", 1)
       .set("score_margin_for_0.9", std::log(9 * static_cast<double>(options.n - 1)));
@@ -276,10 +225,10 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
                            {"distance", "weight", "influence", "uniform", "recurrent_steps",
                             "recurrent_influence", "window_layers", "window_influence"},
                            std::move(rows));
-  result.charts = {line_chart("Influence on the query", "distance",
+  result.charts = {make_chart("Influence on the query", "distance",
                               {"influence", "uniform", "recurrent_influence", "window_influence"},
                               {"Distance", "Influence", Axes::log_log}),
-                   line_chart("Number of steps", "distance", {"recurrent_steps", "window_layers"},
+                   make_chart("Number of steps", "distance", {"recurrent_steps", "window_layers"},
                               {"Distance", "Steps or layers", Axes::log_log})};
   return result;
 }
@@ -287,8 +236,29 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
 ExperimentResult distance_of_model(std::span<const HeadDistances> heads, std::span<const DistanceBin> bins,
                                    bool by_head) {
   ExperimentResult result{.name = "distance"};
-  const std::vector<Line> lines = lines_of(heads, by_head);
-  result.rows = table_of(lines, bins);
+  std::vector<DistanceLine> lines;
+  for (const HeadDistances& each : heads) {
+    if (by_head || lines.empty() || lines.back().layer != each.head.layer) {
+      DistanceLine& line = lines.emplace_back();
+      line.layer = each.head.layer;
+      if (by_head) line.head = each.head.head;
+    }
+    lines.back().add(each);
+  }
+  CellRows rows;
+  for (const DistanceLine& line : lines) {
+    for (std::size_t b = 0; b < bins.size(); ++b) {
+      const BinMeans means = means_of(line, b);
+      rows.push_back({count_cell(line.layer), line.head ? count_cell(*line.head) : Cell(),
+                      count_cell(bins[b].first), count_cell(bins[b].last), count_cell(line.bins[b].pairs),
+                      means.weight, means.uniform, means.share, means.uniform_share, means.influence,
+                      means.influence_share});
+    }
+  }
+  result.rows = make_table("rows",
+                           {"layer", "head", "from", "to", "pairs", "weight", "uniform", "share",
+                            "uniform_share", "influence", "influence_share"},
+                           std::move(rows));
   result.drawn = drawn_table(lines, bins);
   result.charts = charts_of(lines);
   return result;

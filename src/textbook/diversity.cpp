@@ -24,7 +24,7 @@ namespace attnctl {
 namespace {
 
 /// The measures of a head, or the means over heads. kNames has the names of the measures in the same order.
-using Measures = std::array<std::optional<double>, 3>;
+using HeadMeasures = std::array<std::optional<double>, 3>;
 constexpr std::array kNames{"effective_rank", "similarity", "absolute_similarity"};
 
 /// A mean and a sample standard deviation (divisor n - 1). The deviation needs at least two values.
@@ -44,11 +44,11 @@ Spread spread_of(std::span<const double> values) {
 }
 
 /// Returns the spread of each measure over its defined values.
-std::array<Spread, 3> spreads_of(std::span<const Measures> all) {
+std::array<Spread, 3> spreads_of(std::span<const HeadMeasures> all) {
   std::array<Spread, 3> spreads;
   for (std::size_t i = 0; i < spreads.size(); ++i) {
     std::vector<double> values;
-    for (const Measures& each : all) {
+    for (const HeadMeasures& each : all) {
       if (each[i]) values.push_back(*each[i]);
     }
     spreads[i] = spread_of(values);
@@ -61,12 +61,12 @@ struct HeadDiversity {
   std::vector<double> effective_ranks;
   OwnedMatrix<double> similarity;
 
-  [[nodiscard]] Measures means() const {
+  [[nodiscard]] HeadMeasures means() const {
     const OffDiagonal pairs = off_diagonal(similarity.view());
     return {spread_of(effective_ranks).mean, pairs.mean, pairs.mean_abs};
   }
   /// Returns the measures of a head. The similarities are means over the other heads.
-  [[nodiscard]] Measures of_head(std::size_t head) const {
+  [[nodiscard]] HeadMeasures of_head(std::size_t head) const {
     const std::size_t heads = similarity.rows();
     if (heads < 2) return {effective_ranks[head], {}, {}};
     double sum = 0;
@@ -93,20 +93,6 @@ struct CircuitShape {
   auto operator<=>(const CircuitShape&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs
 };
 
-CircuitShape shape_of(const CircuitFactors& factors, std::size_t heads) {
-  CircuitShape shape{.heads = heads,
-                     .width = factors.left.width(),
-                     .left_dimension = factors.left.dimension(),
-                     .right_dimension = factors.right.dimension(),
-                     .left_slices = {},
-                     .right_slices = {}};
-  for (std::size_t head = 0; head < heads; ++head) {
-    shape.left_slices.push_back(factors.left.slice_of(head));
-    shape.right_slices.push_back(factors.right.slice_of(head));
-  }
-  return shape;
-}
-
 /// Random matrices for the heads of one layer. The entries are independent and normal with standard deviation
 /// sqrt(2 / (dimension + width)). They depend only on the seed and the draw, not on the number of threads.
 class DrawnHeads {
@@ -129,11 +115,28 @@ class DrawnHeads {
     }
   }
 
-  [[nodiscard]] HeadDiversity measure(Pool& pool) const;
+  [[nodiscard]] HeadDiversity measure(Pool& pool) const {
+    const CircuitFactors factors = {factor_of(left_, shape_.left_slices),
+                                    factor_of(right_, shape_.right_slices)};
+    HeadDiversity result;
+    result.effective_ranks.resize(shape_.heads);
+    std::vector<std::vector<ComparedHead>> sets(1, std::vector<ComparedHead>(shape_.heads));
+    pool.run(shape_.heads, [&](std::size_t head, std::size_t /*worker*/) {
+      OwnedMatrix<double> left = factors.left.columns(head);
+      OwnedMatrix<double> right = factors.right.columns(head);
+      const double mass = circuit_mass(left.view(), right.view());
+      const std::vector<double> values = svd_of_product(left.view(), right.view(), 0).values;
+      const double norm = std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+      result.effective_ranks[head] = effective_rank(values).value();
+      sets[0][head] = {&factors, head, norm, mass / norm};
+    });
+    result.similarity = std::move(frobenius_cosines(sets, pool).front());
+    return result;
+  }
 
   /// Return the left and the right matrices, [matrices, dimension, width] each.
-  [[nodiscard]] std::vector<float> left() const { return by_rows(left_); }
-  [[nodiscard]] std::vector<float> right() const { return by_rows(right_); }
+  [[nodiscard]] Tensor left() const { return by_rows(left_); }
+  [[nodiscard]] Tensor right() const { return by_rows(right_); }
 
  private:
   /// Draws all left or all right matrices, with one random stream per matrix.
@@ -158,61 +161,32 @@ class DrawnHeads {
     return CircuitFactor::of_outputs(linear, shape_.width, slices);
   }
 
-  [[nodiscard]] std::vector<float> by_rows(const OwnedMatrix<float>& side) const {
+  [[nodiscard]] Tensor by_rows(const OwnedMatrix<float>& side) const {
     std::vector<float> values;
-    values.reserve(side.values().size());
     for (std::size_t first = 0; first < side.rows(); first += shape_.width) {
       for (std::size_t r = 0; r < side.cols(); ++r) {
         for (std::size_t c = 0; c < shape_.width; ++c) values.push_back(side(first + c, r));
       }
     }
-    return values;
+    return make_tensor({side.rows() / shape_.width, side.cols(), shape_.width}, std::move(values));
   }
 
   CircuitShape shape_;
   OwnedMatrix<float> left_, right_;  // [matrices * width, dimension], transposed
 };
 
-HeadDiversity DrawnHeads::measure(Pool& pool) const {
-  const CircuitFactors factors = {factor_of(left_, shape_.left_slices),
-                                  factor_of(right_, shape_.right_slices)};
-  HeadDiversity result;
-  result.effective_ranks.resize(shape_.heads);
-  std::vector<std::vector<ComparedHead>> sets(1, std::vector<ComparedHead>(shape_.heads));
-  pool.run(shape_.heads, [&](std::size_t head, std::size_t /*worker*/) {
-    OwnedMatrix<double> left = factors.left.columns(head);
-    OwnedMatrix<double> right = factors.right.columns(head);
-    const double mass = circuit_mass(left.view(), right.view());
-    const std::vector<double> values = svd_of_product(left.view(), right.view(), 0).values;
-    const double norm = std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
-    result.effective_ranks[head] = effective_rank(values).value();
-    sets[0][head] = {&factors, head, norm, mass / norm};
-  });
-  result.similarity = std::move(frobenius_cosines(sets, pool).front());
-  return result;
-}
-
 DrawnHeads draw_heads(const DiversityOptions& options, bool specialised, std::size_t number, Pool& pool) {
   std::vector<std::size_t> own(options.heads);
   std::iota(own.begin(), own.end(), std::size_t{0});
-  const CircuitShape shape{.heads = options.heads,
-                           .width = options.d_head,
-                           .left_dimension = options.d,
-                           .right_dimension = options.d,
-                           .left_slices = own,
-                           .right_slices = own};
+  const CircuitShape shape{options.heads, options.d_head, options.d, options.d, own, own};
   DrawnHeads drawn(shape, options.seed, 2 * number + (specialised ? 1 : 0), pool);
   if (specialised) drawn.specialise(options.gain);
   return drawn;
 }
 
 Heatmap heatmap_of(const OwnedMatrix<double>& similarity, std::string title, const std::string& label) {
-  Heatmap map;
-  map.title = std::move(title);
-  map.x_axis = map.y_axis = "Head";
-  map.x_labels = map.y_labels = number_labels(similarity.rows(), label);
-  map.values = array_of(similarity.view());
-  return map;
+  const std::vector<std::string> labels = number_labels(similarity.rows(), label);
+  return {std::move(title), "Head", "Head", labels, labels, array_of(similarity.view())};
 }
 
 HeatmapPage page_of(std::vector<Heatmap> heatmaps, std::size_t columns) {
@@ -231,7 +205,7 @@ struct RandomHeads {
 RandomHeads random_heads(const CircuitShape& shape, std::uint64_t number, const DiversityOptions& options,
                          Pool& pool) {
   RandomHeads heads;
-  std::vector<Measures> draws;
+  std::vector<HeadMeasures> draws;
   for (std::size_t draw = 0; draw < options.draws; ++draw) {
     HeadDiversity measured =
         DrawnHeads(shape, options.seed, number * options.draws + draw, pool).measure(pool);
@@ -243,26 +217,18 @@ RandomHeads random_heads(const CircuitShape& shape, std::uint64_t number, const 
 }
 
 /// A layer of the model and the random heads with which it is compared.
-struct Layer {
+struct ComparedLayer {
   std::size_t index = 0;
-  Measures means;
+  HeadMeasures means;
   const RandomHeads* random = nullptr;
 };
 
-Measures means_of(const CircuitAnalysis& analysis, const SubspaceSimilarity& similarity) {
-  std::vector<double> ranks;
-  for (const HeadSpectrum& head : analysis.heads) {
-    if (head.head.layer == similarity.layer && head.effective_rank) ranks.push_back(*head.effective_rank);
-  }
-  return {spread_of(ranks).mean, similarity.off_diagonal.mean, similarity.off_diagonal.mean_abs};
-}
-
-Table table_of(const std::vector<Layer>& layers) {
+Table table_of(const std::vector<ComparedLayer>& layers) {
   std::vector<std::string> columns{"layer"};
   for (const std::string name : kNames)
     columns.insert(columns.end(), {name, "random_" + name, "random_" + name + "_deviation"});
   CellRows rows;
-  for (const Layer& layer : layers) {
+  for (const ComparedLayer& layer : layers) {
     std::vector<Cell>& row = rows.emplace_back(1, count_cell(layer.index));
     for (std::size_t i = 0; i < kNames.size(); ++i) {
       const Spread& random = layer.random->spreads[i];
@@ -270,23 +236,6 @@ Table table_of(const std::vector<Layer>& layers) {
     }
   }
   return make_table("rows", std::move(columns), std::move(rows));
-}
-
-/// Returns the summary: the means over the layers.
-Record summary_of(const std::vector<Layer>& layers) {
-  std::vector<Measures> trained;
-  std::vector<Measures> random;
-  for (const Layer& layer : layers) {
-    const std::array<Spread, 3>& spreads = layer.random->spreads;
-    trained.push_back(layer.means);
-    random.push_back({spreads[0].mean, spreads[1].mean, spreads[2].mean});
-  }
-  Record summary;
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    summary.set(kNames[i], cell_of(spreads_of(trained)[i].mean))
-        .set(std::string("random_") + kNames[i], cell_of(spreads_of(random)[i].mean));
-  }
-  return summary;
 }
 
 }  // namespace
@@ -310,7 +259,7 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
   for (std::size_t head = 0; head < options.heads; ++head) rows.push_back({count_cell(head)});
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
     const auto spreads = [&](const auto& measures_of) {
-      std::vector<Measures> all;
+      std::vector<HeadMeasures> all;
       for (const HeadDiversity& draw : draws[kind]) all.push_back(measures_of(draw));
       return spreads_of(all);
     };
@@ -327,10 +276,11 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
   }
   result.rows = make_table("rows", std::move(columns), std::move(rows));
   result.charts = {
-      line_chart("Effective rank", "head", {"random_effective_rank", "specialised_effective_rank"},
+      make_chart("Effective rank", "head", {"random_effective_rank", "specialised_effective_rank"},
                  {"Head", "Effective rank"}),
-      bar_chart("Mean magnitude of the similarity to other heads", "head",
-                {"random_absolute_similarity", "specialised_absolute_similarity"}, {"Head", "Similarity"})};
+      make_chart("Mean magnitude of the similarity to other heads", "head",
+                 {"random_absolute_similarity", "specialised_absolute_similarity"},
+                 {"Head", "Similarity", Axes::bars})};
   std::vector<Heatmap> maps;
   for (std::size_t kind = 0; kind < kinds.size(); ++kind)
     maps.push_back(heatmap_of(draws[kind].front().similarity, kinds[kind], "Head "));
@@ -340,8 +290,7 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
 
 std::vector<Tensor> diversity_weights(const DiversityOptions& options, bool specialised, Pool& pool) {
   const DrawnHeads drawn = draw_heads(options, specialised, 0, pool);
-  const Shape shape{options.heads, options.d, options.d_head};
-  return {{"W_q", make_tensor(shape, drawn.left())}, {"W_k", make_tensor(shape, drawn.right())}};
+  return {{"W_q", drawn.left()}, {"W_k", drawn.right()}};
 }
 
 ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
@@ -352,16 +301,27 @@ ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
   const CircuitAnalysis& analysis = circuit == Circuit::qk ? weights.qk : *weights.ov;
 
   std::map<CircuitShape, RandomHeads> random;
-  std::vector<Layer> layers;
+  std::vector<ComparedLayer> layers;
   std::vector<Heatmap> maps;
   for (const SubspaceSimilarity& similarity : analysis.similarity) {
     const std::size_t index = similarity.layer.value();
-    const CircuitShape shape =
-        shape_of(circuit_factors(model, index, circuit, false).value(), similarity.heads.size());
+    const CircuitFactors factors = circuit_factors(model, index, circuit, false).value();
+    const std::size_t heads = similarity.heads.size();
+    CircuitShape shape{heads, factors.left.width(), factors.left.dimension(), factors.right.dimension(), {},
+                       {}};
+    for (std::size_t head = 0; head < heads; ++head) {
+      shape.left_slices.push_back(factors.left.slice_of(head));
+      shape.right_slices.push_back(factors.right.slice_of(head));
+    }
     auto known = random.find(shape);
     if (known == random.end())
       known = random.emplace(shape, random_heads(shape, random.size(), options, pool)).first;
-    layers.push_back({index, means_of(analysis, similarity), &known->second});
+    std::vector<double> ranks;
+    for (const HeadSpectrum& head : analysis.heads) {
+      if (head.head.layer == index && head.effective_rank) ranks.push_back(*head.effective_rank);
+    }
+    const OffDiagonal& pairs = similarity.off_diagonal;
+    layers.push_back({index, {spread_of(ranks).mean, pairs.mean, pairs.mean_abs}, &known->second});
     maps.push_back(heatmap_of(similarity.values, fmt::format("Layer {}", index), ""));
   }
   for (const auto& [shape, heads] : random) {
@@ -374,10 +334,19 @@ ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
       .set("circuit", std::string(name_of(circuit)))
       .set("draws", options.draws);
   result.rows = table_of(layers);
-  result.summary = summary_of(layers);
-  result.charts = {line_chart("Effective rank", "layer", {"effective_rank", "random_effective_rank"},
+  // The summary has the means over the layers.
+  std::vector<HeadMeasures> trained, drawn;
+  for (const auto& [index, means, heads] : layers) {
+    trained.push_back(means);
+    drawn.push_back({heads->spreads[0].mean, heads->spreads[1].mean, heads->spreads[2].mean});
+  }
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    result.summary.set(kNames[i], cell_of(spreads_of(trained)[i].mean))
+        .set(std::string("random_") + kNames[i], cell_of(spreads_of(drawn)[i].mean));
+  }
+  result.charts = {make_chart("Effective rank", "layer", {"effective_rank", "random_effective_rank"},
                               {"Layer", "Effective rank"}),
-                   line_chart("Mean magnitude of similarity", "layer",
+                   make_chart("Mean magnitude of similarity", "layer",
                               {"absolute_similarity", "random_absolute_similarity"},
                               {"Layer", "Mean magnitude of similarity"})};
   const std::size_t columns = std::min<std::size_t>(4, maps.size());

@@ -4,19 +4,6 @@
 #include <variant>
 
 namespace attnctl {
-namespace {
-
-/// Returns a table of the values of the summary that are not lists or records.
-Table summary_table(const Record& summary) {
-  CellRows rows;
-  for (const auto& [name, value] : summary.fields) {
-    if (const Cell* single = std::get_if<Cell>(&value.data)) rows.push_back({name, *single});
-  }
-  return make_table("summary", {"summary", "value"}, std::move(rows));
-}
-
-}  // namespace
-
 Results results_of(const ExperimentResult& result, bool with_charts) {
   Results results;
   results.document.head.set("name", result.name)
@@ -26,31 +13,31 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
   results.document.sections.push_back({"rows", "row", result.rows});
   results.tables.push_back(result.rows);
   results.text.emplace_back(TextTable{"Experiment " + result.name, result.rows});
-  Table summary = summary_table(result.summary);
-  if (summary.rows > 0) results.text.emplace_back(TextTable{"", std::move(summary)});
+  CellRows summary;  // without lists and records
+  for (const auto& [name, value] : result.summary.fields) {
+    if (const Cell* single = std::get_if<Cell>(&value.data)) summary.push_back({name, *single});
+  }
+  if (!summary.empty())
+    results.text.emplace_back(TextTable{"", make_table("summary", {"summary", "value"}, std::move(summary))});
   if (!result.charts.empty()) {
     const ChartPage page{"Experiment: " + result.name,
                          result.drawn.columns.empty() ? result.rows : result.drawn, result.charts};
     if (with_charts) results.text.emplace_back(page);
     results.pictures.push_back({"charts", page});
   }
-  for (const NamedHeatmaps& each : result.heatmaps) results.pictures.push_back({each.name, each.page});
+  results.pictures.insert(results.pictures.end(), result.heatmaps.begin(), result.heatmaps.end());
   return results;
 }
 
-Chart line_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes) {
-  Chart chart{.title = std::move(title), .x = std::move(x), .y = std::move(y)};
-  chart.x_axis = std::move(axes.x);
-  chart.y_axis = std::move(axes.y);
-  chart.log_x = axes.scale == Axes::log_x || axes.scale == Axes::log_log;
-  chart.log_y = axes.scale == Axes::log_y || axes.scale == Axes::log_log;
-  return chart;
-}
-
-Chart bar_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes) {
-  Chart chart = line_chart(std::move(title), std::move(x), std::move(y), std::move(axes));
-  chart.bars = true;
-  return chart;
+Chart make_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes) {
+  return {.title = std::move(title),
+          .x = std::move(x),
+          .y = std::move(y),
+          .x_axis = std::move(axes.x),
+          .y_axis = std::move(axes.y),
+          .log_x = axes.style == Axes::log_x || axes.style == Axes::log_log,
+          .log_y = axes.style == Axes::log_y || axes.style == Axes::log_log,
+          .bars = axes.style == Axes::bars};
 }
 
 Tensor array_of(MatrixView<const double> matrix) {

@@ -11,12 +11,6 @@
 
 namespace attnctl {
 
-/// A page of heatmaps. --picture selects the page by its name.
-struct NamedHeatmaps {
-  std::string name;
-  HeatmapPage page;
-};
-
 /// The rows, summary and pictures of one textbook experiment. The same seed and parameters give the same
 /// numbers for any number of threads.
 struct ExperimentResult {
@@ -27,7 +21,7 @@ struct ExperimentResult {
   Record summary = {};
   std::vector<Chart> charts = {};
   Table drawn = {};  // the table that the charts show; if it has no columns, the charts show `rows`
-  std::vector<NamedHeatmaps> heatmaps = {};  // shown after the charts
+  std::vector<View> heatmaps = {};  // shown after the charts
 };
 
 /// Converts the result to a document, tables and pictures. `with_charts` also draws the charts in text
@@ -43,15 +37,14 @@ using CellRows = std::vector<std::vector<Cell>>;
   return value ? Cell(*value) : Cell();
 }
 
-/// The labels of a chart's axes, and which of them are logarithmic.
+/// The labels of a chart's axes, which of them are logarithmic, and bars instead of lines.
 struct Axes {
   std::string x, y;
-  enum Scale { linear, log_x, log_y, log_log } scale = linear;
+  enum Style { lines, log_x, log_y, log_log, bars } style = lines;
 };
 
-/// Return a line chart and a bar chart of the table columns `y` over the table column `x`.
-[[nodiscard]] Chart line_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes);
-[[nodiscard]] Chart bar_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes);
+/// Returns a chart of the table columns `y` over the table column `x`.
+[[nodiscard]] Chart make_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes);
 
 /// Copies the matrix to an array [rows, cols].
 [[nodiscard]] Tensor array_of(MatrixView<const double> matrix);

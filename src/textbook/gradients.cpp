@@ -37,17 +37,8 @@ HeadForward run_head(const HeadMatrices& head, const RouteInputs& x, double scal
   return pass;
 }
 
-/// Replaces `gradient` = dL/dpattern by dL/dscores. With the pattern a and the gradient g, the new entry is
-/// a_ij (g_ij - sum_k a_ik g_ik).
-void backward_softmax(const OwnedMatrix<double>& pattern, OwnedMatrix<double>& gradient) {
-  for (std::size_t i = 0; i < pattern.rows(); ++i) {
-    const double mean = dot(pattern.view().row(i), gradient.view().row(i));
-    for (std::size_t j = 0; j < pattern.cols(); ++j) gradient(i, j) = pattern(i, j) * (gradient(i, j) - mean);
-  }
-}
-
 /// The layer of the experiment with one scale of the scores.
-struct Layer {
+struct GradientLayer {
   const std::vector<HeadMatrices>& heads;
   const OwnedMatrix<double>& x;         // [n, d]
   const OwnedMatrix<double>& d_output;  // [n, d], dL/dY
@@ -76,7 +67,7 @@ OwnedMatrix<double> path_of(const HeadGradient& gradient) {
 }
 
 /// Returns the part of the layer's output that one head adds, [n, d].
-OwnedMatrix<double> head_output(const Layer& layer, const HeadMatrices& head, const RouteInputs& x) {
+OwnedMatrix<double> head_output(const GradientLayer& layer, const HeadMatrices& head, const RouteInputs& x) {
   const HeadForward pass = run_head(head, x, layer.scale);
   return product(product(pass.pattern.view(), pass.value.view()).view(), head.output.view());
 }
@@ -84,7 +75,7 @@ OwnedMatrix<double> head_output(const Layer& layer, const HeadMatrices& head, co
 /// Returns the largest error of `gradient` compared with fourth-order central differences of `loss`, divided
 /// by the largest entry of the gradient. `loss` takes x with one entry changed.
 template <typename Loss>
-double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Loss loss) {
+double worst_error(const GradientLayer& layer, const OwnedMatrix<double>& gradient, Loss loss) {
   constexpr double step = 1e-4;
   constexpr std::array<std::pair<double, double>, 4> stencil{{{-2, 1}, {-1, -8}, {1, 8}, {2, -1}}};
   double largest = 0;
@@ -108,7 +99,7 @@ double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Loss
 
 /// Returns the largest error of the gradients through the query, key and value projections of a head. To
 /// check a projection, changes only its input.
-double check_head(const Layer& layer, const HeadMatrices& head, const HeadGradient& gradient) {
+double check_head(const GradientLayer& layer, const HeadMatrices& head, const HeadGradient& gradient) {
   using View = MatrixView<const double>;
   const View x = layer.x.view();
   const auto loss = [&](View query, View key, View value) {
@@ -117,21 +108,6 @@ double check_head(const Layer& layer, const HeadMatrices& head, const HeadGradie
   return std::max({worst_error(layer, gradient.query, [&](View moved) { return loss(moved, x, x); }),
                    worst_error(layer, gradient.key, [&](View moved) { return loss(x, moved, x); }),
                    worst_error(layer, gradient.value, [&](View moved) { return loss(x, x, moved); })});
-}
-
-/// Returns the error of the gradient of the whole layer. The loss is computed from the output of the layer.
-double check_sum(const Layer& layer, const OwnedMatrix<double>& gradient) {
-  return worst_error(layer, gradient, [&](MatrixView<const double> moved) {
-    OwnedMatrix<double> output(layer.x.rows(), layer.x.cols());
-    for (const HeadMatrices& head : layer.heads) add(head_output(layer, head, {moved, moved, moved}), output);
-    return inner(output, layer.d_output);
-  });
-}
-
-double mean_largest_weight(const OwnedMatrix<double>& pattern) {
-  double sum = 0;
-  for (std::size_t i = 0; i < pattern.rows(); ++i) sum += std::ranges::max(pattern.view().row(i));
-  return sum / static_cast<double>(pattern.rows());
 }
 
 double median(std::vector<double> values) {
@@ -148,61 +124,55 @@ struct Report {
   double error = 0;
 };
 
-Report report_of(const Layer& layer, const HeadMatrices& head) {
-  Report report;
-  report.gradient = head_gradient(head, layer.x.view(), layer.d_output.view(), layer.scale);
-  const MatrixView<const double> query = std::as_const(report.gradient.query).view();
-  for (std::size_t i = 0; i < query.rows; ++i) report.query_norms.push_back(norm(query.row(i)));
-  report.largest_weight = mean_largest_weight(report.gradient.pattern);
-  report.error = check_head(layer, head, report.gradient);
-  return report;
-}
-
 /// Returns the report of the layer: the sums over the heads. Checks the sum of their gradients against the
 /// gradient of the whole layer.
-Report sum_of(const Layer& layer, const std::vector<Report>& heads) {
+Report sum_of(const GradientLayer& layer, const std::vector<Report>& heads) {
   Report sum = heads.front();
   for (std::size_t h = 1; h < heads.size(); ++h) {
     sum.query_norms.insert(sum.query_norms.end(), heads[h].query_norms.begin(), heads[h].query_norms.end());
-    add(heads[h].gradient.query, sum.gradient.query);
-    add(heads[h].gradient.key, sum.gradient.key);
-    add(heads[h].gradient.value, sum.gradient.value);
+    for (const auto path : {&HeadGradient::query, &HeadGradient::key, &HeadGradient::value})
+      add(heads[h].gradient.*path, sum.gradient.*path);
     sum.largest_weight += heads[h].largest_weight;
   }
   sum.largest_weight /= static_cast<double>(heads.size());
-  sum.error = check_sum(layer, path_of(sum.gradient));
+  // Compares with differences of a loss that is computed from the output of the whole layer.
+  sum.error = worst_error(layer, path_of(sum.gradient), [&](MatrixView<const double> moved) {
+    OwnedMatrix<double> output(layer.x.rows(), layer.x.cols());
+    for (const HeadMatrices& head : layer.heads) add(head_output(layer, head, {moved, moved, moved}), output);
+    return inner(output, layer.d_output);
+  });
   return sum;
 }
 
 constexpr std::array kColumns = {"d_k",   "scale", "head",         "path",           "query", "key",
                                  "value", "share", "query_median", "largest_weight", "error"};
 
-std::vector<Cell> row_of(std::size_t d_k, double scale, const Cell& head, const Report& report,
-                         const OwnedMatrix<double>& whole) {
-  const OwnedMatrix<double> path = path_of(report.gradient);
-  return {count_cell(d_k),
-          scale,
-          head,
-          norm(path.values()),
-          norm(report.gradient.query.values()),
-          norm(report.gradient.key.values()),
-          norm(report.gradient.value.values()),
-          inner(path, whole) / inner(whole, whole),
-          median(report.query_norms),
-          report.largest_weight,
-          report.error};
-}
-
 /// Appends the rows of one d_k and scale: first the heads, then the layer.
-void append_rows(const Layer& layer, std::size_t d_k, Pool& pool, CellRows& rows) {
+void append_rows(const GradientLayer& layer, std::size_t d_k, Pool& pool, CellRows& rows) {
   std::vector<Report> heads(layer.heads.size());
-  pool.run(heads.size(),
-           [&](std::size_t h, std::size_t /*worker*/) { heads[h] = report_of(layer, layer.heads[h]); });
+  pool.run(heads.size(), [&](std::size_t h, std::size_t /*worker*/) {
+    Report& report = heads[h];
+    report.gradient = head_gradient(layer.heads[h], layer.x.view(), layer.d_output.view(), layer.scale);
+    const MatrixView<const double> query = std::as_const(report.gradient.query).view();
+    for (std::size_t i = 0; i < query.rows; ++i) {
+      report.query_norms.push_back(norm(query.row(i)));
+      report.largest_weight += std::ranges::max(report.gradient.pattern.view().row(i));
+    }
+    report.largest_weight /= static_cast<double>(query.rows);
+    report.error = check_head(layer, layer.heads[h], report.gradient);
+  });
   const Report sum = sum_of(layer, heads);
   const OwnedMatrix<double> whole = path_of(sum.gradient);
-  for (std::size_t h = 0; h < heads.size(); ++h)
-    rows.push_back(row_of(d_k, layer.scale, count_cell(h), heads[h], whole));
-  rows.push_back(row_of(d_k, layer.scale, Cell(), sum, whole));
+  const auto add_row = [&](const Cell& head, const Report& report) {
+    const HeadGradient& gradient = report.gradient;
+    const OwnedMatrix<double> path = path_of(gradient);
+    rows.push_back({count_cell(d_k), layer.scale, head, norm(path.values()), norm(gradient.query.values()),
+                    norm(gradient.key.values()), norm(gradient.value.values()),
+                    inner(path, whole) / inner(whole, whole), median(report.query_norms),
+                    report.largest_weight, report.error});
+  };
+  for (std::size_t h = 0; h < heads.size(); ++h) add_row(count_cell(h), heads[h]);
+  add_row(Cell(), sum);
 }
 
 std::vector<HeadMatrices> random_heads(const GradientsOptions& options, std::size_t d_k) {
@@ -247,10 +217,9 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
   const auto add_chart = [&](const char* title, std::initializer_list<std::size_t> shown) {
     std::vector<std::string> y;
     for (const std::size_t column : shown) y.push_back(columns[column]);
-    const auto chart = heads ? bar_chart : line_chart;
     result.charts.push_back(
-        chart(title, label, std::move(y),
-              {heads ? "Head" : "d_k", "Norm of dL/dx", heads ? Axes::linear : Axes::log_log}));
+        make_chart(title, label, std::move(y),
+                   {heads ? "Head" : "d_k", "Norm of dL/dx", heads ? Axes::bars : Axes::log_log}));
   };
   if (heads) {
     add_chart("Unscaled scores", {1, 3, 5});
@@ -263,20 +232,12 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
   result.drawn = make_table(heads ? "heads" : "lines", std::move(columns), std::move(lines));
 }
 
-Attribution attribution_of(std::span<const double> gradient, std::span<const double> value) {
-  return {dot(gradient, value), norm(gradient)};
-}
-
-Cell text_cell(const std::string& text) {
-  return text.empty() ? Cell() : Cell(text);
-}
-
+/// Appends the rows of one input: first the tokens, then the heads.
 void append_rows(const LogitAttribution& input, CellRows& rows) {
   for (std::size_t j = 0; j < input.embeddings.size(); ++j) {
     const Attribution& each = input.embeddings[j];
-    rows.push_back({input.input, Cell(), Cell(), count_cell(j),
-                    text_cell(j < input.tokens.size() ? input.tokens[j] : ""), each.attribution,
-                    each.gradient});
+    const Cell token = j < input.tokens.size() && !input.tokens[j].empty() ? Cell(input.tokens[j]) : Cell();
+    rows.push_back({input.input, Cell(), Cell(), count_cell(j), token, each.attribution, each.gradient});
   }
   for (const auto& [head, each] : input.heads) {
     rows.push_back({input.input, count_cell(head.layer), count_cell(head.head), Cell(), Cell(),
@@ -285,25 +246,11 @@ void append_rows(const LogitAttribution& input, CellRows& rows) {
 }
 
 Record target_of(const LogitAttribution& input) {
-  Record record;
-  record.set("input", input.input)
-      .set("position", input.position)
-      .set("target", input.target)
-      .set("target_token", text_cell(input.target_text))
-      .set("logit", input.logit);
-  return record;
-}
-
-/// Draws the attributions of the tokens of one input as bars.
-void draw_tokens(const LogitAttribution& input, ExperimentResult& result) {
-  CellRows bars;
-  for (std::size_t j = 0; j < input.embeddings.size(); ++j) {
-    const std::string label = j < input.tokens.size() ? input.tokens[j] : std::to_string(j);
-    bars.push_back({label, input.embeddings[j].attribution});
-  }
-  result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));
-  result.charts = {bar_chart("Input " + input.input + ": gradient x embedding", "token", {"attribution"},
-                             {"Token", "Attribution"})};
+  return {{{"input", input.input},
+           {"position", input.position},
+           {"target", input.target},
+           {"target_token", input.target_text.empty() ? Cell() : Cell(input.target_text)},
+           {"logit", input.logit}}};
 }
 
 /// Draws the attributions of the heads as one heatmap per input. The first layer is at the top.
@@ -319,22 +266,20 @@ void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& resu
     }
   }
   if (heads == 0) return;
+  std::vector<std::string> labels;
+  for (const std::size_t layer : layers) labels.push_back(std::to_string(layer));
   HeatmapPage page;
   page.title = "Attribution of a logit to heads";
   page.scale = {true, -largest, largest, "Gradient x z"};
   for (const LogitAttribution& input : inputs) {
-    Heatmap& map = page.heatmaps.emplace_back();
-    map.title = inputs.size() == 1 ? page.title : "Input " + input.input;
-    map.x_axis = "Head";
-    map.y_axis = "Layer";
-    map.x_labels = number_labels(heads);
-    for (const std::size_t layer : layers) map.y_labels.push_back(std::to_string(layer));
     std::vector<double> values(layers.size() * heads, kUndefined);
     for (const auto& [head, each] : input.heads) {
       const auto row = static_cast<std::size_t>(std::distance(layers.begin(), layers.find(head.layer)));
       values[row * heads + head.head] = each.attribution;
     }
-    map.values = make_tensor({layers.size(), heads}, std::move(values));
+    page.heatmaps.push_back({inputs.size() == 1 ? page.title : "Input " + input.input, "Head", "Layer",
+                             number_labels(heads), labels,
+                             make_tensor({layers.size(), heads}, std::move(values))});
   }
   result.heatmaps.push_back({"heads", std::move(page)});
 }
@@ -346,7 +291,12 @@ HeadGradient head_gradient(const HeadMatrices& head, MatrixView<const double> x,
   HeadForward pass = run_head(head, {x, x, x}, scale);
   const OwnedMatrix<double> d_z = product_nt(d_output, head.output.view());
   OwnedMatrix<double> d_scores = product_nt(d_z.view(), pass.value.view());
-  backward_softmax(pass.pattern, d_scores);
+  // From dL/dpattern to dL/dscores: with the pattern a and the gradient g, a_ij (g_ij - sum_k a_ik g_ik).
+  for (std::size_t i = 0; i < d_scores.rows(); ++i) {
+    const double mean = dot(pass.pattern.view().row(i), d_scores.view().row(i));
+    for (std::size_t j = 0; j < d_scores.cols(); ++j)
+      d_scores(i, j) = pass.pattern(i, j) * (d_scores(i, j) - mean);
+  }
   const OwnedMatrix<double> d_query = product(d_scores.view(), pass.key.view(), scale);
   const OwnedMatrix<double> d_key = product_tn(d_scores.view(), pass.query.view(), scale);
   const OwnedMatrix<double> d_value = product_tn(pass.pattern.view(), d_z.view());
@@ -356,7 +306,7 @@ HeadGradient head_gradient(const HeadMatrices& head, MatrixView<const double> x,
 
 ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& pool) {
   if (options.d % options.heads != 0)
-    fail(Status::usage, "--heads {} does not divide --d {}", options.heads, options.d);
+    fail(Status::usage, "--heads: got {}, need a divisor of --d {}", options.heads, options.d);
   std::vector<std::size_t> sizes = options.d_k;
   if (sizes.empty()) sizes = {options.d / options.heads};
   Random random(options.seed);
@@ -389,12 +339,12 @@ LogitAttribution attribute(const LogitGradient& gradient, std::span<const HeadId
   result.target = gradient.token;
   result.logit = gradient.logit;
   for (std::size_t j = 0; j < gradient.embedding.rows(); ++j) {
-    result.embeddings.push_back(
-        attribution_of(gradient.d_embedding.view().row(j), gradient.embedding.view().row(j)));
+    const auto d_embedding = gradient.d_embedding.view().row(j);
+    result.embeddings.push_back({dot(d_embedding, gradient.embedding.view().row(j)), norm(d_embedding)});
   }
   for (const HeadId id : heads) {
     const LogitGradient::Head& head = gradient.layers[id.layer][id.head];
-    result.heads.emplace_back(id, attribution_of(head.d_z.values(), head.z.values()));
+    result.heads.push_back({id, {dot(head.d_z.values(), head.z.values()), norm(head.d_z.values())}});
   }
   return result;
 }
@@ -414,7 +364,16 @@ ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
   } else {
     result.summary.set("targets", std::move(targets));
   }
-  draw_tokens(inputs.front(), result);
+  // The chart has the attributions of the tokens of the first input.
+  const LogitAttribution& first = inputs.front();
+  CellRows bars;
+  for (std::size_t j = 0; j < first.embeddings.size(); ++j) {
+    bars.push_back(
+        {j < first.tokens.size() ? first.tokens[j] : std::to_string(j), first.embeddings[j].attribution});
+  }
+  result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));
+  result.charts = {make_chart("Input " + first.input + ": gradient x embedding", "token", {"attribution"},
+                              {"Token", "Attribution", Axes::bars})};
   draw_heads(inputs, result);
   return result;
 }

@@ -44,20 +44,17 @@ std::size_t rank_of(std::span<const double> singular_values, std::size_t size) {
       std::ranges::count_if(singular_values, [&](double value) { return value > least; }));
 }
 
-OwnedMatrix<double> copy_of(MatrixView<const double> view) {
-  OwnedMatrix<double> copy(view.rows, view.cols);
-  for (std::size_t r = 0; r < view.rows; ++r) std::ranges::copy(view.row(r), copy.view().row(r).begin());
-  return copy;
-}
-
 HeadFigures measure_head(const BareLayer& layer, std::size_t head, MatrixView<const double> x) {
   const std::size_t k = layer.d_head();
   HeadFigures figures;
   figures.pattern = scores_of(layer, head, x);
   figures.score_rank = rank_of(singular_values(figures.pattern.view()), x.rows);
   softmax_rows(figures.pattern.view());
-  OwnedMatrix<double> query = copy_of(layer.query.view().row_range(head * k, k));
-  OwnedMatrix<double> key = copy_of(layer.key.view().row_range(head * k, k));
+  const auto copy_rows = [&](const OwnedMatrix<double>& weight) {
+    return linalg::to_owned(linalg::to_matrix(weight.view().row_range(head * k, k)));
+  };
+  OwnedMatrix<double> query = copy_rows(layer.query);
+  OwnedMatrix<double> key = copy_rows(layer.key);
   const ProductSvd svd = svd_of_product(query.view(), key.view(), 0);
   figures.qk_rank = rank_of(svd.values, x.cols);
   figures.qk_effective_rank = effective_rank(svd.values).value_or(0);
@@ -72,16 +69,13 @@ double distance(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   return sum / 2 / static_cast<double>(a.rows());
 }
 
-bool alike(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
-  return std::ranges::equal(a.values(), b.values(),
-                            [](double x, double y) { return std::abs(x - y) <= kSamePattern; });
-}
-
 std::size_t count_distinct(const std::vector<HeadFigures>& heads) {
   std::vector<const OwnedMatrix<double>*> kept;
   for (const HeadFigures& head : heads) {
-    const bool known =
-        std::ranges::any_of(kept, [&](const auto* earlier) { return alike(*earlier, head.pattern); });
+    const bool known = std::ranges::any_of(kept, [&](const auto* earlier) {
+      return std::ranges::equal(earlier->values(), head.pattern.values(),
+                                [](double x, double y) { return std::abs(x - y) <= kSamePattern; });
+    });
     if (!known) kept.push_back(&head.pattern);
   }
   return kept.size();
@@ -96,28 +90,6 @@ Cell mean_distance(const std::vector<HeadFigures>& heads, Pool& pool) {
   });
   const double sum = std::accumulate(sums.begin(), sums.end(), 0.0);
   return sum / (static_cast<double>(heads.size() * (heads.size() - 1)) / 2);
-}
-
-std::vector<Cell> row_of(const HeadsOptions& options, std::size_t h, MatrixView<const double> x, Pool& pool) {
-  const ModelConfig config = bare_config({.d_model = options.d, .heads = h});
-  Random random(options.seed, h);
-  const BareLayer layer = random_bare_layer(options.d, h, random);
-  std::vector<HeadFigures> heads(h);
-  pool.run(h, [&](std::size_t head, std::size_t /*worker*/) { heads[head] = measure_head(layer, head, x); });
-  double effective = 0;
-  for (const HeadFigures& head : heads) effective += head.qk_effective_rank;
-  const std::size_t n = options.length;
-  return {count_cell(h),
-          count_cell(options.d / h),
-          count_cell(count_parameters(config).all),
-          count_cell(count_flops(config, n).all / 2),
-          count_cell(count_pattern_memory(config, n).all),
-          count_cell(std::min(n, options.d / h)),
-          count_cell(std::ranges::max(heads, {}, &HeadFigures::score_rank).score_rank),
-          count_cell(std::ranges::max(heads, {}, &HeadFigures::qk_rank).qk_rank),
-          effective / static_cast<double>(h),
-          count_cell(count_distinct(heads)),
-          mean_distance(heads, pool)};
 }
 
 // --- The averaging experiment
@@ -206,28 +178,17 @@ double error_by_descent(const AveragingOptions& options, std::size_t targets, st
 }
 
 /// The errors for one number of targets and one number of heads, measured and in closed form.
-struct Case {
+struct AveragingCase {
   std::size_t targets = 0, heads = 0;
   double sum = 0, sum_by_descent = 0, sum_least = 0, all = 0, all_least = 0;
 };
 
-void measure(const Tokens& tokens, const AveragingOptions& options, Case& result) {
-  const std::size_t targets = result.targets;
-  const std::size_t heads = result.heads;
-  Random random(options.seed, 1 + targets * options.targets + heads);
-  const auto missing = static_cast<double>(targets - heads);
-  result.sum = error_of_sum(tokens, targets, heads, options.sharpness);
-  result.sum_by_descent = error_by_descent(options, targets, heads, random);
-  result.sum_least = missing / std::sqrt(static_cast<double>(targets));
-  result.all = error_of_all(tokens, targets, heads, options.sharpness);
-  result.all_least = std::sqrt(missing);
-}
-
 /// Returns a heatmap of errors by number of targets (rows) and number of heads (columns). Cells with more
 /// heads than targets are undefined.
-Heatmap map_of(const std::vector<Case>& cases, std::size_t most, double Case::*field, const char* title) {
+Heatmap map_of(const std::vector<AveragingCase>& cases, std::size_t most, double AveragingCase::*field,
+               const char* title) {
   std::vector<double> values(most * most, kUndefined);
-  for (const Case& each : cases) values[(each.targets - 1) * most + each.heads - 1] = each.*field;
+  for (const AveragingCase& each : cases) values[(each.targets - 1) * most + each.heads - 1] = each.*field;
   std::vector<std::string> labels;
   for (std::size_t i = 1; i <= most; ++i) labels.push_back(std::to_string(i));
   return {title, "Heads", "Targets", labels, labels, make_tensor({most, most}, std::move(values))};
@@ -246,7 +207,25 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
   Random random(options.seed);
   const OwnedMatrix<double> x = random_matrix(options.length, options.d, 1, random);
   CellRows rows;
-  for (const std::size_t h : options.heads) rows.push_back(row_of(options, h, x.view(), pool));
+  for (const std::size_t h : options.heads) {
+    const ModelConfig config = bare_config({.d_model = options.d, .heads = h});
+    Random draw(options.seed, h);
+    const BareLayer layer = random_bare_layer(options.d, h, draw);
+    std::vector<HeadFigures> heads(h);
+    pool.run(h, [&](std::size_t head, std::size_t /*worker*/) {
+      heads[head] = measure_head(layer, head, x.view());
+    });
+    double effective = 0;
+    for (const HeadFigures& head : heads) effective += head.qk_effective_rank;
+    const std::size_t n = options.length;
+    rows.push_back({count_cell(h), count_cell(options.d / h), count_cell(count_parameters(config).all),
+                    count_cell(count_flops(config, n).all / 2),
+                    count_cell(count_pattern_memory(config, n).all), count_cell(std::min(n, options.d / h)),
+                    count_cell(std::ranges::max(heads, {}, &HeadFigures::score_rank).score_rank),
+                    count_cell(std::ranges::max(heads, {}, &HeadFigures::qk_rank).qk_rank),
+                    effective / static_cast<double>(h), count_cell(count_distinct(heads)),
+                    mean_distance(heads, pool)});
+  }
   result.rows =
       make_table("rows",
                  {"heads", "d_head", "parameters", "multiply_adds", "pattern_bytes", "score_rank_bound",
@@ -259,31 +238,39 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
       .set("multiply_adds_values", static_cast<std::size_t>(flops.values / 2))
       .set("multiply_adds_output", static_cast<std::size_t>(flops.output / 2));
   result.charts = {
-      line_chart("Rank of one head", "heads", {"score_rank_bound", "qk_rank", "qk_effective_rank"},
+      make_chart("Rank of one head", "heads", {"score_rank_bound", "qk_rank", "qk_effective_rank"},
                  {"Heads", "Rank", Axes::log_log}),
-      line_chart("Different patterns", "heads", {"distinct_patterns"}, {"Heads", "Patterns", Axes::log_log}),
-      line_chart("Parameters and multiply-adds", "heads", {"parameters", "multiply_adds"},
+      make_chart("Different patterns", "heads", {"distinct_patterns"}, {"Heads", "Patterns", Axes::log_log}),
+      make_chart("Parameters and multiply-adds", "heads", {"parameters", "multiply_adds"},
                  {"Heads", "Count", Axes::log_log}),
-      line_chart("Memory of the patterns", "heads", {"pattern_bytes"}, {"Heads", "Bytes", Axes::log_log})};
+      make_chart("Memory of the patterns", "heads", {"pattern_bytes"}, {"Heads", "Bytes", Axes::log_log})};
   return result;
 }
 
 ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& pool) {
   const std::size_t count = options.targets + options.others;
   if (options.d_value < count) {
-    fail(Status::usage, "--d-value: got {}, {} orthogonal values (--targets and --others) need {}",
-         options.d_value, count, count);
+    fail(Status::usage, "--d-value: got {}, need at least {}, the number of tokens (--targets plus --others)",
+         options.d_value, count);
   }
   Random random(options.seed);
   const Tokens tokens{orthonormal_rows(count, count, random),
                       orthonormal_rows(count, options.d_value, random)};
-  std::vector<Case> cases;
+  std::vector<AveragingCase> cases;
   for (std::size_t targets = 1; targets <= options.targets; ++targets) {
     for (std::size_t heads = 1; heads <= targets; ++heads)
       cases.push_back({.targets = targets, .heads = heads});
   }
-  pool.run(cases.size(),
-           [&](std::size_t task, std::size_t /*worker*/) { measure(tokens, options, cases[task]); });
+  pool.run(cases.size(), [&](std::size_t task, std::size_t /*worker*/) {
+    AveragingCase& each = cases[task];
+    const auto missing = static_cast<double>(each.targets - each.heads);
+    Random descent(options.seed, 1 + each.targets * options.targets + each.heads);
+    each.sum = error_of_sum(tokens, each.targets, each.heads, options.sharpness);
+    each.sum_by_descent = error_by_descent(options, each.targets, each.heads, descent);
+    each.sum_least = missing / std::sqrt(static_cast<double>(each.targets));
+    each.all = error_of_all(tokens, each.targets, each.heads, options.sharpness);
+    each.all_least = std::sqrt(missing);
+  });
 
   ExperimentResult result{.name = "averaging", .seed = options.seed};
   result.parameters.set("targets", options.targets)
@@ -295,7 +282,7 @@ ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& poo
   double largest = 0;
   double lowest = std::numeric_limits<double>::infinity();
   double highest = -lowest;
-  for (const Case& each : cases) {
+  for (const AveragingCase& each : cases) {
     rows.push_back({count_cell(each.targets), count_cell(each.heads), each.sum, each.sum_by_descent,
                     each.sum_least, each.all, each.all_least});
     largest = std::max({largest, std::abs(each.sum - each.sum_least), std::abs(each.all - each.all_least)});
@@ -310,12 +297,14 @@ ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& poo
       .set("descent_over_closed_form_least", lowest)
       .set("descent_over_closed_form_most", highest);
   const double high = std::max(1.0, std::sqrt(static_cast<double>(options.targets)));
-  result.heatmaps = {{"errors",
-                      {.title = "Error of several targets by number of heads",
-                       .scale = {.diverging = false, .low = 0, .high = high, .label = "Error"},
-                       .columns = 2,
-                       .heatmaps = {map_of(cases, options.targets, &Case::sum, "Sum of all targets"),
-                                    map_of(cases, options.targets, &Case::all, "Every target separately")}}}};
+  result.heatmaps = {
+      {"errors",
+       HeatmapPage{
+           .title = "Error of several targets by number of heads",
+           .scale = {.diverging = false, .low = 0, .high = high, .label = "Error"},
+           .columns = 2,
+           .heatmaps = {map_of(cases, options.targets, &AveragingCase::sum, "Sum of all targets"),
+                        map_of(cases, options.targets, &AveragingCase::all, "Every target separately")}}}};
   return result;
 }
 

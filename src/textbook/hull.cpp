@@ -214,7 +214,7 @@ struct Points {
     for (std::size_t j = 0; j < points.rows; ++j) {
       for (std::size_t i = 0; i < points.cols; ++i) {
         if (!std::isfinite(points(j, i)))
-          fail(Status::bad_input, "point {}: component {} is not finite; need numbers", j, i);
+          fail(Status::bad_input, "key {}: component {} is not a finite number", j, i);
         bits = std::max(bits, mpz_sizeinbase(Rational(points(j, i)).get_den_mpz_t(), 2) - 1);
       }
     }
@@ -261,9 +261,9 @@ class Decision {
       result.witness.values.assign(points_.values.cols, 0);
       return result;
     }
-    const auto twin = std::ranges::find_if(others_, [&](std::size_t other) {
-      return std::ranges::equal(points_.values.row(index_), points_.values.row(other));
-    });
+    const auto point = points_.values.row(index_);
+    const auto twin = std::ranges::find_if(
+        others_, [&](std::size_t other) { return std::ranges::equal(point, points_.values.row(other)); });
     if (twin != others_.end()) {
       result.twin = *twin;
       result.combination = {{*twin, 1, "1"}};
@@ -443,23 +443,9 @@ Value record_of(const HullQuery& query) {
 Value record_of(const std::vector<HullWeight>& combination) {
   if (combination.empty()) return {};
   List parts;
-  for (const HullWeight& part : combination) {
-    parts.push_back(Record().set("key", part.point).set("weight", part.weight).set("exact", part.exact));
-  }
+  for (const HullWeight& part : combination)
+    parts.emplace_back(Record{{{"key", part.point}, {"weight", part.weight}, {"exact", part.exact}}});
   return parts;
-}
-
-/// Returns the complete proof of a key.
-Record proof_of(std::size_t index, const HullPoint& key) {
-  Record record;
-  record.set("key", index).set("place", place_of(key)).set("reachable", key.vertex);
-  record.set("query", record_of(key.witness));
-  record.set("margin", key.margin ? Value(*key.margin) : Value());
-  record.set("duplicate_of", key.twin ? Value(*key.twin) : Value());
-  record.set("combination", record_of(key.combination));
-  record.set("tie_query", record_of(key.support));
-  record.set("ties_with", List(key.ties.begin(), key.ties.end()));
-  return record;
 }
 
 /// The results of a construction with one head per coordinate. Head i scores a key with the key's coordinate
@@ -468,25 +454,21 @@ Record proof_of(std::size_t index, const HullPoint& key) {
 struct AxisHeads {
   std::vector<double> lowest;
   std::optional<std::size_t> picked;
-};
 
-AxisHeads axis_heads(MatrixView<const double> keys) {
-  AxisHeads heads;
-  for (std::size_t j = 0; j < keys.rows; ++j) heads.lowest.push_back(std::ranges::min(keys.row(j)));
-  const auto best = std::ranges::max_element(heads.lowest);
-  if (std::ranges::count(heads.lowest, *best) == 1)
-    heads.picked = static_cast<std::size_t>(best - heads.lowest.begin());
-  return heads;
-}
+  explicit AxisHeads(MatrixView<const double> keys) {
+    for (std::size_t j = 0; j < keys.rows; ++j) lowest.push_back(std::ranges::min(keys.row(j)));
+    const auto best = std::ranges::max_element(lowest);
+    if (std::ranges::count(lowest, *best) == 1) picked = static_cast<std::size_t>(best - lowest.begin());
+  }
+};
 
 Table rows_of(MatrixView<const double> keys, const std::vector<HullPoint>& places, const AxisHeads& heads) {
   CellRows rows;
   for (std::size_t j = 0; j < keys.rows; ++j) {
     const HullPoint& place = places[j];
     rows.push_back({count_cell(j), text_of(keys.row(j)), place_of(place), place.vertex,
-                    text_of(place.witness), place.margin ? Cell(*place.margin) : Cell(),
-                    text_of(place.combination), text_of(place.support), text_of(place.ties), heads.lowest[j],
-                    heads.picked == j});
+                    text_of(place.witness), cell_of(place.margin), text_of(place.combination),
+                    text_of(place.support), text_of(place.ties), heads.lowest[j], heads.picked == j});
   }
   return make_table("rows",
                     {"key", "vector", "place", "reachable", "query", "margin", "combination", "tie_query",
@@ -578,23 +560,34 @@ std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool) 
 }
 
 ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
-  if (keys.empty()) fail(Status::bad_input, "keys: got none; need at least one key with one component");
+  if (keys.empty()) fail(Status::bad_input, "--keys: got no keys; need at least one key with one component");
   const std::vector<HullPoint> places = hull_points(keys, pool);
-  const AxisHeads heads = axis_heads(keys);
+  const AxisHeads heads(keys);
   ExperimentResult result{.name = "hull"};
   result.parameters.set("keys", array_of(keys));
   result.rows = rows_of(keys, places, heads);
   if (keys.cols == 2) {
     draw_plane(keys, places, result);
   } else {
-    result.charts = {
-        bar_chart("Largest margin of a key over all others", "key", {"margin"}, {"Key", "Margin"})};
+    result.charts = {make_chart("Largest margin of a key over all others", "key", {"margin"},
+                                {"Key", "Margin", Axes::bars})};
   }
   const auto count = [&](const char* place) {
     return static_cast<std::size_t>(std::ranges::count(places, place, place_of));
   };
-  List proofs;
-  for (std::size_t j = 0; j < keys.rows; ++j) proofs.emplace_back(proof_of(j, places[j]));
+  List proofs;  // complete, unlike the texts of the rows
+  for (std::size_t j = 0; j < keys.rows; ++j) {
+    const HullPoint& key = places[j];
+    proofs.emplace_back(Record{{{"key", j},
+                                {"place", place_of(key)},
+                                {"reachable", key.vertex},
+                                {"query", record_of(key.witness)},
+                                {"margin", cell_of(key.margin)},
+                                {"duplicate_of", key.twin ? Value(*key.twin) : Value()},
+                                {"combination", record_of(key.combination)},
+                                {"tie_query", record_of(key.support)},
+                                {"ties_with", List(key.ties.begin(), key.ties.end())}}});
+  }
   result.summary.set("reachable", count("vertex"))
       .set("duplicates", count("duplicate"))
       .set("on_the_boundary", count("boundary"))

@@ -14,7 +14,7 @@ namespace attnctl {
 namespace {
 
 /// The stored results of full attention.
-struct Full {
+struct FullAttention {
   std::vector<std::vector<OwnedMatrix<float>>> pattern;  // [sequences][heads]
   std::vector<OwnedMatrix<float>> output;                // [sequences]; empty without W_v
 };
@@ -23,7 +23,7 @@ struct Full {
 /// them.
 class LayerWatch final : public Observer {
  public:
-  LayerWatch(std::size_t layer, const Full* full) : layer_(layer), full_(full) {}
+  LayerWatch(std::size_t layer, const FullAttention* full) : layer_(layer), full_(full) {}
 
   [[nodiscard]] Needs needs() const override { return {.scores = true, .output = true}; }
   void begin(const Model& model, const Batch& batch) override {
@@ -33,31 +33,26 @@ class LayerWatch final : public Observer {
     variation_.assign(heads, 0.0);
     kept.output.resize(batch.sequences.size());
     if (full_ != nullptr) return;
-    for (const Sequence& sequence : batch.sequences) {
+    for (const Sequence& sequence : batch.sequences)
       kept.pattern.emplace_back(heads, OwnedMatrix<float>(sequence.queries(), sequence.keys()));
-    }
   }
 
   void panel(const AttentionPanel& panel) {
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
       const std::size_t query = panel.first_query + r;
       const auto weights = panel.pattern.row(r);
-      for (const float score : panel.scores.row(r)) {
+      for (const float score : panel.scores.row(r))
         visible_[panel.head] += score == -std::numeric_limits<float>::infinity() ? 0 : 1;
-      }
       if (full_ == nullptr) {
         std::copy(weights.begin(), weights.end(),
                   kept.pattern[panel.sequence][panel.head].view().row(query).begin());
         continue;
       }
       const auto want = full_->pattern[panel.sequence][panel.head].view().row(query);
+      if (std::ranges::all_of(want, [](float weight) { return weight == 0; })) continue;  // no visible key
       double sum = 0;
-      bool any = false;
-      for (std::size_t j = 0; j < weights.size(); ++j) {
+      for (std::size_t j = 0; j < weights.size(); ++j)
         sum += std::abs(static_cast<double>(weights[j]) - static_cast<double>(want[j]));
-        any |= want[j] != 0;
-      }
-      if (!any) continue;  // no key is visible
       variation_[panel.head] += sum / 2;
       ++rows_[panel.head];
     }
@@ -94,11 +89,11 @@ class LayerWatch final : public Observer {
     return full_squares_ > 0 ? Cell(std::sqrt(squares_ / full_squares_)) : Cell();
   }
 
-  Full kept;
+  FullAttention kept;
 
  private:
   std::size_t layer_;
-  const Full* full_;                           // results to compare with; null: store the results
+  const FullAttention* full_;                  // results to compare with; null: store the results
   std::vector<std::uint64_t> visible_, rows_;  // per head, because heads are processed in parallel
   std::vector<double> variation_;
   double squares_ = 0, full_squares_ = 0;
@@ -126,24 +121,9 @@ struct Costs {
 };
 
 std::vector<Cell> cost_row(std::string kind, const Costs& costs, std::uint64_t visible) {
-  return {std::move(kind),
-          count_cell(costs.pairs(visible)),
-          count_cell(sizeof(float) * visible),
-          count_cell(sizeof(float) * costs.cache()),
-          Cell(),
-          Cell(),
-          Cell()};
-}
-
-std::vector<Cell> kind_row(const AttentionKind& kind, const Costs& costs, const LayerWatch& watch) {
-  std::vector<Cell> row = cost_row(to_string(kind), costs, watch.visible());
-  if (kind.rule == AttentionKind::Rule::linear) {
-    row[1] = count_cell(costs.linear());
-    row[2] = row[3] = count_cell(0);
-    row[4] = count_cell(sizeof(float) * costs.state());
-  }
-  row[5] = watch.total_variation();
-  row[6] = watch.output_error();
+  std::vector<Cell> row = {std::move(kind), count_cell(costs.pairs(visible)),
+                           count_cell(sizeof(float) * visible), count_cell(sizeof(float) * costs.cache())};
+  row.resize(7);
   return row;
 }
 
@@ -152,55 +132,24 @@ std::uint64_t pairs_of(std::uint64_t n, bool causal) {
   return causal ? n * (n + 1) / 2 : n * n;
 }
 
-std::vector<Cell> axial_row(const AxialGrid& grid, const Costs& costs, bool causal) {
-  const std::uint64_t visible = costs.layer.heads * (grid.columns * pairs_of(grid.rows, causal) +
-                                                     grid.rows * pairs_of(grid.columns, causal));
-  return cost_row("axial", costs, visible);
-}
-
-void check_memory(const Batch& batch, const AttentionConfig& layer, std::uint64_t most) {
-  if (most == 0) most = std::uint64_t{4} << 30U;
-  double bytes = 0;
-  for (const Sequence& sequence : batch.sequences) {
-    bytes += static_cast<double>(sizeof(float) * layer.heads) * static_cast<double>(sequence.queries()) *
-             static_cast<double>(sequence.keys());
-  }
-  if (bytes <= static_cast<double>(most)) return;
-  fail(Status::limit,
-       "the full patterns to compare with take {:.3g} bytes, the limit is {}; give a shorter input "
-       "or a larger --memory",
-       bytes, most);
-}
-
-Selection heads_of(const ModelConfig& config, std::size_t layer) {
-  Selection selection;
-  for (std::size_t head = 0; head < config.layers.at(layer).attention.heads; ++head) {
-    selection.heads.push_back({layer, head});
-  }
-  return selection;
-}
-
-void conclude(ExperimentResult& result, const CellRows& rows) {
-  const std::vector<Cell>* closest = nullptr;
-  for (const std::vector<Cell>& row : rows) {
-    const double* distance = std::get_if<double>(&row[5]);
-    if (std::get<std::string>(row[0]) == "full" || distance == nullptr) continue;
-    if (closest == nullptr || *distance < std::get<double>((*closest)[5])) closest = &row;
-  }
-  if (closest != nullptr) result.summary.set("closest_to_full", (*closest)[0]);
-  result.charts = {
-      bar_chart("Scores and values", "kind", {"flops"}, {"", "FLOPs"}),
-      bar_chart("Memory of the patterns", "kind", {"pattern_bytes"}, {"", "bytes"}),
-      bar_chart("Distance to full attention", "kind", {"total_variation", "output_error"}, {"", "distance"})};
-}
-
 }  // namespace
 
 ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const KindsOptions& options,
                                   RunContext& context) {
   const AttentionConfig layer = model.config().layers.at(options.layer).attention;
-  const Selection selection = heads_of(model.config(), options.layer);
-  check_memory(batch, layer, options.memory);
+  Selection selection;
+  for (std::size_t head = 0; head < layer.heads; ++head) selection.heads.push_back({options.layer, head});
+  const std::uint64_t most = options.memory == 0 ? std::uint64_t{4} << 30U : options.memory;
+  const auto element = static_cast<double>(sizeof(float) * layer.heads);
+  double bytes = 0;  // of the patterns of full attention
+  for (const Sequence& sequence : batch.sequences)
+    bytes += element * static_cast<double>(sequence.queries()) * static_cast<double>(sequence.keys());
+  if (bytes > static_cast<double>(most)) {
+    fail(Status::limit,
+         "the patterns of full attention take {:.3g} bytes, the limit is {}; give a shorter input or a "
+         "larger --memory",
+         bytes, most);
+  }
   const auto run = [&](const AttentionKind& kind, LayerWatch& watch) {
     Observer* const observers[] = {&watch};
     run_forward(model.with_attention(kind, {&options.layer, 1}), batch, selection, observers, context);
@@ -217,14 +166,36 @@ ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const 
   for (const AttentionKind& kind : options.kinds) {
     LayerWatch watch(options.layer, &full.kept);
     run(kind, watch);
-    rows.push_back(kind_row(kind, costs, watch));
+    std::vector<Cell>& row = rows.emplace_back(cost_row(to_string(kind), costs, watch.visible()));
+    if (kind.rule == AttentionKind::Rule::linear) {
+      row[1] = count_cell(costs.linear());
+      row[2] = row[3] = count_cell(0);
+      row[4] = count_cell(sizeof(float) * costs.state());
+    }
+    row[5] = watch.total_variation();
+    row[6] = watch.output_error();
   }
   if (options.grid) {
     const bool causal = batch.sequences.front().causal.value_or(layer.causal);
-    rows.push_back(axial_row(*options.grid, costs, causal));
+    const auto& [grid_rows, grid_columns] = *options.grid;
+    rows.push_back(cost_row("axial", costs,
+                            layer.heads * (grid_columns * pairs_of(grid_rows, causal) +
+                                           grid_rows * pairs_of(grid_columns, causal))));
   }
   ExperimentResult result{.name = "kinds"};
-  conclude(result, rows);
+  const std::vector<Cell>* closest = nullptr;
+  for (const std::vector<Cell>& row : rows) {
+    const double* distance = std::get_if<double>(&row[5]);
+    if (std::get<std::string>(row[0]) == "full" || distance == nullptr) continue;
+    if (closest == nullptr || *distance < std::get<double>((*closest)[5])) closest = &row;
+  }
+  if (closest != nullptr) result.summary.set("closest_to_full", (*closest)[0]);
+  const auto add_chart = [&](const char* title, std::vector<std::string> columns, const char* axis) {
+    result.charts.push_back(make_chart(title, "kind", std::move(columns), {"", axis, Axes::bars}));
+  };
+  add_chart("Scores and values", {"flops"}, "FLOPs");
+  add_chart("Memory of the patterns", {"pattern_bytes"}, "bytes");
+  add_chart("Distance to full attention", {"total_variation", "output_error"}, "distance");
   result.rows = make_table("rows",
                            {"kind", "flops", "pattern_bytes", "kv_bytes_per_token", "state_bytes",
                             "total_variation", "output_error"},

@@ -94,23 +94,17 @@ const RotaryConfig* rotary_of(const Model& model) {
   return nullptr;
 }
 
-double rotary_kernel(const RotaryConfig& rotary, std::size_t distance) {
-  double sum = 0;
-  for (const float theta : rotary.inverse_frequency)
-    sum += std::cos(static_cast<double>(distance) * static_cast<double>(theta));
-  return sum / static_cast<double>(rotary.inverse_frequency.size());
-}
-
 void check(const PositionsOptions& options) {
   if (options.d == 0 || options.d % 2 != 0)
-    fail(Status::usage, "--d: got {}, need an even number: a sine and a cosine of each frequency", options.d);
+    fail(Status::usage, "--d: got {}, need an even number, for a sine and a cosine of each frequency",
+         options.d);
   if (options.heads == 0 || options.d % options.heads != 0)
-    fail(Status::usage, "--heads: got {}, need a divisor of d {}", options.heads, options.d);
+    fail(Status::usage, "--heads: got {}, need a divisor of --d {}", options.heads, options.d);
   if (options.model == nullptr) return;
   const ModelConfig& config = options.model->config();
   if (config.max_positions && options.positions > *config.max_positions) {
-    fail(Status::usage, "--positions: got {}, {} has {}", options.positions, escaped(options.model->name()),
-         *config.max_positions);
+    fail(Status::usage, "--positions: got {}, but the model {} has only {} positions", options.positions,
+         escaped(options.model->name()), *config.max_positions);
   }
   if (config.embedding.position == PositionKind::none && rotary_of(*options.model) == nullptr) {
     fail(Status::bad_input,
@@ -142,23 +136,15 @@ double permutation_error(const PositionsOptions& options, bool with_positions) {
 }
 
 /// The positions to compare.
-struct Positions {
+struct ComparedPositions {
   OwnedMatrix<double> sinusoidal;  // [2 n, d]; the second half has the rows p + distance
   OwnedMatrix<double> far;         // [2 n, d], from position PositionsOptions::far on
   OwnedMatrix<double> learned;     // [n, width]; empty if the model has no position table
   const RotaryConfig* rotary = nullptr;
 };
 
-std::vector<std::string> columns_of(const Positions& positions) {
-  std::vector<std::string> columns = {"distance", "dot_product", "dot_product_spread", "rotation_residual",
-                                      "far_rotation_residual"};
-  if (positions.learned.rows() > 0)
-    columns.insert(columns.end(), {"learned_dot_product", "learned_dot_product_deviation"});
-  if (positions.rotary != nullptr) columns.emplace_back("rotary_kernel");
-  return columns;
-}
-
-std::vector<Cell> row_of(const PositionsOptions& options, const Positions& positions, std::size_t distance) {
+std::vector<Cell> row_of(const PositionsOptions& options, const ComparedPositions& positions,
+                         std::size_t distance) {
   const AtDistance sinusoidal =
       dots_at(positions.sinusoidal.view().row_range(0, options.positions), distance);
   std::vector<Cell> row = {count_cell(distance), sinusoidal.mean, sinusoidal.farthest,
@@ -169,19 +155,14 @@ std::vector<Cell> row_of(const PositionsOptions& options, const Positions& posit
     row.emplace_back(learned.mean);
     row.emplace_back(learned.deviation);
   }
-  if (positions.rotary != nullptr) row.emplace_back(rotary_kernel(*positions.rotary, distance));
+  if (positions.rotary != nullptr) {
+    const auto& thetas = positions.rotary->inverse_frequency;
+    double sum = 0;
+    for (const float theta : thetas)
+      sum += std::cos(static_cast<double>(distance) * static_cast<double>(theta));
+    row.emplace_back(sum / static_cast<double>(thetas.size()));
+  }
   return row;
-}
-
-std::vector<Chart> charts_of(const Positions& positions) {
-  std::vector<Chart> charts;
-  const auto add = [&](const char* title, const char* column, const char* axis) {
-    charts.push_back(line_chart(title, "distance", {column}, {"Distance", axis}));
-  };
-  add("Sinusoidal positions", "dot_product", "Dot product");
-  if (positions.learned.rows() > 0) add("Learned positions", "learned_dot_product", "Mean dot product");
-  if (positions.rotary != nullptr) add("Rotary positions", "rotary_kernel", "Mean cosine");
-  return charts;
 }
 
 /// Returns a page with a heatmap whose rows are positions.
@@ -190,13 +171,6 @@ HeatmapPage page_of(const char* title, const char* x_axis, const char* scale, Te
   page.scale.label = scale;
   page.heatmaps.push_back({title, x_axis, "Position", {}, {}, std::move(values)});
   return page;
-}
-
-/// Returns a page with the first rows and columns of the matrix.
-HeatmapPage matrix_page(MatrixView<const double> rows) {
-  const auto shown = rows.row_range(0, std::min(rows.rows, kDrawnPositions))
-                         .col_range(0, std::min(rows.cols, kDrawnColumns));
-  return page_of("Sinusoidal Positions", "Dimension", "Value", array_of(shown));
 }
 
 /// Returns a page with the cosines between the first rows.
@@ -243,7 +217,7 @@ void turn_positions(MatrixView<double> rows, std::size_t offset) {
 
 ExperimentResult positions_experiment(const PositionsOptions& options, Pool& pool) {
   check(options);
-  Positions positions;
+  ComparedPositions positions;
   positions.sinusoidal = sinusoidal_positions(0, 2 * options.positions, options.d);
   positions.far = sinusoidal_positions(options.far, 2 * options.positions, options.d);
   if (options.model != nullptr) {
@@ -260,12 +234,28 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
   pool.run(options.positions, [&](std::size_t distance, std::size_t /*worker*/) {
     rows[distance] = row_of(options, positions, distance);
   });
-  result.rows = make_table("rows", columns_of(positions), std::move(rows));
-  result.charts = charts_of(positions);
+  std::vector<std::string> columns = {"distance", "dot_product", "dot_product_spread", "rotation_residual",
+                                      "far_rotation_residual"};
+  const auto add_chart = [&](const char* title, const char* column, const char* axis) {
+    result.charts.push_back(make_chart(title, "distance", {column}, {"Distance", axis}));
+  };
+  add_chart("Sinusoidal positions", "dot_product", "Dot product");
+  if (positions.learned.rows() > 0) {
+    columns.insert(columns.end(), {"learned_dot_product", "learned_dot_product_deviation"});
+    add_chart("Learned positions", "learned_dot_product", "Mean dot product");
+  }
+  if (positions.rotary != nullptr) {
+    columns.emplace_back("rotary_kernel");
+    add_chart("Rotary positions", "rotary_kernel", "Mean cosine");
+  }
+  result.rows = make_table("rows", columns, std::move(rows));
 
   const auto sinusoidal = std::as_const(positions.sinusoidal).view().row_range(0, options.positions);
   const auto learned = std::as_const(positions.learned).view();
-  result.heatmaps.push_back({"matrix", matrix_page(sinusoidal)});
+  const auto shown = sinusoidal.row_range(0, std::min(sinusoidal.rows, kDrawnPositions))
+                         .col_range(0, std::min(sinusoidal.cols, kDrawnColumns));
+  result.heatmaps.push_back(
+      {"matrix", page_of("Sinusoidal Positions", "Dimension", "Value", array_of(shown))});
   result.heatmaps.push_back(
       {"similarity", similarity_page("Similarity of Sinusoidal Positions", sinusoidal)});
   result.summary.set("smallest_distance", smallest_distance(sinusoidal, pool));

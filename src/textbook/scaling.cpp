@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -18,11 +19,11 @@ constexpr std::size_t kQueriesABlock = 16;  // queries per block; the queries of
 constexpr std::size_t kFewestQueries = 2048;
 
 /// Sums over query rows for one d_k and one scale.
-struct Sums {
+struct RowSums {
   double score = 0, score_squared = 0;
   double largest = 0, entropy = 0, jacobian = 0;
 
-  void operator+=(const Sums& other) {
+  void operator+=(const RowSums& other) {
     score += other.score;
     score_squared += other.score_squared;
     largest += other.largest;
@@ -32,9 +33,9 @@ struct Sums {
 };
 
 /// The sums with unscaled scores, then the sums with scaled scores.
-using Both = std::array<Sums, 2>;
+using Both = std::array<RowSums, 2>;
 
-void add_row(const std::vector<double>& scores, double scale, Sums& sums) {
+void add_row(const std::vector<double>& scores, double scale, RowSums& sums) {
   std::vector<double> p = scores;
   for (double& value : p) {
     value *= scale;
@@ -47,63 +48,30 @@ void add_row(const std::vector<double>& scores, double scale, Sums& sums) {
   sums.jacobian += softmax_jacobian_norm(p);
 }
 
-Both run_block(std::size_t d_k, const ScalingOptions& options, std::uint64_t stream) {
-  Random random(options.seed, stream);
-  const OwnedMatrix<double> keys = random_matrix(options.keys, d_k, 1, random);
-  Both both{};
-  std::vector<double> query(d_k);
-  std::vector<double> scores(options.keys);
-  for (std::size_t q = 0; q < kQueriesABlock; ++q) {
-    for (double& value : query) value = random.normal();
-    for (std::size_t j = 0; j < options.keys; ++j) scores[j] = dot(query, keys.view().row(j));
-    add_row(scores, 1, both[0]);
-    add_row(scores, 1 / std::sqrt(static_cast<double>(d_k)), both[1]);
-  }
-  return both;
-}
-
-void append_cells(std::vector<Cell>& row, const Sums& sums, std::size_t queries, std::size_t keys) {
+void append_cells(std::vector<Cell>& row, const RowSums& sums, std::size_t queries, std::size_t keys) {
   const auto rows = static_cast<double>(queries);
   const double scores = rows * static_cast<double>(keys);
   const double mean = sums.score / scores;
   for (const double value : {sums.score_squared / scores - mean * mean, sums.largest / rows,
-                             sums.entropy / rows, sums.jacobian / rows}) {
+                             sums.entropy / rows, sums.jacobian / rows})
     row.emplace_back(value);
-  }
 }
 
 /// Returns the table of the chart. Each row has the lowest, mean and highest temperature of the heads of one
 /// layer.
 Table by_layer(std::span<const HeadTemperature> heads) {
+  std::map<std::size_t, std::vector<double>> layers;
+  for (const HeadTemperature& each : heads) {
+    if (each.temperature) layers[each.head.layer].push_back(*each.temperature);
+  }
   CellRows rows;
-  for (std::size_t i = 0; i < heads.size();) {
-    const std::size_t layer = heads[i].head.layer;
-    std::vector<double> temperatures;
-    for (; i < heads.size() && heads[i].head.layer == layer; ++i) {
-      if (heads[i].temperature) temperatures.push_back(*heads[i].temperature);
-    }
-    if (temperatures.empty()) continue;
+  for (const auto& [layer, temperatures] : layers) {
     const auto [low, high] = std::ranges::minmax(temperatures);
     const double sum = std::accumulate(temperatures.begin(), temperatures.end(), 0.0);
     rows.push_back({count_cell(layer), low, sum / static_cast<double>(temperatures.size()), high});
   }
   return make_table("lines", {"layer", "sharpest head", "mean of the heads", "softest head"},
                     std::move(rows));
-}
-
-void summarise(std::span<const HeadTemperature> heads, Record& summary) {
-  const HeadTemperature* sharpest = nullptr;
-  std::size_t sharper = 0;
-  std::size_t known = 0;
-  for (const HeadTemperature& each : heads) {
-    if (!each.temperature) continue;
-    ++known;
-    if (*each.temperature < 1) ++sharper;
-    if (sharpest == nullptr || *each.temperature < *sharpest->temperature) sharpest = &each;
-  }
-  summary.set("heads", heads.size()).set("heads_with_temperature", known).set("heads_below_1", sharper);
-  if (sharpest == nullptr) return;
-  summary.set("sharpest_head", to_string(sharpest->head)).set("lowest_temperature", *sharpest->temperature);
 }
 
 }  // namespace
@@ -129,7 +97,16 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
     const std::size_t blocks = std::max(options.components / d_k, kFewestQueries) / kQueriesABlock;
     std::vector<Both> sums(blocks);
     pool.run(blocks, [&](std::size_t task, std::size_t /*worker*/) {
-      sums[task] = run_block(d_k, options, stream + task);
+      Random random(options.seed, stream + task);
+      const OwnedMatrix<double> keys = random_matrix(options.keys, d_k, 1, random);
+      std::vector<double> query(d_k);
+      std::vector<double> scores(options.keys);
+      for (std::size_t q = 0; q < kQueriesABlock; ++q) {
+        for (double& value : query) value = random.normal();
+        for (std::size_t j = 0; j < options.keys; ++j) scores[j] = dot(query, keys.view().row(j));
+        add_row(scores, 1, sums[task][0]);
+        add_row(scores, 1 / std::sqrt(static_cast<double>(d_k)), sums[task][1]);
+      }
     });
     stream += blocks;
     Both total{};
@@ -158,13 +135,13 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
       .set("uniform_entropy", std::log(static_cast<double>(options.keys)))
       .set("jacobian_ratio", std::get<double>(last[9]) / std::get<double>(last[5]));
   result.charts = {
-      line_chart("Variance of the scores", "d_k", {"score_variance", "scaled_score_variance"},
+      make_chart("Variance of the scores", "d_k", {"score_variance", "scaled_score_variance"},
                  {"d_k", "Variance", Axes::log_log}),
-      line_chart("Entropy of the rows", "d_k", {"entropy", "scaled_entropy"},
+      make_chart("Entropy of the rows", "d_k", {"entropy", "scaled_entropy"},
                  {"d_k", "Entropy (nats)", Axes::log_x}),
-      line_chart("Largest weight", "d_k", {"largest_weight", "scaled_largest_weight"},
+      make_chart("Largest weight", "d_k", {"largest_weight", "scaled_largest_weight"},
                  {"d_k", "Mean largest weight", Axes::log_x}),
-      line_chart("Norm of the softmax Jacobian", "d_k", {"jacobian_norm", "scaled_jacobian_norm"},
+      make_chart("Norm of the softmax Jacobian", "d_k", {"jacobian_norm", "scaled_jacobian_norm"},
                  {"d_k", "Frobenius norm", Axes::log_x})};
   return result;
 }
@@ -172,17 +149,30 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
 ExperimentResult scaling_of_model(std::span<const HeadTemperature> heads) {
   ExperimentResult result{.name = "scaling"};
   CellRows rows;
+  const HeadTemperature* sharpest = nullptr;
+  std::size_t known = 0;
+  std::size_t sharper = 0;
   for (const HeadTemperature& each : heads) {
     rows.push_back({count_cell(each.head.layer), count_cell(each.head.head), count_cell(each.rows),
                     cell_of(each.score_variance), cell_of(each.entropy), cell_of(each.temperature),
                     cell_of(each.saturated)});
+    if (!each.temperature) continue;
+    ++known;
+    if (*each.temperature < 1) ++sharper;
+    if (sharpest == nullptr || *each.temperature < *sharpest->temperature) sharpest = &each;
   }
   result.rows =
       make_table("rows", {"layer", "head", "rows", "score_variance", "entropy", "temperature", "saturated"},
                  std::move(rows));
-  summarise(heads, result.summary);
+  result.summary.set("heads", heads.size())
+      .set("heads_with_temperature", known)
+      .set("heads_below_1", sharper);
+  if (sharpest != nullptr) {
+    result.summary.set("sharpest_head", to_string(sharpest->head))
+        .set("lowest_temperature", *sharpest->temperature);
+  }
   result.drawn = by_layer(heads);
-  result.charts = {line_chart("Effective temperature", "layer",
+  result.charts = {make_chart("Effective temperature", "layer",
                               {"sharpest head", "mean of the heads", "softest head"},
                               {"Layer", "Temperature (1: unit-variance scores)", Axes::log_y})};
   return result;

@@ -71,11 +71,11 @@ TEST_CASE("experiment hull: invalid keys are rejected") {
       {"1,2;3", 2, "key 1 has 1 components, key 0 has 2"},
       {"1,x", 2, "got 'x'"},
       {"1,2;", 2, "got ''"},
-      {"nan,1", 3, "point 0: component 0 is not finite"},
+      {"nan,1", 3, "key 0: component 0 is not a finite number"},
       {"no-such.json", 4, "no-such.json"},
       {path("deep.json", "[[1, [2]]]"), 3, "/0/1: need an array of arrays of numbers"},
       {path("flat.json", "[1, 2]"), 3, "/0: need an array of arrays of numbers"},
-      {path("none.json", "[]"), 3, "keys: got none"},
+      {path("none.json", "[]"), 3, "--keys: got no keys"},
       {path("ragged.json", "[[1], [1, 2]]"), 3, "key 1 has 2 components"},
       {path("cut.npy", "\x93NUMPY"), 3, "cut.npy"},
   };

@@ -212,7 +212,7 @@ TEST_CASE("damaged states are rejected") {
   std::string newer = bytes;
   newer[14] = 3;
   const std::vector<std::pair<std::string, const char*>> rows = {
-      {bytes.substr(0, bytes.size() / 2), "damaged state"},
+      {bytes.substr(0, bytes.size() / 2), "the study state is damaged"},
       {altered, "checksum"},
       {bytes + "x", "bytes after the end"},
       {newer, "unsupported version 3"},
@@ -269,7 +269,7 @@ TEST_CASE("bad sentences stop a study, or are counted and listed") {
   const RunResult none =
       run_attnctl({"study", kBert, "--input", folder.write("c.jsonl", "{}\n").string(), "--skip-bad"});
   CHECK(none.status == 3);
-  CHECK(none.err.find("holds no good input") != std::string::npos);
+  CHECK(none.err.find("all sentences of the corpus are bad") != std::string::npos);
 }
 
 TEST_CASE("skipped sentences do not depend on the shards") {

@@ -103,8 +103,8 @@ TEST_CASE("frequency files are read by token or by id") {
     CHECK(frequencies.of(2) == 0);
   }
   const std::vector<std::pair<std::string, const char*>> bad = {
-      {"", "holds no counts"},
-      {"token\tcount\n", "holds no counts"},
+      {"", "the file has no counts"},
+      {"token\tcount\n", "the file has no counts"},
       {"a 3\n", "line 1: got \"a 3\", need TOKEN<TAB>COUNT"},
       {"a\t3\n\nd\t1\n", "line 2: got \"\""},
       {"a\t-3\n", "line 1: got \"a\\x09-3\""},

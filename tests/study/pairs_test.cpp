@@ -288,7 +288,7 @@ TEST_CASE("pairs is left out by default for too many heads and refused if it is 
   StudyShape shape;
   shape.heads.resize(1025);
   try {
-    (void)parse_measures("pairs").front()->make(shape);
+    (void)make_measures(parse_measures("pairs"), shape);
     FAIL("1025 heads were taken");
   } catch (const Error& error) {
     CHECK(error.status() == Status::limit);

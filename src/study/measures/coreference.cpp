@@ -40,222 +40,202 @@ std::string string_of(const Mention& mention, const ConlluSentence& sentence) {
   return text;
 }
 
-bool is_anaphoric(const ConlluSentence& sentence, const Mention& mention) {
-  return std::ranges::any_of(sentence.mentions, [&](const Mention& other) {
-    return other.entity == mention.entity && other.head < mention.head;
-  });
-}
-
 class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
  public:
   explicit CoreferenceMeasure(const StudyShape& shape)
       : shape_(shape), scores_(kTypes.size(), GroupScores(shape.heads.size() + kBaselines)) {}
 
-  void begin(const StudyBlock& block) override;
-  void panel(const StudyPanel& panel) override;
+  void begin(const StudyBlock& block) override {
+    const CorpusBlock& corpus = block.corpus;
+    patterns_.begin(block, [&](std::size_t i) { return !corpus.annotations[i]->mentions.empty(); });
+    std::set<const Mention*> asked;  // mentions that have a question in at least one window of the sentence
+    for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
+      plans_.emplace_back();
+      const auto& annotation = corpus.annotations[i];
+      if (patterns_.pieces(i).place_of.empty()) continue;
+      for (const Mention& mention : annotation->mentions) {
+        if (ask(*annotation, mention, patterns_.pieces(i), group_of(corpus.number, i), plans_.back()))
+          asked.insert(&mention);
+      }
+      const bool last_window = i + 1 == corpus.annotations.size() || corpus.annotations[i + 1] != annotation;
+      if (!last_window) continue;
+      mentions_ += annotation->mentions.size();
+      for (const Mention& mention : annotation->mentions) {
+        const bool anaphoric = std::ranges::any_of(annotation->mentions, [&](const Mention& other) {
+          return other.entity == mention.entity && other.head < mention.head;
+        });
+        if (anaphoric && !asked.contains(&mention)) ++left_out_;
+      }
+      asked.clear();
+    }
+  }
+  void panel(const StudyPanel& panel) override {
+    const std::vector<MentionQuestion>& plan = plans_[panel.panel.sequence];
+    if (plan.empty()) return;
+    const auto matrix = patterns_.add(panel);
+    if (!matrix) return;
+    for (const MentionQuestion& question : plan) {
+      const std::span<const double> row = matrix->row(question.place);
+      double largest = 0;
+      bool right = false;
+      for (const auto& [place, antecedent] : question.candidates) {
+        if (row[place] <= largest) continue;
+        largest = row[place];
+        right = antecedent;
+      }
+      if (!right) continue;
+      for (std::vector<std::uint64_t>* const counts : question.counts) ++(*counts)[1 + panel.head];
+    }
+  }
   auto parts() { return std::tie(mentions_, left_out_, scores_); }
-  void finish(StudyResults& results) const override;
+  void finish(StudyResults& results) const override {
+    if (mentions_ == 0) return;
+    std::set<std::size_t> occupied;
+    scores_[0].add_occupied(occupied);
+    const Bootstrap bootstrap(shape_.seed, occupied);
+    std::vector<ResultRow> rows;
+    for (std::size_t type = 0; type < kTypes.size(); ++type) {
+      const auto intervals = bootstrap.intervals(scores_[type], 0, heads());
+      for (std::size_t head = 0; head < heads(); ++head) rows.push_back(row(type, head, intervals[head]));
+    }
+    add_rows(results, shape_, "coreference", "coreference", rows);
+    add_best(results, bootstrap);
+    results.summary.set(
+        "coreference",
+        Record{{{"mentions", mentions_}, {"anaphoric", scores_[0].asked()}, {"left_out", left_out_}}});
+  }
 
  private:
   /// The baselines. In GroupScores, they follow the heads.
   enum Baseline : std::size_t { kNearest, kSameString, kRandom, kBaselines };
   /// An anaphoric mention, its candidates, and the counts to which the results are added.
-  struct Question {
+  struct MentionQuestion {
     std::size_t place = 0;
     // Place of the candidate; true for an antecedent.
     std::vector<std::pair<std::size_t, bool>> candidates = {};
     std::vector<std::vector<std::uint64_t>*> counts = {};
   };
-  using Plan = std::vector<Question>;
 
   [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
+  /// Adds a question for an anaphoric mention. Returns false if no antecedent is in the window, or if the
+  /// head word of the mention has no token.
   [[nodiscard]] bool ask(const ConlluSentence& sentence, const Mention& mention, const WordPieces& pieces,
-                         std::size_t group, Plan& plan);
-  [[nodiscard]] std::optional<double> baseline(std::size_t type, Baseline which, Half half) const;
-  [[nodiscard]] std::optional<double> shuffled(std::size_t type, std::size_t head) const;
+                         std::size_t group, std::vector<MentionQuestion>& plan) {
+    const std::size_t place = pieces.place_of[mention.head];
+    if (place == WordPieces::kNone) return false;
+    const std::string text = string_of(mention, sentence);
+    struct AntecedentCandidate {
+      bool antecedent = false, same_string = false;
+    };
+    std::map<std::size_t, AntecedentCandidate> candidates;  // by word position
+    for (const Mention& other : sentence.mentions) {
+      const std::size_t other_place = pieces.place_of[other.head];
+      if (other_place == WordPieces::kNone || other_place >= place) continue;
+      AntecedentCandidate& candidate = candidates[other_place];
+      candidate.antecedent = candidate.antecedent || other.entity == mention.entity;
+      candidate.same_string = candidate.same_string || string_of(other, sentence) == text;
+    }
+    MentionQuestion question{.place = place};
+    const AntecedentCandidate* same = nullptr;
+    std::uint64_t antecedents = 0;
+    for (const auto& [at, candidate] : candidates) {
+      question.candidates.emplace_back(at, candidate.antecedent);
+      if (candidate.antecedent) ++antecedents;
+      if (candidate.same_string) same = &candidate;
+    }
+    if (antecedents == 0) return false;
+    question.counts.push_back(&scores_[0].group(group));
+    if (mention.type)
+      question.counts.push_back(&scores_[1 + static_cast<std::size_t>(*mention.type)].group(group));
+    for (std::vector<std::uint64_t>* const counts : question.counts) {
+      ++(*counts)[0];
+      std::uint64_t* const baselines = counts->data() + 1 + heads();
+      if (question.candidates.back().second) ++baselines[kNearest];
+      if (same != nullptr && same->antecedent) ++baselines[kSameString];
+      baselines[kRandom] += (antecedents * kParts + candidates.size() / 2) / candidates.size();
+    }
+    plan.push_back(std::move(question));
+    return true;
+  }
+  [[nodiscard]] std::optional<double> baseline(std::size_t type, Baseline which, Half half) const {
+    auto share = scores_[type].accuracy(heads() + which, half);
+    if (share && which == kRandom) *share /= static_cast<double>(kParts);
+    return share;
+  }
+  /// Returns the accuracy of the same head on shuffled tokens in odd blocks, or nullopt if there is none.
+  [[nodiscard]] std::optional<double> shuffled(std::size_t type, std::size_t head) const {
+    const auto* const twin = dynamic_cast<const CoreferenceMeasure*>(shuffled_twin());
+    return twin == nullptr ? std::nullopt : twin->scores_[type].accuracy(head, kOddBlocks);
+  }
   [[nodiscard]] ResultRow row(std::size_t type, std::size_t head,
-                              const std::optional<ConfidenceInterval>& interval) const;
-  void add_best(StudyResults& results, const Bootstrap& bootstrap) const;
+                              const std::optional<ConfidenceInterval>& interval) const {
+    const GroupScores& scores = scores_[type];
+    return {{"mention_type", text_cell(kTypes.at(type))},
+            {"head", RowHead{head}},
+            {"hits", count_cell(scores.right(head))},
+            {"count", count_cell(scores.asked())},
+            {"accuracy", real_cell(scores.accuracy(head))},
+            {"interval", RowInterval{interval, "interval_"}},
+            {"nearest", real_cell(baseline(type, kNearest, kAllBlocks))},
+            {"same_string", real_cell(baseline(type, kSameString, kAllBlocks))},
+            {"random", real_cell(baseline(type, kRandom, kAllBlocks))},
+            {"best", Cell(scores.best(0, heads()) == head)},
+            {"count_held_out", count_cell(scores.asked(kOddBlocks))},
+            {"accuracy_held_out", real_cell(scores.accuracy(head, kOddBlocks))},
+            {"shuffled_held_out", real_cell(shuffled(type, head))}};
+  }
+  /// Adds the best head for each type of mention to the text output and to the evidence. The best head is
+  /// chosen on even blocks and scored on odd blocks.
+  void add_best(StudyResults& results, const Bootstrap& bootstrap) const {
+    std::vector<std::vector<Cell>> rows;
+    for (std::size_t type = 0; type < kTypes.size(); ++type) {
+      const GroupScores& scores = scores_[type];
+      const auto best = scores.best(0, heads());
+      if (!best) continue;
+      const auto accuracy = scores.accuracy(*best, kOddBlocks);
+      const auto interval = bootstrap.interval(scores, *best, kOddBlocks);
+      const std::array baselines = {baseline(type, kNearest, kOddBlocks),
+                                    baseline(type, kSameString, kOddBlocks),
+                                    baseline(type, kRandom, kOddBlocks)};
+      std::vector<Cell>& row = rows.emplace_back();
+      row = {text_cell(kTypes.at(type)), count_cell(scores.asked(kOddBlocks)), shape_.heads[*best].name,
+             score_text(accuracy, interval)};
+      for (const auto& each : baselines) row.push_back(real_cell(each));
+      if (!accuracy) continue;
+      results.evidence.push_back({.head = *best,
+                                  .role = "coreferent",
+                                  .detail = kTypes.at(type),
+                                  .score = accuracy,
+                                  .null = std::max({baselines[0], baselines[1], baselines[2]}),
+                                  .interval = interval,
+                                  .count = scores.asked(kOddBlocks),
+                                  .shuffled = shuffled(type, *best)});
+    }
+    results.text.emplace_back(TextTable{
+        "Coreference: best head per mention type (chosen on one half of the corpus, scored on the other)",
+        make_table("coreference",
+                   {"mentions", "count", "head", "accuracy", "nearest", "same string", "random"},
+                   std::move(rows))});
+  }
 
   const StudyShape& shape_;
   std::vector<GroupScores> scores_;  // [kTypes]
   std::uint64_t mentions_ = 0;
   std::uint64_t left_out_ = 0;  // anaphoric mentions left out because a head word has no token
   WordPatterns patterns_;
-  std::vector<Plan> plans_;  // [sequences]
+  std::vector<std::vector<MentionQuestion>> plans_;  // [sequences]
 };
-
-void CoreferenceMeasure::begin(const StudyBlock& block) {
-  const CorpusBlock& corpus = block.corpus;
-  patterns_.begin(block, [&](std::size_t i) { return !corpus.annotations[i]->mentions.empty(); });
-  std::set<const Mention*> asked;  // mentions that have a question in at least one window of the sentence
-  for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
-    plans_.emplace_back();
-    const auto& annotation = corpus.annotations[i];
-    if (patterns_.pieces(i).place_of.empty()) continue;
-    for (const Mention& mention : annotation->mentions) {
-      if (ask(*annotation, mention, patterns_.pieces(i), group_of(corpus.number, i), plans_.back()))
-        asked.insert(&mention);
-    }
-    const bool last_window = i + 1 == corpus.annotations.size() || corpus.annotations[i + 1] != annotation;
-    if (!last_window) continue;
-    mentions_ += annotation->mentions.size();
-    for (const Mention& mention : annotation->mentions) {
-      if (!asked.contains(&mention) && is_anaphoric(*annotation, mention)) ++left_out_;
-    }
-    asked.clear();
-  }
-}
-
-/// Adds a question for an anaphoric mention. Returns false if no antecedent is in the window, or if the head
-/// word of the mention has no token.
-bool CoreferenceMeasure::ask(const ConlluSentence& sentence, const Mention& mention, const WordPieces& pieces,
-                             std::size_t group, Plan& plan) {
-  const std::size_t place = pieces.place_of[mention.head];
-  if (place == WordPieces::kNone) return false;
-  const std::string text = string_of(mention, sentence);
-  struct Candidate {
-    bool antecedent = false, same_string = false;
-  };
-  std::map<std::size_t, Candidate> candidates;  // by word position
-  for (const Mention& other : sentence.mentions) {
-    const std::size_t other_place = pieces.place_of[other.head];
-    if (other_place == WordPieces::kNone || other_place >= place) continue;
-    Candidate& candidate = candidates[other_place];
-    candidate.antecedent = candidate.antecedent || other.entity == mention.entity;
-    candidate.same_string = candidate.same_string || string_of(other, sentence) == text;
-  }
-  Question question{.place = place};
-  const Candidate* same = nullptr;
-  std::uint64_t antecedents = 0;
-  for (const auto& [at, candidate] : candidates) {
-    question.candidates.emplace_back(at, candidate.antecedent);
-    if (candidate.antecedent) ++antecedents;
-    if (candidate.same_string) same = &candidate;
-  }
-  if (antecedents == 0) return false;
-  question.counts.push_back(&scores_[0].group(group));
-  if (mention.type)
-    question.counts.push_back(&scores_[1 + static_cast<std::size_t>(*mention.type)].group(group));
-  for (std::vector<std::uint64_t>* const counts : question.counts) {
-    ++(*counts)[0];
-    std::uint64_t* const baselines = counts->data() + 1 + heads();
-    if (question.candidates.back().second) ++baselines[kNearest];
-    if (same != nullptr && same->antecedent) ++baselines[kSameString];
-    baselines[kRandom] += (antecedents * kParts + candidates.size() / 2) / candidates.size();
-  }
-  plan.push_back(std::move(question));
-  return true;
-}
-
-void CoreferenceMeasure::panel(const StudyPanel& panel) {
-  const Plan& plan = plans_[panel.panel.sequence];
-  if (plan.empty()) return;
-  const auto matrix = patterns_.add(panel);
-  if (!matrix) return;
-  for (const Question& question : plan) {
-    const std::span<const double> row = matrix->row(question.place);
-    double largest = 0;
-    bool right = false;
-    for (const auto& [place, antecedent] : question.candidates) {
-      if (row[place] <= largest) continue;
-      largest = row[place];
-      right = antecedent;
-    }
-    if (!right) continue;
-    for (std::vector<std::uint64_t>* const counts : question.counts) ++(*counts)[1 + panel.head];
-  }
-}
-
-std::optional<double> CoreferenceMeasure::baseline(std::size_t type, Baseline which, Half half) const {
-  auto share = scores_[type].accuracy(heads() + which, half);
-  if (share && which == kRandom) *share /= static_cast<double>(kParts);
-  return share;
-}
-
-/// Returns the accuracy of the same head on shuffled tokens in odd blocks, or nullopt if there is none.
-std::optional<double> CoreferenceMeasure::shuffled(std::size_t type, std::size_t head) const {
-  const auto* const twin = dynamic_cast<const CoreferenceMeasure*>(shuffled_twin());
-  return twin == nullptr ? std::nullopt : twin->scores_[type].accuracy(head, kOddBlocks);
-}
-
-ResultRow CoreferenceMeasure::row(std::size_t type, std::size_t head,
-                                  const std::optional<ConfidenceInterval>& interval) const {
-  const GroupScores& scores = scores_[type];
-  return {{"mention_type", text_cell(kTypes.at(type))},
-          {"head", RowHead{head}},
-          {"hits", count_cell(scores.right(head))},
-          {"count", count_cell(scores.asked())},
-          {"accuracy", real_cell(scores.accuracy(head))},
-          {"interval", RowInterval{interval, "interval_"}},
-          {"nearest", real_cell(baseline(type, kNearest, kAllBlocks))},
-          {"same_string", real_cell(baseline(type, kSameString, kAllBlocks))},
-          {"random", real_cell(baseline(type, kRandom, kAllBlocks))},
-          {"best", Cell(scores.best(0, heads()) == head)},
-          {"count_held_out", count_cell(scores.asked(kOddBlocks))},
-          {"accuracy_held_out", real_cell(scores.accuracy(head, kOddBlocks))},
-          {"shuffled_held_out", real_cell(shuffled(type, head))}};
-}
-
-/// Adds the best head for each type of mention to the text output and to the evidence. The best head is
-/// chosen on even blocks and scored on odd blocks.
-void CoreferenceMeasure::add_best(StudyResults& results, const Bootstrap& bootstrap) const {
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t type = 0; type < kTypes.size(); ++type) {
-    const GroupScores& scores = scores_[type];
-    const auto best = scores.best(0, heads());
-    if (!best) continue;
-    const auto accuracy = scores.accuracy(*best, kOddBlocks);
-    const auto interval = bootstrap.interval(scores, *best, kOddBlocks);
-    const std::array baselines = {baseline(type, kNearest, kOddBlocks),
-                                  baseline(type, kSameString, kOddBlocks),
-                                  baseline(type, kRandom, kOddBlocks)};
-    std::vector<Cell>& row = rows.emplace_back();
-    row = {text_cell(kTypes.at(type)), count_cell(scores.asked(kOddBlocks)), shape_.heads[*best].name,
-           score_text(accuracy, interval)};
-    for (const auto& each : baselines) row.push_back(real_cell(each));
-    if (!accuracy) continue;
-    results.evidence.push_back({.head = *best,
-                                .role = "coreferent",
-                                .detail = kTypes.at(type),
-                                .score = accuracy,
-                                .null = std::max({baselines[0], baselines[1], baselines[2]}),
-                                .interval = interval,
-                                .count = scores.asked(kOddBlocks),
-                                .shuffled = shuffled(type, *best)});
-  }
-  results.text.emplace_back(TextTable{
-      "Coreference: best head per mention type (chosen on one half of the corpus, scored on the other)",
-      make_table("coreference", {"mentions", "count", "head", "accuracy", "nearest", "same string", "random"},
-                 std::move(rows))});
-}
-
-void CoreferenceMeasure::finish(StudyResults& results) const {
-  if (mentions_ == 0) return;
-  std::set<std::size_t> occupied;
-  scores_[0].add_occupied(occupied);
-  const Bootstrap bootstrap(shape_.seed, occupied);
-  std::vector<ResultRow> rows;
-  for (std::size_t type = 0; type < kTypes.size(); ++type) {
-    const auto intervals = bootstrap.intervals(scores_[type], 0, heads());
-    for (std::size_t head = 0; head < heads(); ++head) rows.push_back(row(type, head, intervals[head]));
-  }
-  add_rows(results, shape_, "coreference", "coreference", std::move(rows));
-  add_best(results, bootstrap);
-  Record summary;
-  summary.set("mentions", mentions_).set("anaphoric", scores_[0].asked()).set("left_out", left_out_);
-  results.summary.set("coreference", std::move(summary));
-}
 
 }  // namespace
 
 MeasureRow coreference_measure() {
-  return {.name = "coreference",
-          .description = "for a corpus with mentions: heads that attend to the antecedent",
-          .make = make_measure<CoreferenceMeasure>,
-          .metrics = kMetrics,
-          .gives_evidence = true,
-          .depends_on_order = true};
+  return {
+      .name = "coreference",
+      .description = "for a corpus with mentions: heads that attend to an earlier mention of the same entity",
+      .make = make_measure<CoreferenceMeasure>,
+      .metrics = kMetrics,
+      .gives_evidence = true,
+      .depends_on_order = true};
 }
 
 }  // namespace attnctl

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "analysis/similarity/head_pairs.hpp"
-#include "base/error.hpp"
 #include "base/memory.hpp"
 #include "base/random.hpp"
 #include "base/undefined.hpp"
@@ -50,7 +49,7 @@ struct PairSums {
 };
 
 /// Data of a block that is kept until all heads have been processed.
-struct OpenBlock {
+struct PairsBlock {
   std::vector<std::size_t> first_row;  // [sequences], index of the first row in the block
   std::vector<std::uint8_t> absent;    // [rows], 1 if the row is missing for at least one head
   RowSample pattern_rows;
@@ -59,196 +58,6 @@ struct OpenBlock {
   std::vector<std::optional<DrawnKey>> drawn;  // [rows]; nullopt: the output is not drawn
   std::vector<std::vector<float>> outputs;     // [rows]; empty if the row is not drawn
 };
-
-std::vector<std::size_t> output_columns(const StudyBlock& block) {
-  std::vector<std::size_t> columns = {0};
-  for (const StudyHead& head : block.shape.heads)
-    columns.push_back(columns.back() + block.model.config().layers.at(head.id.layer).attention.d_value);
-  return columns;
-}
-
-OpenBlock open_block(const StudyBlock& block) {
-  OpenBlock open;
-  const std::vector<StudyHead>& heads = block.shape.heads;
-  const bool causal = std::ranges::all_of(heads, [&](const StudyHead& head) {
-    return block.model.config().layers.at(head.id.layer).attention.causal;
-  });
-  for (const Sequence& sequence : block.corpus.batch.sequences) {
-    open.first_row.push_back(open.widths.size());
-    const std::size_t n = sequence.queries();
-    for (std::size_t i = 0; i < n; ++i) open.widths.push_back(causal ? i + 1 : n);
-  }
-  open.absent.assign(open.widths.size(), 0);
-  open.pattern_rows = RowSample(open.widths, kPatternBytes / sizeof(float) / heads.size());
-  open.patterns = fresh_floats(heads.size() * open.pattern_rows.size());
-  return open;
-}
-
-/// If a row is missing for any head, sets the row to zero for all heads. Returns the number of other rows.
-std::size_t drop_absent_patterns(OpenBlock& open, std::size_t heads) {
-  std::size_t rows = open.pattern_rows.rows();
-  const std::size_t stride = open.pattern_rows.size();
-  for (std::size_t row = 0; row < open.absent.size(); ++row) {
-    const std::size_t offset = open.pattern_rows.offset(row);
-    if (open.absent[row] == 0 || offset == RowSample::kNone) continue;
-    --rows;
-    for (std::size_t h = 0; h < heads; ++h)
-      std::fill_n(open.patterns.get() + h * stride + offset, open.widths[row], 0.0F);
-  }
-  return rows;
-}
-
-class PairsMeasure final : public Measure {
- public:
-  explicit PairsMeasure(const StudyShape& shape) : shape_(shape), sums_(pair_count(shape.heads.size())) {}
-
-  [[nodiscard]] Needs needs() const override { return {.z = true}; }
-  void set_context(const Measure& so_far) override {
-    outputs_end_ = dynamic_cast<const PairsMeasure&>(so_far).outputs_.end();
-  }
-  void begin(const StudyBlock& block) override {
-    open_ = open_block(block);
-    draw_outputs(block);
-  }
-  void panel(const StudyPanel& panel) override;
-  void end() override;
-
-  void merge(const Measure& other) override;
-  void save(StateWriter& out) const override;
-  void load(StateReader& in) override;
-  void finish(StudyResults& results) const override;
-
- private:
-  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
-  void draw_outputs(const StudyBlock& block);
-  bool copy_whole(const StudyPanel& panel);
-  void copy_rows(const StudyPanel& panel);
-  void add_patterns();
-  void add_outputs();
-  [[nodiscard]] std::vector<float> cka() const;
-
-  const StudyShape& shape_;
-  std::uint64_t pattern_rows_ = 0;
-  std::vector<PairSums> sums_;
-  std::vector<std::size_t> columns_;  // [heads + 1], first column of each head's outputs; empty before the
-                                      // first block, or if a head has no values
-  DrawnRows outputs_;
-  std::optional<DrawnKey> outputs_end_;  // DrawnRows::end() of the study so far
-  std::optional<OpenBlock> open_;
-};
-
-void PairsMeasure::draw_outputs(const StudyBlock& block) {
-  columns_ = output_columns(block);
-  if (std::ranges::adjacent_find(columns_) != columns_.end()) {  // a head has no values
-    columns_.clear();
-    return;
-  }
-  const std::size_t capacity = std::max(kOutputBytes / sizeof(float) / columns_.back(), kLeastOutputs);
-  outputs_.set_capacity(capacity);
-  const std::size_t rows = open_->widths.size();
-  open_->drawn = draw_rows(shape_.seed, block.corpus.number, rows, capacity, outputs_end_);
-  open_->outputs.resize(rows);
-  for (std::size_t row = 0; row < rows; ++row) {
-    if (open_->drawn[row]) open_->outputs[row].resize(columns_.back());
-  }
-}
-
-void PairsMeasure::panel(const StudyPanel& panel) {
-  OpenBlock& open = *open_;
-  const std::size_t first = open.first_row[panel.panel.sequence];
-  if (!copy_whole(panel)) copy_rows(panel);
-  if (columns_.empty()) return;
-  for (std::size_t r = 0; r < panel.panel.z.rows; ++r) {
-    std::vector<float>& output = open.outputs[first + panel.panel.first_query + r];
-    if (!output.empty()) std::ranges::copy(panel.panel.z.row(r), output.data() + columns_[panel.head]);
-  }
-}
-
-/// Copies the whole panel at once if all its rows are sampled and stored at full width. Otherwise, returns
-/// false and copies nothing.
-bool PairsMeasure::copy_whole(const StudyPanel& panel) {
-  OpenBlock& open = *open_;
-  const MatrixView<const float> pattern = panel.panel.pattern;
-  const std::size_t first = open.first_row[panel.panel.sequence] + panel.panel.first_query;
-  const std::size_t last = first + pattern.rows - 1;
-  const std::size_t offset = open.pattern_rows.offset(first);
-  if (panel.rows.size() != pattern.rows || pattern.stride != pattern.cols) return false;
-  if (offset == RowSample::kNone ||
-      open.pattern_rows.offset(last) - offset != (pattern.rows - 1) * pattern.cols)
-    return false;
-  if (open.widths[first] != pattern.cols || open.widths[last] != pattern.cols) return false;
-  std::copy_n(pattern.data, pattern.rows * pattern.cols,
-              open.patterns.get() + panel.head * open.pattern_rows.size() + offset);
-  return true;
-}
-
-void PairsMeasure::copy_rows(const StudyPanel& panel) {
-  OpenBlock& open = *open_;
-  const std::size_t first = open.first_row[panel.panel.sequence];
-  float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.size();
-  std::size_t expected = panel.panel.first_query;
-  for (const PatternRow& row : panel.rows) {
-    for (; expected < row.query; ++expected) open.absent[first + expected] = 1;
-    ++expected;
-    const std::size_t offset = open.pattern_rows.offset(first + row.query);
-    if (offset == RowSample::kNone) continue;
-    std::copy_n(row.weights.data(), open.widths[first + row.query], patterns + offset);
-  }
-  const std::size_t last = panel.panel.first_query + panel.panel.pattern.rows;
-  for (; expected < last; ++expected) open.absent[first + expected] = 1;
-}
-
-void PairsMeasure::end() {
-  add_patterns();
-  add_outputs();
-  open_.reset();
-}
-
-void PairsMeasure::add_patterns() {
-  const std::size_t rows = drop_absent_patterns(*open_, heads());
-  if (rows == 0) return;
-  pattern_rows_ += rows;
-  const std::span patterns(open_->patterns.get(), heads() * open_->pattern_rows.size());
-  const PatternPairs pairs = pattern_pairs(patterns, heads());
-  for (std::size_t p = 0; p < sums_.size(); ++p) {
-    sums_[p].divergence.add(pairs.divergence[p]);
-    sums_[p].product.add(pairs.product[p]);
-  }
-}
-
-void PairsMeasure::add_outputs() {
-  const auto finite = [](float value) { return std::isfinite(value); };
-  for (std::size_t row = 0; row < open_->outputs.size(); ++row) {
-    std::vector<float>& output = open_->outputs[row];
-    if (output.empty() || open_->absent[row] != 0 || !std::ranges::all_of(output, finite)) continue;
-    outputs_.add(*open_->drawn[row], std::move(output));
-  }
-}
-
-void PairsMeasure::merge(const Measure& other) {
-  const auto& of = dynamic_cast<const PairsMeasure&>(other);
-  pattern_rows_ += of.pattern_rows_;
-  if (columns_.empty()) columns_ = of.columns_;
-  outputs_.merge(of.outputs_);
-  merge_state(sums_, of.sums_);
-}
-
-void PairsMeasure::save(StateWriter& out) const {
-  out.number(pattern_rows_);
-  save_state(out, sums_);
-  save_list(out, columns_);
-  outputs_.save(out);
-}
-
-void PairsMeasure::load(StateReader& in) {
-  pattern_rows_ = in.number();
-  load_state(in, sums_);
-  load_list(in, columns_);
-  const bool ascending = std::ranges::adjacent_find(columns_, std::ranges::greater_equal()) == columns_.end();
-  if (!columns_.empty() && (columns_.size() != heads() + 1 || columns_.front() != 0 || !ascending))
-    in.damaged("the columns of outputs are wrong");
-  outputs_.load(in, columns_.empty() ? 0 : columns_.back());
-}
 
 /// The values of one measure for all pairs of heads.
 struct PairMatrix {
@@ -324,74 +133,180 @@ void add_pair_matrices(StudyResults& results, const StudyShape& shape, std::vect
   for (const StudyHead& head : shape.heads) names.emplace_back(head.name);
   List items;
   for (const PairMatrix& matrix : matrices) {
-    Record record;
-    record.set("measure", matrix.name)
-        .set("heads", names)
-        .set("rows", matrix.rows)
-        .set("values", make_tensor({count, count}, matrix.values));
-    items.emplace_back(std::move(record));
+    items.emplace_back(Record{{{"measure", matrix.name},
+                               {"heads", names},
+                               {"rows", matrix.rows},
+                               {"values", make_tensor({count, count}, matrix.values)}}});
   }
   results.document.sections.push_back({"pairs", "pairs", std::move(items)});
   if (count > 1) results.text.emplace_back(TextTable{"Pairs of heads", extremes_table(shape, matrices)});
   results.tables.push_back(pair_table(shape, std::move(matrices)));
 }
 
-using PairValue = std::function<std::optional<double>(std::size_t a, std::size_t b)>;
-
+/// Returns the symmetric matrix with the values value(a, b), [heads, heads]; NaN where a value is undefined.
+template <typename PairValue>
 std::vector<float> matrix_of(std::size_t heads, const PairValue& value) {
   std::vector<float> values(heads * heads);
   for (std::size_t a = 0; a < heads; ++a) {
-    for (std::size_t b = a; b < heads; ++b) {
-      const auto number = static_cast<float>(value(a, b).value_or(kUndefined));
-      values[a * heads + b] = number;
-      values[b * heads + a] = number;
-    }
+    for (std::size_t b = a; b < heads; ++b)
+      values[a * heads + b] = values[b * heads + a] = static_cast<float>(value(a, b).value_or(kUndefined));
   }
   return values;
 }
 
-/// Returns a function that computes sum(a, b) / sqrt(sum(a, a) * sum(b, b)) for the heads a and b.
-PairValue cosine_of(std::size_t heads, const std::function<double(std::size_t pair)>& sum) {
-  return [=](std::size_t a, std::size_t b) -> std::optional<double> {
-    const double own_a = sum(pair_index(heads, a, a));
-    const double own_b = sum(pair_index(heads, b, b));
+/// Returns sum(a, b) / sqrt(sum(a, a) * sum(b, b)) for each pair of heads a and b.
+std::vector<float> cosines_of(std::size_t heads, const std::vector<double>& sums) {
+  return matrix_of(heads, [&](std::size_t a, std::size_t b) -> std::optional<double> {
+    const double own_a = sums[pair_index(heads, a, a)];
+    const double own_b = sums[pair_index(heads, b, b)];
     if (!(own_a > 0) || !(own_b > 0)) return std::nullopt;
-    return a == b ? 1 : sum(pair_index(heads, a, b)) / (std::sqrt(own_a) * std::sqrt(own_b));
-  };
+    return a == b ? 1 : sums[pair_index(heads, a, b)] / (std::sqrt(own_a) * std::sqrt(own_b));
+  });
 }
 
-std::vector<float> PairsMeasure::cka() const {
-  std::vector<double> criteria(sums_.size());
-  if (outputs_.rows().size() >= kLeastOutputs) {
-    HeadOutputs outputs{.columns = columns_, .rows = {}};
-    for (const auto& [key, row] : outputs_.rows()) outputs.rows.emplace_back(row);
-    criteria = output_pairs(outputs);
+class PairsMeasure final : public Measure {
+ public:
+  explicit PairsMeasure(const StudyShape& shape) : shape_(shape), sums_(pair_count(shape.heads.size())) {}
+
+  [[nodiscard]] Needs needs() const override { return {.z = true}; }
+  void set_context(const Measure& so_far) override {
+    outputs_end_ = dynamic_cast<const PairsMeasure&>(so_far).outputs_.end();
   }
-  return matrix_of(heads(), cosine_of(heads(), [&](std::size_t pair) { return criteria[pair]; }));
-}
+  void begin(const StudyBlock& block) override {
+    PairsBlock& open = open_.emplace();
+    const std::vector<LayerConfig>& layers = block.model.config().layers;
+    bool causal = true;
+    columns_ = {0};
+    for (const StudyHead& head : shape_.heads) {
+      const AttentionConfig& attention = layers.at(head.id.layer).attention;
+      causal = causal && attention.causal;
+      columns_.push_back(columns_.back() + attention.d_value);
+    }
+    for (const Sequence& sequence : block.corpus.batch.sequences) {
+      open.first_row.push_back(open.widths.size());
+      const std::size_t n = sequence.queries();
+      for (std::size_t i = 0; i < n; ++i) open.widths.push_back(causal ? i + 1 : n);
+    }
+    const std::size_t rows = open.widths.size();
+    open.absent.assign(rows, 0);
+    open.pattern_rows = RowSample(open.widths, kPatternBytes / sizeof(float) / heads());
+    open.patterns = fresh_floats(heads() * open.pattern_rows.size());
+    if (std::ranges::adjacent_find(columns_) != columns_.end()) {  // a head has no values
+      columns_.clear();
+      return;
+    }
+    const std::size_t capacity = std::max(kOutputBytes / sizeof(float) / columns_.back(), kLeastOutputs);
+    outputs_.set_capacity(capacity);
+    open.drawn = draw_rows(shape_.seed, block.corpus.number, rows, capacity, outputs_end_);
+    open.outputs.resize(rows);
+    for (std::size_t row = 0; row < rows; ++row) {
+      if (open.drawn[row]) open.outputs[row].resize(columns_.back());
+    }
+  }
+  void panel(const StudyPanel& panel) override {
+    PairsBlock& open = *open_;
+    const std::size_t first = open.first_row[panel.panel.sequence];
+    float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.size();
+    std::size_t expected = panel.panel.first_query;
+    for (const PatternRow& row : panel.rows) {
+      for (; expected < row.query; ++expected) open.absent[first + expected] = 1;
+      ++expected;
+      const std::size_t offset = open.pattern_rows.offset(first + row.query);
+      if (offset == RowSample::kNone) continue;
+      std::copy_n(row.weights.data(), open.widths[first + row.query], patterns + offset);
+    }
+    const std::size_t last = panel.panel.first_query + panel.panel.pattern.rows;
+    for (; expected < last; ++expected) open.absent[first + expected] = 1;
+    if (columns_.empty()) return;
+    for (std::size_t r = 0; r < panel.panel.z.rows; ++r) {
+      std::vector<float>& output = open.outputs[first + panel.panel.first_query + r];
+      if (!output.empty()) std::ranges::copy(panel.panel.z.row(r), output.data() + columns_[panel.head]);
+    }
+  }
+  void end() override {
+    const std::size_t stride = open_->pattern_rows.size();
+    std::size_t rows = open_->pattern_rows.rows();
+    // If a row is missing for any head, leaves the row out: sets it to zero for all heads.
+    for (std::size_t row = 0; row < open_->absent.size(); ++row) {
+      const std::size_t offset = open_->pattern_rows.offset(row);
+      if (open_->absent[row] == 0 || offset == RowSample::kNone) continue;
+      --rows;
+      for (std::size_t h = 0; h < heads(); ++h)
+        std::fill_n(open_->patterns.get() + h * stride + offset, open_->widths[row], 0.0F);
+    }
+    if (rows > 0) {
+      pattern_rows_ += rows;
+      const std::span patterns(open_->patterns.get(), heads() * stride);
+      const PatternPairs pairs = pattern_pairs(patterns, heads());
+      for (std::size_t p = 0; p < sums_.size(); ++p) {
+        sums_[p].divergence.add(pairs.divergence[p]);
+        sums_[p].product.add(pairs.product[p]);
+      }
+    }
+    const auto finite = [](float value) { return std::isfinite(value); };
+    for (std::size_t row = 0; row < open_->outputs.size(); ++row) {
+      std::vector<float>& output = open_->outputs[row];
+      if (output.empty() || open_->absent[row] != 0 || !std::ranges::all_of(output, finite)) continue;
+      outputs_.add(*open_->drawn[row], std::move(output));
+    }
+    open_.reset();
+  }
 
-void PairsMeasure::finish(StudyResults& results) const {
-  const std::size_t count = heads();
-  const auto divergence = [&](std::size_t a, std::size_t b) -> std::optional<double> {
-    if (pattern_rows_ == 0) return std::nullopt;
-    const double sum = sums_[pair_index(count, a, b)].divergence.value();
-    return std::clamp(sum / static_cast<double>(pattern_rows_), 0.0, std::numbers::ln2);
-  };
-  std::vector<PairMatrix> matrices = {
-      {"js_divergence", true, pattern_rows_, matrix_of(count, divergence)},
-      {"frobenius_cosine", false, pattern_rows_,
-       matrix_of(count, cosine_of(count, [&](std::size_t pair) { return sums_[pair].product.value(); }))},
-      {"cka", false, outputs_.rows().size(), cka()}};
-  add_pair_matrices(results, shape_, std::move(matrices));
-}
+  void merge(const Measure& other) override {
+    const auto& of = dynamic_cast<const PairsMeasure&>(other);
+    pattern_rows_ += of.pattern_rows_;
+    if (columns_.empty()) columns_ = of.columns_;
+    outputs_.merge(of.outputs_);
+    merge_state(sums_, of.sums_);
+  }
+  void save(StateWriter& out) const override {
+    out.number(pattern_rows_);
+    save_state(out, sums_);
+    save_list(out, columns_);
+    outputs_.save(out);
+  }
+  void load(StateReader& in) override {
+    pattern_rows_ = in.number();
+    load_state(in, sums_);
+    load_list(in, columns_);
+    const bool ascending =
+        std::ranges::adjacent_find(columns_, std::ranges::greater_equal()) == columns_.end();
+    if (!columns_.empty() && (columns_.size() != heads() + 1 || columns_.front() != 0 || !ascending))
+      in.damaged("the columns of the outputs do not match the heads");
+    outputs_.load(in, columns_.empty() ? 0 : columns_.back());
+  }
+  void finish(StudyResults& results) const override {
+    const std::size_t count = heads();
+    const auto divergence = [&](std::size_t a, std::size_t b) -> std::optional<double> {
+      if (pattern_rows_ == 0) return std::nullopt;
+      const double sum = sums_[pair_index(count, a, b)].divergence.value();
+      return std::clamp(sum / static_cast<double>(pattern_rows_), 0.0, std::numbers::ln2);
+    };
+    std::vector<double> products, criteria(sums_.size());
+    for (const PairSums& sums : sums_) products.push_back(sums.product.value());
+    if (outputs_.rows().size() >= kLeastOutputs) {
+      HeadOutputs outputs{.columns = columns_, .rows = {}};
+      for (const auto& [key, row] : outputs_.rows()) outputs.rows.emplace_back(row);
+      criteria = output_pairs(outputs);
+    }
+    add_pair_matrices(results, shape_,
+                      {{"js_divergence", true, pattern_rows_, matrix_of(count, divergence)},
+                       {"frobenius_cosine", false, pattern_rows_, cosines_of(count, products)},
+                       {"cka", false, outputs_.rows().size(), cosines_of(count, criteria)}});
+  }
 
-std::unique_ptr<Measure> make_pairs(const StudyShape& shape) {
-  if (shape.heads.size() > kMaxHeads)
-    fail(Status::limit,
-         "--measures pairs: got {} heads, the limit is {}; select fewer with --heads or --layers",
-         shape.heads.size(), kMaxHeads);
-  return std::make_unique<PairsMeasure>(shape);
-}
+ private:
+  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
+
+  const StudyShape& shape_;
+  std::uint64_t pattern_rows_ = 0;
+  std::vector<PairSums> sums_;
+  std::vector<std::size_t> columns_;  // [heads + 1], first column of each head's outputs; empty before the
+                                      // first block, or if a head has no values
+  DrawnRows outputs_;
+  std::optional<DrawnKey> outputs_end_;  // DrawnRows::end() of the study so far
+  std::optional<PairsBlock> open_;
+};
 
 }  // namespace
 
@@ -400,22 +315,18 @@ std::optional<DrawnKey> DrawnRows::end() const {
   return std::prev(rows_.end())->first;
 }
 
-bool DrawnRows::takes(const DrawnKey& key) const {
+bool DrawnRows::add(const DrawnKey& key, std::vector<float> row) {
   const auto last = end();
-  return capacity_ > 0 && (!last || key < *last);
-}
-
-void DrawnRows::add(const DrawnKey& key, std::vector<float> row) {
-  if (!takes(key)) return;
+  if (capacity_ == 0 || (last && !(key < *last))) return false;
   rows_.emplace(key, std::move(row));
   if (rows_.size() > capacity_) rows_.erase(std::prev(rows_.end()));
+  return true;
 }
 
 void DrawnRows::merge(const DrawnRows& other) {
   capacity_ = std::max(capacity_, other.capacity_);
   for (const auto& [key, row] : other.rows_) {
-    if (!takes(key)) return;  // the rows that follow have larger keys
-    add(key, row);
+    if (!add(key, row)) return;  // the rows that follow have larger keys
   }
 }
 
@@ -477,7 +388,7 @@ MeasureRow pairs_measure() {
   return {
       .name = "pairs",
       .description = "similarity of each pair of heads: Jensen-Shannon divergence, cosine, CKA of outputs",
-      .make = make_pairs,
+      .make = make_measure<PairsMeasure>,
       .metrics = kMetrics,
       .max_heads = kMaxHeads};
 }

@@ -35,7 +35,8 @@ class DrawnRows {
   /// Returns the largest key of a full sample: a row with a larger key can no longer be drawn. Returns
   /// nullopt if the sample is not full.
   [[nodiscard]] std::optional<DrawnKey> end() const;
-  void add(const DrawnKey& key, std::vector<float> row);
+  /// Adds a row and returns true if the row belongs to the sample.
+  bool add(const DrawnKey& key, std::vector<float> row);
   void merge(const DrawnRows& other);
 
   void save(StateWriter& out) const;
@@ -43,8 +44,6 @@ class DrawnRows {
   void load(StateReader& in, std::size_t width);
 
  private:
-  [[nodiscard]] bool takes(const DrawnKey& key) const;
-
   std::size_t capacity_ = 0;
   Rows rows_;
 };

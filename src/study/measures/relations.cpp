@@ -58,16 +58,13 @@ std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::spa
 }  // namespace
 
 WordPieces::WordPieces(const Sequence& sequence, std::size_t word_count) : place_of(word_count, kNone) {
-  std::vector<std::uint8_t> has(word_count, 0);
+  std::set<std::size_t> found;
   for (const auto& word : sequence.words) {
-    if (word) has.at(*word) = 1;
+    if (word) found.insert(*word);
   }
-  for (const Sequence::SharedToken& shared : sequence.shared_tokens) has.at(shared.word) = 1;
-  for (std::size_t word = 0; word < word_count; ++word) {
-    if (has[word] == 0) continue;
-    place_of[word] = words.size();
-    words.push_back(word);
-  }
+  for (const Sequence::SharedToken& shared : sequence.shared_tokens) found.insert(shared.word);
+  words.assign(found.begin(), found.end());
+  for (std::size_t place = 0; place < words.size(); ++place) place_of.at(words[place]) = place;
   for (const auto& word : sequence.words) of_token.push_back(word ? place_of[*word] : places());
   for (Sequence::SharedToken shared : sequence.shared_tokens) {
     shared.word = place_of[shared.word];
@@ -85,35 +82,32 @@ void WordPatterns::begin(const StudyBlock& block, const std::function<bool(std::
   open_.resize(block.shape.heads.size());
 }
 
-void WordPatterns::add_row(const PatternRow& row, const WordPieces& pieces, Open& open) {
-  const std::size_t stride = pieces.places() + 1;
-  const auto add_to = [&](std::size_t place) {
-    double* const sums = open.weights.data() + place * stride;
+std::optional<WordPatterns::Pattern> WordPatterns::add(const StudyPanel& panel) {
+  const WordPieces& pieces = pieces_[panel.panel.sequence];
+  const std::size_t places = pieces.places();
+  if (places == 0) return std::nullopt;
+  OpenPattern& open = open_[panel.head];
+  if (panel.panel.first_query == 0) {
+    std::swap(open.weights, closed_.weights);  // reuses the memory
+    open.weights.assign(places * (places + 1), 0.0);
+    open.rows.assign(places, 0);
+  }
+  const auto add_to = [&](std::size_t place, const PatternRow& row) {
+    double* const sums = open.weights.data() + place * (places + 1);
     for (std::size_t key = row.visible.first; key < row.visible.last; ++key)
       sums[pieces.of_token[key]] += static_cast<double>(row.weights[key]);
     for (const Sequence::SharedToken& shared : pieces.further)
       sums[shared.word] += static_cast<double>(row.weights[shared.token]);
     ++open.rows[place];
   };
-  const std::size_t place = pieces.of_token[row.query];
-  if (place == pieces.places()) return;
-  add_to(place);
-  for (const Sequence::SharedToken& shared : pieces.further) {
-    if (shared.token == row.query) add_to(shared.word);
+  for (const PatternRow& row : panel.rows) {
+    const std::size_t place = pieces.of_token[row.query];
+    if (place == places) continue;
+    add_to(place, row);
+    for (const Sequence::SharedToken& shared : pieces.further) {
+      if (shared.token == row.query) add_to(shared.word, row);
+    }
   }
-}
-
-std::optional<WordPatterns::Matrix> WordPatterns::add(const StudyPanel& panel) {
-  const WordPieces& pieces = pieces_[panel.panel.sequence];
-  const std::size_t places = pieces.places();
-  if (places == 0) return std::nullopt;
-  Open& open = open_[panel.head];
-  if (panel.panel.first_query == 0) {
-    std::swap(open.weights, closed_.weights);  // reuses the memory
-    open.weights.assign(places * (places + 1), 0.0);
-    open.rows.assign(places, 0);
-  }
-  for (const PatternRow& row : panel.rows) add_row(row, pieces, open);
   if (panel.panel.first_query + panel.panel.pattern.rows < pieces.of_token.size()) return std::nullopt;
   for (std::size_t place = 0; place < places; ++place) {
     if (open.rows[place] < 2) continue;
@@ -122,7 +116,7 @@ std::optional<WordPatterns::Matrix> WordPatterns::add(const StudyPanel& panel) {
     std::transform(row, row + places, row, [&](double weight) { return weight / count; });
   }
   std::swap(open.weights, closed_.weights);
-  return Matrix{places, closed_.weights};
+  return Pattern{places, closed_.weights};
 }
 
 std::size_t largest_other(std::span<const double> row, std::size_t self) {
@@ -175,9 +169,8 @@ std::vector<std::uint64_t>& GroupScores::group(std::size_t number) {
 
 std::uint64_t GroupScores::total(Half half, std::size_t column) const {
   std::uint64_t sum = 0;
-  for (const auto& [number, counts] : groups_) {
-    if (number >= half.first && number < half.last) sum += counts[column];
-  }
+  const auto last = groups_.lower_bound(half.last);
+  for (auto group = groups_.lower_bound(half.first); group != last; ++group) sum += group->second[column];
   return sum;
 }
 
@@ -189,19 +182,10 @@ std::optional<double> GroupScores::accuracy(std::size_t answer, Half half) const
 
 std::optional<std::size_t> GroupScores::best(std::size_t first, std::size_t count) const {
   if (asked(kEvenBlocks) == 0 || count == 0) return std::nullopt;
-  std::size_t best = first;
-  std::uint64_t most = right(first, kEvenBlocks);
-  for (std::size_t answer = first + 1; answer < first + count; ++answer) {
-    const std::uint64_t hits = right(answer, kEvenBlocks);
-    if (hits <= most) continue;
-    most = hits;
-    best = answer;
-  }
-  return best;
-}
-
-void GroupScores::add_occupied(std::set<std::size_t>& groups) const {
-  for (const auto& [number, counts] : groups_) groups.insert(number);
+  std::vector<std::uint64_t> hits;
+  for (std::size_t answer = first; answer < first + count; ++answer)
+    hits.push_back(right(answer, kEvenBlocks));
+  return first + static_cast<std::size_t>(std::ranges::max_element(hits) - hits.begin());
 }
 
 void GroupScores::merge(const GroupScores& other) {
@@ -215,7 +199,8 @@ void GroupScores::load(StateReader& in) {
   groups_.clear();
   for (std::size_t left = in.count(); left > 0; --left) {
     const std::uint64_t number = in.number();
-    if (number >= kGroups || groups_.contains(number)) in.damaged("the groups of sentences are wrong");
+    if (number >= kGroups || groups_.contains(number))
+      in.damaged("the numbers of the groups of sentences are repeated or too large");
     for (std::uint64_t& count : group(number)) count = in.number();
   }
 }
@@ -224,10 +209,7 @@ Bootstrap::Bootstrap(std::uint64_t seed, const std::set<std::size_t>& occupied)
     : all_(draw(seed, occupied, kAllBlocks)), odd_(draw(seed, occupied, kOddBlocks)) {}
 
 Bootstrap::Draws Bootstrap::draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half) {
-  std::vector<std::size_t> groups;
-  for (const std::size_t group : occupied) {
-    if (group >= half.first && group < half.last) groups.push_back(group);
-  }
+  const std::vector<std::size_t> groups(occupied.lower_bound(half.first), occupied.lower_bound(half.last));
   Draws draws(kGroups, kDraws);
   for (std::size_t i = 0; i < kDraws; ++i) {
     Random random(seed, i);

@@ -43,7 +43,7 @@ class WordPatterns {
  public:
   /// The pattern of one head over words, [places, places]. The row of a word is 0 if all rows of its tokens
   /// are masked.
-  struct Matrix {
+  struct Pattern {
     std::size_t places = 0;
     std::span<const double> weights;
     [[nodiscard]] std::span<const double> row(std::size_t place) const {
@@ -58,18 +58,17 @@ class WordPatterns {
   [[nodiscard]] const WordPieces& pieces(std::size_t sequence) const { return pieces_[sequence]; }
   /// Adds a panel. Returns the matrix of the head and sequence if this panel is the last one of the matrix,
   /// else nullopt. The matrix is valid until the next call.
-  [[nodiscard]] std::optional<Matrix> add(const StudyPanel& panel);
+  [[nodiscard]] std::optional<Pattern> add(const StudyPanel& panel);
 
  private:
-  struct Open {
+  struct OpenPattern {
     std::vector<double> weights;      // [places, places + 1]
     std::vector<std::uint32_t> rows;  // [places], number of rows added for each word
   };
-  static void add_row(const PatternRow& row, const WordPieces& pieces, Open& open);
 
   std::vector<WordPieces> pieces_;  // [sequences]
-  std::vector<Open> open_;          // [heads]
-  Open closed_;
+  std::vector<OpenPattern> open_;   // [heads]
+  OpenPattern closed_;
 };
 
 /// Returns the place other than `self` with the largest weight, or the first such place if there are several.
@@ -126,7 +125,9 @@ class GroupScores {
   [[nodiscard]] std::optional<std::size_t> best(std::size_t first, std::size_t count) const;
   [[nodiscard]] const std::map<std::size_t, std::vector<std::uint64_t>>& groups() const { return groups_; }
   /// Adds the indices of the groups that have sentences.
-  void add_occupied(std::set<std::size_t>& groups) const;
+  void add_occupied(std::set<std::size_t>& groups) const {
+    for (const auto& [number, counts] : groups_) groups.insert(number);
+  }
 
   void merge(const GroupScores& other);
   void save(StateWriter& out) const { save_state(out, groups_); }

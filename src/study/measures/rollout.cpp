@@ -114,15 +114,6 @@ struct SequenceRollout {
   }
 };
 
-struct MassSums {
-  std::uint64_t rows = 0;
-  BlockSum mass, uniform;
-
-  auto parts() { return std::tie(rows, mass, uniform); }
-  [[nodiscard]] Cell mean_mass() const { return mean_cell(mass.value(), rows); }
-  [[nodiscard]] Cell mean_uniform() const { return mean_cell(uniform.value(), rows); }
-};
-
 /// A layer whose heads are all selected. The rollout of a layer needs all layers before it.
 struct WholeLayer {
   std::size_t index = 0;   // index in the model
@@ -130,124 +121,108 @@ struct WholeLayer {
   std::size_t heads = 0;
 };
 
-std::vector<WholeLayer> whole_layers(const StudyShape& shape, const ModelConfig& config) {
-  std::vector<WholeLayer> layers;
-  for (const StudyHead& head : shape.heads) {
-    if (layers.empty() || layers.back().index != head.id.layer)
-      layers.push_back({head.id.layer, head.layer, 0});
-    ++layers.back().heads;
-  }
-  std::size_t whole = 0;
-  while (whole < layers.size() && layers[whole].number == whole &&
-         layers[whole].heads == config.layers.at(layers[whole].index).attention.heads)
-    ++whole;
-  layers.resize(whole);
-  return layers;
-}
-
 class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
  public:
   explicit RolloutMeasure(const StudyShape& shape) : shape_(shape) {}
 
-  void begin(const StudyBlock& block) override;
-  void panel(const StudyPanel& panel) override;
-  void end() override;
+  void begin(const StudyBlock& block) override {
+    std::vector<WholeLayer>& layers = open_.emplace(RolloutBlock{block, {}, {}}).layers;
+    for (const StudyHead& head : shape_.heads) {
+      if (layers.empty() || layers.back().index != head.id.layer)
+        layers.push_back({head.id.layer, head.layer, 0});
+      ++layers.back().heads;
+    }
+    std::size_t whole = 0;
+    while (whole < layers.size() && layers[whole].number == whole &&
+           layers[whole].heads == block.model.config().layers.at(layers[whole].index).attention.heads)
+      ++whole;
+    layers.resize(whole);
+    for (const Sequence& sequence : block.corpus.batch.sequences)
+      open_->sequences.emplace_back(special_targets(sequence, names_), sequence.queries());
+  }
+  void panel(const StudyPanel& panel) override {
+    const auto layer = std::ranges::find(open_->layers, panel.panel.layer, &WholeLayer::index);
+    if (layer == open_->layers.end()) return;
+    close_layers(panel.panel.sequence, static_cast<std::size_t>(layer - open_->layers.begin()));
+    SequenceRollout& sequence = open_->sequences[panel.panel.sequence];
+    const auto masked = std::ranges::count_if(panel.panel.fully_masked, [](auto each) { return each != 0; });
+    if (panel.rows.size() + static_cast<std::size_t>(masked) != panel.panel.pattern.rows)
+      sequence.complete = false;
+    for (const PatternRow& row : panel.rows) sequence.add(row);
+  }
+  void end() override {
+    for (std::size_t s = 0; s < open_->sequences.size(); ++s) close_layers(s, open_->layers.size());
+    open_.reset();
+  }
   auto parts() { return std::tie(names_, sums_); }
-  void finish(StudyResults& results) const override;
+  void finish(StudyResults& results) const override {
+    std::vector<std::vector<Cell>> rows;
+    for (const auto& [key, sums] : sums_) {
+      const auto& [layer, target] = key;
+      rows.push_back({shape_.heads.front().component, count_cell(layer), target_token(target, names_),
+                      target_position(target), mean_cell(sums.weight.value(), sums.count),
+                      mean_cell(sums.uniform.value(), sums.count), count_cell(sums.count)});
+    }
+    const Table table = make_table(
+        "rollout", {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows));
+    results.document.sections.push_back({"rollout", "rollout", table});
+    results.tables.push_back(table);
+    if (table.rows > 0) results.text.push_back(page());
+  }
 
  private:
-  struct OpenBlock {
+  struct RolloutBlock {
     const StudyBlock& block;
     std::vector<WholeLayer> layers;
     std::vector<SequenceRollout> sequences;
   };
-  void close_layers(std::size_t sequence, std::size_t before);
-  [[nodiscard]] TextTable page() const;
-
-  const StudyShape& shape_;
-  TokenNames names_;
-  std::map<std::pair<std::size_t, std::int64_t>, MassSums> sums_;  // by layer and target
-  std::optional<OpenBlock> open_;
-};
-
-void RolloutMeasure::begin(const StudyBlock& block) {
-  open_.emplace(OpenBlock{block, whole_layers(shape_, block.model.config()), {}});
-  for (const Sequence& sequence : block.corpus.batch.sequences)
-    open_->sequences.emplace_back(special_targets(sequence, names_), sequence.queries());
-}
-
-void RolloutMeasure::panel(const StudyPanel& panel) {
-  const auto layer = std::ranges::find(open_->layers, panel.panel.layer, &WholeLayer::index);
-  if (layer == open_->layers.end()) return;
-  close_layers(panel.panel.sequence, static_cast<std::size_t>(layer - open_->layers.begin()));
-  SequenceRollout& sequence = open_->sequences[panel.panel.sequence];
-  const auto masked = std::ranges::count_if(panel.panel.fully_masked, [](auto each) { return each != 0; });
-  if (panel.rows.size() + static_cast<std::size_t>(masked) != panel.panel.pattern.rows)
-    sequence.complete = false;
-  for (const PatternRow& row : panel.rows) sequence.add(row);
-}
-
-/// Finishes all layers before the layer `before`. All panels of these layers have been processed.
-void RolloutMeasure::close_layers(std::size_t sequence, std::size_t before) {
-  SequenceRollout& of = open_->sequences[sequence];
-  while (of.layer < before) {
-    const WholeLayer& layer = open_->layers[of.layer];
-    of.close_layer(layer.heads, open_->block.visible(sequence, layer.index));
-    if (!of.complete) continue;
-    for (const auto& [target, column] : of.targets) {
-      MassSums& sums = sums_[{layer.number, target}];
-      for (std::size_t at = column; at < of.mass.size(); at += of.columns) {
-        if (!(of.uniform[at] > 0)) continue;
-        ++sums.rows;
-        sums.mass.add(of.mass[at]);
-        sums.uniform.add(of.uniform[at]);
+  /// Finishes all layers before the layer `before`. All panels of these layers have been processed.
+  void close_layers(std::size_t sequence, std::size_t before) {
+    SequenceRollout& of = open_->sequences[sequence];
+    while (of.layer < before) {
+      const WholeLayer& layer = open_->layers[of.layer];
+      of.close_layer(layer.heads, open_->block.visible(sequence, layer.index));
+      if (!of.complete) continue;
+      for (const auto& [target, column] : of.targets) {
+        WeightSums& sums = sums_[{layer.number, target}];
+        for (std::size_t at = column; at < of.mass.size(); at += of.columns) {
+          if (!(of.uniform[at] > 0)) continue;
+          ++sums.count;
+          sums.weight.add(of.mass[at]);
+          sums.uniform.add(of.uniform[at]);
+        }
       }
     }
   }
-}
+  /// Returns a table with one row per layer. A row has the rollout mass on each target and the uniform
+  /// baseline of this mass.
+  [[nodiscard]] TextTable page() const {
+    std::vector<std::int64_t> targets;
+    std::vector<std::string> columns = {"layer"};
+    for (const auto& [key, sums] : sums_) {
+      if (std::ranges::find(targets, key.second) == targets.end()) targets.push_back(key.second);
+    }
+    for (const std::int64_t target : targets) {
+      columns.push_back(target_name(target, names_));
+      columns.emplace_back("null");
+    }
+    std::vector<std::vector<Cell>> rows;
+    for (const auto& [key, sums] : sums_) {
+      const Cell layer = count_cell(key.first);
+      if (rows.empty() || rows.back()[0] != layer) rows.emplace_back(columns.size())[0] = layer;
+      const auto target = static_cast<std::size_t>(std::ranges::find(targets, key.second) - targets.begin());
+      rows.back()[1 + 2 * target] = mean_cell(sums.weight.value(), sums.count);
+      rows.back()[2 + 2 * target] = mean_cell(sums.uniform.value(), sums.count);
+    }
+    return {"Rollout to special tokens, by layer (null: rollout of uniform attention)",
+            make_table("rollout", std::move(columns), std::move(rows))};
+  }
 
-void RolloutMeasure::end() {
-  for (std::size_t s = 0; s < open_->sequences.size(); ++s) close_layers(s, open_->layers.size());
-  open_.reset();
-}
-
-/// Returns a table with one row per layer. A row has the rollout mass on each target and the uniform baseline
-/// of this mass.
-TextTable RolloutMeasure::page() const {
-  std::vector<std::int64_t> targets;
-  std::vector<std::string> columns = {"layer"};
-  for (const auto& [key, sums] : sums_) {
-    if (std::ranges::find(targets, key.second) == targets.end()) targets.push_back(key.second);
-  }
-  for (const std::int64_t target : targets) {
-    columns.push_back(target_name(target, names_));
-    columns.emplace_back("null");
-  }
-  std::vector<std::vector<Cell>> rows;
-  for (const auto& [key, sums] : sums_) {
-    const Cell layer = count_cell(key.first);
-    if (rows.empty() || rows.back()[0] != layer) rows.emplace_back(columns.size())[0] = layer;
-    const auto target = static_cast<std::size_t>(std::ranges::find(targets, key.second) - targets.begin());
-    rows.back()[1 + 2 * target] = sums.mean_mass();
-    rows.back()[2 + 2 * target] = sums.mean_uniform();
-  }
-  return {"Rollout to special tokens, by layer (null: rollout of uniform attention)",
-          make_table("rollout", std::move(columns), std::move(rows))};
-}
-
-void RolloutMeasure::finish(StudyResults& results) const {
-  std::vector<std::vector<Cell>> rows;
-  for (const auto& [key, sums] : sums_) {
-    const auto& [layer, target] = key;
-    rows.push_back({shape_.heads.front().component, count_cell(layer), target_token(target, names_),
-                    target_position(target), sums.mean_mass(), sums.mean_uniform(), count_cell(sums.rows)});
-  }
-  const Table table = make_table(
-      "rollout", {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows));
-  results.document.sections.push_back({"rollout", "rollout", table});
-  results.tables.push_back(table);
-  if (table.rows > 0) results.text.push_back(page());
-}
+  const StudyShape& shape_;
+  TokenNames names_;
+  std::map<std::pair<std::size_t, std::int64_t>, WeightSums> sums_;  // of the mass, by layer and target
+  std::optional<RolloutBlock> open_;
+};
 
 }  // namespace
 

@@ -15,14 +15,6 @@
 namespace attnctl {
 namespace {
 
-/// Returns the histogram bins for a metric. They depend on the unit of the metric.
-Bins bins_of(const Metric& metric) {
-  if (metric.unit == "tokens") return {.kind = Bins::Kind::octaves, .highest = 0, .count = 0};
-  if (metric.unit == "nats") return {.kind = Bins::Kind::linear, .highest = 12.8, .count = 256};
-  if (metric.unit == "bits") return {.kind = Bins::Kind::linear, .highest = 19.2, .count = 256};
-  return {.kind = Bins::Kind::linear, .highest = 1, .count = 128};
-}
-
 struct HeadMetrics {
   std::uint64_t rows = 0;
   std::vector<Moments> metrics;  // [row_metrics()]
@@ -32,7 +24,13 @@ struct HeadMetrics {
 
 HeadMetrics empty_metrics() {
   HeadMetrics empty;
-  for (const RowMetric& metric : row_metrics()) empty.metrics.emplace_back(bins_of(metric.about));
+  for (const RowMetric& metric : row_metrics()) {
+    Bins bins;  // they depend on the unit
+    if (metric.about.unit == "tokens") bins = {.kind = Bins::Kind::octaves, .highest = 0, .count = 0};
+    if (metric.about.unit == "nats") bins = {.highest = 12.8, .count = 256};
+    if (metric.about.unit == "bits") bins = {.highest = 19.2, .count = 256};
+    empty.metrics.emplace_back(bins);
+  }
   return empty;
 }
 
@@ -56,43 +54,42 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
       state.metrics[i].add(values_);
     }
   }
-  void finish(StudyResults& results) const override;
+  void finish(StudyResults& results) const override {
+    const auto metrics = row_metrics();
+    std::vector<ResultRow> distributions;
+    std::vector<std::vector<Cell>> means(metrics.size());  // [metrics, heads]
+    for (std::size_t h = 0; h < states_.size(); ++h) {
+      ResultRow& fields = results.head_fields.emplace_back();
+      fields.emplace_back("rows", count_cell(states_[h].rows));
+      for (std::size_t i = 0; i < metrics.size(); ++i) {
+        const Moments& moments = states_[h].metrics[i];
+        const MomentsSummary summary = moments.summary();
+        const std::string name(metrics[i].about.name);
+        fields.emplace_back(name, summary);
+        means[i].push_back(real_cell(summary.mean));
+        ResultRow& row = distributions.emplace_back();
+        row = {{"head", RowHead{h}},
+               {"metric", Cell(name)},
+               {"count", count_cell(summary.count)},
+               {"minimum", real_cell(summary.minimum)}};
+        for (const auto& [quantile, q] : kQuantiles)
+          row.emplace_back(quantile, real_cell(moments.quantile(q)));
+        row.emplace_back("maximum", real_cell(summary.maximum));
+      }
+    }
+    for (std::size_t i = 0; i < metrics.size(); ++i) {
+      const Metric& metric = metrics[i].about;
+      if (metric.name == "entropy" || metric.name == "distance") {
+        results.text.emplace_back(
+            head_grid(shape_, fmt::format("Mean {} ({})", metric.name, metric.unit), means[i]));
+      }
+    }
+    add_rows(results, shape_, "distributions", "distribution", distributions);
+  }
 
  private:
   std::vector<double> values_;  // values of one metric in one panel
 };
-
-void MetricsMeasure::finish(StudyResults& results) const {
-  const auto metrics = row_metrics();
-  std::vector<ResultRow> distributions;
-  std::vector<std::vector<Cell>> means(metrics.size());  // [metrics, heads]
-  for (std::size_t h = 0; h < states_.size(); ++h) {
-    ResultRow& fields = results.head_fields.emplace_back();
-    fields.emplace_back("rows", count_cell(states_[h].rows));
-    for (std::size_t i = 0; i < metrics.size(); ++i) {
-      const Moments& moments = states_[h].metrics[i];
-      const MomentsSummary summary = moments.summary();
-      const std::string name(metrics[i].about.name);
-      fields.emplace_back(name, summary);
-      means[i].push_back(real_cell(summary.mean));
-      ResultRow& row = distributions.emplace_back();
-      row = {{"head", RowHead{h}},
-             {"metric", Cell(name)},
-             {"count", count_cell(summary.count)},
-             {"minimum", real_cell(summary.minimum)}};
-      for (const auto& [quantile, q] : kQuantiles) row.emplace_back(quantile, real_cell(moments.quantile(q)));
-      row.emplace_back("maximum", real_cell(summary.maximum));
-    }
-  }
-  for (std::size_t i = 0; i < metrics.size(); ++i) {
-    const Metric& metric = metrics[i].about;
-    if (metric.name == "entropy" || metric.name == "distance") {
-      results.text.emplace_back(
-          head_grid(shape_, fmt::format("Mean {} ({})", metric.name, metric.unit), means[i]));
-    }
-  }
-  add_rows(results, shape_, "distributions", "distribution", std::move(distributions));
-}
 
 constexpr std::array kPositionalMetrics = {
     Metric{"positional.weight", "", "[0, 1]", "uniform: the mean of 1 / visible keys over the same rows",
@@ -149,10 +146,9 @@ constexpr std::size_t kFarthest = kLargestOffset;  // largest offset in each dir
 /// Sums for one offset. An offset is key position minus query position.
 struct OffsetSums {
   std::uint64_t peaks = 0;  // rows whose largest weight is at this offset
-  std::uint64_t rows = 0;   // rows for which the key at this offset is visible
-  BlockSum weight, uniform;
+  WeightSums visible;       // over the rows for which the key at this offset is visible
 
-  auto parts() { return std::tie(peaks, rows, weight, uniform); }
+  auto parts() { return std::tie(peaks, visible); }
 };
 
 struct HeadOffsets {
@@ -165,83 +161,77 @@ struct HeadOffsets {
   }
 };
 
-/// For each offset, the number of rows of a panel with a visible key at this offset, and the uniform
-/// baseline.
-struct OffsetNulls {
-  std::array<std::uint64_t, kOffsetCount> rows{};
-  std::array<double, kOffsetCount> uniform{};
+/// The number of rows or pairs of a panel at one offset or in one distance bin, and their uniform baseline.
+struct UniformNull {
+  std::uint64_t count = 0;
+  double uniform = 0;
 };
-
-OffsetNulls offset_nulls(const StudyPanel& panel) {
-  OffsetNulls nulls;
-  for (const PatternRow& row : panel.rows) {
-    const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
-    for_each_visible_offset(row, panel.visible, [&](std::size_t i) {
-      ++nulls.rows[i];
-      nulls.uniform[i] += uniform;
-    });
-  }
-  return nulls;
-}
 
 class PositionalMeasure final : public PerHead<HeadOffsets> {
  public:
   explicit PositionalMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& /*block*/) override { nulls_.clear(); }
-  void panel(const StudyPanel& panel) override;
-  void finish(StudyResults& results) const override;
+  void panel(const StudyPanel& panel) override {
+    HeadOffsets& state = states_[panel.head];
+    state.rows += panel.rows.size();
+    OffsetPeaks peaks;
+    std::array<double, kOffsetCount> weights{};
+    for (const PatternRow& row : panel.rows) {
+      peaks.add(row);
+      const KeyRange keys = keys_near(row, kFarthest);
+      double* const at = weights.data() + (keys.first + kFarthest - row.query);
+      for (std::size_t i = 0; i < keys.size(); ++i) at[i] += static_cast<double>(row.weights[keys.first + i]);
+    }
+    const auto& nulls = nulls_.of(panel, [&] {
+      std::array<UniformNull, kOffsetCount> found;
+      for (const PatternRow& row : panel.rows) {
+        const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
+        for_each_visible_offset(row, panel.visible, [&](std::size_t i) {
+          ++found[i].count;
+          found[i].uniform += uniform;
+        });
+      }
+      return found;
+    });
+    for (std::size_t i = 0; i < kOffsetCount; ++i) {
+      state.offsets[i].peaks += peaks.counts[i];
+      state.offsets[i].visible.count += nulls[i].count;
+      state.offsets[i].visible.weight.add(weights[i]);
+      state.offsets[i].visible.uniform.add(nulls[i].uniform);
+    }
+  }
+  void finish(StudyResults& results) const override {
+    std::vector<HeadSeries> series;
+    std::vector<Cell> best, best_shares;
+    for (const HeadOffsets& state : states_) {
+      HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
+      OffsetPeaks peaks;
+      for (std::size_t i = 0; i < kOffsetCount; ++i) {
+        const WeightSums& sums = state.offsets[i].visible;
+        peaks.counts[i] = state.offsets[i].peaks;
+        of_head.cells.push_back({static_cast<std::int64_t>(i) - kLargestOffset, count_cell(sums.count),
+                                 mean_cell(sums.weight.value(), sums.count),
+                                 mean_cell(sums.uniform.value(), sums.count), state.peak_share(i)});
+      }
+      const auto offset = peaks.best();
+      best.push_back(offset ? Cell(std::int64_t{*offset}) : Cell());
+      best_shares.push_back(offset ? state.peak_share(static_cast<std::size_t>(*offset + kLargestOffset))
+                                   : mean_cell(0, state.rows));
+      results.head_fields.push_back(
+          {{"best_offset", best.back()}, {"best_offset_share", best_shares.back()}});
+    }
+    results.text.push_back(head_grid(shape_, "Most frequent offset of the largest weight", best));
+    results.text.push_back(head_grid(
+        shape_, "Share of rows whose largest weight is at that offset (positional heads: 0.9 or more)",
+        best_shares));
+    add_series(results, shape_, "positional", {"offset", "count", "weight", "uniform", "peaks"}, 1, "offsets",
+               series);
+  }
 
  private:
-  PerPanel<OffsetNulls> nulls_;
+  PerPanel<std::array<UniformNull, kOffsetCount>> nulls_;  // by offset
 };
-
-void PositionalMeasure::panel(const StudyPanel& panel) {
-  HeadOffsets& state = states_[panel.head];
-  state.rows += panel.rows.size();
-  OffsetPeaks peaks;
-  std::array<double, kOffsetCount> weights{};
-  for (const PatternRow& row : panel.rows) {
-    peaks.add(row);
-    const KeyRange keys = keys_near(row, kFarthest);
-    double* const at = weights.data() + (keys.first + kFarthest - row.query);
-    for (std::size_t i = 0; i < keys.size(); ++i) at[i] += static_cast<double>(row.weights[keys.first + i]);
-  }
-  const OffsetNulls& nulls = nulls_.of(panel, [&] { return offset_nulls(panel); });
-  for (std::size_t i = 0; i < kOffsetCount; ++i) {
-    state.offsets[i].peaks += peaks.counts[i];
-    state.offsets[i].rows += nulls.rows[i];
-    state.offsets[i].weight.add(weights[i]);
-    state.offsets[i].uniform.add(nulls.uniform[i]);
-  }
-}
-
-void PositionalMeasure::finish(StudyResults& results) const {
-  std::vector<HeadSeries> series;
-  std::vector<Cell> best, best_shares;
-  for (const HeadOffsets& state : states_) {
-    HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
-    OffsetPeaks peaks;
-    for (std::size_t i = 0; i < kOffsetCount; ++i) {
-      const OffsetSums& sums = state.offsets[i];
-      peaks.counts[i] = sums.peaks;
-      of_head.cells.push_back({static_cast<std::int64_t>(i) - kLargestOffset, count_cell(sums.rows),
-                               mean_cell(sums.weight.value(), sums.rows),
-                               mean_cell(sums.uniform.value(), sums.rows), state.peak_share(i)});
-    }
-    const auto offset = peaks.best();
-    best.push_back(offset ? Cell(std::int64_t{*offset}) : Cell());
-    best_shares.push_back(offset ? state.peak_share(static_cast<std::size_t>(*offset + kLargestOffset))
-                                 : mean_cell(0, state.rows));
-    results.head_fields.push_back({{"best_offset", best.back()}, {"best_offset_share", best_shares.back()}});
-  }
-  results.text.push_back(head_grid(shape_, "Most frequent offset of the largest weight", best));
-  results.text.push_back(head_grid(
-      shape_, "Share of rows whose largest weight is at that offset (positional heads: 0.9 or more)",
-      best_shares));
-  add_series(results, shape_, "positional", {"offset", "count", "weight", "uniform", "peaks"}, 1, "offsets",
-             series);
-}
 
 const std::vector<DistanceBin>& all_bins() {
   constexpr std::size_t longest = std::size_t{1} << 40;  // upper bound of the length of a sequence
@@ -249,17 +239,9 @@ const std::vector<DistanceBin>& all_bins() {
   return bins;
 }
 
-/// Sums over all rows for one distance bin.
-struct BinSums {
-  std::uint64_t pairs = 0;  // pairs of a query and a visible key
-  BlockSum weight, uniform;
-
-  auto parts() { return std::tie(pairs, weight, uniform); }
-};
-
 struct HeadDistanceSums {
   std::uint64_t rows = 0;
-  std::vector<BinSums> bins;  // up to the last bin with a pair
+  std::vector<WeightSums> bins;  // over pairs of a query and a visible key, up to the last bin with a pair
 
   void merge(const HeadDistanceSums& other) {
     rows += other.rows;
@@ -277,15 +259,9 @@ struct HeadDistanceSums {
   }
 };
 
-/// The number of pairs and the uniform baseline of one distance bin, for the rows of a panel.
-struct BinNull {
-  std::uint64_t pairs = 0;
-  double uniform = 0;
-};
-
 /// Returns the uniform baseline of each bin, up to the last bin with a pair.
-std::vector<BinNull> bin_nulls(const StudyPanel& panel) {
-  std::vector<BinNull> nulls;
+std::vector<UniformNull> bin_nulls(const StudyPanel& panel) {
+  std::vector<UniformNull> nulls;
   const std::vector<DistanceBin>& bins = all_bins();
   for (const PatternRow& row : panel.rows) {
     const std::size_t n = row.weights.size();
@@ -301,7 +277,7 @@ std::vector<BinNull> bin_nulls(const StudyPanel& panel) {
         pairs += panel.visible.count(query, query + bin.first, std::min(query + bin.last + 1, n));
       if (pairs == 0) continue;
       if (nulls.size() <= b) nulls.resize(b + 1);
-      nulls[b].pairs += pairs;
+      nulls[b].count += pairs;
       nulls[b].uniform += static_cast<double>(pairs) / visible;
     }
   }
@@ -313,56 +289,53 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
   explicit DistanceMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& /*block*/) override { nulls_.clear(); }
-  void panel(const StudyPanel& panel) override;
-  void finish(StudyResults& results) const override;
+  void panel(const StudyPanel& panel) override {
+    if (panel.rows.empty()) return;
+    HeadDistanceSums& state = states_[panel.head];
+    state.rows += panel.rows.size();
+    const std::size_t n = std::max(panel.panel.pattern.cols, panel.rows.back().query + 1);
+    diagonals_.assign(2 * n - 1, 0);
+    double* const main_diagonal = diagonals_.data() + (n - 1);
+    for (const PatternRow& row : panel.rows) {
+      double* const to = main_diagonal + row.visible.first - row.query;
+      const float* const from = row.weights.data() + row.visible.first;
+      for (std::size_t j = 0; j < row.visible.size(); ++j) to[j] += static_cast<double>(from[j]);
+    }
+    const std::vector<UniformNull>& nulls = nulls_.of(panel, [&] { return bin_nulls(panel); });
+    if (state.bins.size() < nulls.size()) state.bins.resize(nulls.size());
+    for (std::size_t b = 0; b < nulls.size(); ++b) {
+      const DistanceBin bin = all_bins()[b];
+      double weight = 0;
+      for (std::size_t distance = bin.first; distance <= std::min(bin.last, n - 1); ++distance) {
+        weight += *(main_diagonal + distance);
+        if (distance > 0) weight += *(main_diagonal - distance);
+      }
+      state.bins[b].count += nulls[b].count;
+      state.bins[b].weight.add(weight);
+      state.bins[b].uniform.add(nulls[b].uniform);
+    }
+  }
+  void finish(StudyResults& results) const override {
+    std::vector<HeadSeries> series;
+    for (const HeadDistanceSums& state : states_) {
+      HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
+      for (std::size_t b = 0; b < state.bins.size(); ++b) {
+        const DistanceBin bin = all_bins()[b];
+        const WeightSums& sums = state.bins[b];
+        of_head.cells.push_back({count_cell(bin.first), count_cell(bin.last), count_cell(sums.count),
+                                 mean_cell(sums.weight.value(), state.rows),
+                                 mean_cell(sums.uniform.value(), state.rows)});
+      }
+    }
+    add_series(results, shape_, "distance", {"first", "last", "pairs", "weight", "uniform"}, 2, "bins",
+               series);
+  }
 
  private:
-  PerPanel<std::vector<BinNull>> nulls_;
+  PerPanel<std::vector<UniformNull>> nulls_;
   /// Sums of a panel's weights for each offset (key minus query position), starting at 1 - n.
   std::vector<double> diagonals_;
 };
-
-void DistanceMeasure::panel(const StudyPanel& panel) {
-  if (panel.rows.empty()) return;
-  HeadDistanceSums& state = states_[panel.head];
-  state.rows += panel.rows.size();
-  const std::size_t n = std::max(panel.panel.pattern.cols, panel.rows.back().query + 1);
-  diagonals_.assign(2 * n - 1, 0);
-  double* const main_diagonal = diagonals_.data() + (n - 1);
-  for (const PatternRow& row : panel.rows) {
-    double* const to = main_diagonal + row.visible.first - row.query;
-    const float* const from = row.weights.data() + row.visible.first;
-    for (std::size_t j = 0; j < row.visible.size(); ++j) to[j] += static_cast<double>(from[j]);
-  }
-  const std::vector<BinNull>& nulls = nulls_.of(panel, [&] { return bin_nulls(panel); });
-  if (state.bins.size() < nulls.size()) state.bins.resize(nulls.size());
-  for (std::size_t b = 0; b < nulls.size(); ++b) {
-    const DistanceBin bin = all_bins()[b];
-    double weight = 0;
-    for (std::size_t distance = bin.first; distance <= std::min(bin.last, n - 1); ++distance) {
-      weight += *(main_diagonal + distance);
-      if (distance > 0) weight += *(main_diagonal - distance);
-    }
-    state.bins[b].pairs += nulls[b].pairs;
-    state.bins[b].weight.add(weight);
-    state.bins[b].uniform.add(nulls[b].uniform);
-  }
-}
-
-void DistanceMeasure::finish(StudyResults& results) const {
-  std::vector<HeadSeries> series;
-  for (const HeadDistanceSums& state : states_) {
-    HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
-    for (std::size_t b = 0; b < state.bins.size(); ++b) {
-      const DistanceBin bin = all_bins()[b];
-      const BinSums& sums = state.bins[b];
-      of_head.cells.push_back({count_cell(bin.first), count_cell(bin.last), count_cell(sums.pairs),
-                               mean_cell(sums.weight.value(), state.rows),
-                               mean_cell(sums.uniform.value(), state.rows)});
-    }
-  }
-  add_series(results, shape_, "distance", {"first", "last", "pairs", "weight", "uniform"}, 2, "bins", series);
-}
 
 }  // namespace
 

@@ -57,7 +57,7 @@ struct SyntaxCounts {
 };
 
 /// One dependency relation in one direction.
-struct Question {
+struct RelationQuestion {
   const std::string* relation = nullptr;
   const GroupScores* scores = nullptr;
   bool to_head = true;
@@ -67,7 +67,26 @@ struct Question {
   /// Best fixed offset, in words: position of the target word minus position of the attending word.
   std::int64_t baseline_offset = 0;
 
-  Question(const std::string& name, const GroupScores& answers, std::size_t heads, bool from_dependent);
+  RelationQuestion(const std::string& name, const GroupScores& answers, std::size_t heads,
+                   bool from_dependent)
+      : relation(&name),
+        scores(&answers),
+        to_head(from_dependent),
+        first(from_dependent ? 0 : heads),
+        best(answers.best(first, heads)) {
+    std::optional<std::uint64_t> most;
+    // Of offsets with the same score, prefers the smaller distance, then the negative offset.
+    for (std::int64_t distance = 1; distance <= kFarthest; ++distance) {
+      for (const std::int64_t offset : {-distance, distance}) {
+        const std::size_t answer = 2 * heads + *offset_answer(to_head ? offset : -offset);
+        const std::uint64_t right = answers.right(answer);
+        if (most && right <= *most) continue;
+        most = right;
+        baseline = answer;
+        baseline_offset = offset;
+      }
+    }
+  }
 };
 
 class SyntaxMeasure final : public Measure {
@@ -75,9 +94,71 @@ class SyntaxMeasure final : public Measure {
   explicit SyntaxMeasure(const StudyShape& shape)
       : shape_(shape), trees_(shape.heads.size() + kTreeBaselines) {}
 
-  void begin(const StudyBlock& block) override;
-  void panel(const StudyPanel& panel) override;
-  void end() override;
+  void begin(const StudyBlock& block) override {
+    const CorpusBlock& corpus = block.corpus;
+    patterns_.begin(block, [&](std::size_t sequence) {
+      return std::ranges::any_of(corpus.annotations[sequence]->words,
+                                 [](const ConlluWord& word) { return word.head.has_value(); });
+    });
+    // The words of a sentence that are in at least one window, and the words that are in at least one window
+    // together with their head word.
+    std::set<std::size_t> found_words, found_pairs;
+    for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
+      SentencePlan& plan_of = plans_.emplace_back();
+      const auto& annotation = corpus.annotations[i];
+      const WordPieces& pieces = patterns_.pieces(i);
+      if (pieces.place_of.empty()) continue;
+      plan(*annotation, pieces, group_of(corpus.number, i), plan_of);
+      found_words.insert(pieces.words.begin(), pieces.words.end());
+      for (const WordPair& pair : plan_of.pairs) found_pairs.insert(pieces.words[pair.dependent]);
+      const bool last_window = i + 1 == corpus.annotations.size() || corpus.annotations[i + 1] != annotation;
+      if (!last_window) continue;
+      ++counts_.sentences;
+      counts_.words += annotation->words.size();
+      counts_.words_without_piece += annotation->words.size() - found_words.size();
+      counts_.pairs_left_out += static_cast<std::uint64_t>(std::ranges::count_if(
+          annotation->words, [](const ConlluWord& word) { return word.head.value_or(0) > 0; }));
+      counts_.pairs_left_out -= found_pairs.size();
+      found_words.clear();
+      found_pairs.clear();
+    }
+  }
+  void panel(const StudyPanel& panel) override {
+    const auto matrix = patterns_.add(panel);
+    if (!matrix) return;
+    SentencePlan& plan = plans_[panel.panel.sequence];
+    largest_.clear();
+    for (std::size_t place = 0; place < matrix->places; ++place)
+      largest_.push_back(largest_other(matrix->row(place), place));
+    const std::size_t to_head = 1 + panel.head;
+    const std::size_t to_dependent = to_head + heads();
+    for (const WordPair& pair : plan.pairs) {
+      if (largest_[pair.dependent] == pair.head) ++(*pair.counts)[to_head];
+      if (largest_[pair.head] == pair.dependent) ++(*pair.counts)[to_dependent];
+    }
+    if (plan.trees == nullptr) return;
+    const std::size_t n = plan.nodes.size();
+    edges_.resize(n * n);
+    for (std::size_t a = 0; a < n; ++a) {
+      for (std::size_t b = 0; b <= a; ++b) {
+        const double weight =
+            matrix->row(plan.nodes[a])[plan.nodes[b]] + matrix->row(plan.nodes[b])[plan.nodes[a]];
+        edges_[a * n + b] = edges_[b * n + a] = weight;
+        plan.combined[a * n + b] += weight;
+      }
+    }
+    (*plan.trees)[1 + panel.head] += hits(plan, edges_);
+  }
+  void end() override {
+    for (SentencePlan& plan : plans_) {
+      if (plan.trees == nullptr) continue;
+      const std::size_t n = plan.nodes.size();
+      for (std::size_t a = 0; a < n; ++a) {
+        for (std::size_t b = 0; b < a; ++b) plan.combined[b * n + a] = plan.combined[a * n + b];
+      }
+      (*plan.trees)[1 + heads() + kCombined] += hits(plan, plan.combined);
+    }
+  }
   void merge(const Measure& other) override {
     const auto& from = dynamic_cast<const SyntaxMeasure&>(other);
     merge_state(counts_, from.counts_);
@@ -98,17 +179,50 @@ class SyntaxMeasure final : public Measure {
     }
     trees_.load(in);
   }
-  void finish(StudyResults& results) const override;
+  void finish(StudyResults& results) const override {
+    if (counts_.sentences == 0) return;
+    std::set<std::size_t> occupied;
+    for (const auto& [name, scores] : relations_) scores.add_occupied(occupied);
+    const Bootstrap bootstrap(shape_.seed, occupied);
+    std::vector<RelationQuestion> questions;
+    for (const auto& [name, scores] : relations_) {
+      for (const bool to_head : {true, false}) questions.emplace_back(name, scores, heads(), to_head);
+    }
+    std::vector<ResultRow> rows;
+    for (const RelationQuestion& each : questions) {
+      const auto intervals = bootstrap.intervals(*each.scores, each.first, heads());
+      for (std::size_t head = 0; head < heads(); ++head)
+        rows.push_back(row(each, head, bootstrap, intervals[head]));
+      if (!each.best) continue;
+      const GroupScores& scores = *each.scores;
+      results.evidence.push_back({.head = *each.best - each.first,
+                                  .role = "syntactic",
+                                  .detail = *each.relation + (each.to_head ? " to_head" : " to_dependent"),
+                                  .score = scores.accuracy(*each.best, kOddBlocks),
+                                  .null = scores.accuracy(each.baseline, kOddBlocks),
+                                  .interval = bootstrap.interval(scores, *each.best, kOddBlocks),
+                                  .count = scores.asked(kOddBlocks),
+                                  .shuffled = shuffled(each, *each.best)});
+    }
+    add_rows(results, shape_, "relations", "relation", rows);
+    add_rows(results, shape_, "trees", "tree", tree_rows(bootstrap));
+    results.text.emplace_back(relations_text(questions, bootstrap));
+    results.text.emplace_back(trees_text(bootstrap));
+    results.summary.set("syntax", Record{{{"sentences", counts_.sentences},
+                                          {"words", counts_.words},
+                                          {"words_without_piece", counts_.words_without_piece},
+                                          {"pairs_left_out", counts_.pairs_left_out}}});
+  }
 
  private:
   /// The places of a word and of its head word, and the counts of their relation.
-  struct Pair {
+  struct WordPair {
     std::size_t dependent = 0, head = 0;
     std::vector<std::uint64_t>* counts = nullptr;
   };
   /// The questions of one sequence.
-  struct Plan {
-    std::vector<Pair> pairs;
+  struct SentencePlan {
+    std::vector<WordPair> pairs;
     std::vector<std::size_t> nodes;               // the place of each node of the tree
     std::vector<std::size_t> gold;                // [nodes], node of the head word; kNone: no head word
     std::vector<std::uint64_t>* trees = nullptr;  // counts of the tree; null if the tree has no edge
@@ -116,17 +230,150 @@ class SyntaxMeasure final : public Measure {
   };
 
   [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
-  [[nodiscard]] GroupScores& relation(std::string_view name);
-  void plan(const ConlluSentence& sentence, const WordPieces& pieces, std::size_t group, Plan& plan);
-  [[nodiscard]] std::uint64_t hits(const Plan& plan, std::span<const double> weights);
+  [[nodiscard]] GroupScores& relation(std::string_view name) {
+    if (shape_.fold_subtypes) name = without_subtype(name);
+    return relations_.try_emplace(std::string(name), GroupScores(2 * heads() + kOffsets)).first->second;
+  }
+  void plan(const ConlluSentence& sentence, const WordPieces& pieces, std::size_t group, SentencePlan& plan) {
+    std::vector<std::size_t> node_of(pieces.places(), WordPieces::kNone);
+    for (std::size_t place = 0; place < pieces.places(); ++place) {
+      if (without_subtype(sentence.words[pieces.words[place]].deprel) == "punct") continue;
+      node_of[place] = plan.nodes.size();
+      plan.nodes.push_back(place);
+    }
+    plan.gold.assign(plan.nodes.size(), WordPieces::kNone);
+    std::uint64_t edges = 0;
+    std::uint64_t adjacent = 0;
+    for (std::size_t place = 0; place < pieces.places(); ++place) {
+      const std::size_t word = pieces.words[place];
+      const std::uint32_t head = sentence.words[word].head.value_or(0);
+      if (head == 0 || pieces.place_of[head - 1] == WordPieces::kNone) continue;
+      const std::size_t head_place = pieces.place_of[head - 1];
+      std::vector<std::uint64_t>& counts = relation(sentence.words[word].deprel).group(group);
+      plan.pairs.push_back({place, head_place, &counts});
+      ++counts[0];
+      const auto offset = static_cast<std::int64_t>(head - 1) - static_cast<std::int64_t>(word);
+      if (const auto answer = offset_answer(offset)) ++counts[1 + 2 * heads() + *answer];
+      const std::size_t node = node_of[place];
+      const std::size_t head_node = node_of[head_place];
+      if (node == WordPieces::kNone || head_node == WordPieces::kNone) continue;
+      plan.gold[node] = head_node;
+      ++edges;
+      if (head_node + 1 == node || node + 1 == head_node) ++adjacent;
+    }
+    if (edges == 0) return;
+    plan.trees = &trees_.group(group);
+    (*plan.trees)[0] += edges;
+    (*plan.trees)[1 + heads() + kAdjacent] += adjacent;
+    plan.combined.assign(plan.nodes.size() * plan.nodes.size(), 0.0);
+  }
+  /// Returns the number of annotated edges in the maximum spanning tree.
+  [[nodiscard]] std::uint64_t hits(const SentencePlan& plan, std::span<const double> weights) {
+    const std::span<const std::size_t> parent = tree_.find(weights, plan.nodes.size());
+    std::uint64_t hits = 0;
+    for (std::size_t node = 1; node < parent.size(); ++node) {
+      if (plan.gold[node] == parent[node] || plan.gold[parent[node]] == node) ++hits;
+    }
+    return hits;
+  }
 
-  [[nodiscard]] std::optional<double> shuffled(const Question& question, std::size_t answer) const;
-  [[nodiscard]] ResultRow row(const Question& question, std::size_t head, const Bootstrap& bootstrap,
-                              const std::optional<ConfidenceInterval>& interval) const;
-  [[nodiscard]] std::vector<ResultRow> tree_rows(const Bootstrap& bootstrap) const;
-  [[nodiscard]] TextTable relations_text(const std::vector<Question>& questions,
-                                         const Bootstrap& bootstrap) const;
-  [[nodiscard]] TextTable trees_text(const Bootstrap& bootstrap) const;
+  /// Returns the accuracy on shuffled tokens in odd blocks, or nullopt if there is none.
+  [[nodiscard]] std::optional<double> shuffled(const RelationQuestion& question, std::size_t answer) const {
+    const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin());
+    if (twin == nullptr) return std::nullopt;
+    const auto found = twin->relations_.find(*question.relation);
+    return found == twin->relations_.end() ? std::nullopt : found->second.accuracy(answer, kOddBlocks);
+  }
+  [[nodiscard]] ResultRow row(const RelationQuestion& question, std::size_t head, const Bootstrap& bootstrap,
+                              const std::optional<ConfidenceInterval>& interval) const {
+    const GroupScores& scores = *question.scores;
+    const std::size_t answer = question.first + head;
+    const bool best = question.best == answer;
+    std::optional<ConfidenceInterval> gain;
+    if (best) gain = bootstrap.interval(scores, answer, kOddBlocks, question.baseline);
+    return {{"relation", Cell(*question.relation)},
+            {"direction", text_cell(question.to_head ? "to_head" : "to_dependent")},
+            {"head", RowHead{head}},
+            {"hits", count_cell(scores.right(answer))},
+            {"count", count_cell(scores.asked())},
+            {"accuracy", real_cell(scores.accuracy(answer))},
+            {"interval", RowInterval{interval, "interval_"}},
+            {"baseline", real_cell(scores.accuracy(question.baseline))},
+            {"baseline_offset", Cell(question.baseline_offset)},
+            {"best", Cell(best)},
+            {"count_held_out", count_cell(scores.asked(kOddBlocks))},
+            {"accuracy_held_out", real_cell(scores.accuracy(answer, kOddBlocks))},
+            {"baseline_held_out", real_cell(scores.accuracy(question.baseline, kOddBlocks))},
+            {"shuffled_held_out", real_cell(shuffled(question, answer))},
+            {"gain_interval", RowInterval{gain, "gain_interval_"}}};
+  }
+  [[nodiscard]] std::vector<ResultRow> tree_rows(const Bootstrap& bootstrap) const {
+    const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin());
+    std::vector<ResultRow> rows;
+    const auto best = trees_.best(0, heads());
+    const auto intervals = bootstrap.intervals(trees_, 0, heads() + kTreeBaselines);
+    for (std::size_t answer = 0; answer < heads() + kTreeBaselines; ++answer) {
+      const bool head = answer < heads();
+      const char* const kind = head ? "head" : answer == heads() + kCombined ? "combined" : "adjacent";
+      const auto shuffled = twin == nullptr ? std::nullopt : twin->trees_.accuracy(answer, kOddBlocks);
+      rows.push_back({{"kind", text_cell(kind)},
+                      {"head", RowHead{head ? std::optional(answer) : std::nullopt}},
+                      {"hits", count_cell(trees_.right(answer))},
+                      {"count", count_cell(trees_.asked())},
+                      {"accuracy", real_cell(trees_.accuracy(answer))},
+                      {"interval", RowInterval{intervals[answer], "interval_"}},
+                      {"best", Cell(head && best == answer)},
+                      {"count_held_out", count_cell(trees_.asked(kOddBlocks))},
+                      {"accuracy_held_out", real_cell(trees_.accuracy(answer, kOddBlocks))},
+                      {"shuffled_held_out", real_cell(shuffled)}});
+    }
+    return rows;
+  }
+  /// Returns a table of the relations, most frequent first. Each row has the direction in which the best head
+  /// exceeds the baseline by more. `questions` has the two directions of each relation next to each other.
+  [[nodiscard]] TextTable relations_text(const std::vector<RelationQuestion>& questions,
+                                         const Bootstrap& bootstrap) const {
+    constexpr std::size_t most = 20;
+    const auto gain = [](const RelationQuestion& question) {
+      return question.scores->accuracy(*question.best, kOddBlocks).value_or(0) -
+             question.scores->accuracy(question.baseline, kOddBlocks).value_or(0);
+    };
+    std::vector<const RelationQuestion*> shown;
+    for (std::size_t i = 0; i < questions.size(); i += 2) {
+      const RelationQuestion& to_head = questions[i];
+      if (!to_head.best) continue;
+      shown.push_back(gain(questions[i + 1]) > gain(to_head) ? &questions[i + 1] : &to_head);
+    }
+    std::ranges::stable_sort(shown, std::ranges::greater(),
+                             [](const RelationQuestion* question) { return question->scores->asked(); });
+    shown.resize(std::min(shown.size(), most));
+    std::vector<std::vector<Cell>> rows;
+    for (const RelationQuestion* const each : shown) {
+      const GroupScores& scores = *each->scores;
+      rows.push_back({*each->relation, text_cell(each->to_head ? "to head" : "to dependent"),
+                      count_cell(scores.asked(kOddBlocks)), shape_.heads[*each->best - each->first].name,
+                      score_text(scores.accuracy(*each->best, kOddBlocks),
+                                 bootstrap.interval(scores, *each->best, kOddBlocks)),
+                      score_text(scores.accuracy(each->baseline, kOddBlocks)), each->baseline_offset});
+    }
+    return {
+        "Relations: best head per relation (chosen on one half of the corpus, scored on the other)",
+        make_table("relations", {"relation", "direction", "count", "head", "accuracy", "baseline", "offset"},
+                   std::move(rows))};
+  }
+  [[nodiscard]] TextTable trees_text(const Bootstrap& bootstrap) const {
+    std::vector<std::vector<Cell>> rows;
+    const auto add = [&](const std::string& name, std::size_t answer) {
+      rows.push_back(
+          {name, count_cell(trees_.asked(kOddBlocks)),
+           score_text(trees_.accuracy(answer, kOddBlocks), bootstrap.interval(trees_, answer, kOddBlocks))});
+    };
+    if (const auto best = trees_.best(0, heads())) add("head " + shape_.heads[*best].name, *best);
+    add("all heads", heads() + kCombined);
+    add("adjacent words", heads() + kAdjacent);
+    return {"Trees: share of annotated edges (odd blocks)",
+            make_table("trees", {"tree of", "edges", "accuracy"}, std::move(rows))};
+  }
 
   const StudyShape& shape_;
   SyntaxCounts counts_;
@@ -136,298 +383,17 @@ class SyntaxMeasure final : public Measure {
   std::map<std::string, GroupScores> relations_;
   GroupScores trees_;
   WordPatterns patterns_;
-  std::vector<Plan> plans_;  // [sequences]
+  std::vector<SentencePlan> plans_;  // [sequences]
   std::vector<std::size_t> largest_;
   std::vector<double> edges_;
   MaximumSpanningTree tree_;
 };
 
-void SyntaxMeasure::begin(const StudyBlock& block) {
-  const CorpusBlock& corpus = block.corpus;
-  patterns_.begin(block, [&](std::size_t sequence) {
-    return std::ranges::any_of(corpus.annotations[sequence]->words,
-                               [](const ConlluWord& word) { return word.head.has_value(); });
-  });
-  // The words of a sentence that are in at least one window, and the words that are in at least one window
-  // together with their head word.
-  std::vector<std::uint8_t> found_words, found_pairs;
-  for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
-    Plan& plan_of = plans_.emplace_back();
-    const auto& annotation = corpus.annotations[i];
-    const WordPieces& pieces = patterns_.pieces(i);
-    if (pieces.place_of.empty()) continue;
-    const bool first_window = i == 0 || corpus.annotations[i - 1] != annotation;
-    if (first_window) {
-      found_words.assign(annotation->words.size(), 0);
-      found_pairs.assign(annotation->words.size(), 0);
-    }
-    plan(*annotation, pieces, group_of(corpus.number, i), plan_of);
-    for (const std::size_t word : pieces.words) found_words[word] = 1;
-    for (const Pair& pair : plan_of.pairs) found_pairs[pieces.words[pair.dependent]] = 1;
-    const bool last_window = i + 1 == corpus.annotations.size() || corpus.annotations[i + 1] != annotation;
-    if (!last_window) continue;
-    ++counts_.sentences;
-    for (std::size_t word = 0; word < annotation->words.size(); ++word) {
-      ++counts_.words;
-      if (found_words[word] == 0) ++counts_.words_without_piece;
-      if (annotation->words[word].head.value_or(0) > 0 && found_pairs[word] == 0) ++counts_.pairs_left_out;
-    }
-  }
-}
-
-GroupScores& SyntaxMeasure::relation(std::string_view name) {
-  if (shape_.fold_subtypes) name = without_subtype(name);
-  return relations_.try_emplace(std::string(name), GroupScores(2 * heads() + kOffsets)).first->second;
-}
-
-void SyntaxMeasure::plan(const ConlluSentence& sentence, const WordPieces& pieces, std::size_t group,
-                         Plan& plan) {
-  std::vector<std::size_t> node_of(pieces.places(), WordPieces::kNone);
-  for (std::size_t place = 0; place < pieces.places(); ++place) {
-    if (without_subtype(sentence.words[pieces.words[place]].deprel) == "punct") continue;
-    node_of[place] = plan.nodes.size();
-    plan.nodes.push_back(place);
-  }
-  plan.gold.assign(plan.nodes.size(), WordPieces::kNone);
-  std::uint64_t edges = 0;
-  std::uint64_t adjacent = 0;
-  for (std::size_t place = 0; place < pieces.places(); ++place) {
-    const std::size_t word = pieces.words[place];
-    const std::uint32_t head = sentence.words[word].head.value_or(0);
-    if (head == 0 || pieces.place_of[head - 1] == WordPieces::kNone) continue;
-    const std::size_t head_place = pieces.place_of[head - 1];
-    std::vector<std::uint64_t>& counts = relation(sentence.words[word].deprel).group(group);
-    plan.pairs.push_back({place, head_place, &counts});
-    ++counts[0];
-    const auto offset = static_cast<std::int64_t>(head - 1) - static_cast<std::int64_t>(word);
-    if (const auto answer = offset_answer(offset)) ++counts[1 + 2 * heads() + *answer];
-    const std::size_t node = node_of[place];
-    const std::size_t head_node = node_of[head_place];
-    if (node == WordPieces::kNone || head_node == WordPieces::kNone) continue;
-    plan.gold[node] = head_node;
-    ++edges;
-    if (head_node + 1 == node || node + 1 == head_node) ++adjacent;
-  }
-  if (edges == 0) return;
-  plan.trees = &trees_.group(group);
-  (*plan.trees)[0] += edges;
-  (*plan.trees)[1 + heads() + kAdjacent] += adjacent;
-  plan.combined.assign(plan.nodes.size() * plan.nodes.size(), 0.0);
-}
-
-void SyntaxMeasure::panel(const StudyPanel& panel) {
-  const auto matrix = patterns_.add(panel);
-  if (!matrix) return;
-  Plan& plan = plans_[panel.panel.sequence];
-  largest_.clear();
-  for (std::size_t place = 0; place < matrix->places; ++place)
-    largest_.push_back(largest_other(matrix->row(place), place));
-  const std::size_t to_head = 1 + panel.head;
-  const std::size_t to_dependent = to_head + heads();
-  for (const Pair& pair : plan.pairs) {
-    if (largest_[pair.dependent] == pair.head) ++(*pair.counts)[to_head];
-    if (largest_[pair.head] == pair.dependent) ++(*pair.counts)[to_dependent];
-  }
-  if (plan.trees == nullptr) return;
-  const std::size_t n = plan.nodes.size();
-  edges_.resize(n * n);
-  for (std::size_t a = 0; a < n; ++a) {
-    for (std::size_t b = 0; b <= a; ++b) {
-      const double weight =
-          matrix->row(plan.nodes[a])[plan.nodes[b]] + matrix->row(plan.nodes[b])[plan.nodes[a]];
-      edges_[a * n + b] = edges_[b * n + a] = weight;
-      plan.combined[a * n + b] += weight;
-    }
-  }
-  (*plan.trees)[1 + panel.head] += hits(plan, edges_);
-}
-
-/// Returns the number of annotated edges in the maximum spanning tree.
-std::uint64_t SyntaxMeasure::hits(const Plan& plan, std::span<const double> weights) {
-  const std::span<const std::size_t> parent = tree_.find(weights, plan.nodes.size());
-  std::uint64_t hits = 0;
-  for (std::size_t node = 1; node < parent.size(); ++node) {
-    if (plan.gold[node] == parent[node] || plan.gold[parent[node]] == node) ++hits;
-  }
-  return hits;
-}
-
-void SyntaxMeasure::end() {
-  for (Plan& plan : plans_) {
-    if (plan.trees == nullptr) continue;
-    const std::size_t n = plan.nodes.size();
-    for (std::size_t a = 0; a < n; ++a) {
-      for (std::size_t b = 0; b < a; ++b) plan.combined[b * n + a] = plan.combined[a * n + b];
-    }
-    (*plan.trees)[1 + heads() + kCombined] += hits(plan, plan.combined);
-  }
-}
-
-Question::Question(const std::string& name, const GroupScores& answers, std::size_t heads,
-                   bool from_dependent)
-    : relation(&name),
-      scores(&answers),
-      to_head(from_dependent),
-      first(from_dependent ? 0 : heads),
-      best(answers.best(first, heads)) {
-  std::optional<std::uint64_t> most;
-  // Of offsets with the same score, prefers the smaller distance, then the negative offset.
-  for (std::int64_t distance = 1; distance <= kFarthest; ++distance) {
-    for (const std::int64_t offset : {-distance, distance}) {
-      const std::size_t answer = 2 * heads + *offset_answer(to_head ? offset : -offset);
-      const std::uint64_t right = answers.right(answer);
-      if (most && right <= *most) continue;
-      most = right;
-      baseline = answer;
-      baseline_offset = offset;
-    }
-  }
-}
-
-/// Returns the accuracy on shuffled tokens in odd blocks, or nullopt if there is none.
-std::optional<double> SyntaxMeasure::shuffled(const Question& question, std::size_t answer) const {
-  const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin());
-  if (twin == nullptr) return std::nullopt;
-  const auto found = twin->relations_.find(*question.relation);
-  return found == twin->relations_.end() ? std::nullopt : found->second.accuracy(answer, kOddBlocks);
-}
-
-ResultRow SyntaxMeasure::row(const Question& question, std::size_t head, const Bootstrap& bootstrap,
-                             const std::optional<ConfidenceInterval>& interval) const {
-  const GroupScores& scores = *question.scores;
-  const std::size_t answer = question.first + head;
-  const bool best = question.best == answer;
-  std::optional<ConfidenceInterval> gain;
-  if (best) gain = bootstrap.interval(scores, answer, kOddBlocks, question.baseline);
-  return {{"relation", Cell(*question.relation)},
-          {"direction", text_cell(question.to_head ? "to_head" : "to_dependent")},
-          {"head", RowHead{head}},
-          {"hits", count_cell(scores.right(answer))},
-          {"count", count_cell(scores.asked())},
-          {"accuracy", real_cell(scores.accuracy(answer))},
-          {"interval", RowInterval{interval, "interval_"}},
-          {"baseline", real_cell(scores.accuracy(question.baseline))},
-          {"baseline_offset", Cell(question.baseline_offset)},
-          {"best", Cell(best)},
-          {"count_held_out", count_cell(scores.asked(kOddBlocks))},
-          {"accuracy_held_out", real_cell(scores.accuracy(answer, kOddBlocks))},
-          {"baseline_held_out", real_cell(scores.accuracy(question.baseline, kOddBlocks))},
-          {"shuffled_held_out", real_cell(shuffled(question, answer))},
-          {"gain_interval", RowInterval{gain, "gain_interval_"}}};
-}
-
-std::vector<ResultRow> SyntaxMeasure::tree_rows(const Bootstrap& bootstrap) const {
-  const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin());
-  std::vector<ResultRow> rows;
-  const auto best = trees_.best(0, heads());
-  const auto intervals = bootstrap.intervals(trees_, 0, heads() + kTreeBaselines);
-  for (std::size_t answer = 0; answer < heads() + kTreeBaselines; ++answer) {
-    const bool head = answer < heads();
-    const char* const kind = head ? "head" : answer == heads() + kCombined ? "combined" : "adjacent";
-    const auto shuffled = twin == nullptr ? std::nullopt : twin->trees_.accuracy(answer, kOddBlocks);
-    rows.push_back({{"kind", text_cell(kind)},
-                    {"head", RowHead{head ? std::optional(answer) : std::nullopt}},
-                    {"hits", count_cell(trees_.right(answer))},
-                    {"count", count_cell(trees_.asked())},
-                    {"accuracy", real_cell(trees_.accuracy(answer))},
-                    {"interval", RowInterval{intervals[answer], "interval_"}},
-                    {"best", Cell(head && best == answer)},
-                    {"count_held_out", count_cell(trees_.asked(kOddBlocks))},
-                    {"accuracy_held_out", real_cell(trees_.accuracy(answer, kOddBlocks))},
-                    {"shuffled_held_out", real_cell(shuffled)}});
-  }
-  return rows;
-}
-
-/// Returns a table of the relations, most frequent first. Each row has the direction in which the best head
-/// exceeds the baseline by more. `questions` has the two directions of each relation next to each other.
-TextTable SyntaxMeasure::relations_text(const std::vector<Question>& questions,
-                                        const Bootstrap& bootstrap) const {
-  constexpr std::size_t most = 20;
-  const auto gain = [](const Question& question) {
-    return question.scores->accuracy(*question.best, kOddBlocks).value_or(0) -
-           question.scores->accuracy(question.baseline, kOddBlocks).value_or(0);
-  };
-  std::vector<const Question*> shown;
-  for (std::size_t i = 0; i < questions.size(); i += 2) {
-    const Question& to_head = questions[i];
-    if (!to_head.best) continue;
-    shown.push_back(gain(questions[i + 1]) > gain(to_head) ? &questions[i + 1] : &to_head);
-  }
-  std::ranges::stable_sort(shown, std::ranges::greater(),
-                           [](const Question* question) { return question->scores->asked(); });
-  shown.resize(std::min(shown.size(), most));
-  std::vector<std::vector<Cell>> rows;
-  for (const Question* const each : shown) {
-    const GroupScores& scores = *each->scores;
-    rows.push_back({*each->relation, text_cell(each->to_head ? "to head" : "to dependent"),
-                    count_cell(scores.asked(kOddBlocks)), shape_.heads[*each->best - each->first].name,
-                    score_text(scores.accuracy(*each->best, kOddBlocks),
-                               bootstrap.interval(scores, *each->best, kOddBlocks)),
-                    score_text(scores.accuracy(each->baseline, kOddBlocks)), each->baseline_offset});
-  }
-  return {
-      "Relations: best head per relation (chosen on one half of the corpus, scored on the other)",
-      make_table("relations", {"relation", "direction", "count", "head", "accuracy", "baseline", "offset"},
-                 std::move(rows))};
-}
-
-TextTable SyntaxMeasure::trees_text(const Bootstrap& bootstrap) const {
-  std::vector<std::vector<Cell>> rows;
-  const auto add = [&](const std::string& name, std::size_t answer) {
-    rows.push_back(
-        {name, count_cell(trees_.asked(kOddBlocks)),
-         score_text(trees_.accuracy(answer, kOddBlocks), bootstrap.interval(trees_, answer, kOddBlocks))});
-  };
-  if (const auto best = trees_.best(0, heads())) add("head " + shape_.heads[*best].name, *best);
-  add("all heads", heads() + kCombined);
-  add("adjacent words", heads() + kAdjacent);
-  return {"Trees: share of annotated edges (odd blocks)",
-          make_table("trees", {"tree of", "edges", "accuracy"}, std::move(rows))};
-}
-
-void SyntaxMeasure::finish(StudyResults& results) const {
-  if (counts_.sentences == 0) return;
-  std::set<std::size_t> occupied;
-  for (const auto& [name, scores] : relations_) scores.add_occupied(occupied);
-  const Bootstrap bootstrap(shape_.seed, occupied);
-  std::vector<Question> questions;
-  for (const auto& [name, scores] : relations_) {
-    for (const bool to_head : {true, false}) questions.emplace_back(name, scores, heads(), to_head);
-  }
-  std::vector<ResultRow> rows;
-  for (const Question& each : questions) {
-    const auto intervals = bootstrap.intervals(*each.scores, each.first, heads());
-    for (std::size_t head = 0; head < heads(); ++head)
-      rows.push_back(row(each, head, bootstrap, intervals[head]));
-    if (!each.best) continue;
-    const GroupScores& scores = *each.scores;
-    results.evidence.push_back({.head = *each.best - each.first,
-                                .role = "syntactic",
-                                .detail = *each.relation + (each.to_head ? " to_head" : " to_dependent"),
-                                .score = scores.accuracy(*each.best, kOddBlocks),
-                                .null = scores.accuracy(each.baseline, kOddBlocks),
-                                .interval = bootstrap.interval(scores, *each.best, kOddBlocks),
-                                .count = scores.asked(kOddBlocks),
-                                .shuffled = shuffled(each, *each.best)});
-  }
-  add_rows(results, shape_, "relations", "relation", std::move(rows));
-  add_rows(results, shape_, "trees", "tree", tree_rows(bootstrap));
-  results.text.emplace_back(relations_text(questions, bootstrap));
-  results.text.emplace_back(trees_text(bootstrap));
-  Record summary;
-  summary.set("sentences", counts_.sentences)
-      .set("words", counts_.words)
-      .set("words_without_piece", counts_.words_without_piece)
-      .set("pairs_left_out", counts_.pairs_left_out);
-  results.summary.set("syntax", std::move(summary));
-}
-
 }  // namespace
 
 MeasureRow syntax_measure() {
   return {.name = "syntax",
-          .description = "for a treebank: dependency relations that heads follow, trees",
+          .description = "for a treebank: dependency relations and trees that heads follow",
           .make = make_measure<SyntaxMeasure>,
           .metrics = kMetrics,
           .gives_evidence = true,

@@ -47,12 +47,36 @@ struct TargetShare {
   BlockSum uniform;           // number of targets / number of visible keys
 
   auto parts() { return std::tie(rows, without, weight, total, uniform); }
+  void add(std::uint64_t new_rows, double new_weight, double new_total, double new_uniform) {
+    rows += new_rows;
+    weight.add(new_weight);
+    total.add(new_total);
+    uniform.add(new_uniform);
+  }
   [[nodiscard]] std::optional<double> value() const {
     const double all = total.value();
     return all > 0 ? std::optional(weight.value() / all) : std::nullopt;
   }
   [[nodiscard]] Cell uniform_share() const { return mean_cell(uniform.value(), rows); }
 };
+
+/// The attention of one row to its visible keys among `keys`.
+struct TargetWeight {
+  double weight = 0;
+  std::size_t keys = 0;
+};
+
+/// Returns the attention to the keys `shift` tokens after each of `keys`.
+TargetWeight weight_on(std::span<const std::size_t> keys, const PatternRow& row, const VisibleKeys& visible,
+                       std::size_t shift = 0) {
+  TargetWeight sum;
+  for (const std::size_t key : keys) {
+    if (!visible.shows(row.query, key + shift)) continue;
+    ++sum.keys;
+    sum.weight += static_cast<double>(row.weights[key + shift]);
+  }
+  return sum;
+}
 
 /// Adds a head to the candidates for the strongest heads if the share of the head is defined.
 void add_head(std::vector<StrongHead>& heads, std::string what, const StudyHead& head,
@@ -68,106 +92,63 @@ struct HeadTargets {
   auto parts() { return std::tie(rows, targets); }
 };
 
-/// For one target, the rows of a panel that may attend to the target, and the uniform baseline.
-struct TargetNull {
-  std::vector<std::size_t> rows;  // indices of the rows
-  double uniform = 0;
-};
-
-class SpecialMeasure final : public PerHeadOfTokens<HeadTargets> {
+class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
  public:
-  explicit SpecialMeasure(const StudyShape& shape) : PerHeadOfTokens(shape) {}
+  explicit SpecialMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& block) override {
     targets_.clear();
-    nulls_.clear();
     for (const Sequence& sequence : block.corpus.batch.sequences)
       targets_.push_back(special_targets(sequence, names_));
   }
-  void panel(const StudyPanel& panel) override;
-  void finish(StudyResults& results) const override;
+  void panel(const StudyPanel& panel) override {
+    HeadTargets& state = states_[panel.head];
+    state.rows += panel.rows.size();
+    for (const auto& [id, keys] : targets_[panel.panel.sequence]) {
+      std::uint64_t rows = 0;
+      double weight = 0;
+      double total = 0;
+      double uniform = 0;
+      for (const PatternRow& row : panel.rows) {
+        std::size_t visible = 0;
+        for (const std::size_t key : keys) {
+          if (!panel.visible.shows(row.query, key)) continue;
+          ++visible;
+          weight += static_cast<double>(row.weights[key]);
+        }
+        if (visible == 0) continue;
+        ++rows;
+        total += row.total;
+        uniform += static_cast<double>(visible) / static_cast<double>(panel.visible.count(row.query));
+      }
+      if (rows > 0) state.targets[id].add(rows, weight, total, uniform);
+    }
+  }
+  void finish(StudyResults& results) const override {
+    std::vector<ResultRow> rows;
+    std::map<std::int64_t, std::vector<StrongHead>> heads;
+    for (std::size_t h = 0; h < states_.size(); ++h) {
+      for (const auto& [id, share] : states_[h].targets) {
+        rows.push_back({{"head", RowHead{h}},
+                        {"token", target_token(id, names_)},
+                        {"position", target_position(id)},
+                        {"share", real_cell(share.value())},
+                        {"uniform", share.uniform_share()},
+                        {"rows", count_cell(share.rows)},
+                        {"rows_without", count_cell(states_[h].rows - share.rows)}});
+        add_head(heads[id], target_name(id, names_), shape_.heads[h], share);
+      }
+    }
+    for (auto& [id, of_target] : heads) results.add_strongest(std::move(of_target));
+    add_rows(results, shape_, "special", "special", rows);
+  }
 
  private:
-  [[nodiscard]] std::vector<TargetNull> nulls(const StudyPanel& panel) const;
-
-  std::vector<PositionsOf> targets_;         // [sequences] of the block
-  PerPanel<std::vector<TargetNull>> nulls_;  // [targets of the sequence]
+  std::vector<PositionsOf> targets_;  // [sequences] of the block
 };
-
-void SpecialMeasure::panel(const StudyPanel& panel) {
-  HeadTargets& state = states_[panel.head];
-  state.rows += panel.rows.size();
-  const std::vector<TargetNull>& nulls = nulls_.of(panel, [&] { return this->nulls(panel); });
-  auto null = nulls.begin();
-  for (const auto& [id, keys] : targets_[panel.panel.sequence]) {
-    const TargetNull& of_target = *null++;
-    if (of_target.rows.empty()) continue;
-    TargetShare& share = state.targets[id];
-    double weight = 0;
-    double total = 0;
-    for (const std::size_t r : of_target.rows) {
-      for (const std::size_t key : keys) weight += static_cast<double>(panel.rows[r].weights[key]);
-      total += panel.rows[r].total;
-    }
-    share.rows += of_target.rows.size();
-    share.weight.add(weight);
-    share.total.add(total);
-    share.uniform.add(of_target.uniform);
-  }
-}
-
-std::vector<TargetNull> SpecialMeasure::nulls(const StudyPanel& panel) const {
-  std::vector<TargetNull> nulls;
-  for (const auto& [id, keys] : targets_[panel.panel.sequence]) {
-    TargetNull& null = nulls.emplace_back();
-    for (std::size_t r = 0; r < panel.rows.size(); ++r) {
-      const std::size_t query = panel.rows[r].query;
-      const auto visible =
-          std::ranges::count_if(keys, [&](std::size_t key) { return panel.visible.shows(query, key); });
-      if (visible == 0) continue;
-      null.rows.push_back(r);
-      null.uniform += static_cast<double>(visible) / static_cast<double>(panel.visible.count(query));
-    }
-  }
-  return nulls;
-}
-
-void SpecialMeasure::finish(StudyResults& results) const {
-  std::vector<ResultRow> rows;
-  std::map<std::int64_t, std::vector<StrongHead>> heads;
-  for (std::size_t h = 0; h < states_.size(); ++h) {
-    for (const auto& [id, share] : states_[h].targets) {
-      rows.push_back({{"head", RowHead{h}},
-                      {"token", target_token(id, names_)},
-                      {"position", target_position(id)},
-                      {"share", real_cell(share.value())},
-                      {"uniform", share.uniform_share()},
-                      {"rows", count_cell(share.rows)},
-                      {"rows_without", count_cell(states_[h].rows - share.rows)}});
-      add_head(heads[id], target_name(id, names_), shape_.heads[h], share);
-    }
-  }
-  for (auto& [id, of_target] : heads) results.add_strongest(std::move(of_target));
-  add_rows(results, shape_, "special", "special", std::move(rows));
-}
 
 constexpr std::array kKinds = {"previous", "duplicate", "induction"};
 using KindShares = std::array<TargetShare, kKinds.size()>;
-
-/// For each token, the earlier positions with the same token id, ascending, [tokens]. Empty for the first
-/// occurrence of an id.
-using Earlier = std::vector<std::vector<std::size_t>>;
-
-Earlier earlier_positions(const Sequence& sequence) {
-  Earlier earlier(sequence.ids.size());
-  PositionsOf positions;
-  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
-    std::vector<std::size_t>& of_token = positions[sequence.ids[i]];
-    earlier[i] = of_token;
-    of_token.push_back(i);
-  }
-  return earlier;
-}
 
 class RepeatsMeasure final : public PerHead<KindShares> {
  public:
@@ -175,64 +156,60 @@ class RepeatsMeasure final : public PerHead<KindShares> {
 
   void begin(const StudyBlock& block) override {
     earlier_.clear();
-    for (const Sequence& sequence : block.corpus.batch.sequences)
-      earlier_.push_back(earlier_positions(sequence));
-  }
-  void panel(const StudyPanel& panel) override;
-  void finish(StudyResults& results) const override;
-
- private:
-  std::vector<Earlier> earlier_;  // [sequences] of the block
-};
-
-void RepeatsMeasure::panel(const StudyPanel& panel) {
-  KindShares& state = states_[panel.head];
-  for (const PatternRow& row : panel.rows) {
-    const auto add = [&](TargetShare& share, std::span<const std::size_t> keys, std::size_t shift) {
-      double weight = 0;
-      std::size_t targets = 0;
-      for (const std::size_t key : keys) {
-        if (!panel.visible.shows(row.query, key + shift)) continue;
-        ++targets;
-        weight += static_cast<double>(row.weights[key + shift]);
+    for (const Sequence& sequence : block.corpus.batch.sequences) {
+      auto& earlier = earlier_.emplace_back();
+      PositionsOf positions;
+      for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
+        std::vector<std::size_t>& of_token = positions[sequence.ids[i]];
+        earlier.push_back(of_token);
+        of_token.push_back(i);
       }
-      if (targets == 0) {
-        ++share.without;
-        return;
-      }
-      ++share.rows;
-      share.weight.add(weight);
-      share.total.add(row.total);
-      share.uniform.add(static_cast<double>(targets) / static_cast<double>(panel.visible.count(row.query)));
-    };
-    const std::vector<std::size_t>& duplicates = earlier_[panel.panel.sequence][row.query];
-    const std::size_t previous[] = {row.query - 1};
-    add(state[0], std::span(previous).first(row.query > 0 ? 1 : 0), 0);
-    add(state[1], duplicates, 0);
-    add(state[2], duplicates, 1);
-  }
-}
-
-void RepeatsMeasure::finish(StudyResults& results) const {
-  const auto* const twin = dynamic_cast<const RepeatsMeasure*>(shuffled_twin());
-  std::vector<ResultRow> rows;
-  std::array<std::vector<StrongHead>, kKinds.size()> heads;
-  for (std::size_t h = 0; h < states_.size(); ++h) {
-    for (std::size_t i = 0; i < kKinds.size(); ++i) {
-      const TargetShare& share = states_[h][i];
-      rows.push_back({{"head", RowHead{h}},
-                      {"kind", text_cell(kKinds[i])},
-                      {"share", real_cell(share.value())},
-                      {"uniform", share.uniform_share()},
-                      {"shuffled", twin == nullptr ? Cell() : real_cell(twin->states_[h][i].value())},
-                      {"rows", count_cell(share.rows)},
-                      {"rows_without", count_cell(share.without)}});
-      add_head(heads[i], kKinds[i], shape_.heads[h], share);
     }
   }
-  for (std::vector<StrongHead>& of_kind : heads) results.add_strongest(std::move(of_kind));
-  add_rows(results, shape_, "repeats", "repeats", std::move(rows));
-}
+  void panel(const StudyPanel& panel) override {
+    KindShares& state = states_[panel.head];
+    for (const PatternRow& row : panel.rows) {
+      const auto add = [&](TargetShare& share, std::span<const std::size_t> keys, std::size_t shift) {
+        const auto [weight, targets] = weight_on(keys, row, panel.visible, shift);
+        if (targets == 0) {
+          ++share.without;
+          return;
+        }
+        share.add(1, weight, row.total,
+                  static_cast<double>(targets) / static_cast<double>(panel.visible.count(row.query)));
+      };
+      const std::vector<std::size_t>& duplicates = earlier_[panel.panel.sequence][row.query];
+      const std::size_t previous[] = {row.query - 1};
+      add(state[0], std::span(previous).first(row.query > 0 ? 1 : 0), 0);
+      add(state[1], duplicates, 0);
+      add(state[2], duplicates, 1);
+    }
+  }
+  void finish(StudyResults& results) const override {
+    const auto* const twin = dynamic_cast<const RepeatsMeasure*>(shuffled_twin());
+    std::vector<ResultRow> rows;
+    std::array<std::vector<StrongHead>, kKinds.size()> heads;
+    for (std::size_t h = 0; h < states_.size(); ++h) {
+      for (std::size_t i = 0; i < kKinds.size(); ++i) {
+        const TargetShare& share = states_[h][i];
+        rows.push_back({{"head", RowHead{h}},
+                        {"kind", text_cell(kKinds[i])},
+                        {"share", real_cell(share.value())},
+                        {"uniform", share.uniform_share()},
+                        {"shuffled", twin == nullptr ? Cell() : real_cell(twin->states_[h][i].value())},
+                        {"rows", count_cell(share.rows)},
+                        {"rows_without", count_cell(share.without)}});
+        add_head(heads[i], kKinds[i], shape_.heads[h], share);
+      }
+    }
+    for (std::vector<StrongHead>& of_kind : heads) results.add_strongest(std::move(of_kind));
+    add_rows(results, shape_, "repeats", "repeats", rows);
+  }
+
+ private:
+  /// For each token, the earlier positions with the same token id, ascending, [sequences, tokens].
+  std::vector<std::vector<std::vector<std::size_t>>> earlier_;
+};
 
 std::string id_name(std::int64_t id) {
   return "#" + std::to_string(id);
@@ -267,71 +244,60 @@ class RareMeasure final : public PerHead<HeadRare> {
       rarest_.push_back(rarest_tokens(sequence, frequencies));
     terms_.assign(states_.size(), std::vector<SentenceTerm>(rarest_.size()));
   }
-  void panel(const StudyPanel& panel) override;
+  void panel(const StudyPanel& panel) override {
+    HeadRare& state = states_[panel.head];
+    SentenceTerm& term = terms_[panel.head][panel.panel.sequence];
+    const std::vector<std::size_t>& rarest = rarest_[panel.panel.sequence];
+    for (const PatternRow& row : panel.rows) {
+      const auto [weight, targets] = weight_on(rarest, row, panel.visible);
+      const std::size_t visible = panel.visible.count(row.query);
+      if (targets == 0 || targets == visible) {
+        ++state.without;
+        continue;
+      }
+      term.add(weight, static_cast<double>(targets) / static_cast<double>(visible));
+      const bool peak = std::ranges::find(rarest, row.argmax) != rarest.end();
+      if (peak && panel.visible.shows(row.query, row.argmax)) ++state.peaks;
+    }
+  }
   void end() override {
     for (std::size_t h = 0; h < states_.size(); ++h) {
       for (const SentenceTerm& term : terms_[h]) states_[h].weight.add(term);
     }
     terms_.clear();
   }
-  void finish(StudyResults& results) const override;
+  void finish(StudyResults& results) const override {
+    const auto* const twin = dynamic_cast<const RareMeasure*>(shuffled_twin());
+    std::vector<ResultRow> rows;
+    std::vector<StrongHead> heads;
+    for (std::size_t h = 0; h < states_.size(); ++h) {
+      const HeadRare& state = states_[h];
+      const RatioSums& sums = state.weight;
+      const auto shuffled = twin == nullptr ? std::nullopt : twin->states_[h].weight.mean();
+      const auto [low, high] = interval_cells(sums.interval());
+      rows.push_back({{"head", RowHead{h}},
+                      {"weight", real_cell(sums.mean())},
+                      {"low", low},
+                      {"high", high},
+                      {"uniform", real_cell(sums.null())},
+                      {"shuffled", real_cell(shuffled)},
+                      {"peaks", mean_cell(static_cast<double>(state.peaks), sums.rows())},
+                      {"rows", count_cell(sums.rows())},
+                      {"rows_without", count_cell(state.without)}});
+      if (sums.rows() == 0) continue;
+      heads.push_back(
+          {"rarest token", shape_.heads[h].name, *sums.mean(), real_cell(sums.null()), sums.rows()});
+      results.evidence.push_back(evidence_of(h, "rare-token", "", sums));
+      results.evidence.back().shuffled = shuffled;
+    }
+    results.add_strongest(std::move(heads));
+    add_rows(results, shape_, "rare", "rare", rows);
+  }
 
  private:
   std::vector<std::vector<std::size_t>> rarest_;  // [sequences] of the block: positions of the rarest tokens
   std::vector<std::vector<SentenceTerm>> terms_;  // [heads, sequences]
 };
-
-void RareMeasure::panel(const StudyPanel& panel) {
-  HeadRare& state = states_[panel.head];
-  SentenceTerm& term = terms_[panel.head][panel.panel.sequence];
-  const std::vector<std::size_t>& rarest = rarest_[panel.panel.sequence];
-  for (const PatternRow& row : panel.rows) {
-    double weight = 0;
-    std::size_t targets = 0;
-    bool peak = false;
-    for (const std::size_t key : rarest) {
-      if (!panel.visible.shows(row.query, key)) continue;
-      ++targets;
-      weight += static_cast<double>(row.weights[key]);
-      peak = peak || key == row.argmax;
-    }
-    const std::size_t visible = panel.visible.count(row.query);
-    if (targets == 0 || targets == visible) {
-      ++state.without;
-      continue;
-    }
-    term.add(weight, static_cast<double>(targets) / static_cast<double>(visible));
-    if (peak) ++state.peaks;
-  }
-}
-
-void RareMeasure::finish(StudyResults& results) const {
-  const auto* const twin = dynamic_cast<const RareMeasure*>(shuffled_twin());
-  std::vector<ResultRow> rows;
-  std::vector<StrongHead> heads;
-  for (std::size_t h = 0; h < states_.size(); ++h) {
-    const HeadRare& state = states_[h];
-    const RatioSums& sums = state.weight;
-    const auto shuffled = twin == nullptr ? std::nullopt : twin->states_[h].weight.mean();
-    const auto [low, high] = interval_cells(sums.interval());
-    rows.push_back({{"head", RowHead{h}},
-                    {"weight", real_cell(sums.mean())},
-                    {"low", low},
-                    {"high", high},
-                    {"uniform", real_cell(sums.null())},
-                    {"shuffled", real_cell(shuffled)},
-                    {"peaks", mean_cell(static_cast<double>(state.peaks), sums.rows())},
-                    {"rows", count_cell(sums.rows())},
-                    {"rows_without", count_cell(state.without)}});
-    if (sums.rows() == 0) continue;
-    heads.push_back(
-        {"rarest token", shape_.heads[h].name, *sums.mean(), real_cell(sums.null()), sums.rows()});
-    results.evidence.push_back(evidence_of(h, "rare-token", "", sums));
-    results.evidence.back().shuffled = shuffled;
-  }
-  results.add_strongest(std::move(heads));
-  add_rows(results, shape_, "rare", "rare", std::move(rows));
-}
 
 constexpr std::string_view kControl = "control: the same weight if the first copy has other tokens";
 
@@ -353,16 +319,14 @@ constexpr std::array kProbeMetrics = {
 /// A target key of the queries in the second copy of a probe sequence.
 struct ProbeKind {
   std::string_view name;
-  std::ptrdiff_t (*offset)(std::size_t length);
+  std::size_t (*distance)(std::size_t length);  // from the query back to the key
   /// Role for which the weight on this target is evidence, with the control as null; empty: none.
   std::string_view role;
 };
 constexpr std::array kProbeKinds = {
-    ProbeKind{"induction", [](std::size_t length) { return 1 - static_cast<std::ptrdiff_t>(length); },
-              "induction"},
-    ProbeKind{"duplicate", [](std::size_t length) { return -static_cast<std::ptrdiff_t>(length); },
-              "duplicate-token"},
-    ProbeKind{"previous", [](std::size_t) { return std::ptrdiff_t{-1}; }, ""},
+    ProbeKind{"induction", [](std::size_t length) { return length - 1; }, "induction"},
+    ProbeKind{"duplicate", [](std::size_t length) { return length; }, "duplicate-token"},
+    ProbeKind{"previous", [](std::size_t) { return std::size_t{1}; }, ""},
 };
 
 /// Sums for one target, in probe sequences and in controls.
@@ -380,9 +344,51 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
     marks_ = block.corpus.probes;
     terms_.assign(states_.size(), std::vector<Terms>(marks_.size()));
   }
-  void panel(const StudyPanel& panel) override;
-  void end() override;
-  void finish(StudyResults& results) const override;
+  void panel(const StudyPanel& panel) override {
+    const ProbeMarks& marks = marks_[panel.panel.sequence];
+    Terms& terms = terms_[panel.head][panel.panel.sequence];
+    for (const PatternRow& row : panel.rows) {
+      if (row.query < marks.first + marks.length) continue;
+      const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
+      for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
+        const std::size_t key = row.query - kProbeKinds[i].distance(marks.length);
+        if (panel.visible.shows(row.query, key)) terms[i].add(static_cast<double>(row.weights[key]), uniform);
+      }
+    }
+  }
+  void end() override {
+    for (std::size_t h = 0; h < states_.size(); ++h) {
+      for (std::size_t s = 0; s < marks_.size(); ++s) {
+        for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
+          ProbeSums& sums = states_[h][i];
+          (marks_[s].repeated ? sums.repeated : sums.control).add(terms_[h][s][i]);
+        }
+      }
+    }
+  }
+  void finish(StudyResults& results) const override {
+    std::vector<ResultRow> rows;
+    for (std::size_t h = 0; h < states_.size(); ++h) {
+      for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
+        const RatioSums& sums = states_[h][i].repeated;
+        const auto control = states_[h][i].control.mean();
+        const auto [low, high] = interval_cells(sums.interval());
+        rows.push_back({{"head", RowHead{h}},
+                        {"kind", text_cell(kProbeKinds[i].name)},
+                        {"score", real_cell(sums.mean())},
+                        {"low", low},
+                        {"high", high},
+                        {"control", real_cell(control)},
+                        {"uniform", real_cell(sums.null())},
+                        {"sequences", count_cell(sums.sentences())},
+                        {"rows", count_cell(sums.rows())}});
+        if (kProbeKinds[i].role.empty() || sums.rows() == 0) continue;
+        results.evidence.push_back(evidence_of(h, kProbeKinds[i].role, "", sums));
+        results.evidence.back().null = control;
+      }
+    }
+    add_rows(results, shape_, "probe", "probe", rows);
+  }
 
  private:
   using Terms = std::array<SentenceTerm, kProbeKinds.size()>;
@@ -390,55 +396,6 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
   std::vector<ProbeMarks> marks_;          // [sequences] of the block
   std::vector<std::vector<Terms>> terms_;  // [heads, sequences]
 };
-
-void ProbeMeasure::panel(const StudyPanel& panel) {
-  const ProbeMarks& marks = marks_[panel.panel.sequence];
-  Terms& terms = terms_[panel.head][panel.panel.sequence];
-  for (const PatternRow& row : panel.rows) {
-    if (row.query < marks.first + marks.length) continue;
-    const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
-    for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
-      const auto key = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(row.query) +
-                                                kProbeKinds[i].offset(marks.length));
-      if (panel.visible.shows(row.query, key)) terms[i].add(static_cast<double>(row.weights[key]), uniform);
-    }
-  }
-}
-
-void ProbeMeasure::end() {
-  for (std::size_t h = 0; h < states_.size(); ++h) {
-    for (std::size_t s = 0; s < marks_.size(); ++s) {
-      for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
-        ProbeSums& sums = states_[h][i];
-        (marks_[s].repeated ? sums.repeated : sums.control).add(terms_[h][s][i]);
-      }
-    }
-  }
-}
-
-void ProbeMeasure::finish(StudyResults& results) const {
-  std::vector<ResultRow> rows;
-  for (std::size_t h = 0; h < states_.size(); ++h) {
-    for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
-      const RatioSums& sums = states_[h][i].repeated;
-      const auto control = states_[h][i].control.mean();
-      const auto [low, high] = interval_cells(sums.interval());
-      rows.push_back({{"head", RowHead{h}},
-                      {"kind", text_cell(kProbeKinds[i].name)},
-                      {"score", real_cell(sums.mean())},
-                      {"low", low},
-                      {"high", high},
-                      {"control", real_cell(control)},
-                      {"uniform", real_cell(sums.null())},
-                      {"sequences", count_cell(sums.sentences())},
-                      {"rows", count_cell(sums.rows())}});
-      if (kProbeKinds[i].role.empty() || sums.rows() == 0) continue;
-      results.evidence.push_back(evidence_of(h, kProbeKinds[i].role, "", sums));
-      results.evidence.back().null = control;
-    }
-  }
-  add_rows(results, shape_, "probe", "probe", std::move(rows));
-}
 
 }  // namespace
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "study/measure.hpp"
@@ -12,8 +11,8 @@
 
 namespace attnctl {
 
-/// Names of the token ids that a measure uses. The names are part of the state of the measure, because
-/// results are written without the model.
+/// The names of the token ids that the states of a measure (PerHead) use. The names are part of the state of
+/// the measure, because results are written without the model.
 class TokenNames {
  public:
   /// Adds the token at a position of a sequence. The name is "#id" if the input has only ids.
@@ -26,20 +25,6 @@ class TokenNames {
 
  private:
   std::map<std::int64_t, std::string> names_;
-};
-
-/// Like PerHead, with the names of the tokens to which the states refer.
-template <typename State>
-class PerHeadOfTokens : public PartsMeasure<PerHeadOfTokens<State>> {
- public:
-  explicit PerHeadOfTokens(const StudyShape& shape) : shape_(shape), states_(shape.heads.size()) {}
-
-  auto parts() { return std::tie(states_, names_); }
-
- protected:
-  const StudyShape& shape_;  // outlives the measure
-  std::vector<State> states_;
-  TokenNames names_;
 };
 
 /// The id of the target "position 0". A target is a key whose attention is measured. The other targets are

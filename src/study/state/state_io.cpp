@@ -1,5 +1,6 @@
 #include "study/state/state_io.hpp"
 
+#include <array>
 #include <bit>
 #include <cstring>
 #include <memory>
@@ -30,22 +31,9 @@ void StateWriter::signed_number(std::int64_t value) {
   number((bits << 1U) ^ (value < 0 ? ~std::uint64_t{0} : 0));
 }
 
-void StateWriter::word(std::uint64_t value) {
-  for (unsigned i = 0; i < 8; ++i) bytes_ += static_cast<char>(value >> (8 * i));
-}
-
-void StateWriter::floats(std::span<const float> values) {
+void StateWriter::raw(std::span<const std::byte> bytes) {
   static_assert(std::endian::native == std::endian::little);
-  const std::span<const std::byte> bytes = std::as_bytes(values);
   bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
-void StateWriter::real(double value) {
-  word(std::bit_cast<std::uint64_t>(value));
-}
-
-void StateWriter::sum(const ExactSum& value) {
-  for (const std::uint64_t half : value.words()) word(half);
 }
 
 void StateWriter::text(std::string_view value) {
@@ -82,7 +70,7 @@ void StateWriter::value(const Value& value) {
 }
 
 void StateReader::damaged(std::string_view what) const {
-  fail(Status::bad_input, "{}: damaged state: {}; run the study again", name_, what);
+  fail(Status::bad_input, "{}: the study state is damaged: {}; run the study again", name_, what);
 }
 
 std::string_view StateReader::take(std::size_t size) {
@@ -118,15 +106,10 @@ std::int64_t StateReader::signed_number() {
   return static_cast<std::int64_t>((bits >> 1U) ^ ((bits & 1U) != 0 ? ~std::uint64_t{0} : 0));
 }
 
-std::uint64_t StateReader::word() {
-  const std::string_view bytes = take(8);
-  std::uint64_t value = 0;
-  for (unsigned i = 0; i < 8; ++i) value |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-  return value;
-}
-
 double StateReader::real() {
-  return std::bit_cast<double>(word());
+  double value = 0;
+  std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
+  return value;
 }
 
 std::vector<float> StateReader::floats(std::size_t count) {
@@ -139,8 +122,9 @@ std::vector<float> StateReader::floats(std::size_t count) {
 }
 
 ExactSum StateReader::sum() {
-  const std::uint64_t low = word();
-  return ExactSum::from_words({low, word()});
+  std::array<std::uint64_t, 2> words{};
+  std::memcpy(words.data(), take(sizeof(words)).data(), sizeof(words));
+  return ExactSum::from_words(words);
 }
 
 std::string StateReader::text() {

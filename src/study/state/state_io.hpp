@@ -22,9 +22,9 @@ class StateWriter {
   void number(std::uint64_t value);
   void signed_number(std::int64_t value);
   void flag(bool value) { number(value ? 1 : 0); }
-  void real(double value);  // eight bytes
-  void floats(std::span<const float> values);
-  void sum(const ExactSum& value);
+  void real(double value) { raw(std::as_bytes(std::span(&value, 1))); }
+  void floats(std::span<const float> values) { raw(std::as_bytes(values)); }
+  void sum(const ExactSum& value) { raw(std::as_bytes(std::span<const std::uint64_t>(value.words()))); }
   void text(std::string_view value);
   /// Writes a cell, a list or a record. Throws std::invalid_argument for arrays and tables.
   void value(const Value& value);
@@ -32,7 +32,7 @@ class StateWriter {
   [[nodiscard]] const std::string& bytes() const { return bytes_; }
 
  private:
-  void word(std::uint64_t value);
+  void raw(std::span<const std::byte> bytes);
   std::string bytes_;
 };
 
@@ -63,7 +63,6 @@ class StateReader {
 
  private:
   [[nodiscard]] std::string_view take(std::size_t size);
-  [[nodiscard]] std::uint64_t word();
   std::string_view rest_;
   std::string name_;
 };

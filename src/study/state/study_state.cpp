@@ -37,19 +37,6 @@ void save_header(StateWriter& out, const StudyHeader& header) {
   save_list(out, header.files);
 }
 
-const MeasureRow* load_measure(StateReader& in) {
-  const std::string name = in.text();
-  const std::uint64_t version = in.number();
-  const auto rows = measure_catalogue();
-  const auto row = std::ranges::find(rows, name, &MeasureRow::name);
-  if (row == rows.end() || row->version != version) {
-    fail(Status::bad_input,
-         "{}: unsupported measure {} version {}; run the study again with this version of attnctl", in.name(),
-         in_quotes(name), version);
-  }
-  return &*row;
-}
-
 StudyHeader load_header(StateReader& in) {
   StudyHeader header;
   load_list(in, header.identity);
@@ -57,7 +44,18 @@ StudyHeader load_header(StateReader& in) {
   header.shape.fold_subtypes = in.flag();
   load_list(in, header.shape.heads);
   if (header.shape.heads.empty()) in.damaged("the list of heads is empty");
-  for (std::size_t left = in.count(); left > 0; --left) header.measures.push_back(load_measure(in));
+  for (std::size_t left = in.count(); left > 0; --left) {
+    const std::string name = in.text();
+    const std::uint64_t version = in.number();
+    const auto rows = measure_catalogue();
+    const auto row = std::ranges::find(rows, name, &MeasureRow::name);
+    if (row == rows.end() || row->version != version) {
+      fail(Status::bad_input,
+           "{}: unsupported measure {} version {}; run the study again with this version of attnctl",
+           in.name(), in_quotes(name), version);
+    }
+    header.measures.push_back(&*row);
+  }
   for (std::size_t* const nulls : {&header.null_models, &header.null_shuffles}) {
     *nulls = in.number();
     if (*nulls > kMaxNulls) in.damaged("there are too many random models or shuffles");
@@ -102,6 +100,11 @@ std::set<std::uint64_t> load_blocks(StateReader& in) {
   return blocks;
 }
 
+std::vector<const MeasureRow*> rows_with(std::vector<const MeasureRow*> rows, bool MeasureRow::*property) {
+  std::erase_if(rows, [&](const MeasureRow* row) { return !(row->*property); });
+  return rows;
+}
+
 /// Finishes each measure on one thread. Returns the results in the order of the measures.
 StudyResults finish_all(const Measures& measures, Pool& pool) {
   std::vector<StudyResults> parts(measures.size());
@@ -111,85 +114,13 @@ StudyResults finish_all(const Measures& measures, Pool& pool) {
   return results;
 }
 
-Record model_record_of(const StudyHeader& header) {
-  Record record = *std::get<std::shared_ptr<const Record>>(header.model.data);
-  for (auto& [name, value] : record.fields) {
-    if (name == "path") value = header.model_path;
-  }
-  return record;
-}
-
-Record corpus_record(const StudyState& state) {
-  const CorpusCounts& counts = state.counts();
-  const std::vector<std::string>& files = state.header().files;
-  Record record;
-  record.set("files", List(files.begin(), files.end()))
-      .set("sentences", counts.sentences)
-      .set("words", counts.words)
-      .set("tokens", counts.tokens)
-      .set("skipped", counts.skipped);
-  return record;
-}
-
-Record settings_record(const StudyState& state) {
-  Record record;
-  for (const auto& [name, value] : state.header().identity) record.set(name, value);
-  return record;
-}
-
-Section metrics_section(const StudyHeader& header) {
-  List items;
-  for (const MeasureRow* const row : header.measures) {
-    for (const Metric& metric : row->metrics) {
-      Record record;
-      record.set("name", std::string(metric.name))
-          .set("measure", std::string(row->name))
-          .set("unit", std::string(metric.unit))
-          .set("range", std::string(metric.range))
-          .set("null", text_cell(metric.null))
-          .set("definition", std::string(metric.definition))
-          .set("source", std::string(metric.source));
-      items.emplace_back(std::move(record));
-    }
-  }
-  return {"metrics", "metric", std::move(items)};
-}
-
-Section skipped_section(const StudyState& state) {
-  List items;
-  for (const auto& [key, message] : state.skipped()) {
-    Record record;
-    record.set("block", key.first).set("message", message);
-    items.emplace_back(std::move(record));
-  }
-  return {"skipped", "skipped", std::move(items)};
-}
-
-std::vector<Warning> all_warnings(const StudyState& state) {
-  std::vector<Warning> warnings = state.warnings();
-  if (state.counts().skipped > 0)
-    warnings.push_back({"skipped", "bad sentences were left out (--skip-bad)", state.counts().skipped});
-  if (!state.complete()) {
-    warnings.push_back({"partial", "not all blocks of the corpus were computed",
-                        state.blocks().value_or(0) - state.blocks_done()});
-  }
-  if (state.kernels().size() > 1) {
-    warnings.push_back({"unlike_kernels",
-                        "shards used different BLAS kernels, which round differently: " + kernel_names(state),
-                        state.kernels().size()});
-  }
-  return warnings;
-}
-
 void add_heads(Results& results, const StudyShape& shape, std::vector<ResultRow> fields) {
   fields.resize(shape.heads.size());
-  std::vector<ResultRow> rows;
-  for (std::size_t h = 0; h < shape.heads.size(); ++h) {
-    ResultRow& row = rows.emplace_back();
-    row = {{"head", RowHead{h, true}}, {"kv_head", count_cell(shape.heads[h].kv_head)}};
-    std::ranges::move(fields[h], std::back_inserter(row));
+  for (std::size_t h = 0; h < fields.size(); ++h) {
+    fields[h].insert(fields[h].begin(),
+                     {{"head", RowHead{h, true}}, {"kv_head", count_cell(shape.heads[h].kv_head)}});
   }
-  add_rows(results, shape, "heads", "head", std::move(rows));
+  add_rows(results, shape, "heads", "head", fields);
 }
 
 Table strongest_table(const StudyResults& results) {
@@ -216,16 +147,12 @@ void require_same_study(const StudyIdentity& identity, const std::string& name, 
 }
 
 std::vector<const MeasureRow*> StudyHeader::null_measures() const {
-  std::vector<const MeasureRow*> rows = measures;
-  std::erase_if(rows, [](const MeasureRow* row) { return !row->gives_evidence; });
-  return rows;
+  return rows_with(measures, &MeasureRow::gives_evidence);
 }
 
 std::vector<const MeasureRow*> StudyHeader::shuffled_measures() const {
   if (null_shuffles == 0) return {};
-  std::vector<const MeasureRow*> rows = measures;
-  std::erase_if(rows, [](const MeasureRow* row) { return !row->depends_on_order; });
-  return rows;
+  return rows_with(measures, &MeasureRow::depends_on_order);
 }
 
 StudyMeasures::StudyMeasures(const StudyHeader& header)
@@ -272,16 +199,6 @@ std::vector<Warning> StudyState::warnings() const {
   return list;
 }
 
-void StudyState::add_warning(const std::string& code, const BlockWarning& warning) {
-  const auto [entry, inserted] = warnings_.try_emplace(code, warning);
-  if (inserted) return;
-  BlockWarning& known = entry->second;
-  known.count += warning.count;
-  if (warning.block >= known.block) return;
-  known.block = warning.block;
-  known.message = warning.message;
-}
-
 void StudyState::trim_skipped() {
   while (skipped_.size() > kListed) skipped_.erase(std::prev(skipped_.end()));
 }
@@ -295,7 +212,7 @@ void StudyState::add(const CorpusBlock& block, const StudyMeasures& measures,
     skipped_.emplace(SkippedKey{block.number, i}, block.skipped[i]);
   trim_skipped();
   for (const Warning& warning : warnings)
-    add_warning(warning.code, {block.number, warning.message, warning.count});
+    warnings_[warning.code].merge({block.number, warning.message, warning.count});
   kernels_.insert(kernel);
 }
 
@@ -324,15 +241,15 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
   }
   for (const std::uint64_t block : other.done_) {
     if (!done_.insert(block).second)
-      fail(Status::bad_input, "{}: block {} is also in {}; merge only states that have no block in common",
-           other_name, block, name);
+      fail(Status::bad_input, "{}: block {} is also in {}; merge only states of different blocks", other_name,
+           block, name);
   }
   if (other.blocks_) end_corpus(*other.blocks_, other.tokens_hash_);
   measures_.merge(other.measures_);
   merge_state(counts_, other.counts_);
   skipped_.insert(other.skipped_.begin(), other.skipped_.end());
   trim_skipped();
-  for (const auto& [code, warning] : other.warnings_) add_warning(code, warning);
+  for (const auto& [code, warning] : other.warnings_) warnings_[code].merge(warning);
   kernels_.insert(other.kernels_.begin(), other.kernels_.end());
 }
 
@@ -426,19 +343,41 @@ std::string kernel_names(const StudyState& state) {
 Results study_results(const StudyState& state, Pool& pool) {
   StudyResults found = state.finish(pool);
   const StudyHeader& header = state.header();
+  const CorpusCounts& counts = state.counts();
+  Record model = *std::get<std::shared_ptr<const Record>>(header.model.data);
+  for (auto& [name, value] : model.fields) {
+    if (name == "path") value = header.model_path;
+  }
+  Record settings;
+  for (const auto& [name, value] : header.identity) settings.set(name, value);
   Record summary;
   summary.set("blocks", state.blocks_done()).set("of", state.blocks() ? Value(*state.blocks()) : Value());
   summary.set("strongest", strongest_table(found));
   for (const auto& [name, value] : found.summary.fields) summary.set(name, value);
 
   Results results;
-  results.document.head.set("model", model_record_of(header))
-      .set("corpus", corpus_record(state))
-      .set("settings", settings_record(state))
+  results.document.head.set("model", std::move(model))
+      .set("corpus", Record{{{"files", List(header.files.begin(), header.files.end())},
+                             {"sentences", counts.sentences},
+                             {"words", counts.words},
+                             {"tokens", counts.tokens},
+                             {"skipped", counts.skipped}}})
+      .set("settings", std::move(settings))
       .set("summary", std::move(summary));
-  results.document.sections = {metrics_section(header)};
+  List metrics;
+  for (const MeasureRow* const row : header.measures) {
+    for (const Metric& metric : row->metrics) {
+      metrics.emplace_back(Record{{{"name", std::string(metric.name)},
+                                   {"measure", std::string(row->name)},
+                                   {"unit", std::string(metric.unit)},
+                                   {"range", std::string(metric.range)},
+                                   {"null", text_cell(metric.null)},
+                                   {"definition", std::string(metric.definition)},
+                                   {"source", std::string(metric.source)}}});
+    }
+  }
+  results.document.sections.push_back({"metrics", "metric", std::move(metrics)});
   add_heads(results, header.shape, std::move(found.head_fields));
-  const CorpusCounts& counts = state.counts();
   results.text.emplace_back(
       TextLine{header.model_path, fmt::format(": {} heads over {} sentences, {} tokens",
                                               header.shape.heads.size(), counts.sentences, counts.tokens)});
@@ -448,13 +387,27 @@ Results study_results(const StudyState& state, Pool& pool) {
         TextTable{"Strongest heads (null: the value of uniform attention)", strongest_table(found)});
   }
   results.append(std::move(found));
-  results.document.sections.push_back(skipped_section(state));
-  List warnings;
-  for (const Warning& warning : all_warnings(state)) {
-    warnings.emplace_back(warning_record(warning));
+  std::vector<Warning> warnings = state.warnings();
+  if (counts.skipped > 0)
+    warnings.push_back({"skipped", "bad sentences were skipped (--skip-bad)", counts.skipped});
+  if (!state.complete()) {
+    warnings.push_back({"partial", "not all blocks of the corpus were computed",
+                        state.blocks().value_or(0) - state.blocks_done()});
+  }
+  if (state.kernels().size() > 1) {
+    warnings.push_back({"unlike_kernels",
+                        "shards used different BLAS kernels, which round differently: " + kernel_names(state),
+                        state.kernels().size()});
+  }
+  List skipped, warning_records;
+  for (const auto& [key, message] : state.skipped())
+    skipped.emplace_back(Record{{{"block", key.first}, {"message", message}}});
+  results.document.sections.push_back({"skipped", "skipped", std::move(skipped)});
+  for (const Warning& warning : warnings) {
+    warning_records.emplace_back(warning_record(warning));
     results.text.emplace_back(TextLine{"Warning", fmt::format(": {} ({})", warning.message, warning.count)});
   }
-  results.document.sections.push_back({"warnings", "warning", std::move(warnings)});
+  results.document.sections.push_back({"warnings", "warning", std::move(warning_records)});
   return results;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -108,13 +110,17 @@ class StudyState {
  private:
   /// A warning of the forward pass: the total count, and the message from the block with the lowest number.
   struct BlockWarning {
-    std::uint64_t block = 0;
+    std::uint64_t block = std::numeric_limits<std::uint64_t>::max();
     std::string message;
     std::uint64_t count = 0;
 
     auto parts() { return std::tie(block, message, count); }
+    void merge(const BlockWarning& other) {
+      if (other.block < block) message = other.message;
+      block = std::min(block, other.block);
+      count += other.count;
+    }
   };
-  void add_warning(const std::string& code, const BlockWarning& warning);
   void trim_skipped();
   void save(StateWriter& out) const;
   void load(StateReader& in);

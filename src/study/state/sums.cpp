@@ -17,11 +17,6 @@ constexpr double kLargest = 0x1p26;
 constexpr std::uint64_t kFirst = std::bit_cast<std::uint64_t>(kSmallest) >> kShift;
 constexpr std::size_t kMagnitudes = (std::bit_cast<std::uint64_t>(kLargest) >> kShift) - kFirst;
 
-std::size_t magnitude_bin(double magnitude) {
-  const std::uint64_t bin = (std::bit_cast<std::uint64_t>(magnitude) >> kShift) - kFirst;
-  return std::min<std::size_t>(bin, kMagnitudes - 1);
-}
-
 double magnitude_edge(std::size_t bin) {
   return std::bit_cast<double>((kFirst + bin) << kShift);
 }
@@ -35,7 +30,8 @@ std::size_t linear_bin(const Bins& bins, double value) {
 std::size_t octave_bin(double value) {
   const double magnitude = std::abs(value);
   if (!(magnitude >= kSmallest)) return kMagnitudes;
-  const std::size_t bin = magnitude_bin(magnitude);
+  const std::size_t bin =
+      std::min<std::size_t>((std::bit_cast<std::uint64_t>(magnitude) >> kShift) - kFirst, kMagnitudes - 1);
   return value < 0 ? kMagnitudes - 1 - bin : kMagnitudes + 1 + bin;
 }
 

@@ -40,6 +40,14 @@ struct CompactSum : BlockSum {
   void load(StateReader& in);
 };
 
+/// Sums of the weights on some keys, and of the weights that uniform attention puts on these keys.
+struct WeightSums {
+  std::uint64_t count = 0;  // number of rows, or of pairs of a query and a key
+  BlockSum weight, uniform;
+
+  auto parts() { return std::tie(count, weight, uniform); }
+};
+
 /// The bins of a histogram. They do not depend on the data. `linear`: bins of equal width over [0, highest).
 /// `octaves`: for each sign, eight bins per octave of the magnitude from 2^-6 upwards; smaller magnitudes are
 /// in the bin of 0.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -78,7 +79,8 @@ TEST_CASE("diversity: saved weights are those that were measured, whatever the t
       first += circuits[0].values()[i] * circuits[0].values()[i];
       second += circuits[1].values()[i] * circuits[1].values()[i];
     }
-    const Heatmap& map = result.heatmaps[0].page.heatmaps[specialised ? 1 : 0];
+    const auto& page = std::get<HeatmapPage>(result.heatmaps[0].page);
+    const Heatmap& map = page.heatmaps[specialised ? 1 : 0];
     CHECK(std::get<std::span<const double>>(map.values.values)[1] ==
           doctest::Approx(inner / std::sqrt(first * second)).epsilon(1e-5));
     double own = 0;
