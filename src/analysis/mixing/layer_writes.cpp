@@ -20,10 +20,7 @@ OwnedMatrix<double> output_matrix(const Model& model, std::size_t layer) {
   const Lease<AttentionWeights> weights = model.attention(layer);
   if (weights->output.present()) return weights->output.in_out_double();
   const AttentionConfig& attention = model.config().layers[layer].attention;
-  const std::size_t width = attention.heads * attention.d_value;
-  OwnedMatrix<double> identity(width, width);
-  for (std::size_t i = 0; i < width; ++i) identity(i, i) = 1;
-  return identity;
+  return identity(attention.heads * attention.d_value);
 }
 
 OwnedMatrix<double> gram(MatrixView<const double> w) {
