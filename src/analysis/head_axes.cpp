@@ -1,6 +1,5 @@
 #include "analysis/head_axes.hpp"
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -31,7 +30,7 @@ HeadAxes HeadAxes::of_kv_heads(std::span<const HeadId> heads, const ModelConfig&
   return HeadAxes(read);
 }
 
-Shape HeadAxes::shape(std::span<const std::size_t> rest) const {
+Shape HeadAxes::shape(const Shape& rest) const {
   Shape shape{heads_.size()};
   if (regular_ && !layers_.empty()) shape = {layers_.size(), heads_.size() / layers_.size()};
   shape.insert(shape.end(), rest.begin(), rest.end());

@@ -36,7 +36,7 @@ class HeadAxes {
   [[nodiscard]] const std::vector<HeadId>& heads() const { return heads_; }
   [[nodiscard]] const std::vector<std::size_t>& layers() const { return layers_; }
   /// Returns the shape of an array: the axes of the heads, followed by `rest`.
-  [[nodiscard]] Shape shape(std::span<const std::size_t> rest) const;
+  [[nodiscard]] Shape shape(const Shape& rest = {}) const;
   /// Returns the flat index of a head, or nullopt if the head is not selected.
   [[nodiscard]] std::optional<std::size_t> place(HeadId head) const;
 

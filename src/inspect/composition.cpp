@@ -13,7 +13,6 @@
 #include "analysis/head_axes.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/request.hpp"
 
 namespace attnctl::inspect {
 namespace {
@@ -42,6 +41,7 @@ Section section(const AnalysisInput& input, const std::vector<Composition>& comp
                 const CompositionOptions& options) {
   List items;
   for (const Composition& each : compositions) {
+    const RandomNull null = each.null.value_or(RandomNull());
     Record record;
     record.set("kind", std::string(name_of(each.kind)))
         .set("component", component_cell(input.config(), each.heads.front().layer))
@@ -49,8 +49,8 @@ Section section(const AnalysisInput& input, const std::vector<Composition>& comp
         .set("values", float_array(each.scores))
         .set("excess", float_array(each.excess))
         .set("mean", or_null(each.mean))
-        .set("null_mean", each.null ? Value(each.null->mean) : Value())
-        .set("null_deviation", each.null ? Value(each.null->deviation) : Value())
+        .set("null_mean", null.mean)
+        .set("null_deviation", null.deviation)
         .set("null_draws", options.draws)
         .set("null_seed", static_cast<std::int64_t>(options.seed));
     items.emplace_back(std::move(record));
@@ -79,9 +79,9 @@ Table table(const AnalysisInput& input, const std::vector<Composition>& composit
 Table means_text(const std::vector<Composition>& compositions) {
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
+    const RandomNull null = each.null.value_or(RandomNull());
     rows.push_back({std::string(name_of(each.kind)), cell_of(pairs_of(each).size()), cell_of(each.mean),
-                    each.null ? cell_of(each.null->mean) : Cell(),
-                    each.null ? cell_of(each.null->deviation) : Cell()});
+                    cell_of(null.mean), cell_of(null.deviation)});
   }
   return make_table("", {"kind", "pairs", "mean", "random", "deviation"}, std::move(rows));
 }

@@ -9,7 +9,6 @@
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/request.hpp"
 #include "results/results.hpp"
 
 namespace attnctl::inspect {
@@ -66,7 +65,7 @@ void add_arrays(const AnalysisInput& input, Results& results, const std::vector<
   for (std::size_t first = 0; first < heads.size(); first += input.selection.heads.size()) {
     for (const auto& [name, value] : kValues) {
       results.arrays.push_back({fmt::format("contribution_{}_{}", name, heads[first].input),
-                                column_array(table, name, axes.shape({}), first)});
+                                column_array(table, name, axes.shape(), first)});
     }
   }
 }

@@ -10,7 +10,6 @@
 #include "analysis/similarity/head_map.hpp"
 #include "base/checked.hpp"
 #include "base/undefined.hpp"
-#include "results/results.hpp"
 
 namespace attnctl::inspect {
 
@@ -97,8 +96,8 @@ Results results_of_heads(const ModelConfig& config, const Selection& selection, 
     shown.push_back(column.name);
     const auto whole = [](const Cell& cell) { return std::holds_alternative<std::int64_t>(cell); };
     if (std::ranges::any_of(column.cells, whole)) continue;
-    results.arrays.push_back({table.name + "_" + column.name,
-                              column_array(all, column.name, HeadAxes(selection.heads).shape({}))});
+    results.arrays.push_back(
+        {table.name + "_" + column.name, column_array(all, column.name, HeadAxes(selection.heads).shape())});
   }
   results.document.sections.push_back({table.name, table.name, named});
   results.tables.push_back(all);
@@ -156,14 +155,7 @@ Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const 
   std::vector<std::string> labels;
   for (const HeadId head : matrix.heads)
     labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : head_name(config, head));
-  const auto values = matrix.values.values();
-  return {title,
-          "Head",
-          "Head",
-          labels,
-          labels,
-          make_tensor({matrix.heads.size(), matrix.heads.size()},
-                      std::vector<double>(values.begin(), values.end()))};
+  return {title, "Head", "Head", labels, labels, tensor_of(matrix.values)};
 }
 
 std::string symbol_of(std::string_view name) {

@@ -10,7 +10,6 @@
 #include "analysis/patterns/capture.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/memory_plan.hpp"
-#include "inspect/request.hpp"
 #include "inspect/run_results.hpp"
 
 namespace attnctl::inspect {

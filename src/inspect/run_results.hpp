@@ -12,7 +12,7 @@
 #include "base/warnings.hpp"
 #include "forward/block.hpp"
 #include "input/batch.hpp"
-#include "inspect/request.hpp"
+#include "inspect/catalogue.hpp"
 #include "model/model.hpp"
 #include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"

@@ -14,7 +14,6 @@
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/request.hpp"
 #include "results/results.hpp"
 
 namespace attnctl::inspect {
@@ -46,19 +45,13 @@ Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& a
   return make_table("subspaces", std::move(columns), std::move(rows));
 }
 
-std::optional<double> mean_of(const std::optional<RandomNull>& null) {
-  return null ? std::optional(null->mean) : std::nullopt;
-}
-std::optional<double> deviation_of(const std::optional<RandomNull>& null) {
-  return null ? std::optional(null->deviation) : std::nullopt;
-}
-
 Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
   List items;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const SubspaceAngles& each : analysis.angles) {
       List ranks;
       for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
+      const RandomNull null = each.null.value_or(RandomNull());
       Record record;
       record.set("projection", std::string(name_of(analysis.projection)))
           .set("component", component_cell(input.config(), each.heads.front().layer))
@@ -68,8 +61,8 @@ Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionA
           .set("values", float_array(each.kernel))
           .set("cosines", float_array({each.heads.size(), each.heads.size(), each.angles}, each.cosines))
           .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
-          .set("null_mean", or_null(mean_of(each.null)))
-          .set("null_deviation", or_null(deviation_of(each.null)));
+          .set("null_mean", null.mean)
+          .set("null_deviation", null.deviation);
       items.emplace_back(std::move(record));
     }
   }
@@ -87,10 +80,9 @@ Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnaly
     for (const SubspaceAngles& each : analysis.angles) {
       for (std::size_t a = 0; a < each.heads.size(); ++a) {
         for (std::size_t b = 0; b < each.heads.size(); ++b) {
-          std::optional<RandomNull> null;
-          if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1) {
+          RandomNull null;
+          if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1)
             null = projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
-          }
           std::vector<Cell>& row = rows.emplace_back();
           row = {std::string(name_of(analysis.projection)),
                  component_cell(input.config(), each.heads[a].layer),
@@ -101,8 +93,8 @@ Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnaly
                  cell_of(each.ranks[b]),
                  cell_of(each.kernel(a, b)),
                  each.angles > 0 ? cell_of(each.cosines_of(a, b).front()) : Cell(),
-                 cell_of(mean_of(null)),
-                 cell_of(deviation_of(null))};
+                 cell_of(null.mean),
+                 cell_of(null.deviation)};
           if (across)
             row.insert(row.end(), {number_cell(input.config(), each.heads[a].layer),
                                    number_cell(input.config(), each.heads[b].layer)});
@@ -125,8 +117,8 @@ void add_pair_arrays(const AnalysisInput& input, Results& results, const Project
   results.arrays.push_back({name + "_principal_cosines", pairs_array(input.selection, cosines, true)});
   std::vector<double> nulls;
   for (const SubspaceAngles& each : analysis.angles) {
-    nulls.push_back(mean_of(each.null).value_or(kUndefined));
-    nulls.push_back(deviation_of(each.null).value_or(kUndefined));
+    const RandomNull null = each.null.value_or(RandomNull());
+    nulls.insert(nulls.end(), {null.mean, null.deviation});
   }
   results.arrays.push_back({name + "_projection_kernel_null", float_array({nulls.size() / 2, 2}, nulls)});
 }
@@ -135,7 +127,7 @@ void add_arrays(const AnalysisInput& input, const std::vector<ProjectionAnalysis
                 const Table& heads) {
   const HeadAxes axes(input.selection.heads);
   const auto add = [&](std::string column) {
-    results.arrays.push_back({column, column_array(heads, column, axes.shape({}))});
+    results.arrays.push_back({column, column_array(heads, column, axes.shape())});
   };
   for (const ProjectionAnalysis& analysis : analyses) {
     add(fmt::format("{}_effective_rank", name_of(analysis.projection)));
@@ -148,10 +140,10 @@ Table kernel_text(const std::vector<ProjectionAnalysis>& analyses) {
   std::vector<std::vector<Cell>> rows;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const SubspaceAngles& each : analysis.angles) {
+      const RandomNull null = each.null.value_or(RandomNull());
       rows.push_back({std::string(name_of(analysis.projection)),
                       each.layer ? cell_of(each.layer) : Cell(std::string("all")),
-                      cell_of(each.off_diagonal.mean), cell_of(mean_of(each.null)),
-                      cell_of(deviation_of(each.null))});
+                      cell_of(each.off_diagonal.mean), cell_of(null.mean), cell_of(null.deviation)});
     }
   }
   return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));

@@ -3,12 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <utility>
 
 #include "analysis/head_axes.hpp"
-#include "analysis/mixing/layer_writes.hpp"
-#include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 

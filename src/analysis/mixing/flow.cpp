@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
-#include <utility>
-#include <vector>
 
-#include "analysis/mixing/rollout.hpp"
 #include "base/error.hpp"
-#include "base/matrix_view.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl {

@@ -5,9 +5,7 @@
 #include <functional>
 #include <numeric>
 #include <span>
-#include <utility>
 
-#include "analysis/mixing/layer_writes.hpp"
 #include "analysis/mixing/rollout.hpp"
 #include "base/error.hpp"
 #include "linalg/gemm.hpp"

@@ -10,7 +10,6 @@
 #include "analysis/mixing/layer_writes.hpp"
 #include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
-#include "forward/run.hpp"
 
 namespace attnctl {
 

@@ -4,8 +4,6 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
-#include <span>
-#include <utility>
 
 #include "base/error.hpp"
 #include "linalg/gemm.hpp"

@@ -1,8 +1,6 @@
 #include "analysis/patterns/adapters.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <utility>
 
 #include "analysis/head_axes.hpp"

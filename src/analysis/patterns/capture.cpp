@@ -85,7 +85,7 @@ Shape CaptureLayout::shape(Captured what, const Sequence& sequence) const {
   const bool by_pair = what == Captured::pattern || what == Captured::scores;
   const bool of_values = what == Captured::values || what == Captured::z;
   const std::size_t width = by_pair ? sides.keys() : of_values ? attention_.d_value : attention_.d_head;
-  return (by_key ? kv_heads_ : heads_).shape(std::array{rows, width});
+  return (by_key ? kv_heads_ : heads_).shape({rows, width});
 }
 
 MemorySink::MemorySink(Shape shape, bool hidden_is_minus_infinity)

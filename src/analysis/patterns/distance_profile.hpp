@@ -2,11 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "analysis/mixing/layer_writes.hpp"
-#include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <limits>
 #include <numbers>
-#include <span>
-#include <vector>
 
 #include "analysis/head_axes.hpp"
 #include "linalg/kernels/kernels.hpp"

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "linalg/decompositions.hpp"
 

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <functional>
 #include <numeric>
-#include <span>
 #include <utility>
-#include <vector>
 
-#include "base/matrix_view.hpp"
 #include "base/undefined.hpp"
 #include "linalg/gemm.hpp"
 

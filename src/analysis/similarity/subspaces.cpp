@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
-#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "analysis/weights/ranks.hpp"
-#include "base/undefined.hpp"
 #include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"

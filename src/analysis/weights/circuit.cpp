@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <utility>
 
 #include "analysis/head_axes.hpp"
 #include "linalg/gemm.hpp"

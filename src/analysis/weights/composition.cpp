@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <cstddef>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -112,7 +111,7 @@ std::optional<double> copying_of(const CircuitFactors& ov, std::size_t head, con
   const Matrix written = product(w_o, vocabulary);
   Matrix core(w_o.rows(), w_v.rows());
   gemm_nt(view(written), view(w_v), core.view());
-  if (!std::ranges::all_of(core.values(), [](double value) { return std::isfinite(value); }))
+  if (!all_finite(core.values()))
     return std::numeric_limits<double>::quiet_NaN();
   return score_of(eigenvalues(view(core)));
 }
@@ -223,12 +222,11 @@ RandomNull null_of(const PairShape& shape, const CompositionOptions& options, Po
     const OwnedMatrix<double> near = normal_matrix(shape.width, shape.stream, random);
     scores[draw] = product_norm(half_of(w_v, w_o), half_of(far, near));
   });
-  RandomNull null;
   const auto count = static_cast<double>(scores.size());
-  null.mean = std::accumulate(scores.begin(), scores.end(), 0.0) / count;
-  for (const double score : scores) null.deviation += (score - null.mean) * (score - null.mean) / count;
-  null.deviation = std::sqrt(null.deviation);
-  return null;
+  const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / count;
+  double variance = 0;
+  for (const double score : scores) variance += (score - mean) * (score - mean) / count;
+  return {mean, std::sqrt(variance)};
 }
 
 /// The composition analysis of one model.
@@ -299,7 +297,7 @@ class Composer {
 
   void subtract_null(Composition& composition) {
     double sum = 0;
-    RandomNull all;
+    RandomNull all{0, 0};
     double pairs = 0;
     for (std::size_t a = 0; a < heads_.size(); ++a) {
       for (std::size_t b = 0; b < heads_.size(); ++b) {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <span>
 #include <utility>
 
