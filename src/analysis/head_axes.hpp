@@ -50,6 +50,18 @@ class HeadAxes {
 /// has no components or if `layer` is nullopt.
 [[nodiscard]] Cell component_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
 
+/// Returns the index of a layer within its component, or an undefined cell if `layer` is nullopt.
+[[nodiscard]] Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
+
+/// Return a number as a table cell. The cell is undefined if the number is nullopt or kUndefined. Real
+/// numbers are rounded to float32, as in every output format.
+[[nodiscard]] Cell cell_of(std::size_t number);
+[[nodiscard]] Cell cell_of(double number);
+template <typename T>
+[[nodiscard]] Cell cell_of(const std::optional<T>& number) {
+  return number ? cell_of(*number) : Cell();
+}
+
 /// Calls visit(group) for each run of adjacent items whose keys, key(item), are equal. `group` is a span of
 /// items.
 template <typename Item, typename Key, typename Visit>

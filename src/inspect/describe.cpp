@@ -5,7 +5,6 @@
 #include <utility>
 #include <variant>
 
-#include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
 #include "analysis/similarity/head_map.hpp"
 #include "base/checked.hpp"
@@ -52,10 +51,6 @@ List names_of(const ModelConfig& config, std::span<const HeadId> heads) {
   return names;
 }
 
-Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer) {
-  return layer ? cell_of(config.layers.at(*layer).number) : Cell();
-}
-
 std::string prefix_of(Component component) {
   return component == Component::none ? "" : std::string(name_of(component)) + "_";
 }
@@ -69,13 +64,6 @@ std::vector<std::string> token_labels(const Vocabulary& vocabulary, const Sequen
 
 Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
   return position < tokens.size() ? Cell(tokens[position]) : Cell();
-}
-
-Cell cell_of(std::size_t number) {
-  return static_cast<std::int64_t>(number);
-}
-Cell cell_of(double number) {
-  return is_undefined(number) ? Cell() : Cell(static_cast<float>(number));
 }
 
 Results results_of_heads(const ModelConfig& config, const Selection& selection, const HeadTable& table) {

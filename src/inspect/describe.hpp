@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/head_axes.hpp"
 #include "analysis/similarity/subspace_similarity.hpp"
 #include "base/matrix_view.hpp"
 #include "forward/run.hpp"
@@ -40,8 +41,6 @@ template <typename T>
 /// Returns the names of heads: ["0.0", "0.1", ...], or ["enc.0.0", ...] if the model has components.
 [[nodiscard]] List names_of(const ModelConfig& config, std::span<const HeadId> heads);
 
-/// Returns the index of a layer within its component, or an undefined cell if `layer` is nullopt.
-[[nodiscard]] Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
 /// Returns the prefix of array names for a component: "enc_", "dec_" or "cross_". Empty if the model has no
 /// components.
 [[nodiscard]] std::string prefix_of(Component component);
@@ -54,15 +53,6 @@ template <typename T>
 template <typename T>
 [[nodiscard]] Value or_null(const std::optional<T>& value) {
   return value ? Value(*value) : Value();
-}
-
-/// Return a number as a table cell. The cell is undefined if the number is nullopt or kUndefined. Real
-/// numbers are rounded to float32, as in every output format.
-[[nodiscard]] Cell cell_of(std::size_t number);
-[[nodiscard]] Cell cell_of(double number);
-template <typename T>
-[[nodiscard]] Cell cell_of(const std::optional<T>& number) {
-  return number ? cell_of(*number) : Cell();
 }
 
 /// A table with one row per selected head. The columns that identify the head are added before `columns`.

@@ -11,7 +11,6 @@
 #include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
 #include "analysis/weights/composition.hpp"
-#include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 #include "results/results.hpp"

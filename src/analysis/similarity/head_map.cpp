@@ -23,13 +23,6 @@ class ChainMerger {
     }
   }
 
-  std::vector<Merge> merges() {
-    std::vector<Merge> all;
-    for (std::size_t k = 0; k + 1 < sizes_.size(); ++k) all.push_back(next());
-    return all;
-  }
-
- private:
   /// Follows nearest neighbours until two clusters are nearest to each other, then merges them.
   Merge next() {
     if (chain_.empty()) {
@@ -49,6 +42,7 @@ class ChainMerger {
     }
   }
 
+ private:
   /// Returns the cluster nearest to `from`, and its distance. If distances are equal, `previous` (the
   /// previous cluster of the chain) is preferred, which prevents cycles, then the lowest index.
   [[nodiscard]] std::pair<std::size_t, double> nearest_of(std::size_t from, std::size_t previous) const {
@@ -120,21 +114,6 @@ std::vector<std::size_t> leaves_of(const std::vector<Merge>& merges) {
   return leaves;
 }
 
-}  // namespace
-
-Linkage average_linkage(MatrixView<const double> distances) {
-  if (distances.rows != distances.cols) throw std::logic_error("distances are a square matrix");
-  Linkage linkage;
-  if (distances.rows == 0) return linkage;
-  linkage.merges = ChainMerger(distances).merges();
-  std::ranges::stable_sort(linkage.merges, {}, &Merge::distance);
-  number_clusters(linkage.merges);
-  linkage.leaves = leaves_of(linkage.merges);
-  return linkage;
-}
-
-namespace {
-
 /// Returns -1/2 J D^2 J, where D^2 has the squared distances and J = I - 1/n.
 OwnedMatrix<double> doubly_centred(MatrixView<const double> distances) {
   const std::size_t n = distances.rows;
@@ -167,6 +146,18 @@ std::optional<double> stress_of(MatrixView<const double> distances, const OwnedM
 }
 
 }  // namespace
+
+Linkage average_linkage(MatrixView<const double> distances) {
+  if (distances.rows != distances.cols) throw std::logic_error("distances are a square matrix");
+  Linkage linkage;
+  if (distances.rows == 0) return linkage;
+  ChainMerger merger(distances);
+  while (linkage.merges.size() + 1 < distances.rows) linkage.merges.push_back(merger.next());
+  std::ranges::stable_sort(linkage.merges, {}, &Merge::distance);
+  number_clusters(linkage.merges);
+  linkage.leaves = leaves_of(linkage.merges);
+  return linkage;
+}
 
 PlanarMap classical_mds(MatrixView<const double> distances) {
   PlanarMap map{OwnedMatrix<double>(distances.rows, 2), {}, {}};
@@ -215,9 +206,8 @@ HeadMap map_heads(std::span<const HeadId> heads, MatrixView<const double> simila
       distances(a, b) = distances(b, a) = 1 - similarity(defined[a], defined[b]);
     }
   }
-  const MatrixView<const double> view = std::as_const(distances).view();
-  result.linkage = average_linkage(view);
-  result.map = classical_mds(view);
+  result.linkage = average_linkage(distances.view());
+  result.map = classical_mds(distances.view());
   return result;
 }
 

@@ -190,10 +190,6 @@ struct Comparer {
   PairProduct pair;
 };
 
-bool has_norm(const ComparedHead& head) {
-  return std::isfinite(head.norm) && head.norm > 0;
-}
-
 /// Returns the cosine from the inner product of two circuits, or NaN if the inner product overflowed. Limits
 /// the result to [-1, 1].
 double cosine_of(double inner, const ComparedHead& a, const ComparedHead& b) {
@@ -261,16 +257,6 @@ struct Defined {
   std::vector<std::size_t> place;
 };
 
-Defined defined_of(std::span<const ComparedHead> set) {
-  Defined defined;
-  for (std::size_t i = 0; i < set.size(); ++i) {
-    if (!has_norm(set[i])) continue;
-    defined.heads.push_back(set[i]);
-    defined.place.push_back(i);
-  }
-  return defined;
-}
-
 }  // namespace
 
 double circuit_mass(MatrixView<const double> left_columns, MatrixView<const double> right_columns) {
@@ -295,12 +281,17 @@ std::vector<OwnedMatrix<double>> frobenius_cosines(std::span<const std::vector<C
   std::vector<OwnedMatrix<double>> similarities;
   std::vector<Defined> defined;
   Division division;
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    defined.push_back(defined_of(sets[i]));
-    division.add_triangle(i, 0, defined[i].heads.size());
-    OwnedMatrix<double>& similarity = similarities.emplace_back(sets[i].size(), sets[i].size());
+  for (const std::vector<ComparedHead>& set : sets) {
+    Defined& of_set = defined.emplace_back();
+    OwnedMatrix<double>& similarity = similarities.emplace_back(set.size(), set.size());
     std::ranges::fill(similarity.values(), kUndefined);
-    for (const std::size_t place : defined[i].place) similarity(place, place) = 1;
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      if (!std::isfinite(set[i].norm) || set[i].norm <= 0) continue;
+      of_set.heads.push_back(set[i]);
+      of_set.place.push_back(i);
+      similarity(i, i) = 1;
+    }
+    division.add_triangle(defined.size() - 1, 0, of_set.heads.size());
   }
   std::vector<Comparer> comparers(pool.size());
   pool.run(division.parts().size(), [&](std::size_t task, std::size_t worker) {
