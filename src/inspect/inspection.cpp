@@ -41,20 +41,20 @@ std::optional<Question> question_of(const InspectRequest& request, const RunResu
       {.sequence = s, .from = find_word(sides.queries_of, run.vocabulary, request.from), .to = {}},
       request.from,
       {}};
-  if (question.positions.from.empty()) {
+  if (question.from.empty()) {
     run.warnings.add("from_not_found",
                      fmt::format("--from: \"{}\" is not in input \"{}\"", request.from, sequence.id));
     return std::nullopt;
   }
-  question.positions.top = request.top.value_or(question.positions.top);
+  if (request.top) question.top = *request.top;
   for (const std::string& name : request.to) {
     std::vector<std::size_t> keys = find_word(sides.keys_of, run.vocabulary, name);
     if (keys.empty()) {
       run.warnings.add("to_not_found", fmt::format("--to: \"{}\" is not in input \"{}\"", name, sequence.id));
       continue;
     }
-    question.positions.to.push_back(std::move(keys));
-    question.to.push_back(name);
+    question.to.push_back(std::move(keys));
+    question.to_texts.push_back(name);
   }
   return question;
 }
@@ -65,8 +65,7 @@ void check_values(std::uint64_t values, const InspectRequest& request) {
   if (values > request.limit) {
     fail(Status::limit,
          "{} values as {} take about {} bytes, over --limit {}; select --layers or --heads, leave out of "
-         "--include, use "
-         "--format npz, or raise --limit",
+         "--include, use --format npz, or raise --limit",
          values, request.format, checked_mul(values, kTextBytes).value_or(values), request.limit);
   }
 }
@@ -75,58 +74,44 @@ void check_values(std::uint64_t values, const InspectRequest& request) {
 
 /// All observers of the forward pass. With --by-word, metrics, captured patterns and the answers to --from
 /// are computed over words. With --weighting, captured patterns and the answers use norm-based weights.
-class Inspection::Observers {
- public:
+struct Inspection::Observers {
   Observers(const Inspection& of, const Targets& targets)
-      : metrics_(of.request_.selection, of.request_.per_input),
-        answers_(of.request_.selection, positions_of(of.found_.questions)) {
+      : metrics(of.request_.selection, of.request_.per_input),
+        answers(of.request_.selection, {of.found_.questions.begin(), of.found_.questions.end()}) {
     const InspectRequest& request = of.request_;
     std::vector<Observer*> shown;  // observers of patterns after --weighting
-    if (request.includes.metrics) all_.push_back(&metrics_);
-    if (!of.found_.questions.empty()) shown.push_back(&answers_);
+    if (request.includes.metrics) all.push_back(&metrics);
+    if (!of.found_.questions.empty()) shown.push_back(&answers);
     for (std::size_t c = 0; c < targets.size(); ++c) {
       if (targets[c].empty()) continue;
       const CaptureLayout layout(of.found_.components[c].selection, of.config_);
-      shown.push_back(&captures_.emplace_back(layout, targets[c]));
+      shown.push_back(&captures.emplace_back(layout, targets[c]));
     }
-    const auto pool = [&](std::vector<Observer*>& observers) {
-      if (!request.by_word || observers.empty()) return;
-      observers = {
-          &pooled_.emplace_back(request.selection, of.units_, of.words_, request.pool_from, observers)};
-    };
-    pool(all_);
-    pool(shown);
+    if (request.by_word) {
+      for (std::vector<Observer*>* const observers : {&all, &shown}) {
+        if (!observers->empty())
+          *observers = {
+              &pooled.emplace_back(request.selection, of.units_, of.words_, request.pool_from, *observers)};
+      }
+    }
     if (request.weighting != Weighting::weights && !shown.empty())
-      shown = {&weighted_.emplace_back(request.selection, request.weighting, shown)};
-    all_.insert(all_.end(), shown.begin(), shown.end());
+      shown = {&weighted.emplace_back(request.selection, request.weighting, shown)};
+    all.insert(all.end(), shown.begin(), shown.end());
     HeadsSeen seen = HeadsSeen::selected;
     for (const auto& analysis : of.analyses_) {
-      for (Observer* const observer : analysis->observers()) all_.push_back(observer);
+      for (Observer* const observer : analysis->observers()) all.push_back(observer);
       seen = std::max(seen, analysis->heads_seen());
     }
-    heads_ = of.heads_of(seen);
+    heads = of.heads_of(seen);
   }
 
-  [[nodiscard]] std::span<Observer* const> all() const { return all_; }
-  /// Returns the heads that the pass must compute.
-  [[nodiscard]] const Selection& heads() const { return heads_; }
-  [[nodiscard]] const PatternMetrics& metrics() const { return metrics_; }
-  [[nodiscard]] const AttentionFrom& answers() const { return answers_; }
-
- private:
-  static std::vector<AttentionQuestion> positions_of(const std::vector<Question>& questions) {
-    std::vector<AttentionQuestion> positions;
-    for (const Question& question : questions) positions.push_back(question.positions);
-    return positions;
-  }
-
-  PatternMetrics metrics_;
-  AttentionFrom answers_;
-  std::deque<Capture> captures_;
-  std::deque<WordPooling> pooled_;
-  std::deque<NormWeighting> weighted_;
-  std::vector<Observer*> all_;
-  Selection heads_;
+  PatternMetrics metrics;
+  AttentionFrom answers;
+  std::deque<Capture> captures;
+  std::deque<WordPooling> pooled;
+  std::deque<NormWeighting> weighted;
+  std::vector<Observer*> all;
+  Selection heads;  // the heads that the pass must compute
 };
 
 Inspection::Inspection(const InspectRequest& request, InspectSubject subject, const RunContext& context)
@@ -225,12 +210,9 @@ void Inspection::plan_parts() {
 /// Checks --limit and --memory before computing.
 void Inspection::check_sizes() {
   std::uint64_t values = 0;
-  const auto add = [&](std::uint64_t count) {
-    values = checked_add(values, count).value_or(std::numeric_limits<std::uint64_t>::max());
-  };
-  for (const Part& part : parts_) {
+  const auto add = [&](std::uint64_t count) { values = saturating_sum(values, count); };
+  for (const Part& part : parts_)
     add(checked_product(part.shape).value_or(std::numeric_limits<std::size_t>::max()));
-  }
   if (request_.includes.circuits)
     add(2 * request_.selection.heads.size() * config_.d_model * config_.d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
@@ -256,17 +238,15 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
   for (const Part& part : parts_) targets[part.component].push_back({part.what, part.sequence, nullptr});
   const Observers observers(*this, targets);
   WorkBytes work;
-  if (!subject_.batch.sequences.empty() && !observers.all().empty())
-    work = pass_bytes(subject_.model, subject_.batch, observers.heads(), observers.all(), context_);
+  if (!subject_.batch.sequences.empty() && !observers.all.empty())
+    work = pass_bytes(subject_.model, subject_.batch, observers.heads, observers.all, context_);
   work.kept += kept_values * sizeof(float);
   for (const Part& part : parts_) {
     constexpr std::size_t kHugePage = std::size_t{1} << 21U;  // large arrays occupy whole huge pages
     if (kept_values > 0 && checked_product(part.shape).value_or(0) >= kHugePage / 2) work.kept += kHugePage;
   }
   if (includes.weights || includes.directions) {
-    const WeightsOptions options{.across_layers = request_.across_layers,
-                                 .fold_norm = request_.fold_norm,
-                                 .directions = request_.directions};
+    const WeightsOptions options{request_.across_layers, request_.fold_norm, request_.directions};
     add_weights_bytes(subject_.model, request_.selection, options, context_.pool.size(), work);
   }
   const auto of_weights = [](const AnalysisRow* row) { return !row->of_inputs; };
@@ -279,23 +259,21 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
 
 void Inspection::run_pass(const Targets& targets) {
   const Observers observers(*this, targets);
-  if (observers.all().empty()) return;
+  if (observers.all.empty()) return;
   if (subject_.grid) {
-    run_axial(subject_.model, subject_.batch, *subject_.grid, observers.heads(), observers.all(), context_);
+    run_axial(subject_.model, subject_.batch, *subject_.grid, observers.heads, observers.all, context_);
   } else {
-    run_forward(subject_.model, subject_.batch, observers.heads(), observers.all(), context_);
+    run_forward(subject_.model, subject_.batch, observers.heads, observers.all, context_);
   }
-  if (request_.includes.metrics) found_.pattern_metrics = observers.metrics().finish();
-  if (!found_.questions.empty()) found_.answers = observers.answers().finish();
+  if (request_.includes.metrics) found_.pattern_metrics = observers.metrics.finish();
+  if (!found_.questions.empty()) found_.answers = observers.answers.finish();
 }
 
 void Inspection::compute(const Targets& targets) {
   const Includes& includes = request_.includes;
   if (includes.weights || includes.directions) {
-    const WeightsOptions options{.across_layers = request_.across_layers,
-                                 .fold_norm = request_.fold_norm,
-                                 .directions = includes.directions ? request_.directions : 0,
-                                 .streamed = streamed_};
+    const WeightsOptions options{request_.across_layers, request_.fold_norm,
+                                 includes.directions ? request_.directions : 0, streamed_};
     found_.weights =
         analyze_weights(subject_.model, request_.selection, options, context_.pool, context_.warnings);
   }

@@ -42,7 +42,7 @@ class Inspection {
     Shape shape;
   };
   using Targets = std::vector<std::vector<CaptureTarget>>;  // [components]
-  class Observers;
+  struct Observers;
 
   /// Returns the batch that the results describe.
   [[nodiscard]] const Batch& shown() const { return request_.by_word ? words_ : subject_.batch; }

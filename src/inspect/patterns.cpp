@@ -207,9 +207,8 @@ Section attention_from_section(const RunResults& run) {
   List items;
   for (const AttentionAnswer& answer : run.answers) {
     const Question& question = run.questions[answer.question];
-    const Sequence& sequence = run.batch.sequences[question.positions.sequence];
-    const Sides sides =
-        run.sides(run.config().layers[answer.head.layer].component, question.positions.sequence);
+    const Sequence& sequence = run.batch.sequences[question.sequence];
+    const Sides sides = run.sides(run.config().layers[answer.head.layer].component, question.sequence);
     List top;
     for (const KeyWeight& key : answer.top) {
       Record record;
@@ -219,12 +218,12 @@ Section attention_from_section(const RunResults& run) {
       top.emplace_back(std::move(record));
     }
     List to;
-    for (std::size_t i = 0; i < question.to.size(); ++i) {
+    for (std::size_t i = 0; i < question.to_texts.size(); ++i) {
       Record record;
-      record.set("token", question.to[i]).set("weight", or_null(answer.to[i]));
+      record.set("token", question.to_texts[i]).set("weight", or_null(answer.to[i]));
       to.emplace_back(std::move(record));
     }
-    const std::size_t query = question.positions.from.front();
+    const std::size_t query = question.from.front();
     Record record;
     record.set("input", sequence.id)
         .set("head", head_name(run.config(), answer.head))
@@ -241,14 +240,14 @@ Section attention_from_section(const RunResults& run) {
 /// one column per word of --to. A row with the mean of the layer is before the heads of each layer.
 TextTable answers_text(const RunResults& run, std::size_t number) {
   const Question& question = run.questions[number];
-  const std::string& input = run.batch.sequences[question.positions.sequence].id;
-  const Sides sides = run.sides(run.components.front().component, question.positions.sequence);
+  const std::string& input = run.batch.sequences[question.sequence].id;
+  const Sides sides = run.sides(run.components.front().component, question.sequence);
   const auto word = [&](std::size_t position) {
     const std::vector<std::string>& tokens = sides.keys_of.tokens;
     return position < tokens.size() ? run.vocabulary.plain(tokens[position]) : std::to_string(position);
   };
   std::vector<std::string> columns = {"head", "strongest keys (position:token weight)"};
-  columns.insert(columns.end(), question.to.begin(), question.to.end());
+  columns.insert(columns.end(), question.to_texts.begin(), question.to_texts.end());
   std::vector<std::vector<Cell>> rows;
   const auto add = [&](std::string head, const AttentionAnswer& answer) {
     std::string keys;
@@ -265,11 +264,11 @@ TextTable answers_text(const RunResults& run, std::size_t number) {
   for_each_group(run.answers, layer_of, [&](std::span<const AttentionAnswer> answers) {
     const AttentionAnswer& first = answers.front();
     if (first.question != number) return;
-    add(layer_name(run.config(), first.head.layer) + " mean", attnctl::mean_of(answers, question.positions));
+    add(layer_name(run.config(), first.head.layer) + " mean", attnctl::mean_of(answers, question));
     for (const AttentionAnswer& answer : answers) add(head_name(run.config(), answer.head), answer);
   });
-  return {fmt::format("What \"{}\" looks at (input \"{}\", position {})", question.from, input,
-                      question.positions.from.front()),
+  return {fmt::format("What \"{}\" looks at (input \"{}\", position {})", question.from_text, input,
+                      question.from.front()),
           make_table("", std::move(columns), std::move(rows)), 3};
 }
 

@@ -30,11 +30,10 @@ struct InputArray {
   Tensor array;
 };
 
-/// The positions of the words of --from and --to in one input, in the selected component.
-struct Question {
-  AttentionQuestion positions;
-  std::string from;             // text of --from
-  std::vector<std::string> to;  // texts of the words of --to that the input contains
+/// The words of --from and --to in one input, and their positions in the selected component.
+struct Question : AttentionQuestion {
+  std::string from_text;
+  std::vector<std::string> to_texts;  // the words of --to that the input contains
 };
 
 /// All results of a run. results_of() converts them to the form of the request.
