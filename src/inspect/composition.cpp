@@ -149,29 +149,28 @@ class CompositionAnalysis final : public Analysis {
   std::uint64_t values() const override {
     return 2 * kAllCompositions.size() * input_.selection.heads.size() * input_.selection.heads.size();
   }
-  Results finish() override;
-};
 
-Results CompositionAnalysis::finish() {
-  const CompositionOptions options{.fold_norm = input_.request.fold_norm};
-  const std::vector<Composition> compositions =
-      analyze_composition(input_.model, input_.selection, options, input_.context.pool);
-  Results results;
-  results.document.sections.push_back(section(input_, compositions, options));
-  results.tables.push_back(table(input_, compositions));
-  for (const Composition& each : compositions) {
-    const std::string name = fmt::format("{}_composition", name_of(each.kind));
-    results.arrays.push_back({name, float_array(each.scores)});
-    results.arrays.push_back({name + "_excess", float_array(each.excess)});
+  Results finish() override {
+    const CompositionOptions options{.fold_norm = input_.request.fold_norm};
+    const std::vector<Composition> compositions =
+        analyze_composition(input_.model, input_.selection, options, input_.context.pool);
+    Results results;
+    results.document.sections.push_back(section(input_, compositions, options));
+    results.tables.push_back(table(input_, compositions));
+    for (const Composition& each : compositions) {
+      const std::string name = fmt::format("{}_composition", name_of(each.kind));
+      results.arrays.push_back({name, float_array(each.scores)});
+      results.arrays.push_back({name + "_excess", float_array(each.excess)});
+    }
+    results.text.emplace_back(
+        TextTable{fmt::format("Composition (0 to 1; random: mean and deviation of {} pairs of random heads)",
+                              options.draws),
+                  means_text(compositions), 4});
+    results.text.emplace_back(TextTable{"Strongest composition", strongest_text(input_, compositions), 4});
+    results.pictures.push_back({"composition", picture(input_, compositions)});
+    return results;
   }
-  results.text.emplace_back(
-      TextTable{fmt::format("Composition (0 to 1; random: mean and deviation of {} pairs of random heads)",
-                            options.draws),
-                means_text(compositions), 4});
-  results.text.emplace_back(TextTable{"Strongest composition", strongest_text(input_, compositions), 4});
-  results.pictures.push_back({"composition", picture(input_, compositions)});
-  return results;
-}
+};
 
 }  // namespace
 

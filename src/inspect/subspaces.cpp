@@ -172,52 +172,49 @@ class SubspacesAnalysis final : public Analysis {
  public:
   using Analysis::Analysis;
 
-  std::uint64_t values() const override;
-  Results finish() override;
-};
-
-std::uint64_t SubspacesAnalysis::values() const {
-  std::uint64_t count = 0;
-  const std::vector<HeadId>& heads = input_.selection.heads;
-  for (const HeadId head : heads) {
-    const auto same = [&](HeadId other) { return other.layer == head.layer; };
-    const std::uint64_t others = input_.request.across_layers
-                                     ? heads.size()
-                                     : static_cast<std::uint64_t>(std::ranges::count_if(heads, same));
-    const AttentionConfig& attention = input_.config().layers[head.layer].attention;
-    count += others * (2 * (attention.d_head + attention.d_value) + 8);
+  std::uint64_t values() const override {
+    std::uint64_t count = 0;
+    const std::vector<HeadId>& heads = input_.selection.heads;
+    for (const HeadId head : heads) {
+      const auto same = [&](HeadId other) { return other.layer == head.layer; };
+      const std::uint64_t others = input_.request.across_layers
+                                       ? heads.size()
+                                       : static_cast<std::uint64_t>(std::ranges::count_if(heads, same));
+      const AttentionConfig& attention = input_.config().layers[head.layer].attention;
+      count += others * (2 * (attention.d_head + attention.d_value) + 8);
+    }
+    return count;
   }
-  return count;
-}
 
-Results SubspacesAnalysis::finish() {
-  const InspectRequest& request = input_.request;
-  const RunContext& context = input_.context;
-  const std::vector<ProjectionAnalysis> analyses =
-      analyze_subspaces(input_.model, input_.selection,
-                        {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
-                        context.pool, context.warnings);
-  const std::vector<std::optional<double>> copying =
-      ov_copying(input_.model, input_.selection, request.fold_norm, context.pool, context.warnings);
+  Results finish() override {
+    const InspectRequest& request = input_.request;
+    const RunContext& context = input_.context;
+    const std::vector<ProjectionAnalysis> analyses =
+        analyze_subspaces(input_.model, input_.selection,
+                          {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
+                          context.pool, context.warnings);
+    const std::vector<std::optional<double>> copying =
+        ov_copying(input_.model, input_.selection, request.fold_norm, context.pool, context.warnings);
 
-  Results results;
-  const Table table = heads(input_, analyses, copying);
-  const Table named = with_head_names(table);
-  Table ranks = select_columns(named, {"head", "w_q_effective_rank", "w_k_effective_rank",
-                                       "w_v_effective_rank", "w_o_effective_rank", "ov_copying"});
-  ranks.columns = {"head", "W_Q", "W_K", "W_V", "W_O", "OV copying"};
-  results.document.sections.push_back({"subspaces", "subspaces", named});
-  results.document.sections.push_back(kernel_section(input_, analyses));
-  results.tables = {table, kernel_table(input_, analyses)};
-  add_arrays(input_, analyses, results, table);
-  results.text.emplace_back(
-      TextTable{"Effective ranks of the projections, and OV copying (-1 to 1)", ranks, 2});
-  results.text.emplace_back(
-      TextTable{"Projection kernels of heads (0 to 1; mean of all pairs, and of random subspaces)",
-                kernel_text(analyses), 4});
-  results.pictures.push_back({"subspaces", picture(input_, analyses)});
-  return results;
-}
+    Results results;
+    const Table table = heads(input_, analyses, copying);
+    const Table named = with_head_names(table);
+    Table ranks = select_columns(named, {"head", "w_q_effective_rank", "w_k_effective_rank",
+                                         "w_v_effective_rank", "w_o_effective_rank", "ov_copying"});
+    ranks.columns = {"head", "W_Q", "W_K", "W_V", "W_O", "OV copying"};
+    results.document.sections.push_back({"subspaces", "subspaces", named});
+    results.document.sections.push_back(kernel_section(input_, analyses));
+    results.tables = {table, kernel_table(input_, analyses)};
+    add_arrays(input_, analyses, results, table);
+    results.text.emplace_back(
+        TextTable{"Effective ranks of the projections, and OV copying (-1 to 1)", ranks, 2});
+    results.text.emplace_back(
+        TextTable{"Projection kernels of heads (0 to 1; mean of all pairs, and of random subspaces)",
+                  kernel_text(analyses), 4});
+    results.pictures.push_back({"subspaces", picture(input_, analyses)});
+    return results;
+  }
+};
 
 }  // namespace
 

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "analysis/weights/ranks.hpp"
 #include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "analysis/weights/ranks.hpp"
 #include "linalg/decompositions.hpp"
 #include "linalg/kernels/kernels.hpp"
 
