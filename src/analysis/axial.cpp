@@ -15,24 +15,25 @@ void check_model(const Model& model) {
   const LayerConfig& layer = config.layers.front();
   const auto refuse = [&](const char* why) {
     fail(Status::bad_input,
-         "{}: axial attention is unsupported by this model: {}; it takes one layer of bare attention",
+         "{}: axial attention is unsupported by this model: {}; it needs a model with one layer that "
+         "contains only attention",
          escaped(model.name()), why);
   };
   if (config.layers.size() > 1) refuse("it has several layers");
-  if (layer.place != NormPlace::none || layer.mlp.width > 0) refuse("its layer is more than attention");
+  if (layer.place != NormPlace::none || layer.mlp.width > 0) refuse("its layer has a norm or an MLP");
   if (config.embedding.position != PositionKind::none) refuse("it adds positions to its input");
   if (config.embedding.projection.weight) refuse("it projects its input");
-  if (!layer.attention.value.weight) refuse("it has no values (W_v), so columns give rows no input");
-  if (config.d_output != config.d_model) refuse("its output has another width than its input");
+  if (!layer.attention.value.weight) refuse("it has no values (W_v), so the columns have no output");
+  if (config.d_output != config.d_model) refuse("its output and its input have different widths");
 }
 
 void check_row(const Sequence& row, std::size_t length) {
   const auto refuse = [&](const char* why) {
-    fail(Status::bad_input, "input {}: {}; axial attention takes only a grid of embeddings [N, L, d]",
+    fail(Status::bad_input, "input {} {}; axial attention needs a grid of embeddings [N, L, d]",
          escaped(row.id), why);
   };
   if (row.embeddings.rows() == 0) refuse("has no embeddings");
-  if (row.embeddings.rows() != length) refuse("is longer or shorter than the first row");
+  if (row.embeddings.rows() != length) refuse("does not have the length of the first row");
   if (row.key_embeddings.rows() > 0) refuse("has separate keys");
   if (row.mask || !row.key_visible.empty()) refuse("has a mask");
 }

@@ -18,7 +18,7 @@ namespace attnctl::inspect {
 namespace {
 
 /// A pair of heads. `earlier` and `later` are indices into Composition::heads.
-struct Pair {
+struct HeadPair {
   const Composition* composition = nullptr;
   std::size_t earlier = 0;
   std::size_t later = 0;
@@ -27,8 +27,8 @@ struct Pair {
   [[nodiscard]] double excess() const { return composition->excess(earlier, later); }
 };
 
-std::vector<Pair> pairs_of(const Composition& composition) {
-  std::vector<Pair> pairs;
+std::vector<HeadPair> pairs_of(const Composition& composition) {
+  std::vector<HeadPair> pairs;
   for (std::size_t a = 0; a < composition.heads.size(); ++a) {
     for (std::size_t b = 0; b < composition.heads.size(); ++b) {
       if (std::isfinite(composition.scores(a, b))) pairs.push_back({&composition, a, b});
@@ -61,7 +61,7 @@ Section section(const AnalysisInput& input, const std::vector<Composition>& comp
 Table table(const AnalysisInput& input, const std::vector<Composition>& compositions) {
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
-    for (const Pair& pair : pairs_of(each)) {
+    for (const HeadPair& pair : pairs_of(each)) {
       const HeadId earlier = each.heads[pair.earlier];
       const HeadId later = each.heads[pair.later];
       rows.push_back({std::string(name_of(each.kind)), component_cell(input.config(), earlier.layer),
@@ -92,8 +92,8 @@ Table strongest_text(const AnalysisInput& input, const std::vector<Composition>&
   const std::size_t most = input.request.top.value_or(5);
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
-    std::vector<Pair> pairs = pairs_of(each);
-    std::ranges::stable_sort(pairs, std::greater<>(), &Pair::excess);
+    std::vector<HeadPair> pairs = pairs_of(each);
+    std::ranges::stable_sort(pairs, std::greater<>(), &HeadPair::excess);
     for (std::size_t i = 0; i < std::min(most, pairs.size()); ++i) {
       rows.push_back({std::string(name_of(each.kind)),
                       head_name(input.config(), each.heads[pairs[i].earlier]),
@@ -133,7 +133,7 @@ HeatmapPage picture(const AnalysisInput& input, const std::vector<Composition>& 
   page.columns = compositions.size();
   double most = 0;
   for (const Composition& each : compositions) {
-    for (const Pair& pair : pairs_of(each)) most = std::max(most, std::abs(pair.excess()));
+    for (const HeadPair& pair : pairs_of(each)) most = std::max(most, std::abs(pair.excess()));
     page.heatmaps.push_back(heatmap_of(input.config(), each));
   }
   if (most == 0) most = 1;

@@ -69,18 +69,18 @@ Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
 Results results_of_heads(const ModelConfig& config, const Selection& selection, const HeadTable& table) {
   std::vector<std::string> columns = {"component", "layer", "head"};
   std::vector<std::vector<Cell>> rows;
-  for (const HeadTable::Column& column : table.columns) columns.push_back(column.name);
+  for (const HeadTable::NamedCells& column : table.columns) columns.push_back(column.name);
   for (std::size_t i = 0; i < selection.heads.size(); ++i) {
     const HeadId head = selection.heads[i];
     std::vector<Cell>& row = rows.emplace_back();
     row = {component_cell(config, head.layer), number_cell(config, head.layer), cell_of(head.head)};
-    for (const HeadTable::Column& column : table.columns) row.push_back(column.cells.at(i));
+    for (const HeadTable::NamedCells& column : table.columns) row.push_back(column.cells.at(i));
   }
   const Table all = make_table(table.name, std::move(columns), std::move(rows));
   const Table named = with_head_names(all);
   std::vector<std::string> shown = {"head"};
   Results results;
-  for (const HeadTable::Column& column : table.columns) {
+  for (const HeadTable::NamedCells& column : table.columns) {
     shown.push_back(column.name);
     const auto whole = [](const Cell& cell) { return std::holds_alternative<std::int64_t>(cell); };
     if (std::ranges::any_of(column.cells, whole)) continue;

@@ -57,13 +57,13 @@ template <typename T>
 
 /// A table with one row per selected head. The columns that identify the head are added before `columns`.
 struct HeadTable {
-  struct Column {
+  struct NamedCells {
     std::string name;
     std::vector<Cell> cells;  // [selected heads]
   };
   std::string name;   // name of the section and the CSV table; arrays are named NAME_COLUMN
   std::string title;  // title of the table in text output
-  std::vector<Column> columns;
+  std::vector<NamedCells> columns;
 };
 
 /// Returns the table in every form except pictures. Columns of real numbers also become arrays [layers,

@@ -49,7 +49,7 @@ Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
   List items;
   for (const Drawn& drawn : all) {
     List linkage;
-    for (const Merge& merge : drawn.map.linkage.merges) {
+    for (const ClusterMerge& merge : drawn.map.linkage.merges) {
       linkage.emplace_back(List{merge.first, merge.second, static_cast<float>(merge.distance), merge.size});
     }
     Record record;
@@ -123,7 +123,7 @@ void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Resul
     const std::string layer =
         drawn.matrix.layer ? fmt::format("_{}", input.config().layers[*drawn.matrix.layer].number) : "";
     std::vector<double> linkage;  // in the format of SciPy's linkage matrix
-    for (const Merge& merge : drawn.map.linkage.merges) {
+    for (const ClusterMerge& merge : drawn.map.linkage.merges) {
       linkage.insert(linkage.end(), {static_cast<double>(merge.first), static_cast<double>(merge.second),
                                      merge.distance, static_cast<double>(merge.size)});
     }
@@ -157,8 +157,8 @@ void add_text(const ModelConfig& config, Results& results, const Drawn& drawn) {
   }
   const std::optional<double>& stress = drawn.map.map.stress;
   results.text.emplace_back(
-      TextTable{fmt::format("Heads by {}: order of the tree, map (stress {})", title_of(config, drawn),
-                            stress ? fmt::format("{:.2f}", *stress) : "-"),
+      TextTable{fmt::format("Heads by {}: in cluster order, with map positions (stress {})",
+                            title_of(config, drawn), stress ? fmt::format("{:.2f}", *stress) : "-"),
                 make_table("", std::move(columns), std::move(rows)), 2});
 }
 

@@ -21,7 +21,7 @@ namespace attnctl::inspect {
 namespace {
 
 /// Returns the arrays of the forward pass that --include selects, in output order.
-std::vector<Captured> captured_parts(const Includes& includes) {
+std::vector<Captured> captured_arrays(const Includes& includes) {
   constexpr std::array<bool Includes::*, kAllCaptured.size()> members = {
       &Includes::patterns, &Includes::scores, &Includes::queries, &Includes::keys,
       &Includes::values,   &Includes::z,      &Includes::output,  &Includes::logits};
@@ -34,10 +34,10 @@ std::vector<Captured> captured_parts(const Includes& includes) {
 
 /// Returns the positions of the words of --from and --to in input `s`, or nullopt if the input does not
 /// contain the word of --from. Adds a warning for each word that the input does not contain.
-std::optional<Question> question_of(const InspectRequest& request, const RunResults& run, std::size_t s) {
+std::optional<WordQuestion> question_of(const InspectRequest& request, const RunResults& run, std::size_t s) {
   const Sequence& sequence = run.batch.sequences[s];
   const Sides sides = run.sides(run.components.front().component, s);
-  Question question{
+  WordQuestion question{
       {.sequence = s, .from = find_word(sides.queries_of, run.vocabulary, request.from), .to = {}},
       request.from,
       {}};
@@ -64,8 +64,9 @@ void check_values(std::uint64_t values, const InspectRequest& request) {
   constexpr std::uint64_t kTextBytes = 13;  // bytes of one weight in JSON, with its comma
   if (values > request.limit) {
     fail(Status::limit,
-         "{} values as {} take about {} bytes, over --limit {}; select --layers or --heads, leave out of "
-         "--include, use --format npz, or raise --limit",
+         "the output has {} values; as {} they take about {} bytes, and --limit allows {} values; select "
+         "fewer "
+         "--layers or --heads, request less with --include, use --format npz, or raise --limit",
          values, request.format, checked_mul(values, kTextBytes).value_or(values), request.limit);
   }
 }
@@ -129,7 +130,7 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject, co
   if (!subject_.batch.sequences.empty()) check_batch(subject_.model, subject_.batch);
   if (request.by_word) plan_words();
   plan_questions();
-  plan_parts();
+  plan_arrays();
   for (const AnalysisRow* row : request.includes.analyses) {
     analyses_.push_back(row->make({request, subject_.model, subject_.vocabulary, request.selection,
                                    subject_.batch, shown(), units_, found_.weights, context_}));
@@ -146,10 +147,10 @@ void Inspection::check_components() const {
   if (single && components.front().component == Component::none) return;
   for (const AnalysisRow* row : analyses) {
     if (row->components == Components::none)
-      fail(Status::usage, "--include {} is unsupported for models of an encoder and a decoder", row->include);
+      fail(Status::usage, "--include {} is unsupported for encoder-decoder models", row->include);
     if (row->components == Components::not_cross && single &&
         components.front().component == Component::cross)
-      fail(Status::usage, "--include {} works on self-attention: use --component encoder or decoder",
+      fail(Status::usage, "--include {} supports only self-attention: use --component encoder or decoder",
            row->include);
   }
   if (single) return;
@@ -164,15 +165,15 @@ void Inspection::check_components() const {
 
 void Inspection::plan_words() {
   const auto refuse = [](std::string_view what) {
-    fail(Status::usage, "--by-word pools patterns; leave {} out of --include", what);
+    fail(Status::usage, "--by-word does not support {}; leave it out of --include", what);
   };
-  for (const Captured what : captured_parts(request_.includes)) {
+  for (const Captured what : captured_arrays(request_.includes)) {
     if (what != Captured::pattern) refuse(name_of(what));
   }
   for (const AnalysisRow* row : request_.includes.analyses) {
     if (!row->by_word && row->of_inputs) refuse(row->include);
   }
-  if (config_.decoder) fail(Status::usage, "--by-word is unsupported for models of an encoder and a decoder");
+  if (config_.decoder) fail(Status::usage, "--by-word is unsupported for encoder-decoder models");
   for (const Sequence& sequence : subject_.batch.sequences) {
     units_.push_back(word_units(sequence, subject_.vocabulary));
     words_.sequences.push_back(pooled_sequence(sequence, units_.back(), subject_.vocabulary));
@@ -181,7 +182,7 @@ void Inspection::plan_words() {
 
 void Inspection::plan_questions() {
   if (request_.from.empty()) {
-    if (!request_.to.empty()) fail(Status::usage, "--to goes with --from");
+    if (!request_.to.empty()) fail(Status::usage, "--to needs --from");
     return;
   }
   for (std::size_t s = 0; s < shown().sequences.size(); ++s) {
@@ -191,18 +192,19 @@ void Inspection::plan_questions() {
     fail(Status::usage, "--from: \"{}\" is in none of the inputs", escaped(request_.from));
 }
 
-void Inspection::plan_parts() {
+void Inspection::plan_arrays() {
   for (std::size_t component = 0; component < found_.components.size(); ++component) {
     const CaptureLayout layout(found_.components[component].selection, config_);
-    for (const Captured what : captured_parts(request_.includes)) {
+    for (const Captured what : captured_arrays(request_.includes)) {
       if (what == Captured::logits && component > 0) continue;  // once per input
       if (!layout.available(what)) {
         const std::string code = what == Captured::logits ? "no_output_head" : "not_in_checkpoint";
-        context_.warnings.add(code, fmt::format("the checkpoint has nothing to give {}", name_of(what)));
+        context_.warnings.add(code,
+                              fmt::format("the checkpoint does not have the weights for {}", name_of(what)));
         continue;
       }
       for (std::size_t s = 0; s < shown().sequences.size(); ++s)
-        parts_.push_back({what, s, component, layout.shape(what, shown().sequences[s])});
+        planned_.push_back({what, s, component, layout.shape(what, shown().sequences[s])});
     }
   }
 }
@@ -211,8 +213,8 @@ void Inspection::plan_parts() {
 void Inspection::check_sizes() {
   std::uint64_t values = 0;
   const auto add = [&](std::uint64_t count) { values = saturating_sum(values, count); };
-  for (const Part& part : parts_)
-    add(checked_product(part.shape).value_or(std::numeric_limits<std::size_t>::max()));
+  for (const PlannedArray& array : planned_)
+    add(checked_product(array.shape).value_or(std::numeric_limits<std::size_t>::max()));
   if (request_.includes.circuits)
     add(2 * request_.selection.heads.size() * config_.d_model * config_.d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
@@ -235,15 +237,16 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
   if (request_.memory == 0) return;
   const Includes& includes = request_.includes;
   Targets targets(found_.components.size());
-  for (const Part& part : parts_) targets[part.component].push_back({part.what, part.sequence, nullptr});
+  for (const PlannedArray& array : planned_)
+    targets[array.component].push_back({array.what, array.sequence, nullptr});
   const Observers observers(*this, targets);
   WorkBytes work;
   if (!subject_.batch.sequences.empty() && !observers.all.empty())
     work = pass_bytes(subject_.model, subject_.batch, observers.heads, observers.all, context_);
   work.kept += kept_values * sizeof(float);
-  for (const Part& part : parts_) {
+  for (const PlannedArray& array : planned_) {
     constexpr std::size_t kHugePage = std::size_t{1} << 21U;  // large arrays occupy whole huge pages
-    if (kept_values > 0 && checked_product(part.shape).value_or(0) >= kHugePage / 2) work.kept += kHugePage;
+    if (kept_values > 0 && checked_product(array.shape).value_or(0) >= kHugePage / 2) work.kept += kHugePage;
   }
   if (includes.weights || includes.directions) {
     const WeightsOptions options{request_.across_layers, request_.fold_norm, request_.directions};
@@ -284,13 +287,13 @@ void Inspection::compute(const Targets& targets) {
 Results Inspection::run() {
   std::deque<MemorySink> sinks;
   Targets targets(found_.components.size());
-  for (const Part& part : parts_)
-    targets[part.component].push_back(
-        {part.what, part.sequence, &sinks.emplace_back(part.shape, part.what == Captured::scores)});
+  for (const PlannedArray& array : planned_)
+    targets[array.component].push_back(
+        {array.what, array.sequence, &sinks.emplace_back(array.shape, array.what == Captured::scores)});
   compute(targets);
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    found_.arrays.push_back(
-        {std::string(name_of(parts_[i].what)), parts_[i].sequence, parts_[i].component, sinks[i].take()});
+  for (std::size_t i = 0; i < planned_.size(); ++i) {
+    found_.arrays.push_back({std::string(name_of(planned_[i].what)), planned_[i].sequence,
+                             planned_[i].component, sinks[i].take()});
   }
   return results_of(found_);
 }
@@ -298,12 +301,12 @@ Results Inspection::run() {
 void Inspection::run(ArrayOutput& out) {
   add_selection_arrays(out, found_);
   Targets targets(found_.components.size());
-  for (const Part& part : parts_) {
-    const bool of_run = part.what == Captured::logits;
-    const std::string prefix = of_run ? "" : prefix_of(found_.components[part.component].component);
-    const std::string name = fmt::format("{}{}_{}", prefix, name_of(part.what), part.sequence);
-    targets[part.component].push_back(
-        {part.what, part.sequence, &out.add_streamed(name, part.shape, part.what == Captured::scores)});
+  for (const PlannedArray& array : planned_) {
+    const bool of_run = array.what == Captured::logits;
+    const std::string prefix = of_run ? "" : prefix_of(found_.components[array.component].component);
+    const std::string name = fmt::format("{}{}_{}", prefix, name_of(array.what), array.sequence);
+    targets[array.component].push_back(
+        {array.what, array.sequence, &out.add_streamed(name, array.shape, array.what == Captured::scores)});
   }
   compute(targets);
   for (const Results& analysis : found_.analyses) {

@@ -32,10 +32,12 @@ std::uint64_t with_process(std::uint64_t bytes) {
 
 [[noreturn]] void refuse(std::uint64_t given, std::uint64_t needed) {
   const std::uint64_t smallest = saturating_sum(needed, kNamedMargin + kMebibyte - 1) / kMebibyte;
-  fail(Status::limit,
-       "--memory: {} bytes are too few, the smallest figure that works is {}M; or select fewer --layers or "
-       "--heads, leave out of --include, give shorter inputs, use fewer --threads or --format npz",
-       given, smallest);
+  fail(
+      Status::limit,
+      "--memory: {} bytes are too few; the smallest figure that works is {}M; you can also select fewer "
+      "--layers "
+      "or --heads, request less with --include, shorten the inputs, use fewer --threads, or use --format npz",
+      given, smallest);
 }
 
 }  // namespace

@@ -42,11 +42,11 @@ Section patterns_section(const RunResults& run) {
 /// Returns a table with one row per attention weight. Rows are computed while the table is written, because
 /// there can be millions of rows.
 Table patterns_table(const RunResults& run) {
-  struct Block {
+  struct ArrayRows {
     const InputArray* array;
     std::size_t first_row;
   };
-  std::vector<Block> blocks;
+  std::vector<ArrayRows> blocks;
   std::size_t rows = 0;
   for (const InputArray& array : run.arrays) {
     if (array.name != "pattern") continue;
@@ -58,7 +58,7 @@ Table patterns_table(const RunResults& run) {
               rows,
               {}};
   table.row = [&run, blocks](std::size_t index, std::span<Cell> cells) {
-    const Block& block = *std::prev(std::ranges::upper_bound(blocks, index, {}, &Block::first_row));
+    const ArrayRows& block = *std::prev(std::ranges::upper_bound(blocks, index, {}, &ArrayRows::first_row));
     const Sides sides = run.sides(*block.array);
     const std::size_t place = index - block.first_row;
     const std::size_t key = place % sides.keys();
@@ -206,7 +206,7 @@ HeatmapPage pattern_page(const RunResults& run) {
 Section attention_from_section(const RunResults& run) {
   List items;
   for (const AttentionAnswer& answer : run.answers) {
-    const Question& question = run.questions[answer.question];
+    const WordQuestion& question = run.questions[answer.question];
     const Sequence& sequence = run.batch.sequences[question.sequence];
     const Sides sides = run.sides(run.config().layers[answer.head.layer].component, question.sequence);
     List top;
@@ -239,7 +239,7 @@ Section attention_from_section(const RunResults& run) {
 /// Returns a table with the answers to question `number`. Has one row per head, with the strongest keys and
 /// one column per word of --to. A row with the mean of the layer is before the heads of each layer.
 TextTable answers_text(const RunResults& run, std::size_t number) {
-  const Question& question = run.questions[number];
+  const WordQuestion& question = run.questions[number];
   const std::string& input = run.batch.sequences[question.sequence].id;
   const Sides sides = run.sides(run.components.front().component, question.sequence);
   const auto word = [&](std::size_t position) {

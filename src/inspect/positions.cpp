@@ -168,7 +168,7 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& l
                       load.tokens == 0 ? Cell() : cell_of(load.weight / tokens)});
     }
   }
-  return {"Experts: the tokens that go through each, and its mean weight in them",
+  return {"Number of tokens that each expert processes, and its mean weight for them",
           make_table("", {"layer", "expert", "tokens", "share", "weight"}, std::move(rows)), 3};
 }
 
@@ -257,9 +257,7 @@ std::unique_ptr<Analysis> make_routing(const AnalysisInput& input) {
   const auto& layers = input.config().layers;
   const auto selected = input.selection.layers();
   if (std::ranges::none_of(selected, [&](std::size_t i) { return layers[i].experts.count > 0; })) {
-    fail(Status::bad_input,
-         "{}: no selected layer has experts, so nothing is routed; leave routing out of "
-         "--include",
+    fail(Status::bad_input, "{}: no selected layer has experts; leave routing out of --include",
          escaped(input.model.name()));
   }
   return std::make_unique<RoutingAnalysis>(input);

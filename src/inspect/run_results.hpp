@@ -31,7 +31,7 @@ struct InputArray {
 };
 
 /// The words of --from and --to in one input, and their positions in the selected component.
-struct Question : AttentionQuestion {
+struct WordQuestion : AttentionQuestion {
   std::string from_text;
   std::vector<std::string> to_texts;  // the words of --to that the input contains
 };
@@ -48,7 +48,7 @@ struct RunResults {
   std::optional<WeightsAnalysis> weights = {};
   std::vector<HeadPatternMetrics> pattern_metrics = {};
   std::vector<InputArray> arrays = {};
-  std::vector<Question> questions = {};
+  std::vector<WordQuestion> questions = {};
   std::vector<AttentionAnswer> answers = {};  // ordered by question, then by head
   std::vector<Results> analyses = {};         // in the order of Includes::analyses
 

@@ -110,12 +110,12 @@ class LayeredNetwork {
   }
 
  private:
-  struct Node {
+  struct LevelNode {
     std::size_t level = 0, index = 0;
   };
   /// One step of the current search path.
   struct Step {
-    Node node;             // start node
+    LevelNode node;        // start node
     bool down = false;     // true: along the arc, to the level below; false: back along the flow of an arc
     std::size_t next = 0;  // index of the end node in its level
   };
@@ -157,7 +157,7 @@ class LayeredNetwork {
 
   /// Moves `at` one step closer to the sink and appends the step to `path`. Returns false if there is no such
   /// step.
-  bool step_on(std::vector<Step>& path, Node& at) {
+  bool step_on(std::vector<Step>& path, LevelNode& at) {
     const NodeSets& nearer = by_distance_[source_distance_ - path.size() - 1];
     const auto [level, index] = at;
     if (level > 0) {
@@ -179,7 +179,7 @@ class LayeredNetwork {
 
   /// Sends the largest possible flow along the path. Then removes the first arc without remaining capacity,
   /// and all later arcs, from the path. Returns the flow.
-  std::int64_t augment(std::vector<Step>& path, Node& at) {
+  std::int64_t augment(std::vector<Step>& path, LevelNode& at) {
     const auto room_of = [&](const Step& step) {
       const auto [level, index] = step.node;
       if (step.down) return room_[level - 1](index, step.next);
@@ -206,7 +206,7 @@ class LayeredNetwork {
   std::int64_t block(std::size_t from) {
     std::int64_t total = 0;
     std::vector<Step> path;
-    Node at{capacity_.size(), from};
+    LevelNode at{capacity_.size(), from};
     while (true) {
       if (path.size() == source_distance_) total += augment(path, at);
       if (step_on(path, at)) continue;
@@ -275,7 +275,8 @@ std::vector<OwnedMatrix<std::int64_t>> in_units(std::span<const OwnedMatrix<doub
 void require_flow_length(const Sequence& sequence) {
   if (sequence.queries() <= largest_flow) return;
   fail(Status::limit,
-       "input {}: flow of {} tokens, over the limit of {}; shorten the input, or leave flow out of --include",
+       "input {} has {} tokens, but flow supports at most {}; shorten the input, or leave flow out of "
+       "--include",
        escaped(sequence.id), sequence.queries(), largest_flow);
 }
 

@@ -50,18 +50,19 @@ void Mixing::begin(const Model& model, const Batch& batch) {
   const ModelConfig& config = model.config();
   if (config.d_output != 0 && config.d_output != config.d_model) {
     fail(Status::bad_input,
-         "{}: the attention output has width {} and the stream has width {}, so they have no mixing ratio; "
+         "{}: the attention output has width {} and the stream has width {}, so the mixing ratio is "
+         "undefined; "
          "leave mixing out of --include",
          escaped(model.name()), config.d_output, config.d_model);
   }
   for (const LayerConfig& layer : config.layers) {
     if (layer.place != NormPlace::output && layer.place != NormPlace::both && layer.residual_multiplier == 1)
       continue;
-    fail(
-        Status::bad_input,
-        "{}: mixing ratios are unsupported where the attention's output is normalised or scaled before it is "
-        "added to the stream; leave mixing out of --include",
-        escaped(model.name()));
+    fail(Status::bad_input,
+         "{}: mixing ratios are unsupported, because the model normalises or scales the attention output "
+         "before "
+         "it adds it to the stream; leave mixing out of --include",
+         escaped(model.name()));
   }
   LayerWritesObserver::begin(model, batch);
   own_.assign(batch.sequences.size(), {});

@@ -150,7 +150,7 @@ void NormWeighting::begin(const Model& model, const Batch& batch) {
 void NormWeighting::panel(const AttentionPanel& panel) {
   const auto place = head_index(ids_, {panel.layer, panel.head});
   if (!place) return;
-  Head& head = heads_[*place];
+  HeadValues& head = heads_[*place];
   if (panel.first_query == 0) head.values = head.norms.of(panel.v);
   OwnedMatrix<float> norms(panel.pattern.rows, panel.pattern.cols);
   std::vector<double> row(panel.pattern.cols);

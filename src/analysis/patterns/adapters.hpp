@@ -92,14 +92,14 @@ class NormWeighting final : public ObserverGroup {
   void panel(const AttentionPanel& panel) override;
 
  private:
-  struct Head {
+  struct HeadValues {
     ValueNorms norms;
     std::vector<double> values;  // |f(x_j)| of each key j of the current sequence
   };
 
   std::vector<HeadId> ids_;
   Weighting weighting_;
-  std::vector<Head> heads_;  // [selected heads]
+  std::vector<HeadValues> heads_;  // [selected heads]
 };
 
 }  // namespace attnctl

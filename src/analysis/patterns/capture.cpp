@@ -66,8 +66,8 @@ CaptureLayout::CaptureLayout(const Selection& selection, const ModelConfig& conf
     const AttentionConfig& other = config.layers.at(head.layer).attention;
     if (other.d_head != attention_.d_head || other.d_value != attention_.d_value) {
       fail(Status::usage,
-           "layers {} and {} have heads of unlike sizes, unsupported in one array; pick layers of one size "
-           "with --layers",
+           "the heads of layers {} and {} have different sizes, so one array cannot hold both; use --layers "
+           "to select layers with heads of one size",
            selection.heads.front().layer, head.layer);
     }
   }

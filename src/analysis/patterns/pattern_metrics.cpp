@@ -136,7 +136,7 @@ PatternMetrics::PatternMetrics(const Selection& selection, bool per_input)
 
 std::uint64_t PatternMetrics::memory(const Model& /*model*/, const Batch& batch) const {
   const std::uint64_t records = per_input_ ? batch.sequences.size() : 1;
-  const std::uint64_t record = sizeof(State) + sizeof(HeadPatternMetrics) +
+  const std::uint64_t record = sizeof(MetricSums) + sizeof(HeadPatternMetrics) +
                                row_metrics().size() * (sizeof(Mean) + sizeof(std::optional<double>));
   std::uint64_t bytes = records * heads_.size() * record;
   for (const Sequence& sequence : batch.sequences)
@@ -157,21 +157,21 @@ void PatternMetrics::begin(const Model& model, const Batch& batch) {
   }
   const std::size_t records = per_input_ ? batch.sequences.size() : 1;
   states_.assign(records * heads_.size(), {});
-  for (State& state : states_) state.means.resize(row_metrics().size());
+  for (MetricSums& state : states_) state.means.resize(row_metrics().size());
 }
 
 void PatternMetrics::panel(const AttentionPanel& panel) {
   const auto head = head_index(heads_, {panel.layer, panel.head});
   if (!head || panel.pattern.cols == 0) return;
   const SequenceMarks& marks = marks_.at({panel.sequence, components_[panel.layer]});
-  State& state = states_[(per_input_ ? panel.sequence * heads_.size() : 0) + *head];
+  MetricSums& state = states_[(per_input_ ? panel.sequence * heads_.size() : 0) + *head];
   for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
     if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;
     add(state, PatternRow(panel.pattern.row(r), panel.keys(), panel.first_query + r, marks));
   }
 }
 
-void PatternMetrics::add(State& state, const PatternRow& row) const {
+void PatternMetrics::add(MetricSums& state, const PatternRow& row) const {
   ++state.rows;
   if (!std::isfinite(row.distance)) {
     state.finite = false;
@@ -190,7 +190,7 @@ void PatternMetrics::add(State& state, const PatternRow& row) const {
 std::vector<HeadPatternMetrics> PatternMetrics::finish() const {
   std::vector<HeadPatternMetrics> result;
   for (std::size_t i = 0; i < states_.size(); ++i) {
-    const State& state = states_[i];
+    const MetricSums& state = states_[i];
     HeadPatternMetrics metrics;
     metrics.head = heads_[i % heads_.size()];
     metrics.rows = state.rows;

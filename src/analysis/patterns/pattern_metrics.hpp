@@ -156,14 +156,14 @@ class PatternMetrics final : public Observer {
     ExactSum sum;
     std::uint64_t count = 0;
   };
-  struct State {
+  struct MetricSums {
     std::vector<Mean> means;
     OffsetPeaks peaks;
     std::uint64_t rows = 0;
     bool finite = true;
   };
 
-  void add(State& state, const PatternRow& row) const;
+  void add(MetricSums& state, const PatternRow& row) const;
   [[nodiscard]] bool over_another(HeadId head) const {
     return components_.at(head.layer) == Component::cross;
   }
@@ -173,7 +173,7 @@ class PatternMetrics final : public Observer {
   std::vector<Component> components_;  // [layers]
   /// Key: index of the sequence and component of the head.
   std::map<std::pair<std::size_t, Component>, SequenceMarks> marks_;
-  std::vector<State> states_;  // [inputs or 1, heads]
+  std::vector<MetricSums> states_;  // [inputs or 1, heads]
 };
 
 }  // namespace attnctl

@@ -24,7 +24,7 @@ class ChainMerger {
   }
 
   /// Follows nearest neighbours until two clusters are nearest to each other, then merges them.
-  Merge next() {
+  ClusterMerge next() {
     if (chain_.empty()) {
       const auto first = std::ranges::find_if(sizes_, [](std::size_t size) { return size > 0; });
       chain_.push_back(static_cast<std::size_t>(first - sizes_.begin()));
@@ -57,10 +57,10 @@ class ChainMerger {
   }
 
   /// Merges cluster `gone` into cluster `into`. The merged cluster has the index `into`.
-  Merge join(std::size_t gone, std::size_t into, double distance) {
+  ClusterMerge join(std::size_t gone, std::size_t into, double distance) {
     const auto gone_size = static_cast<double>(sizes_[gone]);
     const auto into_size = static_cast<double>(sizes_[into]);
-    const Merge merge{gone, into, distance, sizes_[gone] + sizes_[into]};
+    const ClusterMerge merge{gone, into, distance, sizes_[gone] + sizes_[into]};
     sizes_[gone] = 0;
     sizes_[into] = merge.size;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
@@ -79,7 +79,7 @@ class ChainMerger {
 };
 
 /// Sets the cluster numbers and sizes of the merges. The merges must be in their final order.
-void number_clusters(std::vector<Merge>& merges) {
+void number_clusters(std::vector<ClusterMerge>& merges) {
   const std::size_t items = merges.size() + 1;
   std::vector<std::size_t> parent(items + merges.size());
   std::iota(parent.begin(), parent.end(), std::size_t{0});
@@ -97,7 +97,7 @@ void number_clusters(std::vector<Merge>& merges) {
   }
 }
 
-std::vector<std::size_t> leaves_of(const std::vector<Merge>& merges) {
+std::vector<std::size_t> leaves_of(const std::vector<ClusterMerge>& merges) {
   const std::size_t items = merges.size() + 1;
   std::vector<std::size_t> leaves;
   std::vector<std::size_t> open{items + merges.size() - 1};
@@ -153,7 +153,7 @@ Linkage average_linkage(MatrixView<const double> distances) {
   if (distances.rows == 0) return linkage;
   ChainMerger merger(distances);
   while (linkage.merges.size() + 1 < distances.rows) linkage.merges.push_back(merger.next());
-  std::ranges::stable_sort(linkage.merges, {}, &Merge::distance);
+  std::ranges::stable_sort(linkage.merges, {}, &ClusterMerge::distance);
   number_clusters(linkage.merges);
   linkage.leaves = leaves_of(linkage.merges);
   return linkage;

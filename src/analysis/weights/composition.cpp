@@ -33,7 +33,7 @@ std::string missing_part(const Model& model) {
   const bool fits = head->decoder.in() == d || (head->transform.present() && head->transform.in() == d &&
                                                 head->transform.out() == head->decoder.in());
   if (fits) return {};
-  return fmt::format("its output head reads {} dimensions, the layers write {}", head->decoder.in(), d);
+  return fmt::format("the output head reads {} dimensions, but the layers write {}", head->decoder.in(), d);
 }
 
 /// Returns sum_t u_t^T e_t over all tokens t, [decoder.in, embedding width]. u_t is the column of token t in
@@ -312,8 +312,8 @@ std::vector<std::optional<double>> ov_copying(const Model& model, const Selectio
     if (scores[i]) continue;
     warnings.add(
         "undefined_copying",
-        fmt::format("ov_copying of head {} is undefined: its OV circuit is missing, zero, not finite or "
-                    "of other dimensions than the vocabulary's",
+        fmt::format("ov_copying of head {} is undefined: its OV circuit is missing, is zero, is not finite, "
+                    "or does not have the dimensions of the embedding and the output head",
                     to_string(selection.heads[i])));
   }
   return scores;
