@@ -1,8 +1,10 @@
 #include "analysis/axial.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
 
 namespace attnctl {
@@ -13,54 +15,50 @@ void check_model(const Model& model) {
   const LayerConfig& layer = config.layers.front();
   const auto refuse = [&](const char* why) {
     fail(Status::bad_input,
-         "{}: axial attention is unsupported by this model: {}; it takes one layer of bare attention",
+         "{}: axial attention is unsupported by this model: {}; it needs a model with one layer that "
+         "contains only attention",
          escaped(model.name()), why);
   };
   if (config.layers.size() > 1) refuse("it has several layers");
-  if (layer.place != NormPlace::none || layer.mlp.width > 0) refuse("its layer is more than attention");
+  if (layer.place != NormPlace::none || layer.mlp.width > 0) refuse("its layer has a norm or an MLP");
   if (config.embedding.position != PositionKind::none) refuse("it adds positions to its input");
   if (config.embedding.projection.weight) refuse("it projects its input");
-  if (!layer.attention.value.weight) refuse("it has no values (W_v), so columns give rows no input");
-  if (config.d_output != config.d_model) refuse("its output has another width than its input");
+  if (!layer.attention.value.weight) refuse("it has no values (W_v), so the columns have no output");
+  if (config.d_output != config.d_model) refuse("its output and its input have different widths");
 }
 
 void check_row(const Sequence& row, std::size_t length) {
   const auto refuse = [&](const char* why) {
-    fail(Status::bad_input, "input {}: {}; axial attention takes only a grid of embeddings [N, L, d]",
+    fail(Status::bad_input, "input {} {}; axial attention needs a grid of embeddings [N, L, d]",
          escaped(row.id), why);
   };
   if (row.embeddings.rows() == 0) refuse("has no embeddings");
-  if (row.embeddings.rows() != length) refuse("is longer or shorter than the first row");
+  if (row.embeddings.rows() != length) refuse("does not have the length of the first row");
   if (row.key_embeddings.rows() > 0) refuse("has separate keys");
   if (row.mask || !row.key_visible.empty()) refuse("has a mask");
 }
 
 /// Passes the events of a forward pass over some sequences of a batch to observers of the whole batch. Adds
 /// `first`, the index of the first of these sequences in the batch, to each sequence index.
-class PartObserver final : public Observer {
+class PartObserver final : public ObserverGroup {
  public:
   PartObserver(std::span<Observer* const> observers, std::size_t first)
-      : observers_(observers), first_(first) {}
+      : ObserverGroup({observers.begin(), observers.end()}), first_(first) {}
 
-  [[nodiscard]] Needs needs() const override {
-    Needs needs{.patterns = false};
-    for (Observer* const observer : observers_) needs |= observer->needs();
-    return needs;
-  }
   void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
   void panel(const AttentionPanel& panel) override {
     AttentionPanel moved = panel;
     moved.sequence += first_;
-    for (Observer* const observer : observers_) observer->panel(moved);
+    ObserverGroup::panel(moved);
+  }
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
+    ObserverGroup::stream(first_ + sequence, layer, values);
   }
   void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
-    for (Observer* const observer : observers_) {
-      if (observer->needs().output) observer->output(first_ + sequence, layer, values);
-    }
+    ObserverGroup::output(first_ + sequence, layer, values);
   }
 
  private:
-  std::span<Observer* const> observers_;
   std::size_t first_;
 };
 
@@ -69,11 +67,7 @@ class AddToRows final : public Observer {
  public:
   explicit AddToRows(std::span<Sequence> rows) : rows_(rows) {}
 
-  [[nodiscard]] Needs needs() const override {
-    Needs needs{.patterns = false};
-    needs.output = true;
-    return needs;
-  }
+  [[nodiscard]] Needs needs() const override { return {.patterns = false, .output = true}; }
   void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
   void panel(const AttentionPanel& /*panel*/) override {}
   void output(std::size_t sequence, std::size_t /*layer*/, MatrixView<const float> values) override {
@@ -87,16 +81,14 @@ class AddToRows final : public Observer {
   std::span<Sequence> rows_;
 };
 
-/// Moves the sequences [first, first + count) of `from` to a new batch.
-Batch taken(Batch& from, std::size_t first, std::size_t count) {
-  const auto begin = from.sequences.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto end = begin + static_cast<std::ptrdiff_t>(count);
-  return {{std::make_move_iterator(begin), std::make_move_iterator(end)}};
-}
-
-void give_back(Batch& part, Batch& to, std::size_t first) {
-  std::move(part.sequences.begin(), part.sequences.end(),
-            to.sequences.begin() + static_cast<std::ptrdiff_t>(first));
+/// Runs the sequences [first, first + count) of a batch.
+void run_part(const Model& model, Batch& batch, std::size_t first, std::size_t count,
+              const Selection& selection, std::span<Observer* const> observers, RunContext& context) {
+  const auto begin = batch.sequences.begin() + static_cast<std::ptrdiff_t>(first);
+  Batch part{
+      {std::make_move_iterator(begin), std::make_move_iterator(begin + static_cast<std::ptrdiff_t>(count))}};
+  run_forward(model, part, selection, observers, context);
+  std::ranges::move(part.sequences, begin);
 }
 
 }  // namespace
@@ -114,7 +106,7 @@ AxialGrid make_axial(const Model& model, Batch& batch) {
     column.embeddings = OwnedMatrix<float>(grid.rows, rows.front().embeddings.cols());
     for (std::size_t r = 0; r < grid.rows; ++r) {
       const auto from = std::as_const(rows[r].embeddings).view().row(c);
-      std::copy(from.begin(), from.end(), column.embeddings.view().row(r).begin());
+      std::ranges::copy(from, column.embeddings.view().row(r).begin());
     }
   }
   for (std::size_t r = 0; r < grid.rows; ++r) {
@@ -132,12 +124,8 @@ void run_axial(const Model& model, Batch& batch, const AxialGrid& grid, const Se
   AddToRows add(std::span(batch.sequences).subspan(grid.columns));
   Observer* const first[] = {&of_columns, &add};
   Observer* const second[] = {&of_rows};
-  Batch columns = taken(batch, 0, grid.columns);
-  run_forward(model, columns, selection, first, context);
-  give_back(columns, batch, 0);
-  Batch rows = taken(batch, grid.columns, grid.rows);
-  run_forward(model, rows, selection, second, context);
-  give_back(rows, batch, grid.columns);
+  run_part(model, batch, 0, grid.columns, selection, first, context);
+  run_part(model, batch, grid.columns, grid.rows, selection, second, context);
 }
 
 std::vector<ReferencePass> run_axial_reference(const Model& model, Batch batch, const AxialGrid& grid,

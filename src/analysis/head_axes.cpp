@@ -1,9 +1,11 @@
 #include "analysis/head_axes.hpp"
 
-#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
+
+#include "base/undefined.hpp"
 
 namespace attnctl {
 
@@ -23,15 +25,13 @@ HeadAxes::HeadAxes(std::span<const HeadId> heads) : heads_(heads.begin(), heads.
 
 HeadAxes HeadAxes::of_kv_heads(std::span<const HeadId> heads, const ModelConfig& config) {
   std::vector<HeadId> read;
-  for (const HeadId head : heads) {
-    read.push_back({head.layer, kv_head_of(config, head)});
-  }
+  for (const HeadId head : heads) read.push_back({head.layer, kv_head_of(config, head)});
   std::ranges::sort(read);  // the key/value heads of tied heads can be unordered
   read.erase(std::unique(read.begin(), read.end()), read.end());
   return HeadAxes(read);
 }
 
-Shape HeadAxes::shape(std::span<const std::size_t> rest) const {
+Shape HeadAxes::shape(const Shape& rest) const {
   Shape shape{heads_.size()};
   if (regular_ && !layers_.empty()) shape = {layers_.size(), heads_.size() / layers_.size()};
   shape.insert(shape.end(), rest.begin(), rest.end());
@@ -45,6 +45,18 @@ std::optional<std::size_t> HeadAxes::place(HeadId head) const {
 Cell component_cell(const ModelConfig& config, const std::optional<std::size_t>& layer) {
   const Component component = layer ? config.layers.at(*layer).component : Component::none;
   return component == Component::none ? Cell() : Cell(std::string(name_of(component)));
+}
+
+Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer) {
+  return layer ? cell_of(config.layers.at(*layer).number) : Cell();
+}
+
+Cell cell_of(std::size_t number) {
+  return static_cast<std::int64_t>(number);
+}
+
+Cell cell_of(double number) {
+  return is_undefined(number) ? Cell() : Cell(static_cast<float>(number));
 }
 
 std::vector<ComponentHeads> split_by_component(const Selection& selection, const ModelConfig& config) {

@@ -36,7 +36,7 @@ class HeadAxes {
   [[nodiscard]] const std::vector<HeadId>& heads() const { return heads_; }
   [[nodiscard]] const std::vector<std::size_t>& layers() const { return layers_; }
   /// Returns the shape of an array: the axes of the heads, followed by `rest`.
-  [[nodiscard]] Shape shape(std::span<const std::size_t> rest) const;
+  [[nodiscard]] Shape shape(const Shape& rest = {}) const;
   /// Returns the flat index of a head, or nullopt if the head is not selected.
   [[nodiscard]] std::optional<std::size_t> place(HeadId head) const;
 
@@ -49,6 +49,18 @@ class HeadAxes {
 /// Returns the component of a layer as a cell: "enc", "dec" or "cross". The cell is undefined if the model
 /// has no components or if `layer` is nullopt.
 [[nodiscard]] Cell component_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
+
+/// Returns the index of a layer within its component, or an undefined cell if `layer` is nullopt.
+[[nodiscard]] Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
+
+/// Return a number as a table cell. The cell is undefined if the number is nullopt or kUndefined. Real
+/// numbers are rounded to float32, as in every output format.
+[[nodiscard]] Cell cell_of(std::size_t number);
+[[nodiscard]] Cell cell_of(double number);
+template <typename T>
+[[nodiscard]] Cell cell_of(const std::optional<T>& number) {
+  return number ? cell_of(*number) : Cell();
+}
 
 /// Calls visit(group) for each run of adjacent items whose keys, key(item), are equal. `group` is a span of
 /// items.

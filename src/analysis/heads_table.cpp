@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,18 +15,6 @@
 
 namespace attnctl {
 namespace {
-
-Cell cell(std::size_t value) {
-  return static_cast<std::int64_t>(value);
-}
-
-Cell cell(const std::optional<double>& value) {
-  return value ? Cell(static_cast<float>(*value)) : Cell();
-}
-
-Cell cell(const std::optional<std::size_t>& value) {
-  return value ? Cell(static_cast<std::int64_t>(*value)) : Cell();
-}
 
 /// A metric of the singular values. The heads table has one column for QK and one for OV.
 struct SpectrumMetric {
@@ -42,19 +29,19 @@ constexpr std::array<SpectrumMetric, 3> kSpectrumMetrics{{
      "of a Gaussian head: 61.9 at d 512, d_head 64",
      "exp of the entropy (nats) of the singular values divided by their sum",
      "Roy and Vetterli 2007, definition 1",
-     [](const HeadSpectrum& spectrum) { return cell(spectrum.effective_rank); }},
+     [](const HeadSpectrum& spectrum) { return cell_of(spectrum.effective_rank); }},
     {{"qk_stable_rank", "ov_stable_rank"},
      "[1, rank]",
      "",
      "sum(s^2) / max(s)^2 of the singular values s",
      "Rudelson and Vershynin 2007",
-     [](const HeadSpectrum& spectrum) { return cell(spectrum.stable_rank); }},
+     [](const HeadSpectrum& spectrum) { return cell_of(spectrum.stable_rank); }},
     {{"qk_numerical_rank", "ov_numerical_rank"},
      "[0, rank]",
      "rank for random weights",
      "singular values above max(rows, columns) eps(float32) max(s)",
      "numpy.linalg.matrix_rank",
-     [](const HeadSpectrum& spectrum) { return cell(spectrum.numerical_rank); }},
+     [](const HeadSpectrum& spectrum) { return cell_of(spectrum.numerical_rank); }},
 }};
 
 constexpr Metric best_offset{
@@ -88,7 +75,7 @@ std::vector<CatalogueRow> make_catalogue() {
   }
   for (std::size_t i = 0; i < row_metrics().size(); ++i) {
     rows.push_back({row_metrics()[i].about, [i](const HeadResults& head) {
-                      return head.pattern == nullptr ? Cell() : cell(head.pattern->means[i]);
+                      return head.pattern == nullptr ? Cell() : cell_of(head.pattern->means[i]);
                     }});
   }
   rows.push_back({best_offset, [](const HeadResults& head) {
@@ -96,7 +83,7 @@ std::vector<CatalogueRow> make_catalogue() {
                     return known ? Cell(*head.pattern->best_offset) : Cell();
                   }});
   rows.push_back({best_offset_share, [](const HeadResults& head) {
-                    return head.pattern == nullptr ? Cell() : cell(head.pattern->best_offset_share);
+                    return head.pattern == nullptr ? Cell() : cell_of(head.pattern->best_offset_share);
                   }});
   return rows;
 }
@@ -140,10 +127,9 @@ Table heads_table(const HeadsTableParts& parts) {
     }
     std::vector<Cell>& row = rows.emplace_back();
     if (per_input) row.emplace_back(parts.batch->sequences.at(*results.pattern->input).id);
-    row.insert(row.end(),
-               {component_cell(parts.config, head.layer), cell(parts.config.layers.at(head.layer).number),
-                cell(head.head), cell(kv_head_of(parts.config, head)),
-                results.pattern == nullptr ? Cell() : cell(results.pattern->rows)});
+    row.insert(row.end(), {component_cell(parts.config, head.layer), number_cell(parts.config, head.layer),
+                           cell_of(head.head), cell_of(kv_head_of(parts.config, head)),
+                           results.pattern == nullptr ? Cell() : cell_of(results.pattern->rows)});
     for (const CatalogueRow& metric : metric_catalogue()) row.push_back(metric.value(results));
   }
   return make_table("heads", std::move(columns), std::move(rows));

@@ -4,7 +4,6 @@
 #include <span>
 
 #include "analysis/patterns/pattern_metrics.hpp"
-#include "analysis/patterns/pattern_row.hpp"
 #include "analysis/weights/weights.hpp"
 #include "input/batch.hpp"
 #include "model/config/config.hpp"

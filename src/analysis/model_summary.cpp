@@ -91,7 +91,7 @@ std::size_t values_of(const TensorInfo& tensor) {
 Record dropout_record(const Model& model) {
   Record dropout;
   for (const auto& [key, value] : model.source().config.items()) {
-    if (value.is_number() && (key.find("drop") != std::string::npos)) dropout.set(key, value.get<double>());
+    if (value.is_number() && key.find("drop") != std::string::npos) dropout.set(key, value.get<double>());
   }
   return dropout;
 }
@@ -116,13 +116,10 @@ Record config_record(const ModelConfig& config, Value path, std::uint64_t parame
   if (config.decoder) record.set("components", components_list(config));
   List kinds;
   for (const LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));
-  const bool other = std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
-    return layer.attention.kind != AttentionKind{};
-  });
-  if (other) record.set("attention", std::move(kinds));
-  const bool sinks = std::any_of(config.layers.begin(), config.layers.end(),
-                                 [](const LayerConfig& layer) { return layer.attention.sinks; });
-  if (sinks) record.set("sinks", true);
+  const auto special = [](const LayerConfig& layer) { return layer.attention.kind != AttentionKind{}; };
+  if (std::ranges::any_of(config.layers, special)) record.set("attention", std::move(kinds));
+  const auto has_sinks = [](const LayerConfig& layer) { return layer.attention.sinks; };
+  if (std::ranges::any_of(config.layers, has_sinks)) record.set("sinks", true);
   return record;
 }
 
@@ -182,15 +179,10 @@ Table tensors_apart(const Model& model) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorUse& use = model.tensor_uses()[i];
     if (use.role == TensorRole::parameter) continue;
-    rows.push_back({tensors[i].name, std::string(name_of(use.role)),
-                    static_cast<std::int64_t>(values_of(tensors[i])),
+    rows.push_back({tensors[i].name, std::string(name_of(use.role)), cell_of(values_of(tensors[i])),
                     use.role == TensorRole::tied ? Cell(tensors[use.copy_of].name) : Cell()});
   }
   return make_table("apart", {"name", "role", "values", "copy_of"}, std::move(rows));
-}
-
-Cell cell(std::uint64_t number) {
-  return static_cast<std::int64_t>(number);
 }
 
 Record parameters_record(const SummarySubject& subject, const ParameterCount& parameters) {
@@ -234,7 +226,7 @@ Record memory_record(const ModelConfig& config, std::size_t length) {
 Cell shared_with(const ModelConfig& config, std::size_t layer) {
   const auto first = std::ranges::find(config.layers, config.layers[layer].stored(), &LayerConfig::stored);
   const auto index = static_cast<std::size_t>(first - config.layers.begin());
-  return index == layer ? Cell() : cell(index);
+  return index == layer ? Cell() : cell_of(index);
 }
 
 Table layers_table(const ModelConfig& config, const ParameterCount& parameters) {
@@ -243,9 +235,9 @@ Table layers_table(const ModelConfig& config, const ParameterCount& parameters) 
     const ParameterCount::Layer& layer = parameters.layers[i];
     std::vector<Cell>& row = rows.emplace_back();
     if (config.decoder) row.push_back(component_cell(config, i));
-    row.insert(row.end(), {cell(std::uint64_t{config.layers[i].number}), cell(layer.query), cell(layer.key),
-                           cell(layer.value), cell(layer.output), cell(layer.attention), cell(layer.all),
-                           shared_with(config, i)});
+    row.insert(row.end(),
+               {number_cell(config, i), cell_of(layer.query), cell_of(layer.key), cell_of(layer.value),
+                cell_of(layer.output), cell_of(layer.attention), cell_of(layer.all), shared_with(config, i)});
   }
   std::vector<std::string> columns = {"layer",  "query",     "key", "value",
                                       "output", "attention", "all", "shared_with"};
@@ -333,12 +325,17 @@ Table text_table(const SummaryPart& part) {
   return part.name == "comparison" ? side_by_side(table) : table;
 }
 
-using Words = std::vector<std::string>;
+/// A list of properties, written as words separated by commas.
+struct Words {
+  std::vector<std::string> list;
 
-/// Returns the words separated by commas, or an empty cell if the list is empty.
-Cell joined(const Words& words) {
-  return words.empty() ? Cell() : Cell(fmt::format("{}", fmt::join(words, ", ")));
-}
+  void add(bool holds, std::string_view word) {
+    if (holds) list.emplace_back(word);
+  }
+  [[nodiscard]] Cell cell() const {
+    return list.empty() ? Cell() : Cell(fmt::format("{}", fmt::join(list, ", ")));
+  }
+};
 
 /// Returns whether a model family, or one of its variants, has a property.
 template <typename Property>
@@ -359,16 +356,13 @@ std::string kind_of(const FamilySpec& row) {
 
 Cell norm_of(const FamilySpec& row) {
   Words words;
-  if (row.norm == NormKind::layer) words.emplace_back(row.gain_offset != 0 ? "layer 1 + gain" : "layer");
-  if (row.norm == NormKind::rms) words.emplace_back(row.gain_offset != 0 ? "rms 1 + gain" : "rms");
-  const auto placed = [&](NormPlace place) {
-    return may(row, [&](const FamilySpec& each) { return each.place == place; });
-  };
-  for (const auto& [place, name] : kNormPlaces) {
-    if (placed(place)) words.emplace_back(name);
-  }
-  if (may(row, [](const FamilySpec& each) { return each.parallel; })) words.emplace_back("parallel");
-  return joined(words);
+  const std::string offset = row.gain_offset != 0 ? " 1 + gain" : "";
+  words.add(row.norm == NormKind::layer, "layer" + offset);
+  words.add(row.norm == NormKind::rms, "rms" + offset);
+  for (const auto& [place, name] : kNormPlaces)
+    words.add(may(row, [&, wanted = place](const FamilySpec& each) { return each.place == wanted; }), name);
+  words.add(may(row, [](const FamilySpec& each) { return each.parallel; }), "parallel");
+  return words.cell();
 }
 
 Cell position_of(const FamilySpec& row) {
@@ -376,18 +370,16 @@ Cell position_of(const FamilySpec& row) {
   const auto has = [&](PositionKind kind) {
     return may(row, [&](const FamilySpec& each) { return each.embedding_config.position == kind; });
   };
-  if (has(PositionKind::learned)) words.emplace_back("learned");
-  if (has(PositionKind::sinusoidal) || has(PositionKind::sinusoidal_halves)) words.emplace_back("sinusoidal");
-  if (may(row, [](const FamilySpec& each) { return each.rotary.has_value(); })) {
-    const bool interleaved = row.rotary && row.rotary->pairing == RotaryPairing::interleaved;
-    words.emplace_back(interleaved ? "rotary interleaved" : "rotary");
-    if (row.rotary && row.rotary->fraction != 1) words.back() += fmt::format(" {}", row.rotary->fraction);
-  }
-  if (may(row, [](const FamilySpec& each) { return each.alibi != AlibiSlopes::none; }))
-    words.emplace_back("ALiBi");
-  if (row.stack.relative) words.emplace_back("relative buckets");
-  if (row.stack.disentangled) words.emplace_back("disentangled");
-  return joined(words);
+  words.add(has(PositionKind::learned), "learned");
+  words.add(has(PositionKind::sinusoidal) || has(PositionKind::sinusoidal_halves), "sinusoidal");
+  std::string rotary = "rotary";
+  if (row.rotary && row.rotary->pairing == RotaryPairing::interleaved) rotary += " interleaved";
+  if (row.rotary && row.rotary->fraction != 1) rotary += fmt::format(" {}", row.rotary->fraction);
+  words.add(may(row, [](const FamilySpec& each) { return each.rotary.has_value(); }), rotary);
+  words.add(may(row, [](const FamilySpec& each) { return each.alibi != AlibiSlopes::none; }), "ALiBi");
+  words.add(row.stack.relative.has_value(), "relative buckets");
+  words.add(row.stack.disentangled.has_value(), "disentangled");
+  return words.cell();
 }
 
 Cell activation_of(const FamilySpec& row) {
@@ -399,10 +391,10 @@ Cell activation_of(const FamilySpec& row) {
 
 Cell mask_of(const FamilySpec& row) {
   Words words;
-  words.emplace_back(row.causal ? "causal" : "none");
-  if (row.decoder) words.emplace_back("causal in the decoder");
-  if (row.window) words.emplace_back("windows");
-  return joined(words);
+  words.add(true, row.causal ? "causal" : "none");
+  words.add(row.decoder.has_value(), "causal in the decoder");
+  words.add(row.window.has_value(), "windows");
+  return words.cell();
 }
 
 constexpr std::pair<Packing, const char*> kPackings[] = {
@@ -425,13 +417,11 @@ Cell packing_of(const FamilySpec& row) {
     });
   };
   Words words;
-  for (const auto& [packing, name] : kPackings) {
-    if (may(row, [&, wanted = packing](const FamilySpec& each) { return packed(each, wanted); }))
-      words.emplace_back(name);
-  }
+  for (const auto& [packing, name] : kPackings)
+    words.add(may(row, [&, wanted = packing](const FamilySpec& each) { return packed(each, wanted); }), name);
   const auto& query = row.stack.layer.query.weight;
-  if (!query.empty() && query.front().axes == Axes::in_out) words.emplace_back("[in, out]");
-  return joined(words);
+  words.add(!query.empty() && query.front().axes == Axes::in_out, "[in, out]");
+  return words.cell();
 }
 
 bool is_set(const NumberKey& key, double neutral) {
@@ -442,25 +432,23 @@ Cell specials_of(const FamilySpec& row) {
   Words words;
   const ConfigKeys& keys = row.keys;
   const LayerSpec& layer = row.stack.layer;
-  const auto add = [&](bool holds, const char* word) {
-    if (holds) words.emplace_back(word);
-  };
-  add(!keys.kv_heads.names.empty(), "shared key/value heads");
-  add(may(row, [](const FamilySpec& each) { return each.stack.layer.query_norm.present(); }), "norm of q, k");
-  add(!layer.sinks.empty(), "sinks");
-  add(layer.experts.has_value(), "experts");
-  add(row.stack.convolution.has_value(), "convolution");
-  add(row.token_dropout.has_value(), "token dropout");
-  add(row.stack.numbering == Numbering::by_group, "layers share weights");
-  add(may(row, [](const FamilySpec& each) { return is_set(each.keys.scale, 0); }), "scale of its own");
-  add(is_set(keys.soft_cap, 0), "soft cap");
-  add(is_set(keys.clip, 0), "clipped q, k, v");
-  add(row.scale_embedding || is_set(keys.embedding_multiplier, 1), "scaled embedding");
-  add(is_set(keys.residual_multiplier, 1), "scaled branches");
-  add(is_set(keys.logit_multiplier, 1) || is_set(keys.logit_soft_cap, 0), "scaled logits");
-  add(!row.embedding.projection.weight.empty(), "projected embedding");
-  add(!keys.padding.names.empty() || keys.padding.default_value, "positions past the padding's");
-  return joined(words);
+  words.add(!keys.kv_heads.names.empty(), "shared key/value heads");
+  words.add(may(row, [](const FamilySpec& each) { return each.stack.layer.query_norm.present(); }),
+            "norm of q, k");
+  words.add(!layer.sinks.empty(), "sinks");
+  words.add(layer.experts.has_value(), "experts");
+  words.add(row.stack.convolution.has_value(), "convolution");
+  words.add(row.token_dropout.has_value(), "token dropout");
+  words.add(row.stack.numbering == Numbering::by_group, "layers share weights");
+  words.add(may(row, [](const FamilySpec& each) { return is_set(each.keys.scale, 0); }), "scale of its own");
+  words.add(is_set(keys.soft_cap, 0), "soft cap");
+  words.add(is_set(keys.clip, 0), "clipped q, k, v");
+  words.add(row.scale_embedding || is_set(keys.embedding_multiplier, 1), "scaled embedding");
+  words.add(is_set(keys.residual_multiplier, 1), "scaled branches");
+  words.add(is_set(keys.logit_multiplier, 1) || is_set(keys.logit_soft_cap, 0), "scaled logits");
+  words.add(!row.embedding.projection.weight.empty(), "projected embedding");
+  words.add(!keys.padding.names.empty() || keys.padding.default_value, "positions past the padding's");
+  return words.cell();
 }
 
 /// Returns a table of the supported model families, one row per family. Lists a property even if only some

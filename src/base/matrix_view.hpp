@@ -33,6 +33,13 @@ class OwnedMatrix {
   std::vector<T> values_;
 };
 
+/// Returns the identity matrix [n, n].
+[[nodiscard]] inline OwnedMatrix<double> identity(std::size_t n) {
+  OwnedMatrix<double> matrix(n, n);
+  for (std::size_t i = 0; i < n; ++i) matrix(i, i) = 1;
+  return matrix;
+}
+
 /// Returns the dot product, summed from the first element to the last.
 [[nodiscard]] inline double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);

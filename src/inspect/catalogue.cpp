@@ -103,8 +103,7 @@ Includes parse_includes(const std::string& list) {
 void require_values(const AnalysisInput& input, std::string_view analysis) {
   for (const HeadId head : input.selection.heads) {
     if (input.config().layers[head.layer].attention.value.weight) continue;
-    fail(Status::bad_input,
-         "{}: layer {} has no values (W_v), so there is nothing to give {}; leave it out of --include",
+    fail(Status::bad_input, "{}: layer {} has no values (W_v), so {} is undefined; leave it out of --include",
          escaped(input.model.name()), head.layer, analysis);
   }
 }
@@ -112,7 +111,7 @@ void require_values(const AnalysisInput& input, std::string_view analysis) {
 Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form) {
   Includes includes = parse_includes(list);
   if (!with_inputs && includes.of_inputs())
-    fail(Status::usage, "--include: weights has no inputs; it knows {}", names(true));
+    fail(Status::usage, "--include: the command weights has no inputs; it supports {}", names(true));
   if (form == Form::tables) {
     if (!with_inputs && !given) includes.directions = false;
     require_tables(includes);

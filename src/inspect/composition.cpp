@@ -13,13 +13,12 @@
 #include "analysis/head_axes.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/request.hpp"
 
 namespace attnctl::inspect {
 namespace {
 
 /// A pair of heads. `earlier` and `later` are indices into Composition::heads.
-struct Pair {
+struct HeadPair {
   const Composition* composition = nullptr;
   std::size_t earlier = 0;
   std::size_t later = 0;
@@ -28,8 +27,8 @@ struct Pair {
   [[nodiscard]] double excess() const { return composition->excess(earlier, later); }
 };
 
-std::vector<Pair> pairs_of(const Composition& composition) {
-  std::vector<Pair> pairs;
+std::vector<HeadPair> pairs_of(const Composition& composition) {
+  std::vector<HeadPair> pairs;
   for (std::size_t a = 0; a < composition.heads.size(); ++a) {
     for (std::size_t b = 0; b < composition.heads.size(); ++b) {
       if (std::isfinite(composition.scores(a, b))) pairs.push_back({&composition, a, b});
@@ -42,6 +41,7 @@ Section section(const AnalysisInput& input, const std::vector<Composition>& comp
                 const CompositionOptions& options) {
   List items;
   for (const Composition& each : compositions) {
+    const RandomNull null = each.null.value_or(RandomNull());
     Record record;
     record.set("kind", std::string(name_of(each.kind)))
         .set("component", component_cell(input.config(), each.heads.front().layer))
@@ -49,8 +49,8 @@ Section section(const AnalysisInput& input, const std::vector<Composition>& comp
         .set("values", float_array(each.scores))
         .set("excess", float_array(each.excess))
         .set("mean", or_null(each.mean))
-        .set("null_mean", each.null ? Value(each.null->mean) : Value())
-        .set("null_deviation", each.null ? Value(each.null->deviation) : Value())
+        .set("null_mean", null.mean)
+        .set("null_deviation", null.deviation)
         .set("null_draws", options.draws)
         .set("null_seed", static_cast<std::int64_t>(options.seed));
     items.emplace_back(std::move(record));
@@ -61,7 +61,7 @@ Section section(const AnalysisInput& input, const std::vector<Composition>& comp
 Table table(const AnalysisInput& input, const std::vector<Composition>& compositions) {
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
-    for (const Pair& pair : pairs_of(each)) {
+    for (const HeadPair& pair : pairs_of(each)) {
       const HeadId earlier = each.heads[pair.earlier];
       const HeadId later = each.heads[pair.later];
       rows.push_back({std::string(name_of(each.kind)), component_cell(input.config(), earlier.layer),
@@ -79,9 +79,9 @@ Table table(const AnalysisInput& input, const std::vector<Composition>& composit
 Table means_text(const std::vector<Composition>& compositions) {
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
+    const RandomNull null = each.null.value_or(RandomNull());
     rows.push_back({std::string(name_of(each.kind)), cell_of(pairs_of(each).size()), cell_of(each.mean),
-                    each.null ? cell_of(each.null->mean) : Cell(),
-                    each.null ? cell_of(each.null->deviation) : Cell()});
+                    cell_of(null.mean), cell_of(null.deviation)});
   }
   return make_table("", {"kind", "pairs", "mean", "random", "deviation"}, std::move(rows));
 }
@@ -92,8 +92,8 @@ Table strongest_text(const AnalysisInput& input, const std::vector<Composition>&
   const std::size_t most = input.request.top.value_or(5);
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
-    std::vector<Pair> pairs = pairs_of(each);
-    std::ranges::stable_sort(pairs, std::greater<>(), &Pair::excess);
+    std::vector<HeadPair> pairs = pairs_of(each);
+    std::ranges::stable_sort(pairs, std::greater<>(), &HeadPair::excess);
     for (std::size_t i = 0; i < std::min(most, pairs.size()); ++i) {
       rows.push_back({std::string(name_of(each.kind)),
                       head_name(input.config(), each.heads[pairs[i].earlier]),
@@ -133,7 +133,7 @@ HeatmapPage picture(const AnalysisInput& input, const std::vector<Composition>& 
   page.columns = compositions.size();
   double most = 0;
   for (const Composition& each : compositions) {
-    for (const Pair& pair : pairs_of(each)) most = std::max(most, std::abs(pair.excess()));
+    for (const HeadPair& pair : pairs_of(each)) most = std::max(most, std::abs(pair.excess()));
     page.heatmaps.push_back(heatmap_of(input.config(), each));
   }
   if (most == 0) most = 1;
@@ -149,29 +149,28 @@ class CompositionAnalysis final : public Analysis {
   std::uint64_t values() const override {
     return 2 * kAllCompositions.size() * input_.selection.heads.size() * input_.selection.heads.size();
   }
-  Results finish() override;
-};
 
-Results CompositionAnalysis::finish() {
-  const CompositionOptions options{.fold_norm = input_.request.fold_norm};
-  const std::vector<Composition> compositions =
-      analyze_composition(input_.model, input_.selection, options, input_.context.pool);
-  Results results;
-  results.document.sections.push_back(section(input_, compositions, options));
-  results.tables.push_back(table(input_, compositions));
-  for (const Composition& each : compositions) {
-    const std::string name = fmt::format("{}_composition", name_of(each.kind));
-    results.arrays.push_back({name, float_array(each.scores)});
-    results.arrays.push_back({name + "_excess", float_array(each.excess)});
+  Results finish() override {
+    const CompositionOptions options{.fold_norm = input_.request.fold_norm};
+    const std::vector<Composition> compositions =
+        analyze_composition(input_.model, input_.selection, options, input_.context.pool);
+    Results results;
+    results.document.sections.push_back(section(input_, compositions, options));
+    results.tables.push_back(table(input_, compositions));
+    for (const Composition& each : compositions) {
+      const std::string name = fmt::format("{}_composition", name_of(each.kind));
+      results.arrays.push_back({name, float_array(each.scores)});
+      results.arrays.push_back({name + "_excess", float_array(each.excess)});
+    }
+    results.text.emplace_back(
+        TextTable{fmt::format("Composition (0 to 1; random: mean and deviation of {} pairs of random heads)",
+                              options.draws),
+                  means_text(compositions), 4});
+    results.text.emplace_back(TextTable{"Strongest composition", strongest_text(input_, compositions), 4});
+    results.pictures.push_back({"composition", picture(input_, compositions)});
+    return results;
   }
-  results.text.emplace_back(
-      TextTable{fmt::format("Composition (0 to 1; random: mean and deviation of {} pairs of random heads)",
-                            options.draws),
-                means_text(compositions), 4});
-  results.text.emplace_back(TextTable{"Strongest composition", strongest_text(input_, compositions), 4});
-  results.pictures.push_back({"composition", picture(input_, compositions)});
-  return results;
-}
+};
 
 }  // namespace
 

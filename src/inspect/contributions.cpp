@@ -9,7 +9,6 @@
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/request.hpp"
 #include "results/results.hpp"
 
 namespace attnctl::inspect {
@@ -66,7 +65,7 @@ void add_arrays(const AnalysisInput& input, Results& results, const std::vector<
   for (std::size_t first = 0; first < heads.size(); first += input.selection.heads.size()) {
     for (const auto& [name, value] : kValues) {
       results.arrays.push_back({fmt::format("contribution_{}_{}", name, heads[first].input),
-                                column_array(table, name, axes.shape({}), first)});
+                                column_array(table, name, axes.shape(), first)});
     }
   }
 }
@@ -125,38 +124,37 @@ class ContributionsAnalysis final : public Analysis {
     return {&contributions_, &ranks_};
   }
   HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
-  Results finish() override;
+
+  Results finish() override {
+    const std::vector<HeadContribution> heads = contributions_.finish();
+    const Table table = heads_of(input_, heads);
+    const Table named = with_head_names(table);
+    Results results;
+    results.document.sections.push_back({"contributions", "contribution", named});
+    results.tables.push_back(table);
+    results.text.emplace_back(
+        TextTable{"Contributions of heads to the output of their layer (write z W_O, without b_O)",
+                  select_columns(named, {"input", "head", "norm", "norm_share", "cosine", "share",
+                                         "explained", "whole_norm", "stream_norm"}),
+                  3});
+    add_arrays(input_, results, heads, table);
+    results.pictures.push_back({"contributions", charts(named)});
+    if (!input_.request.output_rank) return results;
+    const std::vector<LayerOutputRank> layers = ranks_.finish();
+    const Table ranks = ranks_table(input_, layers);
+    results.document.sections.push_back({"output_rank", "output_rank", ranks});
+    results.tables.push_back(ranks);
+    results.text.emplace_back(
+        TextTable{"Relative change of a layer's output with W_O cut to a rank, or removed",
+                  select_columns(ranks, {"input", "layer", "output", "rank", "full_rank", "change"}), 4});
+    add_arrays(results, layers);
+    return results;
+  }
 
  private:
   Contributions contributions_;
   OutputRank ranks_;
 };
-
-Results ContributionsAnalysis::finish() {
-  const std::vector<HeadContribution> heads = contributions_.finish();
-  const Table table = heads_of(input_, heads);
-  const Table named = with_head_names(table);
-  Results results;
-  results.document.sections.push_back({"contributions", "contribution", named});
-  results.tables.push_back(table);
-  results.text.emplace_back(
-      TextTable{"Contributions of heads to the output of their layer (write z W_O, without b_O)",
-                select_columns(named, {"input", "head", "norm", "norm_share", "cosine", "share", "explained",
-                                       "whole_norm", "stream_norm"}),
-                3});
-  add_arrays(input_, results, heads, table);
-  results.pictures.push_back({"contributions", charts(named)});
-  if (!input_.request.output_rank) return results;
-  const std::vector<LayerOutputRank> layers = ranks_.finish();
-  const Table ranks = ranks_table(input_, layers);
-  results.document.sections.push_back({"output_rank", "output_rank", ranks});
-  results.tables.push_back(ranks);
-  results.text.emplace_back(
-      TextTable{"Relative change of a layer's output with W_O cut to a rank, or removed",
-                select_columns(ranks, {"input", "layer", "output", "rank", "full_rank", "change"}), 4});
-  add_arrays(results, layers);
-  return results;
-}
 
 }  // namespace
 

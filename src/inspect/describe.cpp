@@ -5,12 +5,10 @@
 #include <utility>
 #include <variant>
 
-#include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
 #include "analysis/similarity/head_map.hpp"
 #include "base/checked.hpp"
 #include "base/undefined.hpp"
-#include "results/results.hpp"
 
 namespace attnctl::inspect {
 
@@ -53,10 +51,6 @@ List names_of(const ModelConfig& config, std::span<const HeadId> heads) {
   return names;
 }
 
-Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer) {
-  return layer ? cell_of(config.layers.at(*layer).number) : Cell();
-}
-
 std::string prefix_of(Component component) {
   return component == Component::none ? "" : std::string(name_of(component)) + "_";
 }
@@ -72,33 +66,26 @@ Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
   return position < tokens.size() ? Cell(tokens[position]) : Cell();
 }
 
-Cell cell_of(std::size_t number) {
-  return static_cast<std::int64_t>(number);
-}
-Cell cell_of(double number) {
-  return is_undefined(number) ? Cell() : Cell(static_cast<float>(number));
-}
-
 Results results_of_heads(const ModelConfig& config, const Selection& selection, const HeadTable& table) {
   std::vector<std::string> columns = {"component", "layer", "head"};
   std::vector<std::vector<Cell>> rows;
-  for (const HeadTable::Column& column : table.columns) columns.push_back(column.name);
+  for (const HeadTable::NamedCells& column : table.columns) columns.push_back(column.name);
   for (std::size_t i = 0; i < selection.heads.size(); ++i) {
     const HeadId head = selection.heads[i];
     std::vector<Cell>& row = rows.emplace_back();
     row = {component_cell(config, head.layer), number_cell(config, head.layer), cell_of(head.head)};
-    for (const HeadTable::Column& column : table.columns) row.push_back(column.cells.at(i));
+    for (const HeadTable::NamedCells& column : table.columns) row.push_back(column.cells.at(i));
   }
   const Table all = make_table(table.name, std::move(columns), std::move(rows));
   const Table named = with_head_names(all);
   std::vector<std::string> shown = {"head"};
   Results results;
-  for (const HeadTable::Column& column : table.columns) {
+  for (const HeadTable::NamedCells& column : table.columns) {
     shown.push_back(column.name);
     const auto whole = [](const Cell& cell) { return std::holds_alternative<std::int64_t>(cell); };
     if (std::ranges::any_of(column.cells, whole)) continue;
-    results.arrays.push_back({table.name + "_" + column.name,
-                              column_array(all, column.name, HeadAxes(selection.heads).shape({}))});
+    results.arrays.push_back(
+        {table.name + "_" + column.name, column_array(all, column.name, HeadAxes(selection.heads).shape())});
   }
   results.document.sections.push_back({table.name, table.name, named});
   results.tables.push_back(all);
@@ -156,14 +143,7 @@ Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const 
   std::vector<std::string> labels;
   for (const HeadId head : matrix.heads)
     labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : head_name(config, head));
-  const auto values = matrix.values.values();
-  return {title,
-          "Head",
-          "Head",
-          labels,
-          labels,
-          make_tensor({matrix.heads.size(), matrix.heads.size()},
-                      std::vector<double>(values.begin(), values.end()))};
+  return {title, "Head", "Head", labels, labels, tensor_of(matrix.values)};
 }
 
 std::string symbol_of(std::string_view name) {

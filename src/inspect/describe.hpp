@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/head_axes.hpp"
 #include "analysis/similarity/subspace_similarity.hpp"
 #include "base/matrix_view.hpp"
 #include "forward/run.hpp"
@@ -25,6 +26,12 @@ namespace attnctl::inspect {
 /// Return the values as a float32 array; all output formats support this type. kUndefined is preserved.
 [[nodiscard]] Tensor float_array(Shape shape, std::span<const double> values);
 [[nodiscard]] Tensor float_array(const OwnedMatrix<double>& matrix);
+/// Returns a copy of the matrix in its own type.
+template <typename T>
+[[nodiscard]] Tensor tensor_of(const OwnedMatrix<T>& matrix) {
+  return make_tensor({matrix.rows(), matrix.cols()},
+                     std::vector<T>(matrix.values().begin(), matrix.values().end()));
+}
 
 /// Returns the floats of one column of a table as an array, starting at row `first_row`. Undefined cells
 /// become kUndefined.
@@ -34,8 +41,6 @@ namespace attnctl::inspect {
 /// Returns the names of heads: ["0.0", "0.1", ...], or ["enc.0.0", ...] if the model has components.
 [[nodiscard]] List names_of(const ModelConfig& config, std::span<const HeadId> heads);
 
-/// Returns the index of a layer within its component, or an undefined cell if `layer` is nullopt.
-[[nodiscard]] Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
 /// Returns the prefix of array names for a component: "enc_", "dec_" or "cross_". Empty if the model has no
 /// components.
 [[nodiscard]] std::string prefix_of(Component component);
@@ -50,24 +55,15 @@ template <typename T>
   return value ? Value(*value) : Value();
 }
 
-/// Return a number as a table cell. The cell is undefined if the number is nullopt or kUndefined. Real
-/// numbers are rounded to float32, as in every output format.
-[[nodiscard]] Cell cell_of(std::size_t number);
-[[nodiscard]] Cell cell_of(double number);
-template <typename T>
-[[nodiscard]] Cell cell_of(const std::optional<T>& number) {
-  return number ? cell_of(*number) : Cell();
-}
-
 /// A table with one row per selected head. The columns that identify the head are added before `columns`.
 struct HeadTable {
-  struct Column {
+  struct NamedCells {
     std::string name;
     std::vector<Cell> cells;  // [selected heads]
   };
   std::string name;   // name of the section and the CSV table; arrays are named NAME_COLUMN
   std::string title;  // title of the table in text output
-  std::vector<Column> columns;
+  std::vector<NamedCells> columns;
 };
 
 /// Returns the table in every form except pictures. Columns of real numbers also become arrays [layers,

@@ -18,7 +18,6 @@
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/request.hpp"
 
 namespace attnctl::inspect {
 namespace {
@@ -46,21 +45,11 @@ struct Drawn {
   HeadMap map;
 };
 
-/// Returns the merges as an array in the format of SciPy's linkage matrix.
-Tensor linkage_array(const std::vector<Merge>& merges) {
-  std::vector<double> rows;
-  for (const Merge& merge : merges) {
-    rows.insert(rows.end(), {static_cast<double>(merge.first), static_cast<double>(merge.second),
-                             merge.distance, static_cast<double>(merge.size)});
-  }
-  return make_tensor({merges.size(), 4}, std::move(rows));
-}
-
 Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
   List items;
   for (const Drawn& drawn : all) {
     List linkage;
-    for (const Merge& merge : drawn.map.linkage.merges) {
+    for (const ClusterMerge& merge : drawn.map.linkage.merges) {
       linkage.emplace_back(List{merge.first, merge.second, static_cast<float>(merge.distance), merge.size});
     }
     Record record;
@@ -133,13 +122,17 @@ void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Resul
     quality.push_back(drawn.map.map.share.value_or(kUndefined));
     const std::string layer =
         drawn.matrix.layer ? fmt::format("_{}", input.config().layers[*drawn.matrix.layer].number) : "";
-    results.arrays.push_back(
-        {fmt::format("{}_linkage{}", similarity, layer), linkage_array(drawn.map.linkage.merges)});
+    std::vector<double> linkage;  // in the format of SciPy's linkage matrix
+    for (const ClusterMerge& merge : drawn.map.linkage.merges) {
+      linkage.insert(linkage.end(), {static_cast<double>(merge.first), static_cast<double>(merge.second),
+                                     merge.distance, static_cast<double>(merge.size)});
+    }
+    results.arrays.push_back({fmt::format("{}_linkage{}", similarity, layer),
+                              make_tensor({drawn.map.linkage.merges.size(), 4}, std::move(linkage))});
   }
   if (quality.empty()) return;
-  const std::array<std::size_t, 1> plane = {2};
-  results.arrays.push_back({fmt::format("{}_map", similarity), float_array(axes.shape(plane), points)});
-  results.arrays.push_back({fmt::format("{}_cluster_order", similarity), make_tensor(axes.shape({}), order)});
+  results.arrays.push_back({fmt::format("{}_map", similarity), float_array(axes.shape({2}), points)});
+  results.arrays.push_back({fmt::format("{}_cluster_order", similarity), make_tensor(axes.shape(), order)});
   results.arrays.push_back(
       {fmt::format("{}_map_quality", similarity), float_array({quality.size() / 2, 2}, quality)});
 }
@@ -164,8 +157,8 @@ void add_text(const ModelConfig& config, Results& results, const Drawn& drawn) {
   }
   const std::optional<double>& stress = drawn.map.map.stress;
   results.text.emplace_back(
-      TextTable{fmt::format("Heads by {}: order of the tree, map (stress {})", title_of(config, drawn),
-                            stress ? fmt::format("{:.2f}", *stress) : "-"),
+      TextTable{fmt::format("Heads by {}: in cluster order, with map positions (stress {})",
+                            title_of(config, drawn), stress ? fmt::format("{:.2f}", *stress) : "-"),
                 make_table("", std::move(columns), std::move(rows)), 2});
 }
 
@@ -205,25 +198,32 @@ class HeadMapAnalysis final : public Analysis {
   explicit HeadMapAnalysis(const AnalysisInput& input)
       : Analysis(input), wanted_(parse_similarities(input.request.similarity)) {}
 
-  Results finish() override;
+  Results finish() override {
+    collect();
+    Results results;
+    results.document.sections.push_back(section(input_, all_));
+    results.tables.push_back(table(input_, all_));
+    for (const std::string_view similarity : wanted_) add_arrays(input_, all_, results, similarity);
+    for (const Drawn& drawn : all_) add_text(input_.config(), results, drawn);
+    if (!all_.empty()) results.pictures.push_back({"map", charts(input_, all_)});
+    return results;
+  }
 
  private:
+  /// Adds the map of a similarity matrix if --similarity selects it.
+  void add(std::string_view similarity, const HeadMatrix& matrix) {
+    if (!wants(similarity)) return;
+    HeadMap map = map_heads(matrix.heads, matrix.values.view());
+    all_.push_back({std::string(similarity), reordered(matrix, map.order()), std::move(map)});
+  }
   [[nodiscard]] bool wants(std::string_view name) const {
     return std::ranges::find(wanted_, name) != wanted_.end();
   }
   void collect();
-  void add(std::string_view similarity, const HeadMatrix& matrix);
 
   std::vector<std::string_view> wanted_;
   std::vector<Drawn> all_;
 };
-
-void HeadMapAnalysis::add(std::string_view similarity, const HeadMatrix& matrix) {
-  Drawn& drawn = all_.emplace_back();
-  drawn.similarity = similarity;
-  drawn.map = map_heads(matrix.heads, matrix.values.view());
-  drawn.matrix = reordered(matrix, drawn.map.order());
-}
 
 void HeadMapAnalysis::collect() {
   const InspectRequest& request = input_.request;
@@ -236,12 +236,9 @@ void HeadMapAnalysis::collect() {
                             context.pool, context.warnings);
     }
     const WeightsAnalysis& weights = own ? *own : *input_.weights;
-    const auto add_circuit = [&](const CircuitAnalysis& circuit) {
-      if (!wants(name_of(circuit.circuit))) return;
-      for (const SubspaceSimilarity& each : circuit.similarity) add(name_of(circuit.circuit), each);
-    };
-    add_circuit(weights.qk);
-    if (weights.ov) add_circuit(*weights.ov);
+    for (const CircuitAnalysis* circuit : weights.circuits()) {
+      for (const SubspaceSimilarity& each : circuit->similarity) add(name_of(circuit->circuit), each);
+    }
   }
   if (!std::ranges::any_of(kAllProjections, [&](Projection each) { return wants(name_of(each)); })) return;
   Warnings told;  // not output, because the subspaces analysis adds the same warnings
@@ -251,22 +248,9 @@ void HeadMapAnalysis::collect() {
        analyze_subspaces(input_.model, input_.selection,
                          {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
                          context.pool, twice ? told : context.warnings)) {
-    if (!wants(name_of(analysis.projection))) continue;
-    for (const SubspaceAngles& each : analysis.angles) {
+    for (const SubspaceAngles& each : analysis.angles)
       add(name_of(analysis.projection), {each.layer, each.heads, each.kernel});
-    }
   }
-}
-
-Results HeadMapAnalysis::finish() {
-  collect();
-  Results results;
-  results.document.sections.push_back(section(input_, all_));
-  results.tables.push_back(table(input_, all_));
-  for (const std::string_view similarity : wanted_) add_arrays(input_, all_, results, similarity);
-  for (const Drawn& drawn : all_) add_text(input_.config(), results, drawn);
-  if (!all_.empty()) results.pictures.push_back({"map", charts(input_, all_)});
-  return results;
 }
 
 }  // namespace

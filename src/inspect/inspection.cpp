@@ -21,7 +21,7 @@ namespace attnctl::inspect {
 namespace {
 
 /// Returns the arrays of the forward pass that --include selects, in output order.
-std::vector<Captured> captured_parts(const Includes& includes) {
+std::vector<Captured> captured_arrays(const Includes& includes) {
   constexpr std::array<bool Includes::*, kAllCaptured.size()> members = {
       &Includes::patterns, &Includes::scores, &Includes::queries, &Includes::keys,
       &Includes::values,   &Includes::z,      &Includes::output,  &Includes::logits};
@@ -34,27 +34,27 @@ std::vector<Captured> captured_parts(const Includes& includes) {
 
 /// Returns the positions of the words of --from and --to in input `s`, or nullopt if the input does not
 /// contain the word of --from. Adds a warning for each word that the input does not contain.
-std::optional<Question> question_of(const InspectRequest& request, const RunResults& run, std::size_t s) {
+std::optional<WordQuestion> question_of(const InspectRequest& request, const RunResults& run, std::size_t s) {
   const Sequence& sequence = run.batch.sequences[s];
   const Sides sides = run.sides(run.components.front().component, s);
-  Question question{
+  WordQuestion question{
       {.sequence = s, .from = find_word(sides.queries_of, run.vocabulary, request.from), .to = {}},
       request.from,
       {}};
-  if (question.positions.from.empty()) {
+  if (question.from.empty()) {
     run.warnings.add("from_not_found",
                      fmt::format("--from: \"{}\" is not in input \"{}\"", request.from, sequence.id));
     return std::nullopt;
   }
-  question.positions.top = request.top.value_or(question.positions.top);
+  if (request.top) question.top = *request.top;
   for (const std::string& name : request.to) {
     std::vector<std::size_t> keys = find_word(sides.keys_of, run.vocabulary, name);
     if (keys.empty()) {
       run.warnings.add("to_not_found", fmt::format("--to: \"{}\" is not in input \"{}\"", name, sequence.id));
       continue;
     }
-    question.positions.to.push_back(std::move(keys));
-    question.to.push_back(name);
+    question.to.push_back(std::move(keys));
+    question.to_texts.push_back(name);
   }
   return question;
 }
@@ -64,9 +64,9 @@ void check_values(std::uint64_t values, const InspectRequest& request) {
   constexpr std::uint64_t kTextBytes = 13;  // bytes of one weight in JSON, with its comma
   if (values > request.limit) {
     fail(Status::limit,
-         "{} values as {} take about {} bytes, over --limit {}; select --layers or --heads, leave out of "
-         "--include, use "
-         "--format npz, or raise --limit",
+         "the output has {} values; as {} they take about {} bytes, and --limit allows {} values; select "
+         "fewer "
+         "--layers or --heads, request less with --include, use --format npz, or raise --limit",
          values, request.format, checked_mul(values, kTextBytes).value_or(values), request.limit);
   }
 }
@@ -75,58 +75,44 @@ void check_values(std::uint64_t values, const InspectRequest& request) {
 
 /// All observers of the forward pass. With --by-word, metrics, captured patterns and the answers to --from
 /// are computed over words. With --weighting, captured patterns and the answers use norm-based weights.
-class Inspection::Observers {
- public:
+struct Inspection::Observers {
   Observers(const Inspection& of, const Targets& targets)
-      : metrics_(of.request_.selection, of.request_.per_input),
-        answers_(of.request_.selection, positions_of(of.found_.questions)) {
+      : metrics(of.request_.selection, of.request_.per_input),
+        answers(of.request_.selection, {of.found_.questions.begin(), of.found_.questions.end()}) {
     const InspectRequest& request = of.request_;
     std::vector<Observer*> shown;  // observers of patterns after --weighting
-    if (request.includes.metrics) all_.push_back(&metrics_);
-    if (!of.found_.questions.empty()) shown.push_back(&answers_);
+    if (request.includes.metrics) all.push_back(&metrics);
+    if (!of.found_.questions.empty()) shown.push_back(&answers);
     for (std::size_t c = 0; c < targets.size(); ++c) {
       if (targets[c].empty()) continue;
       const CaptureLayout layout(of.found_.components[c].selection, of.config_);
-      shown.push_back(&captures_.emplace_back(layout, targets[c]));
+      shown.push_back(&captures.emplace_back(layout, targets[c]));
     }
-    const auto pool = [&](std::vector<Observer*>& observers) {
-      if (!request.by_word || observers.empty()) return;
-      observers = {
-          &pooled_.emplace_back(request.selection, of.units_, of.words_, request.pool_from, observers)};
-    };
-    pool(all_);
-    pool(shown);
+    if (request.by_word) {
+      for (std::vector<Observer*>* const observers : {&all, &shown}) {
+        if (!observers->empty())
+          *observers = {
+              &pooled.emplace_back(request.selection, of.units_, of.words_, request.pool_from, *observers)};
+      }
+    }
     if (request.weighting != Weighting::weights && !shown.empty())
-      shown = {&weighted_.emplace_back(request.selection, request.weighting, shown)};
-    all_.insert(all_.end(), shown.begin(), shown.end());
+      shown = {&weighted.emplace_back(request.selection, request.weighting, shown)};
+    all.insert(all.end(), shown.begin(), shown.end());
     HeadsSeen seen = HeadsSeen::selected;
     for (const auto& analysis : of.analyses_) {
-      for (Observer* const observer : analysis->observers()) all_.push_back(observer);
+      for (Observer* const observer : analysis->observers()) all.push_back(observer);
       seen = std::max(seen, analysis->heads_seen());
     }
-    heads_ = of.heads_of(seen);
+    heads = of.heads_of(seen);
   }
 
-  [[nodiscard]] std::span<Observer* const> all() const { return all_; }
-  /// Returns the heads that the pass must compute.
-  [[nodiscard]] const Selection& heads() const { return heads_; }
-  [[nodiscard]] const PatternMetrics& metrics() const { return metrics_; }
-  [[nodiscard]] const AttentionFrom& answers() const { return answers_; }
-
- private:
-  static std::vector<AttentionQuestion> positions_of(const std::vector<Question>& questions) {
-    std::vector<AttentionQuestion> positions;
-    for (const Question& question : questions) positions.push_back(question.positions);
-    return positions;
-  }
-
-  PatternMetrics metrics_;
-  AttentionFrom answers_;
-  std::deque<Capture> captures_;
-  std::deque<WordPooling> pooled_;
-  std::deque<NormWeighting> weighted_;
-  std::vector<Observer*> all_;
-  Selection heads_;
+  PatternMetrics metrics;
+  AttentionFrom answers;
+  std::deque<Capture> captures;
+  std::deque<WordPooling> pooled;
+  std::deque<NormWeighting> weighted;
+  std::vector<Observer*> all;
+  Selection heads;  // the heads that the pass must compute
 };
 
 Inspection::Inspection(const InspectRequest& request, InspectSubject subject, const RunContext& context)
@@ -144,7 +130,7 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject, co
   if (!subject_.batch.sequences.empty()) check_batch(subject_.model, subject_.batch);
   if (request.by_word) plan_words();
   plan_questions();
-  plan_parts();
+  plan_arrays();
   for (const AnalysisRow* row : request.includes.analyses) {
     analyses_.push_back(row->make({request, subject_.model, subject_.vocabulary, request.selection,
                                    subject_.batch, shown(), units_, found_.weights, context_}));
@@ -161,10 +147,10 @@ void Inspection::check_components() const {
   if (single && components.front().component == Component::none) return;
   for (const AnalysisRow* row : analyses) {
     if (row->components == Components::none)
-      fail(Status::usage, "--include {} is unsupported for models of an encoder and a decoder", row->include);
+      fail(Status::usage, "--include {} is unsupported for encoder-decoder models", row->include);
     if (row->components == Components::not_cross && single &&
         components.front().component == Component::cross)
-      fail(Status::usage, "--include {} works on self-attention: use --component encoder or decoder",
+      fail(Status::usage, "--include {} supports only self-attention: use --component encoder or decoder",
            row->include);
   }
   if (single) return;
@@ -179,15 +165,15 @@ void Inspection::check_components() const {
 
 void Inspection::plan_words() {
   const auto refuse = [](std::string_view what) {
-    fail(Status::usage, "--by-word pools patterns; leave {} out of --include", what);
+    fail(Status::usage, "--by-word does not support {}; leave it out of --include", what);
   };
-  for (const Captured what : captured_parts(request_.includes)) {
+  for (const Captured what : captured_arrays(request_.includes)) {
     if (what != Captured::pattern) refuse(name_of(what));
   }
   for (const AnalysisRow* row : request_.includes.analyses) {
     if (!row->by_word && row->of_inputs) refuse(row->include);
   }
-  if (config_.decoder) fail(Status::usage, "--by-word is unsupported for models of an encoder and a decoder");
+  if (config_.decoder) fail(Status::usage, "--by-word is unsupported for encoder-decoder models");
   for (const Sequence& sequence : subject_.batch.sequences) {
     units_.push_back(word_units(sequence, subject_.vocabulary));
     words_.sequences.push_back(pooled_sequence(sequence, units_.back(), subject_.vocabulary));
@@ -196,7 +182,7 @@ void Inspection::plan_words() {
 
 void Inspection::plan_questions() {
   if (request_.from.empty()) {
-    if (!request_.to.empty()) fail(Status::usage, "--to goes with --from");
+    if (!request_.to.empty()) fail(Status::usage, "--to needs --from");
     return;
   }
   for (std::size_t s = 0; s < shown().sequences.size(); ++s) {
@@ -206,18 +192,19 @@ void Inspection::plan_questions() {
     fail(Status::usage, "--from: \"{}\" is in none of the inputs", escaped(request_.from));
 }
 
-void Inspection::plan_parts() {
+void Inspection::plan_arrays() {
   for (std::size_t component = 0; component < found_.components.size(); ++component) {
     const CaptureLayout layout(found_.components[component].selection, config_);
-    for (const Captured what : captured_parts(request_.includes)) {
+    for (const Captured what : captured_arrays(request_.includes)) {
       if (what == Captured::logits && component > 0) continue;  // once per input
       if (!layout.available(what)) {
         const std::string code = what == Captured::logits ? "no_output_head" : "not_in_checkpoint";
-        context_.warnings.add(code, fmt::format("the checkpoint has nothing to give {}", name_of(what)));
+        context_.warnings.add(code,
+                              fmt::format("the checkpoint does not have the weights for {}", name_of(what)));
         continue;
       }
       for (std::size_t s = 0; s < shown().sequences.size(); ++s)
-        parts_.push_back({what, s, component, layout.shape(what, shown().sequences[s])});
+        planned_.push_back({what, s, component, layout.shape(what, shown().sequences[s])});
     }
   }
 }
@@ -225,12 +212,9 @@ void Inspection::plan_parts() {
 /// Checks --limit and --memory before computing.
 void Inspection::check_sizes() {
   std::uint64_t values = 0;
-  const auto add = [&](std::uint64_t count) {
-    values = checked_add(values, count).value_or(std::numeric_limits<std::uint64_t>::max());
-  };
-  for (const Part& part : parts_) {
-    add(checked_product(part.shape).value_or(std::numeric_limits<std::size_t>::max()));
-  }
+  const auto add = [&](std::uint64_t count) { values = saturating_sum(values, count); };
+  for (const PlannedArray& array : planned_)
+    add(checked_product(array.shape).value_or(std::numeric_limits<std::size_t>::max()));
   if (request_.includes.circuits)
     add(2 * request_.selection.heads.size() * config_.d_model * config_.d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
@@ -253,20 +237,19 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
   if (request_.memory == 0) return;
   const Includes& includes = request_.includes;
   Targets targets(found_.components.size());
-  for (const Part& part : parts_) targets[part.component].push_back({part.what, part.sequence, nullptr});
+  for (const PlannedArray& array : planned_)
+    targets[array.component].push_back({array.what, array.sequence, nullptr});
   const Observers observers(*this, targets);
   WorkBytes work;
-  if (!subject_.batch.sequences.empty() && !observers.all().empty())
-    work = pass_bytes(subject_.model, subject_.batch, observers.heads(), observers.all(), context_);
+  if (!subject_.batch.sequences.empty() && !observers.all.empty())
+    work = pass_bytes(subject_.model, subject_.batch, observers.heads, observers.all, context_);
   work.kept += kept_values * sizeof(float);
-  for (const Part& part : parts_) {
+  for (const PlannedArray& array : planned_) {
     constexpr std::size_t kHugePage = std::size_t{1} << 21U;  // large arrays occupy whole huge pages
-    if (kept_values > 0 && checked_product(part.shape).value_or(0) >= kHugePage / 2) work.kept += kHugePage;
+    if (kept_values > 0 && checked_product(array.shape).value_or(0) >= kHugePage / 2) work.kept += kHugePage;
   }
   if (includes.weights || includes.directions) {
-    const WeightsOptions options{.across_layers = request_.across_layers,
-                                 .fold_norm = request_.fold_norm,
-                                 .directions = request_.directions};
+    const WeightsOptions options{request_.across_layers, request_.fold_norm, request_.directions};
     add_weights_bytes(subject_.model, request_.selection, options, context_.pool.size(), work);
   }
   const auto of_weights = [](const AnalysisRow* row) { return !row->of_inputs; };
@@ -279,23 +262,21 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
 
 void Inspection::run_pass(const Targets& targets) {
   const Observers observers(*this, targets);
-  if (observers.all().empty()) return;
+  if (observers.all.empty()) return;
   if (subject_.grid) {
-    run_axial(subject_.model, subject_.batch, *subject_.grid, observers.heads(), observers.all(), context_);
+    run_axial(subject_.model, subject_.batch, *subject_.grid, observers.heads, observers.all, context_);
   } else {
-    run_forward(subject_.model, subject_.batch, observers.heads(), observers.all(), context_);
+    run_forward(subject_.model, subject_.batch, observers.heads, observers.all, context_);
   }
-  if (request_.includes.metrics) found_.pattern_metrics = observers.metrics().finish();
-  if (!found_.questions.empty()) found_.answers = observers.answers().finish();
+  if (request_.includes.metrics) found_.pattern_metrics = observers.metrics.finish();
+  if (!found_.questions.empty()) found_.answers = observers.answers.finish();
 }
 
 void Inspection::compute(const Targets& targets) {
   const Includes& includes = request_.includes;
   if (includes.weights || includes.directions) {
-    const WeightsOptions options{.across_layers = request_.across_layers,
-                                 .fold_norm = request_.fold_norm,
-                                 .directions = includes.directions ? request_.directions : 0,
-                                 .streamed = streamed_};
+    const WeightsOptions options{request_.across_layers, request_.fold_norm,
+                                 includes.directions ? request_.directions : 0, streamed_};
     found_.weights =
         analyze_weights(subject_.model, request_.selection, options, context_.pool, context_.warnings);
   }
@@ -306,13 +287,13 @@ void Inspection::compute(const Targets& targets) {
 Results Inspection::run() {
   std::deque<MemorySink> sinks;
   Targets targets(found_.components.size());
-  for (const Part& part : parts_)
-    targets[part.component].push_back(
-        {part.what, part.sequence, &sinks.emplace_back(part.shape, part.what == Captured::scores)});
+  for (const PlannedArray& array : planned_)
+    targets[array.component].push_back(
+        {array.what, array.sequence, &sinks.emplace_back(array.shape, array.what == Captured::scores)});
   compute(targets);
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    found_.arrays.push_back(
-        {std::string(name_of(parts_[i].what)), parts_[i].sequence, parts_[i].component, sinks[i].take()});
+  for (std::size_t i = 0; i < planned_.size(); ++i) {
+    found_.arrays.push_back({std::string(name_of(planned_[i].what)), planned_[i].sequence,
+                             planned_[i].component, sinks[i].take()});
   }
   return results_of(found_);
 }
@@ -320,12 +301,12 @@ Results Inspection::run() {
 void Inspection::run(ArrayOutput& out) {
   add_selection_arrays(out, found_);
   Targets targets(found_.components.size());
-  for (const Part& part : parts_) {
-    const bool of_run = part.what == Captured::logits;
-    const std::string prefix = of_run ? "" : prefix_of(found_.components[part.component].component);
-    const std::string name = fmt::format("{}{}_{}", prefix, name_of(part.what), part.sequence);
-    targets[part.component].push_back(
-        {part.what, part.sequence, &out.add_streamed(name, part.shape, part.what == Captured::scores)});
+  for (const PlannedArray& array : planned_) {
+    const bool of_run = array.what == Captured::logits;
+    const std::string prefix = of_run ? "" : prefix_of(found_.components[array.component].component);
+    const std::string name = fmt::format("{}{}_{}", prefix, name_of(array.what), array.sequence);
+    targets[array.component].push_back(
+        {array.what, array.sequence, &out.add_streamed(name, array.shape, array.what == Captured::scores)});
   }
   compute(targets);
   for (const Results& analysis : found_.analyses) {

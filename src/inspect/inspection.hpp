@@ -10,7 +10,6 @@
 #include "analysis/patterns/capture.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/memory_plan.hpp"
-#include "inspect/request.hpp"
 #include "inspect/run_results.hpp"
 
 namespace attnctl::inspect {
@@ -36,21 +35,21 @@ class Inspection {
 
  private:
   /// An array of the forward pass that the run captures.
-  struct Part {
+  struct PlannedArray {
     Captured what;
     std::size_t sequence;
     std::size_t component;  // index into RunResults::components
     Shape shape;
   };
   using Targets = std::vector<std::vector<CaptureTarget>>;  // [components]
-  class Observers;
+  struct Observers;
 
   /// Returns the batch that the results describe.
   [[nodiscard]] const Batch& shown() const { return request_.by_word ? words_ : subject_.batch; }
   void check_components() const;
   void plan_words();
   void plan_questions();
-  void plan_parts();
+  void plan_arrays();
   void check_sizes();
   void plan_memory_use(std::uint64_t kept_values);
   [[nodiscard]] Selection heads_of(HeadsSeen seen) const;
@@ -64,7 +63,7 @@ class Inspection {
   Batch words_;                   // --by-word: the inputs as words; the results describe this batch
   std::vector<WordUnits> units_;  // --by-word: for each sequence, the word of each token
   RunResults found_;
-  std::vector<Part> parts_;
+  std::vector<PlannedArray> planned_;
   std::vector<std::unique_ptr<Analysis>> analyses_;
   bool streamed_ = false;  // release the weights of each layer after its use, to fit into --memory
 };

@@ -4,7 +4,6 @@
 #include <limits>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "analysis/head_axes.hpp"

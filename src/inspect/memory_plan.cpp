@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/patterns/adapters.hpp"
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
@@ -31,10 +32,12 @@ std::uint64_t with_process(std::uint64_t bytes) {
 
 [[noreturn]] void refuse(std::uint64_t given, std::uint64_t needed) {
   const std::uint64_t smallest = saturating_sum(needed, kNamedMargin + kMebibyte - 1) / kMebibyte;
-  fail(Status::limit,
-       "--memory: {} bytes are too few, the smallest figure that works is {}M; or select fewer --layers or "
-       "--heads, leave out of --include, give shorter inputs, use fewer --threads or --format npz",
-       given, smallest);
+  fail(
+      Status::limit,
+      "--memory: {} bytes are too few; the smallest figure that works is {}M; you can also select fewer "
+      "--layers "
+      "or --heads, request less with --include, shorten the inputs, use fewer --threads, or use --format npz",
+      given, smallest);
 }
 
 }  // namespace
@@ -53,13 +56,10 @@ Streaming plan_memory(std::uint64_t limit, const WorkBytes& work) {
 
 WorkBytes pass_bytes(const Model& model, const Batch& batch, const Selection& selection,
                      std::span<Observer* const> observers, const RunContext& context) {
+  const ObserverGroup all({observers.begin(), observers.end()});
   WorkBytes work;
-  Needs needs{.patterns = false};
-  for (const Observer* const observer : observers) {
-    needs |= observer->needs();
-    grow(work.kept, observer->memory(model, batch));
-  }
-  work.pass = pass_footprint(model, batch, selection, needs,
+  work.kept = all.memory(model, batch);
+  work.pass = pass_footprint(model, batch, selection, all.needs(),
                              {context.pool.size(), context.panel_rows, context.packed_rows});
   return work;
 }
@@ -99,6 +99,9 @@ void add_weights_bytes(const Model& model, const Selection& selection, const Wei
 WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits, std::size_t threads) {
   const ModelConfig& config = model.config();
   WorkBytes work;
+  const auto queries_of = [](const Sequence& sequence) {
+    return std::uint64_t{std::max(sequence.queries(), sequence.target ? sequence.target->queries() : 0)};
+  };
   std::uint64_t of_token = 0;  // values per token of the largest layer: projections, stream, MLP
   std::uint64_t scores = 0;    // values of the largest score matrix of a head
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
@@ -110,7 +113,7 @@ WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits, s
     of_token = std::max(of_token, 4 * heads + 8 * config.d_model + 3 * inner);
     if (model.shared_with(i) == i) grow(work.weights_resident, model.layer_bytes(i));
     for (const Sequence& sequence : batch.sequences) {
-      const std::uint64_t n = std::max(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
+      const std::uint64_t n = queries_of(sequence);
       const std::uint64_t m = std::max<std::uint64_t>(n, sequence.keys());
       const std::uint64_t kept = attention.heads * (2 * m + attention.d_value) + config.d_output;
       grow(work.kept, n * kept * sizeof(double));
@@ -119,12 +122,11 @@ WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits, s
   }
   std::uint64_t longest = 0;
   for (const Sequence& sequence : batch.sequences) {
-    const std::uint64_t n = std::max(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
-    longest = std::max(longest, n);
-    if (logits) grow(work.kept, n * config.output_embedding().vocabulary * sizeof(double));
+    longest = std::max(longest, queries_of(sequence));
+    if (logits) grow(work.kept, queries_of(sequence) * config.output_embedding().vocabulary * sizeof(double));
   }
-  constexpr std::uint64_t kCopiesOfScores =
-      7;  // mask, biases, scores, pattern and their intermediate results
+  // Mask, biases, scores, pattern and their intermediate results.
+  constexpr std::uint64_t kCopiesOfScores = 7;
   grow(work.kept, threads * kCopiesOfScores * scores * sizeof(double));
   if (logits) grow(work.kept, longest * config.output_embedding().vocabulary * sizeof(double));
   grow(work.kept, 2 * longest * of_token * sizeof(double));

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,11 +42,11 @@ Section patterns_section(const RunResults& run) {
 /// Returns a table with one row per attention weight. Rows are computed while the table is written, because
 /// there can be millions of rows.
 Table patterns_table(const RunResults& run) {
-  struct Block {
+  struct ArrayRows {
     const InputArray* array;
     std::size_t first_row;
   };
-  std::vector<Block> blocks;
+  std::vector<ArrayRows> blocks;
   std::size_t rows = 0;
   for (const InputArray& array : run.arrays) {
     if (array.name != "pattern") continue;
@@ -57,10 +58,7 @@ Table patterns_table(const RunResults& run) {
               rows,
               {}};
   table.row = [&run, blocks](std::size_t index, std::span<Cell> cells) {
-    const auto after =
-        std::upper_bound(blocks.begin(), blocks.end(), index,
-                         [](std::size_t row, const Block& block) { return row < block.first_row; });
-    const Block& block = *(after - 1);
+    const ArrayRows& block = *std::prev(std::ranges::upper_bound(blocks, index, {}, &ArrayRows::first_row));
     const Sides sides = run.sides(*block.array);
     const std::size_t place = index - block.first_row;
     const std::size_t key = place % sides.keys();
@@ -85,23 +83,19 @@ Table patterns_table(const RunResults& run) {
 struct DrawnPattern {
   std::string title;  // "3.1" for head 1 of layer 3, "3 mean" for the mean of layer 3
   std::size_t sequence = 0;
-  Component component = Component::none;
+  std::string input;  // name of the sequence
+  Sides sides;
   Tensor values;  // [n, m]
 };
 
 /// Returns the mean of the patterns; all have the shape [n, m].
 Tensor mean_of(std::span<const DrawnPattern> patterns) {
-  std::vector<double> sum;
+  std::vector<double> mean(patterns.front().values.size());
   for (const DrawnPattern& pattern : patterns) {
-    std::visit(
-        [&](const auto& values) {
-          sum.resize(values.size());
-          for (std::size_t i = 0; i < values.size(); ++i) sum[i] += static_cast<double>(values[i]);
-        },
-        pattern.values.values);
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += pattern.values.at(i);
   }
-  for (double& value : sum) value /= static_cast<double>(patterns.size());
-  return make_tensor(patterns.front().values.shape, std::move(sum));
+  for (double& value : mean) value /= static_cast<double>(patterns.size());
+  return make_tensor(patterns.front().values.shape, std::move(mean));
 }
 
 /// Returns the patterns to draw, ordered by input. If --show names a layer, the first pattern of each input
@@ -111,17 +105,17 @@ std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
   for (const InputArray& array : run.arrays) {
     if (array.name != "pattern") continue;
     const std::vector<HeadId>& heads = run.heads_of(array);
-    const Component component = run.components[array.component].component;
+    const auto pattern = [&](std::string title, Tensor values) {
+      return DrawnPattern{std::move(title), array.sequence, run.batch.sequences[array.sequence].id,
+                          run.sides(array), std::move(values)};
+    };
     std::vector<DrawnPattern> layer;
     for (std::size_t i = 0; i < heads.size(); ++i) {
-      layer.push_back(
-          {head_name(run.config(), heads[i]), array.sequence, component, item_of(array.array, i, 2)});
+      layer.push_back(pattern(head_name(run.config(), heads[i]), item_of(array.array, i, 2)));
       if (i + 1 < heads.size() && heads[i + 1].layer == heads[i].layer) continue;
-      if (run.request.draw_layers) {
-        drawn.push_back(
-            {layer_name(run.config(), heads[i].layer) + " mean", array.sequence, component, mean_of(layer)});
-      }
-      for (DrawnPattern& pattern : layer) drawn.push_back(std::move(pattern));
+      if (run.request.draw_layers)
+        drawn.push_back(pattern(layer_name(run.config(), heads[i].layer) + " mean", mean_of(layer)));
+      for (DrawnPattern& of_head : layer) drawn.push_back(std::move(of_head));
       layer.clear();
     }
   }
@@ -135,10 +129,9 @@ std::vector<std::string> key_labels(const RunResults& run, const Sides& sides) {
 }
 
 TextMatrix matrix_of(const RunResults& run, const DrawnPattern& pattern, std::string corner) {
-  const Sides sides = run.sides(pattern.component, pattern.sequence);
   return {.corner = std::move(corner),
-          .row_labels = token_labels(run.vocabulary, sides.queries_of),
-          .column_labels = key_labels(run, sides),
+          .row_labels = token_labels(run.vocabulary, pattern.sides.queries_of),
+          .column_labels = key_labels(run, pattern.sides),
           .values = pattern.values};
 }
 
@@ -148,19 +141,19 @@ void append_drawn(std::vector<PageBlock>& blocks, const RunResults& run) {
   const std::vector<DrawnPattern> drawn = drawn_patterns(run);
   if (!run.request.draw_layers) {
     for (const DrawnPattern& pattern : drawn) {
-      const std::string& input = run.batch.sequences[pattern.sequence].id;
-      blocks.emplace_back(TextMatrices{fmt::format("Pattern of {}, input \"{}\"", pattern.title, input),
-                                       {matrix_of(run, pattern, "query")},
-                                       TextMatrices::Style::heatmaps});
+      blocks.emplace_back(
+          TextMatrices{fmt::format("Pattern of {}, input \"{}\"", pattern.title, pattern.input),
+                       {matrix_of(run, pattern, "query")},
+                       TextMatrices::Style::heatmaps});
     }
     return;
   }
   const auto sequence_of = [](const DrawnPattern& pattern) { return pattern.sequence; };
   for_each_group(drawn, sequence_of, [&](std::span<const DrawnPattern> patterns) {
-    TextMatrices block{fmt::format("Patterns of input \"{}\", queries down, keys across",
-                                   run.batch.sequences[patterns.front().sequence].id),
-                       {},
-                       TextMatrices::Style::small_heatmaps};
+    TextMatrices block{
+        fmt::format("Patterns of input \"{}\", queries down, keys across", patterns.front().input),
+        {},
+        TextMatrices::Style::small_heatmaps};
     for (const DrawnPattern& pattern : patterns)
       block.matrices.push_back(matrix_of(run, pattern, pattern.title));
     blocks.emplace_back(std::move(block));
@@ -176,29 +169,13 @@ void append_numbers(std::vector<PageBlock>& blocks, const RunResults& run) {
     return labels;
   };
   for (const DrawnPattern& pattern : drawn_patterns(run)) {
-    const Sides sides = run.sides(pattern.component, pattern.sequence);
-    blocks.emplace_back(TextMatrices{
-        fmt::format("{} of {} (input \"{}\")", what, pattern.title, run.batch.sequences[pattern.sequence].id),
-        {{.corner = "query",
-          .row_labels = plain(sides.queries_of.tokens),
-          .column_labels = plain(sides.key_tokens()),
-          .values = pattern.values}}});
+    blocks.emplace_back(
+        TextMatrices{fmt::format("{} of {} (input \"{}\")", what, pattern.title, pattern.input),
+                     {{.corner = "query",
+                       .row_labels = plain(pattern.sides.queries_of.tokens),
+                       .column_labels = plain(pattern.sides.key_tokens()),
+                       .values = pattern.values}}});
   }
-}
-
-/// Returns the largest finite value of all heatmaps, or 1 if no value is positive.
-double largest(const std::vector<Heatmap>& heatmaps) {
-  double most = 0;
-  for (const Heatmap& heatmap : heatmaps) {
-    std::visit(
-        [&](const auto& values) {
-          for (const auto value : values) {
-            if (std::isfinite(static_cast<double>(value))) most = std::max(most, static_cast<double>(value));
-          }
-        },
-        heatmap.values.values);
-  }
-  return most > 0 ? most : 1;
 }
 
 /// Returns a page of pattern heatmaps with one row per layer and one column per head.
@@ -209,28 +186,29 @@ HeatmapPage pattern_page(const RunResults& run) {
   const std::size_t heads = run.request.selection.heads.size();
   page.columns = axes.regular() ? heads / axes.layers().size() : heads;
   if (run.request.draw_layers) ++page.columns;
-  for (DrawnPattern& pattern : drawn_patterns(run)) {
-    const Sides sides = run.sides(pattern.component, pattern.sequence);
-    const std::string input =
-        run.batch.sequences.size() == 1 ? "" : run.batch.sequences[pattern.sequence].id + " ";
-    page.heatmaps.push_back({input + pattern.title, "Key", "Query", key_labels(run, sides),
-                             token_labels(run.vocabulary, sides.queries_of), std::move(pattern.values)});
+  double largest = 0;
+  for (const DrawnPattern& pattern : drawn_patterns(run)) {
+    const std::string input = run.batch.sequences.size() == 1 ? "" : pattern.input + " ";
+    page.heatmaps.push_back({input + pattern.title, "Key", "Query", key_labels(run, pattern.sides),
+                             token_labels(run.vocabulary, pattern.sides.queries_of), pattern.values});
+    for (std::size_t i = 0; i < pattern.values.size(); ++i) {
+      if (std::isfinite(pattern.values.at(i))) largest = std::max(largest, pattern.values.at(i));
+    }
   }
   const bool single = page.heatmaps.size() == 1;
   page.title = single ? "" : "Attention Patterns";
   if (single) page.heatmaps.front().title = "Attention Pattern of " + page.heatmaps.front().title;
   if (run.request.weighting != Weighting::weights) page.scale.label = "Norm of weighted value";
-  if (run.request.weighting == Weighting::norm) page.scale.high = largest(page.heatmaps);
+  if (run.request.weighting == Weighting::norm && largest > 0) page.scale.high = largest;
   return page;
 }
 
 Section attention_from_section(const RunResults& run) {
   List items;
   for (const AttentionAnswer& answer : run.answers) {
-    const Question& question = run.questions[answer.question];
-    const Sequence& sequence = run.batch.sequences[question.positions.sequence];
-    const Sides sides =
-        run.sides(run.config().layers[answer.head.layer].component, question.positions.sequence);
+    const WordQuestion& question = run.questions[answer.question];
+    const Sequence& sequence = run.batch.sequences[question.sequence];
+    const Sides sides = run.sides(run.config().layers[answer.head.layer].component, question.sequence);
     List top;
     for (const KeyWeight& key : answer.top) {
       Record record;
@@ -240,12 +218,12 @@ Section attention_from_section(const RunResults& run) {
       top.emplace_back(std::move(record));
     }
     List to;
-    for (std::size_t i = 0; i < question.to.size(); ++i) {
+    for (std::size_t i = 0; i < question.to_texts.size(); ++i) {
       Record record;
-      record.set("token", question.to[i]).set("weight", answer.to[i] ? Value(*answer.to[i]) : Value());
+      record.set("token", question.to_texts[i]).set("weight", or_null(answer.to[i]));
       to.emplace_back(std::move(record));
     }
-    const std::size_t query = question.positions.from.front();
+    const std::size_t query = question.from.front();
     Record record;
     record.set("input", sequence.id)
         .set("head", head_name(run.config(), answer.head))
@@ -261,15 +239,15 @@ Section attention_from_section(const RunResults& run) {
 /// Returns a table with the answers to question `number`. Has one row per head, with the strongest keys and
 /// one column per word of --to. A row with the mean of the layer is before the heads of each layer.
 TextTable answers_text(const RunResults& run, std::size_t number) {
-  const Question& question = run.questions[number];
-  const Sequence& sequence = run.batch.sequences[question.positions.sequence];
-  const Sides sides = run.sides(run.components.front().component, question.positions.sequence);
+  const WordQuestion& question = run.questions[number];
+  const std::string& input = run.batch.sequences[question.sequence].id;
+  const Sides sides = run.sides(run.components.front().component, question.sequence);
   const auto word = [&](std::size_t position) {
     const std::vector<std::string>& tokens = sides.keys_of.tokens;
     return position < tokens.size() ? run.vocabulary.plain(tokens[position]) : std::to_string(position);
   };
   std::vector<std::string> columns = {"head", "strongest keys (position:token weight)"};
-  columns.insert(columns.end(), question.to.begin(), question.to.end());
+  columns.insert(columns.end(), question.to_texts.begin(), question.to_texts.end());
   std::vector<std::vector<Cell>> rows;
   const auto add = [&](std::string head, const AttentionAnswer& answer) {
     std::string keys;
@@ -286,11 +264,11 @@ TextTable answers_text(const RunResults& run, std::size_t number) {
   for_each_group(run.answers, layer_of, [&](std::span<const AttentionAnswer> answers) {
     const AttentionAnswer& first = answers.front();
     if (first.question != number) return;
-    add(layer_name(run.config(), first.head.layer) + " mean", attnctl::mean_of(answers, question.positions));
+    add(layer_name(run.config(), first.head.layer) + " mean", attnctl::mean_of(answers, question));
     for (const AttentionAnswer& answer : answers) add(head_name(run.config(), answer.head), answer);
   });
-  return {fmt::format("What \"{}\" looks at (input \"{}\", position {})", question.from, sequence.id,
-                      question.positions.from.front()),
+  return {fmt::format("What \"{}\" looks at (input \"{}\", position {})", question.from_text, input,
+                      question.from.front()),
           make_table("", std::move(columns), std::move(rows)), 3};
 }
 
@@ -355,8 +333,8 @@ Results pattern_results(const RunResults& run) {
 
 Results answer_results(const RunResults& run) {
   Results results;
-  if (run.questions.empty()) return results;
-  if (run.request.form == Form::document) results.document.sections.push_back(attention_from_section(run));
+  if (run.request.form == Form::document && !run.questions.empty())
+    results.document.sections.push_back(attention_from_section(run));
   if (run.request.form == Form::text) {
     for (std::size_t i = 0; i < run.questions.size(); ++i) results.text.emplace_back(answers_text(run, i));
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,22 +46,16 @@ Table table(const AnalysisInput& input, const std::vector<LayerMixing>& layers) 
 TextTable summary(const AnalysisInput& input, const std::vector<LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const LayerMixing& layer : layers) {
-    double sum = 0;
-    double least = 1;
-    double most = 0;
-    std::size_t count = 0;
+    std::vector<double> ratios;
     for (const PositionMixing& at : layer.positions) {
-      const auto ratio = at.ratio();
-      if (!ratio) continue;
-      sum += *ratio;
-      least = std::min(least, *ratio);
-      most = std::max(most, *ratio);
-      ++count;
+      if (const auto ratio = at.ratio()) ratios.push_back(*ratio);
     }
     std::vector<Cell>& row = rows.emplace_back();
     row = {input.shown.sequences[layer.input].id, cell_of(layer.layer), Cell(), Cell(), Cell()};
-    if (count == 0) continue;
-    const double mean = sum / static_cast<double>(count);
+    if (ratios.empty()) continue;
+    const double mean =
+        std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());
+    const auto [least, most] = std::ranges::minmax(ratios);
     row[2] = cell_of(mean);
     row[3] = cell_of(std::isfinite(mean) ? least : mean);
     row[4] = cell_of(std::isfinite(mean) ? most : mean);
@@ -72,13 +67,10 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerMixing>& la
 /// Returns a heatmap of the mixing ratios of one input, with layers as rows and tokens as columns.
 Heatmap heatmap(const AnalysisInput& input, std::span<const LayerMixing> layers, const Tensor& ratios) {
   const Sequence& sequence = input.shown.sequences[layers.front().input];
-  Heatmap heatmap;
-  heatmap.title = input.shown.sequences.size() == 1 ? "Mixing Ratio" : sequence.id;
-  heatmap.x_axis = "Token";
-  heatmap.y_axis = "Layer";
+  const bool single = input.shown.sequences.size() == 1;
+  Heatmap heatmap{single ? "Mixing Ratio" : sequence.id, "Token", "Layer", {}, {}, ratios};
   for (const std::string& token : sequence.tokens) heatmap.x_labels.push_back(input.vocabulary.plain(token));
   for (const LayerMixing& layer : layers) heatmap.y_labels.push_back(std::to_string(layer.layer));
-  heatmap.values = ratios;
   return heatmap;
 }
 
@@ -94,32 +86,31 @@ class MixingAnalysis final : public Analysis {
 
   std::vector<Observer*> observers() override { return {&mixing_}; }
   HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
-  Results finish() override;
+
+  Results finish() override {
+    const std::vector<LayerMixing> layers = mixing_.finish();
+    Results results;
+    const Table all = table(input_, layers);
+    add_table(results, all);
+    results.text.emplace_back(summary(input_, layers));
+    HeatmapPage page;
+    page.scale = {.diverging = false, .low = 0, .high = 1, .label = "From other positions"};
+    std::size_t row = 0;
+    for_each_group(layers, input_of<LayerMixing>, [&](std::span<const LayerMixing> of_input) {
+      const LayerMixing& first = of_input.front();
+      const Tensor array = column_array(all, "ratio", {of_input.size(), first.positions.size()}, row);
+      row += array.size();
+      results.arrays.push_back({fmt::format("mixing_{}", first.input), array});
+      page.heatmaps.push_back(heatmap(input_, of_input, array));
+    });
+    if (page.heatmaps.size() > 1) page.title = "Mixing Ratio";
+    if (!page.heatmaps.empty()) results.pictures.push_back({"mixing", std::move(page)});
+    return results;
+  }
 
  private:
   Mixing mixing_;
 };
-
-Results MixingAnalysis::finish() {
-  const std::vector<LayerMixing> layers = mixing_.finish();
-  Results results;
-  const Table all = table(input_, layers);
-  add_table(results, all);
-  results.text.emplace_back(summary(input_, layers));
-  HeatmapPage page;
-  page.scale = {.diverging = false, .low = 0, .high = 1, .label = "From other positions"};
-  std::size_t row = 0;
-  for_each_group(layers, input_of<LayerMixing>, [&](std::span<const LayerMixing> of_input) {
-    const LayerMixing& first = of_input.front();
-    const Tensor array = column_array(all, "ratio", {of_input.size(), first.positions.size()}, row);
-    row += array.size();
-    results.arrays.push_back({fmt::format("mixing_{}", first.input), array});
-    page.heatmaps.push_back(heatmap(input_, of_input, array));
-  });
-  if (page.heatmaps.size() > 1) page.title = "Mixing Ratio";
-  if (!page.heatmaps.empty()) results.pictures.push_back({"mixing", std::move(page)});
-  return results;
-}
 
 /// The experts that process the tokens of one input in one layer.
 struct LayerRouting {
@@ -128,57 +119,12 @@ struct LayerRouting {
   std::vector<ExpertRoute> tokens;  // [n]: experts of each token
 };
 
-/// The analysis "routing": the experts that each token is sent to, in the selected layers with experts.
-class RoutingAnalysis final : public Analysis, private Observer {
- public:
-  using Analysis::Analysis;
-
-  std::vector<Observer*> observers() override { return {this}; }
-  std::uint64_t values() const override;
-  Results finish() override;
-
- private:
-  [[nodiscard]] Needs needs() const override { return {.patterns = false, .routing = true}; }
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
-  void begin(const Model& /*model*/, const Batch& /*batch*/) override { found_.clear(); }
-  void panel(const AttentionPanel& /*panel*/) override {}
-  void routing(std::size_t sequence, std::size_t layer, std::span<const ExpertRoute> routes) override {
-    found_.push_back({sequence, layer, {routes.begin(), routes.end()}});
-  }
-  [[nodiscard]] Table table() const;
-  [[nodiscard]] TextTable summary() const;
-
-  std::vector<LayerRouting> found_;
-};
-
-std::uint64_t RoutingAnalysis::memory(const Model& model, const Batch& batch) const {
-  std::uint64_t token = 0;
-  for (const LayerConfig& layer : model.config().layers) {
-    constexpr std::size_t kOfRoute = sizeof(std::size_t) + sizeof(float);
-    constexpr std::size_t kOfMemory = 64;  // overhead of two small allocations, in bytes
-    if (layer.experts.count > 0)
-      token += sizeof(ExpertRoute) + kOfMemory + layer.experts.per_token * kOfRoute;
-  }
-  std::uint64_t bytes = 0;
-  for (const Sequence& sequence : batch.sequences) bytes += 2 * sequence.queries() * token;
-  return bytes;
-}
-
-std::uint64_t RoutingAnalysis::values() const {
-  std::uint64_t per_token = 0;
-  for (const std::size_t layer : input_.selection.layers())
-    per_token += input_.config().layers[layer].experts.per_token;
-  std::uint64_t count = 0;
-  for (const Sequence& sequence : input_.batch.sequences) count += 2 * per_token * sequence.queries();
-  return count;
-}
-
 /// Returns a table with one row per layer, position and expert. The experts of a token are in the order of
 /// their weights.
-Table RoutingAnalysis::table() const {
+Table table(const AnalysisInput& input, const std::vector<LayerRouting>& layers) {
   std::vector<std::vector<Cell>> rows;
-  for (const LayerRouting& layer : found_) {
-    const Sequence& sequence = input_.shown.sequences[layer.input];
+  for (const LayerRouting& layer : layers) {
+    const Sequence& sequence = input.shown.sequences[layer.input];
     for (std::size_t i = 0; i < layer.tokens.size(); ++i) {
       const ExpertRoute& route = layer.tokens[i];
       for (std::size_t place = 0; place < route.experts.size(); ++place) {
@@ -193,16 +139,16 @@ Table RoutingAnalysis::table() const {
 }
 
 /// Returns a table with the number of tokens of each expert, over all inputs.
-TextTable RoutingAnalysis::summary() const {
+TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& layers) {
   struct Load {
     std::size_t tokens = 0;
     double weight = 0;
   };
   std::map<std::size_t, std::vector<Load>> loads;  // [layer]
   std::map<std::size_t, std::size_t> totals;
-  for (const LayerRouting& layer : found_) {
+  for (const LayerRouting& layer : layers) {
     std::vector<Load>& of_layer = loads[layer.layer];
-    of_layer.resize(input_.config().layers[layer.layer].experts.count);
+    of_layer.resize(input.config().layers[layer.layer].experts.count);
     totals[layer.layer] += layer.tokens.size();
     for (const ExpertRoute& route : layer.tokens) {
       for (std::size_t place = 0; place < route.experts.size(); ++place) {
@@ -218,11 +164,11 @@ TextTable RoutingAnalysis::summary() const {
       const Load& load = of_layer[expert];
       const auto tokens = static_cast<double>(load.tokens);
       rows.push_back({cell_of(layer), cell_of(expert), cell_of(load.tokens),
-                      static_cast<float>(tokens / static_cast<double>(totals[layer])),
-                      load.tokens == 0 ? Cell() : Cell(static_cast<float>(load.weight / tokens))});
+                      cell_of(tokens / static_cast<double>(totals[layer])),
+                      load.tokens == 0 ? Cell() : cell_of(load.weight / tokens)});
     }
   }
-  return {"Experts: the tokens that go through each, and its mean weight in them",
+  return {"Number of tokens that each expert processes, and its mean weight for them",
           make_table("", {"layer", "expert", "tokens", "share", "weight"}, std::move(rows)), 3};
 }
 
@@ -244,23 +190,61 @@ void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results
   results.arrays.push_back({fmt::format("routing_weight_{}", input), make_tensor(shape, std::move(weights))});
 }
 
-Results RoutingAnalysis::finish() {
-  std::ranges::sort(found_, {}, [](const LayerRouting& each) { return std::pair(each.input, each.layer); });
-  Results results;
-  add_table(results, table());
-  results.text.emplace_back(summary());
-  std::vector<std::int64_t> with_experts;  // layers with experts; equal for all inputs
-  for_each_group(found_, input_of<LayerRouting>, [&](std::span<const LayerRouting> of_input) {
-    if (with_experts.empty()) {
+/// The analysis "routing": the experts that each token is sent to, in the selected layers with experts.
+class RoutingAnalysis final : public Analysis, private Observer {
+ public:
+  using Analysis::Analysis;
+
+  std::vector<Observer*> observers() override { return {this}; }
+
+  std::uint64_t values() const override {
+    std::uint64_t per_token = 0;
+    for (const std::size_t layer : input_.selection.layers())
+      per_token += input_.config().layers[layer].experts.per_token;
+    std::uint64_t count = 0;
+    for (const Sequence& sequence : input_.batch.sequences) count += 2 * per_token * sequence.queries();
+    return count;
+  }
+
+  Results finish() override {
+    std::ranges::sort(found_, {}, [](const LayerRouting& each) { return std::pair(each.input, each.layer); });
+    Results results;
+    add_table(results, table(input_, found_));
+    results.text.emplace_back(summary(input_, found_));
+    std::vector<std::int64_t> with_experts;  // layers with experts; equal for all inputs
+    for_each_group(found_, input_of<LayerRouting>, [&](std::span<const LayerRouting> of_input) {
+      with_experts.clear();
       for (const LayerRouting& layer : of_input)
         with_experts.push_back(static_cast<std::int64_t>(layer.layer));
+      add_routing_arrays(of_input, results);
+    });
+    const Shape shape = {with_experts.size()};
+    results.arrays.push_back({"routing_layers", make_tensor(shape, std::move(with_experts))});
+    return results;
+  }
+
+ private:
+  [[nodiscard]] Needs needs() const override { return {.patterns = false, .routing = true}; }
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override {
+    std::uint64_t token = 0;
+    for (const LayerConfig& layer : model.config().layers) {
+      constexpr std::size_t kOfRoute = sizeof(std::size_t) + sizeof(float);
+      constexpr std::size_t kOfMemory = 64;  // overhead of two small allocations, in bytes
+      if (layer.experts.count > 0)
+        token += sizeof(ExpertRoute) + kOfMemory + layer.experts.per_token * kOfRoute;
     }
-    add_routing_arrays(of_input, results);
-  });
-  const Shape shape = {with_experts.size()};
-  results.arrays.push_back({"routing_layers", make_tensor(shape, std::move(with_experts))});
-  return results;
-}
+    std::uint64_t bytes = 0;
+    for (const Sequence& sequence : batch.sequences) bytes += 2 * sequence.queries() * token;
+    return bytes;
+  }
+  void begin(const Model& /*model*/, const Batch& /*batch*/) override { found_.clear(); }
+  void panel(const AttentionPanel& /*panel*/) override {}
+  void routing(std::size_t sequence, std::size_t layer, std::span<const ExpertRoute> routes) override {
+    found_.push_back({sequence, layer, {routes.begin(), routes.end()}});
+  }
+
+  std::vector<LayerRouting> found_;
+};
 
 }  // namespace
 
@@ -273,9 +257,7 @@ std::unique_ptr<Analysis> make_routing(const AnalysisInput& input) {
   const auto& layers = input.config().layers;
   const auto selected = input.selection.layers();
   if (std::ranges::none_of(selected, [&](std::size_t i) { return layers[i].experts.count > 0; })) {
-    fail(Status::bad_input,
-         "{}: no selected layer has experts, so nothing is routed; leave routing out of "
-         "--include",
+    fail(Status::bad_input, "{}: no selected layer has experts; leave routing out of --include",
          escaped(input.model.name()));
   }
   return std::make_unique<RoutingAnalysis>(input);

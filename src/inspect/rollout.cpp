@@ -18,7 +18,6 @@
 #include "input/words.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/request.hpp"
 
 namespace attnctl::inspect {
 namespace {
@@ -40,13 +39,18 @@ class FromPositions : public Analysis {
   [[nodiscard]] std::vector<std::string> labels(std::size_t s) const {
     return token_labels(input_.vocabulary, sequence(s));
   }
+
   /// Adds one record {"input", "from", "values"} for each row of `rows` [positions, n]. `s` is the index of
   /// the input.
-  void add_records(List& items, std::size_t s, const Tensor& rows) const;
-  /// Adds the array NAME_I of input I, the array NAME_from_I if --rollout-from is given, and a heatmap.
+  void add_records(List& items, std::size_t s, const Tensor& rows) const {
+    for (std::size_t r = 0; r < positions_[s].size(); ++r) {
+      Record record;
+      record.set("input", sequence(s).id).set("from", positions_[s][r]).set("values", item_of(rows, r, 1));
+      items.emplace_back(std::move(record));
+    }
+  }
+
   void add_arrays(Results& results, std::size_t s, const Tensor& rows) const;
-  /// Returns a table with one row per position. Each of the named arrays [positions, n] has a column with the
-  /// strongest keys.
   [[nodiscard]] TextTable strongest_text(std::size_t s, std::string title,
                                          const std::vector<std::pair<std::string, Tensor>>& shown) const;
 
@@ -75,19 +79,12 @@ std::vector<Positions> FromPositions::find_positions() const {
     input_.context.warnings.add(
         "from_not_found", fmt::format("--rollout-from: \"{}\" is not in input \"{}\"", from, sequence.id));
   }
-  if (std::ranges::all_of(positions, [](const Positions& found) { return found.empty(); }))
+  if (std::ranges::all_of(positions, &Positions::empty))
     fail(Status::usage, "--rollout-from: \"{}\" is in none of the inputs", escaped(from));
   return positions;
 }
 
-void FromPositions::add_records(List& items, std::size_t s, const Tensor& rows) const {
-  for (std::size_t r = 0; r < positions_[s].size(); ++r) {
-    Record record;
-    record.set("input", sequence(s).id).set("from", positions_[s][r]).set("values", item_of(rows, r, 1));
-    items.emplace_back(std::move(record));
-  }
-}
-
+/// Adds the array NAME_I of input I, the array NAME_from_I if --rollout-from is given, and a heatmap.
 void FromPositions::add_arrays(Results& results, std::size_t s, const Tensor& rows) const {
   const Positions& positions = positions_[s];
   results.arrays.push_back({fmt::format("{}_{}", name_, s), rows});

@@ -12,7 +12,7 @@
 #include "base/warnings.hpp"
 #include "forward/block.hpp"
 #include "input/batch.hpp"
-#include "inspect/request.hpp"
+#include "inspect/catalogue.hpp"
 #include "model/model.hpp"
 #include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"
@@ -30,11 +30,10 @@ struct InputArray {
   Tensor array;
 };
 
-/// The positions of the words of --from and --to in one input, in the selected component.
-struct Question {
-  AttentionQuestion positions;
-  std::string from;             // text of --from
-  std::vector<std::string> to;  // texts of the words of --to that the input contains
+/// The words of --from and --to in one input, and their positions in the selected component.
+struct WordQuestion : AttentionQuestion {
+  std::string from_text;
+  std::vector<std::string> to_texts;  // the words of --to that the input contains
 };
 
 /// All results of a run. results_of() converts them to the form of the request.
@@ -49,7 +48,7 @@ struct RunResults {
   std::optional<WeightsAnalysis> weights = {};
   std::vector<HeadPatternMetrics> pattern_metrics = {};
   std::vector<InputArray> arrays = {};
-  std::vector<Question> questions = {};
+  std::vector<WordQuestion> questions = {};
   std::vector<AttentionAnswer> answers = {};  // ordered by question, then by head
   std::vector<Results> analyses = {};         // in the order of Includes::analyses
 

@@ -50,7 +50,7 @@ std::set<Component> select_components(const HeadChoice& choice, const ModelConfi
   std::set<Component> picked;
   if (!config.decoder) {
     if (!choice.component.empty())
-      fail(Status::usage, "--component: the model has one stack of layers, without components");
+      fail(Status::usage, "--component: the model is not an encoder-decoder model, so it has no components");
     return {Component::none};
   }
   if (choice.component.empty()) {
@@ -142,7 +142,8 @@ Selection select_heads(const HeadChoice& choice, const ModelConfig& config, bool
       if (std::ranges::binary_search(layers, head.layer)) heads.insert(head);
     }
   }
-  if (heads.empty()) fail(Status::usage, "--heads, --layers and --component have no head in common");
+  if (heads.empty())
+    fail(Status::usage, "no head of the model is selected by --heads, --layers and --component together");
   return {.heads = {heads.begin(), heads.end()}};
 }
 

@@ -11,10 +11,8 @@
 #include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
 #include "analysis/weights/composition.hpp"
-#include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/request.hpp"
 #include "results/results.hpp"
 
 namespace attnctl::inspect {
@@ -46,19 +44,13 @@ Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& a
   return make_table("subspaces", std::move(columns), std::move(rows));
 }
 
-std::optional<double> mean_of(const std::optional<RandomNull>& null) {
-  return null ? std::optional(null->mean) : std::nullopt;
-}
-std::optional<double> deviation_of(const std::optional<RandomNull>& null) {
-  return null ? std::optional(null->deviation) : std::nullopt;
-}
-
 Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
   List items;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const SubspaceAngles& each : analysis.angles) {
       List ranks;
       for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
+      const RandomNull null = each.null.value_or(RandomNull());
       Record record;
       record.set("projection", std::string(name_of(analysis.projection)))
           .set("component", component_cell(input.config(), each.heads.front().layer))
@@ -68,8 +60,8 @@ Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionA
           .set("values", float_array(each.kernel))
           .set("cosines", float_array({each.heads.size(), each.heads.size(), each.angles}, each.cosines))
           .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
-          .set("null_mean", or_null(mean_of(each.null)))
-          .set("null_deviation", or_null(deviation_of(each.null)));
+          .set("null_mean", null.mean)
+          .set("null_deviation", null.deviation);
       items.emplace_back(std::move(record));
     }
   }
@@ -87,10 +79,9 @@ Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnaly
     for (const SubspaceAngles& each : analysis.angles) {
       for (std::size_t a = 0; a < each.heads.size(); ++a) {
         for (std::size_t b = 0; b < each.heads.size(); ++b) {
-          std::optional<RandomNull> null;
-          if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1) {
+          RandomNull null;
+          if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1)
             null = projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
-          }
           std::vector<Cell>& row = rows.emplace_back();
           row = {std::string(name_of(analysis.projection)),
                  component_cell(input.config(), each.heads[a].layer),
@@ -101,8 +92,8 @@ Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnaly
                  cell_of(each.ranks[b]),
                  cell_of(each.kernel(a, b)),
                  each.angles > 0 ? cell_of(each.cosines_of(a, b).front()) : Cell(),
-                 cell_of(mean_of(null)),
-                 cell_of(deviation_of(null))};
+                 cell_of(null.mean),
+                 cell_of(null.deviation)};
           if (across)
             row.insert(row.end(), {number_cell(input.config(), each.heads[a].layer),
                                    number_cell(input.config(), each.heads[b].layer)});
@@ -125,8 +116,8 @@ void add_pair_arrays(const AnalysisInput& input, Results& results, const Project
   results.arrays.push_back({name + "_principal_cosines", pairs_array(input.selection, cosines, true)});
   std::vector<double> nulls;
   for (const SubspaceAngles& each : analysis.angles) {
-    nulls.push_back(mean_of(each.null).value_or(kUndefined));
-    nulls.push_back(deviation_of(each.null).value_or(kUndefined));
+    const RandomNull null = each.null.value_or(RandomNull());
+    nulls.insert(nulls.end(), {null.mean, null.deviation});
   }
   results.arrays.push_back({name + "_projection_kernel_null", float_array({nulls.size() / 2, 2}, nulls)});
 }
@@ -135,7 +126,7 @@ void add_arrays(const AnalysisInput& input, const std::vector<ProjectionAnalysis
                 const Table& heads) {
   const HeadAxes axes(input.selection.heads);
   const auto add = [&](std::string column) {
-    results.arrays.push_back({column, column_array(heads, column, axes.shape({}))});
+    results.arrays.push_back({column, column_array(heads, column, axes.shape())});
   };
   for (const ProjectionAnalysis& analysis : analyses) {
     add(fmt::format("{}_effective_rank", name_of(analysis.projection)));
@@ -148,10 +139,10 @@ Table kernel_text(const std::vector<ProjectionAnalysis>& analyses) {
   std::vector<std::vector<Cell>> rows;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const SubspaceAngles& each : analysis.angles) {
+      const RandomNull null = each.null.value_or(RandomNull());
       rows.push_back({std::string(name_of(analysis.projection)),
                       each.layer ? cell_of(each.layer) : Cell(std::string("all")),
-                      cell_of(each.off_diagonal.mean), cell_of(mean_of(each.null)),
-                      cell_of(deviation_of(each.null))});
+                      cell_of(each.off_diagonal.mean), cell_of(null.mean), cell_of(null.deviation)});
     }
   }
   return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));
@@ -181,52 +172,49 @@ class SubspacesAnalysis final : public Analysis {
  public:
   using Analysis::Analysis;
 
-  std::uint64_t values() const override;
-  Results finish() override;
-};
-
-std::uint64_t SubspacesAnalysis::values() const {
-  std::uint64_t count = 0;
-  const std::vector<HeadId>& heads = input_.selection.heads;
-  for (const HeadId head : heads) {
-    const auto same = [&](HeadId other) { return other.layer == head.layer; };
-    const std::uint64_t others = input_.request.across_layers
-                                     ? heads.size()
-                                     : static_cast<std::uint64_t>(std::ranges::count_if(heads, same));
-    const AttentionConfig& attention = input_.config().layers[head.layer].attention;
-    count += others * (2 * (attention.d_head + attention.d_value) + 8);
+  std::uint64_t values() const override {
+    std::uint64_t count = 0;
+    const std::vector<HeadId>& heads = input_.selection.heads;
+    for (const HeadId head : heads) {
+      const auto same = [&](HeadId other) { return other.layer == head.layer; };
+      const std::uint64_t others = input_.request.across_layers
+                                       ? heads.size()
+                                       : static_cast<std::uint64_t>(std::ranges::count_if(heads, same));
+      const AttentionConfig& attention = input_.config().layers[head.layer].attention;
+      count += others * (2 * (attention.d_head + attention.d_value) + 8);
+    }
+    return count;
   }
-  return count;
-}
 
-Results SubspacesAnalysis::finish() {
-  const InspectRequest& request = input_.request;
-  const RunContext& context = input_.context;
-  const std::vector<ProjectionAnalysis> analyses =
-      analyze_subspaces(input_.model, input_.selection,
-                        {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
-                        context.pool, context.warnings);
-  const std::vector<std::optional<double>> copying =
-      ov_copying(input_.model, input_.selection, request.fold_norm, context.pool, context.warnings);
+  Results finish() override {
+    const InspectRequest& request = input_.request;
+    const RunContext& context = input_.context;
+    const std::vector<ProjectionAnalysis> analyses =
+        analyze_subspaces(input_.model, input_.selection,
+                          {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
+                          context.pool, context.warnings);
+    const std::vector<std::optional<double>> copying =
+        ov_copying(input_.model, input_.selection, request.fold_norm, context.pool, context.warnings);
 
-  Results results;
-  const Table table = heads(input_, analyses, copying);
-  const Table named = with_head_names(table);
-  Table ranks = select_columns(named, {"head", "w_q_effective_rank", "w_k_effective_rank",
-                                       "w_v_effective_rank", "w_o_effective_rank", "ov_copying"});
-  ranks.columns = {"head", "W_Q", "W_K", "W_V", "W_O", "OV copying"};
-  results.document.sections.push_back({"subspaces", "subspaces", named});
-  results.document.sections.push_back(kernel_section(input_, analyses));
-  results.tables = {table, kernel_table(input_, analyses)};
-  add_arrays(input_, analyses, results, table);
-  results.text.emplace_back(
-      TextTable{"Effective ranks of the projections, and OV copying (-1 to 1)", ranks, 2});
-  results.text.emplace_back(
-      TextTable{"Projection kernels of heads (0 to 1; mean of all pairs, and of random subspaces)",
-                kernel_text(analyses), 4});
-  results.pictures.push_back({"subspaces", picture(input_, analyses)});
-  return results;
-}
+    Results results;
+    const Table table = heads(input_, analyses, copying);
+    const Table named = with_head_names(table);
+    Table ranks = select_columns(named, {"head", "w_q_effective_rank", "w_k_effective_rank",
+                                         "w_v_effective_rank", "w_o_effective_rank", "ov_copying"});
+    ranks.columns = {"head", "W_Q", "W_K", "W_V", "W_O", "OV copying"};
+    results.document.sections.push_back({"subspaces", "subspaces", named});
+    results.document.sections.push_back(kernel_section(input_, analyses));
+    results.tables = {table, kernel_table(input_, analyses)};
+    add_arrays(input_, analyses, results, table);
+    results.text.emplace_back(
+        TextTable{"Effective ranks of the projections, and OV copying (-1 to 1)", ranks, 2});
+    results.text.emplace_back(
+        TextTable{"Projection kernels of heads (0 to 1; mean of all pairs, and of random subspaces)",
+                  kernel_text(analyses), 4});
+    results.pictures.push_back({"subspaces", picture(input_, analyses)});
+    return results;
+  }
+};
 
 }  // namespace
 

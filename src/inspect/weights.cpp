@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -19,21 +17,18 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Returns the analysis of QK and, if it was computed, the analysis of OV.
-std::vector<const CircuitAnalysis*> circuits_of(const WeightsAnalysis& weights) {
-  std::vector<const CircuitAnalysis*> circuits = {&weights.qk};
-  if (weights.ov) circuits.push_back(&*weights.ov);
-  return circuits;
-}
-
 std::string circuit_name(const CircuitAnalysis& circuit) {
   return std::string(name_of(circuit.circuit));
+}
+
+std::size_t layer_of(const HeadSpectrum& head) {
+  return head.head.layer;
 }
 
 Section similarity_section(const RunResults& run) {
   const ModelConfig& config = run.config();
   List items;
-  for (const CircuitAnalysis* circuit : circuits_of(*run.weights)) {
+  for (const CircuitAnalysis* circuit : run.weights->circuits()) {
     for (const SubspaceSimilarity& each : circuit->similarity) {
       Record record;
       record.set("circuit", circuit_name(*circuit))
@@ -53,8 +48,7 @@ Section similarity_section(const RunResults& run) {
 
 Section effective_ranks_section(const WeightsAnalysis& weights, const ModelConfig& config) {
   List items;
-  for (const CircuitAnalysis* circuit : circuits_of(weights)) {
-    const auto layer_of = [](const HeadSpectrum& head) { return head.head.layer; };
+  for (const CircuitAnalysis* circuit : weights.circuits()) {
     for_each_group(circuit->heads, layer_of, [&](std::span<const HeadSpectrum> heads) {
       const std::size_t layer = heads.front().head.layer;
       List names;
@@ -75,14 +69,9 @@ Section effective_ranks_section(const WeightsAnalysis& weights, const ModelConfi
   return {"effective_ranks", "effective_ranks", std::move(items)};
 }
 
-Tensor array_of(const OwnedMatrix<float>& matrix) {
-  const auto values = matrix.values();
-  return make_tensor({matrix.rows(), matrix.cols()}, std::vector<float>(values.begin(), values.end()));
-}
-
 Section directions_section(const WeightsAnalysis& weights, const ModelConfig& config) {
   List items;
-  for (const CircuitAnalysis* circuit : circuits_of(weights)) {
+  for (const CircuitAnalysis* circuit : weights.circuits()) {
     for (const HeadSpectrum& head : circuit->heads) {
       const std::size_t count = head.left.rows();
       const std::span<const double> strongest = std::span(head.singular_values).first(count);
@@ -90,8 +79,8 @@ Section directions_section(const WeightsAnalysis& weights, const ModelConfig& co
       record.set("head", head_name(config, head.head))
           .set("circuit", circuit_name(*circuit))
           .set("singular_values", float_array({count}, strongest))
-          .set("left", array_of(head.left))
-          .set("right", array_of(head.right));
+          .set("left", tensor_of(head.left))
+          .set("right", tensor_of(head.right));
       items.emplace_back(std::move(record));
     }
   }
@@ -121,7 +110,7 @@ Table similarity_table(const WeightsAnalysis& weights, const ModelConfig& config
   const bool across = !weights.qk.similarity.empty() && !weights.qk.similarity.front().layer.has_value();
   if (across) columns.insert(columns.end(), {"layer_a", "layer_b"});
   std::vector<std::vector<Cell>> rows;
-  for (const CircuitAnalysis* circuit : circuits_of(weights)) {
+  for (const CircuitAnalysis* circuit : weights.circuits()) {
     for (const SubspaceSimilarity& each : circuit->similarity) {
       for (std::size_t a = 0; a < each.heads.size(); ++a) {
         for (std::size_t b = 0; b < each.heads.size(); ++b) {
@@ -145,7 +134,7 @@ Table similarity_table(const WeightsAnalysis& weights, const ModelConfig& config
 
 Table singular_values_table(const WeightsAnalysis& weights, const ModelConfig& config) {
   std::vector<std::vector<Cell>> rows;
-  for (const CircuitAnalysis* circuit : circuits_of(weights)) {
+  for (const CircuitAnalysis* circuit : weights.circuits()) {
     for (const HeadSpectrum& head : circuit->heads) {
       for (std::size_t i = 0; i < head.singular_values.size(); ++i) {
         rows.push_back({circuit_name(*circuit), component_cell(config, head.head.layer),
@@ -168,25 +157,20 @@ TextTable effective_ranks(const CircuitAnalysis& circuit, const ModelConfig& con
   std::set<std::size_t> numbers;
   for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
   std::vector<std::string> columns = {"layer"};
-  std::map<std::size_t, std::size_t> place;
-  for (const std::size_t number : numbers) {
-    place[number] = columns.size();
-    columns.push_back("head " + std::to_string(number));
-  }
-  std::map<std::size_t, std::vector<Cell>> rows;
+  for (const std::size_t number : numbers) columns.push_back("head " + std::to_string(number));
+  std::vector<std::vector<Cell>> rows;
   std::size_t most = 0;
-  for (const HeadSpectrum& head : circuit.heads) {
-    std::vector<Cell>& row = rows[head.head.layer];
-    row.resize(columns.size());
-    row[0] = layer_cell(config, head.head.layer);
-    row[place[head.head.head]] = cell_of(head.effective_rank);
-    most = std::max(most, head.singular_values.size());
-  }
-  std::vector<std::vector<Cell>> list;
-  list.reserve(rows.size());
-  for (auto& [layer, row] : rows) list.push_back(std::move(row));
+  for_each_group(circuit.heads, layer_of, [&](std::span<const HeadSpectrum> heads) {
+    std::vector<Cell>& row = rows.emplace_back(columns.size());
+    row[0] = layer_cell(config, heads.front().head.layer);
+    for (const HeadSpectrum& head : heads) {
+      const auto column = 1 + std::distance(numbers.begin(), numbers.find(head.head.head));
+      row[static_cast<std::size_t>(column)] = cell_of(head.effective_rank);
+      most = std::max(most, head.singular_values.size());
+    }
+  });
   return {fmt::format("Effective ranks of {} (1 to {})", symbol_of(name_of(circuit.circuit)), most),
-          make_table("", std::move(columns), std::move(list)), 1};
+          make_table("", std::move(columns), std::move(rows)), 1};
 }
 
 TextTable similarities(const WeightsAnalysis& weights, const ModelConfig& config) {
@@ -218,12 +202,6 @@ HeatmapPage similarity_page(const RunResults& run) {
     page.heatmaps.push_back(head_heatmap(run.config(), title, each, run.request.order == HeadOrder::cluster));
   }
   return page;
-}
-
-/// Returns the shape [layers, heads, rest...], or [selected, rest...] if the selected heads differ between
-/// layers.
-Shape shape_of(const Selection& selection, std::initializer_list<std::size_t> rest) {
-  return HeadAxes(selection.heads).shape(std::span(rest.begin(), rest.size()));
 }
 
 Tensor similarity_array(const CircuitAnalysis& circuit, const Selection& selection) {
@@ -279,21 +257,19 @@ Tensor singular_values_array(const CircuitAnalysis& circuit, const Selection& se
                                  "d_value); --format csv writes them all",
                                  name, width, most));
   }
-  return float_array(shape_of(selection, {width}), values);
+  return float_array(HeadAxes(selection.heads).shape({width}), values);
 }
 
 void add_circuit_analysis(ArrayOutput& out, const CircuitAnalysis& all, const ComponentHeads& heads,
                           const RunResults& run) {
   const Selection& selection = heads.selection;
-  const bool alone = run.components.size() == 1;
-  const CircuitAnalysis own = alone ? CircuitAnalysis() : of_component(all, heads.component, run.config());
-  const CircuitAnalysis& circuit = alone ? all : own;
+  const CircuitAnalysis circuit = of_component(all, heads.component, run.config());
   const std::string prefix = prefix_of(heads.component) + circuit_name(circuit);
   out.add(prefix + "_similarity", similarity_array(circuit, selection));
   if (circuit.heads.size() != selection.heads.size()) return;  // a selected layer does not have this circuit
   std::vector<double> ranks;
   for (const HeadSpectrum& head : circuit.heads) ranks.push_back(head.effective_rank.value_or(kUndefined));
-  out.add(prefix + "_effective_rank", float_array(shape_of(selection, {}), ranks));
+  out.add(prefix + "_effective_rank", float_array(HeadAxes(selection.heads).shape(), ranks));
   const std::string name = prefix + "_singular_values";
   out.add(name, singular_values_array(circuit, selection, name, run));
 }
@@ -315,7 +291,7 @@ void add_whole_circuits(ArrayOutput& out, const ComponentHeads& heads, const Run
     }
     if (all)
       out.add(prefix_of(heads.component) + std::string(name_of(circuit)) + "_circuit",
-              float_array(shape_of(heads.selection, {rows, cols}), values));
+              float_array(HeadAxes(heads.selection.heads).shape({rows, cols}), values));
   }
 }
 
@@ -325,7 +301,7 @@ void add_weights_arrays(ArrayOutput& out, const RunResults& run) {
   const Includes& includes = run.request.includes;
   for (const ComponentHeads& heads : run.components) {
     if (run.weights && includes.weights) {
-      for (const CircuitAnalysis* circuit : circuits_of(*run.weights))
+      for (const CircuitAnalysis* circuit : run.weights->circuits())
         add_circuit_analysis(out, *circuit, heads, run);
     }
     if (includes.circuits) add_whole_circuits(out, heads, run);
@@ -349,7 +325,7 @@ Results weights_results(const RunResults& run) {
     results.tables = {similarity_table(*run.weights, run.config()),
                       singular_values_table(*run.weights, run.config())};
   } else if (run.weights && form == Form::text) {
-    for (const CircuitAnalysis* circuit : circuits_of(*run.weights))
+    for (const CircuitAnalysis* circuit : run.weights->circuits())
       results.text.emplace_back(effective_ranks(*circuit, run.config()));
     results.text.emplace_back(similarities(*run.weights, run.config()));
   } else if (run.weights && form == Form::pictures) {

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "analysis/patterns/pattern_row.hpp"
+#include "analysis/patterns/pattern_metrics.hpp"
 #include "base/warnings.hpp"
 #include "forward/attention/visibility.hpp"
 #include "forward/observer.hpp"

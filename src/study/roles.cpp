@@ -12,7 +12,7 @@
 
 #include <fmt/ranges.h>
 
-#include "analysis/patterns/pattern_row.hpp"
+#include "analysis/patterns/pattern_metrics.hpp"
 #include "base/undefined.hpp"
 #include "study/measures/target_shares.hpp"
 #include "study/state/sums.hpp"

@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include "analysis/similarity/subspace_similarity.hpp"
-#include "analysis/weights/ranks.hpp"
 #include "analysis/weights/weights.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"

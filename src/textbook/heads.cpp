@@ -10,7 +10,6 @@
 #include <xtensor/xmanipulation.hpp>
 #include <xtensor/xnorm.hpp>
 
-#include "analysis/weights/ranks.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/undefined.hpp"

@@ -32,7 +32,7 @@ Matrix square(const GoldenArray& array) {
 void check_linkage(const Linkage& linkage, const GoldenArray& rows, const std::vector<std::int64_t>& leaves) {
   REQUIRE(linkage.merges.size() == rows.shape.at(0));
   for (std::size_t i = 0; i < linkage.merges.size(); ++i) {
-    const Merge& merge = linkage.merges[i];
+    const ClusterMerge& merge = linkage.merges[i];
     CHECK(static_cast<double>(merge.first) == rows.values[i * 4]);
     CHECK(static_cast<double>(merge.second) == rows.values[i * 4 + 1]);
     CHECK(merge.distance == doctest::Approx(rows.values[i * 4 + 2]).epsilon(1e-9));

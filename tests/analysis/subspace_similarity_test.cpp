@@ -7,7 +7,6 @@
 
 #include <doctest/doctest.h>
 
-#include "analysis/weights/ranks.hpp"
 #include "linalg/decompositions.hpp"
 #include "support/long_way.hpp"
 

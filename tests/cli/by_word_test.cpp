@@ -79,7 +79,7 @@ TEST_CASE("--by-word: inputs without words, and results that cannot be pooled, a
   const RunResult result =
       run_attnctl({"analyze", "data/tiny-llama", "--ids", "5,6", "--by-word", "--include", "scores"});
   CHECK(result.status == 2);
-  CHECK(result.err.find("--by-word pools patterns; leave scores out of --include") != std::string::npos);
+  CHECK(result.err.find("--by-word does not support scores; leave it out of --include") != std::string::npos);
 }
 
 }  // namespace

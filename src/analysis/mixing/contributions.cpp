@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <utility>
 
 #include "analysis/head_axes.hpp"
-#include "analysis/mixing/layer_writes.hpp"
-#include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl {
 namespace {
@@ -20,35 +17,16 @@ std::optional<double> ratio(double value, double by) {
 
 /// Sums over the positions i of one input, for one head with output w. t is the output of all heads.
 struct HeadSums {
-  std::uint64_t rows = 0;  // number of positions that can attend to a key
-  double norms = 0;        // sum of |w_i|
-  double squares = 0;      // |w|^2
-  double inner = 0;        // <w, t>
+  double norms = 0;    // sum of |w_i|
+  double squares = 0;  // |w|^2
+  double inner = 0;    // <w, t>
 };
-
-struct WholeSums {
-  std::size_t rows = 0;
-  double norms = 0;    // sum of |t_i|
-  double squares = 0;  // |t|^2
-  double stream = 0;   // sum of |x_i|
-};
-
-WholeSums whole_sums(const OwnedMatrix<double>& whole, double stream) {
-  WholeSums sums{whole.rows(), 0, 0, stream};
-  for (std::size_t r = 0; r < whole.rows(); ++r) {
-    const double of_row = norm(whole.view().row(r));
-    sums.norms += of_row;
-    sums.squares += of_row * of_row;
-  }
-  return sums;
-}
 
 /// Returns the sums of one head with output w = z W_O^h. `back` is t W_O^h^T, so that <w, t> = <z, back>;
 /// `gram` is W_O^h W_O^h^T, so that |w_i|^2 = z_i gram z_i^T.
-HeadSums head_sums(MatrixView<const double> z, MatrixView<const double> back, const OwnedMatrix<double>& gram,
-                   std::uint64_t rows) {
+HeadSums head_sums(MatrixView<const double> z, MatrixView<const double> back,
+                   const OwnedMatrix<double>& gram) {
   HeadSums sums;
-  sums.rows = rows;
   const std::vector<double> squares = squared_norms(z, gram);
   for (std::size_t r = 0; r < z.rows; ++r) {
     sums.norms += std::sqrt(squares[r]);
@@ -56,23 +34,6 @@ HeadSums head_sums(MatrixView<const double> z, MatrixView<const double> back, co
     sums.inner += dot(z.row(r), back.row(r));
   }
   return sums;
-}
-
-HeadContribution contribution(std::size_t input, HeadId head, const HeadSums& of_head, double all_norms,
-                              const WholeSums& whole) {
-  const auto count = static_cast<double>(whole.rows);
-  HeadContribution made;
-  made.input = input;
-  made.head = head;
-  made.rows = of_head.rows;
-  made.norm = ratio(of_head.norms, static_cast<double>(of_head.rows));
-  made.norm_share = ratio(of_head.norms, all_norms);
-  made.cosine = ratio(of_head.inner, std::sqrt(of_head.squares) * std::sqrt(whole.squares));
-  made.share = ratio(of_head.inner, whole.squares);
-  made.explained = ratio(2 * of_head.inner - of_head.squares, whole.squares);
-  made.whole_norm = ratio(whole.norms, count);
-  made.stream_norm = ratio(whole.stream, count);
-  return made;
 }
 
 std::optional<double> relative(double squared_change, double squared_whole) {
@@ -85,8 +46,8 @@ std::optional<double> relative(double squared_change, double squared_whole) {
 ProductSvd decompose(const Linear& weights) {
   const OwnedMatrix<double> output = weights.in_out_double();
   const std::size_t rank = std::min(output.rows(), output.cols());
-  if (!std::ranges::all_of(output.values(), [](double value) { return std::isfinite(value); })) {
-    ProductSvd undefined;  // W_O is not finite: makes all changes NaN
+  if (!all_finite(output.values())) {
+    ProductSvd undefined;  // makes all changes NaN
     undefined.values.assign(rank, std::numeric_limits<double>::quiet_NaN());
     undefined.left = OwnedMatrix<double>(rank, output.rows());
     return undefined;
@@ -95,9 +56,8 @@ ProductSvd decompose(const Linear& weights) {
   for (std::size_t i = 0; i < output.rows(); ++i) {
     for (std::size_t j = 0; j < output.cols(); ++j) columns(j, i) = output(i, j);
   }
-  OwnedMatrix<double> identity(output.cols(), output.cols());
-  for (std::size_t i = 0; i < identity.rows(); ++i) identity(i, i) = 1;
-  return svd_of_product(columns.view(), identity.view(), rank);
+  OwnedMatrix<double> unit = identity(output.cols());
+  return svd_of_product(columns.view(), unit.view(), rank);
 }
 
 /// Returns (s_i |z u_i|)^2 for each singular value s_i, in descending order of s_i.
@@ -135,7 +95,7 @@ void Contributions::begin(const Model& model, const Batch& batch) {
 }
 
 void Contributions::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  if (!is_one_of(layers_, layer)) return;
+  if (!is_selected(layer)) return;
   LayerWritesObserver::stream(sequence, layer, values);
   const OwnedMatrix<double> wide = widened(values);
   double sum = 0;
@@ -145,7 +105,7 @@ void Contributions::stream(std::size_t sequence, std::size_t layer, MatrixView<c
 }
 
 void Contributions::panel(const AttentionPanel& panel) {
-  if (!is_one_of(layers_, panel.layer) || panel.z.data == nullptr) return;
+  if (!is_selected(panel.layer) || panel.z.data == nullptr) return;
   LayerWritesObserver::panel(panel);
   std::uint64_t& seen = seen_[panel.sequence].at({panel.layer, panel.head});
   for (std::size_t r = 0; r < panel.z.rows; ++r) {
@@ -153,7 +113,7 @@ void Contributions::panel(const AttentionPanel& panel) {
   }
 }
 
-void Contributions::add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
+void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                               MatrixView<const float> /*output*/) {
   const auto [heads, width] = std::pair(attention(layer).heads, attention(layer).d_value);
   if (layer_ != layer) {
@@ -161,26 +121,45 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, const Own
     output_ = output_matrix(*model_, layer);
     grams_.clear();
     for (std::size_t head = 0; head < heads; ++head)
-      grams_.push_back(gram(std::as_const(output_).view().row_range(head * width, width)));
+      grams_.push_back(gram(output_.view().row_range(head * width, width)));
   }
   OwnedMatrix<double> whole(z.rows(), output_.cols());
-  gemm_nn(z.view(), std::as_const(output_).view(), whole.view());
+  gemm_nn(z.view(), output_.view(), whole.view());
   OwnedMatrix<double> back(z.rows(), z.cols());
-  gemm_nt(std::as_const(whole).view(), std::as_const(output_).view(), back.view());
+  gemm_nt(whole.view(), output_.view(), back.view());
+  double whole_norms = 0;    // sum of |t_i|
+  double whole_squares = 0;  // |t|^2
+  for (std::size_t r = 0; r < whole.rows(); ++r) {
+    const double of_row = norm(whole.view().row(r));
+    whole_norms += of_row;
+    whole_squares += of_row * of_row;
+  }
 
   std::vector<HeadSums> sums;
   double all_norms = 0;
   for (std::size_t head = 0; head < heads; ++head) {
     sums.push_back(head_sums(z.view().col_range(head * width, width),
-                             std::as_const(back).view().col_range(head * width, width), grams_[head],
-                             seen_[sequence].at({layer, head})));
+                             back.view().col_range(head * width, width), grams_[head]));
     all_norms += sums.back().norms;
   }
-  const WholeSums of_whole = whole_sums(whole, stream_[sequence]);
+  const auto count = static_cast<double>(z.rows());
   for (std::size_t head = 0; head < heads; ++head) {
     const HeadId id{layer, head};
-    if (head_index(heads_, id))
-      found_[{sequence, id}] = contribution(sequence, id, sums[head], all_norms, of_whole);
+    if (!head_index(heads_, id)) continue;
+    const HeadSums& own = sums[head];
+    const std::uint64_t rows = seen_[sequence].at(id);
+    found_[{sequence, id}] = {
+        .input = sequence,
+        .head = id,
+        .rows = rows,
+        .norm = ratio(own.norms, static_cast<double>(rows)),
+        .norm_share = ratio(own.norms, all_norms),
+        .cosine = ratio(own.inner, std::sqrt(own.squares) * std::sqrt(whole_squares)),
+        .share = ratio(own.inner, whole_squares),
+        .explained = ratio(2 * own.inner - own.squares, whole_squares),
+        .whole_norm = ratio(whole_norms, count),
+        .stream_norm = ratio(stream_[sequence], count),
+    };
   }
 }
 
@@ -202,7 +181,7 @@ void OutputRank::begin(const Model& model, const Batch& batch) {
             [&](std::size_t task, std::size_t) { *tasks[task].second = decompose(tasks[task].first); });
 }
 
-void OutputRank::add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
+void OutputRank::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                            MatrixView<const float> output) {
   const Lease<AttentionWeights> weights = model_->attention(layer);
   if (!weights->output.present()) return;

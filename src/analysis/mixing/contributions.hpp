@@ -49,7 +49,7 @@ class Contributions final : public LayerWritesObserver {
   [[nodiscard]] std::vector<HeadContribution> finish() { return take_values(found_); }
 
  private:
-  void add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
+  void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                  MatrixView<const float> output) override;
 
   std::vector<HeadId> heads_;
@@ -98,7 +98,7 @@ class OutputRank final : public LayerWritesObserver {
   [[nodiscard]] std::vector<LayerOutputRank> finish() { return take_values(found_); }
 
  private:
-  void add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
+  void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                  MatrixView<const float> output) override;
 
   std::vector<std::size_t> ranks_;

@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
-#include <utility>
-#include <vector>
 
-#include "analysis/mixing/rollout.hpp"
 #include "base/error.hpp"
-#include "base/matrix_view.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl {
@@ -36,59 +29,6 @@ class NodeSets {
  private:
   std::size_t words_ = 0;
   std::vector<std::uint64_t> bits_;
-};
-
-/// The residual graph of one maximum flow in a layered graph (Dinic's algorithm). Level 0 is below the first
-/// layer; arcs go from level l + 1 to level l. Bit sets contain the nodes that can be reached over residual
-/// capacity, so a search checks 64 arcs at a time.
-class LayeredNetwork {
- public:
-  /// @param layers  capacities [n above, n below], at least 0, lowest layer first
-  explicit LayeredNetwork(std::span<const OwnedMatrix<std::int64_t>> layers);
-
-  /// Returns the maximum flow from node `from` of the highest level to node `to` of level 0. Then resets the
-  /// flow to 0.
-  [[nodiscard]] std::int64_t max_flow(std::size_t from, std::size_t to);
-
- private:
-  struct Node {
-    std::size_t level = 0, index = 0;
-  };
-  /// One step of the current search path.
-  struct Step {
-    Node node;             // start node
-    bool down = false;     // true: along the arc, to the level below; false: back along the flow of an arc
-    std::size_t next = 0;  // index of the end node in its level
-  };
-
-  bool label(std::size_t from, std::size_t to);
-  std::int64_t block(std::size_t from);
-  bool step_on(std::vector<Step>& path, Node& at);
-  std::int64_t augment(std::vector<Step>& path, Node& at);
-  void change(std::size_t layer, std::size_t above, std::size_t below, std::int64_t flow);
-  void restore();
-
-  [[nodiscard]] NodeSets& sets_at(std::size_t distance);
-
-  std::size_t n_;
-  std::span<const OwnedMatrix<std::int64_t>> capacity_;
-  std::vector<OwnedMatrix<std::int64_t>> room_;  // [layers]: capacity - flow of each arc
-  /// One NodeSets per layer. Its "level" index is a node on one side of the layer; the set of this node
-  /// contains nodes on the other side of the layer.
-  /// [layers]: for each node above, the nodes below to which its arc has residual capacity.
-  std::vector<NodeSets> room_below_;
-  /// [layers]: for each node below, the nodes above whose arc to it has residual capacity.
-  std::vector<NodeSets> room_above_;
-  std::vector<NodeSets> flow_above_;  // [layer], for each node below: nodes above with flow to it
-  std::vector<NodeSets> flow_below_;  // [layer], for each node above: nodes below with flow from it
-
-  std::vector<NodeSets> by_distance_;  // [distance to the sink]: nodes at this distance
-  std::size_t source_distance_ = 0;
-  NodeSets seen_;
-  struct Touched {
-    std::size_t layer, above, below;
-  };
-  std::vector<Touched> touched_;
 };
 
 void set(std::span<std::uint64_t> bits, std::size_t index, bool value) {
@@ -136,146 +76,186 @@ bool add_unseen(std::span<const std::uint64_t> from, std::span<std::uint64_t> se
   return any != 0;
 }
 
-LayeredNetwork::LayeredNetwork(std::span<const OwnedMatrix<std::int64_t>> layers)
-    : n_(layers.front().rows()), capacity_(layers), seen_(layers.size() + 1, n_) {
-  for (const OwnedMatrix<std::int64_t>& capacity : layers) {
-    room_.push_back(capacity);
-    NodeSets& below = room_below_.emplace_back(n_, n_);
-    NodeSets& above = room_above_.emplace_back(n_, n_);
-    flow_above_.emplace_back(n_, n_);
-    flow_below_.emplace_back(n_, n_);
-    for (std::size_t u = 0; u < n_; ++u) {
-      for (std::size_t v = 0; v < n_; ++v) {
-        if (capacity(u, v) == 0) continue;
-        set(below.of(u), v, true);
-        set(above.of(v), u, true);
+/// The residual graph of one maximum flow in a layered graph (Dinic's algorithm). Level 0 is below the first
+/// layer; arcs go from level l + 1 to level l. Bit sets contain the nodes that can be reached over residual
+/// capacity, so a search checks 64 arcs at a time.
+class LayeredNetwork {
+ public:
+  /// @param layers  capacities [n above, n below], at least 0, lowest layer first
+  explicit LayeredNetwork(std::span<const OwnedMatrix<std::int64_t>> layers)
+      : n_(layers.front().rows()), capacity_(layers), seen_(layers.size() + 1, n_) {
+    for (const OwnedMatrix<std::int64_t>& capacity : layers) {
+      room_.push_back(capacity);
+      NodeSets& below = room_below_.emplace_back(n_, n_);
+      NodeSets& above = room_above_.emplace_back(n_, n_);
+      flow_above_.emplace_back(n_, n_);
+      flow_below_.emplace_back(n_, n_);
+      for (std::size_t u = 0; u < n_; ++u) {
+        for (std::size_t v = 0; v < n_; ++v) {
+          if (capacity(u, v) == 0) continue;
+          set(below.of(u), v, true);
+          set(above.of(v), u, true);
+        }
       }
     }
   }
-}
 
-NodeSets& LayeredNetwork::sets_at(std::size_t distance) {
-  if (distance == by_distance_.size()) by_distance_.emplace_back(capacity_.size() + 1, n_);
-  by_distance_[distance].clear();
-  return by_distance_[distance];
-}
-
-/// Computes the distance of each node to the sink. Returns false if the sink cannot be reached from the
-/// source.
-bool LayeredNetwork::label(std::size_t from, std::size_t to) {
-  const std::size_t top = capacity_.size();
-  seen_.clear();
-  seen_.fill(top);  // in the highest level, only the source is searched
-  set(seen_.of(top), from, false);
-  set(seen_.of(0), to, true);
-  set(sets_at(0).of(0), to, true);
-  for (std::size_t distance = 1;; ++distance) {
-    NodeSets& next = sets_at(distance);
-    bool any = false;
-    const NodeSets& reached = by_distance_[distance - 1];
-    for (std::size_t level = 0; level <= top; ++level) {
-      for_each(reached.of(level), [&](std::size_t node) {
-        if (level < top)
-          any |= add_unseen(room_above_[level].of(node), seen_.of(level + 1), next.of(level + 1));
-        if (level > 0)
-          any |= add_unseen(flow_below_[level - 1].of(node), seen_.of(level - 1), next.of(level - 1));
-      });
-    }
-    if (has(next.of(top), from)) {
-      source_distance_ = distance;
-      return true;
-    }
-    if (!any) return false;
+  /// Returns the maximum flow from node `from` of the highest level to node `to` of level 0. Then resets the
+  /// flow to 0.
+  [[nodiscard]] std::int64_t max_flow(std::size_t from, std::size_t to) {
+    std::int64_t flow = 0;
+    while (label(from, to)) flow += block(from);
+    restore();
+    return flow;
   }
-}
 
-/// Moves `at` one step closer to the sink and appends the step to `path`. Returns false if there is no such
-/// step.
-bool LayeredNetwork::step_on(std::vector<Step>& path, Node& at) {
-  const NodeSets& nearer = by_distance_[source_distance_ - path.size() - 1];
-  const auto [level, index] = at;
-  if (level > 0) {
-    if (const auto next = first_of_both(room_below_[level - 1].of(index), nearer.of(level - 1))) {
-      path.push_back({at, true, *next});
-      at = {level - 1, *next};
-      return true;
-    }
-  }
-  if (level < capacity_.size()) {
-    if (const auto next = first_of_both(flow_above_[level].of(index), nearer.of(level + 1))) {
-      path.push_back({at, false, *next});
-      at = {level + 1, *next};
-      return true;
-    }
-  }
-  return false;
-}
-
-/// Sends the largest possible flow along the path. Then removes the first arc without remaining capacity, and
-/// all later arcs, from the path. Returns the flow.
-std::int64_t LayeredNetwork::augment(std::vector<Step>& path, Node& at) {
-  const auto room_of = [&](const Step& step) {
-    const auto [level, index] = step.node;
-    if (step.down) return room_[level - 1](index, step.next);
-    return capacity_[level](step.next, index) - room_[level](step.next, index);
+ private:
+  struct LevelNode {
+    std::size_t level = 0, index = 0;
   };
-  std::int64_t amount = std::numeric_limits<std::int64_t>::max();
-  for (const Step& step : path) amount = std::min(amount, room_of(step));
-  std::size_t first_full = path.size();
-  for (std::size_t i = path.size(); i-- > 0;) {
-    const Step& step = path[i];
-    if (room_of(step) == amount) first_full = i;
-    if (step.down) {
-      change(step.node.level - 1, step.node.index, step.next, amount);
-    } else {
-      change(step.node.level, step.next, step.node.index, -amount);
+  /// One step of the current search path.
+  struct Step {
+    LevelNode node;        // start node
+    bool down = false;     // true: along the arc, to the level below; false: back along the flow of an arc
+    std::size_t next = 0;  // index of the end node in its level
+  };
+
+  NodeSets& sets_at(std::size_t distance) {
+    if (distance == by_distance_.size()) by_distance_.emplace_back(capacity_.size() + 1, n_);
+    by_distance_[distance].clear();
+    return by_distance_[distance];
+  }
+
+  /// Computes the distance of each node to the sink. Returns false if the sink cannot be reached from the
+  /// source.
+  bool label(std::size_t from, std::size_t to) {
+    const std::size_t top = capacity_.size();
+    seen_.clear();
+    seen_.fill(top);  // in the highest level, only the source is searched
+    set(seen_.of(top), from, false);
+    set(seen_.of(0), to, true);
+    set(sets_at(0).of(0), to, true);
+    for (std::size_t distance = 1;; ++distance) {
+      NodeSets& next = sets_at(distance);
+      bool any = false;
+      const NodeSets& reached = by_distance_[distance - 1];
+      for (std::size_t level = 0; level <= top; ++level) {
+        for_each(reached.of(level), [&](std::size_t node) {
+          if (level < top)
+            any |= add_unseen(room_above_[level].of(node), seen_.of(level + 1), next.of(level + 1));
+          if (level > 0)
+            any |= add_unseen(flow_below_[level - 1].of(node), seen_.of(level - 1), next.of(level - 1));
+        });
+      }
+      if (has(next.of(top), from)) {
+        source_distance_ = distance;
+        return true;
+      }
+      if (!any) return false;
     }
   }
-  at = path[first_full].node;
-  path.resize(first_full);
-  return amount;
-}
 
-/// Finds a blocking flow along shortest paths and returns its value.
-std::int64_t LayeredNetwork::block(std::size_t from) {
-  std::int64_t total = 0;
-  std::vector<Step> path;
-  Node at{capacity_.size(), from};
-  while (true) {
-    if (path.size() == source_distance_) total += augment(path, at);
-    if (step_on(path, at)) continue;
-    if (path.empty()) return total;
-    set(by_distance_[source_distance_ - path.size()].of(at.level), at.index, false);  // a dead end
-    at = path.back().node;
-    path.pop_back();
+  /// Moves `at` one step closer to the sink and appends the step to `path`. Returns false if there is no such
+  /// step.
+  bool step_on(std::vector<Step>& path, LevelNode& at) {
+    const NodeSets& nearer = by_distance_[source_distance_ - path.size() - 1];
+    const auto [level, index] = at;
+    if (level > 0) {
+      if (const auto next = first_of_both(room_below_[level - 1].of(index), nearer.of(level - 1))) {
+        path.push_back({at, true, *next});
+        at = {level - 1, *next};
+        return true;
+      }
+    }
+    if (level < capacity_.size()) {
+      if (const auto next = first_of_both(flow_above_[level].of(index), nearer.of(level + 1))) {
+        path.push_back({at, false, *next});
+        at = {level + 1, *next};
+        return true;
+      }
+    }
+    return false;
   }
-}
 
-void LayeredNetwork::change(std::size_t layer, std::size_t above, std::size_t below, std::int64_t flow) {
-  std::int64_t& room = room_[layer](above, below);
-  const std::int64_t capacity = capacity_[layer](above, below);
-  if (room == capacity) touched_.push_back({layer, above, below});
-  room -= flow;
-  set(room_below_[layer].of(above), below, room > 0);
-  set(room_above_[layer].of(below), above, room > 0);
-  set(flow_above_[layer].of(below), above, room < capacity);
-  set(flow_below_[layer].of(above), below, room < capacity);
-}
-
-void LayeredNetwork::restore() {
-  for (const auto& [layer, above, below] : touched_) {
-    const std::int64_t flow = capacity_[layer](above, below) - room_[layer](above, below);
-    if (flow != 0) change(layer, above, below, -flow);
+  /// Sends the largest possible flow along the path. Then removes the first arc without remaining capacity,
+  /// and all later arcs, from the path. Returns the flow.
+  std::int64_t augment(std::vector<Step>& path, LevelNode& at) {
+    const auto room_of = [&](const Step& step) {
+      const auto [level, index] = step.node;
+      if (step.down) return room_[level - 1](index, step.next);
+      return capacity_[level](step.next, index) - room_[level](step.next, index);
+    };
+    std::int64_t amount = std::numeric_limits<std::int64_t>::max();
+    for (const Step& step : path) amount = std::min(amount, room_of(step));
+    std::size_t first_full = path.size();
+    for (std::size_t i = path.size(); i-- > 0;) {
+      const Step& step = path[i];
+      if (room_of(step) == amount) first_full = i;
+      if (step.down) {
+        change(step.node.level - 1, step.node.index, step.next, amount);
+      } else {
+        change(step.node.level, step.next, step.node.index, -amount);
+      }
+    }
+    at = path[first_full].node;
+    path.resize(first_full);
+    return amount;
   }
-  touched_.clear();
-}
 
-std::int64_t LayeredNetwork::max_flow(std::size_t from, std::size_t to) {
-  std::int64_t flow = 0;
-  while (label(from, to)) flow += block(from);
-  restore();
-  return flow;
-}
+  /// Finds a blocking flow along shortest paths and returns its value.
+  std::int64_t block(std::size_t from) {
+    std::int64_t total = 0;
+    std::vector<Step> path;
+    LevelNode at{capacity_.size(), from};
+    while (true) {
+      if (path.size() == source_distance_) total += augment(path, at);
+      if (step_on(path, at)) continue;
+      if (path.empty()) return total;
+      set(by_distance_[source_distance_ - path.size()].of(at.level), at.index, false);  // a dead end
+      at = path.back().node;
+      path.pop_back();
+    }
+  }
+
+  void change(std::size_t layer, std::size_t above, std::size_t below, std::int64_t flow) {
+    std::int64_t& room = room_[layer](above, below);
+    const std::int64_t capacity = capacity_[layer](above, below);
+    if (room == capacity) touched_.push_back({layer, above, below});
+    room -= flow;
+    set(room_below_[layer].of(above), below, room > 0);
+    set(room_above_[layer].of(below), above, room > 0);
+    set(flow_above_[layer].of(below), above, room < capacity);
+    set(flow_below_[layer].of(above), below, room < capacity);
+  }
+
+  void restore() {
+    for (const auto& [layer, above, below] : touched_) {
+      const std::int64_t flow = capacity_[layer](above, below) - room_[layer](above, below);
+      if (flow != 0) change(layer, above, below, -flow);
+    }
+    touched_.clear();
+  }
+
+  std::size_t n_;
+  std::span<const OwnedMatrix<std::int64_t>> capacity_;
+  std::vector<OwnedMatrix<std::int64_t>> room_;  // [layers]: capacity - flow of each arc
+  /// One NodeSets per layer. Its "level" index is a node on one side of the layer; the set of this node
+  /// contains nodes on the other side of the layer.
+  /// [layers]: for each node above, the nodes below to which its arc has residual capacity.
+  std::vector<NodeSets> room_below_;
+  /// [layers]: for each node below, the nodes above whose arc to it has residual capacity.
+  std::vector<NodeSets> room_above_;
+  std::vector<NodeSets> flow_above_;  // [layer], for each node below: nodes above with flow to it
+  std::vector<NodeSets> flow_below_;  // [layer], for each node above: nodes below with flow from it
+
+  std::vector<NodeSets> by_distance_;  // [distance to the sink]: nodes at this distance
+  std::size_t source_distance_ = 0;
+  NodeSets seen_;
+  struct Touched {
+    std::size_t layer, above, below;
+  };
+  std::vector<Touched> touched_;
+};
 
 constexpr double kUnit = 0x1.0p-50;
 
@@ -295,7 +275,8 @@ std::vector<OwnedMatrix<std::int64_t>> in_units(std::span<const OwnedMatrix<doub
 void require_flow_length(const Sequence& sequence) {
   if (sequence.queries() <= largest_flow) return;
   fail(Status::limit,
-       "input {}: flow of {} tokens, over the limit of {}; shorten the input, or leave flow out of --include",
+       "input {} has {} tokens, but flow supports at most {}; shorten the input, or leave flow out of "
+       "--include",
        escaped(sequence.id), sequence.queries(), largest_flow);
 }
 

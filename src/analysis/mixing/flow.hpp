@@ -8,7 +8,6 @@
 #include "analysis/mixing/rollout.hpp"
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
-#include "forward/observer.hpp"
 
 namespace attnctl {
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <utility>
 
 #include "linalg/gemm.hpp"
 
@@ -20,10 +18,7 @@ OwnedMatrix<double> output_matrix(const Model& model, std::size_t layer) {
   const Lease<AttentionWeights> weights = model.attention(layer);
   if (weights->output.present()) return weights->output.in_out_double();
   const AttentionConfig& attention = model.config().layers[layer].attention;
-  const std::size_t width = attention.heads * attention.d_value;
-  OwnedMatrix<double> identity(width, width);
-  for (std::size_t i = 0; i < width; ++i) identity(i, i) = 1;
-  return identity;
+  return identity(attention.heads * attention.d_value);
 }
 
 OwnedMatrix<double> gram(MatrixView<const double> w) {
@@ -37,7 +32,7 @@ std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<
   gemm_nn(x, gram.view(), product.view());
   std::vector<double> norms(x.rows);
   for (std::size_t r = 0; r < x.rows; ++r) {
-    const double squared = dot(x.row(r), std::as_const(product).view().row(r));
+    const double squared = dot(x.row(r), product.view().row(r));
     norms[r] = squared < 0 ? 0 : squared;  // a NaN stays NaN
   }
   return norms;
@@ -83,23 +78,28 @@ OwnedMatrix<double> widened(MatrixView<const float> values) {
   return wide;
 }
 
+bool LayerWritesObserver::is_selected(std::size_t layer) const {
+  return std::ranges::binary_search(layers_, layer);
+}
+
 void LayerWritesObserver::begin(const Model& model, const Batch& batch) {
   model_ = &model;
-  z_.begin(batch.sequences.size());
+  z_.assign(batch.sequences.size(), {});
 }
 
 void LayerWritesObserver::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  if (is_one_of(layers_, layer))
-    z_.open(sequence, values.rows, attention(layer).heads * attention(layer).d_value);
+  if (is_selected(layer)) z_[sequence] = empty_z(layer, values.rows);
 }
 
 void LayerWritesObserver::panel(const AttentionPanel& panel) {
-  if (is_one_of(layers_, panel.layer) && panel.z.data != nullptr)
-    copy_rows(panel.z, z_.part(panel, panel.z.cols));
+  if (is_selected(panel.layer) && panel.z.data != nullptr)
+    copy_rows(panel.z, part_of(z_[panel.sequence], panel));
 }
 
 void LayerWritesObserver::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  if (is_one_of(layers_, layer)) add_layer(sequence, layer, z_.take(sequence), values);
+  if (!is_selected(layer)) return;
+  OwnedMatrix<double> z = std::exchange(z_[sequence], {});
+  add_layer(sequence, layer, z, values);
 }
 
 std::uint64_t writes_bytes(const Model& model, const Batch& batch, std::span<const std::size_t> layers,
@@ -117,10 +117,6 @@ std::uint64_t writes_bytes(const Model& model, const Batch& batch, std::span<con
     bytes += model.attention_bytes(layer) + kept.of_output * heads * config.d_output * sizeof(double);
   }
   return bytes + rows * (kept.of_heads * width + kept.of_stream * config.d_model) * sizeof(double);
-}
-
-bool is_one_of(std::span<const std::size_t> layers, std::size_t layer) {
-  return std::binary_search(layers.begin(), layers.end(), layer);
 }
 
 }  // namespace attnctl

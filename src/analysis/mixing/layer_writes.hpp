@@ -49,28 +49,6 @@ class ValueNorms {
 [[nodiscard]] std::uint64_t value_norms_bytes(const Model& model, const Batch& batch,
                                               std::span<const HeadId> heads);
 
-/// The outputs z of all heads of the current layer, concatenated by columns: [n, heads v] for each sequence.
-/// One thread calls begin() and open(); the heads fill their columns in parallel; then one thread calls
-/// take().
-class HeadsSideBySide {
- public:
-  void begin(std::size_t sequences) { rows_.assign(sequences, {}); }
-  void open(std::size_t sequence, std::size_t rows, std::size_t cols) {
-    rows_[sequence] = OwnedMatrix<double>(rows, cols);
-  }
-  /// Returns the part of the matrix for the queries and the head of a panel: [queries of the panel, width].
-  [[nodiscard]] MatrixView<double> part(const AttentionPanel& panel, std::size_t width) {
-    return rows_[panel.sequence]
-        .view()
-        .row_range(panel.first_query, panel.z.rows)
-        .col_range(panel.head * width, width);
-  }
-  [[nodiscard]] OwnedMatrix<double> take(std::size_t sequence) { return std::exchange(rows_[sequence], {}); }
-
- private:
-  std::vector<OwnedMatrix<double>> rows_;  // [sequences]
-};
-
 /// Base class of observers that need the outputs z of all heads of a selected layer at once. The pass must
 /// include every head of the selected layers.
 class LayerWritesObserver : public Observer {
@@ -83,22 +61,33 @@ class LayerWritesObserver : public Observer {
   void begin(const Model& model, const Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void panel(const AttentionPanel& panel) override;
-  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) final;
 
  protected:
-  /// Receives z [n, heads v] of a layer, the concatenated outputs of its heads, and the attention output of
-  /// the layer [n, d_out], with b_O. Called from one thread.
-  virtual void add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
+  /// Receives z [n, heads v] of a layer, the outputs of its heads concatenated by columns, and the attention
+  /// output of the layer [n, d_out], with b_O. Called from one thread. May change z.
+  virtual void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                          MatrixView<const float> output) = 0;
+  [[nodiscard]] bool is_selected(std::size_t layer) const;
   [[nodiscard]] const AttentionConfig& attention(std::size_t layer) const {
     return model_->config().layers[layer].attention;
+  }
+  /// Returns zeros in the shape of z of a layer, for n positions.
+  [[nodiscard]] OwnedMatrix<double> empty_z(std::size_t layer, std::size_t n) const {
+    return {n, attention(layer).heads * attention(layer).d_value};
+  }
+  /// Returns the part of z for the queries and the head of a panel: [queries of the panel, v].
+  [[nodiscard]] static MatrixView<double> part_of(OwnedMatrix<double>& z, const AttentionPanel& panel) {
+    return z.view()
+        .row_range(panel.first_query, panel.z.rows)
+        .col_range(panel.head * panel.z.cols, panel.z.cols);
   }
 
   std::vector<std::size_t> layers_;
   const Model* model_ = nullptr;
 
  private:
-  HeadsSideBySide z_;
+  std::vector<OwnedMatrix<double>> z_;  // [sequences], of the current layer
 };
 
 /// Number of float64 matrices that an analysis keeps: `of_heads` matrices [n, heads v] and `of_stream`
@@ -120,8 +109,5 @@ template <typename Key, typename Found>
   found.clear();
   return values;
 }
-
-/// Returns whether the ascending list contains the layer.
-[[nodiscard]] bool is_one_of(std::span<const std::size_t> layers, std::size_t layer);
 
 }  // namespace attnctl

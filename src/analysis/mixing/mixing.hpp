@@ -10,7 +10,6 @@
 #include "analysis/mixing/layer_writes.hpp"
 #include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
-#include "forward/run.hpp"
 
 namespace attnctl {
 
@@ -41,9 +40,9 @@ struct LayerMixing {
 /// norm belong to no position and are excluded.
 ///
 /// The pass must include every head of the selected layers. Layers without W_V have no record.
-class Mixing final : public Observer {
+class Mixing final : public LayerWritesObserver {
  public:
-  explicit Mixing(const Selection& selection) : layers_(selection.layers()) {}
+  using LayerWritesObserver::LayerWritesObserver;
 
   [[nodiscard]] Needs needs() const override {
     return {.values = true, .z = true, .output = true, .stream = true};
@@ -54,16 +53,15 @@ class Mixing final : public Observer {
   void begin(const Model& model, const Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void panel(const AttentionPanel& panel) override;
-  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
 
   /// Returns the records sorted by input, then layer. Call once, after the pass.
   [[nodiscard]] std::vector<LayerMixing> finish() { return take_values(found_); }
 
  private:
-  std::vector<std::size_t> layers_;
-  const Model* model_ = nullptr;
-  HeadsSideBySide others_;  // sum over j != i of alpha_ij v_j, with v_j the value of position j
-  HeadsSideBySide own_;     // alpha_ii v_i
+  void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
+                 MatrixView<const float> output) override;
+
+  std::vector<OwnedMatrix<double>> own_;     // [sequences]: alpha_ii v_i of all heads, in the shape of z
   std::vector<OwnedMatrix<double>> stream_;  // [sequences], of the current layer
   std::optional<std::size_t> output_layer_;  // layer of output_
   OwnedMatrix<double> output_;               // W_O

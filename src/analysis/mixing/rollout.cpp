@@ -4,8 +4,6 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
-#include <span>
-#include <utility>
 
 #include "base/error.hpp"
 #include "linalg/gemm.hpp"
@@ -130,17 +128,14 @@ void Rollout::begin(const Model& model, const Batch& batch) {
   FusedLayers::begin(model, batch);
   last_layer_.assign(batch.sequences.size(), {});
   rolled_.clear();
-  for (const Sequence& sequence : batch.sequences) {
-    OwnedMatrix<double>& identity = rolled_.emplace_back(sequence.queries(), sequence.queries());
-    for (std::size_t i = 0; i < identity.rows(); ++i) identity(i, i) = 1;
-  }
+  for (const Sequence& sequence : batch.sequences) rolled_.push_back(identity(sequence.queries()));
 }
 
 void Rollout::add_layer(std::size_t sequence, OwnedMatrix<double>& fused) {
   last_layer_[sequence] = fused;
   add_residual(fused, options_.residual);
   OwnedMatrix<double> next(fused.rows(), fused.cols());
-  gemm_nn(std::as_const(fused).view(), std::as_const(rolled_[sequence]).view(), next.view());
+  gemm_nn(fused.view(), rolled_[sequence].view(), next.view());
   rolled_[sequence] = std::move(next);
 }
 

@@ -1,44 +1,71 @@
 #include "analysis/patterns/adapters.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <utility>
 
 #include "analysis/head_axes.hpp"
+#include "base/checked.hpp"
 #include "base/error.hpp"
 
 namespace attnctl {
 
-struct WordPooling::Done {
-  std::size_t words = 0;  // row width
-  std::vector<float> rows;
-  std::vector<std::uint8_t> masked;
-};
+Needs ObserverGroup::needs() const {
+  Needs needs{.patterns = false};
+  for (const Observer* const observer : observers_) needs |= observer->needs();
+  return needs;
+}
+
+std::uint64_t ObserverGroup::memory(const Model& model, const Batch& batch) const {
+  std::uint64_t bytes = 0;
+  for (const Observer* const observer : observers_)
+    bytes = saturating_sum(bytes, observer->memory(model, batch));
+  return bytes;
+}
+
+void ObserverGroup::begin(const Model& model, const Batch& batch) {
+  for (Observer* const observer : observers_) observer->begin(model, batch);
+}
+
+void ObserverGroup::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  for (Observer* const observer : observers_) {
+    if (observer->needs().stream) observer->stream(sequence, layer, values);
+  }
+}
+
+void ObserverGroup::panel(const AttentionPanel& panel) {
+  for (Observer* const observer : observers_) observer->panel(panel);
+}
+
+void ObserverGroup::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  for (Observer* const observer : observers_) {
+    if (observer->needs().output) observer->output(sequence, layer, values);
+  }
+}
+
+void ObserverGroup::logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) {
+  for (Observer* const observer : observers_) {
+    if (observer->needs().logits) observer->logits(sequence, first_query, values);
+  }
+}
 
 WordPooling::WordPooling(const Selection& selection, std::span<const WordUnits> units, const Batch& words,
                          PoolFrom from, std::vector<Observer*> observers)
-    : heads_(selection.heads), units_(units), words_(words), from_(from), observers_(std::move(observers)) {}
+    : ObserverGroup(std::move(observers)),
+      heads_(selection.heads),
+      units_(units),
+      words_(words),
+      from_(from) {}
 
 std::uint64_t WordPooling::memory(const Model& model, const Batch& /*batch*/) const {
   std::uint64_t bytes = 0;
   for (const WordUnits& units : units_)
     bytes = std::max<std::uint64_t>(bytes, heads_.size() * units.count * sizeof(double));
-  for (const Observer* const observer : observers_) bytes += observer->memory(model, words_);
-  return bytes;
+  return bytes + ObserverGroup::memory(model, words_);
 }
 
 void WordPooling::begin(const Model& model, const Batch& /*batch*/) {
   open_.assign(heads_.size(), {});
-  for (Observer* observer : observers_) observer->begin(model, words_);
-}
-
-void WordPooling::close(Open& open, Done& done) const {
-  if (!open.begun) return;
-  const double count = open.rows > 0 ? static_cast<double>(open.rows) : 1.0;
-  for (const double sum : open.sum) done.rows.push_back(static_cast<float>(sum / count));
-  done.masked.push_back(open.rows == 0 ? 1 : 0);
-  open.begun = false;
+  ObserverGroup::begin(model, words_);
 }
 
 void WordPooling::panel(const AttentionPanel& panel) {
@@ -46,38 +73,37 @@ void WordPooling::panel(const AttentionPanel& panel) {
   if (!head) return;
   const WordUnits& units = units_[panel.sequence];
   const std::vector<std::size_t>& unit_of = units.unit_of_token;
-  Open& open = open_[*head];
-  Done done;
-  done.words = units.count;
-  const std::size_t last = panel.first_query + panel.pattern.rows;
-  std::size_t first_word = unit_of[panel.first_query];
-  for (std::size_t query = panel.first_query; query < last; ++query) {
-    const std::size_t r = query - panel.first_query;
+  OpenWord& open = open_[*head];
+  std::vector<float> rows;  // of the words that this panel completes
+  std::vector<std::uint8_t> masked;
+  for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+    const std::size_t query = panel.first_query + r;
     if (query == 0 || unit_of[query] != unit_of[query - 1]) {
       open.sum.assign(units.count, 0.0);
       open.rows = 0;
-      open.begun = true;
     }
-    const bool masked = !panel.fully_masked.empty() && panel.fully_masked[r] != 0;
-    if (!masked && (from_ == PoolFrom::mean || open.rows == 0)) {
+    const bool hidden = !panel.fully_masked.empty() && panel.fully_masked[r] != 0;
+    if (!hidden && (from_ == PoolFrom::mean || open.rows == 0)) {
       const auto row = panel.pattern.row(r);
       for (std::size_t key = panel.keys().first; key < panel.keys().last; ++key)
         open.sum[unit_of[key]] += static_cast<double>(row[key]);
       ++open.rows;
     }
-    if (query + 1 == unit_of.size() || unit_of[query + 1] != unit_of[query]) close(open, done);
+    if (query + 1 != unit_of.size() && unit_of[query + 1] == unit_of[query]) continue;
+    const double count = open.rows > 0 ? static_cast<double>(open.rows) : 1.0;
+    for (const double sum : open.sum) rows.push_back(static_cast<float>(sum / count));
+    masked.push_back(open.rows == 0 ? 1 : 0);
   }
-  if (done.masked.empty()) return;
+  if (masked.empty()) return;
   AttentionPanel pooled;
   pooled.sequence = panel.sequence;
   pooled.layer = panel.layer;
   pooled.head = panel.head;
   pooled.kv_head = panel.kv_head;
-  pooled.first_query = first_word;
-  pooled.pattern = {done.rows.data(), done.masked.size(), done.words};
-  if (std::find(done.masked.begin(), done.masked.end(), 1) != done.masked.end())
-    pooled.fully_masked = done.masked;
-  for (Observer* observer : observers_) observer->panel(pooled);
+  pooled.first_query = unit_of[panel.first_query];
+  pooled.pattern = {rows.data(), masked.size(), units.count};
+  if (std::ranges::find(masked, 1) != masked.end()) pooled.fully_masked = masked;
+  ObserverGroup::panel(pooled);
 }
 
 OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const WordUnits& units, PoolFrom from) {
@@ -97,18 +123,16 @@ OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const WordUnits
 
 NormWeighting::NormWeighting(const Selection& selection, Weighting weighting,
                              std::vector<Observer*> observers)
-    : ids_(selection.heads), weighting_(weighting), observers_(std::move(observers)) {}
+    : ObserverGroup(std::move(observers)), ids_(selection.heads), weighting_(weighting) {}
 
 Needs NormWeighting::needs() const {
-  Needs needs{.patterns = false, .values = true};
-  for (const Observer* const observer : observers_) needs |= observer->needs();
+  Needs needs = ObserverGroup::needs();
+  needs.values = true;
   return needs;
 }
 
 std::uint64_t NormWeighting::memory(const Model& model, const Batch& batch) const {
-  std::uint64_t bytes = value_norms_bytes(model, batch, ids_);
-  for (const Observer* const observer : observers_) bytes += observer->memory(model, batch);
-  return bytes;
+  return value_norms_bytes(model, batch, ids_) + ObserverGroup::memory(model, batch);
 }
 
 void NormWeighting::begin(const Model& model, const Batch& batch) {
@@ -120,13 +144,13 @@ void NormWeighting::begin(const Model& model, const Batch& batch) {
     }
     heads_[i].norms = ValueNorms(model, ids_[i]);
   }
-  for (Observer* const observer : observers_) observer->begin(model, batch);
+  ObserverGroup::begin(model, batch);
 }
 
 void NormWeighting::panel(const AttentionPanel& panel) {
   const auto place = head_index(ids_, {panel.layer, panel.head});
   if (!place) return;
-  Head& head = heads_[*place];
+  HeadValues& head = heads_[*place];
   if (panel.first_query == 0) head.values = head.norms.of(panel.v);
   OwnedMatrix<float> norms(panel.pattern.rows, panel.pattern.cols);
   std::vector<double> row(panel.pattern.cols);
@@ -141,26 +165,8 @@ void NormWeighting::panel(const AttentionPanel& panel) {
     for (std::size_t j = 0; j < row.size(); ++j) norms(r, j) = static_cast<float>(row[j] / by);
   }
   AttentionPanel shown = panel;
-  shown.pattern = std::as_const(norms).view();
-  for (Observer* const observer : observers_) observer->panel(shown);
-}
-
-void NormWeighting::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  for (Observer* const observer : observers_) {
-    if (observer->needs().stream) observer->stream(sequence, layer, values);
-  }
-}
-
-void NormWeighting::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  for (Observer* const observer : observers_) {
-    if (observer->needs().output) observer->output(sequence, layer, values);
-  }
-}
-
-void NormWeighting::logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) {
-  for (Observer* const observer : observers_) {
-    if (observer->needs().logits) observer->logits(sequence, first_query, values);
-  }
+  shown.pattern = norms.view();
+  ObserverGroup::panel(shown);
 }
 
 }  // namespace attnctl

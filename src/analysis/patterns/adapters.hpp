@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "analysis/mixing/layer_writes.hpp"
@@ -14,6 +14,26 @@
 
 namespace attnctl {
 
+/// Base class of observers that pass the events of a forward pass on to other observers.
+class ObserverGroup : public Observer {
+ public:
+  /// The observers must outlive this object.
+  explicit ObserverGroup(std::vector<Observer*> observers) : observers_(std::move(observers)) {}
+
+  /// Returns what any of the observers needs.
+  [[nodiscard]] Needs needs() const override;
+  /// Returns the sum for all observers.
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
+  void begin(const Model& model, const Batch& batch) override;
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+  void panel(const AttentionPanel& panel) override;
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+  void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
+
+ private:
+  std::vector<Observer*> observers_;
+};
+
 /// How the pattern rows of a word are computed from the rows of its tokens: their mean, or the row of the
 /// first token.
 enum class PoolFrom { mean, first };
@@ -22,7 +42,7 @@ enum class PoolFrom { mean, first };
 /// The weight on a word is the sum of the weights on its tokens. The row of a word is the mean of the rows of
 /// its tokens, or the first of these rows (see PoolFrom). Fully masked rows are excluded, so row sums are
 /// preserved. Observers receive only patterns, because scores, values and outputs cannot be pooled.
-class WordPooling final : public Observer {
+class WordPooling final : public ObserverGroup {
  public:
   /// @param units  for each sequence, the word of each token; must outlive this object
   /// @param words  the batch over words, with the same number of sequences; must outlive this object
@@ -36,22 +56,15 @@ class WordPooling final : public Observer {
 
  private:
   /// The current word of one head, until all its rows have arrived.
-  struct Open {
+  struct OpenWord {
     std::vector<double> sum;  // [words]
     std::size_t rows = 0;     // number of rows added
-    bool begun = false;
   };
-  /// The rows of the words that one panel completed.
-  struct Done;
-
-  void close(Open& open, Done& done) const;
-
   std::vector<HeadId> heads_;
   std::span<const WordUnits> units_;
   const Batch& words_;
   PoolFrom from_;
-  std::vector<Observer*> observers_;
-  std::vector<Open> open_;  // [heads]
+  std::vector<OpenWord> open_;  // [heads]
 };
 
 /// Converts a matrix over tokens [n, n] to a matrix over words [words, words]. Columns of a word are summed;
@@ -67,7 +80,7 @@ enum class Weighting { weights, norm, norm_row };
 /// them to its observers. f_h(x) = (x W_V^h + b_V^h) W_O^h, without b_O. If the layer has no W_O, f_h(x) is
 /// the value itself. With Weighting::norm_row, each row is divided by its sum; rows of zeros stay zero. All
 /// other events are passed on unchanged.
-class NormWeighting final : public Observer {
+class NormWeighting final : public ObserverGroup {
  public:
   /// Passes on the selected heads only. The observers must outlive this object.
   NormWeighting(const Selection& selection, Weighting weighting, std::vector<Observer*> observers);
@@ -76,21 +89,17 @@ class NormWeighting final : public Observer {
   [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   /// Throws Error(bad_input) if a selected layer has no values (W_V).
   void begin(const Model& model, const Batch& batch) override;
-  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void panel(const AttentionPanel& panel) override;
-  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
-  void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
 
  private:
-  struct Head {
+  struct HeadValues {
     ValueNorms norms;
     std::vector<double> values;  // |f(x_j)| of each key j of the current sequence
   };
 
   std::vector<HeadId> ids_;
   Weighting weighting_;
-  std::vector<Observer*> observers_;
-  std::vector<Head> heads_;  // [selected heads]
+  std::vector<HeadValues> heads_;  // [selected heads]
 };
 
 }  // namespace attnctl

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "analysis/head_axes.hpp"
@@ -66,7 +65,7 @@ void AttentionFrom::panel(const AttentionPanel& panel) {
   if (!head) return;
   for (std::size_t q = 0; q < questions_.size(); ++q) {
     if (questions_[q].sequence != panel.sequence) continue;
-    Row& row = rows_[q * heads_.size() + *head];
+    SummedRow& row = rows_[q * heads_.size() + *head];
     for (const std::size_t query : questions_[q].from) {
       if (query < panel.first_query || query - panel.first_query >= panel.pattern.rows) continue;
       const std::size_t r = query - panel.first_query;
@@ -82,7 +81,7 @@ void AttentionFrom::panel(const AttentionPanel& panel) {
 std::vector<AttentionAnswer> AttentionFrom::finish() const {
   std::vector<AttentionAnswer> answers;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const Row& row = rows_[i];
+    const SummedRow& row = rows_[i];
     AttentionAnswer answer;
     answer.question = i / heads_.size();
     answer.head = heads_[i % heads_.size()];

@@ -55,13 +55,13 @@ class AttentionFrom final : public Observer {
   [[nodiscard]] std::vector<AttentionAnswer> finish() const;
 
  private:
-  struct Row {
+  struct SummedRow {
     std::vector<double> sum;  // [m]
     std::size_t count = 0;
   };
   std::vector<HeadId> heads_;
   std::vector<AttentionQuestion> questions_;
-  std::vector<Row> rows_;  // [questions, heads]
+  std::vector<SummedRow> rows_;  // [questions, heads]
 };
 
 /// Returns the mean of the answers of the heads of one layer. All answers must belong to `question`. Heads

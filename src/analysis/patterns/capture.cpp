@@ -16,8 +16,19 @@
 namespace attnctl {
 namespace {
 
-constexpr std::array<std::string_view, kAllCaptured.size()> names{"pattern", "scores", "queries", "keys",
-                                                                  "values",  "z",      "output",  "logits"};
+/// An array that can be captured.
+struct CapturedArray {
+  std::string_view name;
+  bool Needs::*need;  // null: always computed
+};
+constexpr std::array<CapturedArray, kAllCaptured.size()> kArrays{{{"pattern", &Needs::patterns},
+                                                                  {"scores", &Needs::scores},
+                                                                  {"queries", nullptr},
+                                                                  {"keys", nullptr},
+                                                                  {"values", &Needs::values},
+                                                                  {"z", &Needs::z},
+                                                                  {"output", &Needs::output},
+                                                                  {"logits", &Needs::logits}}};
 
 /// Writes the rows of a view to an array, one after another, from element `offset` on.
 void write_rows(ArraySink& sink, std::size_t offset, MatrixView<const float> rows) {
@@ -40,7 +51,7 @@ void write_rows(ArraySink& sink, std::size_t offset, MatrixView<const float> row
 }  // namespace
 
 std::string_view name_of(Captured what) {
-  return names.at(static_cast<std::size_t>(what));
+  return kArrays.at(static_cast<std::size_t>(what)).name;
 }
 
 CaptureLayout::CaptureLayout(const Selection& selection, const ModelConfig& config)
@@ -55,8 +66,8 @@ CaptureLayout::CaptureLayout(const Selection& selection, const ModelConfig& conf
     const AttentionConfig& other = config.layers.at(head.layer).attention;
     if (other.d_head != attention_.d_head || other.d_value != attention_.d_value) {
       fail(Status::usage,
-           "layers {} and {} have heads of unlike sizes, unsupported in one array; pick layers of one size "
-           "with --layers",
+           "the heads of layers {} and {} have different sizes, so one array cannot hold both; use --layers "
+           "to select layers with heads of one size",
            selection.heads.front().layer, head.layer);
     }
   }
@@ -85,7 +96,7 @@ Shape CaptureLayout::shape(Captured what, const Sequence& sequence) const {
   const bool by_pair = what == Captured::pattern || what == Captured::scores;
   const bool of_values = what == Captured::values || what == Captured::z;
   const std::size_t width = by_pair ? sides.keys() : of_values ? attention_.d_value : attention_.d_head;
-  return (by_key ? kv_heads_ : heads_).shape(std::array{rows, width});
+  return (by_key ? kv_heads_ : heads_).shape({rows, width});
 }
 
 MemorySink::MemorySink(Shape shape, bool hidden_is_minus_infinity)
@@ -97,9 +108,8 @@ MemorySink::MemorySink(Shape shape, bool hidden_is_minus_infinity)
 }
 
 void MemorySink::write(std::size_t offset, std::span<const float> values) {
-  if (offset > size_ || values.size() > size_ - offset) {
+  if (offset > size_ || values.size() > size_ - offset)
     throw std::logic_error("values past the end of an array");
-  }
   if (!hidden_is_minus_infinity_) {
     std::copy(values.begin(), values.end(), values_.get() + offset);
     return;
@@ -119,12 +129,8 @@ Capture::Capture(CaptureLayout layout, std::span<const CaptureTarget> targets)
 Needs Capture::needs() const {
   Needs needs{.patterns = false};
   for (const CaptureTarget& target : targets_) {
-    needs.patterns |= target.what == Captured::pattern;
-    needs.scores |= target.what == Captured::scores;
-    needs.values |= target.what == Captured::values;
-    needs.z |= target.what == Captured::z;
-    needs.output |= target.what == Captured::output;
-    needs.logits |= target.what == Captured::logits;
+    const auto need = kArrays.at(static_cast<std::size_t>(target.what)).need;
+    if (need != nullptr) needs.*need = true;
   }
   return needs;
 }
@@ -137,12 +143,10 @@ void Capture::begin(const Model& model, const Batch& batch) {
   for (const CaptureTarget& target : targets_) {
     sinks_.at(target.sequence).at(static_cast<std::size_t>(target.what)) = target.sink;
   }
-  const auto& heads = layout_.heads().heads();
   reads_kv_first_.clear();
   std::set<HeadId> read;
-  for (const HeadId head : heads) {
+  for (const HeadId head : layout_.heads().heads())
     reads_kv_first_.push_back(read.insert({head.layer, kv_head_of(model.config(), head)}).second);
-  }
 }
 
 ArraySink* Capture::sink(std::size_t sequence, Captured what) const {

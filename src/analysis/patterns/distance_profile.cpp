@@ -35,7 +35,7 @@ std::vector<DistanceBin> distance_bins(std::size_t n) {
 }
 
 std::uint64_t DistanceProfile::memory(const Model& model, const Batch& batch) const {
-  constexpr std::uint64_t of_head = sizeof(State) + 64 * (sizeof(DistanceBin) + sizeof(DistanceSums));
+  constexpr std::uint64_t of_head = sizeof(DistanceState) + 64 * (sizeof(DistanceBin) + sizeof(DistanceSums));
   return heads_.size() * of_head + value_norms_bytes(model, batch, heads_);
 }
 
@@ -54,7 +54,7 @@ void DistanceProfile::begin(const Model& model, const Batch& batch) {
     bin_of_.push_back(static_cast<std::uint8_t>(bin_index(distance)));
   states_.clear();
   for (const HeadId head : heads_) {
-    State& state = states_.emplace_back();
+    DistanceState& state = states_.emplace_back();
     state.sums.head = head;
     state.sums.bins.resize(bins_.size());
     state.norms = ValueNorms(model, head);
@@ -64,7 +64,7 @@ void DistanceProfile::begin(const Model& model, const Batch& batch) {
 void DistanceProfile::panel(const AttentionPanel& panel) {
   const auto head = head_index(heads_, {panel.layer, panel.head});
   if (!head) return;
-  State& state = states_[*head];
+  DistanceState& state = states_[*head];
   if (panel.first_query == 0) {
     state.sums.has_values = !panel.v.empty();
     state.value_norms.clear();
@@ -77,8 +77,8 @@ void DistanceProfile::panel(const AttentionPanel& panel) {
   }
 }
 
-void DistanceProfile::add_row(State& state, std::span<const float> pattern, std::span<const float> scores,
-                              std::size_t query) const {
+void DistanceProfile::add_row(DistanceState& state, std::span<const float> pattern,
+                              std::span<const float> scores, std::size_t query) const {
   constexpr float hidden = -std::numeric_limits<float>::infinity();
   const auto visible = static_cast<std::size_t>(scores.size()) -
                        static_cast<std::size_t>(std::count(scores.begin(), scores.end(), hidden));
@@ -101,7 +101,7 @@ void DistanceProfile::add_row(State& state, std::span<const float> pattern, std:
 
 std::vector<HeadDistances> DistanceProfile::finish() const {
   std::vector<HeadDistances> result;
-  for (const State& state : states_) result.push_back(state.sums);
+  for (const DistanceState& state : states_) result.push_back(state.sums);
   return result;
 }
 

@@ -2,11 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "analysis/mixing/layer_writes.hpp"
-#include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 
@@ -59,18 +57,18 @@ class DistanceProfile final : public Observer {
   [[nodiscard]] std::vector<HeadDistances> finish() const;
 
  private:
-  struct State {
+  struct DistanceState {
     HeadDistances sums;
     ValueNorms norms;
     std::vector<double> value_norms;  // |f(x_j)| of each key j of the current sequence
   };
-  void add_row(State& state, std::span<const float> pattern, std::span<const float> scores,
+  void add_row(DistanceState& state, std::span<const float> pattern, std::span<const float> scores,
                std::size_t query) const;
 
   std::vector<HeadId> heads_;
   std::vector<DistanceBin> bins_;
-  std::vector<std::uint8_t> bin_of_;  // [distance]: index of the bin
-  std::vector<State> states_;         // [heads]
+  std::vector<std::uint8_t> bin_of_;   // [distance]: index of the bin
+  std::vector<DistanceState> states_;  // [heads]
 };
 
 }  // namespace attnctl

@@ -1,18 +1,128 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "analysis/patterns/pattern_row.hpp"
 #include "base/exact_sum.hpp"
+#include "forward/attention/visibility.hpp"
+#include "forward/block.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 
 namespace attnctl {
+
+/// The description of one column of the heads table (analysis/heads_table.hpp).
+struct Metric {
+  std::string_view name;   // JSON key and CSV column
+  std::string_view unit;   // empty: dimensionless
+  std::string_view range;  // "[0, 1]"
+  std::string_view null;   // the value of a head that learned nothing, as text; empty if unknown
+  std::string_view definition;
+  std::string_view source;
+};
+
+/// The special tokens of an input, which some metrics use.
+struct SequenceMarks {
+  /// [n]: 1 if the query token is EOS or [SEP]. Empty if none exists.
+  std::vector<std::uint8_t> end_queries;
+  std::vector<std::size_t> special_keys;  // positions of special tokens among the keys, ascending
+  std::vector<std::size_t> end_keys;      // positions of EOS or [SEP] among the keys, ascending
+  /// True if the keys are tokens of another sequence than the queries, so that offsets have no meaning.
+  bool over_another = false;
+};
+
+/// Returns the marks of an input. If the keys are given as embeddings, the lists of key positions are empty.
+[[nodiscard]] SequenceMarks marks_of(const Sides& sides);
+
+/// The attention weights w of one query, with the sums that several metrics use.
+struct PatternRow {
+  std::span<const float> weights;  // [m]
+  KeyRange visible;                // keys whose weight can be nonzero
+  std::size_t query = 0;           // position of the query
+  const SequenceMarks* marks = nullptr;
+  double total = 0;            // sum of the weights: 1, or less if the model has an attention sink
+  double entropy = 0;          // -sum of w_j ln w_j, in nats
+  double distance = 0;         // sum of w_j |j - query|, in tokens
+  double signed_distance = 0;  // sum of w_j (j - query), negative for earlier keys
+  float largest = 0;           // largest weight
+  std::size_t argmax = 0;      // lowest key position with the largest weight; 0 if all weights are 0
+
+  /// Computes the sums. If a weight is not finite, `distance` is not finite either.
+  PatternRow(std::span<const float> row_weights, std::size_t row_query, const SequenceMarks& row_marks)
+      : PatternRow(row_weights, {0, row_weights.size()}, row_query, row_marks) {}
+  PatternRow(std::span<const float> row_weights, KeyRange row_visible, std::size_t row_query,
+             const SequenceMarks& row_marks);
+};
+
+/// A metric of a head that is the mean of a value of each query row.
+struct RowMetric {
+  Metric about;
+  /// Returns the value of one row. nullopt excludes the row from the mean, for example if the key that the
+  /// metric measures does not exist.
+  std::optional<double> (*value)(const PatternRow& row);
+};
+
+/// Returns all row metrics, in the column order of the heads table. A new metric is a new entry of the table
+/// in pattern_metrics.cpp.
+[[nodiscard]] std::span<const RowMetric> row_metrics();
+
+/// The largest offset that is counted. The offset of a key is key position minus query position; counted
+/// offsets are -8..8.
+inline constexpr std::ptrdiff_t kLargestOffset = 8;
+inline constexpr std::size_t kOffsetCount = 2 * kLargestOffset + 1;
+
+/// Returns the range of keys, within the row [m], that are at most `farthest` tokens before or after the
+/// query.
+[[nodiscard]] inline KeyRange keys_near(const PatternRow& row, std::size_t farthest) {
+  return {row.query - std::min(row.query, farthest), std::min(row.query + farthest + 1, row.weights.size())};
+}
+
+/// Calls add(offset + kLargestOffset) for each offset in -8..8 whose key is visible to the query of the row.
+/// Used to count the visible keys for baselines per offset.
+template <typename Add>
+void for_each_visible_offset(const PatternRow& row, const VisibleKeys& visible, const Add& add) {
+  constexpr std::size_t farthest = kLargestOffset;
+  const KeyRange keys = keys_near(row, farthest);
+  for (std::size_t key = keys.first; key < keys.last; ++key) {
+    if (visible.shows(row.query, key)) add(key + farthest - row.query);
+  }
+}
+
+/// For each offset, the number of rows whose largest weight is at this offset.
+struct OffsetPeaks {
+  std::array<std::uint64_t, kOffsetCount> counts{};  // [offset + kLargestOffset]
+
+  /// Counts the offset of the largest weight of a row. Skips a row whose keys are tokens of another sequence,
+  /// and an offset outside -kLargestOffset..kLargestOffset.
+  void add(const PatternRow& row) {
+    if (row.marks->over_another) return;
+    const auto peak = static_cast<std::ptrdiff_t>(row.argmax) - static_cast<std::ptrdiff_t>(row.query);
+    if (std::abs(peak) <= kLargestOffset) ++counts[static_cast<std::size_t>(peak + kLargestOffset)];
+  }
+  [[nodiscard]] std::uint64_t at(std::ptrdiff_t offset) const {
+    return counts[static_cast<std::size_t>(offset + kLargestOffset)];
+  }
+  /// Returns the most frequent offset, or nullopt if no row was counted. If counts are equal, returns the
+  /// offset closer to 0; of two opposite offsets, the negative one.
+  [[nodiscard]] std::optional<std::ptrdiff_t> best() const {
+    std::ptrdiff_t best = 0;
+    for (std::ptrdiff_t size = 1; size <= kLargestOffset; ++size) {
+      if (at(-size) > at(best)) best = -size;
+      if (at(size) > at(best)) best = size;
+    }
+    if (at(best) == 0) return std::nullopt;
+    return best;
+  }
+};
 
 /// The metrics of one head over all inputs, or over one input.
 struct HeadPatternMetrics {
@@ -46,14 +156,14 @@ class PatternMetrics final : public Observer {
     ExactSum sum;
     std::uint64_t count = 0;
   };
-  struct State {
+  struct MetricSums {
     std::vector<Mean> means;
     OffsetPeaks peaks;
     std::uint64_t rows = 0;
     bool finite = true;
   };
 
-  void add(State& state, const PatternRow& row) const;
+  void add(MetricSums& state, const PatternRow& row) const;
   [[nodiscard]] bool over_another(HeadId head) const {
     return components_.at(head.layer) == Component::cross;
   }
@@ -63,7 +173,7 @@ class PatternMetrics final : public Observer {
   std::vector<Component> components_;  // [layers]
   /// Key: index of the sequence and component of the head.
   std::map<std::pair<std::size_t, Component>, SequenceMarks> marks_;
-  std::vector<State> states_;  // [inputs or 1, heads]
+  std::vector<MetricSums> states_;  // [inputs or 1, heads]
 };
 
 }  // namespace attnctl

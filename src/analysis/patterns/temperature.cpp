@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <limits>
 #include <numbers>
-#include <span>
-#include <vector>
 
 #include "analysis/head_axes.hpp"
 #include "linalg/kernels/kernels.hpp"
@@ -168,13 +165,13 @@ Temperatures::Temperatures(const Selection& selection, double saturation)
 std::uint64_t Temperatures::memory(const Model& /*model*/, const Batch& batch) const {
   std::uint64_t keys = 0;
   for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());
-  return (heads_.size() + 1) * (sizeof(State) + (keys + 1) * sizeof(std::uint64_t));
+  return (heads_.size() + 1) * (sizeof(ScoreSums) + (keys + 1) * sizeof(std::uint64_t));
 }
 
 void Temperatures::begin(const Model& /*model*/, const Batch& batch) {
   std::size_t keys = 0;
   for (const Sequence& sequence : batch.sequences) keys = std::max(keys, sequence.keys());
-  State empty;
+  ScoreSums empty;
   empty.rows_by_keys.resize(keys + 1);
   states_.assign(heads_.size(), empty);
 }
@@ -186,7 +183,7 @@ void Temperatures::panel(const AttentionPanel& panel) {
     add_row(states_[*head], panel.pattern.row(r), panel.scores.row(r));
 }
 
-void Temperatures::add_row(State& state, std::span<const float> pattern,
+void Temperatures::add_row(ScoreSums& state, std::span<const float> pattern,
                            std::span<const float> scores) const {
   constexpr float hidden = -std::numeric_limits<float>::infinity();
   std::size_t keys = 0;
@@ -219,7 +216,7 @@ void Temperatures::add_row(State& state, std::span<const float> pattern,
 std::vector<HeadTemperature> Temperatures::finish(Pool& pool) const {
   std::vector<HeadTemperature> result(heads_.size());
   pool.run(heads_.size(), [&](std::size_t i, std::size_t /*worker*/) {
-    const State& state = states_[i];
+    const ScoreSums& state = states_[i];
     HeadTemperature& head = result[i];
     head.head = heads_[i];
     head.rows = state.rows;

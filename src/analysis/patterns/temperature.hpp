@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -57,7 +56,7 @@ class Temperatures final : public Observer {
   [[nodiscard]] std::vector<HeadTemperature> finish(Pool& pool) const;
 
  private:
-  struct State {
+  struct ScoreSums {
     std::vector<std::uint64_t> rows_by_keys;
     std::uint64_t rows = 0;
     std::uint64_t saturated = 0;
@@ -66,11 +65,11 @@ class Temperatures final : public Observer {
     double entropy = 0;
     bool finite = true;
   };
-  void add_row(State& state, std::span<const float> pattern, std::span<const float> scores) const;
+  void add_row(ScoreSums& state, std::span<const float> pattern, std::span<const float> scores) const;
 
   std::vector<HeadId> heads_;
   double saturation_;
-  std::vector<State> states_;  // [heads]
+  std::vector<ScoreSums> states_;  // [heads]
 };
 
 }  // namespace attnctl

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "linalg/decompositions.hpp"
 
@@ -25,15 +23,8 @@ class ChainMerger {
     }
   }
 
-  std::vector<Merge> merges() {
-    std::vector<Merge> all;
-    for (std::size_t k = 0; k + 1 < sizes_.size(); ++k) all.push_back(next());
-    return all;
-  }
-
- private:
   /// Follows nearest neighbours until two clusters are nearest to each other, then merges them.
-  Merge next() {
+  ClusterMerge next() {
     if (chain_.empty()) {
       const auto first = std::ranges::find_if(sizes_, [](std::size_t size) { return size > 0; });
       chain_.push_back(static_cast<std::size_t>(first - sizes_.begin()));
@@ -51,6 +42,7 @@ class ChainMerger {
     }
   }
 
+ private:
   /// Returns the cluster nearest to `from`, and its distance. If distances are equal, `previous` (the
   /// previous cluster of the chain) is preferred, which prevents cycles, then the lowest index.
   [[nodiscard]] std::pair<std::size_t, double> nearest_of(std::size_t from, std::size_t previous) const {
@@ -65,10 +57,10 @@ class ChainMerger {
   }
 
   /// Merges cluster `gone` into cluster `into`. The merged cluster has the index `into`.
-  Merge join(std::size_t gone, std::size_t into, double distance) {
+  ClusterMerge join(std::size_t gone, std::size_t into, double distance) {
     const auto gone_size = static_cast<double>(sizes_[gone]);
     const auto into_size = static_cast<double>(sizes_[into]);
-    const Merge merge{gone, into, distance, sizes_[gone] + sizes_[into]};
+    const ClusterMerge merge{gone, into, distance, sizes_[gone] + sizes_[into]};
     sizes_[gone] = 0;
     sizes_[into] = merge.size;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
@@ -87,7 +79,7 @@ class ChainMerger {
 };
 
 /// Sets the cluster numbers and sizes of the merges. The merges must be in their final order.
-void number_clusters(std::vector<Merge>& merges) {
+void number_clusters(std::vector<ClusterMerge>& merges) {
   const std::size_t items = merges.size() + 1;
   std::vector<std::size_t> parent(items + merges.size());
   std::iota(parent.begin(), parent.end(), std::size_t{0});
@@ -105,7 +97,7 @@ void number_clusters(std::vector<Merge>& merges) {
   }
 }
 
-std::vector<std::size_t> leaves_of(const std::vector<Merge>& merges) {
+std::vector<std::size_t> leaves_of(const std::vector<ClusterMerge>& merges) {
   const std::size_t items = merges.size() + 1;
   std::vector<std::size_t> leaves;
   std::vector<std::size_t> open{items + merges.size() - 1};
@@ -121,21 +113,6 @@ std::vector<std::size_t> leaves_of(const std::vector<Merge>& merges) {
   }
   return leaves;
 }
-
-}  // namespace
-
-Linkage average_linkage(MatrixView<const double> distances) {
-  if (distances.rows != distances.cols) throw std::logic_error("distances are a square matrix");
-  Linkage linkage;
-  if (distances.rows == 0) return linkage;
-  linkage.merges = ChainMerger(distances).merges();
-  std::ranges::stable_sort(linkage.merges, {}, &Merge::distance);
-  number_clusters(linkage.merges);
-  linkage.leaves = leaves_of(linkage.merges);
-  return linkage;
-}
-
-namespace {
 
 /// Returns -1/2 J D^2 J, where D^2 has the squared distances and J = I - 1/n.
 OwnedMatrix<double> doubly_centred(MatrixView<const double> distances) {
@@ -169,6 +146,18 @@ std::optional<double> stress_of(MatrixView<const double> distances, const OwnedM
 }
 
 }  // namespace
+
+Linkage average_linkage(MatrixView<const double> distances) {
+  if (distances.rows != distances.cols) throw std::logic_error("distances are a square matrix");
+  Linkage linkage;
+  if (distances.rows == 0) return linkage;
+  ChainMerger merger(distances);
+  while (linkage.merges.size() + 1 < distances.rows) linkage.merges.push_back(merger.next());
+  std::ranges::stable_sort(linkage.merges, {}, &ClusterMerge::distance);
+  number_clusters(linkage.merges);
+  linkage.leaves = leaves_of(linkage.merges);
+  return linkage;
+}
 
 PlanarMap classical_mds(MatrixView<const double> distances) {
   PlanarMap map{OwnedMatrix<double>(distances.rows, 2), {}, {}};
@@ -217,9 +206,8 @@ HeadMap map_heads(std::span<const HeadId> heads, MatrixView<const double> simila
       distances(a, b) = distances(b, a) = 1 - similarity(defined[a], defined[b]);
     }
   }
-  const MatrixView<const double> view = std::as_const(distances).view();
-  result.linkage = average_linkage(view);
-  result.map = classical_mds(view);
+  result.linkage = average_linkage(distances.view());
+  result.map = classical_mds(distances.view());
   return result;
 }
 

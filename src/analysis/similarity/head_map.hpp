@@ -10,9 +10,9 @@
 
 namespace attnctl {
 
-/// A merge of two clusters. Each of the n items is a separate cluster, numbered 0..n-1. Merge i creates
-/// cluster n + i.
-struct Merge {
+/// A merge of two clusters. Each of the n items is a separate cluster, numbered 0..n-1. ClusterMerge i
+/// creates cluster n + i.
+struct ClusterMerge {
   std::size_t first = 0;   // the lower cluster number
   std::size_t second = 0;  // the higher cluster number
   double distance = 0;
@@ -21,8 +21,9 @@ struct Merge {
 
 /// A tree of clusters.
 struct Linkage {
-  std::vector<Merge> merges;        // [n - 1], by ascending distance, as in SciPy's linkage matrix
-  std::vector<std::size_t> leaves;  // [n], items in tree order; Merge::first is before Merge::second
+  std::vector<ClusterMerge> merges;  // [n - 1], by ascending distance, as in SciPy's linkage matrix
+  std::vector<std::size_t>
+      leaves;  // [n], items in tree order; ClusterMerge::first is before ClusterMerge::second
 };
 
 /// Returns the cluster tree of average linkage (UPGMA, Sokal and Michener 1958) for a symmetric distance

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "base/matrix_view.hpp"
 #include "linalg/gemm.hpp"

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <functional>
 #include <numeric>
-#include <span>
 #include <utility>
-#include <vector>
 
-#include "base/matrix_view.hpp"
 #include "base/undefined.hpp"
 #include "linalg/gemm.hpp"
 
@@ -22,15 +18,15 @@ namespace {
 // one object per worker.
 
 /// The slice of one head in a circuit factor. Heads that share weights have equal slices.
-struct Slice {
+struct FactorSlice {
   const CircuitFactor* factor = nullptr;
   std::size_t head = 0;
 
   [[nodiscard]] std::size_t number() const { return factor->slice_of(head); }
-  bool operator==(const Slice& other) const {
+  bool operator==(const FactorSlice& other) const {
     return factor == other.factor && (factor == nullptr || number() == other.number());
   }
-  [[nodiscard]] bool follows(const Slice& other) const {
+  [[nodiscard]] bool follows(const FactorSlice& other) const {
     return factor == other.factor && number() == other.number() + 1;
   }
 };
@@ -59,10 +55,10 @@ class PairProduct {
  private:
   /// A transposed slice in double. read() does nothing if it already has the wanted slice.
   struct Columns {
-    Slice slice;
+    FactorSlice slice;
     OwnedMatrix<double> values;
 
-    MatrixView<const double> read(const Slice& wanted) {
+    MatrixView<const double> read(const FactorSlice& wanted) {
       if (wanted != slice) {
         const CircuitFactor& factor = *wanted.factor;
         factor.read_columns(wanted.head, shaped(values, factor.width(), factor.dimension()).view());
@@ -71,21 +67,21 @@ class PairProduct {
       return std::as_const(values).view();
     }
   };
-  struct Side {
+  struct PairSide {
     Columns a, b;
     OwnedMatrix<double> product;  // [width of a, width of b]
 
-    void multiply(const Slice& first, const Slice& second) {
+    void multiply(const FactorSlice& first, const FactorSlice& second) {
       gemm_nt(a.read(first), b.read(second),
               shaped(product, first.factor->width(), second.factor->width()).view());
     }
   };
-  Side left_, right_;
+  PairSide left_, right_;
 };
 
-/// Slices that are adjacent in the stored weights.
-struct Run {
-  Slice first;
+/// BlockSlices that are adjacent in the stored weights.
+struct SliceRun {
+  FactorSlice first;
   std::size_t count = 0;
   std::size_t begin = 0;  // offset of the first slice in the rows or columns of the product
 
@@ -94,16 +90,16 @@ struct Run {
 };
 
 /// The left or the right factors of a block of heads. Each distinct slice is listed once.
-struct Slices {
-  std::vector<Run> runs;
+struct BlockSlices {
+  std::vector<SliceRun> runs;
   std::vector<std::size_t> begin;  // [heads]: offset of the slice of each head in the product
   std::size_t width = 0;           // total width of the slices
 
-  Slices() = default;
-  Slices(std::span<const ComparedHead> heads, CircuitFactor CircuitFactors::*side) {
-    Slice last;
+  BlockSlices() = default;
+  BlockSlices(std::span<const ComparedHead> heads, CircuitFactor CircuitFactors::*side) {
+    FactorSlice last;
     for (const ComparedHead& head : heads) {
-      const Slice slice{&(head.factors->*side), head.head};
+      const FactorSlice slice{&(head.factors->*side), head.head};
       if (slice == last) {
         begin.push_back(begin.back());
         continue;
@@ -133,7 +129,7 @@ class BlockProduct {
   /// Returns <A, B>, where A is the circuit of head i of the first block (`rows`) and B that of head j of the
   /// second block (`cols`). Sums in double.
   [[nodiscard]] double inner(std::size_t i, std::size_t j) const {
-    const auto part = [&](const Side& side) {
+    const auto part = [&](const BlockSide& side) {
       return side.product.row_range(side.rows.begin[i], width_).col_range(side.cols.begin[j], width_);
     };
     const MatrixView<const float> left = part(left_);
@@ -144,18 +140,18 @@ class BlockProduct {
   }
 
  private:
-  struct Side {
-    Slices rows, cols;
+  struct BlockSide {
+    BlockSlices rows, cols;
     std::vector<float> values;
     MatrixView<float> product = {};  // view of `values`, [width of rows, width of cols]
 
-    void multiply(Slices of_rows, Slices of_cols) {
+    void multiply(BlockSlices of_rows, BlockSlices of_cols) {
       rows = std::move(of_rows);
       cols = std::move(of_cols);
       values.resize(std::max(values.size(), rows.width * cols.width));
       product = {values.data(), rows.width, cols.width};
-      for (const Run& row : rows.runs) {
-        for (const Run& col : cols.runs) {
+      for (const SliceRun& row : rows.runs) {
+        for (const SliceRun& col : cols.runs) {
           const bool by_rows = row.first.factor->by_rows();
           if (by_rows != col.first.factor->by_rows()) continue;
           const MatrixView<float> part =
@@ -169,7 +165,7 @@ class BlockProduct {
       }
     }
   };
-  Side left_, right_;
+  BlockSide left_, right_;
   std::size_t width_ = 0;  // width of one slice
 };
 
@@ -193,10 +189,6 @@ struct Comparer {
   BlockProduct block;
   PairProduct pair;
 };
-
-bool has_norm(const ComparedHead& head) {
-  return std::isfinite(head.norm) && head.norm > 0;
-}
 
 /// Returns the cosine from the inner product of two circuits, or NaN if the inner product overflowed. Limits
 /// the result to [-1, 1].
@@ -265,16 +257,6 @@ struct Defined {
   std::vector<std::size_t> place;
 };
 
-Defined defined_of(std::span<const ComparedHead> set) {
-  Defined defined;
-  for (std::size_t i = 0; i < set.size(); ++i) {
-    if (!has_norm(set[i])) continue;
-    defined.heads.push_back(set[i]);
-    defined.place.push_back(i);
-  }
-  return defined;
-}
-
 }  // namespace
 
 double circuit_mass(MatrixView<const double> left_columns, MatrixView<const double> right_columns) {
@@ -299,12 +281,17 @@ std::vector<OwnedMatrix<double>> frobenius_cosines(std::span<const std::vector<C
   std::vector<OwnedMatrix<double>> similarities;
   std::vector<Defined> defined;
   Division division;
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    defined.push_back(defined_of(sets[i]));
-    division.add_triangle(i, 0, defined[i].heads.size());
-    OwnedMatrix<double>& similarity = similarities.emplace_back(sets[i].size(), sets[i].size());
+  for (const std::vector<ComparedHead>& set : sets) {
+    Defined& of_set = defined.emplace_back();
+    OwnedMatrix<double>& similarity = similarities.emplace_back(set.size(), set.size());
     std::ranges::fill(similarity.values(), kUndefined);
-    for (const std::size_t place : defined[i].place) similarity(place, place) = 1;
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      if (!std::isfinite(set[i].norm) || set[i].norm <= 0) continue;
+      of_set.heads.push_back(set[i]);
+      of_set.place.push_back(i);
+      similarity(i, i) = 1;
+    }
+    division.add_triangle(defined.size() - 1, 0, of_set.heads.size());
   }
   std::vector<Comparer> comparers(pool.size());
   pool.run(division.parts().size(), [&](std::size_t task, std::size_t worker) {

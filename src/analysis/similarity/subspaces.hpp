@@ -9,6 +9,7 @@
 #include "analysis/weights/circuit.hpp"
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
+#include "base/undefined.hpp"
 #include "base/warnings.hpp"
 #include "forward/run.hpp"
 #include "model/model.hpp"
@@ -27,8 +28,8 @@ struct ProjectionSpectrum {
 /// Mean and standard deviation of a measure between two random subspaces, or two random weight matrices, that
 /// have the same shapes as those of the model.
 struct RandomNull {
-  double mean = 0;
-  double deviation = 0;
+  double mean = kUndefined;
+  double deviation = kUndefined;
 };
 
 /// Returns the mean and standard deviation of |U_a^T U_b|_F^2 / sqrt(r_a r_b) for random subspaces. U_a and

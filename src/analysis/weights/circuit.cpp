@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <utility>
 
+#include "analysis/head_axes.hpp"
 #include "linalg/gemm.hpp"
 
 namespace attnctl {
@@ -171,6 +171,24 @@ std::optional<CircuitFactors> circuit_factors(const Model& model, std::size_t la
   auto right = projection_factor(model, layer, is_qk ? Projection::key : Projection::output, fold_norm);
   if (!left || !right) return std::nullopt;
   return CircuitFactors{std::move(*left), std::move(*right)};
+}
+
+std::vector<HeadGroup> group_heads(const std::vector<HeadId>& heads,
+                                   std::span<const std::size_t> item_of_head, bool across_layers) {
+  std::vector<HeadGroup> groups;
+  const auto group_of = [&](HeadId head) { return across_layers ? 0 : head.layer; };
+  for_each_group(heads, group_of, [&](std::span<const HeadId> of_group) {
+    HeadGroup& group = groups.emplace_back();
+    group.heads = of_group;
+    if (!across_layers) group.layer = of_group.front().layer;
+    const auto first = static_cast<std::size_t>(of_group.data() - heads.data());
+    for (const std::size_t item : item_of_head.subspan(first, of_group.size())) {
+      const auto found = std::ranges::find(group.items, item);
+      group.place.push_back(static_cast<std::size_t>(found - group.items.begin()));
+      if (found == group.items.end()) group.items.push_back(item);
+    }
+  });
+  return groups;
 }
 
 }  // namespace attnctl

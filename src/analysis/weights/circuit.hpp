@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "base/matrix_view.hpp"
+#include "forward/run.hpp"
 #include "model/model.hpp"
 
 namespace attnctl {
@@ -116,5 +119,60 @@ inline constexpr std::array kAllProjections{Projection::query, Projection::key, 
 
 /// Returns the full circuit matrix of a head, [dimension of left, dimension of right]. The matrix is large.
 [[nodiscard]] OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head);
+
+/// The factors (CircuitFactor or CircuitFactors) of the selected heads. Heads and layers with the same
+/// weights share one item, so that each item is computed once.
+template <typename Factors>
+struct SharedFactors {
+  struct Item {
+    const Factors* factors = nullptr;
+    std::size_t head = 0;  // one of the heads that share the item
+  };
+  /// Key: the first layer with the same weights, and the folded gain.
+  std::map<std::pair<std::size_t, const float*>, Factors> factors;
+  std::vector<Item> items;
+  std::vector<std::size_t> item_of_head;  // [selected heads]: index into `items`
+};
+
+/// Returns the factors of the selected heads. read(layer) returns the factors of a layer, or nullopt.
+/// number(factors, head) is the same for two heads of a layer if they share an item. Returns nullopt if a
+/// layer has no factors.
+template <typename Factors>
+[[nodiscard]] std::optional<SharedFactors<Factors>> share_factors(
+    const Model& model, const Selection& selection, bool fold_norm,
+    const std::function<std::optional<Factors>(std::size_t layer)>& read,
+    const std::function<std::size_t(const Factors& factors, std::size_t head)>& number) {
+  SharedFactors<Factors> shared;
+  std::map<std::pair<const Factors*, std::size_t>, std::size_t> known;
+  for (const HeadId id : selection.heads) {
+    const std::pair source(model.shared_with(id.layer),
+                           fold_norm ? folded_gain(model, id.layer).data() : nullptr);
+    auto found = shared.factors.find(source);
+    if (found == shared.factors.end()) {
+      auto factors = read(id.layer);
+      if (!factors) return std::nullopt;
+      found = shared.factors.emplace(source, std::move(*factors)).first;
+    }
+    const Factors* const factors = &found->second;
+    const std::pair key(factors, number(*factors, id.head));
+    const auto [entry, is_new] = known.emplace(key, shared.items.size());
+    if (is_new) shared.items.push_back({factors, id.head});
+    shared.item_of_head.push_back(entry->second);
+  }
+  return shared;
+}
+
+/// Heads that are compared with each other, and the items of SharedFactors that they use.
+struct HeadGroup {
+  std::optional<std::size_t> layer;  // nullopt: the heads are in several layers
+  std::span<const HeadId> heads;
+  std::vector<std::size_t> items;  // indices of the items, each once
+  std::vector<std::size_t> place;  // [heads]: index into `items`
+};
+
+/// Returns the heads of each layer, or all heads as one group if `across_layers` is true.
+[[nodiscard]] std::vector<HeadGroup> group_heads(const std::vector<HeadId>& heads,
+                                                 std::span<const std::size_t> item_of_head,
+                                                 bool across_layers);
 
 }  // namespace attnctl

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <cstddef>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -25,10 +24,6 @@ namespace {
 
 using Matrix = OwnedMatrix<double>;
 
-MatrixView<const double> view(const Matrix& matrix) {
-  return matrix.view();
-}
-
 /// Returns why the model has no copying scores. Empty if it has them.
 std::string missing_part(const Model& model) {
   if (!model.embedding()->token.present()) return "the checkpoint has no token embedding";
@@ -37,10 +32,8 @@ std::string missing_part(const Model& model) {
   const std::size_t d = model.config().d_model;
   const bool fits = head->decoder.in() == d || (head->transform.present() && head->transform.in() == d &&
                                                 head->transform.out() == head->decoder.in());
-  if (!fits) {
-    return fmt::format("its output head reads {} dimensions, the layers write {}", head->decoder.in(), d);
-  }
-  return {};
+  if (fits) return {};
+  return fmt::format("the output head reads {} dimensions, but the layers write {}", head->decoder.in(), d);
 }
 
 /// Returns sum_t u_t^T e_t over all tokens t, [decoder.in, embedding width]. u_t is the column of token t in
@@ -71,7 +64,7 @@ Matrix over_vocabulary(const Model& model, Pool& pool) {
     pool.run((sum.rows() + block - 1) / block, [&](std::size_t task, std::size_t) {
       const std::size_t begin = task * block;
       const std::size_t height = std::min(block, sum.rows() - begin);
-      gemm_tn(view(u).row_range(0, count).col_range(begin, height), view(e).row_range(0, count),
+      gemm_tn(u.view().row_range(0, count).col_range(begin, height), e.view().row_range(0, count),
               sum.view().row_range(begin, height), 1, 1);
     });
   }
@@ -80,7 +73,7 @@ Matrix over_vocabulary(const Model& model, Pool& pool) {
 
 Matrix product(const Matrix& a, const Matrix& b) {
   Matrix result(a.rows(), b.cols());
-  gemm_nn(view(a), view(b), result.view());
+  gemm_nn(a.view(), b.view(), result.view());
   return result;
 }
 
@@ -111,51 +104,18 @@ std::optional<double> copying_of(const CircuitFactors& ov, std::size_t head, con
   const Matrix w_o = ov.right.columns(head);  // W_O of the head [v, d_out]
   const Matrix written = product(w_o, vocabulary);
   Matrix core(w_o.rows(), w_v.rows());
-  gemm_nt(view(written), view(w_v), core.view());
-  if (!std::ranges::all_of(core.values(), [](double value) { return std::isfinite(value); }))
-    return std::numeric_limits<double>::quiet_NaN();
-  return score_of(eigenvalues(view(core)));
+  gemm_nt(written.view(), w_v.view(), core.view());
+  if (!all_finite(core.values())) return std::numeric_limits<double>::quiet_NaN();
+  return score_of(eigenvalues(core.view()));
 }
-
-}  // namespace
-
-std::vector<std::optional<double>> ov_copying(const Model& model, const Selection& selection, bool fold_norm,
-                                              Pool& pool, Warnings& warnings) {
-  std::vector<std::optional<double>> scores(selection.heads.size());
-  const std::string missing = missing_part(model);
-  if (!missing.empty()) {
-    warnings.add("no_copying", fmt::format("ov_copying is undefined: {}", missing));
-    return scores;
-  }
-  std::map<std::size_t, std::optional<CircuitFactors>> layers;
-  for (const std::size_t layer : selection.layers()) {
-    layers.emplace(layer, circuit_factors(model, layer, Circuit::ov, fold_norm));
-  }
-  const Matrix vocabulary = through_vocabulary(model, pool);
-  pool.run(scores.size(), [&](std::size_t task, std::size_t) {
-    const auto& ov = layers.at(selection.heads[task].layer);
-    if (ov) scores[task] = copying_of(*ov, selection.heads[task].head, vocabulary);
-  });
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    if (scores[i]) continue;
-    warnings.add(
-        "undefined_copying",
-        fmt::format("ov_copying of head {} is undefined: its OV circuit is missing, zero, not finite or "
-                    "of other dimensions than the vocabulary's",
-                    to_string(selection.heads[i])));
-  }
-  return scores;
-}
-
-namespace {
 
 /// Returns R B^T / |R B^T|_F [r, dimension of b], where A = Q R is a QR decomposition. The smaller matrix R
 /// B^T can replace A B^T in products with the B side: the Frobenius norm of the product is the same. `a` is
 /// A^T and is overwritten; `b` is B^T. Empty if the result is zero or not finite.
-OwnedMatrix<float> half_of(OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
+OwnedMatrix<float> half_of(Matrix& a, const Matrix& b) {
   if (!all_finite(a.values()) || !all_finite(b.values())) return {};
-  const OwnedMatrix<double> triangle = triangle_of(a.view());
-  OwnedMatrix<double> half(triangle.cols(), b.cols());
+  const Matrix triangle = triangle_of(a.view());
+  Matrix half(triangle.cols(), b.cols());
   gemm_tn(triangle.view(), b.view(), half.view());
   double norm = 0;  // computed with hypot, because squares could overflow or underflow
   for (const double value : half.values()) norm = std::hypot(norm, value);
@@ -178,7 +138,7 @@ OwnedMatrix<float> half_of(const std::optional<CircuitFactors>& factors, std::si
   if (!factors) return {};
   const CircuitFactor& met = towards_left ? factors->left : factors->right;
   const CircuitFactor& far = towards_left ? factors->right : factors->left;
-  OwnedMatrix<double> far_columns = far.columns(head);
+  Matrix far_columns = far.columns(head);
   return half_of(far_columns, met.columns(head));
 }
 
@@ -207,8 +167,8 @@ struct PairShape {
       default;  // NOLINT(modernize-use-nullptr): false positive of clang-tidy 14
 };
 
-OwnedMatrix<double> normal_matrix(std::size_t rows, std::size_t cols, Random& random) {
-  OwnedMatrix<double> matrix(rows, cols);
+Matrix normal_matrix(std::size_t rows, std::size_t cols, Random& random) {
+  Matrix matrix(rows, cols);
   for (double& value : matrix.values()) value = random.normal();
   return matrix;
 }
@@ -217,18 +177,17 @@ RandomNull null_of(const PairShape& shape, const CompositionOptions& options, Po
   std::vector<double> scores(options.draws);
   pool.run(options.draws, [&](std::size_t draw, std::size_t) {
     Random random(options.seed, draw);
-    OwnedMatrix<double> w_v = normal_matrix(shape.value, shape.read, random);
-    const OwnedMatrix<double> w_o = normal_matrix(shape.value, shape.stream, random);
-    OwnedMatrix<double> far = normal_matrix(shape.width, shape.far, random);
-    const OwnedMatrix<double> near = normal_matrix(shape.width, shape.stream, random);
+    Matrix w_v = normal_matrix(shape.value, shape.read, random);
+    const Matrix w_o = normal_matrix(shape.value, shape.stream, random);
+    Matrix far = normal_matrix(shape.width, shape.far, random);
+    const Matrix near = normal_matrix(shape.width, shape.stream, random);
     scores[draw] = product_norm(half_of(w_v, w_o), half_of(far, near));
   });
-  RandomNull null;
   const auto count = static_cast<double>(scores.size());
-  null.mean = std::accumulate(scores.begin(), scores.end(), 0.0) / count;
-  for (const double score : scores) null.deviation += (score - null.mean) * (score - null.mean) / count;
-  null.deviation = std::sqrt(null.deviation);
-  return null;
+  const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / count;
+  double variance = 0;
+  for (const double score : scores) variance += (score - mean) * (score - mean) / count;
+  return {mean, std::sqrt(variance)};
 }
 
 /// The composition analysis of one model.
@@ -244,7 +203,7 @@ class Composer {
       Composition& composition = compositions_.emplace_back();
       composition.kind = kind;
       composition.heads = selection.heads;
-      composition.scores = OwnedMatrix<double>(heads_.size(), heads_.size());
+      composition.scores = Matrix(heads_.size(), heads_.size());
       std::ranges::fill(composition.scores.values(), kUndefined);
       composition.excess = composition.scores;
     }
@@ -299,7 +258,7 @@ class Composer {
 
   void subtract_null(Composition& composition) {
     double sum = 0;
-    RandomNull all;
+    RandomNull all{0, 0};
     double pairs = 0;
     for (std::size_t a = 0; a < heads_.size(); ++a) {
       for (std::size_t b = 0; b < heads_.size(); ++b) {
@@ -331,6 +290,34 @@ class Composer {
 };
 
 }  // namespace
+
+std::vector<std::optional<double>> ov_copying(const Model& model, const Selection& selection, bool fold_norm,
+                                              Pool& pool, Warnings& warnings) {
+  std::vector<std::optional<double>> scores(selection.heads.size());
+  const std::string missing = missing_part(model);
+  if (!missing.empty()) {
+    warnings.add("no_copying", fmt::format("ov_copying is undefined: {}", missing));
+    return scores;
+  }
+  std::map<std::size_t, std::optional<CircuitFactors>> layers;
+  for (const std::size_t layer : selection.layers()) {
+    layers.emplace(layer, circuit_factors(model, layer, Circuit::ov, fold_norm));
+  }
+  const Matrix vocabulary = through_vocabulary(model, pool);
+  pool.run(scores.size(), [&](std::size_t task, std::size_t) {
+    const auto& ov = layers.at(selection.heads[task].layer);
+    if (ov) scores[task] = copying_of(*ov, selection.heads[task].head, vocabulary);
+  });
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (scores[i]) continue;
+    warnings.add(
+        "undefined_copying",
+        fmt::format("ov_copying of head {} is undefined: its OV circuit is missing, is zero, is not finite, "
+                    "or does not have the dimensions of the embedding and the output head",
+                    to_string(selection.heads[i])));
+  }
+  return scores;
+}
 
 std::string_view name_of(CompositionKind kind) {
   constexpr std::array<std::string_view, kAllCompositions.size()> names{"q", "k", "v"};

@@ -49,6 +49,12 @@ struct CircuitAnalysis {
 struct WeightsAnalysis {
   CircuitAnalysis qk;
   std::optional<CircuitAnalysis> ov;  // nullopt if a selected layer has no W_V or no W_O
+
+  /// Returns the results of QK and, if there are any, of OV.
+  [[nodiscard]] std::vector<const CircuitAnalysis*> circuits() const {
+    if (!ov) return {&qk};
+    return {&qk, &*ov};
+  }
 };
 
 /// Computes the analyses of the selected heads that need only weights (definitions in docs/metrics.md). No d

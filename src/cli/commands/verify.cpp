@@ -343,8 +343,8 @@ Table comparison_table(const std::vector<Comparison>& comparisons, const ModelCo
   std::vector<std::vector<Cell>> rows;
   for (const Comparison& each : comparisons) {
     rows.push_back({each.reference, each.array, component_cell(config, each.layer),
-                    inspect::number_cell(config, each.layer), each.max_difference,
-                    tolerance_of(each, tolerance), within(each, tolerance)});
+                    number_cell(config, each.layer), each.max_difference, tolerance_of(each, tolerance),
+                    within(each, tolerance)});
   }
   return make_table("comparisons",
                     {"reference", "array", "component", "layer", "max_difference", "tolerance", "ok"},

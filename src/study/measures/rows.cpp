@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "analysis/patterns/distance_profile.hpp"
-#include "analysis/patterns/pattern_row.hpp"
+#include "analysis/patterns/pattern_metrics.hpp"
 #include "study/measure.hpp"
 #include "study/state/sums.hpp"
 

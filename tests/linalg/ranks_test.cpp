@@ -1,10 +1,10 @@
-#include "analysis/weights/ranks.hpp"
-
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "linalg/decompositions.hpp"
 
 namespace attnctl {
 namespace {
