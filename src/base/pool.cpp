@@ -127,7 +127,10 @@ struct Pool::State {
     job = nullptr;
   }
 
-  void close() {
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
     {
       const std::lock_guard lock(mutex);
       closing = true;
@@ -143,19 +146,12 @@ Pool::Pool(std::size_t threads) : state_(std::make_unique<State>()) {
       state_->threads.emplace_back([state = state_.get(), worker] { state->serve(worker); });
     }
   } catch (const std::system_error& error) {
-    const std::size_t started = state_->threads.size() + 1;
-    state_->close();
-    fail(Status::limit, "only {} of {} threads could be started ({}); give fewer --threads", started, threads,
-         error.code().message());
-  } catch (...) {
-    state_->close();
-    throw;
+    fail(Status::limit, "cannot start more than {} of {} threads ({}); give a smaller --threads",
+         state_->threads.size() + 1, threads, error.code().message());
   }
 }
 
-Pool::~Pool() {
-  state_->close();
-}
+Pool::~Pool() = default;
 
 std::size_t Pool::size() const {
   return state_->threads.size() + 1;

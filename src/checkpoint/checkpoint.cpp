@@ -181,9 +181,8 @@ std::size_t Checkpoint::find(std::string_view name) const {
 
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path, Warnings& warnings,
                                             Status absent) {
-  MappedFile mapped(path, absent);
+  FileBytes file(path, absent);
   const FileFormat& format = format_of(path);
-  FileBytes file(std::move(mapped));
   check_plausible(format, file);
   return format.open(std::move(file), {path, warnings});
 }
@@ -191,7 +190,7 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path, W
 std::shared_ptr<const TokenizerSection> read_tokenizer_section(const std::filesystem::path& path) {
   const FileFormat* const format = find_format(path);
   if (format == nullptr || format->tokenizer == nullptr) return nullptr;
-  const FileBytes file(MappedFile(path, Status::environment));
+  const FileBytes file(path, Status::environment);
   check_plausible(*format, file);
   return format->tokenizer(file);
 }
