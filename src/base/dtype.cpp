@@ -67,9 +67,8 @@ struct DTypeRow {
 /// Returns the row of a type whose elements are stored as `Stored` and have the value value_of(element).
 template <typename Stored, auto value_of = kItself>
 constexpr DTypeRow row(std::string_view name) {
-  using Value = decltype(value_of(Stored{}));
-  return {name, sizeof(Stored), std::is_floating_point_v<Value>, convert_each<Stored, value_of, float>,
-          convert_each<Stored, value_of, double>};
+  return {name, sizeof(Stored), std::is_floating_point_v<decltype(value_of(Stored{}))>,
+          convert_each<Stored, value_of, float>, convert_each<Stored, value_of, double>};
 }
 
 // Indexed by DType.

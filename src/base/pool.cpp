@@ -21,7 +21,7 @@ namespace attnctl {
 namespace {
 
 /// The data of one call of run() that all workers share.
-struct Job {
+struct PoolJob {
   std::size_t tasks;
   const std::function<void(std::size_t, std::size_t)>& work;
   std::atomic<std::size_t> next{0};
@@ -75,7 +75,7 @@ void wait_briefly(const F& done) {
 struct Pool::State {
   std::mutex mutex;
   std::condition_variable begun, finished;
-  Job* job = nullptr;
+  PoolJob* job = nullptr;
   // Written only under the mutex. wait_briefly() reads them without the mutex.
   std::atomic<std::size_t> seats{0};   // number of workers that may still join the job
   std::atomic<std::size_t> active{0};  // number of workers that joined and have not left
@@ -95,7 +95,7 @@ struct Pool::State {
       if (closing) return;
       --seats;
       ++active;
-      Job& current = *job;
+      PoolJob& current = *job;
       lock.unlock();
       current.process(worker);
       lock.lock();
@@ -103,7 +103,7 @@ struct Pool::State {
     }
   }
 
-  void share(Job& shared, std::size_t helpers) {
+  void share(PoolJob& shared, std::size_t helpers) {
     {
       const std::lock_guard lock(mutex);
       job = &shared;
@@ -158,7 +158,7 @@ std::size_t Pool::size() const {
 }
 
 void Pool::run(std::size_t tasks, const std::function<void(std::size_t, std::size_t)>& work) {
-  Job job{tasks, work};
+  PoolJob job{tasks, work};
   const std::size_t helpers = tasks == 0 ? 0 : std::min(tasks - 1, state_->threads.size());
   if (helpers == 0) {
     job.process(0);

@@ -158,7 +158,7 @@ std::size_t PassFootprint::streamed_rows(std::uint64_t bytes) const {
 PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selection& selection,
                              const Needs& needs, const PassShape& shape) {
   const ModelConfig& config = model.config();
-  const forward::Plan plan = forward::make_plan(model.name(), config, selection, needs);
+  const forward::PassPlan plan = forward::make_plan(model.name(), config, selection, needs);
   const std::vector<Block> blocks = forward::cut_into_blocks(batch, shape.packed_rows);
   PassFootprint made;
   if (plan.layers.empty()) return made;

@@ -232,9 +232,9 @@ void append(Block& block, std::size_t index, const Sides& sides) {
 
 }  // namespace
 
-Plan make_plan(std::string_view model, const ModelConfig& config, const Selection& selection,
-               const Needs& needs) {
-  Plan plan;
+PassPlan make_plan(std::string_view model, const ModelConfig& config, const Selection& selection,
+                   const Needs& needs) {
+  PassPlan plan;
   plan.logits = needs.logits && config.head.present;
   std::size_t count = plan.logits ? config.layers.size() : 0;
   for (const HeadId& id : selection.heads) count = std::max(count, id.layer + 1);

@@ -89,7 +89,7 @@ NormWeights norm_of_head(const AttentionConfig& config, const NormWeights& norm,
 struct PassInputs {
   const Model& model;
   const Batch& batch;
-  const Plan& plan;
+  const PassPlan& plan;
   std::span<Observer* const> observers;
   RunContext& context;
 };
@@ -407,7 +407,7 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
   check_batch(model, batch);
   Needs needs{.patterns = false};
   for (Observer* const observer : observers) needs |= observer->needs();
-  const forward::Plan plan = forward::make_plan(model.name(), model.config(), selection, needs);
+  const forward::PassPlan plan = forward::make_plan(model.name(), model.config(), selection, needs);
   if (needs.logits && !plan.logits) {
     context.warnings.add("no_output_head",
                          "logits are not computed, because the checkpoint has no output head");

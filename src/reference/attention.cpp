@@ -223,7 +223,7 @@ Matrix head_of(const LayerInput& layer, const Matrix& projection, std::size_t in
 
 /// Computes softmax(scale q k^T + positions + mask) v of one head. Returns z [n, d_value], empty if there is
 /// no W_V.
-Matrix attend_head(const LayerInput& layer, std::size_t head, ReferencePass::Layer& out) {
+Matrix attend_head(const LayerInput& layer, std::size_t head, ReferenceLayer& out) {
   const AttentionConfig& config = layer.config;
   const std::size_t kv_head = config.kv_head(head);
   const Matrix q = head_of(layer, layer.q, config.query_slice(head), layer.weights.query_norm);
@@ -267,8 +267,8 @@ Matrix rotate(const RotaryConfig& rotary, std::size_t length, const Matrix& x, T
   return rotated;
 }
 
-ReferencePass::Layer attend(const AttentionConfig& config, const AttentionWeights& weights,
-                            const AttentionInput& input, Pool& pool) {
+ReferenceLayer attend(const AttentionConfig& config, const AttentionWeights& weights,
+                      const AttentionInput& input, Pool& pool) {
   LayerInput layer{config,
                    weights,
                    input.sequence,
@@ -286,7 +286,7 @@ ReferencePass::Layer attend(const AttentionConfig& config, const AttentionWeight
     layer.k = apply(config.head_norm, weights.key_norm, layer.k);
   }
 
-  ReferencePass::Layer out;
+  ReferenceLayer out;
   out.pattern.resize(config.heads);
   out.scores.resize(config.heads);
   if (weights.value.present()) out.z.resize(config.heads);

@@ -74,8 +74,8 @@ struct AttentionInput {
 
 /// Computes softmax(scale q k^T + positions + mask) v for each head of a layer, and the layer's attention
 /// output.
-[[nodiscard]] ReferencePass::Layer attend(const AttentionConfig& config, const AttentionWeights& weights,
-                                          const AttentionInput& input, Pool& pool);
+[[nodiscard]] ReferenceLayer attend(const AttentionConfig& config, const AttentionWeights& weights,
+                                    const AttentionInput& input, Pool& pool);
 
 /// Returns one head of a projection [n, heads * width]: the columns [index * width, (index + 1) * width).
 [[nodiscard]] Matrix head_columns(const Matrix& projection, std::size_t index, std::size_t width);

@@ -98,7 +98,7 @@ VisibleKeys::VisibleKeys(const AttentionConfig& config, const Sequence& sequence
   const bool strided = config.kind.rule == AttentionKind::Rule::strided;
   contiguous_ = !strided && visible_.empty();
   for (std::size_t i = 0; i < sequence.queries(); ++i) {
-    Row& row = rows_.emplace_back();
+    VisibleRow& row = rows_.emplace_back();
     if (strided) {
       row.strides = visibility.strides_of(i);
     } else {
@@ -108,7 +108,7 @@ VisibleKeys::VisibleKeys(const AttentionConfig& config, const Sequence& sequence
   }
 }
 
-bool VisibleKeys::finds(const Row& row, std::size_t key) const {
+bool VisibleKeys::finds(const VisibleRow& row, std::size_t key) const {
   if (!visible_.empty() && visible_[key] == 0) return false;
   if (key >= row.range.first && key < row.range.last) return true;
   return std::ranges::any_of(row.strides, [&](const forward::KeySteps& steps) {
@@ -117,7 +117,7 @@ bool VisibleKeys::finds(const Row& row, std::size_t key) const {
   });
 }
 
-std::size_t VisibleKeys::count_among(const Row& row, std::size_t first, std::size_t last) const {
+std::size_t VisibleKeys::count_among(const VisibleRow& row, std::size_t first, std::size_t last) const {
   const auto count_range = [&](std::size_t from, std::size_t to) {
     from = std::max(first, from);
     to = std::min(last, to);
