@@ -1,6 +1,7 @@
 #include "base/pool.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -180,20 +181,12 @@ std::string own_cgroup() {
   return {};
 }
 
-/// Returns the number of cores in the affinity mask of this process. Tries larger and larger masks, because
-/// the kernel rejects a mask that is smaller than its own.
+/// Returns the number of cores in the affinity mask of this process. The array has bits for 131,072 cores,
+/// because the kernel rejects a mask that is smaller than its own.
 std::optional<std::size_t> cores_of_affinity() {
-  for (int cores = CPU_SETSIZE; cores <= (1 << 20); cores *= 2) {
-    cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(cores));
-    if (set == nullptr) return std::nullopt;
-    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(cores));
-    CPU_ZERO_S(bytes, set);
-    const bool known = sched_getaffinity(0, bytes, set) == 0;
-    const int count = known ? CPU_COUNT_S(bytes, set) : 0;
-    CPU_FREE(set);
-    if (known) return static_cast<std::size_t>(count);
-  }
-  return std::nullopt;
+  std::array<cpu_set_t, 128> set{};
+  if (sched_getaffinity(0, sizeof(set), set.data()) != 0) return std::nullopt;
+  return static_cast<std::size_t>(CPU_COUNT_S(sizeof(set), set.data()));
 }
 
 }  // namespace

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <span>
 #include <stdexcept>
 #include <tuple>
-#include <utility>
 
 #include <fmt/format.h>
 #include <xtensor-blas/xlinalg.hpp>

@@ -120,24 +120,6 @@ bool is_post(const LayerConfig& layer) {
   return layer.place == NormPlace::post;
 }
 
-/// The inner values of an MLP: up, gate, and inner = act(gate) * up (act(up) without a gate). The output is
-/// down(inner).
-struct MlpTrace {
-  Matrix up, gate, inner;
-};
-
-MlpTrace trace_mlp(const MlpConfig& config, const MlpWeights& weights, const Matrix& x, Pool& pool) {
-  MlpTrace trace;
-  trace.up = apply(weights.up, x, pool);
-  if (config.gated) {
-    trace.gate = apply(weights.gate, x, pool);
-    trace.inner = activate(config.activation, trace.gate) * trace.up;
-  } else {
-    trace.inner = activate(config.activation, trace.up);
-  }
-  return trace;
-}
-
 Matrix mlp_branch_input(const LayerConfig& layer, const LayerWeights& weights, const Matrix& x) {
   return is_pre(layer) ? apply(layer.norm, weights.mlp_norm, x) : x;
 }
@@ -151,12 +133,11 @@ void trace_layers(Trace& trace) {
     const Lease<LayerWeights> weights = trace.model.layer(i);
     LayerTrace& at = trace.layers.emplace_back();
     at.x = x;
-    at.attended = x + linalg::to_matrix(std::as_const(trace.pass.layers[i].output).view());
+    at.attended = x + linalg::to_matrix(trace.pass.layers[i].output.view());
     at.mlp_input = is_post(layer) ? apply(layer.norm, weights->attention_norm, at.attended) : at.attended;
     x = at.mlp_input;
     if (layer.mlp.width == 0) continue;
-    const MlpTrace mlp = trace_mlp(layer.mlp, weights->mlp, mlp_branch_input(layer, *weights, x), trace.pool);
-    at.mlp_sum = x + apply(weights->mlp.down, mlp.inner, trace.pool);
+    at.mlp_sum = x + reference::run_mlp(layer, *weights, mlp_branch_input(layer, *weights, x), trace.pool);
     x = is_post(layer) ? apply(layer.norm, weights->mlp_norm, at.mlp_sum) : at.mlp_sum;
   }
   trace.last = std::move(x);
@@ -165,11 +146,12 @@ void trace_layers(Trace& trace) {
 /// Returns d_x of an MLP, where x is its input, given d_out.
 Matrix mlp_gradient(const MlpConfig& config, const MlpWeights& weights, const Matrix& x, const Matrix& d_out,
                     Pool& pool) {
-  const MlpTrace trace = trace_mlp(config, weights, x, pool);
+  const Matrix up = apply(weights.up, x, pool);
   const Matrix d_inner = backward(weights.down, d_out);
-  if (!config.gated) return backward(weights.up, d_inner * derivative(config.activation, trace.up));
-  return backward(weights.up, d_inner * activate(config.activation, trace.gate)) +
-         backward(weights.gate, d_inner * trace.up * derivative(config.activation, trace.gate));
+  if (!config.gated) return backward(weights.up, d_inner * derivative(config.activation, up));
+  const Matrix gate = apply(weights.gate, x, pool);
+  return backward(weights.up, d_inner * activate(config.activation, gate)) +
+         backward(weights.gate, d_inner * up * derivative(config.activation, gate));
 }
 
 /// The queries, keys and values of all heads or of one head, or their derivatives.

@@ -9,17 +9,6 @@
 namespace attnctl::forward {
 namespace {
 
-/// Adds sin(p / 10000^(numerator / d)) to column `column` of each row p of x [n, d]; the cosine if `sine` is
-/// false.
-void add_wave(MatrixView<float> x, std::size_t column, std::size_t numerator, bool sine) {
-  const double wavelength =  // divided by 2 pi
-      std::pow(10000.0, static_cast<double>(numerator) / static_cast<double>(x.cols));
-  for (std::size_t p = 0; p < x.rows; ++p) {
-    const double angle = static_cast<double>(p) / wavelength;
-    x(p, column) += static_cast<float>(sine ? std::sin(angle) : std::cos(angle));
-  }
-}
-
 RotaryTable make_table(const std::vector<float>& inverse_frequency, float factor, std::size_t length) {
   const std::size_t pairs = inverse_frequency.size();
   RotaryTable table{{length, pairs}, {length, pairs}};
@@ -62,13 +51,18 @@ float round_to_bfloat16(float value) {
 
 }  // namespace
 
-void add_sinusoidal(MatrixView<float> x) {
-  for (std::size_t c = 0; c < x.cols; ++c) add_wave(x, c, c - c % 2, c % 2 == 0);
-}
-
-void add_sinusoidal_halves(MatrixView<float> x) {
+void add_sinusoidal(MatrixView<float> x, bool halves) {
   const std::size_t sines = (x.cols + 1) / 2;
-  for (std::size_t c = 0; c < x.cols; ++c) add_wave(x, c, 2 * (c < sines ? c : c - sines), c < sines);
+  for (std::size_t c = 0; c < x.cols; ++c) {
+    const bool is_sine = halves ? c < sines : c % 2 == 0;
+    const std::size_t j = halves ? c % sines : c / 2;
+    const double wavelength =  // divided by 2 pi
+        std::pow(10000.0, static_cast<double>(2 * j) / static_cast<double>(x.cols));
+    for (std::size_t p = 0; p < x.rows; ++p) {
+      const double angle = static_cast<double>(p) / wavelength;
+      x(p, c) += static_cast<float>(is_sine ? std::sin(angle) : std::cos(angle));
+    }
+  }
 }
 
 const RotaryTable& RotaryTables::table(const RotaryConfig& config, std::size_t length) {
