@@ -153,14 +153,10 @@ std::size_t rows_of_panel(std::size_t wanted, std::size_t keys) {
 }
 
 void PanelRows::reserve(std::size_t rows, std::size_t elements) {
-  if (values_.size() < elements) {
-    values_.resize(elements);
-    keys_ = 0;
-  }
-  if (written_.size() < rows) {
-    written_.resize(rows);
-    keys_ = 0;
-  }
+  if (values_.size() >= elements && written_.size() >= rows) return;
+  values_.resize(std::max(values_.size(), elements));
+  written_.resize(std::max(written_.size(), rows));
+  keys_ = 0;
 }
 
 MatrixView<float> PanelRows::open(std::size_t rows, std::size_t keys, KeyRange written) {
