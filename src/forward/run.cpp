@@ -395,8 +395,8 @@ void warn(const forward::RowWarnings& rows, const ModelConfig& config, const Bat
                              head_name(config, row.head), row.query, text),
                  row.count);
   };
-  add("fully_masked_row", rows.fully_masked, "no key is visible, the row is all zeros");
-  add("non_finite_pattern", rows.non_finite, "the row of the pattern is not finite");
+  add("fully_masked_row", rows.fully_masked, "no key is visible, so all weights are 0");
+  add("non_finite_pattern", rows.non_finite, "the weights contain NaN or infinity");
   add("non_finite_score", rows.infinite_score, "the score of a visible key is -inf");
 }
 

@@ -177,8 +177,9 @@ class Library {
     const char* const variable = std::getenv(kKernelVariable);
     std::string setting = variable == nullptr ? "" : variable;
     if (!linalg::runs_on(setting, cpu)) {
-      warning_ = fmt::format("OPENBLAS_CORETYPE={} needs instructions that this CPU lacks; it is ignored",
-                             escaped(setting));
+      warning_ =
+          fmt::format("OPENBLAS_CORETYPE={} is ignored, because this CPU lacks instructions that it needs",
+                      escaped(setting));
       setting.clear();
       unsetenv(kKernelVariable);
     }
@@ -216,8 +217,8 @@ class Library {
     for (void* const buffer : taken) give(buffer);
     if (taken.size() == threads) return;
     fail(Status::limit,
-         "no memory for the work buffers of BLAS ({} MiB for each of {} threads); raise ulimit -v and "
-         "ulimit -d, or use fewer --threads",
+         "not enough memory for the work buffers of BLAS ({} MiB for each of {} threads); raise ulimit -v "
+         "and ulimit -d, or give a smaller --threads",
          kBufferBytes >> 20U, threads);
   }
 
@@ -228,7 +229,8 @@ class Library {
     // The library counts towards ulimit -v. The work buffer counts towards ulimit -v and ulimit -d.
     if (!can_map(kLibraryBytes + kBufferBytes, PROT_NONE) || !can_map(kBufferBytes, PROT_READ | PROT_WRITE))
       fail(Status::limit,
-           "no memory for the BLAS library and its work buffer ({} MiB); raise ulimit -v and ulimit -d",
+           "not enough memory for the BLAS library and its work buffer ({} MiB); raise ulimit -v and ulimit "
+           "-d",
            (kLibraryBytes + kBufferBytes) >> 20U);
     for (const char* const name : {ATTNCTL_BLAS_LIBRARIES}) {
       handles_.push_back(dlopen(name, RTLD_LAZY | RTLD_LOCAL));
@@ -249,14 +251,15 @@ class Library {
     const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
     if (!setting.empty()) {
       if (!linalg::same_kernel(setting, kernel()))
-        warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which runs {}",
+        warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which uses {}",
                                escaped(setting), kernel());
     } else if (linalg::is_narrow(kernel(), cpu)) {
       close();
       setenv(kKernelVariable, linalg::widest_kernel(cpu).c_str(), 1);
       open();
       if (linalg::is_narrow(kernel(), cpu))
-        warning_ = fmt::format("OpenBLAS runs its {} kernels, slower than this CPU allows", kernel());
+        warning_ =
+            fmt::format("OpenBLAS uses its {} kernels, which are slower than this CPU allows", kernel());
     }
   }
 

@@ -25,7 +25,7 @@ std::string_view unsupported_mechanism(const ModelConfig& config) {
   if (config.embedding.projected_first && config.embedding.projection.weight)
     return "embeddings that are projected before their norm";
   if (config.embedding.positions_last) return "positions that are added after a projection";
-  if (config.decoder) return "a decoder that reads an encoder";
+  if (config.decoder) return "encoder-decoder models";
   for (const LayerConfig& layer : config.layers) {
     const AttentionConfig& attention = layer.attention;
     if (layer.place == NormPlace::output || layer.place == NormPlace::both ||
@@ -44,12 +44,11 @@ std::string_view unsupported_mechanism(const ModelConfig& config) {
 void check_gradient(const Model& model, const Sequence& sequence) {
   const std::string name = escaped(model.name());
   if (const std::string_view what = unsupported_mechanism(model.config()); !what.empty())
-    fail(Status::bad_input, "{}: gradients are unsupported for {}", name, what);
+    fail(Status::bad_input, "{}: gradients do not support {}", name, what);
   if (!model.config().head.present)
     fail(Status::bad_input, "{}: gradients need an output head, which the model does not have", name);
   if (sequence.key_embeddings.rows() > 0)
-    fail(Status::bad_input, "input {}: gradients need queries and keys of the same tokens",
-         escaped(sequence.id));
+    fail(Status::bad_input, "input {}: gradients do not support separate keys", escaped(sequence.id));
 }
 
 // In this file, d_x is the derivative of the logit with respect to x.
@@ -274,7 +273,8 @@ LogitGradient logit_gradient(const Model& model, const Sequence& sequence, Logit
   const std::size_t layers = model.config().layers.size();
   Trace trace{model, sequence, pool, run_reference(model, sequence, layers - 1, false, pool), {}, {}};
   if (trace.pass.layers.back().z.empty())
-    fail(Status::bad_input, "{}: layer {} has no values (W_v)", escaped(model.name()), layers - 1);
+    fail(Status::bad_input, "{}: layer {} has no values (W_v), which gradients need", escaped(model.name()),
+         layers - 1);
   trace_layers(trace);
   LogitGradient result;
   Matrix d_x = output_head_gradient(trace, target, result);

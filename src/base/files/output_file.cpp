@@ -163,7 +163,8 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::open(const fs::path& path) {
-  if (path.empty()) fail(Status::environment, "the output path is empty: give a file, or - for stdout");
+  if (path.empty())
+    fail(Status::environment, "the output path is empty; give a file, or - for standard output");
   if (const auto number = named_descriptor(path.native())) {
     descriptor_ = Descriptor(::fcntl(*number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
     if (descriptor_.number() < 0) fail_with_errno(name_, "open", errno);
@@ -173,7 +174,7 @@ void OutputFile::open(const fs::path& path) {
   struct stat found {};
   if (::stat(path_.c_str(), &found) == 0) {
     if (S_ISDIR(found.st_mode))
-      fail(Status::environment, "{}: is a directory: give the path of a file", name_);
+      fail(Status::environment, "{}: is a directory; give the path of a file", name_);
     if (!S_ISREG(found.st_mode)) {
       descriptor_ = open_in_place(path_, name_);
       return;
@@ -300,13 +301,9 @@ OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
   created_ = ::mkdir(path_.c_str(), 0777) == 0;
   const int error = errno;
   std::error_code ignored;
-  if (!created_ && !fs::is_directory(path_, ignored)) {
-    if (error == EEXIST)
-      fail(Status::environment, "{}: is not a directory: give another path, or --table NAME", name_);
-    fail_with_errno(name_, "create a directory", error);
-  }
+  if (!created_ && !fs::is_directory(path_, ignored)) fail_with_errno(name_, "create a directory", error);
   if (created_) remember(path_.string());
-  if (::access(path_.c_str(), W_OK | X_OK) != 0) fail_with_errno(name_, "write to it", errno);
+  if (::access(path_.c_str(), W_OK | X_OK) != 0) fail_with_errno(name_, "write to this directory", errno);
   make_staging();
 }
 
@@ -319,7 +316,7 @@ void OutputFolder::make_staging() {
   if (!beside_) {
     if (!staging_.empty()) ::rmdir(staging_.c_str());
     staging_ = make_hidden_folder(path_);
-    if (staging_.empty()) fail_with_errno(name_, "create a folder in it", errno);
+    if (staging_.empty()) fail_with_errno(name_, "create a directory in it", errno);
   }
   remember(staging_.string());
 }
@@ -345,7 +342,7 @@ OutputFile& OutputFolder::open(const std::string& file) {
   struct stat found {};
   if (::lstat(place.c_str(), &found) == 0) {
     if (!S_ISREG(found.st_mode) && !S_ISLNK(found.st_mode))
-      fail(Status::environment, "{}: is not a file: remove it, or give another folder",
+      fail(Status::environment, "{}: is not a file; remove it, or give another directory",
            escaped(place.native()));
     if (S_ISREG(found.st_mode) && ::access(place.c_str(), W_OK) != 0)
       fail_with_errno(escaped(place.native()), "replace", errno);

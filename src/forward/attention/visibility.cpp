@@ -88,7 +88,8 @@ void Visibility::mask(std::size_t i, KeySteps keys, std::span<float> scores) con
 VisibleKeys::VisibleKeys(const AttentionConfig& config, const Sequence& sequence)
     : visible_(sequence.key_visible) {
   if (sequence.mask || sequence.key_embeddings.rows() > 0)
-    fail(Status::bad_input, "input {}: score masks and separate keys are unsupported here",
+    fail(Status::bad_input,
+         "input {}: the uniform-attention baseline does not support score masks and separate keys",
          escaped(sequence.id));
   if (!visible_.empty()) {
     before_.push_back(0);
