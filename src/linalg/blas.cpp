@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <cblas.h>
@@ -240,11 +241,6 @@ class Library {
     }
   }
 
-  void close() {
-    for (void* const handle : handles_) dlclose(handle);
-    handles_.clear();
-  }
-
   /// Keeps the kernels that the user chose with OPENBLAS_CORETYPE (`setting`). Otherwise loads the library
   /// again if it chose kernels with narrow vectors.
   void choose_kernel(const std::string& setting) {
@@ -254,7 +250,7 @@ class Library {
         warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which uses {}",
                                escaped(setting), kernel());
     } else if (linalg::is_narrow(kernel(), cpu)) {
-      close();
+      for (void* const handle : std::exchange(handles_, {})) dlclose(handle);
       setenv(kKernelVariable, linalg::widest_kernel(cpu).c_str(), 1);
       open();
       if (linalg::is_narrow(kernel(), cpu))
@@ -367,14 +363,14 @@ void cblas_dgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE tra
                                               c, ldc);
 }
 
-void dgeqrt_(const int* m, const int* n, const int* nb, double* a, const int* lda, double* t, const int* ldt,
-             double* work, int* info) {
+void dgeqrt_(const int& m, const int& n, const int& nb, double* a, const int& lda, double* t, const int& ldt,
+             double* work, int& info) {
   attnctl::loaded<dgeqrt_>("dgeqrt_")(m, n, nb, a, lda, t, ldt, work, info);
 }
 
-void dgemqrt_(const char* side, const char* trans, const int* m, const int* n, const int* k, const int* nb,
-              const double* v, const int* ldv, const double* t, const int* ldt, double* c, const int* ldc,
-              double* work, int* info, std::size_t side_length, std::size_t trans_length) {
+void dgemqrt_(const char& side, const char& trans, const int& m, const int& n, const int& k, const int& nb,
+              const double* v, const int& ldv, const double* t, const int& ldt, double* c, const int& ldc,
+              double* work, int& info, std::size_t side_length, std::size_t trans_length) {
   attnctl::loaded<dgemqrt_>("dgemqrt_")(side, trans, m, n, k, nb, v, ldv, t, ldt, c, ldc, work, info,
                                         side_length, trans_length);
 }

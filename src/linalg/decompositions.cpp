@@ -57,12 +57,10 @@ class Qr {
     if (!tall()) return;
     factors_.resize(block() * columns.rows);
     std::vector<double> work(block() * columns.rows);
-    const int m = extent(columns.cols);
-    const int k = extent(columns.rows);
     const int nb = extent(block());
-    const int stride = extent(columns.stride);
     int info = 0;
-    dgeqrt_(&m, &k, &nb, columns.data, &stride, factors_.data(), &nb, work.data(), &info);
+    dgeqrt_(extent(columns.cols), extent(columns.rows), nb, columns.data, extent(columns.stride),
+            factors_.data(), nb, work.data(), info);
     require_success(info, "dgeqrt");
   }
 
@@ -80,15 +78,11 @@ class Qr {
   void lift(MatrixView<double> vectors) const {
     if (!tall() || vectors.rows == 0) return;
     std::vector<double> work(block() * vectors.rows);
-    const int m = extent(columns_.cols);
-    const int count = extent(vectors.rows);
-    const int k = extent(columns_.rows);
     const int nb = extent(block());
-    const int stride = extent(columns_.stride);
-    const int vector_stride = extent(vectors.stride);
     int info = 0;
-    dgemqrt_("L", "N", &m, &count, &k, &nb, columns_.data, &stride, factors_.data(), &nb, vectors.data,
-             &vector_stride, work.data(), &info, 1, 1);
+    dgemqrt_('L', 'N', extent(columns_.cols), extent(vectors.rows), extent(columns_.rows), nb, columns_.data,
+             extent(columns_.stride), factors_.data(), nb, vectors.data, extent(vectors.stride), work.data(),
+             info, 1, 1);
     require_success(info, "dgemqrt");
   }
 

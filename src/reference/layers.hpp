@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <utility>
 
 #include "base/pool.hpp"
 #include "input/batch.hpp"
@@ -48,12 +47,7 @@ struct NormalisedRows {
 /// The embedding of a whole model, or of the decoder of an encoder-decoder model.
 struct Embedding {
   const EmbeddingConfig& config;
-  Lease<EmbeddingWeights> lease;
-  const EmbeddingWeights& weights;
-
-  explicit Embedding(const Model& model) : Embedding(model.config().embedding, model.embedding()) {}
-  Embedding(const EmbeddingConfig& stack_config, Lease<EmbeddingWeights> stack_lease)
-      : config(stack_config), lease(std::move(stack_lease)), weights(*lease) {}
+  Lease<EmbeddingWeights> weights;
 };
 
 /// Returns the token embeddings [n, width]: rows of the token table, or the embeddings or projected patches

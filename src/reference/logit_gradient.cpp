@@ -125,8 +125,8 @@ Matrix mlp_branch_input(const LayerConfig& layer, const LayerWeights& weights, c
 
 /// Computes the residual stream of each layer again, from the attention outputs that the pass stored.
 void trace_layers(Trace& trace) {
-  Matrix x = reference::embed(reference::Embedding(trace.model), trace.sequence, trace.pool);
   const ModelConfig& config = trace.model.config();
+  Matrix x = reference::embed({config.embedding, trace.model.embedding()}, trace.sequence, trace.pool);
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const LayerConfig& layer = config.layers[i];
     const Lease<LayerWeights> weights = trace.model.layer(i);
@@ -259,10 +259,11 @@ Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradien
 
 /// Computes the derivative for the token embeddings. d_x is the derivative for the input of the first layer.
 void embedding_gradient(const Trace& trace, Matrix d_x, LogitGradient& result) {
-  const reference::Embedding embedding(trace.model);
-  if (embedding.weights.projection.present()) d_x = backward(embedding.weights.projection, d_x);
+  const reference::Embedding embedding{trace.model.config().embedding, trace.model.embedding()};
+  const EmbeddingWeights& weights = *embedding.weights;
+  if (weights.projection.present()) d_x = backward(weights.projection, d_x);
   const Matrix sum = reference::embedding_sum(embedding, trace.sequence);
-  result.d_embedding = linalg::to_owned(backward(embedding.config.norm, embedding.weights.norm, sum, d_x));
+  result.d_embedding = linalg::to_owned(backward(embedding.config.norm, weights.norm, sum, d_x));
   result.embedding = linalg::to_owned(reference::token_embeddings(embedding, trace.sequence));
 }
 

@@ -64,7 +64,7 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
   const Matrix key_embeddings = linalg::to_matrix(sequence.key_embeddings.view());
   const Matrix value_embeddings = linalg::to_matrix(sequence.value_embeddings.view());
   ReferencePass pass;
-  Matrix x = reference::embed(reference::Embedding(model), sequence, pool);
+  Matrix x = reference::embed({config.embedding, model.embedding()}, sequence, pool);
   const Matrix embeddings = x;
   Matrix memory;  // the encoder's output; empty until the decoder begins
   for (std::size_t i = 0; i < count; ++i) {

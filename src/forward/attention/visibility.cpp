@@ -100,10 +100,11 @@ VisibleKeys::VisibleKeys(const AttentionConfig& config, const Sequence& sequence
   contiguous_ = !strided && visible_.empty();
   for (std::size_t i = 0; i < sequence.queries(); ++i) {
     VisibleRow& row = rows_.emplace_back();
+    row.range = visibility.of_query(i);
     if (strided) {
-      row.strides = visibility.strides_of(i);
-    } else {
-      row.range = visibility.of_query(i);
+      const auto [near, before, after] = visibility.strides_of(i);
+      row.range = {near.first, near.first + near.count};
+      row.far = {before, after};
     }
     row.count = count(i, 0, sequence.keys());
   }
@@ -112,7 +113,7 @@ VisibleKeys::VisibleKeys(const AttentionConfig& config, const Sequence& sequence
 bool VisibleKeys::finds(const VisibleRow& row, std::size_t key) const {
   if (!visible_.empty() && visible_[key] == 0) return false;
   if (key >= row.range.first && key < row.range.last) return true;
-  return std::ranges::any_of(row.strides, [&](const forward::KeySteps& steps) {
+  return std::ranges::any_of(row.far, [&](const forward::KeySteps& steps) {
     return key >= steps.first && (key - steps.first) % steps.step == 0 &&
            (key - steps.first) / steps.step < steps.count;
   });
@@ -126,11 +127,7 @@ std::size_t VisibleKeys::count_among(const VisibleRow& row, std::size_t first, s
     return before_.empty() ? to - from : before_[to] - before_[from];
   };
   std::size_t found = count_range(row.range.first, row.range.last);
-  for (const forward::KeySteps& steps : row.strides) {
-    if (steps.step == 1) {
-      found += count_range(steps.first, steps.first + steps.count);
-      continue;
-    }
+  for (const forward::KeySteps& steps : row.far) {
     for (std::size_t i = 0; i < steps.count; ++i) {
       const std::size_t key = steps.first + i * steps.step;
       if (key >= first && key < last && (visible_.empty() || visible_[key] != 0)) ++found;

@@ -82,8 +82,8 @@ class VisibleKeys {
 
  private:
   struct VisibleRow {
-    KeyRange range;                              // empty for strided attention
-    std::array<forward::KeySteps, 3> strides{};  // only for strided attention
+    KeyRange range;
+    std::array<forward::KeySteps, 2> far{};  // visible keys outside of `range`; only for strided attention
     std::size_t count = 0;
   };
   [[nodiscard]] bool finds(const VisibleRow& row, std::size_t key) const;
