@@ -196,20 +196,6 @@ void require_targets(const ModelConfig& config, const Batch& batch, std::size_t 
 namespace forward {
 namespace {
 
-LayerPlan plan_layer(const AttentionConfig& attention, bool selected, bool onward, const Needs& needs) {
-  LayerPlan plan;
-  const bool has_values = attention.value.weight;
-  plan.patterns = selected && needs.patterns;
-  plan.scores = selected && needs.scores;
-  plan.onward = onward;
-  plan.shows_output = selected && needs.output && has_values;
-  plan.shows_stream = selected && needs.stream;
-  plan.output = onward || plan.shows_output;
-  plan.z = plan.output || (selected && needs.z && has_values);
-  plan.values = plan.z || (selected && needs.values && has_values);
-  return plan;
-}
-
 /// Checks that a layer has an attention output, which the next layer needs.
 void check_onward(std::string_view model, const ModelConfig& config, std::size_t layer) {
   if (!config.layers[layer].attention.value.weight) {
@@ -243,14 +229,21 @@ PassPlan make_plan(std::string_view model, const ModelConfig& config, const Sele
   for (std::size_t layer = 0; layer < count; ++layer) {
     const AttentionConfig& attention = config.layers[layer].attention;
     const bool is_selected = std::binary_search(selected.begin(), selected.end(), layer);
-    const bool routing = is_selected && needs.routing && config.layers[layer].experts.count > 0;
-    const bool ends = needs.end && attention.value.weight && config.d_output == config.d_model;
-    const bool onward = layer + 1 < count || plan.logits || routing || ends;
-    if (onward) check_onward(model, config, layer);
-    LayerPlan& layer_plan = plan.layers.emplace_back(plan_layer(attention, is_selected, onward, needs));
-    layer_plan.routing = routing;
-    layer_plan.shown.assign(attention.heads, 0);
-    layer_plan.computed.assign(attention.heads, layer_plan.output ? 1 : 0);
+    const bool has_values = attention.value.weight;
+    const bool ends = needs.end && has_values && config.d_output == config.d_model;
+    LayerPlan& made = plan.layers.emplace_back();
+    made.routing = is_selected && needs.routing && config.layers[layer].experts.count > 0;
+    made.onward = layer + 1 < count || plan.logits || made.routing || ends;
+    if (made.onward) check_onward(model, config, layer);
+    made.patterns = is_selected && needs.patterns;
+    made.scores = is_selected && needs.scores;
+    made.shows_output = is_selected && needs.output && has_values;
+    made.shows_stream = is_selected && needs.stream;
+    made.output = made.onward || made.shows_output;
+    made.z = made.output || (is_selected && needs.z && has_values);
+    made.values = made.z || (is_selected && needs.values && has_values);
+    made.shown.assign(attention.heads, 0);
+    made.computed.assign(attention.heads, made.output ? 1 : 0);
   }
   for (const HeadId& id : selection.heads) {
     plan.layers[id.layer].shown.at(id.head) = 1;

@@ -19,6 +19,7 @@ using reference::head_columns;
 /// Returns the name of a mechanism in the model for which there is no derivative here; empty if there is
 /// none.
 std::string_view unsupported_mechanism(const ModelConfig& config) {
+  if (!config.head.present) return "models without an output head";
   if (config.head.projection.weight || config.head.multiplier != 1 || config.head.soft_cap != 0)
     return "projected, scaled or capped logits";
   if (config.embedding.dropout || config.embedding.multiplier != 1) return "scaled embeddings";
@@ -42,11 +43,8 @@ std::string_view unsupported_mechanism(const ModelConfig& config) {
 }
 
 void check_gradient(const Model& model, const Sequence& sequence) {
-  const std::string name = escaped(model.name());
   if (const std::string_view what = unsupported_mechanism(model.config()); !what.empty())
-    fail(Status::bad_input, "{}: gradients do not support {}", name, what);
-  if (!model.config().head.present)
-    fail(Status::bad_input, "{}: gradients need an output head, which the model does not have", name);
+    fail(Status::bad_input, "{}: gradients do not support {}", escaped(model.name()), what);
   if (sequence.key_embeddings.rows() > 0)
     fail(Status::bad_input, "input {}: gradients do not support separate keys", escaped(sequence.id));
 }

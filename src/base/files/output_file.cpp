@@ -304,12 +304,8 @@ OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
   if (!created_ && !fs::is_directory(path_, ignored)) fail_with_errno(name_, "create a directory", error);
   if (created_) remember(path_.string());
   if (::access(path_.c_str(), W_OK | X_OK) != 0) fail_with_errno(name_, "write to this directory", errno);
-  make_staging();
-}
 
-/// Creates the hidden folder: next to path_ if the two folders can be exchanged, otherwise inside path_.
-void OutputFolder::make_staging() {
-  std::error_code ignored;
+  // The hidden folder is next to path_ if the two folders can be exchanged, otherwise inside path_.
   if (!is_mount_point(path_) && !fs::equivalent(path_, ".", ignored))
     staging_ = make_hidden_folder(path_.parent_path());
   beside_ = !staging_.empty() && copy_attributes(path_, staging_);

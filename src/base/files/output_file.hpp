@@ -111,7 +111,6 @@ class OutputFolder {
 
  private:
   OutputFolder() = default;
-  void make_staging();
   void remember(const std::string& path);
   bool replace_folder();
   bool carry_over() const;
