@@ -116,9 +116,6 @@ std::string to_string(const Shape& shape) {
 float float_from_f16(std::uint16_t bits) {
   return kValueOfF16(bits);
 }
-float float_from_bf16(std::uint16_t bits) {
-  return kValueOfBf16(bits);
-}
 
 void convert(DType dtype, std::span<const std::byte> bytes, std::span<float> out) {
   checked_row(dtype, bytes.size(), out.size()).to_float(bytes, out);

@@ -11,16 +11,16 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <vector>
 
 #include <fmt/format.h>
 
 namespace attnctl {
 namespace {
 
-/// An address range in which SIGBUS is handled. The signal handler reads the slots without a lock. A slot
-/// with an empty range is free.
+/// A mapped file and its address range, in which SIGBUS is handled. The signal handler reads the range
+/// without a lock. The range of an empty file is empty.
 struct GuardSlot {
+  const MappedFile* owner = nullptr;  // null if the slot is free
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::uintptr_t> end = 0;
   std::atomic<bool> faulted = false;
@@ -29,7 +29,7 @@ static_assert(std::atomic<std::uintptr_t>::is_always_lock_free && std::atomic<bo
 
 constexpr std::size_t kSlots = 4096;
 std::array<GuardSlot, kSlots> slots;
-std::mutex slots_mutex;  // held while a slot is taken or freed; the signal handler does not lock it
+std::mutex slots_mutex;  // guards the owners; the signal handler does not lock it
 std::uintptr_t page_size = 0;
 struct sigaction previous_action;
 
@@ -71,29 +71,18 @@ void install_handler() {
   }
 }
 
-/// Handles SIGBUS in an address range that is mapped: the first fault maps zeros from the faulting page to
-/// the end of the range and sets `faulted`. Returns the slot of the range, or nullopt if all slots are in
-/// use.
-std::optional<std::size_t> guard(std::span<const std::byte> range) {
+/// Takes a slot for a file. After this call, the first fault in the range maps zeros from the faulting page
+/// to the end of the range and sets `faulted`. Returns nullopt if all slots are in use.
+std::optional<std::size_t> take_slot(const MappedFile& owner, std::span<const std::byte> range) {
   const std::lock_guard lock(slots_mutex);
-  const auto unused = std::ranges::find_if(slots, [](const GuardSlot& slot) { return slot.end == 0; });
-  if (unused == slots.end()) return std::nullopt;
+  const auto slot = std::ranges::find(slots, nullptr, &GuardSlot::owner);
+  if (slot == slots.end()) return std::nullopt;
   const auto begin = reinterpret_cast<std::uintptr_t>(range.data());
-  unused->faulted = false;
-  unused->begin = begin;
-  unused->end.store(begin + range.size(), std::memory_order_release);
-  return static_cast<std::size_t>(unused - slots.begin());
-}
-
-/// All mapped files, with the mutex that guards the list. The registry is never destroyed, because a static
-/// mapped file may be destroyed after it.
-struct Registry {
-  std::mutex mutex;
-  std::vector<const MappedFile*> files;
-};
-Registry& registry() {
-  static Registry& instance = *new Registry;  // NOLINT(cppcoreguidelines-owning-memory)
-  return instance;
+  slot->owner = &owner;
+  slot->faulted = false;
+  slot->begin = begin;
+  slot->end.store(begin + range.size(), std::memory_order_release);
+  return static_cast<std::size_t>(slot - slots.begin());
 }
 
 }  // namespace
@@ -106,27 +95,26 @@ MappedFile::MappedFile(const std::filesystem::path& path, Status absent)
     void* const address = mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file_.descriptor.number(), 0);
     if (address == MAP_FAILED) fail_with_errno(escaped(path_), fmt::format("map {} bytes", length), errno);
     bytes_ = {static_cast<const std::byte*>(address), length};
-    guard_ = guard(bytes_);
-    if (!guard_) {
-      munmap(address, length);
-      fail(Status::limit, "{}: cannot map the file: {} files are mapped already", escaped(path_), kSlots);
-    }
   }
-  const std::lock_guard lock(registry().mutex);
-  registry().files.push_back(this);
+  const auto slot = take_slot(*this, bytes_);
+  if (!slot) {
+    unmap();
+    fail(Status::limit, "{}: cannot map the file: {} files are mapped already", escaped(path_), kSlots);
+  }
+  slot_ = *slot;
 }
 
 MappedFile::~MappedFile() {
   {
-    const std::lock_guard lock(registry().mutex);
-    std::erase(registry().files, this);
-  }
-  if (!guard_) return;
-  {
     const std::lock_guard lock(slots_mutex);
-    slots[*guard_].end.store(0, std::memory_order_release);
+    slots[slot_].end.store(0, std::memory_order_release);
+    slots[slot_].owner = nullptr;
   }
-  munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  unmap();
+}
+
+void MappedFile::unmap() {
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 void MappedFile::check() const {
@@ -137,7 +125,7 @@ void MappedFile::check() const {
     fail(Status::bad_input, "{}: the size of the file changed from {} to {} bytes during the run; run again",
          escaped(path_), file_.length, now);
   }
-  if (guard_ && slots[*guard_].faulted) fail_with_errno(escaped(path_), "read", EIO);
+  if (slots[slot_].faulted) fail_with_errno(escaped(path_), "read", EIO);
 }
 
 void MappedFile::forget(std::span<const std::byte> part) const {
@@ -154,8 +142,10 @@ void MappedFile::forget(std::span<const std::byte> part) const {
 }
 
 void check_mapped_files() {
-  const std::lock_guard lock(registry().mutex);
-  for (const MappedFile* const file : registry().files) file->check();
+  const std::lock_guard lock(slots_mutex);
+  for (const GuardSlot& slot : slots) {
+    if (slot.owner != nullptr) slot.owner->check();
+  }
 }
 
 FileBytes::FileBytes(const std::filesystem::path& path, Status absent)

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,10 +37,12 @@ class MappedFile {
   void check() const;
 
  private:
+  void unmap();
+
   std::string path_;
   RegularFile file_;
   std::span<const std::byte> bytes_;
-  std::optional<std::size_t> guard_;  // slot in the table of the SIGBUS handler
+  std::size_t slot_ = 0;  // in the table of mapped files
 };
 
 /// Calls check() for every file that is currently mapped. OutputFile::commit() calls this function.
