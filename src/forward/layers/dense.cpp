@@ -125,12 +125,7 @@ void fill_windows(MatrixView<const float> x, std::size_t kernel, MatrixView<floa
 MatrixView<float> Buffer::take(std::size_t rows, std::size_t cols) {
   const auto size = checked_mul(rows, cols);
   if (!size) throw std::bad_alloc();
-  if (*size > size_) {
-    values_.reset();  // free the old memory first
-    values_ = std::make_unique_for_overwrite<float[]>(*size);
-    size_ = *size;
-  }
-  return {values_.get(), rows, cols};
+  return {values_.take(*size), rows, cols};
 }
 
 void run_dense(Pool& pool, std::span<const Dense> products) {
