@@ -64,12 +64,12 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 std::optional<std::string_view> path_fault(std::string_view path) {
-  if (path.starts_with('/')) return "is an absolute path; it must be relative";
-  if (path.find('\\') != std::string_view::npos) return "contains a backslash";
-  if (path.find('\0') != std::string_view::npos) return "contains a NUL byte";
+  if (path.starts_with('/')) return "which is an absolute path; it must be relative";
+  if (path.find('\\') != std::string_view::npos) return "which contains a backslash";
+  if (path.find('\0') != std::string_view::npos) return "which contains a NUL byte";
   for (const std::string_view part : split(path, '/')) {
-    if (part == "..") return "contains \"..\", which leads out of the directory";
-    if (part.empty() || part == ".") return "contains an empty part (\"//\") or \".\"";
+    if (part == "..") return "which leads out of the directory by \"..\"";
+    if (part.empty() || part == ".") return "which contains an empty part (\"//\") or \".\"";
   }
   return std::nullopt;
 }

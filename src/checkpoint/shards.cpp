@@ -61,7 +61,7 @@ class ShardIndexEvents final : public JsonEvents {
     const auto [known, added] = numbers_.try_emplace(shard, shards.size());
     if (added) {
       if (const auto fault = path_fault(shard))
-        refuse(fmt::format("the shard name {} {}", in_quotes(shard), *fault));
+        refuse(fmt::format("got shard {}, {}", in_quotes(shard), *fault));
       if (!shard.ends_with(extension_))
         refuse(fmt::format("got shard {}, need the name of a {} file", in_quotes(shard), extension_));
       shards.push_back(shard);

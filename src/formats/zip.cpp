@@ -323,7 +323,7 @@ std::uint64_t check_local(const FileBytes& file, const Bytes& bytes, const Entry
 
 void check_entry(const FileBytes& file, const Entry& entry) {
   const std::string place = at_member(file, entry);
-  if (const auto fault = path_fault(entry.name)) fail(Status::bad_input, "{}: the name {}", place, *fault);
+  if (const auto fault = path_fault(entry.name)) fail(Status::bad_input, "{}: got a name {}", place, *fault);
   if ((entry.flags & kEncrypted) != 0 || entry.method == 99)
     fail(Status::bad_input, "{}: unsupported: encrypted", place);
   if (entry.method != 0 && entry.method != 8) {
