@@ -26,20 +26,18 @@ std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
   return saturating_product(saturating_product(rows, cols), sizeof(float));
 }
 
-/// Returns the bytes that the experts of a layer need for `rows` rows: scores, routes, and the rows and
-/// outputs of each expert.
-std::uint64_t expert_bytes(const ExpertsConfig& experts, std::size_t d_model, std::uint64_t rows) {
-  if (experts.count == 0) return 0;
-  constexpr std::uint64_t kRoute = 64;
-  const std::uint64_t routes = rows * (sizeof(ExpertRoute) + experts.per_token * kRoute);
-  return saturating_sum(floats(rows, experts.count + 4 * d_model), routes);
-}
-
+/// Returns the bytes that the MLP and the experts of a layer need for `rows` rows. Experts need scores,
+/// routes, and the rows and outputs of each expert.
 std::uint64_t mlp_bytes(const LayerConfig& layer, std::size_t d_model, std::uint64_t rows) {
-  const std::size_t width = std::max(layer.mlp.width, layer.experts.shared_width);
+  const ExpertsConfig& experts = layer.experts;
+  const std::size_t width = std::max(layer.mlp.width, experts.shared_width);
   if (width == 0) return 0;
   rows = std::min<std::uint64_t>(rows, forward::kMlpRows);
-  return saturating_sum(floats(rows, 2 * d_model + 2 * width), expert_bytes(layer.experts, d_model, rows));
+  const std::uint64_t bytes = floats(rows, 2 * d_model + 2 * width);
+  if (experts.count == 0) return bytes;
+  constexpr std::uint64_t kRoute = 64;
+  const std::uint64_t routes = rows * (sizeof(ExpertRoute) + experts.per_token * kRoute);
+  return saturating_sum(bytes, floats(rows, experts.count + 4 * d_model), routes);
 }
 
 /// Returns the bytes of the buffers that ForwardPass needs for a block in one layer.
