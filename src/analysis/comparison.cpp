@@ -28,7 +28,7 @@ double larger(double a, double b) {
 Needs CompareObserver::needs() const {
   Needs needs;
   for (const ReferencePass& pass : passes_) {
-    for (const ReferencePass::Layer& layer : pass.layers) {
+    for (const ReferenceLayer& layer : pass.layers) {
       needs.scores |= !layer.scores.empty();
       needs.z |= !layer.z.empty();
       needs.output |= layer.output.rows() > 0;
@@ -67,7 +67,7 @@ void CompareObserver::compare(const Key& key, MatrixView<const float> got, const
 void CompareObserver::panel(const AttentionPanel& panel) {
   const ReferencePass& pass = passes_[panel.sequence];
   if (panel.layer >= pass.layers.size()) return;
-  const ReferencePass::Layer& layer = pass.layers[panel.layer];
+  const ReferenceLayer& layer = pass.layers[panel.layer];
   const auto check = [&](const char* name, MatrixView<const float> got,
                          const std::vector<OwnedMatrix<double>>& want) {
     if (panel.head >= want.size() || want[panel.head].rows() == 0 || got.empty()) return;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -39,16 +40,6 @@ namespace core = attnctl;
 
 // ---- Models
 
-struct Model::Parts {
-  Parts(const std::string& given, const std::optional<std::string>& config)
-      : open(core::inspect::open_model(given, config, warnings)) {}
-
-  core::Warnings warnings;
-  core::inspect::OpenModel open;
-  std::mutex encoding;  // locked while texts are encoded
-  ModelInfo info;
-};
-
 namespace {
 
 ModelInfo make_info(const core::Model& model) {
@@ -76,23 +67,27 @@ ModelInfo make_info(const core::Model& model) {
 
 static_assert(static_cast<int>(Component::cross) == static_cast<int>(core::Component::cross));
 
-std::string component_prefix(Component component, char separator) {
-  const std::string_view name = core::name_of(static_cast<core::Component>(component));
-  return name.empty() ? std::string() : fmt::format("{}{}", name, separator);
-}
-
 }  // namespace
 
+struct Model::Parts {
+  Parts(const std::string& given, const std::optional<std::string>& config)
+      : open(core::inspect::open_model(given, config, warnings)), info(make_info(open.model)) {}
+
+  core::Warnings warnings;
+  core::inspect::OpenModel open;
+  std::mutex encoding;  // locked while texts are encoded
+  ModelInfo info;
+};
+
 std::string to_string(const Head& head) {
-  return fmt::format("{}{}.{}", component_prefix(head.component, '.'), head.layer, head.head);
+  const std::string_view component = core::name_of(static_cast<core::Component>(head.component));
+  return fmt::format("{}{}{}.{}", component, component.empty() ? "" : ".", head.layer, head.head);
 }
 
 Model::Model(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Model Model::open(const std::string& model, const std::optional<std::string>& config) {
-  const auto parts = std::make_shared<Parts>(model, config);
-  parts->info = make_info(parts->open.model);
-  return Model(parts);
+  return Model(std::make_shared<Parts>(model, config));
 }
 
 const ModelInfo& Model::info() const {
@@ -185,7 +180,8 @@ core::Sequence make_target(const Input& input, Model::Parts& model) {
   const auto& decoder = model.open.model.config().decoder;
   target = model.open.encoder.encode({{}, input.target_text, std::nullopt, std::nullopt});
   if (!decoder->start_token) {
-    core::fail(Status::bad_input, "{}: no start token for the decoder in config.json; give target_ids",
+    core::fail(Status::bad_input,
+               "{}: config.json has no start token for the decoder; give target_ids instead of a text",
                core::escaped(model.open.model.name()));
   }
   core::put_first(*decoder->start_token, target);
@@ -206,7 +202,7 @@ core::Sequence make_sequence(const Input& input, Model::Parts& model) {
   sequence.key_visible = input.key_visible;
   if (input.target_ids.empty() && input.target_text.empty()) return sequence;
   if (!config.decoder) {
-    core::fail(Status::usage, "{}: no decoder that reads an encoder; give no target",
+    core::fail(Status::usage, "{}: the model is not an encoder-decoder model; leave out the target",
                core::escaped(model.open.model.name()));
   }
   sequence.target = std::make_shared<core::Sequence>(make_target(input, model));
@@ -217,7 +213,7 @@ core::Sequence make_sequence(const Input& input, Model::Parts& model) {
 }  // namespace
 
 Batch::Batch(const Model& model, const std::vector<Input>& inputs) {
-  if (inputs.empty()) core::fail(Status::usage, "a batch without inputs; give at least one");
+  if (inputs.empty()) core::fail(Status::usage, "the list of inputs is empty; give at least one input");
   const auto parts = std::make_shared<Parts>(Parts{.model = model});
   Model::Parts& own = model.parts();
   {
@@ -299,24 +295,19 @@ class Forwarder final : public core::Observer {
   attn::Observer& observer_;
 };
 
-/// The selected heads and the worker threads of one run.
-class Run {
- public:
-  Run(const Batch& batch, const RunOptions& options)
-      : model_(batch.model().parts()),
-        selection_(select(options, model_.open.model.config(), batch.parts().batch)),
-        pool_(options.threads == 0 ? core::available_threads() : options.threads) {
-    core::set_blas_callers(pool_.size());
+/// The model, the selected heads and the worker threads of one run.
+struct PreparedRun {
+  PreparedRun(const Batch& batch, const RunOptions& options)
+      : model(batch.model().parts()),
+        selection(select(options, model.open.model.config(), batch.parts().batch)),
+        pool(options.threads == 0 ? core::available_threads() : options.threads) {
+    core::set_blas_callers(pool.size());
   }
 
-  [[nodiscard]] core::RunContext context() { return {pool_, model_.warnings}; }
-  [[nodiscard]] const Model::Parts& model() const { return model_; }
-  [[nodiscard]] const core::Selection& selection() const { return selection_; }
-
- private:
-  Model::Parts& model_;
-  core::Selection selection_;
-  core::Pool pool_;
+  Model::Parts& model;
+  core::Selection selection;
+  core::Pool pool;
+  core::RunContext context{pool, model.warnings};
 };
 
 }  // namespace
@@ -326,9 +317,8 @@ void run(const Batch& batch, std::span<Observer* const> observers, const RunOpti
   forwarders.reserve(observers.size());
   std::vector<core::Observer*> pointers;
   for (Observer* const observer : observers) pointers.push_back(&forwarders.emplace_back(batch, *observer));
-  Run run(batch, options);
-  core::RunContext context = run.context();
-  core::run_forward(run.model().open.model, batch.parts().batch, run.selection(), pointers, context);
+  PreparedRun run(batch, options);
+  core::run_forward(run.model.open.model, batch.parts().batch, run.selection, pointers, run.context);
   core::check_mapped_files();
 }
 
@@ -365,45 +355,39 @@ Table public_table(const core::Table& from) {
 }
 
 /// Stores one tensor that an analysis writes.
-class TensorSink final : public core::ArraySink {
- public:
-  TensorSink(std::string name, core::Shape shape) : tensor_{std::move(name), std::move(shape), {}} {
-    tensor_.values.resize(core::checked_product(tensor_.shape).value());
-  }
+struct TensorSink final : core::ArraySink {
   void write(std::size_t offset, std::span<const float> values) override {
-    std::ranges::copy(values, at(offset));
-  }
-  void write(const core::Tensor& array) {
-    std::visit([&](auto values) { std::ranges::transform(values, at(0), to_float); }, array.values);
-  }
-  [[nodiscard]] Tensor take() { return std::move(tensor_); }
-
- private:
-  static constexpr auto to_float = [](auto value) { return static_cast<float>(value); };
-  [[nodiscard]] std::vector<float>::iterator at(std::size_t offset) {
-    return tensor_.values.begin() + static_cast<std::ptrdiff_t>(offset);
+    std::ranges::copy(values, tensor.values.begin() + static_cast<std::ptrdiff_t>(offset));
   }
 
-  Tensor tensor_;
+  Tensor tensor;
 };
 
 /// Stores all tensors that an analysis writes.
-class Tensors final : public core::ArrayOutput {
+class TensorStore final : public core::ArrayOutput {
  public:
   void add(const std::string& name, const core::Tensor& array) override {
-    sinks_.emplace_back(name, array.shape).write(array);
+    std::vector<float>& floats = append(name, array.shape).tensor.values;
+    const auto to_float = [](auto value) { return static_cast<float>(value); };
+    std::visit([&](auto values) { std::ranges::transform(values, floats.begin(), to_float); }, array.values);
   }
   core::ArraySink& add_streamed(const std::string& name, const core::Shape& shape,
                                 bool /*hidden_is_minus_infinity*/) override {
-    return sinks_.emplace_back(name, shape);
+    return append(name, shape);
   }
   [[nodiscard]] std::vector<Tensor> take() {
-    std::vector<Tensor> tensors(sinks_.size());
-    std::ranges::transform(sinks_, tensors.begin(), &TensorSink::take);
+    std::vector<Tensor> tensors;
+    for (TensorSink& sink : sinks_) tensors.push_back(std::move(sink.tensor));
     return tensors;
   }
 
  private:
+  TensorSink& append(const std::string& name, const core::Shape& shape) {
+    TensorSink& sink = sinks_.emplace_back();
+    sink.tensor = {name, shape, std::vector<float>(core::checked_product(shape).value())};
+    return sink;
+  }
+
   std::deque<TensorSink> sinks_;
 };
 
@@ -414,7 +398,8 @@ const auto& item_named(const Items& items, std::string_view kind, std::string_vi
   if (found != items.end()) return *found;
   std::vector<std::string_view> names(items.size());
   std::ranges::transform(items, names.begin(), [](const auto& item) { return std::string_view(item.name); });
-  core::fail(Status::usage, "no {} \"{}\"; there are: {}", kind, core::escaped(name), fmt::join(names, ", "));
+  core::fail(Status::usage, "the results have no {} \"{}\"; they have: {}", kind, core::escaped(name),
+             fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -437,15 +422,15 @@ const Tensor& Results::tensor(std::string_view name) const {
 }
 
 Results analyze(const Batch& batch, const AnalyzeOptions& options) {
-  Run run(batch, options.run);
+  PreparedRun run(batch, options.run);
   core::inspect::InspectRequest request;
   request.form = core::inspect::Form::arrays;
   request.includes = core::inspect::resolve_includes(fmt::format("{}", fmt::join(options.include, ",")), true,
                                                      true, request.form);
-  request.selection = run.selection();
+  request.selection = run.selection;
   core::inspect::Inspection inspection(
-      request, {run.model().open.model, run.model().open.vocabulary, batch.parts().batch}, run.context());
-  Tensors tensors;
+      request, {run.model.open.model, run.model.open.vocabulary, batch.parts().batch}, run.context);
+  TensorStore tensors;
   inspection.run(tensors);
   core::check_mapped_files();
   Results results;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <limits>
@@ -25,11 +26,15 @@ template <std::integral T>
   return product;
 }
 
-/// Returns the sum of all arguments, or the largest value of the type if the sum does not fit.
+/// Return the sum or the product of all arguments, or the largest value of the type if it does not fit.
 template <std::unsigned_integral T, std::convertible_to<T>... More>
 [[nodiscard]] constexpr T saturating_sum(T a, More... more) {
   ((a = checked_add(a, static_cast<T>(more)).value_or(std::numeric_limits<T>::max())), ...);
   return a;
+}
+template <std::unsigned_integral T>
+[[nodiscard]] constexpr T saturating_product(T a, T b) {
+  return checked_mul(a, b).value_or(std::numeric_limits<T>::max());
 }
 
 template <std::integral To, std::integral From>
@@ -42,17 +47,12 @@ template <std::integral To, std::integral From>
 /// overflow: returns nullopt if the product of the other extents overflows.
 [[nodiscard]] constexpr std::optional<std::size_t> checked_product(std::span<const std::size_t> extents) {
   std::size_t product = 1;
-  bool empty = false;
   for (const std::size_t extent : extents) {
-    if (extent == 0) {
-      empty = true;
-      continue;
-    }
-    const auto next = checked_mul(product, extent);
+    const auto next = checked_mul(product, std::max<std::size_t>(extent, 1));
     if (!next) return std::nullopt;
     product = *next;
   }
-  return empty ? 0 : product;
+  return std::ranges::find(extents, std::size_t{0}) == extents.end() ? product : 0;
 }
 
 }  // namespace attnctl

@@ -22,9 +22,8 @@ using Shape = std::vector<std::size_t>;
 /// Formats a shape for errors: "[2, 3]".
 [[nodiscard]] std::string to_string(const Shape& shape);
 
-/// Converts IEEE half and bfloat16 to float exactly, including subnormals and NaN payloads.
+/// Converts IEEE half to float exactly, including subnormals and NaN payloads.
 [[nodiscard]] float float_from_f16(std::uint16_t bits);
-[[nodiscard]] float float_from_bf16(std::uint16_t bits);
 
 /// Converts the first `out.size()` elements of `bytes` (packed, little-endian, any alignment) to float or
 /// double. Rounds to nearest. An F64 value above the range of float becomes infinity. BOOL becomes 0 or 1.

@@ -1,11 +1,9 @@
 #include "base/memory.hpp"
 
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <new>
 #include <string>
-#include <string_view>
 #include <sys/mman.h>
 
 #include "base/checked.hpp"
@@ -15,18 +13,6 @@
 #endif
 
 namespace attnctl {
-namespace {
-
-/// Returns the number of bytes in a line such as "VmRSS:     1234 kB".
-std::uint64_t bytes_of(std::string_view line) {
-  const std::size_t begin = line.find_first_of("0123456789");
-  std::uint64_t kilobytes = 0;
-  if (begin != std::string_view::npos)
-    std::from_chars(line.data() + begin, line.data() + line.size(), kilobytes);
-  return kilobytes * 1024;
-}
-
-}  // namespace
 
 std::shared_ptr<float> fresh_floats(std::size_t count) {
   constexpr std::size_t kHugePage = std::size_t{1} << 21U;
@@ -45,13 +31,13 @@ std::shared_ptr<float> fresh_floats(std::size_t count) {
 }
 
 MemoryUse memory_use() {
-  MemoryUse use;
+  MemoryUse use;  // in KiB, as in the lines "VmRSS:     1234 kB" of the file
   std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:")) use.now = bytes_of(line);
-    if (line.starts_with("VmHWM:")) use.peak = bytes_of(line);
+  for (std::string word; status >> word;) {
+    if (word == "VmRSS:") status >> use.now;
+    if (word == "VmHWM:") status >> use.peak;
   }
-  return use;
+  return {use.now * 1024, use.peak * 1024};
 }
 
 void reset_peak_memory() {

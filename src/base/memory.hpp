@@ -28,10 +28,10 @@ class AlignedWorkspace {
 
  private:
   static constexpr std::align_val_t kAlignment{64};
-  struct Free {
+  struct AlignedFree {
     void operator()(float* values) const { ::operator delete[](values, kAlignment); }
   };
-  std::unique_ptr<float[], Free> values_;
+  std::unique_ptr<float[], AlignedFree> values_;
   std::size_t size_ = 0;
 };
 

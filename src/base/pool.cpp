@@ -1,6 +1,7 @@
 #include "base/pool.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -21,7 +22,7 @@ namespace attnctl {
 namespace {
 
 /// The data of one call of run() that all workers share.
-struct Job {
+struct PoolJob {
   std::size_t tasks;
   const std::function<void(std::size_t, std::size_t)>& work;
   std::atomic<std::size_t> next{0};
@@ -75,7 +76,7 @@ void wait_briefly(const F& done) {
 struct Pool::State {
   std::mutex mutex;
   std::condition_variable begun, finished;
-  Job* job = nullptr;
+  PoolJob* job = nullptr;
   // Written only under the mutex. wait_briefly() reads them without the mutex.
   std::atomic<std::size_t> seats{0};   // number of workers that may still join the job
   std::atomic<std::size_t> active{0};  // number of workers that joined and have not left
@@ -95,7 +96,7 @@ struct Pool::State {
       if (closing) return;
       --seats;
       ++active;
-      Job& current = *job;
+      PoolJob& current = *job;
       lock.unlock();
       current.process(worker);
       lock.lock();
@@ -103,7 +104,7 @@ struct Pool::State {
     }
   }
 
-  void share(Job& shared, std::size_t helpers) {
+  void share(PoolJob& shared, std::size_t helpers) {
     {
       const std::lock_guard lock(mutex);
       job = &shared;
@@ -127,7 +128,10 @@ struct Pool::State {
     job = nullptr;
   }
 
-  void close() {
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
     {
       const std::lock_guard lock(mutex);
       closing = true;
@@ -143,26 +147,19 @@ Pool::Pool(std::size_t threads) : state_(std::make_unique<State>()) {
       state_->threads.emplace_back([state = state_.get(), worker] { state->serve(worker); });
     }
   } catch (const std::system_error& error) {
-    const std::size_t started = state_->threads.size() + 1;
-    state_->close();
-    fail(Status::limit, "only {} of {} threads could be started ({}); give fewer --threads", started, threads,
-         error.code().message());
-  } catch (...) {
-    state_->close();
-    throw;
+    fail(Status::limit, "cannot start more than {} of {} threads ({}); give a smaller --threads",
+         state_->threads.size() + 1, threads, error.code().message());
   }
 }
 
-Pool::~Pool() {
-  state_->close();
-}
+Pool::~Pool() = default;
 
 std::size_t Pool::size() const {
   return state_->threads.size() + 1;
 }
 
 void Pool::run(std::size_t tasks, const std::function<void(std::size_t, std::size_t)>& work) {
-  Job job{tasks, work};
+  PoolJob job{tasks, work};
   const std::size_t helpers = tasks == 0 ? 0 : std::min(tasks - 1, state_->threads.size());
   if (helpers == 0) {
     job.process(0);
@@ -184,20 +181,12 @@ std::string own_cgroup() {
   return {};
 }
 
-/// Returns the number of cores in the affinity mask of this process. Tries larger and larger masks, because
-/// the kernel rejects a mask that is smaller than its own.
+/// Returns the number of cores in the affinity mask of this process. The array has bits for 131,072 cores,
+/// because the kernel rejects a mask that is smaller than its own.
 std::optional<std::size_t> cores_of_affinity() {
-  for (int cores = CPU_SETSIZE; cores <= (1 << 20); cores *= 2) {
-    cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(cores));
-    if (set == nullptr) return std::nullopt;
-    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(cores));
-    CPU_ZERO_S(bytes, set);
-    const bool known = sched_getaffinity(0, bytes, set) == 0;
-    const int count = known ? CPU_COUNT_S(bytes, set) : 0;
-    CPU_FREE(set);
-    if (known) return static_cast<std::size_t>(count);
-  }
-  return std::nullopt;
+  std::array<cpu_set_t, 128> set{};
+  if (sched_getaffinity(0, sizeof(set), set.data()) != 0) return std::nullopt;
+  return static_cast<std::size_t>(CPU_COUNT_S(sizeof(set), set.data()));
 }
 
 }  // namespace

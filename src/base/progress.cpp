@@ -1,10 +1,7 @@
 #include "base/progress.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
-#include <mutex>
 #include <string_view>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -15,8 +12,6 @@
 
 namespace attnctl {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::size_t terminal_width() {
   winsize size{};
@@ -41,65 +36,47 @@ std::string rate_text(double rate) {
 
 }  // namespace
 
-struct Progress::State {
-  bool enabled = false;
-  Clock::duration delay{};  // time until the bar is first drawn
-  std::string label;
-  std::size_t total = 0;
-  std::atomic<std::size_t> done{0};
-  Clock::time_point begun;
-
-  std::mutex mutex;  // guards the members below
-  bool shown = false;
-  Clock::time_point next_drawing;
-
-  void draw_when_due() {
-    const std::unique_lock lock(mutex, std::try_to_lock);
-    if (!lock) return;
-    const Clock::time_point now = Clock::now();
-    if (now < next_drawing) return;
-    next_drawing = now + std::chrono::milliseconds(100);
-    const std::chrono::duration<double> passed = now - begun;
-    show("\r\x1b[K" + progress_line(label, done.load(), total, passed.count(), terminal_width()));
-    shown = true;
-  }
-
-  void clear() {
-    const std::lock_guard lock(mutex);
-    if (shown) show("\r\x1b[K");
-    shown = false;
-  }
-};
-
-Progress::Progress(ProgressMode mode, bool quiet) : state_(std::make_unique<State>()) {
-  const bool always = mode == ProgressMode::always;
-  state_->enabled = !quiet && (always || (mode == ProgressMode::automatic && ::isatty(STDERR_FILENO) == 1));
-  state_->delay = always ? Clock::duration::zero() : std::chrono::seconds(1);
-}
+Progress::Progress(ProgressMode mode, bool quiet)
+    : enabled_(!quiet && (mode == ProgressMode::always ||
+                          (mode == ProgressMode::automatic && ::isatty(STDERR_FILENO) == 1))),
+      delay_(std::chrono::seconds(mode == ProgressMode::always ? 0 : 1)) {}
 
 Progress::~Progress() {
   end();
 }
 
 void Progress::begin(const std::string& label, std::size_t total) {
-  if (!state_->enabled) return;
+  if (!enabled_) return;
   end();
-  state_->label = escaped(label);
-  state_->total = total;
-  state_->done = 0;
-  state_->begun = Clock::now();
-  state_->next_drawing = state_->begun + state_->delay;
-  state_->draw_when_due();
+  label_ = escaped(label);
+  total_ = total;
+  done_ = 0;
+  begun_ = Clock::now();
+  next_drawing_ = begun_ + delay_;
+  draw_when_due();
 }
 
 void Progress::advance(std::size_t steps) {
-  if (!state_->enabled) return;
-  state_->done += steps;
-  state_->draw_when_due();
+  if (!enabled_) return;
+  done_ += steps;
+  draw_when_due();
+}
+
+void Progress::draw_when_due() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  const Clock::time_point now = Clock::now();
+  if (now < next_drawing_) return;
+  next_drawing_ = now + std::chrono::milliseconds(100);
+  const std::chrono::duration<double> passed = now - begun_;
+  show("\r\x1b[K" + progress_line(label_, done_.load(), total_, passed.count(), terminal_width()));
+  shown_ = true;
 }
 
 void Progress::end() {
-  if (state_->enabled) state_->clear();
+  const std::lock_guard lock(mutex_);
+  if (shown_) show("\r\x1b[K");
+  shown_ = false;
 }
 
 std::string progress_line(const std::string& label, std::size_t done, std::size_t total, double seconds,

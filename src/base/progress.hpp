@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
-#include <memory>
+#include <mutex>
 #include <string>
 
 namespace attnctl {
@@ -22,13 +24,24 @@ class Progress {
   void end();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  using Clock = std::chrono::steady_clock;
+  void draw_when_due();
+
+  bool enabled_;
+  Clock::duration delay_;  // time until the bar is first drawn
+  std::string label_;
+  std::size_t total_ = 0;
+  std::atomic<std::size_t> done_{0};
+  Clock::time_point begun_;
+
+  std::mutex mutex_;  // guards the members below
+  bool shown_ = false;
+  Clock::time_point next_drawing_;
 };
 
-/// Formats the line of a progress bar, at most `width` columns wide: "layers  [######----]  6/10 0.5/s  0:08
-/// left". The rate and the remaining time are computed from `seconds`, the time of the first `done` steps.
-/// The label must be ASCII.
+/// Formats the line of a progress bar, at most `width` columns wide:
+/// "layers  [######----]  6/10  0.5/s  0:08 left". The rate and the remaining time are computed from
+/// `seconds`, the time of the first `done` steps. The label must be ASCII.
 [[nodiscard]] std::string progress_line(const std::string& label, std::size_t done, std::size_t total,
                                         double seconds, std::size_t width);
 

@@ -72,12 +72,12 @@ std::string_view take_line(std::string_view& text) {
 }
 
 std::optional<std::string_view> path_fault(std::string_view path) {
-  if (path.starts_with('/')) return "an absolute path, need a relative one";
-  if (path.find('\\') != std::string_view::npos) return "with a backslash, need a plain relative path";
-  if (path.find('\0') != std::string_view::npos) return "with a NUL, need a plain relative path";
+  if (path.starts_with('/')) return "which is an absolute path; it must be relative";
+  if (path.find('\\') != std::string_view::npos) return "which contains a backslash";
+  if (path.find('\0') != std::string_view::npos) return "which contains a NUL byte";
   for (const std::string_view part : split(path, '/')) {
-    if (part == "..") return "which leads out of the directory, need a plain relative path";
-    if (part.empty() || part == ".") return "with an empty part, need a plain relative path";
+    if (part == "..") return "which leads out of the directory by \"..\"";
+    if (part.empty() || part == ".") return "which contains an empty part (\"//\") or \".\"";
   }
   return std::nullopt;
 }

@@ -30,7 +30,8 @@ namespace attnctl {
 [[nodiscard]] std::string_view take_line(std::string_view& text);
 
 /// Checks a path that was read from a file and names another file or a member of an archive. Returns what is
-/// wrong with the path, or nullopt if the path is relative and stays inside its directory.
+/// wrong with the path ("which contains a backslash"), or nullopt if the path is relative and stays inside
+/// its directory.
 [[nodiscard]] std::optional<std::string_view> path_fault(std::string_view path);
 
 /// Parses a whole text as a decimal number of at least 0. Returns nullopt for any other text, for example

@@ -169,10 +169,9 @@ std::size_t Checkpoint::find(std::string_view name) const {
 
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path, Warnings& warnings,
                                             Status absent) {
-  MappedFile mapped(path, absent);
   const FileFormat* const format = find_format(path);
   if (format == nullptr) refuse_extension(path);
-  FileBytes file(std::move(mapped));
+  FileBytes file(path, absent);
   check_plausible(*format, file);
   return format->open(std::move(file), {path, warnings});
 }
@@ -180,7 +179,7 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path, W
 std::shared_ptr<const TokenizerSection> read_tokenizer_section(const std::filesystem::path& path) {
   const FileFormat* const format = find_format(path);
   if (format == nullptr || format->tokenizer == nullptr) return nullptr;
-  const FileBytes file(MappedFile(path, Status::environment));
+  const FileBytes file(path, Status::environment);
   check_plausible(*format, file);
   return format->tokenizer(file);
 }

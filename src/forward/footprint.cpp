@@ -1,7 +1,6 @@
 #include "forward/footprint.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <vector>
 
@@ -18,32 +17,27 @@ namespace {
 using forward::Block;
 using forward::BlockSequence;
 
-constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
-
 /// Upper bound of the bytes that a BLAS allocates per thread for packed operands.
 constexpr std::uint64_t kMostPacked = std::uint64_t{12} << 20U;
 /// Bytes of a thread's stack and small allocations.
 constexpr std::uint64_t kThreadBytes = std::uint64_t{2} << 20U;
 
 std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
-  const auto elements = checked_mul(rows, cols);
-  return elements ? checked_mul<std::uint64_t>(*elements, sizeof(float)).value_or(kMost) : kMost;
+  return saturating_product(saturating_product(rows, cols), sizeof(float));
 }
 
-/// Returns the bytes that the experts of a layer need for `rows` rows: scores, routes, and the rows and
-/// outputs of each expert.
-std::uint64_t expert_bytes(const ExpertsConfig& experts, std::size_t d_model, std::uint64_t rows) {
-  if (experts.count == 0) return 0;
-  constexpr std::uint64_t kRoute = 64;
-  const std::uint64_t routes = rows * (sizeof(ExpertRoute) + experts.per_token * kRoute);
-  return saturating_sum(floats(rows, experts.count + 4 * d_model), routes);
-}
-
+/// Returns the bytes that the MLP and the experts of a layer need for `rows` rows. Experts need scores,
+/// routes, and the rows and outputs of each expert.
 std::uint64_t mlp_bytes(const LayerConfig& layer, std::size_t d_model, std::uint64_t rows) {
-  const std::size_t width = std::max(layer.mlp.width, layer.experts.shared_width);
+  const ExpertsConfig& experts = layer.experts;
+  const std::size_t width = std::max(layer.mlp.width, experts.shared_width);
   if (width == 0) return 0;
   rows = std::min<std::uint64_t>(rows, forward::kMlpRows);
-  return saturating_sum(floats(rows, 2 * d_model + 2 * width), expert_bytes(layer.experts, d_model, rows));
+  const std::uint64_t bytes = floats(rows, 2 * d_model + 2 * width);
+  if (experts.count == 0) return bytes;
+  constexpr std::uint64_t kRoute = 64;
+  const std::uint64_t routes = rows * (sizeof(ExpertRoute) + experts.per_token * kRoute);
+  return saturating_sum(bytes, floats(rows, experts.count + 4 * d_model), routes);
 }
 
 /// Returns the bytes of the buffers that ForwardPass needs for a block in one layer.
@@ -78,20 +72,23 @@ std::uint64_t head_bytes(const AttentionConfig& attention, const forward::LayerP
   for (const BlockSequence& place : block.sequences) {
     const std::size_t rows = std::min(place.queries, forward::rows_of_panel(panel_rows, place.keys));
     const std::size_t panels = plan.scores ? 4 : 3;  // two more may be allocated by observers
-    std::uint64_t bytes =
-        saturating_sum(floats(rows, panels * place.keys), floats(rows, 8), floats(place.keys, 8));
+    const std::size_t both = place.queries + place.keys;
     const std::uint64_t packed = saturating_sum(attention.d_head, plan.z ? attention.d_value : 0, 2 * kLanes);
-    bytes = saturating_sum(bytes, floats(place.keys + kLanes, packed));  // packed keys and values
-    if (plan.values)
-      bytes = saturating_sum(bytes,
-                             floats(place.keys, 2 * attention.d_value));  // float64 copies made by observers
-    if (attention.relative_buckets || attention.disentangled || attention.alibi)
-      bytes = saturating_sum(bytes, floats(place.queries + place.keys, 2));
-    if (attention.disentangled)
-      bytes = saturating_sum(bytes, floats(place.queries + place.keys, 2 * attention.disentangled->span));
-    if (attention.kind.rule == AttentionKind::Rule::linear)
-      bytes = saturating_sum(bytes, floats(place.queries + place.keys, 2 * attention.d_head),
-                             floats(attention.d_head, 2 * attention.d_value));
+    std::uint64_t bytes = 0;
+    const auto add = [&](std::uint64_t height, std::uint64_t width) {
+      bytes = saturating_sum(bytes, floats(height, width));
+    };
+    add(rows, panels * place.keys);
+    add(rows, 8);
+    add(place.keys, 8);
+    add(place.keys + kLanes, packed);                         // packed keys and values
+    if (plan.values) add(place.keys, 2 * attention.d_value);  // float64 copies made by observers
+    if (attention.relative_buckets || attention.disentangled || attention.alibi) add(both, 2);
+    if (attention.disentangled) add(both, 2 * attention.disentangled->span);
+    if (attention.kind.rule == AttentionKind::Rule::linear) {
+      add(both, 2 * attention.d_head);
+      add(attention.d_head, 2 * attention.d_value);
+    }
     largest = std::max(largest, bytes);
   }
   return largest;
@@ -142,12 +139,12 @@ std::uint64_t carried_floats(const ModelConfig& config) {
 
 std::uint64_t PassFootprint::resident() const {
   return saturating_sum(resident_weights, other_weights, activations, workers,
-                        checked_mul<std::uint64_t>(row, block_rows).value_or(kMost));
+                        saturating_product<std::uint64_t>(row, block_rows));
 }
 
 std::uint64_t PassFootprint::streamed(std::size_t rows) const {
   return saturating_sum(streamed_weights, other_weights, activations, workers,
-                        checked_mul<std::uint64_t>(row, std::max(rows, block_rows)).value_or(kMost));
+                        saturating_product<std::uint64_t>(row, std::max(rows, block_rows)));
 }
 
 std::size_t PassFootprint::streamed_rows(std::uint64_t bytes) const {
@@ -159,7 +156,7 @@ std::size_t PassFootprint::streamed_rows(std::uint64_t bytes) const {
 PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selection& selection,
                              const Needs& needs, const PassShape& shape) {
   const ModelConfig& config = model.config();
-  const forward::Plan plan = forward::make_plan(model.name(), config, selection, needs);
+  const forward::PassPlan plan = forward::make_plan(model.name(), config, selection, needs);
   const std::vector<Block> blocks = forward::cut_into_blocks(batch, shape.packed_rows);
   PassFootprint made;
   if (plan.layers.empty()) return made;
@@ -191,7 +188,7 @@ PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selec
   }
   const std::uint64_t packed = std::min(kMostPacked, saturating_sum(made.streamed_weights, made.activations));
   made.workers =
-      checked_mul<std::uint64_t>(shape.threads, saturating_sum(panel, packed, kThreadBytes)).value_or(kMost);
+      saturating_product<std::uint64_t>(shape.threads, saturating_sum(panel, packed, kThreadBytes));
   made.other_weights =
       saturating_sum(model.embedding_bytes(looked_up(blocks, batch)), plan.logits ? model.head_bytes() : 0);
   return made;

@@ -23,18 +23,23 @@ class SequenceCheck {
       : config_(config), embedding_(embedding), sequence_(sequence), name_(std::move(name)) {}
 
   void run() const {
-    check_length();
-    if (config_.decoder) check_plain();
-    if (sequence_.patches.rows() > 0) {
-      check_patches();
-    } else if (sequence_.ids.empty()) {
-      check_width("embeddings", sequence_.embeddings, forward::embedding_width(config_));
-    } else {
-      check_ids();
+    const std::size_t n = sequence_.queries();
+    if (n == 0) refuse(" is empty; it needs at least one token");
+    if (config_.max_positions && n > *config_.max_positions) {
+      refuse(" has {} tokens; the model takes at most {} positions{}", n, *config_.max_positions,
+             sequence_.ids.empty() ? "" : "; --truncate cuts longer inputs");
     }
-    check_token_types();
+    // In encoder-decoder models it is not defined for which stack these are.
+    const bool separate = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
+    if (config_.decoder && (separate || sequence_.mask || sequence_.causal)) {
+      refuse(": encoder-decoder models do not support {}; to hide tokens of the input, use a key mask",
+             separate ? "separate keys and values" : "score masks");
+    }
+    check_tokens();
     check_keys();
-    check_key_mask();
+    const std::size_t visible = sequence_.key_visible.size();
+    if (visible != 0 && visible != sequence_.keys())
+      refuse(" has a key mask of {} entries for {} keys", visible, sequence_.keys());
     check_score_mask();
   }
 
@@ -45,111 +50,79 @@ class SequenceCheck {
     fail(Status::bad_input, "{}{}", name_, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  void check_length() const {
-    const std::size_t n = sequence_.queries();
-    if (n == 0) refuse(" is empty; it needs at least one token");
-    if (config_.max_positions && n > *config_.max_positions) {
-      refuse(" has {} tokens; the model takes at most {} positions{}", n, *config_.max_positions,
-             sequence_.ids.empty() ? "" : "; --truncate cuts longer inputs");
+  void check_tokens() const {
+    const PatchGrid& grid = config_.embedding.pixels;
+    const std::vector<std::int64_t>& types = sequence_.token_type_ids;
+    if (sequence_.patches.rows() > 0) {
+      if (!grid.present()) refuse(" is an image, but the model reads no images");
+      check_width("patches", sequence_.patches, grid.patch_size());
+      if (sequence_.patches.rows() != grid.patches())
+        refuse(" has {} patches; the model needs {}", sequence_.patches.rows(), grid.patches());
+    } else if (sequence_.ids.empty()) {
+      check_width("embeddings", sequence_.embeddings, forward::embedding_width(config_));
+    } else {
+      if (grid.present()) refuse(": the model reads images, not tokens; use --pixels");
+      if (embedding_.vocabulary == 0) refuse(": the model has no token embedding; use --embeddings");
+      check_range("id", sequence_.ids, embedding_.vocabulary);
+    }
+    if (!types.empty() && types.size() != sequence_.queries())
+      refuse(" has {} token types for {} tokens", types.size(), sequence_.queries());
+    check_range("token type", types, std::max<std::size_t>(embedding_.token_types, 1));
+  }
+
+  void check_range(const char* what, const std::vector<std::int64_t>& values, std::size_t count) const {
+    for (std::size_t p = 0; p < values.size(); ++p) {
+      const auto index = checked_narrow<std::size_t>(values[p]);
+      if (index && *index < count) continue;
+      refuse(": {} {} at position {} is out of range; the model has 0 to {}", what, values[p], p, count - 1);
     }
   }
 
-  /// Rejects masks and separate keys, because in encoder-decoder models it is not defined which stack they
-  /// are for.
-  void check_plain() const {
-    const bool keys = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
-    if (!keys && !sequence_.mask && !sequence_.causal) return;
-    refuse(
-        ": {} are unsupported by a model of an encoder and a decoder; a key mask hides tokens of the input",
-        keys ? "separate keys and values" : "score masks");
-  }
-
-  void check_patches() const {
-    const PatchGrid& grid = config_.embedding.pixels;
-    if (!grid.present()) refuse(" is an image, but the model reads no images");
-    check_width("patches", sequence_.patches, grid.patch_size());
-    if (sequence_.patches.rows() == grid.patches()) return;
-    refuse(": got {} patches; the model needs {}", sequence_.patches.rows(), grid.patches());
-  }
-
-  void check_ids() const {
-    if (config_.embedding.pixels.present()) refuse(": the model reads images, not tokens; use --pixels");
-    const std::size_t vocabulary = embedding_.vocabulary;
-    if (vocabulary == 0) refuse(": the model has no token embedding; use --embeddings");
-    for (std::size_t p = 0; p < sequence_.ids.size(); ++p) check_row("id", p, sequence_.ids[p], vocabulary);
-  }
-
-  void check_token_types() const {
-    const auto& types = sequence_.token_type_ids;
-    if (types.empty()) return;
-    if (types.size() != sequence_.queries())
-      refuse(" has {} token types for {} tokens", types.size(), sequence_.queries());
-    const std::size_t known = std::max<std::size_t>(embedding_.token_types, 1);
-    for (std::size_t p = 0; p < types.size(); ++p) check_row("token type", p, types[p], known);
-  }
-
-  void check_row(const char* what, std::size_t position, std::int64_t value, std::size_t count) const {
-    const auto index = checked_narrow<std::size_t>(value);
-    if (index && *index < count) return;
-    refuse(": {} {} at position {} is out of range; the model has 0 to {}", what, value, position, count - 1);
-  }
-
   void check_width(const char* what, const OwnedMatrix<float>& given, std::size_t width) const {
-    if (given.cols() == width) return;
-    refuse(": {} of width {}; the model needs {}", what, given.cols(), width);
+    if (given.cols() != width) refuse(" has {} of width {}; the model needs {}", what, given.cols(), width);
   }
 
   /// Checks separate keys and values. Without them, the keys are computed from the queries' embeddings, and
   /// the values from the keys' embeddings.
   void check_keys() const {
-    const bool own_keys = sequence_.key_embeddings.rows() == 0;
-    const bool own_values = sequence_.value_embeddings.rows() == 0;
-    if (!own_keys) {
+    const OwnedMatrix<float>& values = sequence_.value_embeddings;
+    if (sequence_.key_embeddings.rows() > 0) {
       check_width("keys", sequence_.key_embeddings, config_.d_key_input);
     } else if (config_.d_key_input != config_.d_model) {
       refuse(": the model's keys have width {} and its queries {}; give keys with --keys",
              config_.d_key_input, config_.d_model);
     }
-    if (!own_values) {
-      check_width("values", sequence_.value_embeddings, config_.d_value_input);
-      if (sequence_.value_embeddings.rows() != sequence_.keys())
-        refuse(" has {} values for {} keys", sequence_.value_embeddings.rows(), sequence_.keys());
-    } else if (has_values() && config_.d_value_input != config_.d_key_input) {
+    const bool has_values = std::ranges::any_of(
+        config_.layers, [](const LayerConfig& layer) { return layer.attention.value.weight; });
+    if (values.rows() > 0) {
+      check_width("values", values, config_.d_value_input);
+      if (values.rows() != sequence_.keys())
+        refuse(" has {} values for {} keys", values.rows(), sequence_.keys());
+    } else if (has_values && config_.d_value_input != config_.d_key_input) {
       refuse(": the model's values have width {} and its keys {}; give values with --values",
              config_.d_value_input, config_.d_key_input);
     }
-  }
-
-  [[nodiscard]] bool has_values() const {
-    return std::any_of(config_.layers.begin(), config_.layers.end(),
-                       [](const LayerConfig& layer) { return layer.attention.value.weight; });
-  }
-
-  void check_key_mask() const {
-    const std::size_t given = sequence_.key_visible.size();
-    if (given == 0 || given == sequence_.keys()) return;
-    refuse(": a key mask of {} entries for {} keys", given, sequence_.keys());
   }
 
   void check_score_mask() const {
     if (!sequence_.mask) return;
     const ScoreMask& mask = *sequence_.mask;
     if (mask.queries != sequence_.queries() || mask.keys != sequence_.keys()) {
-      refuse(": a mask of shape [{}, {}] for {} queries and {} keys", mask.queries, mask.keys,
+      refuse(" has a mask of shape [{}, {}] for {} queries and {} keys", mask.queries, mask.keys,
              sequence_.queries(), sequence_.keys());
     }
     for (const LayerConfig& layer : config_.layers) {
       if (layer.attention.kind.rule == AttentionKind::Rule::linear) {
         refuse(
-            ": a mask over scores is unsupported by linear attention, which has none; it takes --mask "
-            "causal or none, and --key-mask");
+            ": linear attention has no scores, so it does not support a score mask; use --mask causal, "
+            "--mask none or --key-mask");
       }
       if (mask.heads != 1 && mask.heads != layer.attention.heads)
-        refuse(": a mask for {} heads; the model has {}", mask.heads, layer.attention.heads);
+        refuse(" has a mask for {} heads; the model has {}", mask.heads, layer.attention.heads);
     }
     if (mask.added.size() != mask.heads * mask.queries * mask.keys) {
-      refuse(": a mask of {} values for the shape [{}, {}, {}]", mask.added.size(), mask.heads, mask.queries,
-             mask.keys);
+      refuse(" has a mask of {} values for the shape [{}, {}, {}]", mask.added.size(), mask.heads,
+             mask.queries, mask.keys);
     }
   }
 
@@ -158,18 +131,6 @@ class SequenceCheck {
   const Sequence& sequence_;
   std::string name_;
 };
-
-/// Checks that no layer combines linear attention with position terms, because linear attention has no
-/// scores.
-void check_kinds(const Model& model) {
-  for (const LayerConfig& layer : model.config().layers) {
-    const AttentionConfig& attention = layer.attention;
-    if (attention.kind.rule != AttentionKind::Rule::linear) continue;
-    if (!attention.relative_buckets && !attention.disentangled && !attention.alibi) continue;
-    fail(Status::bad_input, "{}: linear attention is unsupported where positions are added to the scores",
-         escaped(model.name()));
-  }
-}
 
 }  // namespace
 
@@ -202,14 +163,21 @@ Sides sides_of(Component component, const Sequence& sequence) {
 }
 
 void check_batch(const Model& model, const Batch& batch) {
-  check_kinds(model);
   const ModelConfig& config = model.config();
+  const auto is_impossible = [](const AttentionConfig& attention) {
+    return attention.kind.rule == AttentionKind::Rule::linear &&
+           (attention.relative_buckets || attention.disentangled || attention.alibi);
+  };
+  if (std::ranges::any_of(config.layers, is_impossible, &LayerConfig::attention)) {
+    fail(Status::bad_input, "{}: linear attention has no scores, but this model adds positions to scores",
+         escaped(model.name()));
+  }
   for (const Sequence& sequence : batch.sequences) {
     const std::string name = fmt::format("input {}", escaped(sequence.id));
     SequenceCheck(config, config.embedding, sequence, name).run();
     if (sequence.target == nullptr) continue;
     if (!config.decoder)
-      fail(Status::bad_input, "{} has a target, but the model has no decoder that reads an encoder", name);
+      fail(Status::bad_input, "{} has a target, but the model is not an encoder-decoder model", name);
     SequenceCheck(config, config.decoder->embedding, *sequence.target, "the target of " + name).run();
   }
 }
@@ -227,20 +195,6 @@ void require_targets(const ModelConfig& config, const Batch& batch, std::size_t 
 
 namespace forward {
 namespace {
-
-LayerPlan plan_layer(const AttentionConfig& attention, bool selected, bool onward, const Needs& needs) {
-  LayerPlan plan;
-  const bool has_values = attention.value.weight;
-  plan.patterns = selected && needs.patterns;
-  plan.scores = selected && needs.scores;
-  plan.onward = onward;
-  plan.shows_output = selected && needs.output && has_values;
-  plan.shows_stream = selected && needs.stream;
-  plan.output = onward || plan.shows_output;
-  plan.z = plan.output || (selected && needs.z && has_values);
-  plan.values = plan.z || (selected && needs.values && has_values);
-  return plan;
-}
 
 /// Checks that a layer has an attention output, which the next layer needs.
 void check_onward(std::string_view model, const ModelConfig& config, std::size_t layer) {
@@ -264,9 +218,9 @@ void append(Block& block, std::size_t index, const Sides& sides) {
 
 }  // namespace
 
-Plan make_plan(std::string_view model, const ModelConfig& config, const Selection& selection,
-               const Needs& needs) {
-  Plan plan;
+PassPlan make_plan(std::string_view model, const ModelConfig& config, const Selection& selection,
+                   const Needs& needs) {
+  PassPlan plan;
   plan.logits = needs.logits && config.head.present;
   std::size_t count = plan.logits ? config.layers.size() : 0;
   for (const HeadId& id : selection.heads) count = std::max(count, id.layer + 1);
@@ -275,14 +229,21 @@ Plan make_plan(std::string_view model, const ModelConfig& config, const Selectio
   for (std::size_t layer = 0; layer < count; ++layer) {
     const AttentionConfig& attention = config.layers[layer].attention;
     const bool is_selected = std::binary_search(selected.begin(), selected.end(), layer);
-    const bool routing = is_selected && needs.routing && config.layers[layer].experts.count > 0;
-    const bool ends = needs.end && attention.value.weight && config.d_output == config.d_model;
-    const bool onward = layer + 1 < count || plan.logits || routing || ends;
-    if (onward) check_onward(model, config, layer);
-    LayerPlan& layer_plan = plan.layers.emplace_back(plan_layer(attention, is_selected, onward, needs));
-    layer_plan.routing = routing;
-    layer_plan.shown.assign(attention.heads, 0);
-    layer_plan.computed.assign(attention.heads, layer_plan.output ? 1 : 0);
+    const bool has_values = attention.value.weight;
+    const bool ends = needs.end && has_values && config.d_output == config.d_model;
+    LayerPlan& made = plan.layers.emplace_back();
+    made.routing = is_selected && needs.routing && config.layers[layer].experts.count > 0;
+    made.onward = layer + 1 < count || plan.logits || made.routing || ends;
+    if (made.onward) check_onward(model, config, layer);
+    made.patterns = is_selected && needs.patterns;
+    made.scores = is_selected && needs.scores;
+    made.shows_output = is_selected && needs.output && has_values;
+    made.shows_stream = is_selected && needs.stream;
+    made.output = made.onward || made.shows_output;
+    made.z = made.output || (is_selected && needs.z && has_values);
+    made.values = made.z || (is_selected && needs.values && has_values);
+    made.shown.assign(attention.heads, 0);
+    made.computed.assign(attention.heads, made.output ? 1 : 0);
   }
   for (const HeadId& id : selection.heads) {
     plan.layers[id.layer].shown.at(id.head) = 1;

@@ -27,14 +27,14 @@ struct LayerPlan {
 };
 
 /// The results of a pass that must be computed, because an observer or a later layer needs them.
-struct Plan {
+struct PassPlan {
   std::vector<LayerPlan> layers;  // up to the last layer that is needed
   bool logits = false;
 };
 
 /// Makes the plan of a pass. Throws Error(bad_input) if a layer without an output projection comes before the
 /// last layer that is needed. `model` is the model's name in error messages.
-[[nodiscard]] Plan make_plan(std::string_view model, const ModelConfig& config, const Selection& selection,
-                             const Needs& needs);
+[[nodiscard]] PassPlan make_plan(std::string_view model, const ModelConfig& config,
+                                 const Selection& selection, const Needs& needs);
 
 }  // namespace attnctl::forward

@@ -89,7 +89,7 @@ NormWeights norm_of_head(const AttentionConfig& config, const NormWeights& norm,
 struct PassInputs {
   const Model& model;
   const Batch& batch;
-  const Plan& plan;
+  const PassPlan& plan;
   std::span<Observer* const> observers;
   RunContext& context;
 };
@@ -395,8 +395,8 @@ void warn(const forward::RowWarnings& rows, const ModelConfig& config, const Bat
                              head_name(config, row.head), row.query, text),
                  row.count);
   };
-  add("fully_masked_row", rows.fully_masked, "no key is visible, the row is all zeros");
-  add("non_finite_pattern", rows.non_finite, "the row of the pattern is not finite");
+  add("fully_masked_row", rows.fully_masked, "no key is visible, so all weights are 0");
+  add("non_finite_pattern", rows.non_finite, "the weights contain NaN or infinity");
   add("non_finite_score", rows.infinite_score, "the score of a visible key is -inf");
 }
 
@@ -407,7 +407,7 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
   check_batch(model, batch);
   Needs needs{.patterns = false};
   for (Observer* const observer : observers) needs |= observer->needs();
-  const forward::Plan plan = forward::make_plan(model.name(), model.config(), selection, needs);
+  const forward::PassPlan plan = forward::make_plan(model.name(), model.config(), selection, needs);
   if (needs.logits && !plan.logits) {
     context.warnings.add("no_output_head",
                          "logits are not computed, because the checkpoint has no output head");

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <cblas.h>
@@ -177,8 +178,9 @@ class Library {
     const char* const variable = std::getenv(kKernelVariable);
     std::string setting = variable == nullptr ? "" : variable;
     if (!linalg::runs_on(setting, cpu)) {
-      warning_ = fmt::format("OPENBLAS_CORETYPE={} needs instructions that this CPU lacks; it is ignored",
-                             escaped(setting));
+      warning_ =
+          fmt::format("OPENBLAS_CORETYPE={} is ignored, because this CPU lacks instructions that it needs",
+                      escaped(setting));
       setting.clear();
       unsetenv(kKernelVariable);
     }
@@ -216,8 +218,8 @@ class Library {
     for (void* const buffer : taken) give(buffer);
     if (taken.size() == threads) return;
     fail(Status::limit,
-         "no memory for the work buffers of BLAS ({} MiB for each of {} threads); raise ulimit -v and "
-         "ulimit -d, or use fewer --threads",
+         "not enough memory for the work buffers of BLAS ({} MiB for each of {} threads); raise ulimit -v "
+         "and ulimit -d, or give a smaller --threads",
          kBufferBytes >> 20U, threads);
   }
 
@@ -228,7 +230,8 @@ class Library {
     // The library counts towards ulimit -v. The work buffer counts towards ulimit -v and ulimit -d.
     if (!can_map(kLibraryBytes + kBufferBytes, PROT_NONE) || !can_map(kBufferBytes, PROT_READ | PROT_WRITE))
       fail(Status::limit,
-           "no memory for the BLAS library and its work buffer ({} MiB); raise ulimit -v and ulimit -d",
+           "not enough memory for the BLAS library and its work buffer ({} MiB); raise ulimit -v and ulimit "
+           "-d",
            (kLibraryBytes + kBufferBytes) >> 20U);
     for (const char* const name : {ATTNCTL_BLAS_LIBRARIES}) {
       handles_.push_back(dlopen(name, RTLD_LAZY | RTLD_LOCAL));
@@ -238,25 +241,21 @@ class Library {
     }
   }
 
-  void close() {
-    for (void* const handle : handles_) dlclose(handle);
-    handles_.clear();
-  }
-
   /// Keeps the kernels that the user chose with OPENBLAS_CORETYPE (`setting`). Otherwise loads the library
   /// again if it chose kernels with narrow vectors.
   void choose_kernel(const std::string& setting) {
     const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
     if (!setting.empty()) {
       if (!linalg::same_kernel(setting, kernel()))
-        warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which runs {}",
+        warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which uses {}",
                                escaped(setting), kernel());
     } else if (linalg::is_narrow(kernel(), cpu)) {
-      close();
+      for (void* const handle : std::exchange(handles_, {})) dlclose(handle);
       setenv(kKernelVariable, linalg::widest_kernel(cpu).c_str(), 1);
       open();
       if (linalg::is_narrow(kernel(), cpu))
-        warning_ = fmt::format("OpenBLAS runs its {} kernels, slower than this CPU allows", kernel());
+        warning_ =
+            fmt::format("OpenBLAS uses its {} kernels, which are slower than this CPU allows", kernel());
     }
   }
 
@@ -364,14 +363,14 @@ void cblas_dgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE tra
                                               c, ldc);
 }
 
-void dgeqrt_(const int* m, const int* n, const int* nb, double* a, const int* lda, double* t, const int* ldt,
-             double* work, int* info) {
+void dgeqrt_(const int& m, const int& n, const int& nb, double* a, const int& lda, double* t, const int& ldt,
+             double* work, int& info) {
   attnctl::loaded<dgeqrt_>("dgeqrt_")(m, n, nb, a, lda, t, ldt, work, info);
 }
 
-void dgemqrt_(const char* side, const char* trans, const int* m, const int* n, const int* k, const int* nb,
-              const double* v, const int* ldv, const double* t, const int* ldt, double* c, const int* ldc,
-              double* work, int* info, std::size_t side_length, std::size_t trans_length) {
+void dgemqrt_(const char& side, const char& trans, const int& m, const int& n, const int& k, const int& nb,
+              const double* v, const int& ldv, const double* t, const int& ldt, double* c, const int& ldc,
+              double* work, int& info, std::size_t side_length, std::size_t trans_length) {
   attnctl::loaded<dgemqrt_>("dgemqrt_")(side, trans, m, n, k, nb, v, ldv, t, ldt, c, ldc, work, info,
                                         side_length, trans_length);
 }

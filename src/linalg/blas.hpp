@@ -60,12 +60,12 @@ extern "C" {
 /// Computes the QR decomposition of a [m, n] in blocks of nb columns, in place. R replaces the upper
 /// triangle, and the reflectors replace the rest. t [nb, min(m, n)] receives the factors of the reflectors.
 /// work has nb * n elements.
-void dgeqrt_(const int* m, const int* n, const int* nb, double* a, const int* lda, double* t, const int* ldt,
-             double* work, int* info);
+void dgeqrt_(const int& m, const int& n, const int& nb, double* a, const int& lda, double* t, const int& ldt,
+             double* work, int& info);
 
 /// Computes c [m, n] = Q c (trans 'N') or Q^T c (trans 'T') with side 'L'. Q is given by the k reflectors
 /// that dgeqrt computed. work has nb * n elements.
-void dgemqrt_(const char* side, const char* trans, const int* m, const int* n, const int* k, const int* nb,
-              const double* v, const int* ldv, const double* t, const int* ldt, double* c, const int* ldc,
-              double* work, int* info, std::size_t side_length, std::size_t trans_length);
+void dgemqrt_(const char& side, const char& trans, const int& m, const int& n, const int& k, const int& nb,
+              const double* v, const int& ldv, const double* t, const int& ldt, double* c, const int& ldc,
+              double* work, int& info, std::size_t side_length, std::size_t trans_length);
 }

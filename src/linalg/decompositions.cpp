@@ -7,23 +7,22 @@
 #include <span>
 #include <stdexcept>
 #include <tuple>
-#include <utility>
 
 #include <fmt/format.h>
 #include <xtensor-blas/xlinalg.hpp>
-#include <xtensor/xtensor.hpp>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
+#include "linalg/matrix.hpp"
 
 namespace attnctl {
 namespace {
 
 using ColumnMajor = xt::xtensor<double, 2, xt::layout_type::column_major>;
-using Vector = xt::xtensor<double, 1>;
+using linalg::Vector;
 
 ColumnMajor column_major(MatrixView<const double> a) {
   ColumnMajor copy = ColumnMajor::from_shape({a.rows, a.cols});
@@ -31,11 +30,6 @@ ColumnMajor column_major(MatrixView<const double> a) {
     for (std::size_t c = 0; c < a.cols; ++c) copy(r, c) = a(r, c);
   }
   return copy;
-}
-
-/// Returns the transpose of a column-major matrix [m, n] as a row-major view [n, m] of the same memory.
-MatrixView<const double> transposed(const ColumnMajor& a) {
-  return {a.data(), a.shape()[1], a.shape()[0]};
 }
 
 int extent(std::size_t value) {
@@ -48,7 +42,7 @@ void require_finite(MatrixView<const double> a) {
   for (std::size_t r = 0; r < a.rows; ++r) {
     if (all_finite(a.row(r))) continue;
     fail(Status::non_finite,
-         "a matrix to decompose holds a value in row {} that is not finite; replace NaN and infinite weights",
+         "row {} of a matrix to decompose contains NaN or infinity; replace such weights in the checkpoint",
          r);
   }
 }
@@ -65,12 +59,10 @@ class Qr {
     if (!tall()) return;
     factors_.resize(block() * columns.rows);
     std::vector<double> work(block() * columns.rows);
-    const int m = extent(columns.cols);
-    const int k = extent(columns.rows);
     const int nb = extent(block());
-    const int stride = extent(columns.stride);
     int info = 0;
-    dgeqrt_(&m, &k, &nb, columns.data, &stride, factors_.data(), &nb, work.data(), &info);
+    dgeqrt_(extent(columns.cols), extent(columns.rows), nb, columns.data, extent(columns.stride),
+            factors_.data(), nb, work.data(), info);
     require_success(info, "dgeqrt");
   }
 
@@ -88,15 +80,11 @@ class Qr {
   void lift(MatrixView<double> vectors) const {
     if (!tall() || vectors.rows == 0) return;
     std::vector<double> work(block() * vectors.rows);
-    const int m = extent(columns_.cols);
-    const int count = extent(vectors.rows);
-    const int k = extent(columns_.rows);
     const int nb = extent(block());
-    const int stride = extent(columns_.stride);
-    const int vector_stride = extent(vectors.stride);
     int info = 0;
-    dgemqrt_("L", "N", &m, &count, &k, &nb, columns_.data, &stride, factors_.data(), &nb, vectors.data,
-             &vector_stride, work.data(), &info, 1, 1);
+    dgemqrt_('L', 'N', extent(columns_.cols), extent(vectors.rows), extent(columns_.rows), nb, columns_.data,
+             extent(columns_.stride), factors_.data(), nb, vectors.data, extent(vectors.stride), work.data(),
+             info, 1, 1);
     require_success(info, "dgemqrt");
   }
 
@@ -110,24 +98,14 @@ class Qr {
   std::vector<double> factors_;  // [k, block], the factors of the reflectors
 };
 
-/// Returns true if the element of largest magnitude (the first of several) is negative. The sign of a
-/// singular vector or eigenvector is arbitrary, so the caller then reverses it.
-bool is_flipped(std::span<const double> vector) {
+/// Makes the element of largest magnitude (the first of several) positive: if it is negative, reverses the
+/// signs of the vector and of its `partner`. The sign of a singular vector or eigenvector is arbitrary.
+void fix_sign(std::span<double> vector, std::span<double> partner = {}) {
   const auto largest = std::ranges::max_element(vector, {}, [](double value) { return std::abs(value); });
-  return largest != vector.end() && *largest < 0;
-}
-
-void negate(std::span<double> vector) {
-  for (double& value : vector) value = -value;
-}
-
-/// Returns R_a R_b^T [rows of R_a, rows of R_b].
-ColumnMajor core_of(const Qr& a, const Qr& b) {
-  const OwnedMatrix<double> r_a = a.r_columns();
-  const OwnedMatrix<double> r_b = b.r_columns();
-  ColumnMajor core = ColumnMajor::from_shape({r_a.cols(), r_b.cols()});
-  gemm_tn(r_b.view(), r_a.view(), MatrixView<double>(core.data(), r_b.cols(), r_a.cols()));
-  return core;
+  if (largest == vector.end() || *largest >= 0) return;
+  for (const std::span<double> each : {vector, partner}) {
+    for (double& value : each) value = -value;
+  }
 }
 
 /// Returns a column-major copy that LAPACK may overwrite. Throws if the matrix is not square or not finite.
@@ -160,7 +138,10 @@ ProductSvd svd_of_product(MatrixView<double> a_columns, MatrixView<double> b_col
 
   const Qr a(a_columns);
   const Qr b(b_columns);
-  ColumnMajor core = core_of(a, b);
+  const OwnedMatrix<double> r_a = a.r_columns();
+  const OwnedMatrix<double> r_b = b.r_columns();
+  ColumnMajor core = ColumnMajor::from_shape({r_a.cols(), r_b.cols()});  // R_a R_b^T
+  gemm_tn(r_b.view(), r_a.view(), MatrixView<double>(core.data(), r_b.cols(), r_a.cols()));
   // u [rows of R_a, r], s [r], vt [r, rows of R_b]
   const auto [info, u, s, vt] = xt::lapack::gesdd(core, vectors > 0 ? 'S' : 'N');
   require_success(info, "dgesdd");
@@ -170,16 +151,12 @@ ProductSvd svd_of_product(MatrixView<double> a_columns, MatrixView<double> b_col
   result.left = OwnedMatrix<double>(count, a_columns.cols);
   result.right = OwnedMatrix<double>(count, b_columns.cols);
   for (std::size_t i = 0; i < count; ++i) {
-    std::ranges::copy(transposed(u).row(i), result.left.view().row(i).begin());
+    for (std::size_t r = 0; r < u.shape()[0]; ++r) result.left(i, r) = u(r, i);
     for (std::size_t c = 0; c < vt.shape()[1]; ++c) result.right(i, c) = vt(i, c);
   }
   a.lift(result.left.view());
   b.lift(result.right.view());
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!is_flipped(result.left.view().row(i))) continue;
-    negate(result.left.view().row(i));
-    negate(result.right.view().row(i));
-  }
+  for (std::size_t i = 0; i < count; ++i) fix_sign(result.left.view().row(i), result.right.view().row(i));
   return result;
 }
 
@@ -219,7 +196,7 @@ SymmetricEigen symmetric_eigen(MatrixView<const double> a) {
     const std::size_t from = a.rows - 1 - i;
     result.values[i] = ascending(from);
     for (std::size_t c = 0; c < a.rows; ++c) result.vectors(i, c) = copy(c, from);
-    if (is_flipped(result.vectors.view().row(i))) negate(result.vectors.view().row(i));
+    fix_sign(result.vectors.view().row(i));
   }
   return result;
 }

@@ -109,30 +109,15 @@ std::size_t distance_row(const DisentangledConfig& config, std::int64_t distance
   return static_cast<std::size_t>(std::clamp<std::int64_t>(step + span, 0, 2 * span - 1));
 }
 
-/// The distance embeddings of disentangled attention, projected to keys and queries of all heads: each [2
-/// span, heads k]. A matrix is empty if the layer does not use it.
-struct DistanceProjections {
-  Matrix keys, queries;
-};
-
-DistanceProjections project_distances(const AttentionConfig& config, const AttentionWeights& weights,
-                                      Pool& pool) {
-  DistanceProjections distances;
-  if (!config.disentangled) return distances;
-  const DisentangledWeights& from = weights.disentangled;
-  const Matrix table = apply(config.disentangled->norm, from.norm, linalg::to_matrix(from.table));
-  if (config.disentangled->content_to_position) distances.keys = apply(from.key, table, pool);
-  if (config.disentangled->position_to_content) distances.queries = apply(from.query, table, pool);
-  return distances;
-}
-
 /// The data that all heads of a layer share.
 struct LayerInput {
   const AttentionConfig& config;
   const AttentionWeights& weights;
   const Sequence& sequence;
   Matrix q, k, v;  // [n, query_slices k], [m, kv_heads k], [m, kv_heads v] or empty
-  DistanceProjections distances;
+  /// The distance embeddings of disentangled attention, projected to keys and queries of all heads: each [2
+  /// span, heads k]; empty if the layer does not use them.
+  Matrix distance_keys = {}, distance_queries = {};
 };
 
 /// Returns the sum [n, m] of the terms that ALiBi, T5 buckets and disentangled attention add to the scores.
@@ -153,14 +138,14 @@ Matrix position_bias(const LayerInput& layer, std::size_t head, const Matrix& q,
   const auto times = [&](const Matrix& x, const Matrix& distances) {
     return linalg::dot(x, xt::transpose(head_columns(distances, head, config.d_head)));  // [n, 2 span]
   };
-  if (config.disentangled && config.disentangled->content_to_position) {
-    const Matrix product = times(q, layer.distances.keys);
+  if (layer.distance_keys.size() > 0) {
+    const Matrix product = times(q, layer.distance_keys);
     add([&](std::size_t i, std::size_t, std::int64_t distance) {
       return config.scale * product(i, distance_row(*config.disentangled, distance));
     });
   }
-  if (config.disentangled && config.disentangled->position_to_content) {
-    const Matrix product = times(k, layer.distances.queries);
+  if (layer.distance_queries.size() > 0) {
+    const Matrix product = times(k, layer.distance_queries);
     add([&](std::size_t, std::size_t j, std::int64_t distance) {
       return config.scale * product(j, distance_row(*config.disentangled, distance));
     });
@@ -223,7 +208,7 @@ Matrix head_of(const LayerInput& layer, const Matrix& projection, std::size_t in
 
 /// Computes softmax(scale q k^T + positions + mask) v of one head. Returns z [n, d_value], empty if there is
 /// no W_V.
-Matrix attend_head(const LayerInput& layer, std::size_t head, ReferencePass::Layer& out) {
+Matrix attend_head(const LayerInput& layer, std::size_t head, ReferenceLayer& out) {
   const AttentionConfig& config = layer.config;
   const std::size_t kv_head = config.kv_head(head);
   const Matrix q = head_of(layer, layer.q, config.query_slice(head), layer.weights.query_norm);
@@ -267,16 +252,21 @@ Matrix rotate(const RotaryConfig& rotary, std::size_t length, const Matrix& x, T
   return rotated;
 }
 
-ReferencePass::Layer attend(const AttentionConfig& config, const AttentionWeights& weights,
-                            const AttentionInput& input, Pool& pool) {
+ReferenceLayer attend(const AttentionConfig& config, const AttentionWeights& weights,
+                      const AttentionInput& input, Pool& pool) {
   LayerInput layer{config,
                    weights,
                    input.sequence,
                    apply(weights.query, input.queries, pool),
                    apply(weights.key, input.keys, pool),
-                   {},
-                   project_distances(config, weights, pool)};
+                   {}};
   if (weights.value.present()) layer.v = apply(weights.value, input.values, pool);
+  if (config.disentangled) {
+    const auto& [table, norm, key, query] = weights.disentangled;
+    const Matrix distances = apply(config.disentangled->norm, norm, linalg::to_matrix(table));
+    if (config.disentangled->content_to_position) layer.distance_keys = apply(key, distances, pool);
+    if (config.disentangled->position_to_content) layer.distance_queries = apply(query, distances, pool);
+  }
   if (const double clip = config.clip; clip > 0) {
     for (Matrix* const projection : {&layer.q, &layer.k, &layer.v})
       *projection = xt::clip(*projection, -clip, clip);
@@ -286,7 +276,7 @@ ReferencePass::Layer attend(const AttentionConfig& config, const AttentionWeight
     layer.k = apply(config.head_norm, weights.key_norm, layer.k);
   }
 
-  ReferencePass::Layer out;
+  ReferenceLayer out;
   out.pattern.resize(config.heads);
   out.scores.resize(config.heads);
   if (weights.value.present()) out.z.resize(config.heads);

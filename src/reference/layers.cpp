@@ -177,7 +177,6 @@ Matrix patch_embeddings(const EmbeddingWeights& weights, const OwnedMatrix<float
 
 void add_learned_positions(const Embedding& embedding, const Sequence& sequence, Matrix& x) {
   const EmbeddingConfig& config = embedding.config;
-  const EmbeddingWeights& weights = embedding.weights;
   std::size_t skipped = 0;  // number of tokens so far that are not counted
   for (std::size_t r = 0; r < x.shape(0); ++r) {
     const bool padding = config.padding && !sequence.ids.empty() &&
@@ -187,7 +186,7 @@ void add_learned_positions(const Embedding& embedding, const Sequence& sequence,
     std::size_t row = r - skipped + config.position_offset;
     if (padding) row = *config.padding;
     if (uncounted) row = config.position_offset - 1;
-    add_row(weights.position, row, x, r);
+    add_row(embedding.weights->position, row, x, r);
   }
 }
 
@@ -221,11 +220,11 @@ void add_positions(const Embedding& embedding, const Sequence& sequence, Matrix&
 }  // namespace
 
 Matrix token_embeddings(const Embedding& embedding, const Sequence& sequence) {
-  if (sequence.patches.rows() > 0) return patch_embeddings(embedding.weights, sequence.patches);
+  if (sequence.patches.rows() > 0) return patch_embeddings(*embedding.weights, sequence.patches);
   if (sequence.ids.empty()) return linalg::to_matrix(sequence.embeddings.view());
   Matrix x = xt::zeros<double>({sequence.ids.size(), embedding.config.width});
   for (std::size_t r = 0; r < x.shape(0); ++r)
-    add_row(embedding.weights.token, static_cast<std::size_t>(sequence.ids[r]), x, r);
+    add_row(embedding.weights->token, static_cast<std::size_t>(sequence.ids[r]), x, r);
   x *= embedding.config.multiplier;
   if (embedding.config.dropout) drop_tokens(*embedding.config.dropout, sequence, x);
   return x;
@@ -233,23 +232,21 @@ Matrix token_embeddings(const Embedding& embedding, const Sequence& sequence) {
 
 Matrix embedding_sum(const Embedding& embedding, const Sequence& sequence) {
   const EmbeddingConfig& config = embedding.config;
-  const EmbeddingWeights& weights = embedding.weights;
   Matrix x = token_embeddings(embedding, sequence);
   if (!config.positions_last) add_positions(embedding, sequence, x);
   for (std::size_t r = 0; r < x.shape(0) && config.token_types > 0; ++r) {
     const std::int64_t type = sequence.token_type_ids.empty() ? 0 : sequence.token_type_ids[r];
-    add_row(weights.token_type, static_cast<std::size_t>(type), x, r);
+    add_row(embedding.weights->token_type, static_cast<std::size_t>(type), x, r);
   }
   return x;
 }
 
 Matrix embed(const Embedding& embedding, const Sequence& sequence, Pool& pool) {
   const EmbeddingConfig& config = embedding.config;
-  const EmbeddingWeights& weights = embedding.weights;
   Matrix x = embedding_sum(embedding, sequence);
-  if (!config.projected_first) x = apply(config.norm, weights.norm, x);
-  if (weights.projection.present()) x = apply(weights.projection, x, pool);
-  if (config.projected_first) x = apply(config.norm, weights.norm, x);
+  if (!config.projected_first) x = apply(config.norm, embedding.weights->norm, x);
+  if (embedding.weights->projection.present()) x = apply(embedding.weights->projection, x, pool);
+  if (config.projected_first) x = apply(config.norm, embedding.weights->norm, x);
   if (config.positions_last) add_positions(embedding, sequence, x);
   for (std::size_t r = 0; r < x.shape(0) && config.zero_hidden; ++r) {
     if (hidden(sequence, r)) xt::row(x, static_cast<std::ptrdiff_t>(r)) = 0;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <utility>
 
 #include "base/pool.hpp"
 #include "input/batch.hpp"
@@ -48,12 +47,7 @@ struct NormalisedRows {
 /// The embedding of a whole model, or of the decoder of an encoder-decoder model.
 struct Embedding {
   const EmbeddingConfig& config;
-  Lease<EmbeddingWeights> lease;
-  const EmbeddingWeights& weights;
-
-  explicit Embedding(const Model& model) : Embedding(model.config().embedding, model.embedding()) {}
-  Embedding(const EmbeddingConfig& stack_config, Lease<EmbeddingWeights> stack_lease)
-      : config(stack_config), lease(std::move(stack_lease)), weights(*lease) {}
+  Lease<EmbeddingWeights> weights;
 };
 
 /// Returns the token embeddings [n, width]: rows of the token table, or the embeddings or projected patches
@@ -74,8 +68,8 @@ struct AttentionInput {
 
 /// Computes softmax(scale q k^T + positions + mask) v for each head of a layer, and the layer's attention
 /// output.
-[[nodiscard]] ReferencePass::Layer attend(const AttentionConfig& config, const AttentionWeights& weights,
-                                          const AttentionInput& input, Pool& pool);
+[[nodiscard]] ReferenceLayer attend(const AttentionConfig& config, const AttentionWeights& weights,
+                                    const AttentionInput& input, Pool& pool);
 
 /// Returns one head of a projection [n, heads * width]: the columns [index * width, (index + 1) * width).
 [[nodiscard]] Matrix head_columns(const Matrix& projection, std::size_t index, std::size_t width);

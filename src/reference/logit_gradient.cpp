@@ -19,13 +19,14 @@ using reference::head_columns;
 /// Returns the name of a mechanism in the model for which there is no derivative here; empty if there is
 /// none.
 std::string_view unsupported_mechanism(const ModelConfig& config) {
+  if (!config.head.present) return "models without an output head";
   if (config.head.projection.weight || config.head.multiplier != 1 || config.head.soft_cap != 0)
     return "projected, scaled or capped logits";
   if (config.embedding.dropout || config.embedding.multiplier != 1) return "scaled embeddings";
   if (config.embedding.projected_first && config.embedding.projection.weight)
     return "embeddings that are projected before their norm";
   if (config.embedding.positions_last) return "positions that are added after a projection";
-  if (config.decoder) return "a decoder that reads an encoder";
+  if (config.decoder) return "encoder-decoder models";
   for (const LayerConfig& layer : config.layers) {
     const AttentionConfig& attention = layer.attention;
     if (layer.place == NormPlace::output || layer.place == NormPlace::both ||
@@ -42,14 +43,10 @@ std::string_view unsupported_mechanism(const ModelConfig& config) {
 }
 
 void check_gradient(const Model& model, const Sequence& sequence) {
-  const std::string name = escaped(model.name());
   if (const std::string_view what = unsupported_mechanism(model.config()); !what.empty())
-    fail(Status::bad_input, "{}: gradients are unsupported for {}", name, what);
-  if (!model.config().head.present)
-    fail(Status::bad_input, "{}: gradients need an output head, which the model does not have", name);
+    fail(Status::bad_input, "{}: gradients do not support {}", escaped(model.name()), what);
   if (sequence.key_embeddings.rows() > 0)
-    fail(Status::bad_input, "input {}: gradients need queries and keys of the same tokens",
-         escaped(sequence.id));
+    fail(Status::bad_input, "input {}: gradients do not support separate keys", escaped(sequence.id));
 }
 
 // In this file, d_x is the derivative of the logit with respect to x.
@@ -120,45 +117,25 @@ bool is_post(const LayerConfig& layer) {
   return layer.place == NormPlace::post;
 }
 
-/// The inner values of an MLP: up, gate, and inner = act(gate) * up (act(up) without a gate). The output is
-/// down(inner).
-struct MlpTrace {
-  Matrix up, gate, inner;
-};
-
-MlpTrace trace_mlp(const MlpConfig& config, const MlpWeights& weights, const Matrix& x, Pool& pool) {
-  MlpTrace trace;
-  trace.up = apply(weights.up, x, pool);
-  if (config.gated) {
-    trace.gate = apply(weights.gate, x, pool);
-    trace.inner = activate(config.activation, trace.gate) * trace.up;
-  } else {
-    trace.inner = activate(config.activation, trace.up);
-  }
-  return trace;
-}
-
 Matrix mlp_branch_input(const LayerConfig& layer, const LayerWeights& weights, const Matrix& x) {
   return is_pre(layer) ? apply(layer.norm, weights.mlp_norm, x) : x;
 }
 
 /// Computes the residual stream of each layer again, from the attention outputs that the pass stored.
 void trace_layers(Trace& trace) {
-  Matrix x = reference::embed(reference::Embedding(trace.model), trace.sequence, trace.pool);
   const ModelConfig& config = trace.model.config();
+  Matrix x = reference::embed({config.embedding, trace.model.embedding()}, trace.sequence, trace.pool);
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const LayerConfig& layer = config.layers[i];
-    const Lease<LayerWeights> lease = trace.model.layer(i);
-    const LayerWeights& weights = *lease;
+    const Lease<LayerWeights> weights = trace.model.layer(i);
     LayerTrace& at = trace.layers.emplace_back();
     at.x = x;
-    at.attended = x + linalg::to_matrix(std::as_const(trace.pass.layers[i].output).view());
-    at.mlp_input = is_post(layer) ? apply(layer.norm, weights.attention_norm, at.attended) : at.attended;
+    at.attended = x + linalg::to_matrix(trace.pass.layers[i].output.view());
+    at.mlp_input = is_post(layer) ? apply(layer.norm, weights->attention_norm, at.attended) : at.attended;
     x = at.mlp_input;
     if (layer.mlp.width == 0) continue;
-    const MlpTrace mlp = trace_mlp(layer.mlp, weights.mlp, mlp_branch_input(layer, weights, x), trace.pool);
-    at.mlp_sum = x + apply(weights.mlp.down, mlp.inner, trace.pool);
-    x = is_post(layer) ? apply(layer.norm, weights.mlp_norm, at.mlp_sum) : at.mlp_sum;
+    at.mlp_sum = x + reference::run_mlp(layer, *weights, mlp_branch_input(layer, *weights, x), trace.pool);
+    x = is_post(layer) ? apply(layer.norm, weights->mlp_norm, at.mlp_sum) : at.mlp_sum;
   }
   trace.last = std::move(x);
 }
@@ -166,22 +143,23 @@ void trace_layers(Trace& trace) {
 /// Returns d_x of an MLP, where x is its input, given d_out.
 Matrix mlp_gradient(const MlpConfig& config, const MlpWeights& weights, const Matrix& x, const Matrix& d_out,
                     Pool& pool) {
-  const MlpTrace trace = trace_mlp(config, weights, x, pool);
+  const Matrix up = apply(weights.up, x, pool);
   const Matrix d_inner = backward(weights.down, d_out);
-  if (!config.gated) return backward(weights.up, d_inner * derivative(config.activation, trace.up));
-  return backward(weights.up, d_inner * activate(config.activation, trace.gate)) +
-         backward(weights.gate, d_inner * trace.up * derivative(config.activation, trace.gate));
+  if (!config.gated) return backward(weights.up, d_inner * derivative(config.activation, up));
+  const Matrix gate = apply(weights.gate, x, pool);
+  return backward(weights.up, d_inner * activate(config.activation, gate)) +
+         backward(weights.gate, d_inner * up * derivative(config.activation, gate));
 }
 
 /// The queries, keys and values of all heads or of one head, or their derivatives.
-struct Projections {
+struct QueryKeyValue {
   Matrix q, k, v;
 };
 
 /// Returns d_q, d_k and d_v of one head, given d_z.
-Projections head_gradient(const AttentionConfig& config, const AttentionWeights& weights,
-                          const Projections& all, std::size_t head, const Matrix& pattern,
-                          const Matrix& d_z) {
+QueryKeyValue head_gradient(const AttentionConfig& config, const AttentionWeights& weights,
+                            const QueryKeyValue& all, std::size_t head, const Matrix& pattern,
+                            const Matrix& d_z) {
   const std::size_t kv_head = config.kv_head(head);
   const Matrix plain_q = head_columns(all.q, config.query_slice(head), config.d_head);
   const Matrix plain_k = head_columns(all.k, kv_head, config.d_head);
@@ -204,22 +182,21 @@ Projections head_gradient(const AttentionConfig& config, const AttentionWeights&
 /// Returns d_x of a layer's attention, where x is its input, given d_output. Stores z and d_z of each head in
 /// `heads`.
 Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x, const Matrix& d_output,
-                          std::vector<LogitGradient::Head>& heads) {
+                          std::vector<HeadGradient>& heads) {
   const AttentionConfig& config = trace.model.config().layers[index].attention;
-  const Lease<LayerWeights> lease = trace.model.layer(index);
-  const AttentionWeights& weights = *lease;
-  const Projections all = {apply(weights.query, x, trace.pool), apply(weights.key, x, trace.pool),
-                           apply(weights.value, x, trace.pool)};
-  const Matrix d_joined = weights.output.present() ? backward(weights.output, d_output) : d_output;
-  const ReferencePass::Layer& pass = trace.pass.layers[index];
+  const Lease<LayerWeights> weights = trace.model.layer(index);
+  const QueryKeyValue all = {apply(weights->query, x, trace.pool), apply(weights->key, x, trace.pool),
+                             apply(weights->value, x, trace.pool)};
+  const Matrix d_joined = weights->output.present() ? backward(weights->output, d_output) : d_output;
+  const ReferenceLayer& pass = trace.pass.layers[index];
   heads.resize(config.heads);
-  std::vector<Projections> gradients(config.heads);
+  std::vector<QueryKeyValue> gradients(config.heads);
   trace.pool.run(config.heads, [&](std::size_t h, std::size_t) {
     const Matrix d_z = head_columns(d_joined, h, config.d_value);
     heads[h] = {pass.z[h], linalg::to_owned(d_z)};
-    gradients[h] = head_gradient(config, weights, all, h, linalg::to_matrix(pass.pattern[h].view()), d_z);
+    gradients[h] = head_gradient(config, *weights, all, h, linalg::to_matrix(pass.pattern[h].view()), d_z);
   });
-  Projections d = {xt::zeros_like(all.q), xt::zeros_like(all.k), xt::zeros_like(all.v)};
+  QueryKeyValue d = {xt::zeros_like(all.q), xt::zeros_like(all.k), xt::zeros_like(all.v)};
   const auto add = [](Matrix& sum, std::size_t slice, const Matrix& part) {
     const std::size_t width = part.shape(1);
     xt::view(sum, xt::all(), xt::range(slice * width, (slice + 1) * width)) += part;
@@ -229,52 +206,49 @@ Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x
     add(d.k, config.kv_head(h), gradients[h].k);
     add(d.v, config.kv_head(h), gradients[h].v);
   }
-  return backward(weights.query, d.q) + backward(weights.key, d.k) + backward(weights.value, d.v);
+  return backward(weights->query, d.q) + backward(weights->key, d.k) + backward(weights->value, d.v);
 }
 
 /// Returns the derivative for a layer's input. On entry, d_x is the derivative for the layer's output.
-Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
-                      std::vector<LogitGradient::Head>& heads) {
+Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x, std::vector<HeadGradient>& heads) {
   const LayerConfig& layer = trace.model.config().layers[index];
-  const Lease<LayerWeights> lease = trace.model.layer(index);
-  const LayerWeights& weights = *lease;
+  const Lease<LayerWeights> weights = trace.model.layer(index);
   const LayerTrace& at = trace.layers[index];
   if (layer.mlp.width > 0) {
-    if (is_post(layer)) d_x = backward(layer.norm, weights.mlp_norm, at.mlp_sum, d_x);
-    const Matrix d_mlp =
-        mlp_gradient(layer.mlp, weights.mlp, mlp_branch_input(layer, weights, at.mlp_input), d_x, trace.pool);
-    d_x += is_pre(layer) ? backward(layer.norm, weights.mlp_norm, at.mlp_input, d_mlp) : d_mlp;
+    if (is_post(layer)) d_x = backward(layer.norm, weights->mlp_norm, at.mlp_sum, d_x);
+    const Matrix d_mlp = mlp_gradient(layer.mlp, weights->mlp,
+                                      mlp_branch_input(layer, *weights, at.mlp_input), d_x, trace.pool);
+    d_x += is_pre(layer) ? backward(layer.norm, weights->mlp_norm, at.mlp_input, d_mlp) : d_mlp;
   }
-  if (is_post(layer)) d_x = backward(layer.norm, weights.attention_norm, at.attended, d_x);
+  if (is_post(layer)) d_x = backward(layer.norm, weights->attention_norm, at.attended, d_x);
   const NormConfig norm = is_pre(layer) ? layer.attention_norm() : NormConfig{};
   const Matrix d_attention =
-      attention_gradient(trace, index, apply(norm, weights.attention_norm, at.x), d_x, heads);
-  return d_x + backward(norm, weights.attention_norm, at.x, d_attention);
+      attention_gradient(trace, index, apply(norm, weights->attention_norm, at.x), d_x, heads);
+  return d_x + backward(norm, weights->attention_norm, at.x, d_attention);
 }
 
 /// Computes the logit at target.position. Returns the derivative for the output of the last layer [n, d].
 Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradient& result) {
   const ModelConfig& config = trace.model.config();
-  const Lease<HeadWeights> lease = trace.model.head();
-  const HeadWeights& weights = *lease;
+  const Lease<HeadWeights> weights = trace.model.head();
   const auto at_position = [&] { return xt::range(target.position, target.position + 1); };
   const Matrix row = xt::view(trace.last, at_position(), xt::all());
   Matrix x = apply(config.final_norm, trace.model.final_norm(), row);
   Matrix transformed, activated;
   if (config.head.transform) {
-    transformed = apply(weights.transform, x, trace.pool);
+    transformed = apply(weights->transform, x, trace.pool);
     activated = activate(config.head.activation, transformed);
-    x = apply(config.head.norm, weights.transform_norm, activated);
+    x = apply(config.head.norm, weights->transform_norm, activated);
   }
-  const Matrix logits = apply(weights.decoder, x, trace.pool);
+  const Matrix logits = apply(weights->decoder, x, trace.pool);
   const auto largest = std::max_element(logits.begin(), logits.end());
   result.token = target.token.value_or(static_cast<std::size_t>(largest - logits.begin()));
   result.logit = logits(0, result.token);
 
-  Matrix d = backward(weights.decoder.outputs(result.token, 1), xt::ones<double>({1, 1}));
+  Matrix d = backward(weights->decoder.outputs(result.token, 1), xt::ones<double>({1, 1}));
   if (config.head.transform) {
-    d = backward(config.head.norm, weights.transform_norm, activated, d);
-    d = backward(weights.transform, d * derivative(config.head.activation, transformed));
+    d = backward(config.head.norm, weights->transform_norm, activated, d);
+    d = backward(weights->transform, d * derivative(config.head.activation, transformed));
   }
   Matrix d_last = xt::zeros_like(trace.last);
   xt::view(d_last, at_position(), xt::all()) = backward(config.final_norm, trace.model.final_norm(), row, d);
@@ -283,10 +257,11 @@ Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradien
 
 /// Computes the derivative for the token embeddings. d_x is the derivative for the input of the first layer.
 void embedding_gradient(const Trace& trace, Matrix d_x, LogitGradient& result) {
-  const reference::Embedding embedding(trace.model);
-  if (embedding.weights.projection.present()) d_x = backward(embedding.weights.projection, d_x);
+  const reference::Embedding embedding{trace.model.config().embedding, trace.model.embedding()};
+  const EmbeddingWeights& weights = *embedding.weights;
+  if (weights.projection.present()) d_x = backward(weights.projection, d_x);
   const Matrix sum = reference::embedding_sum(embedding, trace.sequence);
-  result.d_embedding = linalg::to_owned(backward(embedding.config.norm, embedding.weights.norm, sum, d_x));
+  result.d_embedding = linalg::to_owned(backward(embedding.config.norm, weights.norm, sum, d_x));
   result.embedding = linalg::to_owned(reference::token_embeddings(embedding, trace.sequence));
 }
 
@@ -297,7 +272,8 @@ LogitGradient logit_gradient(const Model& model, const Sequence& sequence, Logit
   const std::size_t layers = model.config().layers.size();
   Trace trace{model, sequence, pool, run_reference(model, sequence, layers - 1, false, pool), {}, {}};
   if (trace.pass.layers.back().z.empty())
-    fail(Status::bad_input, "{}: layer {} has no values (W_v)", escaped(model.name()), layers - 1);
+    fail(Status::bad_input, "{}: layer {} has no values (W_v), which gradients need", escaped(model.name()),
+         layers - 1);
   trace_layers(trace);
   LogitGradient result;
   Matrix d_x = output_head_gradient(trace, target, result);

@@ -42,14 +42,13 @@ Matrix finish_layer(const LayerConfig& config, const LayerWeights& weights, cons
 
 Matrix run_head(const Model& model, Matrix x, Pool& pool) {
   const HeadConfig& config = model.config().head;
-  const Lease<HeadWeights> lease = model.head();
-  const HeadWeights& weights = *lease;
-  if (weights.projection.present()) x = apply(weights.projection, x, pool);
+  const Lease<HeadWeights> weights = model.head();
+  if (weights->projection.present()) x = apply(weights->projection, x, pool);
   if (config.transform) {
-    x = reference::activate(config.activation, apply(weights.transform, x, pool));
-    x = apply(config.norm, weights.transform_norm, x);
+    x = reference::activate(config.activation, apply(weights->transform, x, pool));
+    x = apply(config.norm, weights->transform_norm, x);
   }
-  Matrix logits = apply(weights.decoder, x, pool);
+  Matrix logits = apply(weights->decoder, x, pool);
   logits *= double{config.multiplier};
   if (const double cap = config.soft_cap; cap > 0) logits = cap * xt::tanh(logits / cap);
   return logits;
@@ -65,35 +64,34 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
   const Matrix key_embeddings = linalg::to_matrix(sequence.key_embeddings.view());
   const Matrix value_embeddings = linalg::to_matrix(sequence.value_embeddings.view());
   ReferencePass pass;
-  Matrix x = reference::embed(reference::Embedding(model), sequence, pool);
+  Matrix x = reference::embed({config.embedding, model.embedding()}, sequence, pool);
   const Matrix embeddings = x;
   Matrix memory;  // the encoder's output; empty until the decoder begins
   for (std::size_t i = 0; i < count; ++i) {
     const LayerConfig& layer = config.layers.at(i);
-    const Lease<LayerWeights> lease = model.layer(i);
-    const LayerWeights& weights = *lease;
+    const Lease<LayerWeights> weights = model.layer(i);
     if (needs_target(layer.component) && memory.size() == 0) {
       memory = apply(config.decoder->encoder_norm, model.encoder_norm(), x);
       x = reference::embed({config.decoder->embedding, model.target_embedding()}, *sequence.target, pool);
     }
-    if (layer.place == NormPlace::stream) x = apply(layer.norm, weights.attention_norm, x);
+    if (layer.place == NormPlace::stream) x = apply(layer.norm, weights->attention_norm, x);
     const Matrix queries =
-        reads_normalised(layer.place) ? apply(layer.attention_norm(), weights.attention_norm, x) : x;
+        reads_normalised(layer.place) ? apply(layer.attention_norm(), weights->attention_norm, x) : x;
     const bool cross = layer.component == Component::cross;
     const Matrix& given_keys = cross ? memory : key_embeddings;
     const Matrix& keys = given_keys.size() > 0 ? given_keys : queries;
     const Matrix& values = !cross && value_embeddings.size() > 0 ? value_embeddings : keys;
     const Sequence& masks = layer.component == Component::decoder ? *sequence.target : sequence;
-    ReferencePass::Layer result =
-        reference::attend(layer.attention, weights, {masks, queries, keys, values}, pool);
+    ReferenceLayer result =
+        reference::attend(layer.attention, *weights, {masks, queries, keys, values}, pool);
     if (i + 1 < count || to_the_end) {
       if (result.z.empty()) {
         fail(Status::bad_input,
              "{}: layer {} has no values (W_v), so layer {} has no input; select layers up to {}",
              escaped(model.name()), i, i + 1, i);
       }
-      x = finish_layer(layer, weights, x, linalg::to_matrix(result.output.view()), pool);
-      x = reference::add_convolution(layer, weights, embeddings, x);
+      x = finish_layer(layer, *weights, x, linalg::to_matrix(result.output.view()), pool);
+      x = reference::add_convolution(layer, *weights, embeddings, x);
     }
     if (i <= last_layer) pass.layers.push_back(std::move(result));
   }

@@ -11,16 +11,18 @@
 
 namespace attnctl {
 
+/// The attention of one layer in the float64 pass.
+struct ReferenceLayer {
+  std::vector<OwnedMatrix<double>> pattern;  // [heads][n, m]
+  std::vector<OwnedMatrix<double>> scores;   // [heads][n, m]; -inf for masked keys
+  std::vector<OwnedMatrix<double>> z;        // [heads][n, v]; empty without W_V
+  OwnedMatrix<double> output;                // [n, d_out]
+};
+
 /// The results of the float64 pass of one sequence.
 struct ReferencePass {
-  struct Layer {
-    std::vector<OwnedMatrix<double>> pattern;  // [heads][n, m]
-    std::vector<OwnedMatrix<double>> scores;   // [heads][n, m]; -inf for masked keys
-    std::vector<OwnedMatrix<double>> z;        // [heads][n, v]; empty without W_V
-    OwnedMatrix<double> output;                // [n, d_out]
-  };
-  std::vector<Layer> layers;   // [0, last_layer]
-  OwnedMatrix<double> logits;  // [n, vocabulary]; empty if not requested or if the model has no head
+  std::vector<ReferenceLayer> layers;  // [0, last_layer]
+  OwnedMatrix<double> logits;          // [n, vocabulary]; empty if not requested or if the model has no head
 };
 
 /// Runs the model in float64 up to layer `last_layer`, as an independent and slow check of run_forward.
@@ -36,15 +38,16 @@ struct LogitTarget {
   std::optional<std::size_t> token;
 };
 
+struct HeadGradient {
+  OwnedMatrix<double> z;    // [n, v]
+  OwnedMatrix<double> d_z;  // [n, v]: d logit / d z
+};
+
 /// The gradient of one logit through the whole model, in float64.
 struct LogitGradient {
   std::size_t token = 0;
   double logit = 0;
-  struct Head {
-    OwnedMatrix<double> z;    // [n, v]
-    OwnedMatrix<double> d_z;  // [n, v]: d logit / d z
-  };
-  std::vector<std::vector<Head>> layers;  // [layers][heads]
+  std::vector<std::vector<HeadGradient>> layers;  // [layers][heads]
   OwnedMatrix<double> embedding;    // [n, width]: rows of the token table, or the embeddings of the sequence
   OwnedMatrix<double> d_embedding;  // [n, width]: d logit / d embedding
 };

@@ -263,7 +263,7 @@ TEST_CASE("the public interface rejects wrong names, inputs and heads") {
       {make({.ids = std::vector<std::int64_t>(129, 5)}), Status::bad_input, {"129", "128"}},
       {make({.ids = {1, 2}, .key_visible = {1}}), Status::bad_input, {"key"}},
       {make({.text = "\xff"}), Status::bad_input, {"UTF-8"}},
-      {make({.ids = {1}, .target_ids = {1}}), Status::usage, {"no decoder"}},
+      {make({.ids = {1}, .target_ids = {1}}), Status::usage, {"not an encoder-decoder model"}},
       {[&] { attn::Batch(model, {}); }, Status::usage, {"at least one"}},
       {[&] {
          attn::Batch(model, {{.ids = {1}, .id = "a"}, {.ids = {1}, .id = "a"}});

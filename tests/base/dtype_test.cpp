@@ -80,7 +80,6 @@ TEST_CASE("kind 120: every bfloat16 is the upper half of its float") {
   for (std::size_t i = 0; i < all.size(); ++i) {
     CAPTURE(i);
     REQUIRE(std::bit_cast<std::uint32_t>(bulk[i]) == i << 16);
-    REQUIRE(std::bit_cast<std::uint32_t>(float_from_bf16(all[i])) == i << 16);
   }
 }
 

@@ -113,8 +113,8 @@ TEST_CASE("a path that is not a regular file fails with the status of the caller
     std::string_view part;
   };
   for (const Row& row :
-       {Row{"gone.safetensors", "No such file"}, Row{"d.safetensors", "got a directory"},
-        Row{"f\x1b.safetensors", "f\\x1b.safetensors: got a FIFO"}, Row{"z.safetensors", "got a device"}}) {
+       {Row{"gone.safetensors", "No such file"}, Row{"d.safetensors", "is a directory"},
+        Row{"f\x1b.safetensors", "f\\x1b.safetensors: is a FIFO"}, Row{"z.safetensors", "is a device"}}) {
     CAPTURE(row.part);
     const auto open = [&](Status absent) {
       (void)open_checkpoint(folder.path() / row.name, warnings, absent);
@@ -418,11 +418,11 @@ TEST_CASE("MODEL itself missing is an error of the environment, a file of its la
       {"alone/model.npz", Status::bad_input, {"alone/model.npz", "--config"}},
       {"bare/model.json", Status::bad_input, {"bare/model.json", "--config"}},
       {"ok", Status::environment, {"gone.json", "No such file"}, {.config = "gone.json"}},
-      {"ok/model.npz", Status::environment, {"got a device"}, {.config = "/dev/zero"}},
-      {"fifo", Status::bad_input, {"fifo/config.json", "got a FIFO"}},
-      {"pipe", Status::bad_input, {"pipe/model.safetensors", "got a FIFO"}},
+      {"ok/model.npz", Status::environment, {"is a device"}, {.config = "/dev/zero"}},
+      {"fifo", Status::bad_input, {"fifo/config.json", "is a FIFO"}},
+      {"pipe", Status::bad_input, {"pipe/model.safetensors", "is a FIFO"}},
       {"broken", Status::bad_input, {"broken/model.safetensors"}},
-      {"fifo/config.json", Status::environment, {"got a FIFO"}},
+      {"fifo/config.json", Status::environment, {"is a FIFO"}},
   };
   for (const Row& row : rows) {
     CAPTURE(row.model);

@@ -50,7 +50,7 @@ Needs needing(bool Needs::*what) {
 }  // namespace
 
 TEST_CASE("the last needed layer stops after its patterns") {
-  const forward::Plan plan = forward::make_plan("m", three_layers(), {{{0, 1}, {1, 0}}}, Needs{});
+  const forward::PassPlan plan = forward::make_plan("m", three_layers(), {{{0, 1}, {1, 0}}}, Needs{});
   CHECK(plan.layers.size() == 2);
   CHECK_FALSE(plan.logits);
   CHECK(plan.layers[0].onward);
@@ -75,7 +75,7 @@ TEST_CASE("each need adds its own results only") {
            Row{&Needs::output, true, true, true, false},
            Row{&Needs::scores, false, false, false, true},
        }) {
-    const forward::Plan plan = forward::make_plan("m", three_layers(), {{{2, 0}}}, needing(row.what));
+    const forward::PassPlan plan = forward::make_plan("m", three_layers(), {{{2, 0}}}, needing(row.what));
     const forward::LayerPlan& last = plan.layers.at(2);
     CHECK(last.values == row.values);
     CHECK(last.z == row.z);
@@ -91,7 +91,7 @@ TEST_CASE("each need adds its own results only") {
 TEST_CASE("Needs::end runs the last layer to its end if it has an output") {
   ModelConfig config = three_layers();
   const Needs needs = needing(&Needs::end);
-  forward::Plan plan = forward::make_plan("m", config, {{{0, 1}, {1, 0}}}, needs);
+  forward::PassPlan plan = forward::make_plan("m", config, {{{0, 1}, {1, 0}}}, needs);
   CHECK(plan.layers.size() == 2);  // a layer after the last selected one is not computed
   CHECK(plan.layers[1].onward);
   CHECK(plan.layers[1].output);

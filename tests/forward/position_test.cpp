@@ -84,7 +84,7 @@ void check_turned(Pool& pool, RotaryPairing pairing, std::size_t dims) {
 TEST_CASE("sinusoidal positions equal the published formula") {
   OwnedMatrix<float> x(50, 7);
   std::fill(x.values().begin(), x.values().end(), 1.0F);
-  forward::add_sinusoidal(x.view());
+  forward::add_sinusoidal(x.view(), false);
   double worst = 0;
   for (std::size_t p = 0; p < 50; ++p) {
     for (std::size_t c = 0; c < 7; ++c) {

@@ -26,9 +26,7 @@ std::size_t read_some(int descriptor, const std::string& name, std::span<char> b
     const ssize_t count = read(descriptor, buffer.data(), buffer.size());
     if (count >= 0) return static_cast<std::size_t>(count);
     if (errno == EINTR) continue;
-    if (errno != EAGAIN) {
-      fail(Status::environment, "{}: cannot read: {}", escaped(name), error_text(errno));
-    }
+    if (errno != EAGAIN) fail_with_errno(escaped(name), "read", errno);
     pollfd waiting = {descriptor, POLLIN, 0};
     poll(&waiting, 1, -1);
   }
@@ -44,6 +42,10 @@ std::string error_text(int error) {
   return std::generic_category().message(error);
 }
 
+void fail_with_errno(const std::string& name, std::string_view what, int error) {
+  fail(Status::environment, "{}: cannot {}: {}", name, what, error_text(error));
+}
+
 RegularFile open_regular_file(const std::filesystem::path& path, Status absent) {
   const std::string name = escaped(path.string());
   RegularFile file;
@@ -56,11 +58,8 @@ RegularFile open_regular_file(const std::filesystem::path& path, Status absent) 
     fail(missing ? absent : Status::environment, "{}: cannot open: {}", name, error_text(error));
   }
   struct stat status = {};
-  if (fstat(file.descriptor.number(), &status) != 0) {
-    fail(Status::environment, "{}: cannot examine: {}", name, error_text(errno));
-  }
-  if (!S_ISREG(status.st_mode))
-    fail(absent, "{}: got {}, need a regular file", name, kind_of(status.st_mode));
+  if (fstat(file.descriptor.number(), &status) != 0) fail_with_errno(name, "read its size", errno);
+  if (!S_ISREG(status.st_mode)) fail(absent, "{}: is {}; give a regular file", name, kind_of(status.st_mode));
   file.length = static_cast<std::uint64_t>(status.st_size);
   return file;
 }
@@ -79,9 +78,8 @@ std::string read_descriptor(int descriptor, const std::string& name, std::size_t
     const std::size_t count = read_some(descriptor, name, std::span(text).subspan(filled));
     if (count == 0) break;
     filled += count;
-    if (filled > limit) {
-      fail(Status::bad_input, "{}: got more than {} bytes, need at most that", escaped(name), limit);
-    }
+    if (filled > limit)
+      fail(Status::bad_input, "{}: has more than {} bytes, the limit for this input", escaped(name), limit);
   }
   text.resize(filled);
   return text;
@@ -105,7 +103,7 @@ std::size_t InputStream::read(std::span<char> buffer) {
   }
   read_ += filled;
   if (filled < buffer.size() && length_ && read_ < *length_) {
-    fail(Status::bad_input, "{}: was cut to {} of {} bytes while it was read", name_, read_, *length_);
+    fail(Status::bad_input, "{}: the file shrank to {} of {} bytes during the run", name_, read_, *length_);
   }
   return filled;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
@@ -37,6 +38,8 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 
   [[nodiscard]] int number() const { return number_; }
+  /// Returns the number. The caller must close it.
+  [[nodiscard]] int release() { return std::exchange(number_, -1); }
 
  private:
   int number_ = -1;
@@ -78,5 +81,8 @@ struct RegularFile {
 
 /// Returns the text of an errno value: "No such file or directory".
 [[nodiscard]] std::string error_text(int error);
+
+/// Throws Error(environment), for example "NAME: cannot write: No space left on device". `name` is escaped.
+[[noreturn]] void fail_with_errno(const std::string& name, std::string_view what, int error);
 
 }  // namespace attnctl

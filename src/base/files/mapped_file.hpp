@@ -3,12 +3,12 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/files/input_file.hpp"
 
 namespace attnctl {
 
@@ -22,11 +22,11 @@ class MappedFile {
   /// another file names, and environment for a path that the user gave.
   explicit MappedFile(const std::filesystem::path& path, Status absent = Status::environment);
   ~MappedFile();
-  MappedFile(MappedFile&&) noexcept;
-  MappedFile& operator=(MappedFile&&) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
 
-  [[nodiscard]] std::span<const std::byte> bytes() const;
-  [[nodiscard]] const std::string& path() const;
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
 
   /// Releases the memory of `part` of bytes(), and of up to 64 KiB before and after it. Later reads load the
   /// bytes from the file again.
@@ -37,9 +37,12 @@ class MappedFile {
   void check() const;
 
  private:
-  friend void check_mapped_files();
-  struct State;
-  std::unique_ptr<State> state_;
+  void unmap();
+
+  std::string path_;
+  RegularFile file_;
+  std::span<const std::byte> bytes_;
+  std::size_t slot_ = 0;  // in the table of mapped files
 };
 
 /// Calls check() for every file that is currently mapped. OutputFile::commit() calls this function.
@@ -49,19 +52,23 @@ void check_mapped_files();
 /// memory that must outlive this object.
 class FileBytes {
  public:
-  explicit FileBytes(MappedFile file);
+  FileBytes(const std::filesystem::path& path, Status absent);  // as MappedFile
   FileBytes(std::string_view name, std::span<const std::byte> memory);
 
   /// Returns the escaped name, for error messages. The returned reference stays valid when this object is
   /// moved.
   [[nodiscard]] const std::string& name() const { return *name_; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
-  [[nodiscard]] std::string_view text() const;
+  [[nodiscard]] std::string_view text() const {
+    return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+  }
   /// Calls MappedFile::forget() if the bytes are mapped; otherwise does nothing.
-  void forget(std::span<const std::byte> part) const;
+  void forget(std::span<const std::byte> part) const {
+    if (file_) file_->forget(part);
+  }
 
  private:
-  std::optional<MappedFile> file_;
+  std::unique_ptr<const MappedFile> file_;
   std::unique_ptr<const std::string> name_;
   std::span<const std::byte> bytes_;
 };

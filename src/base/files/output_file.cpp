@@ -29,20 +29,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kBufferSize = std::size_t{1} << 16U;
 
-/// Throws Error(environment), for example "NAME: cannot write: No space left on device".
-[[noreturn]] void fail_with_errno(const std::string& name, const char* what, int error) {
-  fail(Status::environment, "{}: cannot {}: {}", name, what, std::generic_category().message(error));
-}
-
-/// An open output: a temporary file that will replace another file, or a descriptor that is written directly.
-struct OutputTarget {
-  int descriptor = -1;
-  bool in_place = true;
-  std::string temporary;           // path of the temporary file
-  std::string path;                // path of the file to replace, after following symbolic links
-  std::optional<struct stat> old;  // mode and owner of the file to replace; nullopt if there is none
-};
-
 /// Returns the descriptor that a path stands for: 1 for "-" and /dev/stdout, N for /dev/fd/N. Returns nullopt
 /// for other paths.
 std::optional<int> named_descriptor(std::string_view path) {
@@ -68,10 +54,10 @@ fs::path follow_links(fs::path path, const std::string& name) {
   fail_with_errno(name, "open", ELOOP);
 }
 
-int open_in_place(const fs::path& path, const std::string& name) {
+Descriptor open_in_place(const fs::path& path, const std::string& name) {
   while (true) {
-    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    if (descriptor >= 0) return descriptor;
+    Descriptor descriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+    if (descriptor.number() >= 0) return descriptor;
     if (errno != EINTR) fail_with_errno(name, "open", errno);
     throw_if_interrupted();
   }
@@ -79,61 +65,24 @@ int open_in_place(const fs::path& path, const std::string& name) {
 
 std::string random_suffix() {
   std::uint64_t bits = 0;
-  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
-    bits = static_cast<std::uint64_t>(::getpid());
-  }
+  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<std::uint64_t>(::getpid());
   return fmt::format("{:012x}", bits >> 16U);
 }
 
-/// Creates a hidden folder with a new name in `parent`. On failure returns an empty path and sets errno.
-fs::path make_temporary_folder(const fs::path& parent) {
+/// Calls create(path) for hidden paths in `folder` until a file or folder is created. On failure returns an
+/// empty path and sets errno.
+template <typename Create>
+fs::path create_hidden(const fs::path& folder, const Create& create) {
   for (int attempt = 0; attempt < 100; ++attempt) {
-    fs::path folder = parent / (".attnctl-" + random_suffix());
-    if (::mkdir(folder.c_str(), 0777) == 0) return folder;
-    if (errno != EEXIST) break;
+    fs::path path = folder / (".attnctl-" + random_suffix());
+    if (create(path)) return path;
+    if (errno != EEXIST && errno != EINTR) break;
   }
   return {};
 }
 
-/// Creates a hidden temporary file in the folder of target.path.
-void open_temporary(OutputTarget& target, const std::string& name) {
-  const fs::path folder = fs::path(target.path).parent_path();
-  const mode_t mode = target.old ? 0600 : 0666;  // replace() sets the mode of the file that is replaced
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    target.temporary = (folder / (".attnctl-" + random_suffix())).string();
-    target.descriptor = ::open(target.temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (target.descriptor >= 0) return;
-    if (errno != EEXIST && errno != EINTR) break;
-  }
-  fail_with_errno(name, "create a file next to it", errno);
-}
-
-/// Opens an output; "-" is standard output. `name` is the path in error messages. Throws Error(environment).
-OutputTarget open_target(const fs::path& path, const std::string& name) {
-  OutputTarget target;
-  if (path.empty()) fail(Status::environment, "the output path is empty: give a file, or - for stdout");
-  if (const auto descriptor = named_descriptor(path.native())) {
-    target.descriptor = ::fcntl(*descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    if (target.descriptor < 0) fail_with_errno(name, "open", errno);
-    return target;
-  }
-  target.path = follow_links(path, name).string();
-  struct stat found {};
-  if (::stat(target.path.c_str(), &found) == 0) {
-    if (S_ISDIR(found.st_mode))
-      fail(Status::environment, "{}: is a directory: give the path of a file", name);
-    if (!S_ISREG(found.st_mode)) {
-      target.descriptor = open_in_place(target.path, name);
-      return target;
-    }
-    if (::access(target.path.c_str(), W_OK) != 0) fail_with_errno(name, "replace", errno);
-    target.old = found;
-  } else if (errno != ENOENT || path.native().ends_with('/')) {
-    fail_with_errno(name, "open", errno);
-  }
-  target.in_place = false;
-  open_temporary(target, name);
-  return target;
+fs::path make_hidden_folder(const fs::path& parent) {
+  return create_hidden(parent, [](const fs::path& path) { return ::mkdir(path.c_str(), 0777) == 0; });
 }
 
 /// Returns the number of bytes to write in one call: whole lines of together at most PIPE_BUF bytes, which a
@@ -146,10 +95,8 @@ std::size_t lines_at_once(std::string_view lines) {
 
 /// Makes earlier renames in a folder durable, if the file system supports this.
 void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  [[maybe_unused]] const int ignored = ::fsync(descriptor);
-  ::close(descriptor);
+  const Descriptor opened(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  [[maybe_unused]] const int ignored = ::fsync(opened.number());  // fails if open() failed
 }
 
 /// Returns true if the folder is the root of a mount, which cannot be renamed.
@@ -169,6 +116,10 @@ bool copy_attributes(const fs::path& from, const fs::path& to) {
                      ::chown(to.c_str(), old.st_uid, old.st_gid) == 0;
   return ::chmod(to.c_str(), old.st_mode & 07777U) == 0 && owned &&
          ::listxattr(from.c_str(), nullptr, 0) == ::listxattr(to.c_str(), nullptr, 0);
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 bool same_file(const fs::path& a, const fs::path& b) {
@@ -197,195 +148,171 @@ fs::path output_path(const fs::path& path) {
   return found.has_filename() ? found : found.parent_path();
 }
 
-struct OutputFile::State {
-  std::string name;
-  OutputTarget target;
-  std::size_t remembered = Temporaries::kNone;
-  std::uint64_t flushed = 0;  // offset in the file at which the buffer will be written
-  std::vector<char> buffer;
-  bool committed = false;
-  bool whole_lines = false;
+// The constructors delegate to OutputFile() and OutputFolder(). Therefore, if a constructor throws, the
+// destructor runs and removes what was created.
+OutputFile::OutputFile(const fs::path& path) : OutputFile() {
+  name_ = path == "-" ? "standard output" : escaped(path.native());
+  buffer_.reserve(kBufferSize);
+  open(path);
+  if (!in_place_) remembered_ = Temporaries::add(temporary_.string());
+}
 
-  State() = default;
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+OutputFile::~OutputFile() {
+  if (!temporary_.empty() && !committed_) ::unlink(temporary_.c_str());
+  Temporaries::forget(remembered_);
+}
 
-  /// Calls State() first, so that the destructor runs if this constructor throws.
-  explicit State(const std::filesystem::path& path) : State() {
-    name = path == "-" ? "standard output" : escaped(path.native());
-    buffer.reserve(kBufferSize);
-    target = open_target(path, name);
-    if (!target.in_place) remembered = Temporaries::add(target.temporary);
+void OutputFile::open(const fs::path& path) {
+  if (path.empty())
+    fail(Status::environment, "the output path is empty; give a file, or - for standard output");
+  if (const auto number = named_descriptor(path.native())) {
+    descriptor_ = Descriptor(::fcntl(*number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    if (descriptor_.number() < 0) fail_with_errno(name_, "open", errno);
+    return;
   }
-
-  ~State() {
-    if (target.descriptor >= 0) ::close(target.descriptor);
-    if (!target.in_place && !committed) ::unlink(target.temporary.c_str());
-    Temporaries::forget(remembered);
-  }
-
-  void put(std::uint64_t offset, const char* data, std::size_t size) const {
-    while (size > 0) {
-      throw_if_interrupted();
-      const ssize_t written = target.in_place
-                                  ? ::write(target.descriptor, data, size)
-                                  : ::pwrite(target.descriptor, data, size, static_cast<off_t>(offset));
-      if (written < 0) {
-        if (errno == EINTR) continue;
-        if (errno == EPIPE) throw BrokenPipe{};
-        if (errno == EAGAIN) {
-          pollfd polled{target.descriptor, POLLOUT, 0};  // another process made the descriptor non-blocking
-          ::poll(&polled, 1, -1);  // if poll() fails, the next write() reports the error
-          continue;
-        }
-        fail_with_errno(name, "write", errno);
-      }
-      const auto count = static_cast<std::size_t>(written);
-      data += count;
-      offset += count;
-      size -= count;
+  path_ = follow_links(path, name_);
+  struct stat found {};
+  if (::stat(path_.c_str(), &found) == 0) {
+    if (S_ISDIR(found.st_mode))
+      fail(Status::environment, "{}: is a directory; give the path of a file", name_);
+    if (!S_ISREG(found.st_mode)) {
+      descriptor_ = open_in_place(path_, name_);
+      return;
     }
+    if (::access(path_.c_str(), W_OK) != 0) fail_with_errno(name_, "replace", errno);
+    old_ = found;
+  } else if (errno != ENOENT || path.native().ends_with('/')) {
+    fail_with_errno(name_, "open", errno);
   }
+  in_place_ = false;
+  const mode_t mode = old_ ? 0600 : 0666;  // replace() sets the mode of the file that is replaced
+  temporary_ = create_hidden(path_.parent_path(), [&](const fs::path& hidden) {
+    descriptor_ = Descriptor(::open(hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+    return descriptor_.number() >= 0;
+  });
+  if (temporary_.empty()) fail_with_errno(name_, "create a temporary file in its directory", errno);
+}
 
-  void flush() {
-    put(flushed, buffer.data(), buffer.size());
-    flushed += buffer.size();
-    buffer.clear();
-  }
-
-  /// Writes the buffered text up to and including the last newline.
-  void flush_lines() {
-    std::string_view lines(buffer.data(), buffer.size());
-    lines = lines.substr(0, lines.rfind('\n') + 1);
-    const std::size_t whole = lines.size();
-    while (!lines.empty()) {
-      const std::size_t size = lines_at_once(lines);
-      put(flushed, lines.data(), size);
-      flushed += size;
-      lines.remove_prefix(size);
-    }
-    buffer.erase(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(whole));
-  }
-
-  void close_checked() {
-    if (::close(std::exchange(target.descriptor, -1)) != 0 && errno != EINTR) {
-      fail_with_errno(name, "close", errno);
-    }
-  }
-
-  void replace() {
-    if (target.old) {
-      // Only root may change the owner. Otherwise the new file belongs to the user.
-      [[maybe_unused]] const int ignored =
-          ::fchown(target.descriptor, target.old->st_uid, target.old->st_gid);
-      if (::fchmod(target.descriptor, target.old->st_mode & 07777U) != 0)
-        fail_with_errno(name, "keep the file's mode", errno);
-    }
-    while (::fsync(target.descriptor) != 0) {
-      if (errno != EINTR) fail_with_errno(name, "write to disk", errno);
-      throw_if_interrupted();
-    }
-    close_checked();
+void OutputFile::put(std::uint64_t offset, std::string_view text) const {
+  while (!text.empty()) {
     throw_if_interrupted();
-    if (std::rename(target.temporary.c_str(), target.path.c_str()) != 0) {
-      fail_with_errno(name, "replace", errno);
+    const int descriptor = descriptor_.number();
+    const ssize_t written = in_place_
+                                ? ::write(descriptor, text.data(), text.size())
+                                : ::pwrite(descriptor, text.data(), text.size(), static_cast<off_t>(offset));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EPIPE) throw BrokenPipe{};
+      if (errno == EAGAIN) {
+        pollfd polled{descriptor, POLLOUT, 0};  // another process made the descriptor non-blocking
+        ::poll(&polled, 1, -1);                 // if poll() fails, the next write() reports the error
+        continue;
+      }
+      fail_with_errno(name_, "write", errno);
     }
-    committed = true;
-    sync_folder(std::filesystem::path(target.path).parent_path());
+    text.remove_prefix(static_cast<std::size_t>(written));
+    offset += static_cast<std::uint64_t>(written);
   }
-};
+}
 
-OutputFile::OutputFile(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {}
+void OutputFile::append(std::string_view text) {
+  put(flushed_, text);
+  flushed_ += text.size();
+}
 
-OutputFile::~OutputFile() = default;
-OutputFile::OutputFile(OutputFile&&) noexcept = default;
-OutputFile& OutputFile::operator=(OutputFile&&) noexcept = default;
+void OutputFile::flush() {
+  append({buffer_.data(), buffer_.size()});
+  buffer_.clear();
+}
+
+/// Writes the buffered text up to and including the last newline.
+void OutputFile::flush_lines() {
+  std::string_view lines(buffer_.data(), buffer_.size());
+  lines = lines.substr(0, lines.rfind('\n') + 1);
+  const auto whole = static_cast<std::ptrdiff_t>(lines.size());
+  while (!lines.empty()) {
+    const std::size_t size = lines_at_once(lines);
+    append(lines.substr(0, size));
+    lines.remove_prefix(size);
+  }
+  buffer_.erase(buffer_.begin(), buffer_.begin() + whole);
+}
+
+void OutputFile::replace() {
+  if (old_) {
+    // Only root may change the owner. Otherwise the new file belongs to the user.
+    [[maybe_unused]] const int ignored = ::fchown(descriptor_.number(), old_->st_uid, old_->st_gid);
+    if (::fchmod(descriptor_.number(), old_->st_mode & 07777U) != 0)
+      fail_with_errno(name_, "keep the file's mode", errno);
+  }
+  while (::fsync(descriptor_.number()) != 0) {
+    if (errno != EINTR) fail_with_errno(name_, "write to disk", errno);
+    throw_if_interrupted();
+  }
+  close_checked();
+  throw_if_interrupted();
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno(name_, "replace", errno);
+  committed_ = true;
+  sync_folder(path_.parent_path());
+}
+
+void OutputFile::close_checked() {
+  if (::close(descriptor_.release()) != 0 && errno != EINTR) fail_with_errno(name_, "close", errno);
+}
 
 void OutputFile::write(std::string_view text) {
-  State& state = *state_;
-  if (state.whole_lines && text.find('\n') != std::string_view::npos) {
-    state.buffer.insert(state.buffer.end(), text.begin(), text.end());
-    return state.flush_lines();
+  if (whole_lines_ && text.find('\n') != std::string_view::npos) {
+    buffer_.insert(buffer_.end(), text.begin(), text.end());
+    return flush_lines();
   }
-  if (state.buffer.size() + text.size() > kBufferSize) state.flush();
-  if (text.size() >= kBufferSize) {
-    state.put(state.flushed, text.data(), text.size());
-    state.flushed += text.size();
-  } else {
-    state.buffer.insert(state.buffer.end(), text.begin(), text.end());
-  }
+  if (buffer_.size() + text.size() > kBufferSize) flush();
+  if (text.size() >= kBufferSize) return append(text);
+  buffer_.insert(buffer_.end(), text.begin(), text.end());
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
-  write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-}
-
-void OutputFile::write_whole_lines() {
-  state_->whole_lines = state_->target.in_place;
-}
-
-bool OutputFile::seekable() const {
-  return !state_->target.in_place;
+  write(text_of(bytes));
 }
 
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
-  if (!seekable()) fail(Status::environment, "{}: cannot seek", state_->name);
-  state_->put(offset, reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
-std::uint64_t OutputFile::position() const {
-  return state_->flushed + state_->buffer.size();
+  require_seekable();
+  put(offset, text_of(bytes));
 }
 
 void OutputFile::seek(std::uint64_t offset) {
-  if (!seekable()) fail(Status::environment, "{}: cannot seek", state_->name);
-  state_->flush();
-  state_->flushed = offset;
+  require_seekable();
+  flush();
+  flushed_ = offset;
 }
 
-const std::string& OutputFile::name() const {
-  return state_->name;
+void OutputFile::require_seekable() const {
+  if (!seekable()) fail(Status::environment, "{}: cannot seek", name_);
 }
 
 void OutputFile::commit() {
-  State& state = *state_;
-  state.flush();
+  flush();
   check_mapped_files();
-  if (state.target.in_place) {
-    state.close_checked();
-  } else {
-    state.replace();
-  }
+  in_place_ ? close_checked() : replace();
 }
 
-// The delegated constructor has completed first. Therefore, if this constructor throws, the destructor runs
-// and removes what was created.
 OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
   name_ = escaped(path.native());
   path_ = output_path(path);
   created_ = ::mkdir(path_.c_str(), 0777) == 0;
   const int error = errno;
   std::error_code ignored;
-  if (!created_ && !fs::is_directory(path_, ignored)) {
-    if (error == EEXIST)
-      fail(Status::environment, "{}: is not a directory: give another path, or --table NAME", name_);
-    fail_with_errno(name_, "create a directory", error);
-  }
+  if (!created_ && !fs::is_directory(path_, ignored)) fail_with_errno(name_, "create a directory", error);
   if (created_) remember(path_.string());
-  if (::access(path_.c_str(), W_OK | X_OK) != 0) fail_with_errno(name_, "write to it", errno);
-  make_staging();
-}
+  if (::access(path_.c_str(), W_OK | X_OK) != 0) fail_with_errno(name_, "write to this directory", errno);
 
-/// Creates the hidden folder: next to path_ if the two folders can be exchanged, otherwise inside path_.
-void OutputFolder::make_staging() {
-  std::error_code ignored;
+  // The hidden folder is next to path_ if the two folders can be exchanged, otherwise inside path_.
   if (!is_mount_point(path_) && !fs::equivalent(path_, ".", ignored))
-    staging_ = make_temporary_folder(path_.parent_path());
+    staging_ = make_hidden_folder(path_.parent_path());
   beside_ = !staging_.empty() && copy_attributes(path_, staging_);
   if (!beside_) {
     if (!staging_.empty()) ::rmdir(staging_.c_str());
-    staging_ = make_temporary_folder(path_);
-    if (staging_.empty()) fail_with_errno(name_, "create a folder in it", errno);
+    staging_ = make_hidden_folder(path_);
+    if (staging_.empty()) fail_with_errno(name_, "create a directory in it", errno);
   }
   remember(staging_.string());
 }
@@ -411,7 +338,7 @@ OutputFile& OutputFolder::open(const std::string& file) {
   struct stat found {};
   if (::lstat(place.c_str(), &found) == 0) {
     if (!S_ISREG(found.st_mode) && !S_ISLNK(found.st_mode))
-      fail(Status::environment, "{}: is not a file: remove it, or give another folder",
+      fail(Status::environment, "{}: is not a file; remove it, or give another directory",
            escaped(place.native()));
     if (S_ISREG(found.st_mode) && ::access(place.c_str(), W_OK) != 0)
       fail_with_errno(escaped(place.native()), "replace", errno);

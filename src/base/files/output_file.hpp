@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <sys/stat.h>
 #include <vector>
+
+#include "base/files/input_file.hpp"
+#include "base/interrupt.hpp"
 
 namespace attnctl {
 
@@ -22,36 +26,55 @@ class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);  // "-" is standard output
   ~OutputFile();
-  OutputFile(OutputFile&&) noexcept;
-  OutputFile& operator=(OutputFile&&) noexcept;
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::string_view text);
   void write(std::span<const std::byte> bytes);
 
   /// After this call, each complete line is written at once to an output that is written directly, such as a
   /// pipe. Lines of up to PIPE_BUF bytes are written atomically.
-  void write_whole_lines();
+  void write_whole_lines() { whole_lines_ = in_place_; }
 
   /// Returns true if the output is a regular file, so that write_at() and seek() work.
-  [[nodiscard]] bool seekable() const;
+  [[nodiscard]] bool seekable() const { return !in_place_; }
   /// Writes at an absolute offset; position() does not change. Thread-safe if the ranges do not overlap.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
 
   /// Returns the offset of the next write().
-  [[nodiscard]] std::uint64_t position() const;
+  [[nodiscard]] std::uint64_t position() const { return flushed_ + buffer_.size(); }
   /// Sets the offset of the next write() of a seekable output.
   void seek(std::uint64_t offset);
 
   /// Returns the escaped path, for messages.
-  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] const std::string& name() const { return name_; }
 
   /// Finishes the output. No function that writes may be called afterwards. Throws Error if a mapped input
   /// file changed (check_mapped_files).
   void commit();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  OutputFile() = default;
+  void open(const std::filesystem::path& path);
+  void put(std::uint64_t offset, std::string_view text) const;
+  void append(std::string_view text);
+  void flush();
+  void flush_lines();
+  void replace();
+  void close_checked();
+  void require_seekable() const;
+
+  std::string name_;  // for messages
+  Descriptor descriptor_;
+  bool in_place_ = true;             // written directly, not to a temporary file
+  std::filesystem::path temporary_;  // the temporary file
+  std::filesystem::path path_;       // the file to replace, after following symbolic links
+  std::optional<struct stat> old_;   // mode and owner of the file to replace; nullopt if there is none
+  std::size_t remembered_ = Temporaries::kNone;
+  std::uint64_t flushed_ = 0;  // offset in the file at which the buffer will be written
+  std::vector<char> buffer_;
+  bool committed_ = false;
+  bool whole_lines_ = false;
 };
 
 /// Thrown if the reader of a pipe has closed the pipe. The program then ends with status 0.
@@ -88,7 +111,6 @@ class OutputFolder {
 
  private:
   OutputFolder() = default;
-  void make_staging();
   void remember(const std::string& path);
   bool replace_folder();
   bool carry_over() const;

@@ -121,9 +121,9 @@ class PassReader {
     pass.layers.resize(config_.layers.size());
     bool found = false;
     for (const ReferenceLayers& stack : stacks_) {
-      found |= read_heads(input, "pattern", stack, pass, &ReferencePass::Layer::pattern);
-      found |= read_heads(input, "scores", stack, pass, &ReferencePass::Layer::scores);
-      found |= read_heads(input, "z", stack, pass, &ReferencePass::Layer::z);
+      found |= read_heads(input, "pattern", stack, pass, &ReferenceLayer::pattern);
+      found |= read_heads(input, "scores", stack, pass, &ReferenceLayer::scores);
+      found |= read_heads(input, "z", stack, pass, &ReferenceLayer::z);
       if (const auto output = read_checked(fmt::format("{}output_{}", stack.prefix, input), 3, &stack)) {
         found = true;
         for (std::size_t i = 0; i < stack.layers.size(); ++i)
@@ -156,7 +156,7 @@ class PassReader {
   }
 
   bool read_heads(std::size_t input, const char* kind, const ReferenceLayers& stack, ReferencePass& pass,
-                  std::vector<OwnedMatrix<double>> ReferencePass::Layer::*member) {
+                  std::vector<OwnedMatrix<double>> ReferenceLayer::*member) {
     const std::string name = fmt::format("{}{}_{}", stack.prefix, kind, input);
     const auto array = read_checked(name, 4, &stack);
     if (!array) return false;
@@ -192,7 +192,7 @@ void check_reference_shapes(const ReferencePass& pass, const ModelConfig& config
   };
   for (std::size_t i = 0; i < pass.layers.size(); ++i) {
     const Component component = config.layers[i].component;
-    const ReferencePass::Layer& layer = pass.layers[i];
+    const ReferenceLayer& layer = pass.layers[i];
     if (needs_target(component) && !sequence.target) continue;
     const Sides sides = sides_of(component, sequence);
     for (const auto& pattern : layer.pattern) check(pattern, "pattern", sides.queries(), sides.keys());

@@ -153,14 +153,10 @@ std::size_t rows_of_panel(std::size_t wanted, std::size_t keys) {
 }
 
 void PanelRows::reserve(std::size_t rows, std::size_t elements) {
-  if (values_.size() < elements) {
-    values_.resize(elements);
-    keys_ = 0;
-  }
-  if (written_.size() < rows) {
-    written_.resize(rows);
-    keys_ = 0;
-  }
+  if (values_.size() >= elements && written_.size() >= rows) return;
+  values_.resize(std::max(values_.size(), elements));
+  written_.resize(std::max(written_.size(), rows));
+  keys_ = 0;
 }
 
 MatrixView<float> PanelRows::open(std::size_t rows, std::size_t keys, KeyRange written) {
@@ -237,7 +233,7 @@ class HeadPass {
       if (!z_.empty() && finite_values_) buffers.values_.pack(v_);
     }
     for (std::size_t first = 0; first < place_.queries; first += step) {
-      Panel panel{first, std::min(step, place_.queries - first), {}, {}, {}, {}, buffers, warnings};
+      PanelWork panel{first, std::min(step, place_.queries - first), {}, {}, {}, {}, buffers, warnings};
       panel.visible = visibility_.of_queries(first, panel.rows);
       panel.fully_masked = std::span(buffers.fully_masked_).first(panel.rows);
       if (patterns) open(panel);
@@ -257,7 +253,7 @@ class HeadPass {
 
  private:
   /// A panel while it is computed.
-  struct Panel {
+  struct PanelWork {
     std::size_t first, rows;
     KeyRange visible;
     MatrixView<float> pattern, scores;  // the same memory if no observer needs the scores
@@ -266,13 +262,13 @@ class HeadPass {
     RowWarnings& warnings;
   };
 
-  void open(Panel& panel) const {
+  void open(PanelWork& panel) const {
     panel.pattern = panel.buffers.pattern_.open(panel.rows, place_.keys, panel.visible);
     panel.scores = panel.pattern;
     if (layer_.scores) panel.scores = panel.buffers.scores_.open(panel.rows, place_.keys, panel.visible);
   }
 
-  void close(const Panel& panel, std::size_t r, KeyRange visible) const {
+  void close(const PanelWork& panel, std::size_t r, KeyRange visible) const {
     panel.buffers.pattern_.close(r, visible);
     if (layer_.scores) panel.buffers.scores_.close(r, visible);
   }
@@ -280,7 +276,7 @@ class HeadPass {
   /// Computes a few rows of a panel, for all kinds of attention except strided and linear. The products use
   /// the range of all keys that one of these queries sees. Only a few rows are computed at a time, so that
   /// their scores stay in the cache until z is computed.
-  void dense_strip(const Panel& panel, std::size_t first, std::size_t rows) const {
+  void dense_strip(const PanelWork& panel, std::size_t first, std::size_t rows) const {
     const std::size_t query = panel.first + first;
     const KeyRange range = visibility_.of_queries(query, rows);
     panel.buffers.keys_.multiply(q_.row_range(query, rows), 0, range.first,
@@ -307,7 +303,7 @@ class HeadPass {
 
   /// Computes row r of a panel with strided attention. The products use only the visible keys, whose scores
   /// are stored next to each other.
-  void strided_row(const Panel& panel, std::size_t r) const {
+  void strided_row(const PanelWork& panel, std::size_t r) const {
     const std::size_t i = panel.first + r;
     const auto strides = visibility_.strides_of(i);
     std::vector<float>& row = panel.buffers.strided_row_;
@@ -347,7 +343,7 @@ class HeadPass {
     });
   }
 
-  void linear_panel(LinearHead& head, const Panel& panel) const {
+  void linear_panel(LinearHead& head, const PanelWork& panel) const {
     std::vector<double>& sums = panel.buffers.sums_;
     sums.assign(panel.rows, 1);
     for (std::size_t r = 0; r < panel.rows; ++r) {
@@ -415,7 +411,7 @@ class HeadPass {
   /// Writes the weights of `keys`, whose scores are stored next to each other. Records a warning for a row
   /// without a visible key, and for a row that is not finite. The weights are NaN if the scores of all
   /// visible keys overflowed to -inf.
-  void softmax(const Panel& panel, std::size_t r, std::span<const KeySteps> keys,
+  void softmax(const PanelWork& panel, std::size_t r, std::span<const KeySteps> keys,
                std::span<const float> scores, std::span<float> weights) const {
     const std::size_t i = panel.first + r;
     constexpr float lowest = -std::numeric_limits<float>::infinity();
@@ -440,7 +436,7 @@ class HeadPass {
     return {1, {layer_.layer, head_}, place_.index, query};
   }
 
-  [[nodiscard]] AttentionPanel finished(const Panel& made) const {
+  [[nodiscard]] AttentionPanel finished(const PanelWork& made) const {
     AttentionPanel panel;
     panel.sequence = place_.index;
     panel.layer = layer_.layer;

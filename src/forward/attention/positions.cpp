@@ -9,17 +9,6 @@
 namespace attnctl::forward {
 namespace {
 
-/// Adds sin(p / 10000^(numerator / d)) to column `column` of each row p of x [n, d]; the cosine if `sine` is
-/// false.
-void add_wave(MatrixView<float> x, std::size_t column, std::size_t numerator, bool sine) {
-  const double wavelength =  // divided by 2 pi
-      std::pow(10000.0, static_cast<double>(numerator) / static_cast<double>(x.cols));
-  for (std::size_t p = 0; p < x.rows; ++p) {
-    const double angle = static_cast<double>(p) / wavelength;
-    x(p, column) += static_cast<float>(sine ? std::sin(angle) : std::cos(angle));
-  }
-}
-
 RotaryTable make_table(const std::vector<float>& inverse_frequency, float factor, std::size_t length) {
   const std::size_t pairs = inverse_frequency.size();
   RotaryTable table{{length, pairs}, {length, pairs}};
@@ -33,25 +22,16 @@ RotaryTable make_table(const std::vector<float>& inverse_frequency, float factor
   return table;
 }
 
-/// Rotates the pairs (j, j + r/2) of a vector.
-void rotate_half(std::span<const float> cosine, std::span<const float> sine, float* x) {
-  const std::size_t pairs = cosine.size();
-  float* const y = x + pairs;
-  for (std::size_t j = 0; j < pairs; ++j) {
-    const float first = x[j];
-    const float second = y[j];
-    x[j] = first * cosine[j] - second * sine[j];
-    y[j] = second * cosine[j] + first * sine[j];
-  }
-}
-
-/// Rotates the pairs (2j, 2j + 1) of a vector.
-void rotate_interleaved(std::span<const float> cosine, std::span<const float> sine, float* x) {
+/// Rotates the pairs (j, j + r/2) or (2j, 2j + 1) of a vector.
+template <RotaryPairing pairing>
+void rotate_pairs(std::span<const float> cosine, std::span<const float> sine, float* x) {
+  constexpr std::size_t step = pairing == RotaryPairing::half ? 1 : 2;
+  float* const y = x + (pairing == RotaryPairing::half ? cosine.size() : 1);
   for (std::size_t j = 0; j < cosine.size(); ++j) {
-    const float first = x[2 * j];
-    const float second = x[2 * j + 1];
-    x[2 * j] = first * cosine[j] - second * sine[j];
-    x[2 * j + 1] = second * cosine[j] + first * sine[j];
+    const float first = x[j * step];
+    const float second = y[j * step];
+    x[j * step] = first * cosine[j] - second * sine[j];
+    y[j * step] = second * cosine[j] + first * sine[j];
   }
 }
 
@@ -71,13 +51,18 @@ float round_to_bfloat16(float value) {
 
 }  // namespace
 
-void add_sinusoidal(MatrixView<float> x) {
-  for (std::size_t c = 0; c < x.cols; ++c) add_wave(x, c, c - c % 2, c % 2 == 0);
-}
-
-void add_sinusoidal_halves(MatrixView<float> x) {
+void add_sinusoidal(MatrixView<float> x, bool halves) {
   const std::size_t sines = (x.cols + 1) / 2;
-  for (std::size_t c = 0; c < x.cols; ++c) add_wave(x, c, 2 * (c < sines ? c : c - sines), c < sines);
+  for (std::size_t c = 0; c < x.cols; ++c) {
+    const bool is_sine = halves ? c < sines : c % 2 == 0;
+    const std::size_t j = halves ? c % sines : c / 2;
+    const double wavelength =  // divided by 2 pi
+        std::pow(10000.0, static_cast<double>(2 * j) / static_cast<double>(x.cols));
+    for (std::size_t p = 0; p < x.rows; ++p) {
+      const double angle = static_cast<double>(p) / wavelength;
+      x(p, c) += static_cast<float>(is_sine ? std::sin(angle) : std::cos(angle));
+    }
+  }
 }
 
 const RotaryTable& RotaryTables::table(const RotaryConfig& config, std::size_t length) {
@@ -92,17 +77,14 @@ const RotaryTable& RotaryTables::table(const RotaryConfig& config, std::size_t l
 
 void rotate(Pool& pool, const RotaryConfig& config, const RotaryTable& table, std::size_t d_head,
             MatrixView<float> x) {
+  const auto rotate_one = config.pairing == RotaryPairing::half ? rotate_pairs<RotaryPairing::half>
+                                                                : rotate_pairs<RotaryPairing::interleaved>;
   for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
     for (std::size_t p = first; p < first + count; ++p) {
       const auto cosine = table.cosine.view().row(p);
       const auto sine = table.sine.view().row(p);
       for (std::size_t column = 0; column + d_head <= x.cols; column += d_head) {
-        float* const head = x.row(p).data() + column;
-        if (config.pairing == RotaryPairing::half) {
-          rotate_half(cosine, sine, head);
-        } else {
-          rotate_interleaved(cosine, sine, head);
-        }
+        rotate_one(cosine, sine, x.row(p).data() + column);
       }
     }
   });

@@ -16,13 +16,9 @@
 
 namespace attnctl::forward {
 
-/// Adds sin(p / 10000^(2i/d)) to column 2i, and the cosine of the same angle to column 2i + 1, of each row p
-/// of x [n, d].
-void add_sinusoidal(MatrixView<float> x);
-
-/// Adds sin(p / 10000^(2j/d)) to column j of each row p of x [n, d] for j < d / 2 (rounded up), and the
-/// cosines of the same angles to the other columns.
-void add_sinusoidal_halves(MatrixView<float> x);
+/// Adds sin(p / 10000^(2j/d)) and the cosine of the same angle to two columns of each row p of x [n, d], for
+/// every j < d / 2: to columns 2j and 2j + 1, or, with `halves`, to columns j and j + d / 2 (rounded up).
+void add_sinusoidal(MatrixView<float> x, bool halves);
 
 /// Cosines and sines of rotary positions, each [positions, r/2], where r is the number of rotated dimensions.
 /// They are computed in float32 like the original implementation: cosf and sinf of float(position) *

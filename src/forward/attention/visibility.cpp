@@ -88,7 +88,8 @@ void Visibility::mask(std::size_t i, KeySteps keys, std::span<float> scores) con
 VisibleKeys::VisibleKeys(const AttentionConfig& config, const Sequence& sequence)
     : visible_(sequence.key_visible) {
   if (sequence.mask || sequence.key_embeddings.rows() > 0)
-    fail(Status::bad_input, "input {}: score masks and separate keys are unsupported here",
+    fail(Status::bad_input,
+         "input {}: the uniform-attention baseline does not support score masks and separate keys",
          escaped(sequence.id));
   if (!visible_.empty()) {
     before_.push_back(0);
@@ -98,26 +99,27 @@ VisibleKeys::VisibleKeys(const AttentionConfig& config, const Sequence& sequence
   const bool strided = config.kind.rule == AttentionKind::Rule::strided;
   contiguous_ = !strided && visible_.empty();
   for (std::size_t i = 0; i < sequence.queries(); ++i) {
-    Row& row = rows_.emplace_back();
+    VisibleRow& row = rows_.emplace_back();
+    row.range = visibility.of_query(i);
     if (strided) {
-      row.strides = visibility.strides_of(i);
-    } else {
-      row.range = visibility.of_query(i);
+      const auto [near, before, after] = visibility.strides_of(i);
+      row.range = {near.first, near.first + near.count};
+      row.far = {before, after};
     }
     row.count = count(i, 0, sequence.keys());
   }
 }
 
-bool VisibleKeys::finds(const Row& row, std::size_t key) const {
+bool VisibleKeys::finds(const VisibleRow& row, std::size_t key) const {
   if (!visible_.empty() && visible_[key] == 0) return false;
   if (key >= row.range.first && key < row.range.last) return true;
-  return std::ranges::any_of(row.strides, [&](const forward::KeySteps& steps) {
+  return std::ranges::any_of(row.far, [&](const forward::KeySteps& steps) {
     return key >= steps.first && (key - steps.first) % steps.step == 0 &&
            (key - steps.first) / steps.step < steps.count;
   });
 }
 
-std::size_t VisibleKeys::count_among(const Row& row, std::size_t first, std::size_t last) const {
+std::size_t VisibleKeys::count_among(const VisibleRow& row, std::size_t first, std::size_t last) const {
   const auto count_range = [&](std::size_t from, std::size_t to) {
     from = std::max(first, from);
     to = std::min(last, to);
@@ -125,11 +127,7 @@ std::size_t VisibleKeys::count_among(const Row& row, std::size_t first, std::siz
     return before_.empty() ? to - from : before_[to] - before_[from];
   };
   std::size_t found = count_range(row.range.first, row.range.last);
-  for (const forward::KeySteps& steps : row.strides) {
-    if (steps.step == 1) {
-      found += count_range(steps.first, steps.first + steps.count);
-      continue;
-    }
+  for (const forward::KeySteps& steps : row.far) {
     for (std::size_t i = 0; i < steps.count; ++i) {
       const std::size_t key = steps.first + i * steps.step;
       if (key >= first && key < last && (visible_.empty() || visible_[key] != 0)) ++found;

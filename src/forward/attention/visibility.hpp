@@ -68,12 +68,12 @@ class VisibleKeys {
 
   [[nodiscard]] std::size_t count(std::size_t query) const { return rows_[query].count; }
   [[nodiscard]] bool shows(std::size_t query, std::size_t key) const {
-    const Row& row = rows_[query];
+    const VisibleRow& row = rows_[query];
     return contiguous_ ? key >= row.range.first && key < row.range.last : finds(row, key);
   }
   /// Returns the number of visible keys in [first, last).
   [[nodiscard]] std::size_t count(std::size_t query, std::size_t first, std::size_t last) const {
-    const Row& row = rows_[query];
+    const VisibleRow& row = rows_[query];
     if (!contiguous_) return count_among(row, first, last);
     first = std::max(first, row.range.first);
     last = std::min(last, row.range.last);
@@ -81,16 +81,16 @@ class VisibleKeys {
   }
 
  private:
-  struct Row {
-    KeyRange range;                              // empty for strided attention
-    std::array<forward::KeySteps, 3> strides{};  // only for strided attention
+  struct VisibleRow {
+    KeyRange range;
+    std::array<forward::KeySteps, 2> far{};  // visible keys outside of `range`; only for strided attention
     std::size_t count = 0;
   };
-  [[nodiscard]] bool finds(const Row& row, std::size_t key) const;
-  [[nodiscard]] std::size_t count_among(const Row& row, std::size_t first, std::size_t last) const;
+  [[nodiscard]] bool finds(const VisibleRow& row, std::size_t key) const;
+  [[nodiscard]] std::size_t count_among(const VisibleRow& row, std::size_t first, std::size_t last) const;
 
-  bool contiguous_ = true;  // each query sees all keys of its range
-  std::vector<Row> rows_;   // [n]
+  bool contiguous_ = true;        // each query sees all keys of its range
+  std::vector<VisibleRow> rows_;  // [n]
   /// [n + 1]: number of visible keys before each key; empty if the sequence hides no key.
   std::vector<std::size_t> before_;
   std::vector<std::uint8_t> visible_;  // [n] or empty

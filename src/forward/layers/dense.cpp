@@ -1,5 +1,6 @@
 #include "forward/layers/dense.hpp"
 
+#include <array>
 #include <limits>
 #include <new>
 #include <vector>
@@ -71,23 +72,9 @@ void cut(std::size_t product, std::size_t rows, std::size_t cols, std::size_t wo
   }
 }
 
-void activate(Activation activation, std::span<float> row) {
-  const Kernels& k = kernels();
-  switch (activation) {
-    case Activation::gelu_erf:
-      return k.gelu_erf(row);
-    case Activation::gelu_tanh:
-      return k.gelu_tanh(row);
-    case Activation::silu:
-      return k.silu(row);
-    case Activation::relu:
-      return k.relu(row);
-    case Activation::relu_squared:
-      return k.relu_squared(row);
-    case Activation::tanh:
-      return k.tanh(row);
-  }
-}
+// Indexed by Activation.
+constexpr std::array kActivations = {&Kernels::gelu_erf, &Kernels::gelu_tanh,    &Kernels::silu,
+                                     &Kernels::relu,     &Kernels::relu_squared, &Kernels::tanh};
 
 MatrixView<float> part_of(MatrixView<float> out, const Slab& slab) {
   return out.row_range(slab.first_row, slab.rows).col_range(slab.first_col, slab.cols);
@@ -104,7 +91,8 @@ void compute(const Dense& product, const Slab& slab) {
     gemm_nt_biased(x, weights.stored, weights.bias, out, beta);
   }
   if (!product.activation) return;
-  for (std::size_t r = 0; r < out.rows; ++r) activate(*product.activation, out.row(r));
+  const auto activate = kernels().*kActivations.at(static_cast<std::size_t>(*product.activation));
+  for (std::size_t r = 0; r < out.rows; ++r) activate(out.row(r));
 }
 
 void norm_row(const NormConfig& config, const NormWeights& weights, std::span<const float> x,
@@ -137,12 +125,7 @@ void fill_windows(MatrixView<const float> x, std::size_t kernel, MatrixView<floa
 MatrixView<float> Buffer::take(std::size_t rows, std::size_t cols) {
   const auto size = checked_mul(rows, cols);
   if (!size) throw std::bad_alloc();
-  if (*size > size_) {
-    values_.reset();  // free the old memory first
-    values_ = std::make_unique_for_overwrite<float[]>(*size);
-    size_ = *size;
-  }
-  return {values_.get(), rows, cols};
+  return {values_.take(*size), rows, cols};
 }
 
 void run_dense(Pool& pool, std::span<const Dense> products) {

@@ -2,19 +2,18 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <span>
 
 #include "base/matrix_view.hpp"
+#include "base/memory.hpp"
 #include "base/pool.hpp"
 #include "forward/block.hpp"
 #include "model/model.hpp"
 
 namespace attnctl::forward {
 
-/// The memory of a matrix that is overwritten for every layer and block. The memory can grow, but it never
-/// shrinks and is never cleared.
+/// The memory of a matrix that is overwritten for every layer and block.
 class Buffer {
  public:
   /// Returns a matrix [rows, cols] with undefined values. If the memory grows, views that were returned
@@ -22,8 +21,7 @@ class Buffer {
   [[nodiscard]] MatrixView<float> take(std::size_t rows, std::size_t cols);
 
  private:
-  std::unique_ptr<float[]> values_;
-  std::size_t size_ = 0;
+  AlignedWorkspace values_;
 };
 
 /// Calls work(first, count) for row ranges that together cover all rows. Runs in parallel if there are enough

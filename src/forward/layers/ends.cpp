@@ -86,8 +86,8 @@ void embed_tokens(const EmbeddingConfig& config, const EmbeddingWeights& weights
 
 void add_positions(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
                    MatrixView<float> x) {
-  if (config.position == PositionKind::sinusoidal) return add_sinusoidal(x);
-  if (config.position == PositionKind::sinusoidal_halves) return add_sinusoidal_halves(x);
+  const bool halves = config.position == PositionKind::sinusoidal_halves;
+  if (halves || config.position == PositionKind::sinusoidal) return add_sinusoidal(x, halves);
   if (config.position != PositionKind::learned) return;
   std::vector<float> row(x.cols);
   const std::vector<std::size_t> positions = position_rows(config, sequence, x.rows);

@@ -105,18 +105,17 @@ void run_experts(Pool& pool, const LayerConfig& config, const LayerWeights& weig
                  MatrixView<const float> input, MatrixView<float> out, std::vector<ExpertRoute>* routes) {
   OwnedMatrix<float> scores(input.rows, config.experts.count);
   run_dense(pool, Dense{input, weights.router, scores.view()});
-  std::vector<ExpertRoute> found;
-  found.reserve(scores.rows());
-  for (std::size_t r = 0; r < scores.rows(); ++r)
-    found.push_back(route_of(config.experts, scores.view().row(r)));
-  for (std::size_t r = 0; r < out.rows; ++r) std::ranges::fill(out.row(r), 0.0F);
+  // For each expert, the rows that use it, with its weights.
+  std::vector<std::vector<std::pair<std::size_t, float>>> users(config.experts.count);
+  for (std::size_t r = 0; r < out.rows; ++r) {
+    ExpertRoute route = route_of(config.experts, scores.view().row(r));
+    for (std::size_t i = 0; i < route.experts.size(); ++i)
+      users[route.experts[i]].emplace_back(r, route.weights[i]);
+    if (routes != nullptr) routes->push_back(std::move(route));
+    std::ranges::fill(out.row(r), 0.0F);
+  }
   for (std::size_t e = 0; e < config.experts.count; ++e) {
-    std::vector<std::pair<std::size_t, float>> rows;  // rows that use this expert, with its weight
-    for (std::size_t r = 0; r < found.size(); ++r) {
-      const auto at = std::ranges::find(found[r].experts, e);
-      if (at != found[r].experts.end())
-        rows.emplace_back(r, found[r].weights[static_cast<std::size_t>(at - found[r].experts.begin())]);
-    }
+    const auto& rows = users[e];
     if (rows.empty()) continue;
     OwnedMatrix<float> gathered(rows.size(), input.cols);
     OwnedMatrix<float> made(rows.size(), out.cols);
@@ -129,7 +128,6 @@ void run_experts(Pool& pool, const LayerConfig& config, const LayerWeights& weig
     }
   }
   if (config.experts.shared_width > 0) add_shared_expert(pool, config, weights, buffers, input, out);
-  if (routes != nullptr) std::ranges::move(found, std::back_inserter(*routes));
 }
 
 /// Returns true if the MLP's output must be computed separately before it is added to x: if it is normalised

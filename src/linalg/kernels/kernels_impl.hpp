@@ -67,7 +67,7 @@ struct VectorKernels {
   }
 
   /// Independent partial sums in float, which the processor can add at the same time.
-  struct Sums {
+  struct PartialSums {
     static constexpr std::size_t count = 4;
     Batch part[count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};
     [[nodiscard]] double total() const { return Simd::sum((part[0] + part[1]) + (part[2] + part[3])); }
@@ -78,8 +78,8 @@ struct VectorKernels {
   template <typename F>
   static void each(const float* x, std::size_t begin, std::size_t end, float filler, const F& take) {
     std::size_t i = begin;
-    for (; i + Sums::count * lanes <= end; i += Sums::count * lanes) {
-      for (std::size_t part = 0; part < Sums::count; ++part) take(load(x + i + part * lanes), part);
+    for (; i + PartialSums::count * lanes <= end; i += PartialSums::count * lanes) {
+      for (std::size_t part = 0; part < PartialSums::count; ++part) take(load(x + i + part * lanes), part);
     }
     for (; i + lanes <= end; i += lanes) take(load(x + i), 0);
     if (i < end) take(Simd::load_part(x + i, end - i, filler), 0);
@@ -95,7 +95,7 @@ struct VectorKernels {
   static double sum_of(const float* x, std::size_t n, float filler, const F& add) {
     double total = 0;
     for (std::size_t begin = 0; begin < n; begin += kSumBlock) {
-      Sums sums;
+      PartialSums sums;
       each(x, begin, end_of_block(begin, n), filler,
            [&](const Batch& v, std::size_t part) { sums.part[part] = add(sums.part[part], v); });
       total += sums.total();
@@ -110,10 +110,10 @@ struct VectorKernels {
     double total = 0;
     for (std::size_t begin = 0; begin < n; begin += kSumBlock) {
       const std::size_t end = end_of_block(begin, n);
-      Sums sums;
+      PartialSums sums;
       std::size_t i = begin;
-      for (; i + Sums::count * lanes <= end; i += Sums::count * lanes) {
-        for (std::size_t part = 0; part < Sums::count; ++part) {
+      for (; i + PartialSums::count * lanes <= end; i += PartialSums::count * lanes) {
+        for (std::size_t part = 0; part < PartialSums::count; ++part) {
           const std::size_t at = i + part * lanes;
           sums.part[part] = add(sums.part[part], load(x + at), load(y + at));
         }
@@ -131,7 +131,7 @@ struct VectorKernels {
   /// Returns the largest number, ignoring NaN; -inf if no number exists.
   static float max_of(const float* x, std::size_t n) {
     constexpr float lowest = -std::numeric_limits<float>::infinity();
-    Batch largest[Sums::count] = {Batch(lowest), Batch(lowest), Batch(lowest), Batch(lowest)};
+    Batch largest[PartialSums::count] = {Batch(lowest), Batch(lowest), Batch(lowest), Batch(lowest)};
     const auto larger = [](const Batch& a, const Batch& b) { return xsimd::select(b > a, b, a); };
     each(x, 0, n, lowest,
          [&](const Batch& v, std::size_t part) { largest[part] = larger(largest[part], v); });
@@ -156,8 +156,7 @@ struct VectorKernels {
       }
       total += Simd::sum(part);
     }
-    Batch last(0.0F);  // kept in a register, because reading memory after a
-                       // masked store is slow
+    Batch last(0.0F);  // kept in a register, because reading memory after a masked store is slow
     if (whole < n) {
       const Batch scores_left =
           Simd::load_part(in + whole, n - whole, -std::numeric_limits<float>::infinity());
@@ -188,7 +187,7 @@ struct VectorKernels {
     const auto count = static_cast<double>(n);
     const double sum_x = sum_of(x.data(), n, 0, [](const Batch& sum, const Batch& v) { return sum + v; });
     const auto mean = static_cast<float>(sum_x / count);
-    const Moments about = moments(x.data(), n, mean);
+    const DeviationSums about = moments(x.data(), n, mean);
     const double rest = about.sum / count;
     const double variance = about.squares / count - rest * rest;
     const double deviation = __builtin_sqrt((variance > 0 ? variance : variance * 0) + double{eps});
@@ -206,18 +205,18 @@ struct VectorKernels {
     normed(x, gain, {}, out, Factor(1.0 / root));
   }
 
-  struct Moments {
+  struct DeviationSums {
     double sum = 0;
     double squares = 0;
   };
 
   /// Returns the sum of x[i] - about, and the sum of (x[i] - about)^2.
-  static Moments moments(const float* x, std::size_t n, float about) {
-    Moments total;
+  static DeviationSums moments(const float* x, std::size_t n, float about) {
+    DeviationSums total;
     const Batch shift(about);
     for (std::size_t begin = 0; begin < n; begin += kSumBlock) {
-      Sums sums;
-      Sums squares;
+      PartialSums sums;
+      PartialSums squares;
       each(x, begin, end_of_block(begin, n), about, [&](const Batch& v, std::size_t part) {
         const Batch from = v - shift;
         sums.part[part] += from;
@@ -321,8 +320,8 @@ struct VectorKernels {
   }
 
   static bool all_finite(std::span<const float> x) {
-    Batch all[Sums::count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F),
-                              Batch(0.0F)};  // NaN if an element is not finite
+    // NaN if an element is not finite
+    Batch all[PartialSums::count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};
     each(x.data(), 0, x.size(), 0, [&](const Batch& v, std::size_t part) { all[part] += v - v; });
     return xsimd::all((all[0] + all[1]) + (all[2] + all[3]) == Batch(0.0F));
   }

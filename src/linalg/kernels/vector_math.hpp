@@ -58,7 +58,7 @@ struct VectorMath {
   using Integers = xsimd::batch<std::int32_t, Arch>;
 
   /// The sum high + low, where low is the rounding error of high.
-  struct Pair {
+  struct SplitFloat {
     Batch high, low;
   };
 
@@ -85,7 +85,7 @@ struct VectorMath {
   /// Returns v without the lower 12 bits of its significand. The product of two such numbers is exact.
   static Batch upper(const Batch& v) { return v & bits(0xFFFFF000U); }
 
-  static Pair product(const Batch& a, const Batch& b) {
+  static SplitFloat product(const Batch& a, const Batch& b) {
     const Batch high = a * b;
     if constexpr (Lanes<Arch>::fused) {
       return {high, fma(a, b, -high)};
@@ -98,7 +98,7 @@ struct VectorMath {
     }
   }
 
-  static Pair sum(const Batch& a, const Batch& b) {
+  static SplitFloat sum(const Batch& a, const Batch& b) {
     const Batch high = a + b;
     const Batch of_b = high - a;
     return {high, (a - (high - of_b)) + (b - of_b)};
@@ -148,7 +148,7 @@ struct VectorMath {
   }
   static Reduced reduce(const Batch& x) { return reduce(x, x); }
   /// Reduces the argument x.high + x.low, where |x.low| < 1.
-  static Reduced reduce(const Pair& x) {
+  static Reduced reduce(const SplitFloat& x) {
     Reduced reduced = reduce(x.high + x.low, x.high);
     reduced.r = reduced.r + x.low;
     return reduced;
@@ -184,7 +184,7 @@ struct VectorMath {
   }
 
   /// Returns x / (1 + e^-gate) for gate in [-120, -60]. There 1 can be neglected, so the result is x e^gate.
-  static Batch gated_low(const Batch& x, const Pair& gate) {
+  static Batch gated_low(const Batch& x, const SplitFloat& gate) {
     const Reduced reduced = reduce(gate);
     return reduced.scale(fma(x, reduced.less_one(), x));
   }
@@ -206,17 +206,17 @@ struct VectorMath {
   }
 
   /// Returns x / 2 (1 + tanh u) = x / (1 + e^(-2 u)) with u = sqrt(2 / pi) (x + 0.044715 x^3). 2 u is
-  /// computed as a Pair, because near 100 the exponential would amplify a rounding error to 64 units. -inf
-  /// gives NaN.
+  /// computed as a SplitFloat, because near 100 the exponential would amplify a rounding error to 64 units.
+  /// -inf gives NaN.
   static Batch gelu_tanh(const Batch& x) {
     const Batch inner = at_most(at_least(x, -10.9F), 9.0F);
-    const Pair square = product(inner, inner);
+    const SplitFloat square = product(inner, inner);
     const Batch cubic(0.0713548139F);
-    Pair factor = product(cubic, square.high);
+    SplitFloat factor = product(cubic, square.high);
     const Batch low = factor.low + fma(cubic, square.low, square.high * Batch(2.39883247e-9F));
     factor = sum(Batch(1.59576917F), factor.high);
     factor.low = factor.low + (low + Batch(-4.53406805e-8F));
-    Pair gate = product(inner, factor.high);
+    SplitFloat gate = product(inner, factor.high);
     gate.low = fma(inner, factor.low, gate.low);
     const Batch zero(0.0F);
     const Batch high = gated_high(x, reduce({zero - gate.high, zero - gate.low}));
