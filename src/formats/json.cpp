@@ -53,21 +53,6 @@ std::string reason(std::string_view what) {
   return shown(what) + shown(wanted);
 }
 
-/// Escapes a key as one step of a JSON pointer (RFC 6901).
-std::string pointer_part(std::string_view key) {
-  std::string part;
-  for (const char c : shown(key)) {
-    if (c == '~') {
-      part += "~0";
-    } else if (c == '/') {
-      part += "~1";
-    } else {
-      part += c;
-    }
-  }
-  return part;
-}
-
 }  // namespace
 
 struct JsonEvents::Adapter {
@@ -140,14 +125,13 @@ void JsonEvents::parse(const JsonText& text) {
 }
 
 std::string JsonEvents::pointer() const {
-  std::string path = text_->pointer;
-  for (const Level& level : levels_) {
+  nlohmann::ordered_json::json_pointer path;
+  for (const OpenLevel& level : levels_) {
     if (level.count == 0) break;  // the container is empty
-    path += '/';
-    path += level.container == Container::array ? fmt::format_int(level.count - 1).str()
-                                                : pointer_part(level.key);
+    level.container == Container::array ? path /= level.count - 1 : path /= shown(level.key);
   }
-  return path.empty() ? "top level" : path;
+  const std::string whole = text_->pointer + path.to_string();
+  return whole.empty() ? "top level" : whole;
 }
 
 void JsonEvents::refuse(std::string_view what) const {
@@ -159,15 +143,18 @@ void JsonEvents::refuse_at(std::size_t byte, std::string_view what) const {
 }
 
 std::string describe(const JsonScalar& scalar) {
-  struct Describe {
-    std::string operator()(std::nullptr_t) const { return "null"; }
-    std::string operator()(bool value) const { return value ? "true" : "false"; }
-    std::string operator()(std::int64_t value) const { return fmt::to_string(value); }
-    std::string operator()(std::uint64_t value) const { return fmt::to_string(value); }
-    std::string operator()(double value) const { return fmt::to_string(value); }
-    std::string operator()(const std::string* value) const { return in_quotes(*value); }
-  };
-  return std::visit(Describe{}, scalar);
+  return std::visit(
+      [](const auto& value) -> std::string {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::nullptr_t>) {
+          return "null";
+        } else if constexpr (std::is_same_v<T, std::string*>) {
+          return in_quotes(*value);
+        } else {
+          return fmt::to_string(value);
+        }
+      },
+      scalar);
 }
 
 using nlohmann::ordered_json;
@@ -188,7 +175,7 @@ void JsonTree::on_begin(Container container) {
 }
 
 void JsonTree::on_end(Container container) {
-  Open done = std::move(open_.back());
+  OpenContainer done = std::move(open_.back());
   open_.pop_back();
   if (container == Container::object) refuse_duplicates(done.value);
   put(std::move(done.value));
@@ -225,15 +212,11 @@ void JsonTree::put(ordered_json value) {
 }
 
 void JsonTree::refuse_duplicates(const ordered_json& object) const {
-  std::vector<const std::string*> keys;
-  for (const auto& member : object.get_ref<const ordered_json::object_t&>()) keys.push_back(&member.first);
-  const auto less = [](const std::string* a, const std::string* b) { return *a < *b; };
-  std::sort(keys.begin(), keys.end(), less);
-  const auto equal = [](const std::string* a, const std::string* b) { return *a == *b; };
-  const auto twice = std::adjacent_find(keys.begin(), keys.end(), equal);
-  if (twice != keys.end()) {
-    refuse("got the key " + in_quotes(**twice) + " twice, need different keys");
-  }
+  std::vector<std::string_view> keys;
+  for (const auto& member : object.get_ref<const ordered_json::object_t&>()) keys.push_back(member.first);
+  std::ranges::sort(keys);
+  const auto twice = std::ranges::adjacent_find(keys);
+  if (twice != keys.end()) refuse("got the key " + in_quotes(*twice) + " twice, need different keys");
 }
 
 }  // namespace attnctl

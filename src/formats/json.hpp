@@ -60,7 +60,7 @@ class JsonEvents {
   [[noreturn]] void refuse(std::string_view what) const;
 
  private:
-  struct Level {
+  struct OpenLevel {
     Container container = Container::object;
     std::size_t count = 0;  // number of elements or keys read so far
     std::string key;
@@ -71,7 +71,7 @@ class JsonEvents {
   const JsonText* text_ = nullptr;
   std::size_t position_ = 0;
   std::string_view digits_;
-  std::vector<Level> levels_;
+  std::vector<OpenLevel> levels_;
 };
 
 /// Formats a value for an error message: "null", a string in quotes, or a number such as "-3".
@@ -100,14 +100,14 @@ class JsonTree : public JsonEvents {
   void on_scalar(const JsonScalar& scalar) override;
 
  private:
-  struct Open {
+  struct OpenContainer {
     nlohmann::ordered_json value;
     std::string key;
   };
   void put(nlohmann::ordered_json value);
   void refuse_duplicates(const nlohmann::ordered_json& object) const;
 
-  std::vector<Open> open_;
+  std::vector<OpenContainer> open_;
   nlohmann::ordered_json root_;
 };
 

@@ -36,10 +36,6 @@ struct AnalysisRequest {
   bool with_inputs = true;     // false: analyze the weights only
 };
 
-/// The form of the results for each Format, in the order of the enum.
-constexpr std::array kForms = {inspect::Form::document, inspect::Form::document, inspect::Form::tables,
-                               inspect::Form::arrays,   inspect::Form::pictures, inspect::Form::text};
-
 /// Sets the selection from --show, which is a head ("3.1" or "enc.3.1") or a layer ("3" or "enc.3").
 void select_shown(AnalysisRequest& request) {
   using Prefix = std::pair<const char*, const char*>;
@@ -92,7 +88,7 @@ void run_analysis(AnalysisRequest options) {
   apply_show(options);
   const Target target = resolve_target(options.output, files_read(options.model, options.inputs));
   inspect::InspectRequest& request = options.inspect;
-  request.form = kForms[static_cast<std::size_t>(target.format)];
+  request.form = form_of(target.format);
   request.format = to_string(target.format);
   request.includes =
       inspect::resolve_includes(options.include, options.include_given, options.with_inputs, request.form);

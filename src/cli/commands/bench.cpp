@@ -7,6 +7,7 @@
 #include <deque>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -110,7 +111,7 @@ ModelConfig counted_config(const ModelConfig& config, std::size_t length, bool t
 }
 
 /// Returns an output that is never committed, so that no file remains.
-OutputFile scratch_file(const char* extension) {
+OutputFile scratch_file(const std::string& extension) {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::temp_directory_path(error);
   if (error) fail(Status::environment, "$TMPDIR: cannot write to this directory");
@@ -134,18 +135,16 @@ class BenchStages {
     captured_.clear();
     batch_ = std::move(batch);
   }
-  /// Returns the number of weights in all patterns of the inputs. Throws Error(limit) if it exceeds 64 bits.
+  /// Returns the number of weights in all patterns of the inputs, or the largest number if that exceeds 64
+  /// bits.
   [[nodiscard]] std::uint64_t pattern_values() const {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t values = 0;
     for (const ComponentHeads& component : components_) {
       const CaptureLayout layout(component.selection, open_.model.config());
       for (const Sequence& sequence : batch_.sequences) {
         const auto count = checked_product(layout.shape(Captured::pattern, sequence));
-        const auto sum = count ? checked_add<std::uint64_t>(values, *count) : std::nullopt;
-        if (!sum)
-          fail(Status::limit, "--lengths: {} tokens: the number of weights exceeds 64 bits",
-               sequence.queries());
-        values = *sum;
+        values = saturating_sum(values, count.value_or(kMost));
       }
     }
     return values;
@@ -197,33 +196,34 @@ class BenchStages {
     }
   }
 
-  /// Write the captured patterns in one format each, as `analyze` does.
-  void write_json(Warnings& warnings) {
-    write_captured(
-        "json", inspect::Form::document, warnings, [&](OutputFile& out, const inspect::RunResults& run) {
-          attnctl::write_json(out, results_of(run).document, {.number = {}, .pool = &session_.pool});
-        });
-  }
-
-  void write_csv(Warnings& warnings) {
-    write_captured(
-        "csv", inspect::Form::tables, warnings, [&](OutputFile& out, const inspect::RunResults& run) {
-          const Results results = results_of(run);
-          write_csv_table(out, table_named(results, "patterns"), {.number = {}, .pool = &session_.pool});
-        });
-  }
-
-  void write_npz(Warnings& warnings) {
-    write_captured("npz", inspect::Form::arrays, warnings,
-                   [&](OutputFile& out, const inspect::RunResults& run) {
-                     NpzWriter npz(out, {.pool = &session_.pool});
-                     inspect::add_selection_arrays(npz, run);
-                     for (const inspect::InputArray& each : captured_) {
-                       const std::string prefix = inspect::prefix_of(components_[each.component].component);
-                       npz.add(fmt::format("{}{}_{}", prefix, each.name, each.sequence), each.array);
-                     }
-                     npz.close();
-                   });
+  /// Writes the captured patterns in one format, as `analyze` does.
+  template <Format format>
+  void write(Warnings& warnings) {
+    if (captured_.empty()) capture(warnings);
+    OutputFile out = scratch_file(to_string(format));
+    inspect::InspectRequest request;
+    request.includes.patterns = true;
+    request.selection = selection_;
+    request.form = form_of(format);
+    Warnings unused;
+    const inspect::RunResults run{.request = request,
+                                  .model = open_.model,
+                                  .vocabulary = open_.vocabulary,
+                                  .batch = batch_,
+                                  .warnings = unused,
+                                  .components = components_,
+                                  .arrays = captured_};
+    const WriteOptions options{.number = {}, .pool = &session_.pool};
+    if (format == Format::json) return write_json(out, results_of(run).document, options);
+    if (format == Format::csv)
+      return write_csv_table(out, table_named(results_of(run), "patterns"), options);
+    NpzWriter npz(out, {.pool = &session_.pool});
+    inspect::add_selection_arrays(npz, run);
+    for (const inspect::InputArray& each : captured_) {
+      const std::string prefix = inspect::prefix_of(components_[each.component].component);
+      npz.add(fmt::format("{}{}_{}", prefix, each.name, each.sequence), each.array);
+    }
+    npz.close();
   }
 
   /// Computes the ranks and the similarity of heads.
@@ -243,25 +243,6 @@ class BenchStages {
     pass(observers, warnings);
   }
 
-  /// Calls `write` with a scratch file and the captured results in the given form.
-  template <typename Write>
-  void write_captured(const char* extension, inspect::Form form, Warnings& warnings, Write write) {
-    if (captured_.empty()) capture(warnings);
-    OutputFile out = scratch_file(extension);
-    inspect::InspectRequest request;
-    request.includes.patterns = true;
-    request.selection = selection_;
-    request.form = form;
-    Warnings unused;
-    write(out, inspect::RunResults{.request = request,
-                                   .model = open_.model,
-                                   .vocabulary = open_.vocabulary,
-                                   .batch = batch_,
-                                   .warnings = unused,
-                                   .components = components_,
-                                   .arrays = captured_});
-  }
-
   const ModelOptions& options_;
   const OpenModel& open_;
   Session& session_;
@@ -273,40 +254,40 @@ class BenchStages {
 
 /// The layers that a stage computes: no layers, all layers but the last one only up to its patterns, or all
 /// layers completely.
-enum class Layers { none, to_patterns, to_end };
+enum class ComputedLayers { none, to_patterns, to_end };
 
 struct StageRow {
   std::string_view name;
   void (BenchStages::*run)(Warnings& warnings);
-  Layers layers;   // the layers whose products are counted as FLOPs
+  ComputedLayers layers;   // the layers whose products are counted as FLOPs
   bool of_inputs;  // measured once per input length
   bool captured;   // needs captured patterns in memory
   bool text;       // writes the patterns as text
 };
 /// All stages, in the order of the output.
 constexpr std::array kStages = {
-    StageRow{"load", &BenchStages::load, Layers::none, false, false, false},
-    StageRow{"forward", &BenchStages::forward, Layers::to_end, true, false, false},
-    StageRow{"patterns", &BenchStages::patterns, Layers::to_patterns, true, false, false},
-    StageRow{"analyze", &BenchStages::analyze, Layers::to_patterns, true, false, false},
-    StageRow{"capture", &BenchStages::capture, Layers::to_end, true, true, false},
-    StageRow{"write_json", &BenchStages::write_json, Layers::none, true, true, true},
-    StageRow{"write_csv", &BenchStages::write_csv, Layers::none, true, true, true},
-    StageRow{"write_npz", &BenchStages::write_npz, Layers::none, true, true, false},
-    StageRow{"weights", &BenchStages::weights, Layers::none, false, false, false},
+    StageRow{"load", &BenchStages::load, ComputedLayers::none, false, false, false},
+    StageRow{"forward", &BenchStages::forward, ComputedLayers::to_end, true, false, false},
+    StageRow{"patterns", &BenchStages::patterns, ComputedLayers::to_patterns, true, false, false},
+    StageRow{"analyze", &BenchStages::analyze, ComputedLayers::to_patterns, true, false, false},
+    StageRow{"capture", &BenchStages::capture, ComputedLayers::to_end, true, true, false},
+    StageRow{"write_json", &BenchStages::write<Format::json>, ComputedLayers::none, true, true, true},
+    StageRow{"write_csv", &BenchStages::write<Format::csv>, ComputedLayers::none, true, true, true},
+    StageRow{"write_npz", &BenchStages::write<Format::npz>, ComputedLayers::none, true, true, false},
+    StageRow{"weights", &BenchStages::weights, ComputedLayers::none, false, false, false},
 };
 
 /// Returns the FLOPs of the matrix products that a stage needs for sequences of these lengths. A multiply-add
 /// counts as 2. Does not count scores that the causal mask or the kind of attention hides. Returns nullopt
 /// for stages without a forward pass. Throws Error(limit) if the count exceeds 64 bits.
-std::optional<std::uint64_t> stage_flops(Layers layers, const ModelConfig& config,
+std::optional<std::uint64_t> stage_flops(ComputedLayers layers, const ModelConfig& config,
                                          std::span<const std::size_t> lengths) {
-  if (layers == Layers::none) return std::nullopt;
+  if (layers == ComputedLayers::none) return std::nullopt;
   std::map<std::size_t, std::uint64_t> inputs;  // number of inputs of each length
   for (const std::size_t length : lengths) ++inputs[length];
   std::uint64_t sum = 0;
   for (const auto& [length, count] : inputs) {
-    const ModelConfig counted = counted_config(config, length, layers == Layers::to_end);
+    const ModelConfig counted = counted_config(config, length, layers == ComputedLayers::to_end);
     const auto flops = checked_mul<std::uint64_t>(count_flops(counted, length).all, count);
     const auto next = flops ? checked_add<std::uint64_t>(sum, *flops) : std::nullopt;
     if (!next)
@@ -506,6 +487,8 @@ class BenchRun {
     const std::string patterns = fmt::format("{}: patterns of {} tokens",
                                              options_.inputs.items.empty() ? "--lengths" : "inputs", tokens);
     const std::uint64_t values = stages_.pattern_values();
+    if (values == std::numeric_limits<std::uint64_t>::max())
+      fail(Status::limit, "{}: the number of weights exceeds 64 bits", patterns);
     const std::uint64_t limit = options_.run.limit;
     if (any(&StageRow::text) && values > limit) {
       fail(Status::limit,

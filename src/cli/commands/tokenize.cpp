@@ -253,7 +253,7 @@ class TokenOutput {
                                    tokenizer_.vocabulary().size());
     const auto tell = [&](const char* name, const std::string& section) {
       if (!section.empty())
-        text += fmt::format("{} of its file is not applied: {}\n", name, escaped(section));
+        text += fmt::format("{} of the tokenizer file is not applied: {}\n", name, escaped(section));
     };
     tell("truncation", tokenizer_.truncation());
     tell("padding", tokenizer_.padding());
@@ -420,20 +420,21 @@ void check_options(const TokenizeOptions& options) {
 }  // namespace
 
 Command tokenize_command() {
-  Command command{.name = "tokenize", .about = "Show the ids, tokens, offsets and words of texts"};
+  Command command{.name = "tokenize", .about = "Show the tokens, ids, offsets and words of texts"};
   auto options = std::make_shared<TokenizeOptions>();
   command.add({{.names = "MODEL",
                 .target = &options->model.model,
                 .help = "Directory with tokenizer files, GGUF file, or name in the local Hugging Face cache; "
-                        "no weights are needed",
+                        "weights are not needed",
                 .required = true}});
   add_text_options(command, options->inputs);
   add_target_options(command, options->output, {"json", "jsonl", "csv", "text"});
   add_table_option(command, options->output,
-                   "With csv: write the table tokens as one file instead of a folder");
+                   "With csv: write only this table, tokens, as one file instead of a folder");
   add_worker_options(command, options->run);
   command.footer =
-      "Offsets count code points of the text. Words are those of the tokenizer's file.\n"
+      "Offsets count characters (Unicode code points) of the text. Words are the pieces into which the "
+      "tokenizer splits a\ntext before it looks up tokens.\n"
       "Examples:\n"
       "  attnctl tokenize data/tiny-bert --text \"The animal didn't cross the street.\" --format text\n"
       "  attnctl tokenize data/tiny-llama --text Once --text-pair again | jq '.inputs[0].ids'\n"
