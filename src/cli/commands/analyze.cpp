@@ -57,15 +57,15 @@ void select_shown(AnalysisRequest& request) {
 void apply_show(AnalysisRequest& request) {
   if (request.show.empty()) return;
   if (!request.selection.layers.empty() || !request.selection.heads.empty()) {
-    fail(Status::usage, "--show names the heads itself: leave out --layers and --heads");
+    fail(Status::usage, "--show HEAD selects the heads: remove --layers and --heads");
   }
-  if (request.include_given) fail(Status::usage, "--show draws patterns: leave out --include");
+  if (request.include_given) fail(Status::usage, "--show always draws patterns: remove --include");
   const bool picture =
       request.output.format.empty() || request.output.format == "text" || request.output.format == "svg";
-  if (!picture) fail(Status::usage, "--show draws: --format text or svg, got {}", request.output.format);
+  if (!picture) fail(Status::usage, "--show needs --format text or svg, got {}", request.output.format);
   if (request.inspect.weighting == Weighting::norm && request.output.format != "svg" &&
       !request.output.path.ends_with(".svg")) {
-    fail(Status::usage, "--show draws weights from 0 to 1: use --weighting norm-row, or draw an svg");
+    fail(Status::usage, "--show draws values from 0 to 1 in text: use --weighting norm-row, or --format svg");
   }
   select_shown(request);
   request.include = "patterns";
@@ -147,47 +147,56 @@ void add_mixing_options(Command& command, inspect::InspectRequest& request) {
         .target = choice<Weighting>(
             request.weighting,
             {{"weights", Weighting::weights}, {"norm", Weighting::norm}, {"norm-row", Weighting::norm_row}}),
-        .help = "Patterns to show: weights, norms |weight f(x)|, or norms with rows that sum to 1",
+        .help =
+            "Values of patterns: weights, norm (|weight f(x)|, the length of the weighted value) or norm-row "
+            "(norm, with rows that sum to 1)",
         .type = "weights|norm|norm-row"},
        {.names = "--rollout-fusion",
         .target = choice<HeadFusion>(
             request.rollout.fusion,
             {{"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}),
-        .help = "How rollout and flow combine the heads of a layer",
+        .help = "How rollout and flow combine the heads of a layer (default: mean)",
         .type = "mean|max|min"},
        {.names = "--rollout-residual",
         .target = &request.rollout.residual,
-        .help = "Weight of the residual in rollout and flow, 0 to 1 (default: 0.5)",
+        .help = "Weight of the residual connection in rollout and flow, from 0 to 1 (default: 0.5)",
         .type = "W",
         .range = Range{0.0, 1.0}},
        {"--rollout-from", &request.rollout_from,
-        "Compute rollout and flow only from this token of the last layer: a word, word#2, or a position",
+        "Compute rollout and flow only for this token of the last layer: a word, word#2 (its second "
+        "occurrence), or a position",
         "TOKEN"},
        {.names = "--output-rank",
         .target = [&request](const std::string& list) { parse_output_ranks(list, request); },
-        .help = "Ranks to which contributions truncate W_O (default: 1,2,4,...), or none",
+        .help = "For contributions: ranks to which W_O is reduced, or none (default: 1,2,4,...)",
         .type = "RANKS|none"}});
 }
 
 void add_token_options(Command& command, AnalysisRequest& request) {
   command.add(
       "Selection",
-      {{"--per-input", &request.inspect.per_input, "Compute metrics per input instead of over all inputs"},
+      {{"--per-input", &request.inspect.per_input,
+        "Compute metrics for each input instead of over all inputs"},
        {"--from", &request.inspect.from,
-        "Show what this token attends to in every head: a word, word#2, or a position", "TOKEN"},
+        "Show which tokens this token attends to in each head: a word, word#2 (its second occurrence), or a "
+        "position",
+        "TOKEN"},
        {.names = "--to",
         .target = &request.inspect.to,
-        .help = "With --from: show the weight on these tokens",
+        .help = "With --from: also show the weights on these tokens, such as cat,tired",
         .type = "TOKENS",
         .split = true},
        {"--show", &request.show,
-        "Draw the pattern of a head (3.1), or of all heads of a layer (3), after their mean", "HEAD"},
+        "Draw the pattern of a head (such as 3.1), or the mean pattern of a layer and then the patterns of "
+        "its "
+        "heads (such as 3)",
+        "HEAD"},
        {"--by-word", &request.inspect.by_word, "Merge word pieces into words in all pattern output"},
        {.names = "--pool-from",
         .target = choice<PoolFrom>(request.inspect.pool_from,
                                    {{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}),
-        .help =
-            "With --by-word: attention from a word is the mean over its pieces, or that of the first piece",
+        .help = "With --by-word: the attention from a word is the mean over its pieces, or that of its first "
+                "piece (default: mean)",
         .type = "mean|first"}});
 }
 
@@ -200,22 +209,25 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
       "Selection",
       {{.names = "--include",
         .target = &request.include,
-        .help = "What to compute: " + inspect::include_names(),
+        .help = "Results to compute, of: " + inspect::include_names(),
         .type = "LIST",
         .show_default = true,
         .given = &request.include_given},
-       number("--directions", &options.directions, "Number of principal directions per head", positive()),
+       number("--directions", &options.directions, "Number of principal directions to show per head",
+              positive()),
        {"--across-layers", &options.across_layers,
-        "Compute the similarity between heads of all selected layers"},
-       {"--fold-norm", &options.fold_norm, "Fold the gain of the norm into W_Q, W_K and W_V"},
+        "Compare the heads of all selected layers with each other, not only the heads of one layer"},
+       {"--fold-norm", &options.fold_norm, "Multiply W_Q, W_K and W_V by the gain of the norm before them"},
        {.names = "--order",
         .target = choice<inspect::HeadOrder>(
             options.order, {{"model", inspect::HeadOrder::model}, {"cluster", inspect::HeadOrder::cluster}}),
-        .help = "Order of heads in heatmaps: model, or cluster (similar heads are adjacent)",
+        .help =
+            "Order of heads in heatmaps: model (by number) or cluster (similar heads are adjacent) (default: "
+            "model)",
         .type = "ORDER"},
        {.names = "--similarity",
         .target = &options.similarity,
-        .help = "With --include map: similarities to use, of qk, ov, w_q, w_k, w_v, w_o",
+        .help = "With --include map: weights by which heads are compared, of: qk, ov, w_q, w_k, w_v, w_o",
         .type = "LIST",
         .show_default = true}});
 }
@@ -223,13 +235,17 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
 void add_result_options(Command& command, AnalysisRequest& request) {
   add_document_options(command, request.output, {"json", "jsonl", "csv", "npz", "svg", "text"});
   add_table_option(command, request.output,
-                   "With csv: write only this table as one file, instead of a folder of all tables");
+                   "With csv: write only this table, as one file instead of a folder of all tables");
   command.add(
       "Output",
-      {{"--compress", &request.output.compress, "With npz: compress with deflate"},
-       {"--sort", &request.inspect.sort, "With text: sort heads by this column, largest first", "COLUMN"},
-       number("--top", &request.inspect.top,
-              "With text: show at most N heads; with --from: show at most N keys (default: 5)", positive())});
+      {{"--compress", &request.output.compress, "With npz: compress the arrays"},
+       {"--sort", &request.inspect.sort,
+        "With text: sort the heads by this column of their table, largest value first", "COLUMN"},
+       number(
+           "--top", &request.inspect.top,
+           "With text: show at most this number of heads; with --from: show at most this number of keys per "
+           "head (default: 5)",
+           positive())});
   add_run_options(command, request.run);
 }
 
@@ -237,7 +253,7 @@ void add_result_options(Command& command, AnalysisRequest& request) {
 
 Command analyze_command() {
   Command command{.name = "analyze",
-                  .about = "Compute patterns, metrics of every head, and weights analyses"};
+                  .about = "Compute attention patterns, metrics of each head, and analyses of the weights"};
   auto request = std::make_shared<AnalysisRequest>();
   add_model_options(command, request->model);
   add_input_options(command, request->inputs);
@@ -267,7 +283,7 @@ Command analyze_command() {
 
 Command weights_command() {
   Command command{.name = "weights",
-                  .about = "Analyze the weights only: similarity of heads, ranks, directions"};
+                  .about = "Analyze only the weights: similarity of heads, ranks, principal directions"};
   auto request = std::make_shared<AnalysisRequest>();
   request->with_inputs = false;
   add_model_options(command, request->model);

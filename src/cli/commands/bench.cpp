@@ -215,8 +215,7 @@ class BenchStages {
                                   .arrays = captured_};
     const WriteOptions options{.number = {}, .pool = &session_.pool};
     if (format == Format::json) return write_json(out, results_of(run).document, options);
-    if (format == Format::csv)
-      return write_csv_table(out, table_named(results_of(run), "patterns"), options);
+    if (format == Format::csv) return write_csv_table(out, table_named(results_of(run), "patterns"), options);
     NpzWriter npz(out, {.pool = &session_.pool});
     inspect::add_selection_arrays(npz, run);
     for (const inspect::InputArray& each : captured_) {
@@ -259,10 +258,10 @@ enum class ComputedLayers { none, to_patterns, to_end };
 struct StageRow {
   std::string_view name;
   void (BenchStages::*run)(Warnings& warnings);
-  ComputedLayers layers;   // the layers whose products are counted as FLOPs
-  bool of_inputs;  // measured once per input length
-  bool captured;   // needs captured patterns in memory
-  bool text;       // writes the patterns as text
+  ComputedLayers layers;  // the layers whose products are counted as FLOPs
+  bool of_inputs;         // measured once per input length
+  bool captured;          // needs captured patterns in memory
+  bool text;              // writes the patterns as text
 };
 /// All stages, in the order of the output.
 constexpr std::array kStages = {
@@ -364,7 +363,8 @@ std::vector<Batch> bench_inputs(const BenchOptions& options, OpenModel& open, Wa
   std::vector<Batch> all;
   if (!options.inputs.items.empty()) {
     if (!options.lengths.empty() || options.batch)
-      fail(Status::usage, "--lengths and --batch are for seeded inputs; remove them, or remove the inputs");
+      fail(Status::usage,
+           "--lengths and --batch choose random inputs; remove them, or remove the other inputs");
     all.push_back(read_inputs(options.inputs, open, warnings));
   } else {
     for (const std::size_t length : choose_lengths(options, open.model.config()))
@@ -569,20 +569,22 @@ std::vector<std::string> stage_names() {
 }  // namespace
 
 Command bench_command() {
-  Command command{.name = "bench",
-                  .about = "Measure the time of each stage, compared with the GEMM peak of this machine"};
+  Command command{
+      .name = "bench",
+      .about = "Measure the time of each stage, compared with a large matrix product on this machine"};
   auto options = std::make_shared<BenchOptions>();
   add_model_options(command, options->model);
-  command.add({{.names = "--lengths",
-                .target = &options->lengths,
-                .help = "Tokens per input (default: 16,128,512, up to the model's number of positions)",
-                .type = "LIST",
-                .split = true,
-                .range = positive()},
-               number("--batch", &options->batch, "Inputs per run (default: 1)", Range{1, 1'000'000})});
+  command.add(
+      {{.names = "--lengths",
+        .target = &options->lengths,
+        .help = "Numbers of tokens per input (default: 16,128,512, up to the model's number of positions)",
+        .type = "LIST",
+        .split = true,
+        .range = positive()},
+       number("--batch", &options->batch, "Number of inputs per run (default: 1)", Range{1, 1'000'000})});
   add_sequence_options(command, options->inputs);
-  command.add({number("--repeat", &options->repeat, "Timed runs per stage, after one warm-up run",
-                      Range{1, 1'000'000}),
+  command.add({number("--repeat", &options->repeat,
+                      "Number of timed runs per stage, after one run that is not timed", Range{1, 1'000'000}),
                {.names = "--stages",
                 .target = &options->stages,
                 .help = "Stages to measure (default: all)",
@@ -592,8 +594,10 @@ Command bench_command() {
   options->output.default_table = "rows";
   add_run_options(command, options->run);
   command.footer =
-      "A multiply-add counts as 2 FLOPs. peak_share is relative to an sgemm of 2048 x 2048 x 2048 in the "
-      "same run, with\n"
+      "The inputs are random, the same in every run, unless you give inputs. A multiply-add counts as 2 "
+      "FLOPs. "
+      "peak_share\nis the speed of a stage divided by that of a float32 product of two 2048 x 2048 matrices "
+      "with "
       "the same threads.\n"
       "Examples:\n"
       "  attnctl bench data/tiny-bert --lengths 16,64 --repeat 3 --format text\n"

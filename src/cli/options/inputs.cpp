@@ -39,7 +39,7 @@ struct FloatArray {
 
 FloatArray read_npy(const std::string& path) {
   if (std::filesystem::path(path).extension() != ".npy") {
-    fail(Status::bad_input, "{}: unsupported array file; need .npy", escaped(path));
+    fail(Status::bad_input, "{}: unsupported file of an array; need a .npy file", escaped(path));
   }
   Warnings unused;
   const std::unique_ptr<Checkpoint> file = open_checkpoint(path, unused);
@@ -431,8 +431,9 @@ Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
 void add_attention_option(Command& command, SelectionOptions& options) {
   command.add("Selection",
               {{"--attention", &options.attention,
-                "Replace the attention of the layers of --layers (default: all): " +
-                    std::string(kAttentionKinds) + ", or axial over a grid of --embeddings [N, L, d]",
+                "Replace the attention of the layers of --layers (default: all) by another kind: " +
+                    std::string(kAttentionKinds) +
+                    ", or axial (over the rows and columns of one array --embeddings [N, L, d])",
                 "KIND"}});
 }
 
