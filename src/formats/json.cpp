@@ -11,6 +11,8 @@
 namespace attnctl {
 namespace {
 
+constexpr std::size_t kMaxDepth = 64;
+
 /// An iterator over the text. It counts the bytes that are read; all copies of the iterator use the same
 /// counter.
 class CountingIterator {
@@ -72,8 +74,13 @@ struct JsonEvents::Adapter {
   bool binary(Json::binary_t& /*value*/) { return false; }
   bool start_object(std::size_t /*count*/) { return begin(Container::object); }
   bool start_array(std::size_t /*count*/) { return begin(Container::array); }
-  bool end_object() { return end(Container::object); }
-  bool end_array() { return end(Container::array); }
+  bool end_object() { return end_array(); }
+  bool end_array() {
+    const Container container = events.levels_.back().container;
+    events.levels_.pop_back();
+    events.on_end(container);
+    return true;
+  }
   bool key(std::string& value) {
     events.levels_.back().key = value;
     ++events.levels_.back().count;
@@ -92,16 +99,10 @@ struct JsonEvents::Adapter {
   }
   bool begin(Container container) {
     count_element();
-    if (events.levels_.size() >= events.text_->max_depth) {
-      events.refuse(fmt::format("got deeper nesting, need at most {} levels", events.text_->max_depth));
-    }
+    if (events.levels_.size() >= kMaxDepth)
+      events.refuse(fmt::format("got deeper nesting, need at most {} levels", kMaxDepth));
     events.on_begin(container);
     events.levels_.push_back({container, 0, {}});
-    return true;
-  }
-  bool end(Container container) {
-    events.levels_.pop_back();
-    events.on_end(container);
     return true;
   }
   void count_element() {
@@ -165,9 +166,9 @@ ordered_json parse_json_part(const JsonText& text) {
   return tree.take();
 }
 
-ordered_json parse_json(const std::string& file, std::string_view text, std::size_t max_depth) {
+ordered_json parse_json(const std::string& file, std::string_view text) {
   const std::string name = escaped(file);
-  return parse_json_part({.file = name, .text = text, .max_depth = max_depth});
+  return parse_json_part({.file = name, .text = text});
 }
 
 void JsonTree::on_begin(Container container) {

@@ -20,7 +20,6 @@ struct JsonText {
   std::string_view text;     // one JSON value with optional white space around it
   std::size_t byte = 0;      // offset of `text` in the file
   std::string pointer = {};  // escaped JSON pointer to the value if `text` is not the whole file
-  std::size_t max_depth = 64;
 };
 
 /// A scalar: null, boolean, negative integer, other integer, other number, or string.
@@ -78,10 +77,10 @@ class JsonEvents {
 [[nodiscard]] std::string describe(const JsonScalar& scalar);
 
 /// Parses a small JSON document strictly and keeps the order of keys. The text must be UTF-8 without a byte
-/// order mark. NaN, numbers out of range, lone surrogates, duplicate keys, text after the value, and nesting
-/// above `max_depth` are errors. `file` names the document in error messages. Throws Error(bad_input).
-[[nodiscard]] nlohmann::ordered_json parse_json(const std::string& file, std::string_view text,
-                                                std::size_t max_depth = 64);
+/// order mark. NaN, numbers out of range, lone surrogates, duplicate keys, text after the value, and more
+/// than 64 levels of nesting are errors. `file` names the document in error messages. Throws
+/// Error(bad_input).
+[[nodiscard]] nlohmann::ordered_json parse_json(const std::string& file, std::string_view text);
 
 /// Parses a value inside a file with the rules of parse_json.
 [[nodiscard]] nlohmann::ordered_json parse_json_part(const JsonText& text);

@@ -140,9 +140,7 @@ class DictReader {
   }
 
   [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  void skip_space() {
-    at_ = std::min(text_.find_first_not_of(" \n\t\r", at_), text_.size());
-  }
+  void skip_space() { at_ = std::min(text_.find_first_not_of(" \n\t\r", at_), text_.size()); }
   bool accept(std::string_view word) {
     skip_space();
     if (!text_.substr(at_).starts_with(word)) return false;
@@ -221,10 +219,10 @@ void check_npy_size(std::string_view where, const NpyHeader& header, std::size_t
 }
 
 std::string npy_header(DType dtype, const Shape& shape) {
-  std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}{}), }}",
-                                 size_of(dtype) > 1 ? '<' : '|',
-                                 std::ranges::find(kDescrs, dtype, &DescrRow::dtype)->code,
-                                 fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+  std::string text =
+      fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                  size_of(dtype) > 1 ? '<' : '|', std::ranges::find(kDescrs, dtype, &DescrRow::dtype)->code,
+                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   constexpr std::size_t kPrefix = kLengthAt + 2;
   const std::size_t total = (kPrefix + text.size() + 1 + 63) / 64 * 64;
   text.resize(total - kPrefix - 1, ' ');

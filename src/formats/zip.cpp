@@ -25,6 +25,8 @@ constexpr std::uint32_t kZip64LocatorSignature = 0x07064B50;
 constexpr std::uint32_t kIn64 = 0xFFFFFFFF;  // marks a value that is stored in the ZIP64 extra field
 constexpr std::uint16_t kZip64ExtraId = 1;
 
+constexpr std::uint16_t kZero16 = 0;
+constexpr std::uint32_t kZero32 = 0;
 constexpr std::uint64_t kMax16 = 0xFFFF;
 constexpr std::uint16_t kVersionDeflate = 20;
 constexpr std::uint16_t kVersionZip64 = 45;
@@ -33,11 +35,16 @@ constexpr std::uint32_t kUnixMode = 0100644U << 16U;
 constexpr std::uint16_t kTime = 0;
 constexpr std::uint16_t kDate = 1U << 5U | 1U;  // 1980-01-01
 
-template <std::unsigned_integral T>
-void put(std::string& bytes, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFFU);
+/// Appends little-endian numbers, each with the size of its type.
+template <std::unsigned_integral... T>
+void put(std::string& bytes, T... values) {
+  const auto put_one = [&](auto value) {
+    for (std::size_t i = 0; i < sizeof value; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFFU);
+  };
+  (put_one(values), ...);
 }
 
+/// Append a number with 16 or 32 bits, or the largest such number if it does not fit.
 void put16(std::string& bytes, std::uint64_t value) {
   put(bytes, static_cast<std::uint16_t>(std::min(value, kMax16)));
 }
@@ -59,9 +66,7 @@ void put_common(std::string& bytes, const ZipMember& member, const std::string& 
   put(bytes, extra.empty() ? kVersionDeflate : kVersionZip64);
   put16(bytes, 0);  // flags: names are ASCII
   put16(bytes, member.deflated ? 8 : 0);
-  put(bytes, kTime);
-  put(bytes, kDate);
-  put(bytes, member.crc);
+  put(bytes, kTime, kDate, member.crc);
   put32(bytes, long_sizes ? kIn64 : member.stored_size);
   put32(bytes, long_sizes ? kIn64 : member.size);
   put16(bytes, member.name.size());
@@ -74,8 +79,7 @@ std::string zip64_extra(const ZipMember& member, bool sizes, bool offset) {
   if (!sizes && !offset) return extra;
   put(extra, kZip64ExtraId);
   put16(extra, (sizes ? 16U : 0U) + (offset ? 8U : 0U));
-  if (sizes) put(extra, member.size);
-  if (sizes) put(extra, member.stored_size);
+  if (sizes) put(extra, member.size, member.stored_size);
   if (offset) put(extra, member.offset);
   return extra;
 }
@@ -86,30 +90,20 @@ std::string directory_entry(const ZipMember& member) {
   put(bytes, kZipCentralSignature);
   put(bytes, static_cast<std::uint16_t>(kUnixHost | (extra.empty() ? kVersionDeflate : kVersionZip64)));
   put_common(bytes, member, extra);
-  put16(bytes, 0);  // comment
-  put16(bytes, 0);  // disk
-  put16(bytes, 0);  // internal attributes
-  put32(bytes, kUnixMode);
+  put(bytes, kZero16, kZero16, kZero16);  // comment, disk, internal attributes
+  put(bytes, kUnixMode);
   put32(bytes, member.offset);
   return bytes + member.name + extra;
 }
 
 std::string zip64_end(std::uint64_t members, std::uint64_t size, std::uint64_t offset) {
   std::string bytes;
-  put(bytes, kZip64EndSignature);
-  put(bytes, std::uint64_t{44});  // number of bytes after this field
-  put(bytes, static_cast<std::uint16_t>(kUnixHost | kVersionZip64));
-  put(bytes, kVersionZip64);
-  put32(bytes, 0);  // this disk
-  put32(bytes, 0);  // the directory's disk
-  put(bytes, members);
-  put(bytes, members);
-  put(bytes, size);
-  put(bytes, offset);
-  put(bytes, kZip64LocatorSignature);
-  put32(bytes, 0);  // the disk of the record above
-  put(bytes, offset + size);
-  put32(bytes, 1);  // disks
+  put(bytes, kZip64EndSignature, std::uint64_t{44});  // number of bytes after this field
+  put(bytes, static_cast<std::uint16_t>(kUnixHost | kVersionZip64), kVersionZip64);
+  put(bytes, kZero32, kZero32);  // this disk, the directory's disk
+  put(bytes, members, members, size, offset);
+  put(bytes, kZip64LocatorSignature, kZero32);  // the disk of the record above
+  put(bytes, offset + size, std::uint32_t{1});  // number of disks
   return bytes;
 }
 
@@ -129,9 +123,7 @@ std::string central_directory(const std::vector<ZipMember>& members, std::uint64
   const std::uint64_t size = bytes.size();
   const std::uint64_t count = members.size();
   if (count >= kMax16 || size >= kIn64 || offset >= kIn64) bytes += zip64_end(count, size, offset);
-  put(bytes, kZipEndSignature);
-  put16(bytes, 0);  // this disk
-  put16(bytes, 0);  // the directory's disk
+  put(bytes, kZipEndSignature, kZero16, kZero16);  // this disk, the directory's disk
   put16(bytes, count);
   put16(bytes, count);
   put32(bytes, size);

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -99,7 +98,7 @@ void run_analysis(AnalysisRequest options) {
   Session session(options.run);
   OpenModel open = open_model(options.model, session.warnings);
   request.selection = select_heads(options.selection, open.model.config(),
-                                   !options.with_inputs || options.inputs.has_targets());
+                                   !options.with_inputs || !options.inputs.targets.empty());
   open.model = with_attention_option(open.model, options.selection);
   inspect::InspectSubject subject{open.model, open.vocabulary};
   if (options.with_inputs) {
@@ -113,13 +112,10 @@ void run_analysis(AnalysisRequest options) {
     write_npz(inspection, target, options.output.compress, session);
   } else {
     ResultWriter writer(target, options.output, session);
-    Results found = inspection.run();
     Results results;
-    results.document.head.set("schema", "attnctl.analysis/1")
-        .set("attnctl", tool_record(session))
-        .set("model", model_record(open.model));
-    results.append(std::move(found));
-    writer.write(results);
+    results.document.head.set("model", model_record(open.model));
+    results.append(inspection.run());
+    writer.write("attnctl.analysis/1", std::move(results));
   }
   print_warnings(session);
 }

@@ -253,40 +253,43 @@ class BenchStages {
 
 /// The layers that a stage computes: no layers, all layers but the last one only up to its patterns, or all
 /// layers completely.
-enum class ComputedLayers { none, to_patterns, to_end };
+enum class Layers { none, to_patterns, to_end };
+
+/// When a stage is measured: before all inputs, once per batch of inputs, or after all inputs.
+enum class When { before, per_input, after };
 
 struct StageRow {
   std::string_view name;
   void (BenchStages::*run)(Warnings& warnings);
-  ComputedLayers layers;  // the layers whose products are counted as FLOPs
-  bool of_inputs;         // measured once per input length
-  bool captured;          // needs captured patterns in memory
-  bool text;              // writes the patterns as text
+  Layers layers;  // the layers whose products are counted as FLOPs
+  When when;
+  bool captured;  // needs captured patterns in memory
+  bool text;      // writes the patterns as text
 };
 /// All stages, in the order of the output.
 constexpr std::array kStages = {
-    StageRow{"load", &BenchStages::load, ComputedLayers::none, false, false, false},
-    StageRow{"forward", &BenchStages::forward, ComputedLayers::to_end, true, false, false},
-    StageRow{"patterns", &BenchStages::patterns, ComputedLayers::to_patterns, true, false, false},
-    StageRow{"analyze", &BenchStages::analyze, ComputedLayers::to_patterns, true, false, false},
-    StageRow{"capture", &BenchStages::capture, ComputedLayers::to_end, true, true, false},
-    StageRow{"write_json", &BenchStages::write<Format::json>, ComputedLayers::none, true, true, true},
-    StageRow{"write_csv", &BenchStages::write<Format::csv>, ComputedLayers::none, true, true, true},
-    StageRow{"write_npz", &BenchStages::write<Format::npz>, ComputedLayers::none, true, true, false},
-    StageRow{"weights", &BenchStages::weights, ComputedLayers::none, false, false, false},
+    StageRow{"load", &BenchStages::load, Layers::none, When::before, false, false},
+    StageRow{"forward", &BenchStages::forward, Layers::to_end, When::per_input, false, false},
+    StageRow{"patterns", &BenchStages::patterns, Layers::to_patterns, When::per_input, false, false},
+    StageRow{"analyze", &BenchStages::analyze, Layers::to_patterns, When::per_input, false, false},
+    StageRow{"capture", &BenchStages::capture, Layers::to_end, When::per_input, true, false},
+    StageRow{"write_json", &BenchStages::write<Format::json>, Layers::none, When::per_input, true, true},
+    StageRow{"write_csv", &BenchStages::write<Format::csv>, Layers::none, When::per_input, true, true},
+    StageRow{"write_npz", &BenchStages::write<Format::npz>, Layers::none, When::per_input, true, false},
+    StageRow{"weights", &BenchStages::weights, Layers::none, When::after, false, false},
 };
 
 /// Returns the FLOPs of the matrix products that a stage needs for sequences of these lengths. A multiply-add
 /// counts as 2. Does not count scores that the causal mask or the kind of attention hides. Returns nullopt
 /// for stages without a forward pass. Throws Error(limit) if the count exceeds 64 bits.
-std::optional<std::uint64_t> stage_flops(ComputedLayers layers, const ModelConfig& config,
+std::optional<std::uint64_t> stage_flops(Layers layers, const ModelConfig& config,
                                          std::span<const std::size_t> lengths) {
-  if (layers == ComputedLayers::none) return std::nullopt;
+  if (layers == Layers::none) return std::nullopt;
   std::map<std::size_t, std::uint64_t> inputs;  // number of inputs of each length
   for (const std::size_t length : lengths) ++inputs[length];
   std::uint64_t sum = 0;
   for (const auto& [length, count] : inputs) {
-    const ModelConfig counted = counted_config(config, length, layers == ComputedLayers::to_end);
+    const ModelConfig counted = counted_config(config, length, layers == Layers::to_end);
     const auto flops = checked_mul<std::uint64_t>(count_flops(counted, length).all, count);
     const auto next = flops ? checked_add<std::uint64_t>(sum, *flops) : std::nullopt;
     if (!next)
@@ -418,21 +421,22 @@ class BenchRun {
 
   void run() {
     ResultWriter writer(target_, options_.output, session_);
-    const auto of_inputs = static_cast<std::size_t>(std::ranges::count(chosen_, true, &StageRow::of_inputs));
-    const std::size_t stages = of_inputs * inputs_.size() + (chosen_.size() - of_inputs);
+    const auto per_input =
+        static_cast<std::size_t>(std::ranges::count(chosen_, When::per_input, &StageRow::when));
+    const std::size_t stages = per_input * inputs_.size() + (chosen_.size() - per_input);
     session_.progress.begin("bench", stages * options_.repeat);
     measure_machine(3);
-    measure_all([](const StageRow& row) { return row.run == &BenchStages::load; }, nullptr);
+    measure_all(When::before, nullptr);
     for (const Batch& inputs : inputs_) {
       stages_.set_inputs(inputs);
       check_size(inputs);
-      measure_all([](const StageRow& row) { return row.of_inputs; }, &inputs);
+      measure_all(When::per_input, &inputs);
       stages_.set_inputs({});
       measure_machine(1);
     }
-    measure_all([](const StageRow& row) { return row.run == &BenchStages::weights; }, nullptr);
+    measure_all(When::after, nullptr);
     session_.progress.end();
-    writer.write(results());
+    writer.write("attnctl.bench/1", results());
     print_warnings(session_);
   }
 
@@ -464,13 +468,13 @@ class BenchRun {
     measurements_.push_back(std::move(measurement));
   }
 
-  /// Measures the stages for which `chosen` returns true on the same inputs. Keeps only the warnings of the
-  /// first stage, because the other stages repeat them.
-  void measure_all(bool (*chosen)(const StageRow&), const Batch* inputs) {
+  /// Measures the chosen stages of `when` on the same inputs. Keeps only the warnings of the first stage,
+  /// because the other stages repeat them.
+  void measure_all(When when, const Batch* inputs) {
     Warnings repeated;
     bool first = true;
     for (const StageRow& row : chosen_) {
-      if (!chosen(row)) continue;
+      if (row.when != when) continue;
       measure(row, inputs, first ? session_.warnings : repeated);
       first = false;
     }
@@ -532,9 +536,7 @@ class BenchRun {
 
   [[nodiscard]] Results results() const {
     Results results;
-    results.document.head.set("schema", "attnctl.bench/1")
-        .set("attnctl", tool_record(session_))
-        .set("model", model_record(open_.model))
+    results.document.head.set("model", model_record(open_.model))
         .set("repeat", options_.repeat)
         .set("peak_gflops", rounded(peak_gflops_))
         .set("read_gbs", rounded(read_gbs_));
@@ -595,9 +597,9 @@ Command bench_command() {
   add_run_options(command, options->run);
   command.footer =
       "The inputs are random, the same in every run, unless you give inputs. A multiply-add counts as 2 "
-      "FLOPs. "
-      "peak_share\nis the speed of a stage divided by that of a float32 product of two 2048 x 2048 matrices "
-      "with "
+      "FLOPs.\n"
+      "peak_share is the speed of a stage divided by that of a float32 product of two 2048 x 2048 matrices "
+      "with\n"
       "the same threads.\n"
       "Examples:\n"
       "  attnctl bench data/tiny-bert --lengths 16,64 --repeat 3 --format text\n"

@@ -75,15 +75,13 @@ SummarySubject subject_of(const InfoOptions& options, std::optional<OpenModel>& 
 
 void info(const InfoOptions& options) {
   const Target target = resolve_target(options.output, files_read(options.model));
-  const bool about_something = check_subject(options);
+  const bool has_subject = check_subject(options);
   Session session(options.run);
   std::optional<OpenModel> open;
   std::optional<SummarySubject> subject;
-  if (about_something) subject = subject_of(options, open, session.warnings);
-  Results results;
-  results.document.head.set("schema", "attnctl.info/1").set("attnctl", tool_record(session));
-  results.append(model_summary(subject, options.asked));
-  ResultWriter(target, options.output, session).write(results);
+  if (has_subject) subject = subject_of(options, open, session.warnings);
+  ResultWriter(target, options.output, session)
+      .write("attnctl.info/1", model_summary(subject, options.asked));
   print_warnings(session);
 }
 

@@ -361,10 +361,7 @@ void plan(const PlanOptions& options) {
   Session session(options.run);
   OpenStudy study = open_study(options.scope, session.warnings);
   ResultWriter writer(target, options.output, session);
-  Results results;
-  results.document.head.set("schema", "attnctl.plan/1").set("attnctl", tool_record(session));
-  results.append(plan_study(study.input(), request, session.pool, session.progress));
-  writer.write(results);
+  writer.write("attnctl.plan/1", plan_study(study.input(), request, session.pool, session.progress));
   print_warnings(session);
 }
 

@@ -4,15 +4,12 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "analysis/comparison.hpp"
 #include "analysis/head_axes.hpp"
-#include "base/checked.hpp"
-#include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -41,19 +38,6 @@ struct ReferenceInput {
   std::vector<std::int64_t> ids;  // empty if the file has no ids for the input
   std::vector<std::int64_t> target_ids;
   ReferencePass pass;  // converted to float64
-};
-
-struct DoubleArray {
-  Shape shape;
-  std::vector<double> values;
-
-  /// Returns matrix `index`. The last two axes are the axes of the matrix.
-  [[nodiscard]] OwnedMatrix<double> matrix(std::size_t index) const {
-    OwnedMatrix<double> matrix(shape[shape.size() - 2], shape.back());
-    const std::size_t size = matrix.values().size();
-    std::ranges::copy(std::span(values).subspan(index * size, size), matrix.values().begin());
-    return matrix;
-  }
 };
 
 /// The layers of the reference arrays of one component, as indices into the model's layers.
@@ -102,13 +86,10 @@ class ReferenceReader {
   }
 
  private:
-  std::optional<DoubleArray> read_array(const std::string& name) {
+  std::optional<FileArray<double>> read_array(const std::string& name) {
     const std::size_t index = file_.find(name);
     if (index == Checkpoint::npos) return std::nullopt;
-    const TensorView tensor = file_.tensor(index);
-    DoubleArray array{tensor.shape, std::vector<double>(checked_product(tensor.shape).value())};
-    convert(tensor.dtype, tensor.bytes, array.values);
-    return array;
+    return FileArray<double>(path_, file_.tensor(index));
   }
 
   std::optional<std::vector<std::int64_t>> integers(const std::string& name) {
@@ -143,8 +124,8 @@ class ReferenceReader {
 
   /// Reads an array and checks its shape. `stack` has the layers of the first axis; null if the array has no
   /// layer axis.
-  std::optional<DoubleArray> read_checked(const std::string& name, std::size_t axes,
-                                          const ReferenceLayers* stack) {
+  std::optional<FileArray<double>> read_checked(const std::string& name, std::size_t axes,
+                                                const ReferenceLayers* stack) {
     auto array = read_array(name);
     const bool fits = !array || (array->shape.size() == axes &&
                                  (stack == nullptr || array->shape[0] == stack->layers.size()));
@@ -345,14 +326,10 @@ Table comparison_table(const std::vector<Comparison>& comparisons, const ModelCo
 }
 
 Results verify_results(const VerifyOptions& options, const OpenModel& open, const Batch& batch,
-                       const Table& table, bool ok, const Session& session) {
+                       const Table& table, bool ok) {
   Results results;
   Document& document = results.document;
-  document.head.set("schema", "attnctl.verify/1")
-      .set("attnctl", tool_record(session))
-      .set("model", model_record(open.model))
-      .set("tolerance", options.tolerance)
-      .set("ok", ok);
+  document.head.set("model", model_record(open.model)).set("tolerance", options.tolerance).set("ok", ok);
   List inputs;
   for (const Sequence& sequence : batch.sequences) {
     Record record;
@@ -392,7 +369,7 @@ void verify(const VerifyOptions& options) {
   const auto outside = std::ranges::count_if(
       comparisons, [&](const Comparison& each) { return !within(each, options.tolerance); });
   const Table table = comparison_table(comparisons, open.model.config(), options.tolerance);
-  writer.write(verify_results(options, open, batch, table, outside == 0, session));
+  writer.write("attnctl.verify/1", verify_results(options, open, batch, table, outside == 0));
   if (outside == 0) {
     print_warnings(session);
     return;
@@ -433,7 +410,8 @@ Command verify_command() {
   add_document_options(command, options->output, {"json", "jsonl", "text"});
   add_run_options(command, options->run);
   command.footer =
-      "Without inputs, the input is the ids of the reference file, or else 64 random ids, the same in every "
+      "Without inputs, the inputs are the ids of the reference file, or else 64 random ids, the same in "
+      "every "
       "run.\n"
       "The exit status is 7 if a difference exceeds the tolerance.\n"
       "Examples:\n"

@@ -64,12 +64,9 @@ void run_experiment(const ExperimentRequest& request) {
     fail(Status::usage, "--picture needs --format svg, or -o FILE.svg");
   Session session(request.run);
   ResultWriter writer(target, options, session);
-  const ExperimentResult result = experiment.run(session);
-  Results results;
-  results.document.head.set("schema", "attnctl.experiment/1").set("attnctl", tool_record(session));
-  results.append(results_of(result, request.show));
+  Results results = results_of(experiment.run(session), request.show);
   if (!options.digits) give_own_digits(results);
-  writer.write(results);
+  writer.write("attnctl.experiment/1", std::move(results));
   print_warnings(session);
 }
 
@@ -182,20 +179,12 @@ Experiment add_diversity(Command& command) {
 constexpr const char* kTextbookKeys = "10,0;0,10;5,5;2,2";
 constexpr std::size_t kKeysLimit = std::size_t{1} << 28;
 
-OwnedMatrix<double> read_npy_keys(const std::string& path) {
-  Warnings unused;
-  const std::unique_ptr<Checkpoint> file = open_checkpoint(path, unused);
-  const TensorView tensor = file->tensor(0);
-  if (tensor.shape.size() != 2)
-    fail(Status::bad_input, "{}: got shape {}, need [keys, d]", escaped(path),
-         attnctl::to_string(tensor.shape));
-  OwnedMatrix<double> keys(tensor.shape[0], tensor.shape[1]);
-  convert(tensor.dtype, tensor.bytes, keys.values());
-  return keys;
-}
-
 OwnedMatrix<double> read_keys(const std::string& given) {
-  if (given.ends_with(".npy")) return read_npy_keys(given);
+  if (given.ends_with(".npy")) {
+    const auto array = read_npy<double>(given);
+    if (array.shape.size() != 2) array.refuse_shape("[keys, d]");
+    return array.matrix(0);
+  }
   if (given.ends_with(".json")) return parse_json_keys(read_file(given, kKeysLimit), escaped(given));
   return parse_keys(given, "--keys");
 }

@@ -29,34 +29,15 @@ namespace {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-/// The type, shape and values (as float) of one .npy file.
-struct FloatArray {
-  std::string file;
-  DType dtype = DType::f32;
-  Shape shape;
-  std::vector<float> values;
-};
-
-FloatArray read_npy(const std::string& path) {
-  if (std::filesystem::path(path).extension() != ".npy") {
+FileArray<float> read_array(const std::string& path) {
+  if (std::filesystem::path(path).extension() != ".npy")
     fail(Status::bad_input, "{}: unsupported file of an array; need a .npy file", escaped(path));
-  }
-  Warnings unused;
-  const std::unique_ptr<Checkpoint> file = open_checkpoint(path, unused);
-  const TensorView tensor = file->tensor(0);
-  FloatArray array{escaped(path), tensor.dtype, tensor.shape, {}};
-  array.values.resize(checked_product(tensor.shape).value());
-  convert(tensor.dtype, tensor.bytes, array.values);
-  return array;
-}
-
-[[noreturn]] void refuse_shape(const FloatArray& array, const std::string& need) {
-  fail(Status::bad_input, "{}: got shape {}, need {}", array.file, to_string(array.shape), need);
+  return read_npy<float>(path);
 }
 
 /// Converts integer masks (1 and 0) to masks that are added to the scores (0 and -inf). Leaves float masks
 /// unchanged.
-void to_added(FloatArray& array) {
+void to_added(FileArray<float>& array) {
   for (std::size_t i = 0; i < array.values.size(); ++i) {
     float& value = array.values[i];
     if (is_floating(array.dtype)) {
@@ -77,18 +58,12 @@ void to_added(FloatArray& array) {
 /// Reads embeddings from an array [n, d] or [batch, n, d] of any numeric type. Returns one matrix [n, d] per
 /// item of the batch. Throws Error(bad_input) for any other number of axes, or for an array without rows.
 std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
-  const FloatArray array = read_npy(path);
-  if (array.shape.size() != 2 && array.shape.size() != 3) refuse_shape(array, "[n, d] or [batch, n, d]");
+  const FileArray<float> array = read_array(path);
+  if (array.shape.size() != 2 && array.shape.size() != 3) array.refuse_shape("[n, d] or [batch, n, d]");
   const std::size_t batch = array.shape.size() == 3 ? array.shape[0] : 1;
-  const std::size_t rows = array.shape[array.shape.size() - 2];
-  const std::size_t width = array.shape.back();
-  if (batch == 0 || rows == 0 || width == 0) refuse_shape(array, "no axis of length 0");
+  if (checked_product(array.shape) == 0) array.refuse_shape("no axis of length 0");
   std::vector<OwnedMatrix<float>> items;
-  for (std::size_t b = 0; b < batch; ++b) {
-    OwnedMatrix<float>& item = items.emplace_back(rows, width);
-    std::copy_n(array.values.begin() + static_cast<std::ptrdiff_t>(b * rows * width), rows * width,
-                item.values().begin());
-  }
+  for (std::size_t b = 0; b < batch; ++b) items.push_back(array.matrix(b));
   return items;
 }
 
@@ -96,7 +71,7 @@ std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
 /// floating-point type. Returns one sequence per image, divided into the patches of `grid`. Throws
 /// Error(bad_input) for integers, or if the shape is not that of the model's images.
 std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid) {
-  const FloatArray array = read_npy(path);
+  const FileArray<float> array = read_array(path);
   if (!is_floating(array.dtype)) {
     fail(Status::bad_input,
          "{}: got {}, need floating-point pixels, scaled as the model's image processor does it", array.file,
@@ -108,9 +83,8 @@ std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid
       (axes == 3 || (axes == 4 && array.shape[0] > 0)) &&
       std::equal(image.begin(), image.end(), array.shape.end() - static_cast<std::ptrdiff_t>(3));
   if (!fits) {
-    refuse_shape(array,
-                 fmt::format("{0} or [batch, {1}, the channels, height and width of the model's images",
-                             to_string(image), to_string(image).substr(1)));
+    array.refuse_shape(fmt::format("{0} or [batch, {1}, the channels, height and width of the model's images",
+                                   to_string(image), to_string(image).substr(1)));
   }
   std::vector<Sequence> sequences;
   for (std::size_t begin = 0; begin < array.values.size(); begin += grid.image_size())
@@ -123,12 +97,12 @@ std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid
 /// (hidden). Float masks are added to the scores and may hold -inf. Throws Error(bad_input) if the shape does
 /// not fit the batch, and for NaN, +inf and integers other than 0 and 1.
 void read_score_masks(const std::string& path, Batch& batch) {
-  FloatArray array = read_npy(path);
+  FileArray<float> array = read_array(path);
   const std::size_t axes = array.shape.size();
   const std::string need = fmt::format(
       "[n, m], [batch, n, m], [batch, 1, n, m] or [batch, h, n, m] for {} inputs", batch.sequences.size());
   if (axes < 2 || axes > 4 || (axes > 2 && array.shape[0] != batch.sequences.size()))
-    refuse_shape(array, need);
+    array.refuse_shape(need);
   to_added(array);
   const std::size_t heads = axes == 4 ? array.shape[1] : 1;
   const std::size_t queries = array.shape[axes - 2];
@@ -137,8 +111,8 @@ void read_score_masks(const std::string& path, Batch& batch) {
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     Sequence& sequence = batch.sequences[s];
     if (queries != sequence.queries() || keys != sequence.keys()) {
-      refuse_shape(array, fmt::format("{} queries and {} keys as input \"{}\" has", sequence.queries(),
-                                      sequence.keys(), escaped(sequence.id)));
+      array.refuse_shape(fmt::format("{} queries and {} keys as input \"{}\" has", sequence.queries(),
+                                     sequence.keys(), escaped(sequence.id)));
     }
     const std::span<const float> values = std::span(array.values).subspan(axes == 2 ? 0 : s * each, each);
     sequence.mask = ScoreMask{heads, queries, keys, {values.begin(), values.end()}};
@@ -148,18 +122,18 @@ void read_score_masks(const std::string& path, Batch& batch) {
 /// Reads a mask over the m keys of each sequence from an array [batch, m] of bool or integers. 1 means that
 /// the key is visible, 0 that it is hidden. Throws the same errors as read_score_masks().
 void read_key_masks(const std::string& path, Batch& batch) {
-  FloatArray array = read_npy(path);
+  FileArray<float> array = read_array(path);
   if (is_floating(array.dtype))
     fail(Status::bad_input, "{}: got {}, need bool or integer", array.file, name_of(array.dtype));
   if (array.shape.size() != 2 || array.shape[0] != batch.sequences.size()) {
-    refuse_shape(array, fmt::format("[{}, m]", batch.sequences.size()));
+    array.refuse_shape(fmt::format("[{}, m]", batch.sequences.size()));
   }
   to_added(array);
   const std::size_t keys = array.shape[1];
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     Sequence& sequence = batch.sequences[s];
     if (keys != sequence.keys()) {
-      refuse_shape(array, fmt::format("{} keys as input \"{}\" has", sequence.keys(), escaped(sequence.id)));
+      array.refuse_shape(fmt::format("{} keys as input \"{}\" has", sequence.keys(), escaped(sequence.id)));
     }
     sequence.key_visible.resize(keys);
     for (std::size_t j = 0; j < keys; ++j)
@@ -169,20 +143,16 @@ void read_key_masks(const std::string& path, Batch& batch) {
 
 // --- Inputs
 
-constexpr std::size_t kInputLimit = std::size_t{1} << 30;
-
-using FormatRow = std::pair<std::string_view, InputFormat>;
-constexpr std::array kFormats = {FormatRow{".txt", InputFormat::txt}, FormatRow{".jsonl", InputFormat::jsonl},
-                                 FormatRow{".json", InputFormat::json},
-                                 FormatRow{".conllu", InputFormat::conllu}};
+using InputExtension = std::pair<std::string_view, InputFormat>;
+constexpr std::array kExtensions = {
+    InputExtension{".txt", InputFormat::txt}, InputExtension{".jsonl", InputFormat::jsonl},
+    InputExtension{".json", InputFormat::json}, InputExtension{".conllu", InputFormat::conllu}};
 
 void read_file_item(const InputItem& item, const InputOptions& options, OpenModel& open, Batch& batch,
                     Warnings& warnings) {
   const InputFormat format = input_format(item.value, options);
-  const bool standard_input = item.value == "-";
-  const std::string name = standard_input ? "standard input" : item.value;
-  const std::string text =
-      standard_input ? read_descriptor(STDIN_FILENO, name, kInputLimit) : read_file(item.value, kInputLimit);
+  const std::string name = item.value == "-" ? "standard input" : item.value;
+  const std::string text = read_input_file(item.value);
   const std::size_t before = batch.sequences.size();
   const std::uint64_t blank = read_sequences(text, format, name, {open.vocabulary, open.encoder}, batch);
   if (batch.sequences.size() == before)
@@ -242,9 +212,9 @@ void add_targets(const InputOptions& options, OpenModel& open, Batch& batch) {
   if (options.targets.empty()) return;
   const std::optional<DecoderConfig>& decoder = open.model.config().decoder;
   if (!decoder)
-    fail(Status::usage, "--target-ids and --target-text: the model has no decoder that reads an encoder");
+    fail(Status::usage, "--target-ids and --target-text: the model is not an encoder-decoder model");
   if (options.targets.size() != batch.sequences.size()) {
-    fail(Status::usage, "got {} targets for {} inputs; give one --target-ids or --target-text per input",
+    fail(Status::usage, "got {} targets for {} inputs; give one --target-ids or --target-text for each input",
          options.targets.size(), batch.sequences.size());
   }
   for (std::size_t i = 0; i < options.targets.size(); ++i) {
@@ -257,7 +227,7 @@ void add_targets(const InputOptions& options, OpenModel& open, Batch& batch) {
       *target = open.encoder.encode({{}, item.value, std::nullopt, std::nullopt});
       if (!decoder->start_token)
         fail(Status::bad_input,
-             "{}: /decoder_start_token_id is missing, and target texts need it; give --target-ids",
+             "{}: /decoder_start_token_id is missing, which --target-text needs; give --target-ids instead",
              escaped(open.model.source().config_path.string()));
       put_first(*decoder->start_token, *target);
     }
@@ -295,14 +265,19 @@ void apply_masks(const InputOptions& options, Batch& batch) {
 
 }  // namespace
 
+std::string read_input_file(const std::string& path) {
+  constexpr std::size_t kLimit = std::size_t{1} << 30;
+  return path == "-" ? read_descriptor(STDIN_FILENO, "standard input", kLimit) : read_file(path, kLimit);
+}
+
 InputFormat input_format(const std::string& path, const InputOptions& options) {
   const bool standard_input = path == "-";
   if (standard_input && options.input_format.empty())
     fail(Status::usage, "--input -: need --input-format txt, jsonl, json or conllu");
   const std::string extension =
       standard_input ? "." + options.input_format : std::filesystem::path(path).extension().string();
-  const auto* const row = std::ranges::find(kFormats, extension, &FormatRow::first);
-  if (row != kFormats.end()) return row->second;
+  const auto* const row = std::ranges::find(kExtensions, extension, &InputExtension::first);
+  if (row != kExtensions.end()) return row->second;
   fail(Status::bad_input, "{}: unsupported input \"{}\"; supported: .txt, .jsonl, .json, .conllu",
        escaped(path), escaped(extension));
 }
@@ -343,7 +318,7 @@ Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnin
                     [](const InputItem& item) { return item.kind == InputItem::Kind::embeddings; });
   if (options.keys.size() > static_cast<std::size_t>(embeddings) ||
       options.values.size() > options.keys.size()) {
-    fail(Status::usage, "--keys needs one --embeddings per file, and --values needs one --keys per file");
+    fail(Status::usage, "each --keys needs its own --embeddings, and each --values needs its own --keys");
   }
   const std::optional<std::size_t>& most = open.model.config().max_positions;
   if (options.truncate && most) open.encoder.truncate_to(*most);
@@ -389,23 +364,16 @@ std::vector<std::int64_t> SeededInputs::ids(std::size_t length, std::size_t voca
   return ids;
 }
 
-void SeededInputs::fill(std::span<float> values) {
-  for (float& value : values) value = static_cast<float>(random_()) * 0x1p-31F - 1;
-}
-
 OwnedMatrix<float> SeededInputs::matrix(std::size_t rows, std::size_t columns) {
-  OwnedMatrix<float> values(rows, columns);
-  fill(values.values());
-  return values;
+  OwnedMatrix<float> matrix(rows, columns);
+  for (float& value : matrix.values()) value = static_cast<float>(random_()) * 0x1p-31F - 1;
+  return matrix;
 }
 
 Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
   const EmbeddingConfig& embedding = config_.embedding;
-  if (embedding.pixels.present()) {
-    std::vector<float> pixels(embedding.pixels.image_size());
-    fill(pixels);
-    return make_pixel_sequence(pixels, embedding.pixels);
-  }
+  if (embedding.pixels.present())
+    return make_pixel_sequence(matrix(1, embedding.pixels.image_size()).values(), embedding.pixels);
   Sequence sequence;
   if (embedding.vocabulary > 0) {
     sequence.ids = ids(length, embedding.vocabulary);
@@ -461,7 +429,8 @@ std::optional<AxialGrid> axial_grid(const SelectionOptions& options, const Input
                                     const Model& model, Batch& batch) {
   if (options.attention != "axial") return std::nullopt;
   if (inputs.items.size() != 1 || inputs.items.front().kind != InputItem::Kind::embeddings) {
-    fail(Status::usage, "--attention axial takes one grid, --embeddings X.npy of shape [N, L, d]");
+    fail(Status::usage,
+         "--attention axial needs exactly one input, a grid: --embeddings X.npy of shape [N, L, d]");
   }
   return make_axial(model, batch);
 }

@@ -1,14 +1,13 @@
 #include "cli/options/options.hpp"
 
 #include <cctype>
-#include <charconv>
 #include <functional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "report/number_format.hpp"
 
 namespace attnctl::cli {
@@ -16,20 +15,14 @@ namespace {
 
 /// Parses a size in bytes with an optional binary suffix: "2G", "512M" or "1048576".
 std::uint64_t parse_bytes(const std::string& text) {
-  std::uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
   constexpr std::string_view kSuffixes = "KMGT";
-  int shift = 0;
-  bool good = error == std::errc() && number > 0;
-  if (good && stop != end) {
-    const std::size_t place =
-        kSuffixes.find(static_cast<char>(std::toupper(static_cast<unsigned char>(*stop))));
-    good = place != std::string_view::npos && stop + 1 == end;
-    if (good) shift = 10 * static_cast<int>(place + 1);
-  }
-  const auto bytes = checked_mul(number, std::uint64_t{1} << shift);
-  if (!good || !bytes)
+  std::string_view digits = text;
+  const char last = text.empty() ? ' ' : text.back();
+  const std::size_t index = kSuffixes.find(static_cast<char>(std::toupper(static_cast<unsigned char>(last))));
+  if (index != std::string_view::npos) digits.remove_suffix(1);
+  const std::uint64_t unit = index == std::string_view::npos ? 1 : std::uint64_t{1024} << (10 * index);
+  const auto bytes = checked_mul<std::uint64_t>(parse_number(digits).value_or(0), unit);
+  if (bytes.value_or(0) == 0)
     fail(Status::usage, "--memory: got \"{}\", need a number of bytes such as 1048576, 512M or 2G",
          escaped(text));
   return *bytes;

@@ -39,8 +39,6 @@ struct InputOptions {
   bool truncate = false;
   /// While parsing: true if the last input option was --text, so that --text-pair may follow.
   bool after_text = false;
-
-  [[nodiscard]] bool has_targets() const { return !targets.empty(); }
 };
 /// Adds the options for text inputs: --text, --text-pair, --input and --input-format.
 void add_text_options(Command& command, InputOptions& options);

@@ -66,12 +66,14 @@ void check_output_type(const Target& target) {
   const bool directory = std::filesystem::is_directory(target.path, ignored);
   const bool folder_wanted = writes_folder(target);
   if (directory && !folder_wanted) {
-    fail(Status::environment, "{}: is a directory; {} writes one file", escaped(target.path.string()),
-         to_string(target.format));
+    fail(Status::environment, "{}: is a directory, but {} is written to one file; give the path of a file",
+         escaped(target.path.string()), to_string(target.format));
   }
   if (folder_wanted && !directory && std::filesystem::exists(target.path, ignored)) {
     fail(Status::environment,
-         "{}: is not a directory; csv writes a folder of tables (or one with --table NAME)",
+         "{}: is not a directory, but csv writes a directory of tables; give a directory, or --table NAME "
+         "for one "
+         "table",
          escaped(target.path.string()));
   }
 }
@@ -158,10 +160,11 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
   if (target.format == Format::csv && target.table.empty()) target.table = options.default_table;
   const bool one_file = to_stdout || format_of_extension(target.path) == Format::csv;
   if (target.format == Format::csv && one_file && target.table.empty()) {
-    fail(Status::usage, "csv needs -o DIRECTORY, or --table NAME for one table");
+    fail(Status::usage,
+         "--format csv writes several tables: give -o DIRECTORY, or --table NAME for one table");
   }
   if (target.format == Format::npz && to_stdout && isatty(STDOUT_FILENO) == 1) {
-    fail(Status::usage, "npz is binary: give -o FILE.npz, or a pipe");
+    fail(Status::usage, "--format npz cannot be written to a terminal: give -o FILE.npz");
   }
   if (!to_stdout) others.push_back({"-o", target.path, writes_folder(target)});
   check_outputs(others, inputs);
