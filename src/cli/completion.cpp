@@ -6,9 +6,9 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
-#include "base/files/output_file.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/session.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -226,11 +226,7 @@ Command completion_command(const Command& root) {
   Command command{.name = "completion", .about = "Print the completion script of a shell", .hidden = true};
   auto shell = std::make_shared<std::string>();
   command.add({{.names = "SHELL", .target = shell.get(), .help = "bash, zsh or fish", .required = true}});
-  command.action = [&root, shell] {
-    OutputFile out("-");
-    out.write(completion_script(root, *shell));
-    out.commit();
-  };
+  command.action = [&root, shell] { write_to_stdout(completion_script(root, *shell)); };
   return command;
 }
 

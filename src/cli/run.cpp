@@ -23,12 +23,6 @@ int report(Status status, const std::string& message) {
   return static_cast<int>(status);
 }
 
-void write_to_stdout(const std::string& text) {
-  OutputFile out("-");
-  out.write(text);
-  out.commit();
-}
-
 void run_command_line(int argc, char** argv) {
   Command root{.name = "attnctl", .about = "See what every attention head of a transformer does."};
   root.version = version_text;

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/files/output_file.hpp"
 #include "cli/commands.hpp"
+#include "cli/session.hpp"
 
 namespace attnctl::cli {
 
@@ -29,11 +29,7 @@ Command schema_command() {
   for (const Schema& schema : schemas()) option.allowed.emplace_back(schema.name);
   command.add({std::move(option)});
   command.footer = "Examples:\n  attnctl schema analysis\n  attnctl schema info | jq .title";
-  command.action = [name] {
-    OutputFile out("-");
-    out.write(schema_text(*name));
-    out.commit();
-  };
+  command.action = [name] { write_to_stdout(schema_text(*name)); };
   return command;
 }
 

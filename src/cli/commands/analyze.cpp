@@ -27,7 +27,7 @@ struct AnalysisRequest {
   InputOptions inputs;
   SelectionOptions selection;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
   inspect::InspectRequest inspect;
   std::string include;         // --include
   bool include_given = false;  // true if the command line has --include
@@ -137,63 +137,59 @@ void parse_output_ranks(const std::string& list, inspect::InspectRequest& reques
 
 /// Adds the options for averaging patterns, and for rollout, flow and contributions.
 void add_mixing_options(Command& command, inspect::InspectRequest& request) {
-  command.add(
-      "Mixing",
-      {{.names = "--weighting",
-        .target = choice<Weighting>(
-            request.weighting,
-            {{"weights", Weighting::weights}, {"norm", Weighting::norm}, {"norm-row", Weighting::norm_row}}),
-        .help =
-            "Values of patterns: weights, norm (|weight f(x)|, the length of the weighted value) or norm-row "
-            "(norm, with rows that sum to 1)",
-        .type = "weights|norm|norm-row"},
-       {.names = "--rollout-fusion",
-        .target = choice<HeadFusion>(
-            request.rollout.fusion,
-            {{"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}),
-        .help = "How rollout and flow combine the heads of a layer (default: mean)",
-        .type = "mean|max|min"},
-       {.names = "--rollout-residual",
-        .target = &request.rollout.residual,
-        .help = "Weight of the residual connection in rollout and flow, from 0 to 1 (default: 0.5)",
-        .type = "W",
-        .range = Range{0.0, 1.0}},
-       {"--rollout-from", &request.rollout_from,
-        "Compute rollout and flow only for this token of the last layer: a word, word#2 (its second "
-        "occurrence), or a position",
-        "TOKEN"},
-       {.names = "--output-rank",
-        .target = [&request](const std::string& list) { parse_output_ranks(list, request); },
-        .help = "For contributions: ranks to which W_O is reduced, or none (default: 1,2,4,...)",
-        .type = "RANKS|none"}});
+  command.add("Values of patterns, rollout, flow and contributions",
+              {{.names = "--weighting",
+                .target = choice<Weighting>(request.weighting, {{"weights", Weighting::weights},
+                                                                {"norm", Weighting::norm},
+                                                                {"norm-row", Weighting::norm_row}}),
+                .help = "Values of patterns: weights, norm (|weight f(x)|, the length of the weighted value) "
+                        "or norm-row (norm, with rows that sum to 1)",
+                .type = "weights|norm|norm-row"},
+               {.names = "--rollout-fusion",
+                .target = choice<HeadFusion>(
+                    request.rollout.fusion,
+                    {{"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}),
+                .help = "How rollout and flow combine the heads of a layer (default: mean)",
+                .type = "mean|max|min"},
+               {.names = "--rollout-residual",
+                .target = &request.rollout.residual,
+                .help = "Weight of the residual connection in rollout and flow, from 0 to 1 (default: 0.5)",
+                .type = "W",
+                .range = Range{0.0, 1.0}},
+               {"--rollout-from", &request.rollout_from,
+                "Compute rollout and flow only for this token of the last layer: a word, word#2 (its second "
+                "occurrence), or a position",
+                "TOKEN"},
+               {.names = "--output-rank",
+                .target = [&request](const std::string& list) { parse_output_ranks(list, request); },
+                .help = "For contributions: ranks to which W_O is reduced, or none (default: 1,2,4,...)",
+                .type = "RANKS|none"}});
 }
 
 void add_token_options(Command& command, AnalysisRequest& request) {
-  command.add(
-      "Selection",
-      {{"--per-input", &request.inspect.per_input,
-        "Compute metrics for each input instead of over all inputs"},
-       {"--from", &request.inspect.from,
-        "Show which tokens this token attends to in each head: a word, word#2 (its second occurrence), or a "
-        "position",
-        "TOKEN"},
-       {.names = "--to",
-        .target = &request.inspect.to,
-        .help = "With --from: also show the weights on these tokens, such as cat,tired",
-        .type = "TOKENS",
-        .split = true},
-       {"--show", &request.show,
-        "Draw the pattern of a head (such as 3.1), or the mean pattern of a layer and then the patterns of "
-        "its "
-        "heads (such as 3)",
-        "HEAD"},
-       {"--by-word", &request.inspect.by_word, "Merge word pieces into words in all pattern output"},
-       {.names = "--pool-from",
-        .target = choice<PoolFrom>(request.inspect.pool_from,
-                                   {{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}),
-        .help = "With --by-word: the attention from a word is the mean over its pieces, or that of its first "
-                "piece (default: mean)",
-        .type = "mean|first"}});
+  command.add("Selection",
+              {{"--per-input", &request.inspect.per_input,
+                "Compute metrics for each input instead of over all inputs"},
+               {"--from", &request.inspect.from,
+                "Show which tokens this token attends to in each head: a word, word#2 (its second "
+                "occurrence), or a position",
+                "TOKEN"},
+               {.names = "--to",
+                .target = &request.inspect.to,
+                .help = "With --from: also show the weights on these tokens, such as cat,tired",
+                .type = "TOKENS",
+                .split = true},
+               {"--show", &request.show,
+                "Draw the pattern of a head (such as 3.1), or the mean pattern of a layer and then the "
+                "patterns of its heads (such as 3)",
+                "HEAD"},
+               {"--by-word", &request.inspect.by_word, "Merge word pieces into words in all pattern output"},
+               {.names = "--pool-from",
+                .target = choice<PoolFrom>(request.inspect.pool_from,
+                                           {{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}),
+                .help = "With --by-word: the attention from a word is the mean over its pieces, or that of "
+                        "its first piece (default: mean)",
+                .type = "mean|first"}});
 }
 
 /// Adds the options that select heads and analyses.
@@ -217,9 +213,8 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
        {.names = "--order",
         .target = choice<inspect::HeadOrder>(
             options.order, {{"model", inspect::HeadOrder::model}, {"cluster", inspect::HeadOrder::cluster}}),
-        .help =
-            "Order of heads in heatmaps: model (by number) or cluster (similar heads are adjacent) (default: "
-            "model)",
+        .help = "Order of heads in heatmaps: model (by number) or cluster (similar heads are adjacent) "
+                "(default: model)",
         .type = "ORDER"},
        {.names = "--similarity",
         .target = &options.similarity,
@@ -232,16 +227,14 @@ void add_result_options(Command& command, AnalysisRequest& request) {
   add_document_options(command, request.output, {"json", "jsonl", "csv", "npz", "svg", "text"});
   add_table_option(command, request.output,
                    "With csv: write only this table, as one file instead of a folder of all tables");
-  command.add(
-      "Output",
-      {{"--compress", &request.output.compress, "With npz: compress the arrays"},
-       {"--sort", &request.inspect.sort,
-        "With text: sort the heads by this column of their table, largest value first", "COLUMN"},
-       number(
-           "--top", &request.inspect.top,
-           "With text: show at most this number of heads; with --from: show at most this number of keys per "
-           "head (default: 5)",
-           positive())});
+  command.add("Output",
+              {{"--compress", &request.output.compress, "With npz: compress the arrays"},
+               {"--sort", &request.inspect.sort,
+                "With text: sort the heads by this column of their table, largest value first", "COLUMN"},
+               number("--top", &request.inspect.top,
+                      "With text: show at most this number of heads; with --from: show at most this number "
+                      "of keys per head (default: 5)",
+                      positive())});
   add_run_options(command, request.run);
 }
 
@@ -269,8 +262,7 @@ Command analyze_command() {
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 | jq '.heads[0]'\n"
       "  printf 'One line.\\nAnother.\\n' | attnctl analyze data/tiny-llama --input - --input-format txt\n"
       "  attnctl analyze data/tiny-bert --input data/tiny-bert/sentences.jsonl --include metrics --format "
-      "text --sort "
-      "next_token --top 3\n"
+      "text --sort next_token --top 3\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --layers 0,2-3 -o patterns.npz\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --format csv -o tables";
   command.action = [request] { run_analysis(*request); };

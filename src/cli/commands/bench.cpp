@@ -309,7 +309,7 @@ struct BenchOptions {
   std::size_t repeat = 9;
   std::vector<std::string> stages;  // empty: all stages
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
 };
 
 constexpr std::size_t kLengths[] = {16, 128, 512};
@@ -497,8 +497,7 @@ class BenchRun {
     if (any(&StageRow::text) && values > limit) {
       fail(Status::limit,
            "{} are {} values as text, over --limit {}; remove write_json and write_csv from --stages, or "
-           "raise "
-           "--limit",
+           "raise --limit",
            patterns, values, limit);
     }
     const std::uint64_t memory = options_.run.memory;

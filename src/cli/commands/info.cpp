@@ -29,7 +29,7 @@ struct InfoOptions {
   SizeOptions sizes;
   SummaryRequest asked;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
 };
 
 /// Returns whether the options name a model, a preset or sizes to describe. --families can be given without
@@ -109,11 +109,10 @@ Command info_command() {
                 "Describe a published architecture instead of MODEL, of: " + preset_names()}});
   add_size_options(command, options->sizes);
   command.add(
-      {number(
-           "--length", &options->asked.length,
-           "Number of tokens for FLOPs and memory (default: 512, or the model's number of positions if that "
-           "is smaller)",
-           positive()),
+      {number("--length", &options->asked.length,
+              "Number of tokens for FLOPs and memory (default: 512, or the model's number of positions if "
+              "that is smaller)",
+              positive()),
        number("--batch", &options->asked.batch, "With --shapes: number of sequences in the batch",
               positive()),
        {"--shapes", &options->asked.shapes, "Show the shape of each array in the attention of a layer"},

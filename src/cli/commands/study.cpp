@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/ranges.h>
+
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/text.hpp"
@@ -86,14 +88,12 @@ void add_study_scope(Command& command, StudyScope& scope) {
       "Corpus",
       {number("--max-length", &scope.settings.corpus.max_length,
               "Largest number of tokens in a sentence (default: the model's number of positions); a longer "
-              "sentence "
-              "is an error unless --stride or --skip-bad is given",
+              "sentence is an error unless --stride or --skip-bad is given",
               positive()),
-       number(
-           "--stride", &scope.settings.corpus.stride,
-           "Split sentences longer than --max-length into windows; this is the number of tokens between the "
-           "beginnings of two windows",
-           positive()),
+       number("--stride", &scope.settings.corpus.stride,
+              "Split sentences longer than --max-length into windows; this is the number of tokens between "
+              "the beginnings of two windows",
+              positive()),
        number("--batch-tokens", &scope.settings.corpus.batch_tokens,
               "Largest number of tokens in a block; each thread computes one block of the corpus at a time",
               positive()),
@@ -115,13 +115,13 @@ void add_study_scope(Command& command, StudyScope& scope) {
         .range = Range{0, 1000}},
        {.names = "--null-shuffle",
         .target = &scope.settings.null_shuffles,
-        .help = "A role that depends on the order of tokens must also exceed the values of the same "
-                "head on N copies of each sentence with its tokens in random order",
+        .help = "A role that depends on the order of tokens must also exceed the values of the same head on "
+                "N copies of each sentence with its tokens in random order",
         .type = "N",
         .range = Range{0, 1000}},
        {"--frequencies", &scope.settings.frequencies,
-        "For the measure rare: file of token frequencies, with lines TOKEN<TAB>COUNT (default: the "
-        "corpus is read twice, first to count its tokens)",
+        "For the measure rare: file of token frequencies, with lines TOKEN<TAB>COUNT (default: the corpus is "
+        "read twice, first to count its tokens)",
         "FILE"}});
 }
 
@@ -176,7 +176,7 @@ Results finished_study(const StudyState& state, Session& session) {
 }
 
 /// Adds the options of `study` and `merge` for results and workers.
-void add_result_options(Command& command, OutputOptions& output, RunOptions& run) {
+void add_result_options(Command& command, OutputOptions& output, ResourceOptions& run) {
   add_document_options(command, output, {"json", "jsonl", "csv", "svg", "text"});
   add_table_option(command, output,
                    "With csv: write only this table, as one file instead of a folder of all tables");
@@ -186,7 +186,7 @@ void add_result_options(Command& command, OutputOptions& output, RunOptions& run
 struct StudyOptions {
   StudyScope scope;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
   std::string shard;
   std::optional<std::string> state, checkpoint;
   double checkpoint_every = 60;
@@ -277,22 +277,21 @@ void run_study_command(const StudyOptions& options) {
 }
 
 void add_state_options(Command& command, StudyOptions& options) {
-  command.add(
-      "Shards and restarts",
-      {{"--shard", &options.shard,
-        "Compute only shard I of N, where I is from 1 to N. Writes --state instead of results; attnctl merge "
-        "computes the results from the states of all shards",
-        "I/N"},
-       {"--state", &options.state, "Write the state of the study to FILE, the input of attnctl merge",
-        "FILE"},
-       {"--checkpoint", &options.checkpoint,
-        "Save the state to FILE while the study runs; if FILE exists, continue from it", "FILE"},
-       {.names = "--checkpoint-every",
-        .target = &options.checkpoint_every,
-        .help = "Seconds between two writes of --checkpoint; 0: after each block",
-        .type = "SECONDS",
-        .show_default = true,
-        .range = non_negative()}});
+  command.add("Shards and restarts",
+              {{"--shard", &options.shard,
+                "Compute only shard I of N, where I is from 1 to N. Writes --state instead of results; "
+                "attnctl merge computes the results from the states of all shards",
+                "I/N"},
+               {"--state", &options.state, "Write the state of the study to FILE, the input of attnctl merge",
+                "FILE"},
+               {"--checkpoint", &options.checkpoint,
+                "Save the state to FILE while the study runs; if FILE exists, continue from it", "FILE"},
+               {.names = "--checkpoint-every",
+                .target = &options.checkpoint_every,
+                .help = "Seconds between two writes of --checkpoint; 0: after each block",
+                .type = "SECONDS",
+                .show_default = true,
+                .range = non_negative()}});
 }
 
 struct MergeOptions {
@@ -300,7 +299,7 @@ struct MergeOptions {
   std::string state;  // --state
   bool partial = false;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
 };
 
 void check_complete(const StudyState& state, bool partial) {
@@ -310,12 +309,9 @@ void check_complete(const StudyState& state, bool partial) {
          "no state has read the whole corpus: {} blocks are done; finish a shard, or give --partial",
          state.blocks_done());
   }
-  std::string missing;
-  for (const std::uint64_t block : state.missing(5))
-    missing += (missing.empty() ? "" : ", ") + std::to_string(block);
   fail(Status::bad_input,
        "{} of {} blocks are missing (the first: {}); give the states that have them, or --partial",
-       *state.blocks() - state.blocks_done(), *state.blocks(), missing);
+       *state.blocks() - state.blocks_done(), *state.blocks(), fmt::join(state.missing(5), ", "));
 }
 
 void merge(const MergeOptions& options) {
@@ -349,7 +345,7 @@ void merge(const MergeOptions& options) {
 struct PlanOptions {
   StudyScope scope;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
   PlanRequest request;
 };
 
@@ -405,8 +401,7 @@ Command merge_command() {
   command.footer =
       "Examples:\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --state all.state && attnctl merge "
-      "all.state "
-      "--format text";
+      "all.state --format text";
   command.action = [options] { merge(*options); };
   return command;
 }

@@ -112,7 +112,7 @@ class TokenOutput {
     }
     const bool json = target.format == Format::json;
     if (!json && target.format != Format::jsonl) return;
-    json_.emplace(*out_, json ? JsonStream::Style::document : JsonStream::Style::lines, "inputs", "input");
+    json_.emplace(*out_, json ? JsonLayout::document : JsonLayout::lines, "inputs", "input");
   }
 
   /// Appends the output for one input to `text`. Safe to call from several threads.
@@ -275,7 +275,7 @@ struct TokenizeOptions {
   ModelOptions model;
   InputOptions inputs;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
 };
 
 /// Tokenizes the inputs of the command line in rounds of kBlocksAWorker blocks per worker. Reads and writes
@@ -293,7 +293,7 @@ class TokenizeRun {
 
   void run() {
     for (const InputItem& item : options_.inputs.items) {
-      item.kind == InputItem::Kind::text ? run_text(item) : run_file(item.value);
+      item.kind == InputKind::text ? run_text(item) : run_file(item.value);
     }
     output_.finish();
     print_warnings(session_);
@@ -404,7 +404,7 @@ class TokenizeRun {
 void check_options(const TokenizeOptions& options) {
   require_inputs(options.inputs, "--text or --input");
   for (const InputItem& item : options.inputs.items) {
-    if (item.kind == InputItem::Kind::file) (void)input_format(item.value, options.inputs);
+    if (item.kind == InputKind::file) (void)input_format(item.value, options.inputs);
   }
   const std::string& table = options.output.table;
   if (!table.empty() && table != "tokens")

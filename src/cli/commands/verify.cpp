@@ -207,7 +207,7 @@ struct VerifyOptions {
   InputOptions inputs;
   SelectionOptions selection;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
   std::optional<std::string> against;
   double tolerance = 1e-5;
 };
@@ -395,24 +395,21 @@ Command verify_command() {
   auto options = std::make_shared<VerifyOptions>();
   add_model_options(command, options->model);
   add_input_options(command, options->inputs);
-  command.add(
-      {{"--against", &options->against,
-        "File with the arrays of another program, to compare with too: pattern_I [layers, heads, n, m], "
-        "scores_I, z_I, output_I or logits_I of input I, and ids_I",
-        "FILE.npz"},
-       number(
-           "--tolerance", &options->tolerance,
-           "Largest accepted difference of a pattern; for scores, z, output and logits, it is multiplied by "
-           "the largest value of the reference (at least 1)",
-           non_negative())});
+  command.add({{"--against", &options->against,
+                "File with the arrays of another program, to compare with too: pattern_I [layers, heads, n, "
+                "m], scores_I, z_I, output_I or logits_I of input I, and ids_I",
+                "FILE.npz"},
+               number("--tolerance", &options->tolerance,
+                      "Largest accepted difference of a pattern; for scores, z, output and logits, it is "
+                      "multiplied by the largest value of the reference (at least 1)",
+                      non_negative())});
   add_head_options(command, options->selection);
   add_attention_option(command, options->selection);
   add_document_options(command, options->output, {"json", "jsonl", "text"});
   add_run_options(command, options->run);
   command.footer =
       "Without inputs, the inputs are the ids of the reference file, or else 64 random ids, the same in "
-      "every "
-      "run.\n"
+      "every run.\n"
       "The exit status is 7 if a difference exceeds the tolerance.\n"
       "Examples:\n"
       "  attnctl verify data/tiny-llama\n"

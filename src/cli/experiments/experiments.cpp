@@ -33,7 +33,7 @@ namespace {
 struct ExperimentRequest {
   OutputOptions output;
   bool show = false;  // draw charts in text output
-  RunOptions run;
+  ResourceOptions run;
   Experiment experiment;
 };
 
@@ -57,9 +57,7 @@ void give_own_digits(Results& results) {
 void run_experiment(const ExperimentRequest& request) {
   const OutputOptions& options = request.output;
   const Experiment& experiment = request.experiment;
-  const Target target =
-      resolve_target(options, experiment.inputs ? experiment.inputs() : std::vector<std::filesystem::path>(),
-                     experiment.outputs ? experiment.outputs() : std::vector<OutputPath>());
+  const Target target = resolve_target(options, experiment.inputs(), experiment.outputs());
   if (!options.picture.empty() && target.format != Format::svg)
     fail(Status::usage, "--picture needs --format svg, or -o FILE.svg");
   Session session(request.run);
@@ -194,8 +192,7 @@ Experiment add_hull(Command& command) {
   command.add({{.names = "--keys",
                 .target = keys.get(),
                 .help = "Keys: numbers such as \"10,0;0,10\" (two keys of size 2), a .npy file [keys, d], or "
-                        "a .json file with one "
-                        "array of numbers per key",
+                        "a .json file with one array of numbers per key",
                 .show_default = true}});
   command.footer =
       "Examples:\n  attnctl experiment hull --format text\n"

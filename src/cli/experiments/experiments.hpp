@@ -15,10 +15,12 @@ namespace attnctl::cli {
 /// The functions of one experiment. They use the parsed options of the experiment.
 struct Experiment {
   std::function<ExperimentResult(Session& session)> run;
-  /// Returns the files that the experiment reads, for check_outputs(). Empty if it reads none.
-  std::function<std::vector<std::filesystem::path>()> inputs = {};
-  /// Returns the files that the experiment writes in addition to -o. Empty if it writes none.
-  std::function<std::vector<OutputPath>()> outputs = {};
+  /// Return the files that the experiment reads, and those that it writes in addition to -o, for
+  /// check_outputs().
+  std::function<std::vector<std::filesystem::path>()> inputs = [] {
+    return std::vector<std::filesystem::path>();
+  };
+  std::function<std::vector<OutputPath>()> outputs = [] { return std::vector<OutputPath>(); };
 };
 
 /// Sets `needs` or `excludes` of each option to --model: the option requires --model, or cannot be used with

@@ -260,10 +260,9 @@ KindsOptions kinds_options(const KindsRequest& request, const Session& session) 
   options.memory = session.options.memory;
   options.grid = parse_grid(request.grid);
   for (const std::string& text : request.kinds) {
-    const AttentionChoice choice = parse_attention_choice("--kinds", text);
-    if (choice.axial)
-      fail(Status::usage, "--kinds: axial attention needs a grid; give --grid 16x16 to add its row");
-    options.kinds.push_back(choice.kind);
+    const auto kind = parse_attention_option("--kinds", text);
+    if (!kind) fail(Status::usage, "--kinds: axial attention needs a grid; give --grid 16x16 to add its row");
+    options.kinds.push_back(*kind);
   }
   return options;
 }

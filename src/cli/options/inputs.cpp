@@ -177,33 +177,33 @@ void truncate_inputs(std::size_t most, Batch& batch, Warnings& warnings) {
   }
 }
 
-/// Reads --embeddings with its --keys and --values: one sequence per item of the batch axis.
-void read_embeddings_item(const std::string& path, const std::optional<std::string>& keys,
-                          const std::optional<std::string>& values, Batch& batch) {
+/// Reads the file of --embeddings with this index, and its --keys and --values. Adds one sequence per item of
+/// the batch axis.
+void read_embeddings_item(const std::string& path, std::size_t index, const InputOptions& options,
+                          Batch& batch) {
   std::vector<OwnedMatrix<float>> queries = read_embeddings(path);
-  const auto beside = [&](const std::optional<std::string>& other) {
-    std::vector<OwnedMatrix<float>> items;
-    if (!other) return items;
-    items = read_embeddings(*other);
+  const auto read_other = [&](const std::vector<std::string>& files) {
+    std::vector<OwnedMatrix<float>> items(queries.size());
+    if (index >= files.size()) return items;
+    items = read_embeddings(files[index]);
     if (items.size() != queries.size()) {
-      fail(Status::bad_input, "{}: got a batch of {}, need {} as in {}", escaped(*other), items.size(),
+      fail(Status::bad_input, "{}: got a batch of {}, need {} as in {}", escaped(files[index]), items.size(),
            queries.size(), escaped(path));
     }
     return items;
   };
-  std::vector<OwnedMatrix<float>> key_items = beside(keys);
-  std::vector<OwnedMatrix<float>> value_items = beside(values);
+  std::vector<OwnedMatrix<float>> keys = read_other(options.keys);
+  std::vector<OwnedMatrix<float>> values = read_other(options.values);
   for (std::size_t i = 0; i < queries.size(); ++i) {
-    Sequence sequence;
+    Sequence& sequence = batch.sequences.emplace_back();
     sequence.embeddings = std::move(queries[i]);
-    if (!key_items.empty()) sequence.key_embeddings = std::move(key_items[i]);
-    if (!value_items.empty()) sequence.value_embeddings = std::move(value_items[i]);
+    sequence.key_embeddings = std::move(keys[i]);
+    sequence.value_embeddings = std::move(values[i]);
     const std::size_t value_rows = sequence.value_embeddings.rows();
     if (value_rows > 0 && value_rows != sequence.keys()) {
-      fail(Status::bad_input, "{}: got {} values, need {}, one per key", escaped(*values), value_rows,
-           sequence.keys());
+      fail(Status::bad_input, "{}: got {} values, need {}, one per key", escaped(options.values[index]),
+           value_rows, sequence.keys());
     }
-    batch.sequences.push_back(std::move(sequence));
   }
 }
 
@@ -220,7 +220,7 @@ void add_targets(const InputOptions& options, OpenModel& open, Batch& batch) {
   for (std::size_t i = 0; i < options.targets.size(); ++i) {
     const InputItem& item = options.targets[i];
     auto target = std::make_shared<Sequence>();
-    if (item.kind == InputItem::Kind::ids) {
+    if (item.kind == InputKind::ids) {
       target->ids = parse_ids(item.value, "--target-ids");
     } else {
       require_utf8(item.value, {"--target-text", 0, 1});
@@ -287,7 +287,7 @@ void require_inputs(const InputOptions& options, const std::string& kinds) {
     fail(Status::usage, "no input: give {} (--input - reads standard input)", kinds);
   }
   const auto readings = std::count_if(options.items.begin(), options.items.end(), [](const InputItem& item) {
-    return item.kind == InputItem::Kind::file && item.value == "-";
+    return item.kind == InputKind::file && item.value == "-";
   });
   if (readings > 1) fail(Status::usage, "--input -: standard input can be read only once");
 }
@@ -301,7 +301,7 @@ std::vector<std::filesystem::path> files_read(const ModelOptions& model, const I
   }
   if (model.config) files.emplace_back(*model.config);
   for (const InputItem& item : inputs.items) {
-    const bool named = item.kind != InputItem::Kind::text && item.kind != InputItem::Kind::ids;
+    const bool named = item.kind != InputKind::text && item.kind != InputKind::ids;
     if (named) files.emplace_back(item.value == "-" ? "/dev/stdin" : item.value);
   }
   add(inputs.keys);
@@ -315,7 +315,7 @@ Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnin
   require_inputs(options, "--text, --ids, --input, --embeddings or --pixels");
   const auto embeddings =
       std::count_if(options.items.begin(), options.items.end(),
-                    [](const InputItem& item) { return item.kind == InputItem::Kind::embeddings; });
+                    [](const InputItem& item) { return item.kind == InputKind::embeddings; });
   if (options.keys.size() > static_cast<std::size_t>(embeddings) ||
       options.values.size() > options.keys.size()) {
     fail(Status::usage, "each --keys needs its own --embeddings, and each --values needs its own --keys");
@@ -324,26 +324,21 @@ Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnin
   if (options.truncate && most) open.encoder.truncate_to(*most);
   Batch batch;
   std::size_t embedding_items = 0;
-  const auto at = [](const std::vector<std::string>& list, std::size_t i) {
-    return i < list.size() ? std::optional(list[i]) : std::nullopt;
-  };
   for (const InputItem& item : options.items) {
     switch (item.kind) {
-      case InputItem::Kind::text:
+      case InputKind::text:
         batch.sequences.push_back(text_sequence(item, open));
         break;
-      case InputItem::Kind::ids:
+      case InputKind::ids:
         batch.sequences.emplace_back().ids = parse_ids(item.value);
         break;
-      case InputItem::Kind::file:
+      case InputKind::file:
         read_file_item(item, options, open, batch, warnings);
         break;
-      case InputItem::Kind::embeddings:
-        read_embeddings_item(item.value, at(options.keys, embedding_items),
-                             at(options.values, embedding_items), batch);
-        ++embedding_items;
+      case InputKind::embeddings:
+        read_embeddings_item(item.value, embedding_items++, options, batch);
         break;
-      case InputItem::Kind::pixels:
+      case InputKind::pixels:
         read_pixels_item(item.value, open.model.config(), batch);
         break;
     }
@@ -380,13 +375,11 @@ Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
   } else {
     sequence.embeddings = matrix(length, config_.d_model);
   }
-  // Keys and values have a different input width than queries.
-  const bool apart = config_.d_key_input != config_.d_model;
-  if (apart) sequence.key_embeddings = matrix(length, config_.d_key_input);
-  if (config_.d_value_input != (apart ? config_.d_key_input : config_.d_model)) {
-    if (!apart) sequence.key_embeddings = matrix(length, config_.d_key_input);
-    sequence.value_embeddings = matrix(length, config_.d_value_input);
-  }
+  // Values with another width than the keys need an input of their own, and so do keys.
+  const bool own_values = config_.d_value_input != config_.d_key_input;
+  if (own_values || config_.d_key_input != config_.d_model)
+    sequence.key_embeddings = matrix(length, config_.d_key_input);
+  if (own_values) sequence.value_embeddings = matrix(length, config_.d_value_input);
   if (config_.decoder) {
     sequence.target = std::make_shared<Sequence>();
     sequence.target->ids = ids(target_length, config_.decoder->embedding.vocabulary);
@@ -405,30 +398,29 @@ void add_attention_option(Command& command, SelectionOptions& options) {
                 "KIND"}});
 }
 
-AttentionChoice parse_attention_choice(const std::string& option, const std::string& kind) {
-  if (kind == "axial") return {{}, true};
+std::optional<AttentionKind> parse_attention_option(const std::string& option, const std::string& kind) {
+  if (kind == "axial") return std::nullopt;
   const auto parsed = parse_attention_kind(kind);
-  if (!parsed) {
+  if (!parsed)
     fail(Status::usage, "{}: unsupported \"{}\"; known: {}, axial", option, escaped(kind), kAttentionKinds);
-  }
-  return {*parsed, false};
+  return parsed;
 }
 
 Model with_attention_option(const Model& model, const SelectionOptions& options) {
   if (options.attention.empty()) return model;
-  const AttentionChoice choice = parse_attention_choice("--attention", options.attention);
-  if (choice.axial) return model;
+  const auto kind = parse_attention_option("--attention", options.attention);
+  if (!kind) return model;
   const std::size_t count = model.config().layers.size();
   std::vector<std::size_t> layers(count);
   std::iota(layers.begin(), layers.end(), std::size_t{0});
   if (!options.layers.empty()) layers = inspect::parse_ranges("--layers", options.layers, count);
-  return model.with_attention(choice.kind, layers);
+  return model.with_attention(*kind, layers);
 }
 
 std::optional<AxialGrid> axial_grid(const SelectionOptions& options, const InputOptions& inputs,
                                     const Model& model, Batch& batch) {
   if (options.attention != "axial") return std::nullopt;
-  if (inputs.items.size() != 1 || inputs.items.front().kind != InputItem::Kind::embeddings) {
+  if (inputs.items.size() != 1 || inputs.items.front().kind != InputKind::embeddings) {
     fail(Status::usage,
          "--attention axial needs exactly one input, a grid: --embeddings X.npy of shape [N, L, d]");
   }

@@ -114,15 +114,10 @@ class SeededInputs {
 /// Adds --attention to a command that runs a forward pass.
 void add_attention_option(Command& command, SelectionOptions& options);
 
-/// A value of --attention. `axial` is separate from the kind, because axial attention changes the batch and
-/// not the layer.
-struct AttentionChoice {
-  AttentionKind kind;
-  bool axial = false;
-};
-/// Parses a kind of attention. Throws Error(usage) for an unknown kind. The error message names `option`, the
-/// name of the option.
-[[nodiscard]] AttentionChoice parse_attention_choice(const std::string& option, const std::string& kind);
+/// Parses a kind of attention. Returns nullopt for axial attention, which changes the batch and not the
+/// layer. Throws Error(usage) for an unknown kind; the error message names `option`.
+[[nodiscard]] std::optional<AttentionKind> parse_attention_option(const std::string& option,
+                                                                  const std::string& kind);
 
 /// Returns the model with the attention kind of --attention in the layers of --layers. Without --attention,
 /// the model is unchanged.

@@ -28,7 +28,7 @@ std::uint64_t parse_bytes(const std::string& text) {
   return *bytes;
 }
 
-constexpr const char* kInputGroup = "Inputs (each may be given several times; their order is kept)";
+constexpr const char* kInputGroup = "Inputs (inputs may be given several times; their order is kept)";
 
 /// Adds an option that calls `target` for each value, in the order of the command line.
 void add_ordered(Command& command, const char* name, const char* type, const std::string& help,
@@ -39,8 +39,8 @@ void add_ordered(Command& command, const char* name, const char* type, const std
 
 /// Adds an option that appends an InputItem to `items`, for inputs or for the targets of inputs.
 void add_items(Command& command, InputOptions& options, std::vector<InputItem>& items, const char* name,
-               InputItem::Kind kind, const char* type, const std::string& help) {
-  const bool text = kind == InputItem::Kind::text && &items == &options.items;
+               InputKind kind, const char* type, const std::string& help) {
+  const bool text = kind == InputKind::text && &items == &options.items;
   add_ordered(command, name, type, help, [&options, &items, kind, text](const std::string& value) {
     items.push_back({kind, value});
     options.after_text = text;
@@ -49,9 +49,9 @@ void add_items(Command& command, InputOptions& options, std::vector<InputItem>& 
 
 /// Adds --text and --text-pair.
 void add_texts(Command& command, InputOptions& options) {
-  add_items(command, options, options.items, "--text", InputItem::Kind::text, "S",
+  add_items(command, options, options.items, "--text", InputKind::text, "TEXT",
             "Text; the model's tokenizer splits it into tokens and adds special tokens");
-  add_ordered(command, "--text-pair", "S", "Second text of a pair; follows the --text of the first",
+  add_ordered(command, "--text-pair", "TEXT", "Second text of a pair; follows the --text of the first",
               [&options](const std::string& value) {
                 if (!std::exchange(options.after_text, false))
                   fail(Status::usage, "--text-pair must directly follow the --text of the same pair");
@@ -61,7 +61,7 @@ void add_texts(Command& command, InputOptions& options) {
 
 /// Adds --input and --input-format.
 void add_files(Command& command, InputOptions& options, const std::string& objects) {
-  add_items(command, options, options.items, "--input", InputItem::Kind::file, "FILE",
+  add_items(command, options, options.items, "--input", InputKind::file, "FILE",
             "File of inputs: .txt (one text per line), .jsonl (one object per line), .json (one object or an "
             "array of objects), .conllu (one text per sentence), or - for standard input. An object has " +
                 objects);
@@ -74,13 +74,12 @@ void add_files(Command& command, InputOptions& options, const std::string& objec
 }  // namespace
 
 void add_model_options(Command& command, ModelOptions& options) {
-  command.add(
-      {{.names = "MODEL",
-        .target = &options.model,
-        .help = "Model: a directory in Hugging Face layout, a name in the local Hugging Face cache, or one "
-                "weights file",
-        .required = true},
-       {"--config", &options.config, "Configuration file that replaces the one of MODEL", "FILE"}});
+  command.add({{.names = "MODEL",
+                .target = &options.model,
+                .help = "Model: a directory in Hugging Face layout, a name in the local Hugging Face cache, "
+                        "or one weights file",
+                .required = true},
+               {"--config", &options.config, "Configuration file that replaces the one of MODEL", "FILE"}});
 }
 
 void add_text_options(Command& command, InputOptions& options) {
@@ -93,27 +92,24 @@ void add_file_options(Command& command, InputOptions& options) {
 }
 
 void add_sequence_options(Command& command, InputOptions& options) {
-  using Kind = InputItem::Kind;
-  const auto add = [&](std::vector<InputItem>& items, const char* name, Kind kind, const char* type,
+  const auto add = [&](std::vector<InputItem>& items, const char* name, InputKind kind, const char* type,
                        const char* help) { add_items(command, options, items, name, kind, type, help); };
   add_texts(command, options);
-  add(options.items, "--ids", Kind::ids, "101,7592,102",
+  add(options.items, "--ids", InputKind::ids, "101,7592,102",
       "Token ids, used as given: no special tokens are added");
   add_file_options(command, options);
-  add(options.items, "--embeddings", Kind::embeddings, "X.npy",
+  add(options.items, "--embeddings", InputKind::embeddings, "X.npy",
       "Array [n, d] or [batch, n, d] of vectors that replace the embeddings of n tokens");
-  add(options.items, "--pixels", Kind::pixels, "X.npy",
+  add(options.items, "--pixels", InputKind::pixels, "X.npy",
       "Images [batch, channels, height, width], for a model that reads images");
-  add(options.targets, "--target-text", Kind::text, "S",
+  add(options.targets, "--target-text", InputKind::text, "TEXT",
       "Text that the decoder of an encoder-decoder model reads after the model's start token; the k-th "
-      "target "
-      "belongs to the k-th input");
-  add(options.targets, "--target-ids", Kind::ids, "2,17,9",
+      "target belongs to the k-th input");
+  add(options.targets, "--target-ids", InputKind::ids, "2,17,9",
       "Token ids that the decoder reads, used as given; the k-th target belongs to the k-th input");
-  command.add(kInputGroup,
-              {{"--truncate", &options.truncate,
-                "Shorten texts and ids that are longer than the model's number of positions, with a "
-                "warning (default: stop with an error)"}});
+  command.add(kInputGroup, {{"--truncate", &options.truncate,
+                             "Shorten texts and ids that are longer than the model's number of positions, "
+                             "with a warning (default: stop with an error)"}});
 }
 
 void add_input_options(Command& command, InputOptions& options) {
@@ -129,8 +125,7 @@ void add_input_options(Command& command, InputOptions& options) {
         "V.npy"},
        {"--mask", &options.mask,
         "Mask of the scores: causal (hide later keys), none (show all keys), or a file of bools or integers "
-        "(1: "
-        "the query may attend to the key, 0: hidden) or of floats (added to the scores)",
+        "(1: the query may attend to the key, 0: hidden) or of floats (added to the scores)",
         "causal|none|FILE.npy"},
        {"--key-mask", &options.key_mask,
         "Array [batch, m] of bools or integers, for m keys (1: visible, 0: hidden)", "FILE.npy"}});
@@ -156,8 +151,8 @@ void add_target_options(Command& command, OutputOptions& options, const std::vec
         .help = "Output format (default: by the extension of -o; otherwise text on a terminal, else json)",
         .allowed = formats},
        {"-o,--output", &options.path,
-        "Output file, or folder of CSV tables (default: standard output); an old file is replaced only "
-        "when the results are complete",
+        "Output file, or folder of CSV tables (default: standard output); an old file is replaced only when "
+        "the results are complete",
         "PATH"}});
 }
 
@@ -173,7 +168,7 @@ void add_table_option(Command& command, OutputOptions& options, const std::strin
   command.add("Output", {{"--table", &options.table, help, "NAME"}});
 }
 
-void add_worker_options(Command& command, RunOptions& options) {
+void add_worker_options(Command& command, ResourceOptions& options) {
   command.add(
       "Run", {{.names = "--threads",
                .target = &options.threads,
@@ -188,15 +183,14 @@ void add_worker_options(Command& command, RunOptions& options) {
                .type = "WHEN"}});
 }
 
-void add_run_options(Command& command, RunOptions& options) {
+void add_run_options(Command& command, ResourceOptions& options) {
   add_worker_options(command, options);
   command.add(
       "Run",
       {{.names = "--memory",
         .target = [&options](const std::string& text) { options.memory = parse_bytes(text); },
-        .help =
-            "Limit of the resident memory, such as 512M or 2G; if necessary, the weights of each layer are "
-            "released after their use (default: no limit)",
+        .help = "Limit of the resident memory, such as 512M or 2G; if necessary, the weights of each layer "
+                "are released after their use (default: no limit)",
         .type = "BYTES"},
        number("--limit", &options.limit, "Largest number of values that json, csv or text may contain"),
        {"--strict", &options.strict, "Stop with exit status 6 if a result is NaN or infinite"}});

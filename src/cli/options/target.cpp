@@ -72,8 +72,7 @@ void check_output_type(const Target& target) {
   if (folder_wanted && !directory && std::filesystem::exists(target.path, ignored)) {
     fail(Status::environment,
          "{}: is not a directory, but csv writes a directory of tables; give a directory, or --table NAME "
-         "for one "
-         "table",
+         "for one table",
          escaped(target.path.string()));
   }
 }
