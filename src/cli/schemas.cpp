@@ -22,10 +22,11 @@ std::string_view schema_text(std::string_view name) {
 Command schema_command() {
   Command command{.name = "schema", .about = "Print the JSON Schema of the JSON output of a command"};
   auto name = std::make_shared<std::string>();
-  Option option{.names = "NAME",
-                .target = name.get(),
-                .help = "Name of the schema: the JSON key \"schema\" is attnctl.NAME/1",
-                .required = true};
+  Option option{
+      .names = "NAME",
+      .target = name.get(),
+      .help = "Name of the schema, as in the first key of a JSON output: \"schema\": \"attnctl.NAME/1\"",
+      .required = true};
   for (const Schema& schema : schemas()) option.allowed.emplace_back(schema.name);
   command.add({std::move(option)});
   command.footer = "Examples:\n  attnctl schema analysis\n  attnctl schema info | jq .title";

@@ -182,7 +182,7 @@ void write_svg(OutputFile& out, const ChartPage& page) {
   std::size_t most_lines = 0;
   for (const Chart& chart : page.charts) {
     plots.push_back(plot_of(page.table, chart));
-    points += plots.back().points();
+    for (const Plot::Series& series : plots.back().series) points += series.points.size();
     most_lines = std::max(most_lines, chart.y.size());
   }
   if (points > kMaxPoints) {

@@ -206,10 +206,9 @@ Shard parse_shard(const std::string& text) {
 void check_options(const StudyOptions& options, const Shard& shard) {
   require_study_scope(options.scope);
   if (reads_standard_input(options.scope) && (shard.count > 1 || options.state || options.checkpoint))
-    fail(Status::usage,
-         "--input -: --shard, --state and --checkpoint need a corpus in files instead of standard input");
+    fail(Status::usage, "--input -: --shard, --state and --checkpoint need files instead of standard input");
   if (shard.count > 1 && !options.state && !options.checkpoint)
-    fail(Status::usage, "--shard: add --state FILE, the input of attnctl merge");
+    fail(Status::usage, "--shard needs --state FILE, the input of attnctl merge");
   if (shard.count > 1 && (!options.output.path.empty() || !options.output.format.empty()))
     fail(Status::usage,
          "--shard writes a state and no results; remove -o and --format, and give them to attnctl merge");

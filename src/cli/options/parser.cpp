@@ -25,9 +25,7 @@ template <typename T>
 constexpr const char* type_name() {
   if (std::is_same_v<T, bool>) return "";
   if (std::is_same_v<T, Choice>) return "ENUM";
-  if (std::is_floating_point_v<T>) return "FLOAT";
-  if (!std::is_integral_v<T>) return "TEXT";
-  return std::is_unsigned_v<T> ? "UINT" : "INT";
+  return std::is_arithmetic_v<T> ? "NUMBER" : "TEXT";
 }
 
 /// The type of the values that a target stores: T for T*, std::optional<T>* and std::vector<T>*.
@@ -58,8 +56,7 @@ std::string range_text(const Range<Number>& range) {
     std::ranges::transform(name, name.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
     return name;
   }
-  return fmt::format("{} in [{} - {}]", type_name<Number>(), number_text(range.first),
-                     number_text(range.last));
+  return fmt::format("{} to {}", number_text(range.first), number_text(range.last));
 }
 
 template <typename T>
