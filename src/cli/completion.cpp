@@ -3,22 +3,15 @@
 #include <memory>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.hpp"
-#include "base/files/output_file.hpp"
+#include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/session.hpp"
 
 namespace attnctl::cli {
 namespace {
-
-/// A subcommand that is not hidden.
-struct Subcommand {
-  std::string name;
-  std::string about;
-  std::vector<Option> options;  // --help, and all options that are not positional
-  std::vector<Option> positionals;
-};
 
 /// Returns whether the value of an option is a path, judged by its type or by the name of a positional
 /// argument.
@@ -35,51 +28,50 @@ bool is_list(const Option& option) {
   return option.split || option.value_text().starts_with("LIST");
 }
 
-/// Returns the options of a command, including --help, which the parser adds.
-std::vector<Option> options_of(const Command& command) {
+/// Returns a command without its hidden subcommands, and with the options that the parser adds: --help and
+/// --version.
+Command complete(const Command& command) {
   bool* const flag = nullptr;
-  std::vector<Option> options = {{"-h,--help", flag, "Print this help message and exit"}};
-  if (command.version) options.push_back({"--version", flag, "Display program version information and exit"});
-  for (const Option& option : command.options)
-    if (!option.positional()) options.push_back(option);
-  return options;
+  Command result{.name = command.name, .about = command.about};
+  result.options = {{"-h,--help", flag, "Print this help message and exit"}};
+  if (command.version)
+    result.options.push_back({"--version", flag, "Display program version information and exit"});
+  std::ranges::copy(command.options, std::back_inserter(result.options));
+  for (const Command& subcommand : command.subcommands) {
+    if (!subcommand.hidden) result.subcommands.push_back(complete(subcommand));
+  }
+  return result;
 }
 
-std::vector<Subcommand> subcommands_of(const Command& root) {
-  std::vector<Subcommand> subcommands;
-  for (const Command& command : root.subcommands) {
-    if (command.hidden) continue;
-    Subcommand& added =
-        subcommands.emplace_back(Subcommand{command.name, command.about, options_of(command), {}});
-    std::ranges::copy_if(command.options, std::back_inserter(added.positionals), &Option::positional);
-  }
-  return subcommands;
+/// Returns the positional arguments of a command, or its other options.
+std::vector<Option> options_of(const Command& command, bool positional) {
+  std::vector<Option> options;
+  std::ranges::copy_if(command.options, std::back_inserter(options),
+                       [&](const Option& option) { return option.positional() == positional; });
+  return options;
 }
 
 std::string join(const std::vector<std::string>& words, std::string_view between) {
   return fmt::format("{}", fmt::join(words, between));
 }
 
-/// Returns all names of all options, separated by spaces.
-std::string names_of(const std::vector<Option>& options) {
+/// Returns all names of the options of a command, separated by spaces.
+std::string option_names(const Command& command) {
   std::vector<std::string> names;
-  for (const Option& option : options) std::ranges::copy(option.all_names(), std::back_inserter(names));
+  for (const Option& option : options_of(command, false))
+    std::ranges::copy(option.all_names(), std::back_inserter(names));
   return join(names, " ");
 }
 
-std::string names_of(const std::vector<Subcommand>& commands, std::string_view between) {
+std::string subcommand_names(const Command& command, std::string_view between) {
   std::vector<std::string> names;
-  std::ranges::transform(commands, std::back_inserter(names), &Subcommand::name);
+  std::ranges::transform(command.subcommands, std::back_inserter(names), &Command::name);
   return join(names, between);
 }
 
 /// Quotes text for a shell with single quotes: ' becomes '\''.
 std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) {
-    out += c == '\'' ? "'\\''" : std::string(1, c);
-  }
-  return out + "'";
+  return fmt::format("'{}'", fmt::join(split(text, '\''), "'\\''"));
 }
 
 // --- bash
@@ -91,17 +83,16 @@ std::string bash_values(const Option& option) {
                      quoted(join(option.allowed, " ")));
 }
 
-void bash_option_cases(const std::string& command, const std::vector<Option>& options, std::string& out) {
-  for (const Option& option : options) {
+void bash_option_cases(const std::string& name, const Command& command, std::string& out) {
+  for (const Option& option : options_of(command, false)) {
     if (!option.takes_value()) continue;
     std::vector<std::string> patterns;
-    for (const std::string& name : option.all_names())
-      patterns.push_back(fmt::format("{}/{}", command, name));
+    for (const std::string& each : option.all_names()) patterns.push_back(name + "/" + each);
     out += fmt::format("    {}) {}; return ;;\n", join(patterns, " | "), bash_values(option));
   }
 }
 
-std::string bash_script(const std::vector<Subcommand>& commands, const std::vector<Option>& options) {
+std::string bash_script(const Command& root) {
   std::string out = R"(# bash completion of attnctl
 _attnctl_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
 _attnctl_files() {
@@ -121,17 +112,18 @@ _attnctl() {
   for ((i = 1; i < COMP_CWORD; i++)); do
 )";
   out += fmt::format("    case ${{COMP_WORDS[i]}} in {}) command=${{COMP_WORDS[i]}}; break ;; esac\n  done\n",
-                     names_of(commands, " | "));
+                     subcommand_names(root, " | "));
   out += "  case $command/$prev in\n";
-  bash_option_cases("", options, out);
-  for (const Subcommand& command : commands) bash_option_cases(command.name, command.options, out);
+  bash_option_cases("", root, out);
+  for (const Command& command : root.subcommands) bash_option_cases(command.name, command, out);
   out += "  esac\n  case $command/$cur in\n";
-  out += fmt::format("    /-*) _attnctl_words {} ;;\n", quoted(names_of(options)));
-  out += fmt::format("    /*) _attnctl_words {} ;;\n", quoted(names_of(commands, " ")));
-  for (const Subcommand& command : commands) {
-    out += fmt::format("    {}/-*) _attnctl_words {} ;;\n", command.name, quoted(names_of(command.options)));
-    if (!command.positionals.empty())
-      out += fmt::format("    {}/*) {} ;;\n", command.name, bash_values(command.positionals.front()));
+  out += fmt::format("    /-*) _attnctl_words {} ;;\n", quoted(option_names(root)));
+  out += fmt::format("    /*) _attnctl_words {} ;;\n", quoted(subcommand_names(root, " ")));
+  for (const Command& command : root.subcommands) {
+    out += fmt::format("    {}/-*) _attnctl_words {} ;;\n", command.name, quoted(option_names(command)));
+    const std::vector<Option> positionals = options_of(command, true);
+    if (!positionals.empty())
+      out += fmt::format("    {}/*) {} ;;\n", command.name, bash_values(positionals.front()));
   }
   return out + "  esac\n}\ncomplete -F _attnctl attnctl\n";
 }
@@ -155,31 +147,31 @@ std::string zsh_values(const Option& option) {
   return fmt::format(":value:({})", join(option.allowed, " "));
 }
 
-void zsh_arguments(const std::vector<Option>& options, std::string_view indent, std::string& out) {
-  for (const Option& option : options)
+void zsh_arguments(const Command& command, std::string_view indent, std::string& out) {
+  for (const Option& option : options_of(command, false))
     for (const std::string& name : option.all_names())
       out += fmt::format(" \\\n{}{}", indent,
                          quoted(fmt::format("*{}[{}]{}", name, zsh_text(option.help),
                                             option.takes_value() ? zsh_values(option) : "")));
 }
 
-std::string zsh_script(const std::vector<Subcommand>& commands, const std::vector<Option>& options) {
+std::string zsh_script(const Command& root) {
   std::string out = "#compdef attnctl\n# zsh completion of attnctl\n_attnctl() {\n";
   out += "  local -a commands\n  local curcontext=$curcontext state line\n  commands=(\n";
-  for (const Subcommand& command : commands)
+  for (const Command& command : root.subcommands)
     out += fmt::format("    {}\n", quoted(zsh_text(command.name) + ":" + zsh_text(command.about)));
   out += "  )\n  _arguments -C";
-  zsh_arguments(options, "    ", out);
+  zsh_arguments(root, "    ", out);
   out += " \\\n    '1:command:->command' '*::argument:->argument'\n";
   out +=
       "  case $state in\n    command) _describe command commands ;;\n    argument)\n      case $words[1] "
       "in\n";
-  for (const Subcommand& command : commands) {
+  for (const Command& command : root.subcommands) {
     out += fmt::format("        {}) _arguments", command.name);
-    zsh_arguments(command.options, "          ", out);
-    for (std::size_t i = 0; i < command.positionals.size(); ++i)
-      out += fmt::format(" \\\n          {}",
-                         quoted(fmt::format("{}{}", i + 1, zsh_values(command.positionals[i]))));
+    zsh_arguments(command, "          ", out);
+    std::size_t number = 0;
+    for (const Option& positional : options_of(command, true))
+      out += fmt::format(" \\\n          {}", quoted(fmt::format("{}{}", ++number, zsh_values(positional))));
     out += " ;;\n";
   }
   return out + "      esac ;;\n  esac\n}\n_attnctl \"$@\"\n";
@@ -195,27 +187,27 @@ std::string fish_values(const Option& option) {
   return " -x -a " + quoted(is_list(option) ? "(__fish_append , " + words + ")" : words);
 }
 
-void fish_options(const std::string& condition, const std::vector<Option>& options, std::string& out) {
-  for (const Option& option : options) {
+void fish_options(const std::string& condition, const Command& command, std::string& out) {
+  for (const Option& option : options_of(command, false)) {
     out += "complete -c attnctl -n " + quoted(condition);
     for (const std::string& name : option.all_names())
-      out += name.rfind("--", 0) == 0 ? " -l " + name.substr(2) : " -s " + name.substr(1);
+      out += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
     out += fish_values(option) + " -d " + quoted(option.help) + "\n";
   }
 }
 
-std::string fish_script(const std::vector<Subcommand>& commands, const std::vector<Option>& options) {
+std::string fish_script(const Command& root) {
   std::string out = "# fish completion of attnctl\ncomplete -c attnctl -f\n";
-  fish_options("__fish_use_subcommand", options, out);
-  for (const Subcommand& command : commands) {
+  fish_options("__fish_use_subcommand", root, out);
+  for (const Command& command : root.subcommands) {
     out += fmt::format("complete -c attnctl -n __fish_use_subcommand -a {} -d {}\n", command.name,
                        quoted(command.about));
     const std::string condition = "__fish_seen_subcommand_from " + command.name;
-    for (const Option& positional : command.positionals) {
+    for (const Option& positional : options_of(command, true)) {
       const std::string values = is_path(positional) ? " -F" : fish_values(positional);
       out += "complete -c attnctl -n " + quoted(condition) + values + "\n";
     }
-    fish_options(condition, command.options, out);
+    fish_options(condition, command, out);
   }
   return out;
 }
@@ -223,11 +215,10 @@ std::string fish_script(const std::vector<Subcommand>& commands, const std::vect
 }  // namespace
 
 std::string completion_script(const Command& root, std::string_view shell) {
-  const std::vector<Subcommand> commands = subcommands_of(root);
-  const std::vector<Option> options = options_of(root);
-  if (shell == "bash") return bash_script(commands, options);
-  if (shell == "zsh") return zsh_script(commands, options);
-  if (shell == "fish") return fish_script(commands, options);
+  const Command tree = complete(root);
+  if (shell == "bash") return bash_script(tree);
+  if (shell == "zsh") return zsh_script(tree);
+  if (shell == "fish") return fish_script(tree);
   fail(Status::usage, "completion: unsupported shell \"{}\"; supported: bash, zsh, fish", escaped(shell));
 }
 
@@ -235,11 +226,7 @@ Command completion_command(const Command& root) {
   Command command{.name = "completion", .about = "Print the completion script of a shell", .hidden = true};
   auto shell = std::make_shared<std::string>();
   command.add({{.names = "SHELL", .target = shell.get(), .help = "bash, zsh or fish", .required = true}});
-  command.action = [&root, shell] {
-    OutputFile out("-");
-    out.write(completion_script(root, *shell));
-    out.commit();
-  };
+  command.action = [&root, shell] { write_to_stdout(completion_script(root, *shell)); };
   return command;
 }
 

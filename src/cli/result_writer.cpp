@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "report/csv.hpp"
 #include "report/json.hpp"
 #include "report/svg.hpp"
 #include "report/text.hpp"
@@ -93,6 +94,12 @@ void ResultWriter::write_view(const View& view) {
   }
   check_before_commit(session_);
   std::visit([&](const auto& page) { write_svg(*out_, page); }, view.page);
+}
+
+void ResultWriter::write(std::string_view schema, Results results) {
+  auto& fields = results.document.head.fields;
+  fields.insert(fields.begin(), {{"schema", std::string(schema)}, {"attnctl", tool_record(session_)}});
+  write(results);
 }
 
 void ResultWriter::write(const Results& results) {

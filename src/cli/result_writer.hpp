@@ -7,7 +7,6 @@
 #include "base/files/output_file.hpp"
 #include "cli/options/target.hpp"
 #include "cli/session.hpp"
-#include "report/csv.hpp"
 #include "results/results.hpp"
 
 namespace attnctl::cli {
@@ -24,6 +23,8 @@ class ResultWriter {
   /// Opens the output, so that an unwritable path fails before any computation.
   ResultWriter(const Target& target, const OutputOptions& options, Session& session);
 
+  /// As write(results), after adding the fields "schema" and "attnctl" at the beginning of the document.
+  void write(std::string_view schema, Results results);
   /// Writes and commits the results. Appends the warnings of the session as the last section of a document,
   /// unless the document already has a section "warnings".
   void write(const Results& results);

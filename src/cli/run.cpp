@@ -23,12 +23,6 @@ int report(Status status, const std::string& message) {
   return static_cast<int>(status);
 }
 
-void write_to_stdout(const std::string& text) {
-  OutputFile out("-");
-  out.write(text);
-  out.commit();
-}
-
 void run_command_line(int argc, char** argv) {
   Command root{.name = "attnctl", .about = "See what every attention head of a transformer does."};
   root.version = version_text;
@@ -37,7 +31,7 @@ void run_command_line(int argc, char** argv) {
       "  attnctl analyze data/tiny-bert --text \"The cat sat on the mat because it was tired.\" --from it\n"
       "  attnctl tokenize data/tiny-bert --text \"The cat sat on the mat.\"\n"
       "  attnctl info data/tiny-llama\n"
-      "Each command has its own --help.";
+      "attnctl COMMAND --help shows the options of a command.";
   for (Command (*const make)() :
        {analyze_command, weights_command, info_command, tokenize_command, verify_command, bench_command,
         experiment_command, study_command, merge_command, plan_command, schema_command})
@@ -46,7 +40,7 @@ void run_command_line(int argc, char** argv) {
   const auto parsed = parse_command_line(root, argc, argv);
   if (const std::string* const text = std::get_if<std::string>(&parsed)) return write_to_stdout(*text);
   const Command& command = *std::get<const Command*>(parsed);
-  if (!command.action) fail(Status::usage, "no command; see attnctl --help");
+  if (!command.action) fail(Status::usage, "need a command; attnctl --help lists them");
   command.action();
 }
 

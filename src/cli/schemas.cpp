@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/files/output_file.hpp"
 #include "cli/commands.hpp"
+#include "cli/session.hpp"
 
 namespace attnctl::cli {
 
@@ -20,17 +20,17 @@ std::string_view schema_text(std::string_view name) {
 }
 
 Command schema_command() {
-  Command command{.name = "schema", .about = "Print the JSON Schema of an output"};
+  Command command{.name = "schema", .about = "Print the JSON Schema of the JSON output of a command"};
   auto name = std::make_shared<std::string>();
-  Option option{.names = "NAME", .target = name.get(), .help = "Name of the output", .required = true};
+  Option option{
+      .names = "NAME",
+      .target = name.get(),
+      .help = "Name of the schema, as in the first key of a JSON output: \"schema\": \"attnctl.NAME/1\"",
+      .required = true};
   for (const Schema& schema : schemas()) option.allowed.emplace_back(schema.name);
   command.add({std::move(option)});
   command.footer = "Examples:\n  attnctl schema analysis\n  attnctl schema info | jq .title";
-  command.action = [name] {
-    OutputFile out("-");
-    out.write(schema_text(*name));
-    out.commit();
-  };
+  command.action = [name] { write_to_stdout(schema_text(*name)); };
   return command;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
+#include "base/files/output_file.hpp"
 #include "base/memory.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
@@ -14,7 +15,13 @@ std::string version_text() {
                      kernels().name);
 }
 
-Session::Session(const RunOptions& run)
+void write_to_stdout(std::string_view text) {
+  OutputFile out("-");
+  out.write(text);
+  out.commit();
+}
+
+Session::Session(const ResourceOptions& run)
     : pool(run.threads == 0 ? available_threads() : run.threads),
       progress(run.progress, run.quiet),
       options(run) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "analysis/model_summary.hpp"
 #include "base/pool.hpp"
@@ -17,14 +18,17 @@ namespace attnctl::cli {
 /// Returns for example "attnctl 0.1.0 (OpenBLAS 0.3.21, kernel SkylakeX, avx512)".
 [[nodiscard]] std::string version_text();
 
+/// Writes a whole output to standard output.
+void write_to_stdout(std::string_view text);
+
 /// The workers, warnings and progress bar of one command.
 struct Session {
-  explicit Session(const RunOptions& options);
+  explicit Session(const ResourceOptions& options);
 
   Pool pool;
   Progress progress;
   Warnings warnings;
-  const RunOptions& options;
+  const ResourceOptions& options;
 };
 
 using inspect::OpenModel;

@@ -15,6 +15,8 @@ template class std::vector<nlohmann::ordered_json>;
 namespace attnctl {
 namespace {
 
+constexpr std::size_t kMaxDepth = 64;
+
 /// An iterator over the text. It counts the bytes that are read; all copies of the iterator use the same
 /// counter.
 class CountingIterator {
@@ -57,21 +59,6 @@ std::string reason(std::string_view what) {
   return shown(what) + shown(wanted);
 }
 
-/// Escapes a key as one step of a JSON pointer (RFC 6901).
-std::string pointer_part(std::string_view key) {
-  std::string part;
-  for (const char c : shown(key)) {
-    if (c == '~') {
-      part += "~0";
-    } else if (c == '/') {
-      part += "~1";
-    } else {
-      part += c;
-    }
-  }
-  return part;
-}
-
 }  // namespace
 
 struct JsonEvents::Adapter {
@@ -91,8 +78,13 @@ struct JsonEvents::Adapter {
   bool binary(Json::binary_t& /*value*/) { return false; }
   bool start_object(std::size_t /*count*/) { return begin(Container::object); }
   bool start_array(std::size_t /*count*/) { return begin(Container::array); }
-  bool end_object() { return end(Container::object); }
-  bool end_array() { return end(Container::array); }
+  bool end_object() { return end_array(); }
+  bool end_array() {
+    const Container container = events.levels_.back().container;
+    events.levels_.pop_back();
+    events.on_end(container);
+    return true;
+  }
   bool key(std::string& value) {
     events.levels_.back().key = value;
     ++events.levels_.back().count;
@@ -111,16 +103,10 @@ struct JsonEvents::Adapter {
   }
   bool begin(Container container) {
     count_element();
-    if (events.levels_.size() >= events.text_->max_depth) {
-      events.refuse(fmt::format("got deeper nesting, need at most {} levels", events.text_->max_depth));
-    }
+    if (events.levels_.size() >= kMaxDepth)
+      events.refuse(fmt::format("got deeper nesting, need at most {} levels", kMaxDepth));
     events.on_begin(container);
     events.levels_.push_back({container, 0, {}});
-    return true;
-  }
-  bool end(Container container) {
-    events.levels_.pop_back();
-    events.on_end(container);
     return true;
   }
   void count_element() {
@@ -144,14 +130,13 @@ void JsonEvents::parse(const JsonText& text) {
 }
 
 std::string JsonEvents::pointer() const {
-  std::string path = text_->pointer;
-  for (const Level& level : levels_) {
+  nlohmann::ordered_json::json_pointer path;
+  for (const OpenLevel& level : levels_) {
     if (level.count == 0) break;  // the container is empty
-    path += '/';
-    path += level.container == Container::array ? fmt::format_int(level.count - 1).str()
-                                                : pointer_part(level.key);
+    level.container == Container::array ? path /= level.count - 1 : path /= shown(level.key);
   }
-  return path.empty() ? "top level" : path;
+  const std::string whole = text_->pointer + path.to_string();
+  return whole.empty() ? "top level" : whole;
 }
 
 void JsonEvents::refuse(std::string_view what) const {
@@ -163,15 +148,18 @@ void JsonEvents::refuse_at(std::size_t byte, std::string_view what) const {
 }
 
 std::string describe(const JsonScalar& scalar) {
-  struct Describe {
-    std::string operator()(std::nullptr_t) const { return "null"; }
-    std::string operator()(bool value) const { return value ? "true" : "false"; }
-    std::string operator()(std::int64_t value) const { return fmt::to_string(value); }
-    std::string operator()(std::uint64_t value) const { return fmt::to_string(value); }
-    std::string operator()(double value) const { return fmt::to_string(value); }
-    std::string operator()(const std::string* value) const { return in_quotes(*value); }
-  };
-  return std::visit(Describe{}, scalar);
+  return std::visit(
+      [](const auto& value) -> std::string {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::nullptr_t>) {
+          return "null";
+        } else if constexpr (std::is_same_v<T, std::string*>) {
+          return in_quotes(*value);
+        } else {
+          return fmt::to_string(value);
+        }
+      },
+      scalar);
 }
 
 using nlohmann::ordered_json;
@@ -182,9 +170,9 @@ ordered_json parse_json_part(const JsonText& text) {
   return tree.take();
 }
 
-ordered_json parse_json(const std::string& file, std::string_view text, std::size_t max_depth) {
+ordered_json parse_json(const std::string& file, std::string_view text) {
   const std::string name = escaped(file);
-  return parse_json_part({.file = name, .text = text, .max_depth = max_depth});
+  return parse_json_part({.file = name, .text = text});
 }
 
 void JsonTree::on_begin(Container container) {
@@ -192,7 +180,7 @@ void JsonTree::on_begin(Container container) {
 }
 
 void JsonTree::on_end(Container container) {
-  Open done = std::move(open_.back());
+  OpenContainer done = std::move(open_.back());
   open_.pop_back();
   if (container == Container::object) refuse_duplicates(done.value);
   put(std::move(done.value));
@@ -229,15 +217,11 @@ void JsonTree::put(ordered_json value) {
 }
 
 void JsonTree::refuse_duplicates(const ordered_json& object) const {
-  std::vector<const std::string*> keys;
-  for (const auto& member : object.get_ref<const ordered_json::object_t&>()) keys.push_back(&member.first);
-  const auto less = [](const std::string* a, const std::string* b) { return *a < *b; };
-  std::sort(keys.begin(), keys.end(), less);
-  const auto equal = [](const std::string* a, const std::string* b) { return *a == *b; };
-  const auto twice = std::adjacent_find(keys.begin(), keys.end(), equal);
-  if (twice != keys.end()) {
-    refuse("got the key " + in_quotes(**twice) + " twice, need different keys");
-  }
+  std::vector<std::string_view> keys;
+  for (const auto& member : object.get_ref<const ordered_json::object_t&>()) keys.push_back(member.first);
+  std::ranges::sort(keys);
+  const auto twice = std::ranges::adjacent_find(keys);
+  if (twice != keys.end()) refuse("got the key " + in_quotes(*twice) + " twice, need different keys");
 }
 
 }  // namespace attnctl

@@ -20,7 +20,6 @@ struct JsonText {
   std::string_view text;     // one JSON value with optional white space around it
   std::size_t byte = 0;      // offset of `text` in the file
   std::string pointer = {};  // escaped JSON pointer to the value if `text` is not the whole file
-  std::size_t max_depth = 64;
 };
 
 /// A scalar: null, boolean, negative integer, other integer, other number, or string.
@@ -60,7 +59,7 @@ class JsonEvents {
   [[noreturn]] void refuse(std::string_view what) const;
 
  private:
-  struct Level {
+  struct OpenLevel {
     Container container = Container::object;
     std::size_t count = 0;  // number of elements or keys read so far
     std::string key;
@@ -71,17 +70,17 @@ class JsonEvents {
   const JsonText* text_ = nullptr;
   std::size_t position_ = 0;
   std::string_view digits_;
-  std::vector<Level> levels_;
+  std::vector<OpenLevel> levels_;
 };
 
 /// Formats a value for an error message: "null", a string in quotes, or a number such as "-3".
 [[nodiscard]] std::string describe(const JsonScalar& scalar);
 
 /// Parses a small JSON document strictly and keeps the order of keys. The text must be UTF-8 without a byte
-/// order mark. NaN, numbers out of range, lone surrogates, duplicate keys, text after the value, and nesting
-/// above `max_depth` are errors. `file` names the document in error messages. Throws Error(bad_input).
-[[nodiscard]] nlohmann::ordered_json parse_json(const std::string& file, std::string_view text,
-                                                std::size_t max_depth = 64);
+/// order mark. NaN, numbers out of range, lone surrogates, duplicate keys, text after the value, and more
+/// than 64 levels of nesting are errors. `file` names the document in error messages. Throws
+/// Error(bad_input).
+[[nodiscard]] nlohmann::ordered_json parse_json(const std::string& file, std::string_view text);
 
 /// Parses a value inside a file with the rules of parse_json.
 [[nodiscard]] nlohmann::ordered_json parse_json_part(const JsonText& text);
@@ -100,14 +99,14 @@ class JsonTree : public JsonEvents {
   void on_scalar(const JsonScalar& scalar) override;
 
  private:
-  struct Open {
+  struct OpenContainer {
     nlohmann::ordered_json value;
     std::string key;
   };
   void put(nlohmann::ordered_json value);
   void refuse_duplicates(const nlohmann::ordered_json& object) const;
 
-  std::vector<Open> open_;
+  std::vector<OpenContainer> open_;
   nlohmann::ordered_json root_;
 };
 

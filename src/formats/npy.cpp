@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
@@ -45,13 +45,13 @@ class DictReader {
       : where_(where), text_(text), offset_(offset) {}
 
   NpyHeader read() {
-    expect('{');
-    while (!accept('}')) {
+    expect("{");
+    while (!accept("}")) {
       const std::string_view key = string("a key");
-      expect(':');
+      expect(":");
       member(key);
-      if (accept('}')) break;
-      expect(',');
+      if (accept("}")) break;
+      expect(",");
     }
     skip_space();
     if (at_ != text_.size()) refuse("the end of the header");
@@ -72,7 +72,8 @@ class DictReader {
     if (key == "descr") {
       descr();
     } else if (key == "fortran_order") {
-      header_.fortran = boolean();
+      header_.fortran = accept("True");
+      if (!header_.fortran && !accept("False")) refuse("True or False");
     } else if (key == "shape") {
       shape();
     } else {
@@ -101,29 +102,17 @@ class DictReader {
     header_.big_endian = order == '>' && size_of(row->dtype) > 1;
   }
 
-  bool boolean() {
-    skip_space();
-    for (const bool value : {true, false}) {
-      const std::string_view word = value ? "True" : "False";
-      if (text_.substr(at_).starts_with(word)) {
-        at_ += word.size();
-        return value;
-      }
-    }
-    refuse("True or False");
-  }
-
   void shape() {
-    expect('(');
-    while (!accept(')')) {
+    expect("(");
+    while (!accept(")")) {
       if (header_.shape.size() == kMaxDimensions)
         refuse(fmt::format("at most {} dimensions", kMaxDimensions));
       header_.shape.push_back(extent());
-      if (accept(')')) {
+      if (accept(")")) {
         if (header_.shape.size() == 1) refuse("a comma: the shape of one dimension is (n,)");
         return;
       }
-      expect(',');
+      expect(",");
     }
   }
 
@@ -151,17 +140,15 @@ class DictReader {
   }
 
   [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  void skip_space() {
-    while (peek() == ' ' || peek() == '\n' || peek() == '\t' || peek() == '\r') ++at_;
-  }
-  bool accept(char c) {
+  void skip_space() { at_ = std::min(text_.find_first_not_of(" \n\t\r", at_), text_.size()); }
+  bool accept(std::string_view word) {
     skip_space();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
+    if (!text_.substr(at_).starts_with(word)) return false;
+    at_ += word.size();
     return true;
   }
-  void expect(char c) {
-    if (!accept(c)) refuse(fmt::format("'{}'", c));
+  void expect(std::string_view word) {
+    if (!accept(word)) refuse(fmt::format("'{}'", word));
   }
   [[noreturn]] void refuse(std::string_view needed) const {
     const std::string got = at_ < text_.size() ? in_quotes(text_.substr(at_, 12)) : "the end of the header";
@@ -232,23 +219,16 @@ void check_npy_size(std::string_view where, const NpyHeader& header, std::size_t
 }
 
 std::string npy_header(DType dtype, const Shape& shape) {
-  std::string extents;
-  for (const std::size_t extent : shape) extents += fmt::format("{}, ", extent);
-  if (shape.size() > 1) extents.resize(extents.size() - 2);
-  if (shape.size() == 1) extents.pop_back();  // a Python tuple with one element: (3,)
-  std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
-                                 size_of(dtype) > 1 ? '<' : '|',
-                                 std::ranges::find(kDescrs, dtype, &DescrRow::dtype)->code, extents);
+  std::string text =
+      fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                  size_of(dtype) > 1 ? '<' : '|', std::ranges::find(kDescrs, dtype, &DescrRow::dtype)->code,
+                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   constexpr std::size_t kPrefix = kLengthAt + 2;
   const std::size_t total = (kPrefix + text.size() + 1 + 63) / 64 * 64;
-  text.append(total - kPrefix - text.size() - 1, ' ');
+  text.resize(total - kPrefix - 1, ' ');
   text += '\n';
-  std::string header(kMagic);
-  header += '\x01';
-  header += '\x00';
-  header += static_cast<char>(text.size() & 0xFFU);
-  header += static_cast<char>(text.size() >> 8U);
-  return header + text;
+  return std::string(kMagic) + '\x01' + '\0' + static_cast<char>(text.size() & 0xFFU) +
+         static_cast<char>(text.size() >> 8U) + text;
 }
 
 }  // namespace attnctl

@@ -25,6 +25,8 @@ constexpr std::uint32_t kZip64LocatorSignature = 0x07064B50;
 constexpr std::uint32_t kIn64 = 0xFFFFFFFF;  // marks a value that is stored in the ZIP64 extra field
 constexpr std::uint16_t kZip64ExtraId = 1;
 
+constexpr std::uint16_t kZero16 = 0;
+constexpr std::uint32_t kZero32 = 0;
 constexpr std::uint64_t kMax16 = 0xFFFF;
 constexpr std::uint16_t kVersionDeflate = 20;
 constexpr std::uint16_t kVersionZip64 = 45;
@@ -33,11 +35,16 @@ constexpr std::uint32_t kUnixMode = 0100644U << 16U;
 constexpr std::uint16_t kTime = 0;
 constexpr std::uint16_t kDate = 1U << 5U | 1U;  // 1980-01-01
 
-template <std::unsigned_integral T>
-void put(std::string& bytes, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFFU);
+/// Appends little-endian numbers, each with the size of its type.
+template <std::unsigned_integral... T>
+void put(std::string& bytes, T... values) {
+  const auto put_one = [&](auto value) {
+    for (std::size_t i = 0; i < sizeof value; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFFU);
+  };
+  (put_one(values), ...);
 }
 
+/// Append a number with 16 or 32 bits, or the largest such number if it does not fit.
 void put16(std::string& bytes, std::uint64_t value) {
   put(bytes, static_cast<std::uint16_t>(std::min(value, kMax16)));
 }
@@ -52,82 +59,62 @@ bool has_long_sizes(const ZipMember& member) {
   return member.size + member.size / 1000 + 65536 >= kIn64;
 }
 
-/// Appends the fields from the version to the CRC. They are equal in the local header and in the directory
-/// entry.
-void put_common(std::string& bytes, const ZipMember& member, bool zip64) {
-  put(bytes, zip64 ? kVersionZip64 : kVersionDeflate);
+/// Appends the fields from the version to the size of the extra field. They are equal in the local header and
+/// in the directory entry, except for the extra field.
+void put_common(std::string& bytes, const ZipMember& member, const std::string& extra) {
+  const bool long_sizes = has_long_sizes(member);
+  put(bytes, extra.empty() ? kVersionDeflate : kVersionZip64);
   put16(bytes, 0);  // flags: names are ASCII
   put16(bytes, member.deflated ? 8 : 0);
-  put(bytes, kTime);
-  put(bytes, kDate);
-  put(bytes, member.crc);
-}
-
-std::string directory_entry(const ZipMember& member) {
-  const bool long_sizes = has_long_sizes(member);
-  const bool long_offset = member.offset >= kIn64;
-  std::string extra;
-  if (long_sizes || long_offset) {
-    put(extra, kZip64ExtraId);
-    put16(extra, (long_sizes ? 16U : 0U) + (long_offset ? 8U : 0U));
-    if (long_sizes) put(extra, member.size);
-    if (long_sizes) put(extra, member.stored_size);
-    if (long_offset) put(extra, member.offset);
-  }
-  std::string bytes;
-  put(bytes, kZipCentralSignature);
-  put(bytes, static_cast<std::uint16_t>(kUnixHost | (extra.empty() ? kVersionDeflate : kVersionZip64)));
-  put_common(bytes, member, !extra.empty());
+  put(bytes, kTime, kDate, member.crc);
   put32(bytes, long_sizes ? kIn64 : member.stored_size);
   put32(bytes, long_sizes ? kIn64 : member.size);
   put16(bytes, member.name.size());
   put16(bytes, extra.size());
-  put16(bytes, 0);  // comment
-  put16(bytes, 0);  // disk
-  put16(bytes, 0);  // internal attributes
-  put32(bytes, kUnixMode);
+}
+
+/// Returns the ZIP64 extra field, with the sizes and the offset as chosen.
+std::string zip64_extra(const ZipMember& member, bool sizes, bool offset) {
+  std::string extra;
+  if (!sizes && !offset) return extra;
+  put(extra, kZip64ExtraId);
+  put16(extra, (sizes ? 16U : 0U) + (offset ? 8U : 0U));
+  if (sizes) put(extra, member.size, member.stored_size);
+  if (offset) put(extra, member.offset);
+  return extra;
+}
+
+std::string directory_entry(const ZipMember& member) {
+  const std::string extra = zip64_extra(member, has_long_sizes(member), member.offset >= kIn64);
+  std::string bytes;
+  put(bytes, kZipCentralSignature);
+  put(bytes, static_cast<std::uint16_t>(kUnixHost | (extra.empty() ? kVersionDeflate : kVersionZip64)));
+  put_common(bytes, member, extra);
+  put(bytes, kZero16, kZero16, kZero16);  // comment, disk, internal attributes
+  put(bytes, kUnixMode);
   put32(bytes, member.offset);
   return bytes + member.name + extra;
 }
 
 std::string zip64_end(std::uint64_t members, std::uint64_t size, std::uint64_t offset) {
   std::string bytes;
-  put(bytes, kZip64EndSignature);
-  put(bytes, std::uint64_t{44});  // number of bytes after this field
-  put(bytes, static_cast<std::uint16_t>(kUnixHost | kVersionZip64));
-  put(bytes, kVersionZip64);
-  put32(bytes, 0);  // this disk
-  put32(bytes, 0);  // the directory's disk
-  put(bytes, members);
-  put(bytes, members);
-  put(bytes, size);
-  put(bytes, offset);
-  put(bytes, kZip64LocatorSignature);
-  put32(bytes, 0);  // the disk of the record above
-  put(bytes, offset + size);
-  put32(bytes, 1);  // disks
+  put(bytes, kZip64EndSignature, std::uint64_t{44});  // number of bytes after this field
+  put(bytes, static_cast<std::uint16_t>(kUnixHost | kVersionZip64), kVersionZip64);
+  put(bytes, kZero32, kZero32);  // this disk, the directory's disk
+  put(bytes, members, members, size, offset);
+  put(bytes, kZip64LocatorSignature, kZero32);  // the disk of the record above
+  put(bytes, offset + size, std::uint32_t{1});  // number of disks
   return bytes;
 }
 
 }  // namespace
 
 std::string local_header(const ZipMember& member) {
-  const bool long_sizes = has_long_sizes(member);
+  const std::string extra = zip64_extra(member, has_long_sizes(member), false);
   std::string bytes;
   put(bytes, kZipLocalSignature);
-  put_common(bytes, member, long_sizes);
-  put32(bytes, long_sizes ? kIn64 : member.stored_size);
-  put32(bytes, long_sizes ? kIn64 : member.size);
-  put16(bytes, member.name.size());
-  put16(bytes, long_sizes ? 20 : 0);
-  bytes += member.name;
-  if (long_sizes) {
-    put(bytes, kZip64ExtraId);
-    put16(bytes, 16);
-    put(bytes, member.size);
-    put(bytes, member.stored_size);
-  }
-  return bytes;
+  put_common(bytes, member, extra);
+  return bytes + member.name + extra;
 }
 
 std::string central_directory(const std::vector<ZipMember>& members, std::uint64_t offset) {
@@ -136,9 +123,7 @@ std::string central_directory(const std::vector<ZipMember>& members, std::uint64
   const std::uint64_t size = bytes.size();
   const std::uint64_t count = members.size();
   if (count >= kMax16 || size >= kIn64 || offset >= kIn64) bytes += zip64_end(count, size, offset);
-  put(bytes, kZipEndSignature);
-  put16(bytes, 0);  // this disk
-  put16(bytes, 0);  // the directory's disk
+  put(bytes, kZipEndSignature, kZero16, kZero16);  // this disk, the directory's disk
   put16(bytes, count);
   put16(bytes, count);
   put32(bytes, size);
@@ -242,9 +227,11 @@ Directory find_directory(const Bytes& bytes) {
 }
 
 /// The fields that both a local header and a directory entry contain.
-struct Entry : ZipMember {
+struct ZipHeader : ZipMember {
   unsigned flags = 0;
   unsigned method = 0;
+
+  bool operator==(const ZipHeader&) const = default;
 };
 
 /// Replaces each value that equals kIn64 by the next number in the ZIP64 extra field.
@@ -270,58 +257,58 @@ void read_extra(const Bytes& bytes, std::uint64_t begin, std::uint64_t end,
   }
 }
 
+/// Reads the fields from the flags, at offset `flags`, to the sizes. The name is at offset `name`. Sets
+/// `extra` and `end` to the begin and end of the extra field, which follows the name.
+ZipHeader read_header(const Bytes& bytes, std::uint64_t flags, std::uint64_t name, std::uint64_t& extra,
+                      std::uint64_t& end) {
+  ZipHeader header;
+  header.flags = bytes.u16(flags);
+  header.method = bytes.u16(flags + 2);
+  header.deflated = header.method == 8;
+  header.crc = bytes.u32(flags + 8);
+  header.stored_size = bytes.u32(flags + 12);
+  header.size = bytes.u32(flags + 16);
+  const std::size_t name_size = bytes.u16(flags + 20);
+  extra = name + name_size;
+  end = extra + bytes.u16(flags + 22);
+  header.name = bytes.text(name, name_size);
+  return header;
+}
+
 /// Reads the directory entry at offset `at`, and sets `at` to the offset of the next entry.
-Entry read_central(const Bytes& bytes, std::uint64_t& at) {
+ZipHeader read_central(const Bytes& bytes, std::uint64_t& at) {
   if (bytes.u32(at) != kZipCentralSignature) bytes.refuse("no directory entry", at);
-  Entry entry;
-  entry.flags = bytes.u16(at + 8);
-  entry.method = bytes.u16(at + 10);
-  entry.crc = bytes.u32(at + 16);
-  entry.stored_size = bytes.u32(at + 20);
-  entry.size = bytes.u32(at + 24);
+  std::uint64_t extra = 0;
+  std::uint64_t comment = 0;
+  ZipHeader entry = read_header(bytes, at + 8, at + kCentralSize, extra, comment);
   entry.offset = bytes.u32(at + 42);
-  const std::size_t name_size = bytes.u16(at + 28);
-  const std::uint64_t extra = at + kCentralSize + name_size;
-  const std::uint64_t comment = extra + bytes.u16(at + 30);
-  entry.name = bytes.text(at + kCentralSize, name_size);
-  entry.deflated = entry.method == 8;
   read_extra(bytes, extra, comment, {&entry.size, &entry.stored_size, &entry.offset});
   at = comment + bytes.u16(at + 32);
   return entry;
 }
 
 /// Checks the local header against the directory entry and returns the offset of the data.
-std::uint64_t check_local(const FileBytes& file, const Bytes& bytes, const Entry& entry) {
+std::uint64_t check_local(const FileBytes& file, const Bytes& bytes, const ZipHeader& entry) {
   const std::uint64_t at = entry.offset;
   if (bytes.u32(at) != kZipLocalSignature) bytes.refuse("no local header of " + in_quotes(entry.name), at);
-  Entry local;
-  local.flags = bytes.u16(at + 6);
-  local.method = bytes.u16(at + 8);
-  local.crc = bytes.u32(at + 14);
-  local.stored_size = bytes.u32(at + 18);
-  local.size = bytes.u32(at + 22);
-  const std::size_t name_size = bytes.u16(at + 26);
-  const std::uint64_t extra = at + kLocalSize + name_size;
-  const std::uint64_t data = extra + bytes.u16(at + 28);
-  local.name = bytes.text(at + kLocalSize, name_size);
+  std::uint64_t extra = 0;
+  std::uint64_t data = 0;
+  ZipHeader local = read_header(bytes, at + 6, at + kLocalSize, extra, data);
+  local.offset = at;
   read_extra(bytes, extra, data, {&local.size, &local.stored_size});
   if ((local.flags & kSizesFollow) != 0 && local.crc == 0 && local.stored_size == 0 && local.size == 0) {
     local.crc = entry.crc;
     local.stored_size = entry.stored_size;
     local.size = entry.size;
   }
-  const auto same = [](const Entry& a, const Entry& b) {
-    return a.name == b.name && a.flags == b.flags && a.method == b.method && a.crc == b.crc &&
-           a.stored_size == b.stored_size && a.size == b.size;
-  };
-  if (!same(local, entry)) {
+  if (local != entry) {
     fail(Status::bad_input, "{}: its local header @byte {} differs from the directory",
          at_member(file, entry), at);
   }
   return data;
 }
 
-void check_entry(const FileBytes& file, const Entry& entry) {
+void check_entry(const FileBytes& file, const ZipHeader& entry) {
   const std::string place = at_member(file, entry);
   if (const auto fault = path_fault(entry.name)) fail(Status::bad_input, "{}: got a name {}", place, *fault);
   if ((entry.flags & kEncrypted) != 0 || entry.method == 99)
@@ -349,19 +336,16 @@ void check_overlaps(const FileBytes& file, std::vector<std::pair<std::uint64_t, 
 }
 
 void check_total(const FileBytes& file, const std::vector<StoredMember>& members) {
-  const std::size_t allowed =
-      checked_add(kFreeBytes, checked_mul(kMaxRatio, file.bytes().size()).value_or(SIZE_MAX - kFreeBytes))
-          .value();
-  std::size_t total = 0;
+  const std::uint64_t allowed = saturating_sum<std::uint64_t>(
+      kFreeBytes, checked_mul<std::uint64_t>(kMaxRatio, file.bytes().size()).value_or(UINT64_MAX));
+  std::uint64_t total = 0;
   for (const StoredMember& member : members) {
-    if (!member.deflated) continue;
-    const auto sum = checked_add(total, member.size);
-    if (!sum || *sum > allowed) {
-      fail(Status::limit,
-           "{}: its members unpack to more than {} bytes, over {} times the file; store them unpacked",
-           file.name(), allowed, kMaxRatio);
-    }
-    total = *sum;
+    if (member.deflated) total = saturating_sum(total, member.size);
+  }
+  if (total > allowed) {
+    fail(Status::limit,
+         "{}: its members unpack to more than {} bytes, over {} times the file; store them unpacked",
+         file.name(), allowed, kMaxRatio);
   }
 }
 
@@ -378,7 +362,7 @@ std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> extents;
   std::uint64_t at = directory.begin;
   for (std::uint64_t i = 0; i < directory.count; ++i) {
-    const Entry entry = read_central(bytes, at);
+    const ZipHeader entry = read_central(bytes, at);
     check_entry(file, entry);
     const std::uint64_t data = check_local(file, bytes, entry);
     const auto end = checked_add(data, entry.stored_size);
@@ -400,32 +384,32 @@ std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
   return members;
 }
 
-struct Inflater::State {
+struct Inflater::DeflateInput {
   z_stream stream = {};
   std::span<const std::byte> rest;  // packed bytes that were not yet passed to zlib
   bool ended = false;
 };
 
 Inflater::Inflater(std::string where, std::span<const std::byte> packed)
-    : where_(std::move(where)), state_(std::make_unique<State>()) {
-  state_->rest = packed;
-  if (inflateInit2(&state_->stream, -MAX_WBITS) != Z_OK) fail(Status::limit, "{}: out of memory", where_);
+    : where_(std::move(where)), input_(std::make_unique<DeflateInput>()) {
+  input_->rest = packed;
+  if (inflateInit2(&input_->stream, -MAX_WBITS) != Z_OK) fail(Status::limit, "{}: out of memory", where_);
 }
 
 Inflater::~Inflater() {
-  inflateEnd(&state_->stream);
+  inflateEnd(&input_->stream);
 }
 
 std::size_t Inflater::read(std::span<std::byte> out) {
   constexpr std::size_t kMaxCount = std::numeric_limits<uInt>::max();
-  z_stream& stream = state_->stream;
+  z_stream& stream = input_->stream;
   std::size_t filled = 0;
-  while (filled < out.size() && !state_->ended) {
+  while (filled < out.size() && !input_->ended) {
     if (stream.avail_in == 0) {
-      const std::size_t count = std::min(kMaxCount, state_->rest.size());
-      stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(state_->rest.data()));
+      const std::size_t count = std::min(kMaxCount, input_->rest.size());
+      stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(input_->rest.data()));
       stream.avail_in = static_cast<uInt>(count);
-      state_->rest = state_->rest.subspan(count);
+      input_->rest = input_->rest.subspan(count);
     }
     const std::size_t space = std::min(kMaxCount, out.size() - filled);
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + filled);
@@ -433,7 +417,7 @@ std::size_t Inflater::read(std::span<std::byte> out) {
     const int result = inflate(&stream, Z_NO_FLUSH);
     filled += space - stream.avail_out;
     if (result == Z_STREAM_END) {
-      state_->ended = true;
+      input_->ended = true;
     } else if (result == Z_MEM_ERROR) {
       fail(Status::limit, "{}: out of memory", where_);
     } else if (result != Z_OK) {

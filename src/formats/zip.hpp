@@ -22,6 +22,8 @@ struct ZipMember {
   std::uint64_t stored_size = 0;  // bytes of the data in the archive
   std::uint64_t size = 0;         // bytes of the unpacked content
   std::uint64_t offset = 0;       // offset of the local header
+
+  bool operator==(const ZipMember&) const = default;
 };
 
 /// Returns the local header. Its length depends only on the name and the unpacked size. Therefore the header
@@ -62,9 +64,9 @@ class Inflater {
   [[nodiscard]] std::size_t read(std::span<std::byte> out);
 
  private:
-  struct State;
+  struct DeflateInput;
   std::string where_;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<DeflateInput> input_;
 };
 
 /// Returns the whole content of a member and checks its size and CRC. A deflated member is unpacked into

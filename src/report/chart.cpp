@@ -131,12 +131,6 @@ ChartAxis chart_axis(const std::vector<double>& values, bool logarithmic) {
   return logarithmic ? logarithmic_axis(*low, *high) : linear_axis(*low, *high);
 }
 
-std::size_t Plot::points() const {
-  std::size_t count = 0;
-  for (const Series& each : series) count += each.points.size();
-  return count;
-}
-
 Plot plot_of(const Table& table, const Chart& chart) {
   Plot plot;
   plot.chart = &chart;

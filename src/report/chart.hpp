@@ -44,8 +44,6 @@ struct Plot {
   std::vector<Series> series;
   std::vector<std::string> categories;  // one label per row; only for bars
   ChartAxis x, y;
-
-  [[nodiscard]] std::size_t points() const;
 };
 
 /// Returns the values and axes of a chart. Throws std::invalid_argument if a column is missing.

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <type_traits>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"

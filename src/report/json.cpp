@@ -367,10 +367,10 @@ void write_pieces(OutputFile& out, const std::vector<JsonPiece>& pieces, const W
 constexpr std::string_view kDocumentBegin = "{\n  ";
 constexpr std::string_view kDocumentEnd = "\n}\n";
 
-std::string text_of(const Document& document, JsonStream::Style style) {
+std::string text_of(const Document& document, JsonLayout layout) {
   const NumberFormat format;
   JsonPlan plan(format);
-  style == JsonStream::Style::document ? plan.add_document(document) : plan.add_lines(document);
+  layout == JsonLayout::document ? plan.add_document(document) : plan.add_lines(document);
   std::string text;
   for (const JsonPiece& piece : plan.finish()) append_piece(text, format, piece);
   return text;
@@ -412,9 +412,9 @@ void write_jsonl(OutputFile& out, const Document& document, const WriteOptions& 
   write_pieces(out, plan.finish(), options);
 }
 
-JsonStream::JsonStream(OutputFile& out, Style style, std::string section, std::string_view record)
-    : out_(out), style_(style), section_(std::move(section)) {
-  if (style == Style::document) {
+JsonStream::JsonStream(OutputFile& out, JsonLayout layout, std::string section, std::string_view record)
+    : out_(out), layout_(layout), section_(std::move(section)) {
+  if (layout == JsonLayout::document) {
     item_begin_ = ",\n    {";  // write_items() removes the comma of the first item
     return;
   }
@@ -429,12 +429,12 @@ void JsonStream::open_item(std::string& text) const {
 }
 
 void JsonStream::close_item(std::string& text) const {
-  text += style_ == Style::document ? "}" : "}\n";
+  text += layout_ == JsonLayout::document ? "}" : "}\n";
 }
 
 void JsonStream::begin(const Record& head) {
-  std::string text = text_of({head, {}}, style_);
-  if (style_ == Style::document) {
+  std::string text = text_of({head, {}}, layout_);
+  if (layout_ == JsonLayout::document) {
     text.resize(text.size() - kDocumentEnd.size());
     text += ",\n  ";
     append_json_string(text, section_);
@@ -445,19 +445,19 @@ void JsonStream::begin(const Record& head) {
 
 void JsonStream::write_items(std::string_view items) {
   if (items.empty()) return;
-  if (!any_ && style_ == Style::document) items.remove_prefix(1);
+  if (!any_ && layout_ == JsonLayout::document) items.remove_prefix(1);
   any_ = true;
   out_.write(items);
 }
 
 void JsonStream::end(const std::vector<Section>& rest) {
-  if (style_ == Style::document) {
+  if (layout_ == JsonLayout::document) {
     out_.write(any_ ? "\n  ]" : "]");
     if (rest.empty()) return out_.write(kDocumentEnd);
-    out_.write(",\n  " + text_of({{}, rest}, style_).substr(kDocumentBegin.size()));
+    out_.write(",\n  " + text_of({{}, rest}, layout_).substr(kDocumentBegin.size()));
     return;
   }
-  const std::string lines = text_of({{}, rest}, style_);
+  const std::string lines = text_of({{}, rest}, layout_);
   // Without the line of the head, which begin() has written.
   out_.write(std::string_view(lines).substr(lines.find('\n') + 1));
 }

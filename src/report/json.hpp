@@ -21,16 +21,17 @@ void write_json(OutputFile& out, const Document& document, const WriteOptions& o
 /// (OutputFile::write_whole_lines).
 void write_jsonl(OutputFile& out, const Document& document, const WriteOptions& options = {});
 
+/// The layout of JSON text: one object (write_json), or JSON Lines (write_jsonl).
+enum class JsonLayout { document, lines };
+
 /// Writes the same text as write_json or write_jsonl, but receives the items of one section in several calls,
 /// so that the whole section is never in memory. Callers format an item with open_item(), then append its
 /// fields, then call close_item(), in any thread. write_items() writes the items in the order of its calls.
 class JsonStream {
  public:
-  enum class Style { document, lines };
-
   /// `section` is the name of the section that write_items() writes. `record` is the Section::record of this
   /// section.
-  JsonStream(OutputFile& out, Style style, std::string section, std::string_view record);
+  JsonStream(OutputFile& out, JsonLayout layout, std::string section, std::string_view record);
 
   /// Append the text before the first field of an item, and the text after its last field. In between, the
   /// caller appends the fields as `"name": value`, separated by ", ".
@@ -45,7 +46,7 @@ class JsonStream {
 
  private:
   OutputFile& out_;
-  Style style_;
+  JsonLayout layout_;
   std::string section_;
   std::string item_begin_;
   bool any_ = false;

@@ -14,7 +14,6 @@
 #include <type_traits>
 #include <unistd.h>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include <zlib.h>
@@ -69,8 +68,8 @@ class Spool {
     }
   }
   [[noreturn]] void refuse(const char* what) const {
-    fail(Status::environment, "{}: cannot {} a temporary file: {} (TMPDIR chooses another place)", name_,
-         what, error_text(errno));
+    fail(Status::environment, "{}: cannot {} a temporary file: {} (set TMPDIR to use another directory)",
+         name_, what, error_text(errno));
   }
 
   std::string name_;
@@ -81,24 +80,13 @@ constexpr std::uint64_t kBlockSize = std::uint64_t{1} << 20U;
 constexpr int kRawWindowBits = -15;  // raw deflate, because a zip member has no zlib header
 constexpr int kMemoryLevel = 8;
 
-/// A zlib stream that the destructor ends.
-struct DeflateStream {
-  z_stream stream{};
-  DeflateStream() {
-    if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kRawWindowBits, kMemoryLevel,
-                     Z_DEFAULT_STRATEGY) != Z_OK) {
-      throw std::bad_alloc();
-    }
-  }
-  ~DeflateStream() { deflateEnd(&stream); }
-  DeflateStream(const DeflateStream&) = delete;
-  DeflateStream& operator=(const DeflateStream&) = delete;
-};
-
 /// Deflates one block. The deflate stream ends only with the last block.
 void deflate_block(std::span<std::byte> input, bool last, std::string& output) {
-  DeflateStream deflater;
-  z_stream& stream = deflater.stream;
+  z_stream stream{};
+  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kRawWindowBits, kMemoryLevel,
+                   Z_DEFAULT_STRATEGY) != Z_OK)
+    throw std::bad_alloc();
+  const std::unique_ptr<z_stream, decltype(&deflateEnd)> end(&stream, deflateEnd);
   constexpr std::size_t slack = 64;  // for the empty block that a sync flush appends
   output.resize(deflateBound(&stream, static_cast<uLong>(input.size())) + slack);
   stream.next_in = reinterpret_cast<Bytef*>(input.data());
@@ -113,8 +101,6 @@ void deflate_block(std::span<std::byte> input, bool last, std::string& output) {
 }
 
 static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");
-
-constexpr std::size_t kCopySize = std::size_t{1} << 20U;
 
 // Indexed by Tensor::Values::index().
 constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::i64};
@@ -131,7 +117,7 @@ std::uint32_t joined(std::uint32_t first, std::uint32_t second, std::uint64_t se
 
 void ScatteredChecksum::add(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
-  Piece piece{bytes.size(), crc32_of(bytes)};
+  Written piece{bytes.size(), crc32_of(bytes)};
   const std::lock_guard lock(mutex_);
   auto after = pieces_.upper_bound(offset);
   if (after != pieces_.end() && after->first < offset + piece.size) {
@@ -163,26 +149,26 @@ std::optional<std::uint32_t> ScatteredChecksum::value(std::uint64_t size) const 
   return piece.crc;
 }
 
-struct NpzWriter::State {
+struct NpzWriter::Archive {
   /// A member of the zip. The caller writes its elements through the base class ArraySink.
   struct Member : ArraySink {
-    State& state;
+    Archive& archive;
     ZipMember zip;
     std::size_t header_size = 0;
     std::uint64_t place = 0;  // offset of the content in the zip file or in `contents`
     ScatteredChecksum checksum;
     bool hidden_is_minus_infinity = false;
 
-    explicit Member(State& owner) : state(owner) {}
+    explicit Member(Archive& owner) : archive(owner) {}
     void write(std::size_t offset, std::span<const float> values) override {
-      state.non_finite += count_non_finite(values, hidden_is_minus_infinity);
+      archive.non_finite += count_non_finite(values, hidden_is_minus_infinity);
       write_content(header_size + std::uint64_t{offset} * sizeof(float), std::as_bytes(values));
     }
     void write_content(std::uint64_t offset, std::span<const std::byte> bytes) {
       if (offset + bytes.size() > zip.size) {
         throw std::logic_error("the array " + zip.name + " is written past its end");
       }
-      state.put_content(place + offset, bytes);
+      archive.put_content(place + offset, bytes);
       checksum.add(offset, bytes);
     }
   };
@@ -197,7 +183,7 @@ struct NpzWriter::State {
   std::uint64_t contents_end = 0;
   std::atomic<std::uint64_t> non_finite = 0;
 
-  State(OutputFile& output, NpzOptions given) : out(output), options(given) {
+  Archive(OutputFile& output, NpzOptions given) : out(output), options(given) {
     if (!out.seekable()) zip_spool.emplace();
     if (options.compress) contents.emplace();
   }
@@ -238,10 +224,10 @@ struct NpzWriter::State {
   /// Writes all elements at once. If there is a pool, its workers write parts and compute their checksums in
   /// parallel.
   void fill(Member& member, std::span<const std::byte> elements) const {
-    const std::size_t parts = (elements.size() + kCopySize - 1) / kCopySize;
+    const std::size_t parts = (elements.size() + kBlockSize - 1) / kBlockSize;
     const auto write_part = [&](std::size_t part, std::size_t /*worker*/) {
-      const std::size_t offset = part * kCopySize;
-      const std::size_t size = std::min(kCopySize, elements.size() - offset);
+      const std::size_t offset = part * kBlockSize;
+      const std::size_t size = std::min(kBlockSize, elements.size() - offset);
       member.write_content(member.header_size + offset, elements.subspan(offset, size));
     };
     if (options.pool != nullptr && parts > 1) return options.pool->run(parts, write_part);
@@ -279,9 +265,9 @@ struct NpzWriter::State {
   }
 
   void copy_to_output(std::uint64_t size) {
-    std::vector<std::byte> buffer(std::min<std::uint64_t>(kCopySize, size));
+    std::vector<std::byte> buffer(std::min(kBlockSize, size));
     for (std::uint64_t offset = 0; offset < size;) {
-      const std::span<std::byte> part(buffer.data(), std::min<std::uint64_t>(kCopySize, size - offset));
+      const std::span<std::byte> part(buffer.data(), std::min(kBlockSize, size - offset));
       zip_spool->read_at(offset, part);
       out.write(part);
       offset += part.size();
@@ -289,41 +275,42 @@ struct NpzWriter::State {
   }
 };
 
-NpzWriter::NpzWriter(OutputFile& out, NpzOptions options) : state_(std::make_unique<State>(out, options)) {}
+NpzWriter::NpzWriter(OutputFile& out, NpzOptions options)
+    : archive_(std::make_unique<Archive>(out, options)) {}
 
 NpzWriter::~NpzWriter() = default;
 
 void NpzWriter::add(const std::string& name, const Tensor& tensor) {
-  State::Member& member = state_->declare(name, kDTypes[tensor.values.index()], tensor.shape);
-  std::visit([&](const auto& values) { state_->fill(member, std::as_bytes(values)); }, tensor.values);
-  state_->non_finite += count_non_finite(tensor);
+  Archive::Member& member = archive_->declare(name, kDTypes[tensor.values.index()], tensor.shape);
+  std::visit([&](const auto& values) { archive_->fill(member, std::as_bytes(values)); }, tensor.values);
+  archive_->non_finite += count_non_finite(tensor);
 }
 
 ArraySink& NpzWriter::add_streamed(const std::string& name, const Shape& shape,
                                    bool hidden_is_minus_infinity) {
-  State::Member& member = state_->declare(name, DType::f32, shape);
+  Archive::Member& member = archive_->declare(name, DType::f32, shape);
   member.hidden_is_minus_infinity = hidden_is_minus_infinity;
   return member;
 }
 
 std::uint64_t NpzWriter::non_finite() const {
-  return state_->non_finite;
+  return archive_->non_finite;
 }
 
 void NpzWriter::close() {
-  State& state = *state_;
+  Archive& archive = *archive_;
   std::vector<ZipMember> members;
-  for (const auto& member : state.members) {
-    state.store(*member);
+  for (const auto& member : archive.members) {
+    archive.store(*member);
     members.push_back(member->zip);
   }
-  const std::string directory = central_directory(members, state.zip_end);
-  state.put_zip(state.zip_end, bytes_of(directory));
-  const std::uint64_t size = state.zip_end + directory.size();
-  if (state.zip_spool) {
-    state.copy_to_output(size);
+  const std::string directory = central_directory(members, archive.zip_end);
+  archive.put_zip(archive.zip_end, bytes_of(directory));
+  const std::uint64_t size = archive.zip_end + directory.size();
+  if (archive.zip_spool) {
+    archive.copy_to_output(size);
   } else {
-    state.out.seek(size);
+    archive.out.seek(size);
   }
 }
 

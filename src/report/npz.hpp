@@ -51,8 +51,8 @@ class NpzWriter final : public ArrayOutput {
   void close();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Archive;
+  std::unique_ptr<Archive> archive_;
 };
 
 /// Computes the CRC-32 of a file whose pieces are written in any order. Adjacent pieces are joined, so the
@@ -67,12 +67,12 @@ class ScatteredChecksum {
   [[nodiscard]] std::optional<std::uint32_t> value(std::uint64_t size) const;
 
  private:
-  struct Piece {
+  struct Written {
     std::uint64_t size;
     std::uint32_t crc;
   };
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, Piece> pieces_;  // key: offset of the piece in the file
+  std::map<std::uint64_t, Written> pieces_;  // key: offset of the piece in the file
 };
 
 }  // namespace attnctl

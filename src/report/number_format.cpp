@@ -47,7 +47,7 @@ constexpr std::uint32_t kHiddenBit = std::uint32_t{1} << kMantissaBits;
 constexpr std::uint32_t kInfiniteExponent = 255;
 
 /// The scale of all floats with one exponent. These floats are multiples of 2^q.
-struct Scale {
+struct DecimalScale {
   std::uint64_t unit;  // 2^q / 10^k, in [1, 10), as multiples of 2^-60, rounded up
   int k;               // floor(log10(2^q))
 };
@@ -85,8 +85,8 @@ constexpr std::uint64_t unit_of(int q, int k) {
   return quotient + (rest == 0 ? 0 : 1);
 }
 
-constexpr std::array<Scale, kInfiniteExponent> make_scales() {
-  std::array<Scale, kInfiniteExponent> scales{};
+constexpr std::array<DecimalScale, kInfiniteExponent> make_scales() {
+  std::array<DecimalScale, kInfiniteExponent> scales{};
   for (int exponent = 0; exponent < static_cast<int>(kInfiniteExponent); ++exponent) {
     const int q = (exponent == 0 ? 1 : exponent) - 127 - kMantissaBits;
     const int k = floor_log10_pow2(q);
@@ -95,7 +95,7 @@ constexpr std::array<Scale, kInfiniteExponent> make_scales() {
   return scales;
 }
 
-constexpr std::array<Scale, kInfiniteExponent> kScales = make_scales();
+constexpr std::array<DecimalScale, kInfiniteExponent> kScales = make_scales();
 
 /// Returns `then` or `otherwise` without a branch, because the processor cannot predict the condition.
 constexpr std::uint32_t select(bool condition, std::uint32_t then, std::uint32_t otherwise) {
@@ -116,7 +116,7 @@ struct Decimal {
 /// Every float32 is either equal to an integer or a half, or at least 16 units away from it, as a test of all
 /// floats verifies. Therefore adding or subtracting 8 decides ties correctly.
 template <int lower_shift>
-inline Decimal shortest_decimal(std::uint32_t mantissa, const Scale& scale) {
+inline Decimal shortest_decimal(std::uint32_t mantissa, const DecimalScale& scale) {
   constexpr int point = 36;
   const std::uint64_t tie = 8 - std::uint64_t{mantissa & 1U} * 16;
   const auto value = static_cast<std::uint64_t>(Wide{mantissa} * scale.unit >> (kUnitBits - point));
@@ -171,7 +171,7 @@ inline Digits split(Decimal decimal) {
 }
 
 /// The text layout of a number that is below 1 or has an exponent: 0.000ddd from 10^-4 on, d.ddde-05 below.
-struct Form {
+struct ExponentForm {
   std::array<char, 4> suffix;  // "e-45" to "e+38"
   std::uint8_t suffix_size;    // 0 or 4
   std::uint8_t first, others;  // positions of the first digit and of the others
@@ -181,11 +181,11 @@ struct Form {
 constexpr int kMinExponent = -45;
 constexpr int kMaxExponent = 38;
 
-constexpr std::array<Form, kMaxExponent - kMinExponent + 1> make_forms() {
-  std::array<Form, kMaxExponent - kMinExponent + 1> forms{};
+constexpr std::array<ExponentForm, kMaxExponent - kMinExponent + 1> make_forms() {
+  std::array<ExponentForm, kMaxExponent - kMinExponent + 1> forms{};
   for (int exponent = kMinExponent; exponent <= kMaxExponent; ++exponent) {
     const int size = exponent < 0 ? -exponent : exponent;
-    Form& form = forms[static_cast<std::size_t>(exponent - kMinExponent)];
+    ExponentForm& form = forms[static_cast<std::size_t>(exponent - kMinExponent)];
     form.suffix = {'e', exponent < 0 ? '-' : '+', static_cast<char>('0' + size / 10),
                    static_cast<char>('0' + size % 10)};
     const bool fixed = exponent < 0 && exponent >= -4;
@@ -203,7 +203,7 @@ constexpr auto kForms = make_forms();
 /// Writes a number below 1 as 0.000ddd or with an exponent. Has no branch, because both forms are frequent
 /// among attention weights and cannot be predicted.
 inline char* write_form(char* to, const Digits& digits) {
-  const Form& form = kForms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
+  const ExponentForm& form = kForms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
   put_eight(to, kAsciiZeros - (std::uint64_t{'0' - '.'} << 8U));  // 0.000000
   put_eight(to + form.others, digits.others);
   to[form.first] = digits.first;
@@ -215,7 +215,7 @@ inline char* write_form(char* to, const Digits& digits) {
 /// Writes a number with a single digit: without an exponent from 10^-3 on, otherwise with an exponent and
 /// without a decimal point.
 char* write_single(char* to, const Digits& digits) {
-  const Form& form = kForms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
+  const ExponentForm& form = kForms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
   if (form.suffix_size == 0 && digits.exponent >= -3) return write_form(to, digits);
   *to = digits.first;
   std::memcpy(to + 1, form.suffix.data(), form.suffix.size());
@@ -238,7 +238,7 @@ char* write_from_one(char* to, const Digits& digits, float value) {
 }
 
 Decimal decimal_of(std::uint32_t exponent, std::uint32_t fraction) {
-  const Scale& scale = kScales[exponent];
+  const DecimalScale& scale = kScales[exponent];
   if (exponent == 0) [[unlikely]]
     return shortest_decimal<1>(fraction, scale);
   if (fraction == 0 && exponent > 1) [[unlikely]]

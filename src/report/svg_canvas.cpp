@@ -45,24 +45,32 @@ void SvgCanvas::text(const TextPosition& place, std::string_view content) {
   if (content.empty()) return;
   const std::string x = coordinate(place.x);
   const std::string y = coordinate(place.y);
-  body_ += fmt::format(R"(<text x="{}" y="{}" font-size="{}")", x, y, coordinate(place.size));
-  if (place.anchor != "start") body_ += fmt::format(R"( text-anchor="{}")", place.anchor);
-  if (place.turn != 0) body_ += fmt::format(" transform=\"rotate({} {} {})\"", coordinate(place.turn), x, y);
-  if (place.strong) body_ += R"( font-weight="600")";
-  body_ += fmt::format(">{}</text>\n", xml_escaped(content));
+  add(R"(<text x="{}" y="{}" font-size="{}")", x, y, coordinate(place.size));
+  if (place.anchor != "start") add(R"( text-anchor="{}")", place.anchor);
+  if (place.turn != 0) add(" transform=\"rotate({} {} {})\"", coordinate(place.turn), x, y);
+  if (place.strong) raw(R"( font-weight="600")");
+  add(">{}</text>\n", xml_escaped(content));
 }
 
 void SvgCanvas::line(double x1, double y1, double x2, double y2) {
-  body_ += fmt::format(R"(<path d="M{} {}L{} {}" stroke="{}" stroke-width="0.8"/>)", coordinate(x1),
-                       coordinate(y1), coordinate(x2), coordinate(y2), kInk);
-  body_ += '\n';
+  add("<path d=\"M{} {}L{} {}\" stroke=\"{}\" stroke-width=\"0.8\"/>\n", coordinate(x1), coordinate(y1),
+      coordinate(x2), coordinate(y2), kInk);
+}
+
+void SvgCanvas::x_tick(double x, double y, double font, std::string_view label) {
+  line(x, y, x, y + kTickLength);
+  text({x, y + kTickLength + font + 2, font}, label);
+}
+
+void SvgCanvas::y_tick(double x, double y, double font, std::string_view label) {
+  line(x - kTickLength, y, x, y);
+  text({x - kTickLength - 3, y + font * 0.36, font, "end"}, label);
 }
 
 void SvgCanvas::frame(double x, double y, double width, double height) {
-  body_ += fmt::format(
-      R"(<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="{}" stroke-width="0.8"/>)",
+  add("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"{}\" "
+      "stroke-width=\"0.8\"/>\n",
       coordinate(x), coordinate(y), coordinate(width), coordinate(height), kInk);
-  body_ += '\n';
 }
 
 std::string SvgCanvas::document(double width, double height, std::string_view title) const {

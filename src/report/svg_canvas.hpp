@@ -47,6 +47,9 @@ class SvgCanvas {
  public:
   void text(const TextPosition& place, std::string_view content);
   void line(double x1, double y1, double x2, double y2);
+  /// Add a tick of the axis below or left of a plot, and its label.
+  void x_tick(double x, double y, double font, std::string_view label);
+  void y_tick(double x, double y, double font, std::string_view label);
   /// Adds the outline of a rectangle.
   void frame(double x, double y, double width, double height);
   void raw(std::string_view markup) { body_ += markup; }

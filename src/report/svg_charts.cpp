@@ -31,7 +31,6 @@ constexpr std::size_t kMaxPoints = 100000;
 constexpr std::array<std::string_view, 7> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#e69f00", "#56b4e9", "#595959"};
 
-/// Returns the colour of a series.
 std::string_view series_colour(std::size_t index) {
   return kColours[index % kColours.size()];
 }
@@ -145,9 +144,7 @@ void draw_categories(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   const double bottom = at.y + kPlotHeight;
   for (std::size_t i = 0; i < plot.categories.size(); i += step) {
     const double x = at.x + (static_cast<double>(i) + 0.5) * group;
-    canvas.line(x, bottom, x, bottom + kTickLength);
-    canvas.text({x, bottom + kTickLength + kTickFont + 2, kTickFont},
-                shortened(plot.categories[i], kMaxLabel));
+    canvas.x_tick(x, bottom, kTickFont, shortened(plot.categories[i], kMaxLabel));
   }
 }
 
@@ -156,14 +153,10 @@ void draw_axes(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   const double bottom = at.y + kPlotHeight;
   if (plot.chart->bars) draw_categories(canvas, plot, at);
   for (const ChartAxis::Tick& tick : plot.x.ticks) {
-    const double x = at.x + plot.x.place(tick.value) * kPlotWidth;
-    canvas.line(x, bottom, x, bottom + kTickLength);
-    canvas.text({x, bottom + kTickLength + kTickFont + 2, kTickFont}, tick.label);
+    canvas.x_tick(at.x + plot.x.place(tick.value) * kPlotWidth, bottom, kTickFont, tick.label);
   }
   for (const ChartAxis::Tick& tick : plot.y.ticks) {
-    const double y = bottom - plot.y.place(tick.value) * kPlotHeight;
-    canvas.line(at.x - kTickLength, y, at.x, y);
-    canvas.text({at.x - kTickLength - 3, y + kTickFont * 0.36, kTickFont, "end"}, tick.label);
+    canvas.y_tick(at.x, bottom - plot.y.place(tick.value) * kPlotHeight, kTickFont, tick.label);
   }
   canvas.text({at.x + kPlotWidth / 2, bottom + 38, kAxisFont}, plot.chart->x_axis);
   canvas.text({at.x - 60, at.y + kPlotHeight / 2, kAxisFont, "middle", -90}, plot.chart->y_axis);
@@ -189,11 +182,12 @@ void write_svg(OutputFile& out, const ChartPage& page) {
   std::size_t most_lines = 0;
   for (const Chart& chart : page.charts) {
     plots.push_back(plot_of(page.table, chart));
-    points += plots.back().points();
+    for (const Plot::Series& series : plots.back().series) points += series.points.size();
     most_lines = std::max(most_lines, chart.y.size());
   }
   if (points > kMaxPoints) {
-    fail(Status::limit, "{}: {} points, and svg draws at most {}: use --format csv or json", out.name(),
+    fail(Status::limit,
+         "{}: the charts have {} points, and svg can show at most {}; use --format csv or json", out.name(),
          points, kMaxPoints);
   }
   const std::size_t columns = std::min<std::size_t>(plots.size(), 2);

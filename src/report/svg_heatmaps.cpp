@@ -37,22 +37,14 @@ void check(const HeatmapPage& page, const std::string& name) {
   }
   if (cells > kMaxSvgCells) {
     fail(Status::limit,
-         "{}: {} cells, and svg draws at most {}: select fewer layers, heads or inputs, or use "
-         "--format npz",
+         "{}: the heatmaps have {} cells, and svg can show at most {}; select fewer layers, heads or inputs, "
+         "or use --format npz",
          name, cells, kMaxSvgCells);
   }
   const std::vector<std::string>& texts = page.cell_texts;
   if (!texts.empty() && (page.heatmaps.size() != 1 || texts.size() != page.heatmaps[0].values.size()))
     throw std::invalid_argument("texts that do not fit the cells of a heatmap");
 }
-
-/// How the cells of a heatmap are drawn.
-struct CellStyle {
-  double size = 0;                     // width and height of a cell in pixels
-  bool values = false;                 // the value is drawn in each cell
-  bool pointable = false;              // each cell is an SVG element with a tooltip: its labels and value
-  std::span<const std::string> texts;  // [rows * columns], drawn instead of the values; may be empty
-};
 
 /// The tick labels of one axis. Every `step`-th label is drawn, turned if necessary, so that labels do not
 /// overlap.
@@ -65,7 +57,9 @@ struct Ticks {
 
 /// The positions and sizes of all elements of a page, in pixels.
 struct PageLayout {
-  CellStyle cells;
+  double cell = 0;         // width and height of a cell
+  bool values = false;     // the value is drawn in each cell
+  bool pointable = false;  // each cell is an SVG element with a tooltip: its labels and value
   Ticks x_ticks, y_ticks;
   bool grid = false;
   bool edge_labels = false;  // only heatmaps at the edge of the grid have tick labels
@@ -94,6 +88,7 @@ std::string tick_label(const std::vector<std::string>& labels, std::size_t i) {
 }
 
 constexpr double kMargin = 16;
+constexpr double kTitleSpace = kPanelTitleFont + 8;  // for the title of each heatmap of a grid
 // Values are drawn only up to this number of rows and columns.
 constexpr std::size_t kMaxCellsWithValues = 64;
 constexpr double kMinSizeWithValues = 26;
@@ -117,14 +112,6 @@ double cell_size(const HeatmapPage& page, std::size_t columns) {
   return std::floor(std::clamp(560 / side, 30.0, 72.0));
 }
 
-CellStyle cell_style(const HeatmapPage& page, std::size_t columns) {
-  std::size_t cells = 0;
-  for (const Heatmap& heatmap : page.heatmaps) cells += heatmap.values.size();
-  const double size = cell_size(page, columns);
-  return {size, longest_side(page) <= kMaxCellsWithValues && size >= kMinSizeWithValues,
-          cells <= kMaxPointable, page.cell_texts};
-}
-
 /// Returns the smallest step among 1, 2, 5, 10, 20, ... for which labels do not overlap. `cell` and `font`
 /// are the sizes of a cell and of the font in pixels.
 std::size_t tick_step(double cell, double font) {
@@ -138,7 +125,8 @@ std::size_t tick_step(double cell, double font) {
 }
 
 /// Computes the ticks of one axis. All heatmaps of a page have the same ticks.
-Ticks lay_out_ticks(const HeatmapPage& page, double cell, std::size_t columns, bool horizontal) {
+Ticks lay_out_ticks(const HeatmapPage& page, const PageLayout& layout, bool horizontal) {
+  const double cell = layout.cell;
   Ticks ticks;
   ticks.font = page.heatmaps.size() > 1 ? std::clamp(std::round(cell * 0.8), 7.0, 11.0) : 12;
   ticks.step = tick_step(cell, ticks.font);
@@ -151,7 +139,7 @@ Ticks lay_out_ticks(const HeatmapPage& page, double cell, std::size_t columns, b
   const double space = static_cast<double>(ticks.step) * cell;
   if (!horizontal || width + 6 <= space) {
     ticks.extent = horizontal ? ticks.font * 1.2 : width;
-  } else if (space >= ticks.font * 1.8 && page.heatmaps.size() % columns == 0) {
+  } else if (space >= ticks.font * 1.8 && page.heatmaps.size() % layout.columns == 0) {
     // Lines of text turned by 45 degrees are space * sin 45 apart, and some fonts have characters that are
     // higher than the font size. Labels are not turned by 45 degrees if the last row of the grid is
     // incomplete, because labels above the gap would overlap the neighbouring heatmap.
@@ -194,12 +182,12 @@ void place_panels(PageLayout& layout, const HeatmapPage& page) {
     const Shape& shape = page.heatmaps[i].values.shape;
     double& height = heights[i / layout.columns];
     double& width = widths[i % layout.columns];
-    height = std::max(height, static_cast<double>(shape[0]) * layout.cells.size);
-    width = std::max(width, static_cast<double>(shape[1]) * layout.cells.size);
+    height = std::max(height, static_cast<double>(shape[0]) * layout.cell);
+    width = std::max(width, static_cast<double>(shape[1]) * layout.cell);
   }
-  const double title = layout.grid ? kPanelTitleFont + 8 : 0;
   const double gap_x = 18 + (layout.edge_labels ? 0 : layout.y_ticks.extent);
-  const double gap_y = title + 12 + (layout.edge_labels ? 0 : layout.x_ticks.extent);
+  const double gap_y =
+      (layout.grid ? kTitleSpace : 0) + 12 + (layout.edge_labels ? 0 : layout.x_ticks.extent);
   layout.column_x = line_up(widths, gap_x, layout.plot_width);
   layout.row_y = line_up(heights, gap_y, layout.plot_height);
 }
@@ -208,14 +196,13 @@ void place_page(PageLayout& layout, const HeatmapPage& page) {
   const Heatmap& first = page.heatmaps[0];
   const std::string& title = layout.grid ? page.title : first.title;
   const double title_half = text_width(title, kTitleFont) / 2 + kMargin;
-  const double panel_title = layout.grid ? kPanelTitleFont + 8 : 0;
   const double axis = kAxisFont + 8;
   layout.left = kMargin + layout.y_ticks.extent + (first.y_axis.empty() ? 0 : axis);
   layout.left = std::max(layout.left, title_half - layout.plot_width / 2);
   // The turned label of the first column begins to the left of the heatmap.
   if (layout.x_ticks.turn == -45)
-    layout.left = std::max(layout.left, layout.x_ticks.extent - layout.cells.size / 2 + 4);
-  layout.top = kMargin + (title.empty() ? 0 : kTitleFont + 14) + panel_title;
+    layout.left = std::max(layout.left, layout.x_ticks.extent - layout.cell / 2 + 4);
+  layout.top = kMargin + (title.empty() ? 0 : kTitleFont + 14) + (layout.grid ? kTitleSpace : 0);
   const double content_height = std::max(layout.plot_height, 120.0);
   layout.bar_height = std::clamp(layout.plot_height, 120.0, 440.0);
   layout.bar_x = layout.left + layout.plot_width + 24;
@@ -236,9 +223,13 @@ PageLayout lay_out(const HeatmapPage& page) {
   layout.columns = std::clamp<std::size_t>(page.columns, 1, count);
   layout.rows = (count + layout.columns - 1) / layout.columns;
   layout.edge_labels = layout.grid && share_labels(page.heatmaps);
-  layout.cells = cell_style(page, layout.columns);
-  layout.x_ticks = lay_out_ticks(page, layout.cells.size, layout.columns, true);
-  layout.y_ticks = lay_out_ticks(page, layout.cells.size, layout.columns, false);
+  layout.cell = cell_size(page, layout.columns);
+  layout.values = longest_side(page) <= kMaxCellsWithValues && layout.cell >= kMinSizeWithValues;
+  std::size_t cells = 0;
+  for (const Heatmap& heatmap : page.heatmaps) cells += heatmap.values.size();
+  layout.pointable = cells <= kMaxPointable;
+  layout.x_ticks = lay_out_ticks(page, layout, true);
+  layout.y_ticks = lay_out_ticks(page, layout, false);
   place_panels(layout, page);
   place_page(layout, page);
   return layout;
@@ -320,9 +311,8 @@ std::string_view ink_of(double value, double half) {
   return std::abs(value) < 0.005 ? "#9a9a9a" : "#262626";
 }
 
-void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale,
-                 const CellStyle& style) {
-  const double size = style.size;
+void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size,
+                 const std::vector<std::string>& texts) {
   const double font = std::clamp(size * 0.3, 8.0, 14.0);
   const double half = std::max(std::abs(scale.low), std::abs(scale.high)) / 2;
   const std::size_t columns = heatmap.values.shape[1];
@@ -330,7 +320,7 @@ void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& 
     canvas.add("<g font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">\n", coordinate(font), ink);
     for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
       const double value = heatmap.values.at(i);
-      const std::string shown = style.texts.empty() ? cell_text(value) : xml_escaped(style.texts[i]);
+      const std::string shown = texts.empty() ? cell_text(value) : xml_escaped(texts[i]);
       if (shown.empty() || ink_of(value, half) != ink) continue;
       const std::size_t row = i / columns;
       const double x = (static_cast<double>(i % columns) + 0.5) * size;
@@ -343,9 +333,9 @@ void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& 
 
 void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, SvgPoint at) {
   const Ticks& ticks = layout.x_ticks;
-  const double top = at.y + static_cast<double>(heatmap.values.shape[0]) * layout.cells.size;
+  const double top = at.y + static_cast<double>(heatmap.values.shape[0]) * layout.cell;
   for (std::size_t i = 0; i < heatmap.values.shape[1]; i += ticks.step) {
-    const double x = at.x + (static_cast<double>(i) + 0.5) * layout.cells.size;
+    const double x = at.x + (static_cast<double>(i) + 0.5) * layout.cell;
     canvas.line(x, top, x, top + kTickLength);
     TextPosition place{x, top + kTickLength + 3 + ticks.font * 0.8, ticks.font};
     if (ticks.turn != 0) {  // a turned label ends below its tick
@@ -359,10 +349,8 @@ void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& he
 void draw_y_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, SvgPoint at) {
   const Ticks& ticks = layout.y_ticks;
   for (std::size_t i = 0; i < heatmap.values.shape[0]; i += ticks.step) {
-    const double y = at.y + (static_cast<double>(i) + 0.5) * layout.cells.size;
-    canvas.line(at.x - kTickLength, y, at.x, y);
-    canvas.text({at.x - kTickLength - 3, y + ticks.font * 0.36, ticks.font, "end"},
-                tick_label(heatmap.y_labels, i));
+    const double y = at.y + (static_cast<double>(i) + 0.5) * layout.cell;
+    canvas.y_tick(at.x, y, ticks.font, tick_label(heatmap.y_labels, i));
   }
 }
 
@@ -371,21 +359,19 @@ void draw_panel(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& 
   const std::size_t row = index / layout.columns;
   const std::size_t column = index % layout.columns;
   const SvgPoint at{layout.left + layout.column_x[column], layout.top + layout.row_y[row]};
-  const double width = static_cast<double>(heatmap.values.shape[1]) * layout.cells.size;
-  const double height = static_cast<double>(heatmap.values.shape[0]) * layout.cells.size;
+  const double width = static_cast<double>(heatmap.values.shape[1]) * layout.cell;
+  const double height = static_cast<double>(heatmap.values.shape[0]) * layout.cell;
   canvas.add("<g transform=\"translate({} {})\">\n<g shape-rendering=\"crispEdges\">\n", coordinate(at.x),
              coordinate(at.y));
-  (layout.cells.pointable ? draw_pointable : draw_compact)(canvas, heatmap, page.scale, layout.cells.size);
+  (layout.pointable ? draw_pointable : draw_compact)(canvas, heatmap, page.scale, layout.cell);
   canvas.raw("</g>\n");
-  if (layout.cells.values) draw_values(canvas, heatmap, page.scale, layout.cells);
+  if (layout.values) draw_values(canvas, heatmap, page.scale, layout.cell, page.cell_texts);
   canvas.raw("</g>\n");
   canvas.frame(at.x, at.y, width, height);
   const bool lowest = index + layout.columns >= page.heatmaps.size();
   if (!layout.edge_labels || lowest) draw_x_ticks(canvas, layout, heatmap, at);
   if (!layout.edge_labels || column == 0) draw_y_ticks(canvas, layout, heatmap, at);
-  if (layout.grid) {
-    canvas.text({at.x + width / 2, at.y - 6, kPanelTitleFont}, heatmap.title);
-  }
+  if (layout.grid) canvas.text({at.x + width / 2, at.y - 6, kPanelTitleFont}, heatmap.title);
 }
 
 void draw_titles(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& page) {
@@ -394,8 +380,7 @@ void draw_titles(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage&
   const double middle = layout.top + layout.plot_height / 2;
   canvas.text({centre, 16 + kTitleFont * 0.8, kTitleFont, "middle", 0, true},
               layout.grid ? page.title : first.title);
-  canvas.text({centre, layout.top + layout.plot_height + layout.x_ticks.extent + kAxisFont + 4, kAxisFont,
-               "middle", 0, false},
+  canvas.text({centre, layout.top + layout.plot_height + layout.x_ticks.extent + kAxisFont + 4, kAxisFont},
               first.x_axis);
   canvas.text({layout.left - layout.y_ticks.extent - 8, middle, kAxisFont, "middle", -90}, first.y_axis);
 }

@@ -14,11 +14,10 @@
 namespace attnctl {
 namespace {
 
-/// The layout of a column. examine() computes it from the cells.
+/// The layout of a column.
 struct TextColumn {
   bool numeric = true;
   double largest = 0;  // largest magnitude of the finite numbers
-  int digits = 0;
   std::size_t width = 0;
 };
 
@@ -60,45 +59,6 @@ std::string text_of(const Cell& cell, int digits) {
         }
       },
       cell);
-}
-
-/// The cells of a table as text, row by row, and the layout of its columns.
-struct FormattedTable {
-  std::vector<TextColumn> columns;
-  std::vector<std::string> cells;
-};
-
-FormattedTable format_table(const Table& table, const TextOptions& options) {
-  FormattedTable result;
-  result.columns.resize(table.columns.size());
-  std::vector<Cell> cells(table.rows * table.columns.size());
-  for (std::size_t row = 0; row < table.rows; ++row) {
-    table.row(row, std::span(cells).subspan(row * table.columns.size(), table.columns.size()));
-  }
-  if (options.non_finite != nullptr) {
-    for (const Cell& cell : cells) *options.non_finite += count_non_finite(cell);
-  }
-  for (std::size_t i = 0; i < cells.size(); ++i) examine(result.columns[i % table.columns.size()], cells[i]);
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    TextColumn& column = result.columns[i];
-    column.digits = options.digits.value_or(digits_for(column.largest));
-    column.width = display_width(table.columns[i].name);
-  }
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    TextColumn& column = result.columns[i % table.columns.size()];
-    column.width =
-        std::max(column.width, display_width(result.cells.emplace_back(text_of(cells[i], column.digits))));
-  }
-  return result;
-}
-
-void append_line(std::string& text, const std::vector<TextColumn>& columns,
-                 std::span<const std::string> cells) {
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    if (i > 0) text += "  ";
-    append_aligned(text, cells[i], columns[i].width, columns[i].numeric);
-  }
-  trim(text);
 }
 
 constexpr std::size_t kMaxWidth = 80;
@@ -257,15 +217,32 @@ std::string strong(std::string_view text, const TextOptions& options) {
 }
 
 void append_text_table(std::string& text, const Table& table, const TextOptions& options) {
-  const FormattedTable result = format_table(table, options);
-  std::string header;
-  append_line(header, result.columns, column_names(table));
-  text += strong(header, options);
-  text += '\n';
-  for (std::size_t row = 0; row < table.rows; ++row) {
-    append_line(text, result.columns,
-                std::span(result.cells).subspan(row * table.columns.size(), table.columns.size()));
-    text += '\n';
+  const std::size_t columns = table.columns.size();
+  std::vector<Cell> cells(table.rows * columns);
+  for (std::size_t row = 0; row < table.rows; ++row)
+    table.row(row, std::span(cells).subspan(row * columns, columns));
+  std::vector<TextColumn> layout(columns);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (options.non_finite != nullptr) *options.non_finite += count_non_finite(cells[i]);
+    examine(layout[i % columns], cells[i]);
+  }
+  std::vector<std::string> texts = column_names(table);  // the header, then the cells row by row
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const int digits = options.digits.value_or(digits_for(layout[i % columns].largest));
+    texts.push_back(text_of(cells[i], digits));
+  }
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    std::size_t& width = layout[i % columns].width;
+    width = std::max(width, display_width(texts[i]));
+  }
+  for (std::size_t row = 0; row <= table.rows; ++row) {
+    std::string line;
+    for (std::size_t i = 0; i < columns; ++i) {
+      if (i > 0) line += "  ";
+      append_aligned(line, texts[row * columns + i], layout[i].width, layout[i].numeric);
+    }
+    trim(line);
+    text += (row == 0 ? strong(line, options) : line) + '\n';
   }
 }
 

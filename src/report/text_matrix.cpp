@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 
@@ -32,7 +33,7 @@ std::string label(const std::vector<std::string>& labels, std::size_t i, std::si
 }
 
 /// Checks the number of labels. Counts the values that are not finite.
-void inspect(const TextMatrix& matrix, const TextOptions& options) {
+void check_and_count(const TextMatrix& matrix, const TextOptions& options) {
   const Shape& shape = matrix.values.shape;
   if (shape.size() != 2 || (!matrix.row_labels.empty() && matrix.row_labels.size() != shape[0]) ||
       (!matrix.column_labels.empty() && matrix.column_labels.size() != shape[1])) {
@@ -115,21 +116,16 @@ void append_column_labels(std::string& text, const TextMatrix& matrix, std::size
   }
 }
 
-void append_cell(std::string& text, double value, const TextOptions& options) {
-  if (options.colours) {
-    text += fmt::format("\x1b[48;5;{}m  ", colour_of(value));
-    return;
-  }
-  for (std::size_t i = 0; i < kCellColumns; ++i) text += shade(value);
+/// Appends a coloured or shaded area that is `columns` wide.
+void append_cell(std::string& text, double value, std::size_t columns, const TextOptions& options) {
+  if (options.colours) text += fmt::format("\x1b[48;5;{}m", colour_of(value));
+  for (std::size_t i = 0; i < columns; ++i) text += options.colours ? " " : shade(value);
 }
 
 void append_scale(std::string& text, const TextOptions& options) {
   text += "weight 0 ";
   constexpr int steps = 10;
-  for (int i = 0; i < steps; ++i) {
-    const double value = (i + 0.5) / steps;
-    text += options.colours ? fmt::format("\x1b[48;5;{}m ", colour_of(value)) : std::string(shade(value));
-  }
+  for (int i = 0; i < steps; ++i) append_cell(text, (i + 0.5) / steps, 1, options);
   if (options.colours) text += kAnsiPlain;
   text += " 1\n";
 }
@@ -142,44 +138,40 @@ void append_small_line(std::string& line, const TextMatrix& matrix, std::size_t 
       line += shade(value_at(matrix, row, column));
       continue;
     }
-    line += fmt::format("\x1b[38;5;{}", colour_of(value_at(matrix, row, column)));
-    if (row + 1 < matrix.values.shape[0]) {
-      line += fmt::format(";48;5;{}m▀", colour_of(value_at(matrix, row + 1, column)));
-    } else {
-      line += ";49m▀";
-    }
+    const bool last = row + 1 == matrix.values.shape[0];
+    line += fmt::format("\x1b[38;5;{};{}m▀", colour_of(value_at(matrix, row, column)),
+                        last ? "49" : fmt::format("48;5;{}", colour_of(value_at(matrix, row + 1, column))));
   }
   if (options.colours) line += kAnsiPlain;
 }
 
-void append_small_row(std::string& text, const TextMatrix* first, const TextMatrix* last,
-                      const TextOptions& options) {
+void append_small_row(std::string& text, std::span<const TextMatrix> matrices, const TextOptions& options) {
+  const TextMatrix& first = matrices.front();
   const std::size_t step = options.colours ? 2 : 1;
-  const std::size_t rows = std::min(first->values.shape[0], first->most_rows);
-  const std::size_t columns = std::min(first->values.shape[1], options.width);
-  const std::size_t space = std::max(columns, display_width(first->corner));
+  const std::size_t rows = std::min(first.values.shape[0], first.most_rows);
+  const std::size_t columns = std::min(first.values.shape[1], options.width);
+  const std::size_t space = std::max(columns, display_width(first.corner));
   std::string titles;
-  for (const TextMatrix* matrix = first; matrix != last; ++matrix) {
-    append_aligned(titles, shortened(escaped(matrix->corner), space), space + kGap, false);
-  }
+  for (const TextMatrix& matrix : matrices)
+    append_aligned(titles, shortened(escaped(matrix.corner), space), space + kGap, false);
   trim(titles);
   text += strong(titles, options) + '\n';
   for (std::size_t row = 0; row < rows; row += step) {
     std::string line;
-    for (const TextMatrix* matrix = first; matrix != last; ++matrix) {
-      append_small_line(line, *matrix, row, columns, options);
+    for (const TextMatrix& matrix : matrices) {
+      append_small_line(line, matrix, row, columns, options);
       line.append(space + kGap - columns, ' ');
     }
     trim(line);
     text += line + '\n';
   }
-  append_omitted(text, *first, rows, columns);
+  append_omitted(text, first, rows, columns);
 }
 
 }  // namespace
 
 void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options) {
-  inspect(matrix, options);
+  check_and_count(matrix, options);
   const int digits = options.digits.value_or(2);
   const std::size_t rows = std::min(matrix.values.shape[0], matrix.most_rows);
   const std::size_t all_columns = matrix.values.shape[1];
@@ -211,7 +203,7 @@ void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextO
 }
 
 void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options) {
-  inspect(matrix, options);
+  check_and_count(matrix, options);
   const Shape& shape = matrix.values.shape;
   const std::size_t rows = std::min(shape[0], matrix.most_rows);
   const std::size_t indent = width_of_row_labels(matrix, rows) + 1;
@@ -221,9 +213,8 @@ void append_text_heatmap(std::string& text, const TextMatrix& matrix, const Text
   for (std::size_t row = 0; row < rows; ++row) {
     std::string line;
     append_aligned(line, label(matrix.row_labels, row, kMaxRowLabel), indent, false);
-    for (std::size_t column = 0; column < columns; ++column) {
-      append_cell(line, value_at(matrix, row, column), options);
-    }
+    for (std::size_t column = 0; column < columns; ++column)
+      append_cell(line, value_at(matrix, row, column), kCellColumns, options);
     options.colours ? void(line += kAnsiPlain) : trim(line);
     text += line + '\n';
   }
@@ -234,13 +225,13 @@ void append_text_heatmap(std::string& text, const TextMatrix& matrix, const Text
 void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matrices,
                           const TextOptions& options) {
   if (matrices.empty()) return;
-  for (const TextMatrix& matrix : matrices) inspect(matrix, options);
+  for (const TextMatrix& matrix : matrices) check_and_count(matrix, options);
   const std::size_t own = std::max(matrices.front().values.shape[1], display_width(matrices.front().corner));
   const std::size_t across = std::max<std::size_t>((options.width + kGap) / (own + kGap), 1);
   for (std::size_t first = 0; first < matrices.size(); first += across) {
-    const std::size_t last = std::min(first + across, matrices.size());
     if (first > 0) text += '\n';
-    append_small_row(text, matrices.data() + first, matrices.data() + last, options);
+    append_small_row(text, std::span(matrices).subspan(first, std::min(across, matrices.size() - first)),
+                     options);
   }
   append_scale(text, options);
 }

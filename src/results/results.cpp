@@ -25,14 +25,13 @@ SortKey key_of(const Cell& cell) {
   return std::visit(
       [](const auto& value) -> SortKey {
         using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::monostate>) {
-          return std::nullopt;
-        } else if constexpr (std::is_same_v<T, std::string>) {
+        if constexpr (std::is_same_v<T, std::string>) {
           return value;
-        } else {
+        } else if constexpr (std::is_arithmetic_v<T>) {
           const auto number = static_cast<double>(value);
-          return std::isnan(number) ? SortKey() : SortKey(number);
+          if (!std::isnan(number)) return number;
         }
+        return std::nullopt;
       },
       cell);
 }
@@ -114,7 +113,7 @@ Table select_rows(const Table& table, const RowSelection& selection) {
   if (!selection.sort) return selected;
   const auto column = table.find(*selection.sort);
   if (!column) {
-    fail(Status::usage, "--sort {}: no such column; there are {}", escaped(*selection.sort),
+    fail(Status::usage, "--sort {}: the table has no such column; it has {}", escaped(*selection.sort),
          fmt::join(column_names(table), ", "));
   }
   const auto rows =
@@ -127,18 +126,18 @@ Table select_rows(const Table& table, const RowSelection& selection) {
 
 Table select_columns(const Table& table, const std::vector<std::string>& columns) {
   Table selected{table.name, {}, table.rows, {}};
-  std::vector<std::size_t> places;
+  std::vector<std::size_t> indices;  // of the selected columns in the table
   for (const std::string& name : columns) {
-    const auto place = table.find(name);
-    if (!place) throw std::invalid_argument("the table " + table.name + " has no column " + name);
-    places.push_back(*place);
-    selected.columns.push_back(table.columns[*place]);
+    const auto index = table.find(name);
+    if (!index) throw std::invalid_argument("the table " + table.name + " has no column " + name);
+    indices.push_back(*index);
+    selected.columns.push_back(table.columns[*index]);
   }
-  selected.row = [places, row = table.row, count = table.columns.size()](std::size_t index,
-                                                                         std::span<Cell> cells) {
+  selected.row = [indices, row = table.row, count = table.columns.size()](std::size_t number,
+                                                                          std::span<Cell> cells) {
     std::vector<Cell> all(count);
-    row(index, all);
-    for (std::size_t i = 0; i < places.size(); ++i) cells[i] = std::move(all[places[i]]);
+    row(number, all);
+    for (std::size_t i = 0; i < indices.size(); ++i) cells[i] = std::move(all[indices[i]]);
   };
   return selected;
 }
@@ -177,7 +176,7 @@ Value::Value(Record record) : data(std::make_shared<const Record>(std::move(reco
 
 std::uint64_t count_non_finite(const Value& value) {
   return std::visit(
-      [](const auto& data) -> std::uint64_t {
+      [](const auto& data) {
         using T = std::decay_t<decltype(data)>;
         std::uint64_t count = 0;
         if constexpr (std::is_same_v<T, List>) {
@@ -209,11 +208,8 @@ std::uint64_t count_non_finite(const Tensor& tensor) {
 std::uint64_t count_non_finite(const Cell& cell) {
   return std::visit(
       [](const auto& value) -> std::uint64_t {
-        if constexpr (std::is_floating_point_v<std::decay_t<decltype(value)>>) {
-          return is_non_finite(value) ? 1 : 0;
-        } else {
-          return 0;
-        }
+        if constexpr (std::is_floating_point_v<std::decay_t<decltype(value)>>) return is_non_finite(value);
+        return 0;
       },
       cell);
 }
@@ -249,17 +245,17 @@ const View& view_named(const Results& results, const std::string& name) {
   if (name.empty()) return results.pictures.front();
   const auto view = std::ranges::find(results.pictures, name, &View::name);
   if (view == results.pictures.end()) {
-    fail(Status::usage, "--picture: got {}, this run has {}", escaped(name), names_of(results.pictures));
+    fail(Status::usage, "--picture: unsupported \"{}\"; this run has {}", escaped(name),
+         names_of(results.pictures));
   }
   return *view;
 }
 
 Record warning_record(const Warning& warning) {
-  Record record;
-  record.set("code", warning.code)
+  return Record()
+      .set("code", warning.code)
       .set("message", warning.message)
       .set("count", static_cast<std::size_t>(warning.count));
-  return record;
 }
 
 }  // namespace attnctl

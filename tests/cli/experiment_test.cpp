@@ -131,7 +131,7 @@ TEST_CASE("experiment: --picture draws a heatmap by its name; the default is cha
   CHECK(drawn("similarity").out.find(">Similarity of Sinusoidal Positions<") != std::string::npos);
   const RunResult unknown = drawn("learned");  // needs --model
   CHECK(unknown.status == 2);
-  CHECK(unknown.err == "attnctl: --picture: got learned, this run has charts, matrix, similarity\n");
+  CHECK(unknown.err == "attnctl: --picture: unsupported \"learned\"; this run has charts, matrix, similarity\n");
 }
 
 TEST_CASE("experiment: unknown names and values are rejected") {
@@ -145,7 +145,7 @@ TEST_CASE("experiment: unknown names and values are rejected") {
   CHECK(result.status == 2);
   result = run_small({"--format", "svg", "--picture", "no-such"});
   CHECK(result.status == 2);
-  CHECK(result.err == "attnctl: --picture: got no-such, this run has charts\n");
+  CHECK(result.err == "attnctl: --picture: unsupported \"no-such\"; this run has charts\n");
   result = run_small({"--format", "text", "--picture", "charts"});
   CHECK(result.status == 2);
   for (const std::vector<std::string>& wrong :

@@ -51,7 +51,7 @@ TEST_CASE("info: a Transformer preset counts the attention of both stacks") {
   CHECK(document["parameters"]["attention_of_both_stacks"] == 18 * 4 * 1024 * 1024);
 }
 
-TEST_CASE("info: sizes without a model") {
+TEST_CASE("info: sizes without a MODEL") {
   const json document =
       info_of({"--d", "512", "--heads", "8", "--kv-heads", "4", "--layers", "6", "--length", "1024"});
   CHECK(document["model"]["path"] == nullptr);

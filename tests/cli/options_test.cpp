@@ -130,14 +130,14 @@ TEST_CASE("bad options are errors of one line") {
       {{"look", "m", "--seed", "x"}, "Could not convert: --seed = x"},
       {{"look", "m", "--numbers", "1,x"}, "Could not convert: --numbers = 1,x"},
       {{"look", "m", "--seed", "1", "--seed", "2"}, "--seed: At Most 1 required but received 2"},
-      {{"look", "m", "--seed"}, "--seed: 1 required UINT missing"},
+      {{"look", "m", "--seed"}, "--seed: 1 required NUMBER missing"},
       {{"look", "m", "--config", "c"}, "--config requires --trained"},
       {{"look", "m", "--trained", "t", "--seed", "1"}, "--trained excludes --seed"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.message);
     CHECK_THROWS_WITH_AS((void)Look().parse(row.words),
-                         (std::string(row.message) + " (attnctl --help)").c_str(), Error);
+                         (std::string(row.message) + "; see --help").c_str(), Error);
   }
 }
 
@@ -149,12 +149,12 @@ TEST_CASE("--help shows values, defaults and relations of options") {
            "  --trained TEXT Excludes: --seed\n                              A model\n",
            "  --config FILE Needs: --trained\n                              Its file\n",
            "  --format TEXT:{json,csv}    How\n",
-           "  --seed UINT=7 Excludes: --trained\n                              Seed\n",
-           "  --count UINT:POSITIVE       Count\n",
-           "  --digits INT:INT in [0 - 9] Digits\n",
-           "  --share FLOAT:FLOAT in [0 - 1]=0.25\n                              Share\n",
+           "  --seed NUMBER=7 Excludes: --trained\n                              Seed\n",
+           "  --count NUMBER:POSITIVE     Count\n",
+           "  --digits NUMBER:0 to 9      Digits\n",
+           "  --share NUMBER:0 to 1=0.25  Share\n",
            "\nLists:\n  -l,--list TEXT ...          List\n",
-           "  --numbers UINT=[1,2] ...    Numbers\n",
+           "  --numbers NUMBER=[1,2] ...  Numbers\n",
            "  --order ORDER               Order\n",
            "  --quiet                     Quiet\n",
        }) {

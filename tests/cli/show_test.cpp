@@ -54,8 +54,8 @@ TEST_CASE("--show: contradictory options are rejected") {
   };
   CHECK(refused({"9"}).find("the model has 4") != std::string::npos);
   CHECK(refused({"0.9"}).find("0.9") != std::string::npos);
-  CHECK(refused({"1", "--layers", "2"}).find("leave out --layers") != std::string::npos);
-  CHECK(refused({"1", "--include", "scores"}).find("leave out --include") != std::string::npos);
+  CHECK(refused({"1", "--layers", "2"}).find("remove --layers") != std::string::npos);
+  CHECK(refused({"1", "--include", "scores"}).find("remove --include") != std::string::npos);
   CHECK(refused({"1", "--format", "json"}).find("text or svg") != std::string::npos);
 }
 

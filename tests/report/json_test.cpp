@@ -194,10 +194,10 @@ TEST_CASE("an exception of a row generator reaches the caller") {
 namespace attnctl::test {
 namespace {
 
-std::string whole(const Document& document, JsonStream::Style style) {
+std::string whole(const Document& document, JsonLayout style) {
   const TempDir folder;
   OutputFile out(folder.path() / "whole");
-  style == JsonStream::Style::document ? write_json(out, document) : write_jsonl(out, document);
+  style == JsonLayout::document ? write_json(out, document) : write_jsonl(out, document);
   out.commit();
   return slurp(folder.path() / "whole");
 }
@@ -207,7 +207,7 @@ TEST_CASE("a streamed document has the same bytes as one that is written at once
   head.set("schema", "x/1").set("tool", Record().set("threads", 2));
   Record warning;
   warning.set("code", "a").set("count", 1);
-  for (const JsonStream::Style style : {JsonStream::Style::document, JsonStream::Style::lines}) {
+  for (const JsonLayout style : {JsonLayout::document, JsonLayout::lines}) {
     for (const std::size_t items : {0U, 1U, 3U}) {
       for (const std::size_t warnings : {0U, 2U}) {
         CAPTURE(items);

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,17 +27,13 @@ struct AnalysisRequest {
   InputOptions inputs;
   SelectionOptions selection;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
   inspect::InspectRequest inspect;
   std::string include;         // --include
   bool include_given = false;  // true if the command line has --include
   std::string show;            // --show: a head L.H or a layer L; empty: not given
   bool with_inputs = true;     // false: analyze the weights only
 };
-
-/// The form of the results for each Format, in the order of the enum.
-constexpr std::array kForms = {inspect::Form::document, inspect::Form::document, inspect::Form::tables,
-                               inspect::Form::arrays,   inspect::Form::pictures, inspect::Form::text};
 
 /// Sets the selection from --show, which is a head ("3.1" or "enc.3.1") or a layer ("3" or "enc.3").
 void select_shown(AnalysisRequest& request) {
@@ -61,15 +56,15 @@ void select_shown(AnalysisRequest& request) {
 void apply_show(AnalysisRequest& request) {
   if (request.show.empty()) return;
   if (!request.selection.layers.empty() || !request.selection.heads.empty()) {
-    fail(Status::usage, "--show names the heads itself: leave out --layers and --heads");
+    fail(Status::usage, "--show HEAD selects the heads: remove --layers and --heads");
   }
-  if (request.include_given) fail(Status::usage, "--show draws patterns: leave out --include");
+  if (request.include_given) fail(Status::usage, "--show always draws patterns: remove --include");
   const bool picture =
       request.output.format.empty() || request.output.format == "text" || request.output.format == "svg";
-  if (!picture) fail(Status::usage, "--show draws: --format text or svg, got {}", request.output.format);
+  if (!picture) fail(Status::usage, "--show needs --format text or svg, got {}", request.output.format);
   if (request.inspect.weighting == Weighting::norm && request.output.format != "svg" &&
       !request.output.path.ends_with(".svg")) {
-    fail(Status::usage, "--show draws weights from 0 to 1: use --weighting norm-row, or draw an svg");
+    fail(Status::usage, "--show draws values from 0 to 1 in text: use --weighting norm-row, or --format svg");
   }
   select_shown(request);
   request.include = "patterns";
@@ -92,7 +87,7 @@ void run_analysis(AnalysisRequest options) {
   apply_show(options);
   const Target target = resolve_target(options.output, files_read(options.model, options.inputs));
   inspect::InspectRequest& request = options.inspect;
-  request.form = kForms[static_cast<std::size_t>(target.format)];
+  request.form = form_of(target.format);
   request.format = to_string(target.format);
   request.includes =
       inspect::resolve_includes(options.include, options.include_given, options.with_inputs, request.form);
@@ -103,7 +98,7 @@ void run_analysis(AnalysisRequest options) {
   Session session(options.run);
   OpenModel open = open_model(options.model, session.warnings);
   request.selection = select_heads(options.selection, open.model.config(),
-                                   !options.with_inputs || options.inputs.has_targets());
+                                   !options.with_inputs || !options.inputs.targets.empty());
   open.model = with_attention_option(open.model, options.selection);
   inspect::InspectSubject subject{open.model, open.vocabulary};
   if (options.with_inputs) {
@@ -117,13 +112,10 @@ void run_analysis(AnalysisRequest options) {
     write_npz(inspection, target, options.output.compress, session);
   } else {
     ResultWriter writer(target, options.output, session);
-    Results found = inspection.run();
     Results results;
-    results.document.head.set("schema", "attnctl.analysis/1")
-        .set("attnctl", tool_record(session))
-        .set("model", model_record(open.model));
-    results.append(std::move(found));
-    writer.write(results);
+    results.document.head.set("model", model_record(open.model));
+    results.append(inspection.run());
+    writer.write("attnctl.analysis/1", std::move(results));
   }
   print_warnings(session);
 }
@@ -145,54 +137,59 @@ void parse_output_ranks(const std::string& list, inspect::InspectRequest& reques
 
 /// Adds the options for averaging patterns, and for rollout, flow and contributions.
 void add_mixing_options(Command& command, inspect::InspectRequest& request) {
-  command.add(
-      "Mixing",
-      {{.names = "--weighting",
-        .target = choice<Weighting>(
-            request.weighting,
-            {{"weights", Weighting::weights}, {"norm", Weighting::norm}, {"norm-row", Weighting::norm_row}}),
-        .help = "Patterns to show: weights, norms |weight f(x)|, or norms with rows that sum to 1",
-        .type = "weights|norm|norm-row"},
-       {.names = "--rollout-fusion",
-        .target = choice<HeadFusion>(
-            request.rollout.fusion,
-            {{"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}),
-        .help = "How rollout and flow combine the heads of a layer",
-        .type = "mean|max|min"},
-       {.names = "--rollout-residual",
-        .target = &request.rollout.residual,
-        .help = "Weight of the residual in rollout and flow, 0 to 1 (default: 0.5)",
-        .type = "W",
-        .range = Range{0.0, 1.0}},
-       {"--rollout-from", &request.rollout_from,
-        "Compute rollout and flow only from this token of the last layer: a word, word#2, or a position",
-        "TOKEN"},
-       {.names = "--output-rank",
-        .target = [&request](const std::string& list) { parse_output_ranks(list, request); },
-        .help = "Ranks to which contributions truncate W_O (default: 1,2,4,...), or none",
-        .type = "RANKS|none"}});
+  command.add("Values of patterns, rollout, flow and contributions",
+              {{.names = "--weighting",
+                .target = choice<Weighting>(request.weighting, {{"weights", Weighting::weights},
+                                                                {"norm", Weighting::norm},
+                                                                {"norm-row", Weighting::norm_row}}),
+                .help = "Values of patterns: weights, norm (|weight f(x)|, the length of the weighted value) "
+                        "or norm-row (norm, with rows that sum to 1)",
+                .type = "weights|norm|norm-row"},
+               {.names = "--rollout-fusion",
+                .target = choice<HeadFusion>(
+                    request.rollout.fusion,
+                    {{"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}),
+                .help = "How rollout and flow combine the heads of a layer (default: mean)",
+                .type = "mean|max|min"},
+               {.names = "--rollout-residual",
+                .target = &request.rollout.residual,
+                .help = "Weight of the residual connection in rollout and flow, from 0 to 1 (default: 0.5)",
+                .type = "W",
+                .range = Range{0.0, 1.0}},
+               {"--rollout-from", &request.rollout_from,
+                "Compute rollout and flow only for this token of the last layer: a word, word#2 (its second "
+                "occurrence), or a position",
+                "TOKEN"},
+               {.names = "--output-rank",
+                .target = [&request](const std::string& list) { parse_output_ranks(list, request); },
+                .help = "For contributions: ranks to which W_O is reduced, or none (default: 1,2,4,...)",
+                .type = "RANKS|none"}});
 }
 
 void add_token_options(Command& command, AnalysisRequest& request) {
-  command.add(
-      "Selection",
-      {{"--per-input", &request.inspect.per_input, "Compute metrics per input instead of over all inputs"},
-       {"--from", &request.inspect.from,
-        "Show what this token attends to in every head: a word, word#2, or a position", "TOKEN"},
-       {.names = "--to",
-        .target = &request.inspect.to,
-        .help = "With --from: show the weight on these tokens",
-        .type = "TOKENS",
-        .split = true},
-       {"--show", &request.show,
-        "Draw the pattern of a head (3.1), or of all heads of a layer (3), after their mean", "HEAD"},
-       {"--by-word", &request.inspect.by_word, "Merge word pieces into words in all pattern output"},
-       {.names = "--pool-from",
-        .target = choice<PoolFrom>(request.inspect.pool_from,
-                                   {{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}),
-        .help =
-            "With --by-word: attention from a word is the mean over its pieces, or that of the first piece",
-        .type = "mean|first"}});
+  command.add("Selection",
+              {{"--per-input", &request.inspect.per_input,
+                "Compute metrics for each input instead of over all inputs"},
+               {"--from", &request.inspect.from,
+                "Show which tokens this token attends to in each head: a word, word#2 (its second "
+                "occurrence), or a position",
+                "TOKEN"},
+               {.names = "--to",
+                .target = &request.inspect.to,
+                .help = "With --from: also show the weights on these tokens, such as cat,tired",
+                .type = "TOKENS",
+                .split = true},
+               {"--show", &request.show,
+                "Draw the pattern of a head (such as 3.1), or the mean pattern of a layer and then the "
+                "patterns of its heads (such as 3)",
+                "HEAD"},
+               {"--by-word", &request.inspect.by_word, "Merge word pieces into words in all pattern output"},
+               {.names = "--pool-from",
+                .target = choice<PoolFrom>(request.inspect.pool_from,
+                                           {{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}),
+                .help = "With --by-word: the attention from a word is the mean over its pieces, or that of "
+                        "its first piece (default: mean)",
+                .type = "mean|first"}});
 }
 
 /// Adds the options that select heads and analyses.
@@ -204,22 +201,24 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
       "Selection",
       {{.names = "--include",
         .target = &request.include,
-        .help = "What to compute: " + inspect::include_names(),
+        .help = "Results to compute, of: " + inspect::include_names(),
         .type = "LIST",
         .show_default = true,
         .given = &request.include_given},
-       number("--directions", &options.directions, "Number of principal directions per head", positive()),
+       number("--directions", &options.directions, "Number of principal directions to show per head",
+              positive()),
        {"--across-layers", &options.across_layers,
-        "Compute the similarity between heads of all selected layers"},
-       {"--fold-norm", &options.fold_norm, "Fold the gain of the norm into W_Q, W_K and W_V"},
+        "Compare the heads of all selected layers with each other, not only the heads of one layer"},
+       {"--fold-norm", &options.fold_norm, "Multiply W_Q, W_K and W_V by the gain of the norm before them"},
        {.names = "--order",
         .target = choice<inspect::HeadOrder>(
             options.order, {{"model", inspect::HeadOrder::model}, {"cluster", inspect::HeadOrder::cluster}}),
-        .help = "Order of heads in heatmaps: model, or cluster (similar heads are adjacent)",
+        .help = "Order of heads in heatmaps: model (by number) or cluster (similar heads are adjacent) "
+                "(default: model)",
         .type = "ORDER"},
        {.names = "--similarity",
         .target = &options.similarity,
-        .help = "With --include map: similarities to use, of qk, ov, w_q, w_k, w_v, w_o",
+        .help = "With --include map: weights by which heads are compared, of: qk, ov, w_q, w_k, w_v, w_o",
         .type = "LIST",
         .show_default = true}});
 }
@@ -227,13 +226,15 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
 void add_result_options(Command& command, AnalysisRequest& request) {
   add_document_options(command, request.output, {"json", "jsonl", "csv", "npz", "svg", "text"});
   add_table_option(command, request.output,
-                   "With csv: write only this table as one file, instead of a folder of all tables");
-  command.add(
-      "Output",
-      {{"--compress", &request.output.compress, "With npz: compress with deflate"},
-       {"--sort", &request.inspect.sort, "With text: sort heads by this column, largest first", "COLUMN"},
-       number("--top", &request.inspect.top,
-              "With text: show at most N heads; with --from: show at most N keys (default: 5)", positive())});
+                   "With csv: write only this table, as one file instead of a folder of all tables");
+  command.add("Output",
+              {{"--compress", &request.output.compress, "With npz: compress the arrays"},
+               {"--sort", &request.inspect.sort,
+                "With text: sort the heads by this column of their table, largest value first", "COLUMN"},
+               number("--top", &request.inspect.top,
+                      "With text: show at most this number of heads; with --from: show at most this number "
+                      "of keys per head (default: 5)",
+                      positive())});
   add_run_options(command, request.run);
 }
 
@@ -241,7 +242,7 @@ void add_result_options(Command& command, AnalysisRequest& request) {
 
 Command analyze_command() {
   Command command{.name = "analyze",
-                  .about = "Compute patterns, metrics of every head, and weights analyses"};
+                  .about = "Compute attention patterns, metrics of each head, and analyses of the weights"};
   auto request = std::make_shared<AnalysisRequest>();
   add_model_options(command, request->model);
   add_input_options(command, request->inputs);
@@ -261,8 +262,7 @@ Command analyze_command() {
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 | jq '.heads[0]'\n"
       "  printf 'One line.\\nAnother.\\n' | attnctl analyze data/tiny-llama --input - --input-format txt\n"
       "  attnctl analyze data/tiny-bert --input data/tiny-bert/sentences.jsonl --include metrics --format "
-      "text --sort "
-      "next_token --top 3\n"
+      "text --sort next_token --top 3\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --layers 0,2-3 -o patterns.npz\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --format csv -o tables";
   command.action = [request] { run_analysis(*request); };
@@ -271,7 +271,7 @@ Command analyze_command() {
 
 Command weights_command() {
   Command command{.name = "weights",
-                  .about = "Analyze the weights only: similarity of heads, ranks, directions"};
+                  .about = "Analyze only the weights: similarity of heads, ranks, principal directions"};
   auto request = std::make_shared<AnalysisRequest>();
   request->with_inputs = false;
   add_model_options(command, request->model);

@@ -7,6 +7,7 @@
 #include <deque>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -110,7 +111,7 @@ ModelConfig counted_config(const ModelConfig& config, std::size_t length, bool t
 }
 
 /// Returns an output that is never committed, so that no file remains.
-OutputFile scratch_file(const char* extension) {
+OutputFile scratch_file(const std::string& extension) {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::temp_directory_path(error);
   if (error) fail(Status::environment, "$TMPDIR: cannot write to this directory");
@@ -134,18 +135,16 @@ class BenchStages {
     captured_.clear();
     batch_ = std::move(batch);
   }
-  /// Returns the number of weights in all patterns of the inputs. Throws Error(limit) if it exceeds 64 bits.
+  /// Returns the number of weights in all patterns of the inputs, or the largest number if that exceeds 64
+  /// bits.
   [[nodiscard]] std::uint64_t pattern_values() const {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t values = 0;
     for (const ComponentHeads& component : components_) {
       const CaptureLayout layout(component.selection, open_.model.config());
       for (const Sequence& sequence : batch_.sequences) {
         const auto count = checked_product(layout.shape(Captured::pattern, sequence));
-        const auto sum = count ? checked_add<std::uint64_t>(values, *count) : std::nullopt;
-        if (!sum)
-          fail(Status::limit, "--lengths: {} tokens: the number of weights exceeds 64 bits",
-               sequence.queries());
-        values = *sum;
+        values = saturating_sum(values, count.value_or(kMost));
       }
     }
     return values;
@@ -197,33 +196,33 @@ class BenchStages {
     }
   }
 
-  /// Write the captured patterns in one format each, as `analyze` does.
-  void write_json(Warnings& warnings) {
-    write_captured(
-        "json", inspect::Form::document, warnings, [&](OutputFile& out, const inspect::RunResults& run) {
-          attnctl::write_json(out, results_of(run).document, {.number = {}, .pool = &session_.pool});
-        });
-  }
-
-  void write_csv(Warnings& warnings) {
-    write_captured(
-        "csv", inspect::Form::tables, warnings, [&](OutputFile& out, const inspect::RunResults& run) {
-          const Results results = results_of(run);
-          write_csv_table(out, table_named(results, "patterns"), {.number = {}, .pool = &session_.pool});
-        });
-  }
-
-  void write_npz(Warnings& warnings) {
-    write_captured("npz", inspect::Form::arrays, warnings,
-                   [&](OutputFile& out, const inspect::RunResults& run) {
-                     NpzWriter npz(out, {.pool = &session_.pool});
-                     inspect::add_selection_arrays(npz, run);
-                     for (const inspect::InputArray& each : captured_) {
-                       const std::string prefix = inspect::prefix_of(components_[each.component].component);
-                       npz.add(fmt::format("{}{}_{}", prefix, each.name, each.sequence), each.array);
-                     }
-                     npz.close();
-                   });
+  /// Writes the captured patterns in one format, as `analyze` does.
+  template <Format format>
+  void write(Warnings& warnings) {
+    if (captured_.empty()) capture(warnings);
+    OutputFile out = scratch_file(to_string(format));
+    inspect::InspectRequest request;
+    request.includes.patterns = true;
+    request.selection = selection_;
+    request.form = form_of(format);
+    Warnings unused;
+    const inspect::RunResults run{.request = request,
+                                  .model = open_.model,
+                                  .vocabulary = open_.vocabulary,
+                                  .batch = batch_,
+                                  .warnings = unused,
+                                  .components = components_,
+                                  .arrays = captured_};
+    const WriteOptions options{.number = {}, .pool = &session_.pool};
+    if (format == Format::json) return write_json(out, results_of(run).document, options);
+    if (format == Format::csv) return write_csv_table(out, table_named(results_of(run), "patterns"), options);
+    NpzWriter npz(out, {.pool = &session_.pool});
+    inspect::add_selection_arrays(npz, run);
+    for (const inspect::InputArray& each : captured_) {
+      const std::string prefix = inspect::prefix_of(components_[each.component].component);
+      npz.add(fmt::format("{}{}_{}", prefix, each.name, each.sequence), each.array);
+    }
+    npz.close();
   }
 
   /// Computes the ranks and the similarity of heads.
@@ -243,25 +242,6 @@ class BenchStages {
     pass(observers, warnings);
   }
 
-  /// Calls `write` with a scratch file and the captured results in the given form.
-  template <typename Write>
-  void write_captured(const char* extension, inspect::Form form, Warnings& warnings, Write write) {
-    if (captured_.empty()) capture(warnings);
-    OutputFile out = scratch_file(extension);
-    inspect::InspectRequest request;
-    request.includes.patterns = true;
-    request.selection = selection_;
-    request.form = form;
-    Warnings unused;
-    write(out, inspect::RunResults{.request = request,
-                                   .model = open_.model,
-                                   .vocabulary = open_.vocabulary,
-                                   .batch = batch_,
-                                   .warnings = unused,
-                                   .components = components_,
-                                   .arrays = captured_});
-  }
-
   const ModelOptions& options_;
   const OpenModel& open_;
   Session& session_;
@@ -275,25 +255,28 @@ class BenchStages {
 /// layers completely.
 enum class Layers { none, to_patterns, to_end };
 
+/// When a stage is measured: before all inputs, once per batch of inputs, or after all inputs.
+enum class When { before, per_input, after };
+
 struct StageRow {
   std::string_view name;
   void (BenchStages::*run)(Warnings& warnings);
-  Layers layers;   // the layers whose products are counted as FLOPs
-  bool of_inputs;  // measured once per input length
-  bool captured;   // needs captured patterns in memory
-  bool text;       // writes the patterns as text
+  Layers layers;  // the layers whose products are counted as FLOPs
+  When when;
+  bool captured;  // needs captured patterns in memory
+  bool text;      // writes the patterns as text
 };
 /// All stages, in the order of the output.
 constexpr std::array kStages = {
-    StageRow{"load", &BenchStages::load, Layers::none, false, false, false},
-    StageRow{"forward", &BenchStages::forward, Layers::to_end, true, false, false},
-    StageRow{"patterns", &BenchStages::patterns, Layers::to_patterns, true, false, false},
-    StageRow{"analyze", &BenchStages::analyze, Layers::to_patterns, true, false, false},
-    StageRow{"capture", &BenchStages::capture, Layers::to_end, true, true, false},
-    StageRow{"write_json", &BenchStages::write_json, Layers::none, true, true, true},
-    StageRow{"write_csv", &BenchStages::write_csv, Layers::none, true, true, true},
-    StageRow{"write_npz", &BenchStages::write_npz, Layers::none, true, true, false},
-    StageRow{"weights", &BenchStages::weights, Layers::none, false, false, false},
+    StageRow{"load", &BenchStages::load, Layers::none, When::before, false, false},
+    StageRow{"forward", &BenchStages::forward, Layers::to_end, When::per_input, false, false},
+    StageRow{"patterns", &BenchStages::patterns, Layers::to_patterns, When::per_input, false, false},
+    StageRow{"analyze", &BenchStages::analyze, Layers::to_patterns, When::per_input, false, false},
+    StageRow{"capture", &BenchStages::capture, Layers::to_end, When::per_input, true, false},
+    StageRow{"write_json", &BenchStages::write<Format::json>, Layers::none, When::per_input, true, true},
+    StageRow{"write_csv", &BenchStages::write<Format::csv>, Layers::none, When::per_input, true, true},
+    StageRow{"write_npz", &BenchStages::write<Format::npz>, Layers::none, When::per_input, true, false},
+    StageRow{"weights", &BenchStages::weights, Layers::none, When::after, false, false},
 };
 
 /// Returns the FLOPs of the matrix products that a stage needs for sequences of these lengths. A multiply-add
@@ -326,7 +309,7 @@ struct BenchOptions {
   std::size_t repeat = 9;
   std::vector<std::string> stages;  // empty: all stages
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
 };
 
 constexpr std::size_t kLengths[] = {16, 128, 512};
@@ -383,7 +366,8 @@ std::vector<Batch> bench_inputs(const BenchOptions& options, OpenModel& open, Wa
   std::vector<Batch> all;
   if (!options.inputs.items.empty()) {
     if (!options.lengths.empty() || options.batch)
-      fail(Status::usage, "--lengths and --batch are for seeded inputs; remove them, or remove the inputs");
+      fail(Status::usage,
+           "--lengths and --batch choose random inputs; remove them, or remove the other inputs");
     all.push_back(read_inputs(options.inputs, open, warnings));
   } else {
     for (const std::size_t length : choose_lengths(options, open.model.config()))
@@ -437,21 +421,22 @@ class BenchRun {
 
   void run() {
     ResultWriter writer(target_, options_.output, session_);
-    const auto of_inputs = static_cast<std::size_t>(std::ranges::count(chosen_, true, &StageRow::of_inputs));
-    const std::size_t stages = of_inputs * inputs_.size() + (chosen_.size() - of_inputs);
+    const auto per_input =
+        static_cast<std::size_t>(std::ranges::count(chosen_, When::per_input, &StageRow::when));
+    const std::size_t stages = per_input * inputs_.size() + (chosen_.size() - per_input);
     session_.progress.begin("bench", stages * options_.repeat);
     measure_machine(3);
-    measure_all([](const StageRow& row) { return row.run == &BenchStages::load; }, nullptr);
+    measure_all(When::before, nullptr);
     for (const Batch& inputs : inputs_) {
       stages_.set_inputs(inputs);
       check_size(inputs);
-      measure_all([](const StageRow& row) { return row.of_inputs; }, &inputs);
+      measure_all(When::per_input, &inputs);
       stages_.set_inputs({});
       measure_machine(1);
     }
-    measure_all([](const StageRow& row) { return row.run == &BenchStages::weights; }, nullptr);
+    measure_all(When::after, nullptr);
     session_.progress.end();
-    writer.write(results());
+    writer.write("attnctl.bench/1", results());
     print_warnings(session_);
   }
 
@@ -483,13 +468,13 @@ class BenchRun {
     measurements_.push_back(std::move(measurement));
   }
 
-  /// Measures the stages for which `chosen` returns true on the same inputs. Keeps only the warnings of the
-  /// first stage, because the other stages repeat them.
-  void measure_all(bool (*chosen)(const StageRow&), const Batch* inputs) {
+  /// Measures the chosen stages of `when` on the same inputs. Keeps only the warnings of the first stage,
+  /// because the other stages repeat them.
+  void measure_all(When when, const Batch* inputs) {
     Warnings repeated;
     bool first = true;
     for (const StageRow& row : chosen_) {
-      if (!chosen(row)) continue;
+      if (row.when != when) continue;
       measure(row, inputs, first ? session_.warnings : repeated);
       first = false;
     }
@@ -506,12 +491,13 @@ class BenchRun {
     const std::string patterns = fmt::format("{}: patterns of {} tokens",
                                              options_.inputs.items.empty() ? "--lengths" : "inputs", tokens);
     const std::uint64_t values = stages_.pattern_values();
+    if (values == std::numeric_limits<std::uint64_t>::max())
+      fail(Status::limit, "{}: the number of weights exceeds 64 bits", patterns);
     const std::uint64_t limit = options_.run.limit;
     if (any(&StageRow::text) && values > limit) {
       fail(Status::limit,
            "{} are {} values as text, over --limit {}; remove write_json and write_csv from --stages, or "
-           "raise "
-           "--limit",
+           "raise --limit",
            patterns, values, limit);
     }
     const std::uint64_t memory = options_.run.memory;
@@ -549,9 +535,7 @@ class BenchRun {
 
   [[nodiscard]] Results results() const {
     Results results;
-    results.document.head.set("schema", "attnctl.bench/1")
-        .set("attnctl", tool_record(session_))
-        .set("model", model_record(open_.model))
+    results.document.head.set("model", model_record(open_.model))
         .set("repeat", options_.repeat)
         .set("peak_gflops", rounded(peak_gflops_))
         .set("read_gbs", rounded(read_gbs_));
@@ -586,20 +570,22 @@ std::vector<std::string> stage_names() {
 }  // namespace
 
 Command bench_command() {
-  Command command{.name = "bench",
-                  .about = "Measure the time of each stage, compared with the GEMM peak of this machine"};
+  Command command{
+      .name = "bench",
+      .about = "Measure the time of each stage, compared with a large matrix product on this machine"};
   auto options = std::make_shared<BenchOptions>();
   add_model_options(command, options->model);
-  command.add({{.names = "--lengths",
-                .target = &options->lengths,
-                .help = "Tokens per input (default: 16,128,512, up to the model's number of positions)",
-                .type = "LIST",
-                .split = true,
-                .range = positive()},
-               number("--batch", &options->batch, "Inputs per run (default: 1)", Range{1, 1'000'000})});
+  command.add(
+      {{.names = "--lengths",
+        .target = &options->lengths,
+        .help = "Numbers of tokens per input (default: 16,128,512, up to the model's number of positions)",
+        .type = "LIST",
+        .split = true,
+        .range = positive()},
+       number("--batch", &options->batch, "Number of inputs per run (default: 1)", Range{1, 1'000'000})});
   add_sequence_options(command, options->inputs);
-  command.add({number("--repeat", &options->repeat, "Timed runs per stage, after one warm-up run",
-                      Range{1, 1'000'000}),
+  command.add({number("--repeat", &options->repeat,
+                      "Number of timed runs per stage, after one run that is not timed", Range{1, 1'000'000}),
                {.names = "--stages",
                 .target = &options->stages,
                 .help = "Stages to measure (default: all)",
@@ -609,8 +595,10 @@ Command bench_command() {
   options->output.default_table = "rows";
   add_run_options(command, options->run);
   command.footer =
-      "A multiply-add counts as 2 FLOPs. peak_share is relative to an sgemm of 2048 x 2048 x 2048 in the "
-      "same run, with\n"
+      "The inputs are random, the same in every run, unless you give inputs. A multiply-add counts as 2 "
+      "FLOPs.\n"
+      "peak_share is the speed of a stage divided by that of a float32 product of two 2048 x 2048 matrices "
+      "with\n"
       "the same threads.\n"
       "Examples:\n"
       "  attnctl bench data/tiny-bert --lengths 16,64 --repeat 3 --format text\n"

@@ -29,7 +29,7 @@ struct InfoOptions {
   SizeOptions sizes;
   SummaryRequest asked;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
 };
 
 /// Returns whether the options name a model, a preset or sizes to describe. --families can be given without
@@ -37,11 +37,12 @@ struct InfoOptions {
 bool check_subject(const InfoOptions& options) {
   const int given = (options.model.model.empty() ? 0 : 1) + (options.preset.empty() ? 0 : 1) +
                     (options.sizes.any() ? 1 : 0);
-  if (given > 1) fail(Status::usage, "info: got more than one of MODEL, --preset and sizes (--d); need one");
+  if (given > 1)
+    fail(Status::usage, "info: got more than one of MODEL, --preset and sizes (such as --d); need only one");
   if (given == 0 && !options.asked.families)
-    fail(Status::usage, "info: got no MODEL; need one, or --preset NAME, or --d and --heads, or --families");
+    fail(Status::usage, "info: need a MODEL, or --preset NAME, or --d and --heads, or --families");
   if (options.sizes.any() && !(options.sizes.d && options.sizes.heads))
-    fail(Status::usage, "info: sizes without a model need both --d and --heads");
+    fail(Status::usage, "info: sizes without a MODEL need both --d and --heads");
   const bool no_file = options.model.model.empty();
   if (no_file && options.asked.tensors) fail(Status::usage, "--tensors: only a MODEL has tensors");
   if (no_file && options.model.config) fail(Status::usage, "--config: needs a MODEL");
@@ -74,15 +75,13 @@ SummarySubject subject_of(const InfoOptions& options, std::optional<OpenModel>& 
 
 void info(const InfoOptions& options) {
   const Target target = resolve_target(options.output, files_read(options.model));
-  const bool about_something = check_subject(options);
+  const bool has_subject = check_subject(options);
   Session session(options.run);
   std::optional<OpenModel> open;
   std::optional<SummarySubject> subject;
-  if (about_something) subject = subject_of(options, open, session.warnings);
-  Results results;
-  results.document.head.set("schema", "attnctl.info/1").set("attnctl", tool_record(session));
-  results.append(model_summary(subject, options.asked));
-  ResultWriter(target, options.output, session).write(results);
+  if (has_subject) subject = subject_of(options, open, session.warnings);
+  ResultWriter(target, options.output, session)
+      .write("attnctl.info/1", model_summary(subject, options.asked));
   print_warnings(session);
 }
 
@@ -90,12 +89,13 @@ void add_size_options(Command& command, SizeOptions& sizes) {
   const auto add = [&](const char* name, std::optional<std::size_t>& size, const char* help) {
     command.add({number(name, &size, help, positive())});
   };
-  add("--d", sizes.d, "Width of an attention layer without a model; needs --heads");
-  add("--heads", sizes.heads, "Number of heads");
-  add("--kv-heads", sizes.kv_heads, "Number of key/value heads (default: --heads)");
-  add("--layers", sizes.layers, "Number of layers (default: 1)");
-  add("--d-head", sizes.d_head, "Width of queries and keys (default: d / heads)");
-  add("--d-value", sizes.d_value, "Width of values (default: that of queries)");
+  add("--d", sizes.d,
+      "Width of a layer (d_model), to describe attention of this size instead of MODEL; needs --heads");
+  add("--heads", sizes.heads, "With --d: number of heads");
+  add("--kv-heads", sizes.kv_heads, "With --d: number of key/value heads (default: that of --heads)");
+  add("--layers", sizes.layers, "With --d: number of layers (default: 1)");
+  add("--d-head", sizes.d_head, "With --d: width of the queries and keys of a head (default: d / heads)");
+  add("--d-value", sizes.d_value, "With --d: width of the values of a head (default: that of --d-head)");
 }
 
 }  // namespace
@@ -106,18 +106,21 @@ Command info_command() {
   add_model_options(command, options->model);
   command.options.front().required = false;
   command.add({{"--preset", &options->preset,
-                "Describe a published architecture, without weights: " + preset_names()}});
+                "Describe a published architecture instead of MODEL, of: " + preset_names()}});
   add_size_options(command, options->sizes);
   command.add(
       {number("--length", &options->asked.length,
-              "Number of tokens (default: 512, or the model's number of positions if it is smaller)",
+              "Number of tokens for FLOPs and memory (default: 512, or the model's number of positions if "
+              "that is smaller)",
               positive()),
-       number("--batch", &options->asked.batch, "Number of sequences, for --shapes", positive()),
+       number("--batch", &options->asked.batch, "With --shapes: number of sequences in the batch",
+              positive()),
        {"--shapes", &options->asked.shapes, "Show the shape of each array in the attention of a layer"},
        {"--tensors", &options->asked.tensors, "List all tensors of the checkpoint"},
        {"--families", &options->asked.families, "List the supported model families"}});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
-  add_table_option(command, options->output, "With csv: write this table");
+  add_table_option(command, options->output,
+                   "With csv: write only this table, as one file instead of a folder of all tables");
   add_run_options(command, options->run);
   command.footer =
       "Examples:\n"

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/ranges.h>
+
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/text.hpp"
@@ -54,7 +56,7 @@ bool reads_standard_input(const StudyScope& scope) {
 constexpr std::size_t kProbeSequences = 32;
 
 std::string measures_help() {
-  std::string text = "Measures (default: all):";
+  std::string text = "Measures to compute (default: all), of:";
   for (const MeasureRow& row : measure_catalogue()) text += fmt::format(" {},", row.name);
   text.pop_back();
   return text;
@@ -85,36 +87,42 @@ void add_study_scope(Command& command, StudyScope& scope) {
   command.add(
       "Corpus",
       {number("--max-length", &scope.settings.corpus.max_length,
-              "Largest number of tokens per sentence (default: the model's number of positions)", positive()),
+              "Largest number of tokens in a sentence (default: the model's number of positions); a longer "
+              "sentence is an error unless --stride or --skip-bad is given",
+              positive()),
        number("--stride", &scope.settings.corpus.stride,
-              "Split longer sentences into windows that start this many tokens apart, instead of failing",
+              "Split sentences longer than --max-length into windows; this is the number of tokens between "
+              "the beginnings of two windows",
               positive()),
        number("--batch-tokens", &scope.settings.corpus.batch_tokens,
-              "Largest number of tokens per block; a worker computes one block at a time", positive()),
+              "Largest number of tokens in a block; each thread computes one block of the corpus at a time",
+              positive()),
        {.names = "--skip-bad",
         .target = &scope.settings.corpus.skip_bad,
-        .help = "Skip and list sentences that are damaged or too long (default: stop at the first one)"}});
+        .help = "Skip sentences that are invalid or too long and list them in the results (default: stop at "
+                "the first one)"}});
   add_head_options(command, scope.selection);
-  command.add("Selection",
-              {{"--measures", &scope.measures, measures_help(), "LIST"},
-               number("--seed", &scope.settings.seed, "Seed of measures that draw at random"),
-               {"--fold-subtypes", &scope.settings.fold_subtypes,
-                "For the measure syntax: remove subtypes of relations, such as pass from nsubj:pass"},
-               {.names = "--null-model",
-                .target = &scope.settings.null_models,
-                .help = "Roles must also exceed those of N models of the same shape with shuffled weights",
-                .type = "N",
-                .range = Range{0, 1000}},
-               {.names = "--null-shuffle",
-                .target = &scope.settings.null_shuffles,
-                .help = "Roles that depend on the order of tokens must also exceed the values of the same "
-                        "head on N copies of every sentence with shuffled tokens",
-                .type = "N",
-                .range = Range{0, 1000}},
-               {"--frequencies", &scope.settings.frequencies,
-                "For the measure rare: file with lines TOKEN<TAB>COUNT (default: count the tokens of the "
-                "corpus first)",
-                "FILE"}});
+  command.add(
+      "Selection",
+      {{"--measures", &scope.measures, measures_help(), "LIST"},
+       number("--seed", &scope.settings.seed, "Seed of the random numbers that some measures use"),
+       {"--fold-subtypes", &scope.settings.fold_subtypes,
+        "For the measure syntax: ignore the subtypes of relations, so that nsubj:pass counts as nsubj"},
+       {.names = "--null-model",
+        .target = &scope.settings.null_models,
+        .help = "A role of a head must also exceed its values in N models whose weights are shuffled",
+        .type = "N",
+        .range = Range{0, 1000}},
+       {.names = "--null-shuffle",
+        .target = &scope.settings.null_shuffles,
+        .help = "A role that depends on the order of tokens must also exceed the values of the same head on "
+                "N copies of each sentence with its tokens in random order",
+        .type = "N",
+        .range = Range{0, 1000}},
+       {"--frequencies", &scope.settings.frequencies,
+        "For the measure rare: file of token frequencies, with lines TOKEN<TAB>COUNT (default: the corpus is "
+        "read twice, first to count its tokens)",
+        "FILE"}});
 }
 
 /// Throws Error(usage) if options contradict each other.
@@ -168,16 +176,17 @@ Results finished_study(const StudyState& state, Session& session) {
 }
 
 /// Adds the options of `study` and `merge` for results and workers.
-void add_result_options(Command& command, OutputOptions& output, RunOptions& run) {
+void add_result_options(Command& command, OutputOptions& output, ResourceOptions& run) {
   add_document_options(command, output, {"json", "jsonl", "csv", "svg", "text"});
-  add_table_option(command, output, "With csv: write only this table, as one file");
+  add_table_option(command, output,
+                   "With csv: write only this table, as one file instead of a folder of all tables");
   add_worker_options(command, run);
 }
 
 struct StudyOptions {
   StudyScope scope;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
   std::string shard;
   std::optional<std::string> state, checkpoint;
   double checkpoint_every = 60;
@@ -197,11 +206,12 @@ Shard parse_shard(const std::string& text) {
 void check_options(const StudyOptions& options, const Shard& shard) {
   require_study_scope(options.scope);
   if (reads_standard_input(options.scope) && (shard.count > 1 || options.state || options.checkpoint))
-    fail(Status::usage, "--input -: --shard, --state and --checkpoint need files, which can be read again");
+    fail(Status::usage, "--input -: --shard, --state and --checkpoint need files instead of standard input");
   if (shard.count > 1 && !options.state && !options.checkpoint)
-    fail(Status::usage, "--shard: needs --state FILE, the input of attnctl merge");
+    fail(Status::usage, "--shard needs --state FILE, the input of attnctl merge");
   if (shard.count > 1 && (!options.output.path.empty() || !options.output.format.empty()))
-    fail(Status::usage, "--shard writes a state and no results; give -o and --format to attnctl merge");
+    fail(Status::usage,
+         "--shard writes a state and no results; remove -o and --format, and give them to attnctl merge");
 }
 
 /// Returns the state in --checkpoint; nullopt if the file does not exist. Throws Error if the file cannot be
@@ -268,13 +278,16 @@ void run_study_command(const StudyOptions& options) {
 void add_state_options(Command& command, StudyOptions& options) {
   command.add("Shards and restarts",
               {{"--shard", &options.shard,
-                "Compute only blocks I, I + N, I + 2 N, ... (from 1); writes --state and no results", "I/N"},
-               {"--state", &options.state, "Write the state of the study to FILE, for attnctl merge", "FILE"},
+                "Compute only shard I of N, where I is from 1 to N. Writes --state instead of results; "
+                "attnctl merge computes the results from the states of all shards",
+                "I/N"},
+               {"--state", &options.state, "Write the state of the study to FILE, the input of attnctl merge",
+                "FILE"},
                {"--checkpoint", &options.checkpoint,
-                "Save progress to FILE; if FILE exists, continue from it", "FILE"},
+                "Save the state to FILE while the study runs; if FILE exists, continue from it", "FILE"},
                {.names = "--checkpoint-every",
                 .target = &options.checkpoint_every,
-                .help = "Seconds between two checkpoints; 0: after every block",
+                .help = "Seconds between two writes of --checkpoint; 0: after each block",
                 .type = "SECONDS",
                 .show_default = true,
                 .range = non_negative()}});
@@ -285,7 +298,7 @@ struct MergeOptions {
   std::string state;  // --state
   bool partial = false;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
 };
 
 void check_complete(const StudyState& state, bool partial) {
@@ -295,12 +308,9 @@ void check_complete(const StudyState& state, bool partial) {
          "no state has read the whole corpus: {} blocks are done; finish a shard, or give --partial",
          state.blocks_done());
   }
-  std::string missing;
-  for (const std::uint64_t block : state.missing(5))
-    missing += (missing.empty() ? "" : ", ") + std::to_string(block);
   fail(Status::bad_input,
        "{} of {} blocks are missing (the first: {}); give the states that have them, or --partial",
-       *state.blocks() - state.blocks_done(), *state.blocks(), missing);
+       *state.blocks() - state.blocks_done(), *state.blocks(), fmt::join(state.missing(5), ", "));
 }
 
 void merge(const MergeOptions& options) {
@@ -334,7 +344,7 @@ void merge(const MergeOptions& options) {
 struct PlanOptions {
   StudyScope scope;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
   PlanRequest request;
 };
 
@@ -346,17 +356,14 @@ void plan(const PlanOptions& options) {
   Session session(options.run);
   OpenStudy study = open_study(options.scope, session.warnings);
   ResultWriter writer(target, options.output, session);
-  Results results;
-  results.document.head.set("schema", "attnctl.plan/1").set("attnctl", tool_record(session));
-  results.append(plan_study(study.input(), request, session.pool, session.progress));
-  writer.write(results);
+  writer.write("attnctl.plan/1", plan_study(study.input(), request, session.pool, session.progress));
   print_warnings(session);
 }
 
 }  // namespace
 
 Command study_command() {
-  Command command{.name = "study", .about = "Measure what every head does, over a corpus"};
+  Command command{.name = "study", .about = "Measure what each head does over a corpus"};
   auto options = std::make_shared<StudyOptions>();
   add_study_scope(command, options->scope);
   add_state_options(command, *options);
@@ -377,45 +384,47 @@ Command study_command() {
 }
 
 Command merge_command() {
-  Command command{.name = "merge", .about = "Merge the shards of a study"};
+  Command command{.name = "merge",
+                  .about = "Merge the states of the shards of a study, and compute the results"};
   auto options = std::make_shared<MergeOptions>();
-  command.add({{.names = "STATE",
-                .target = &options->states,
-                .help = "Files written by study --state or --checkpoint",
-                .type = "FILE",
-                .required = true},
-               {"--state", &options->state, "Write the merged state to FILE, to merge it again", "FILE"},
-               {"--partial", &options->partial, "Write results even if blocks of the corpus are missing"}});
+  command.add(
+      {{.names = "STATE",
+        .target = &options->states,
+        .help = "State files of the shards, written by attnctl study with --state or --checkpoint",
+        .type = "FILE",
+        .required = true},
+       {"--state", &options->state, "Also write the merged state to FILE, which can be merged again", "FILE"},
+       {"--partial", &options->partial,
+        "Write the results of the blocks that are there, even if some blocks of the corpus are missing"}});
   add_result_options(command, options->output, options->run);
   command.footer =
       "Examples:\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --state all.state && attnctl merge "
-      "all.state "
-      "--format text";
+      "all.state --format text";
   command.action = [options] { merge(*options); };
   return command;
 }
 
 Command plan_command() {
-  Command command{.name = "plan", .about = "Predict the time and memory of a study on several nodes"};
+  Command command{.name = "plan", .about = "Predict the time and memory of a study on several machines"};
   auto options = std::make_shared<PlanOptions>();
   add_study_scope(command, options->scope);
   command.add("Nodes",
               {{.names = "--nodes",
                 .target = &options->request.nodes,
-                .help = "Number of nodes, with one shard each",
+                .help = "Number of machines (nodes); each computes one shard",
                 .type = "N",
                 .show_default = true,
                 .range = Range{1, 1'000'000}},
                number("--seconds", &options->request.seconds,
-                      "Approximate measuring time after the corpus is read, in seconds", positive())});
+                      "Approximate time for trial runs after the corpus is read, in seconds", positive())});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
   add_table_option(command, options->output,
-                   "With csv: write this table: shards (default), choices or trials");
+                   "With csv: table to write, of: shards (default), choices, trials");
   options->output.default_table = "shards";
   add_worker_options(command, options->run);
   command.footer =
-      "--threads is the number of threads per node. The measurement uses at most the cores of this machine.\n"
+      "--threads is the number of threads per node. The trial runs use at most the cores of this machine.\n"
       "Examples:\n"
       "  attnctl plan data/tiny-bert --input data/sentences.txt --batch-tokens 16 --nodes 2 --seconds 1 "
       "--format text\n"

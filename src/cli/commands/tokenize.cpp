@@ -6,15 +6,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/files/input_file.hpp"
 #include "base/files/output_file.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/source.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
@@ -34,7 +31,7 @@ namespace attnctl::cli {
 namespace {
 
 /// One input and its encoding.
-struct TokenizedText {
+struct EncodedText {
   const TextInput& input;
   const Encoding& encoding;
 };
@@ -62,11 +59,11 @@ void append_list(std::string& text, std::string_view name, std::size_t count, Ea
   text += ']';
 }
 
-/// Returns the part of the input text that a token covers.
-std::string covered(const TokenizedText& tokenized, std::size_t token) {
-  const bool second = tokenized.encoding.sequence[token] == 1 && tokenized.input.pair;
-  std::string_view text = second ? *tokenized.input.pair : tokenized.input.text;
-  const TextRange range = tokenized.encoding.offsets[token];
+/// Returns the characters of the input text that a token covers.
+std::string covered(const EncodedText& encoded, std::size_t token) {
+  const bool second = encoded.encoding.sequence[token] == 1 && encoded.input.pair;
+  std::string_view text = second ? *encoded.input.pair : encoded.input.text;
+  const TextRange range = encoded.encoding.offsets[token];
   std::string part;
   for (std::uint32_t place = 0; place < range.end && !text.empty(); ++place) {
     std::size_t length = 1;
@@ -115,18 +112,18 @@ class TokenOutput {
     }
     const bool json = target.format == Format::json;
     if (!json && target.format != Format::jsonl) return;
-    json_.emplace(*out_, json ? JsonStream::Style::document : JsonStream::Style::lines, "inputs", "input");
+    json_.emplace(*out_, json ? JsonLayout::document : JsonLayout::lines, "inputs", "input");
   }
 
   /// Appends the output for one input to `text`. Safe to call from several threads.
-  void append(std::string& text, const TokenizedText& tokenized) const {
+  void append(std::string& text, const EncodedText& encoded) const {
     switch (target_.format) {
       case Format::csv:
-        return append_csv(text, tokenized);
+        return append_csv(text, encoded);
       case Format::text:
-        return append_table(text, tokenized);
+        return append_table(text, encoded);
       default:
-        return append_json(text, tokenized);
+        return append_json(text, encoded);
     }
   }
 
@@ -157,8 +154,8 @@ class TokenOutput {
     json_->begin(head);
   }
 
-  void append_json(std::string& text, const TokenizedText& tokenized) const {
-    const Encoding& encoding = tokenized.encoding;
+  void append_json(std::string& text, const EncodedText& encoded) const {
+    const Encoding& encoding = encoded.encoding;
     const std::size_t n = encoding.size();
     const auto string = [&](std::string_view name, std::string_view value) {
       text += name;
@@ -168,9 +165,9 @@ class TokenOutput {
       known ? append_number(text, number) : void(text += "null");
     };
     json_->open_item(text);
-    string("\"id\": ", tokenized.input.id);
-    string(", \"text\": ", tokenized.input.text);
-    if (tokenized.input.pair) string(", \"text_pair\": ", *tokenized.input.pair);
+    string("\"id\": ", encoded.input.id);
+    string(", \"text\": ", encoded.input.text);
+    if (encoded.input.pair) string(", \"text_pair\": ", *encoded.input.pair);
     append_list(text, "tokens", n,
                 [&](std::size_t i) { append_json_string(text, token_of(tokenizer_, encoding.ids[i])); });
     append_list(text, "ids", n, [&](std::size_t i) { append_number(text, encoding.ids[i]); });
@@ -184,7 +181,7 @@ class TokenOutput {
     append_list(text, "words", n, [&](std::size_t i) {
       number_or_null(encoding.words[i].has_value(), encoding.words[i].value_or(0));
     });
-    if (tokenized.input.pair) {
+    if (encoded.input.pair) {
       append_list(text, "token_type_ids", n,
                   [&](std::size_t i) { append_number(text, encoding.type_ids[i]); });
       append_list(text, "sequence_ids", n,
@@ -193,10 +190,10 @@ class TokenOutput {
     json_->close_item(text);
   }
 
-  void append_csv(std::string& text, const TokenizedText& tokenized) const {
-    const Encoding& encoding = tokenized.encoding;
+  void append_csv(std::string& text, const EncodedText& encoded) const {
+    const Encoding& encoding = encoded.encoding;
     std::string input;
-    append_csv_text(input, tokenized.input.id);
+    append_csv_text(input, encoded.input.id);
     for (std::size_t i = 0; i < encoding.size(); ++i) {
       text += input;
       text += ',';
@@ -216,12 +213,12 @@ class TokenOutput {
     }
   }
 
-  void append_table(std::string& text, const TokenizedText& tokenized) const {
-    const Encoding& encoding = tokenized.encoding;
+  void append_table(std::string& text, const EncodedText& encoded) const {
+    const Encoding& encoding = encoded.encoding;
     const TextOptions style = text_style(target_);
     std::string title =
-        fmt::format("input \"{}\": {}", escaped(tokenized.input.id), escaped(tokenized.input.text));
-    if (tokenized.input.pair) title += fmt::format(" | {}", escaped(*tokenized.input.pair));
+        fmt::format("input \"{}\": {}", escaped(encoded.input.id), escaped(encoded.input.text));
+    if (encoded.input.pair) title += fmt::format(" | {}", escaped(*encoded.input.pair));
     text += fmt::format("\n{}\n", strong(title, style));
     if (encoding.size() == 0) {
       text += "no tokens\n";
@@ -232,7 +229,7 @@ class TokenOutput {
       rows.push_back(
           {static_cast<std::int64_t>(i), std::string(token_of(tokenizer_, encoding.ids[i])), encoding.ids[i],
            std::int64_t{encoding.offsets[i].begin}, std::int64_t{encoding.offsets[i].end},
-           encoding.words[i] ? Cell(std::int64_t{*encoding.words[i]}) : Cell(), covered(tokenized, i)});
+           encoding.words[i] ? Cell(std::int64_t{*encoding.words[i]}) : Cell(), covered(encoded, i)});
     }
     append_text_table(
         text, make_table("", {"position", "token", "id", "begin", "end", "word", "text"}, std::move(rows)),
@@ -253,7 +250,7 @@ class TokenOutput {
                                    tokenizer_.vocabulary().size());
     const auto tell = [&](const char* name, const std::string& section) {
       if (!section.empty())
-        text += fmt::format("{} of its file is not applied: {}\n", name, escaped(section));
+        text += fmt::format("{} of the tokenizer file is not applied: {}\n", name, escaped(section));
     };
     tell("truncation", tokenizer_.truncation());
     tell("padding", tokenizer_.padding());
@@ -271,8 +268,6 @@ class TokenOutput {
   bool begun_ = false;
 };
 
-// Largest .json file in bytes, because it is read as a whole.
-constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;
 constexpr std::size_t kBlocksAWorker = 4;  // blocks in memory per worker
 constexpr std::size_t kInputsABlock = 256;
 
@@ -280,7 +275,7 @@ struct TokenizeOptions {
   ModelOptions model;
   InputOptions inputs;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
 };
 
 /// Tokenizes the inputs of the command line in rounds of kBlocksAWorker blocks per worker. Reads and writes
@@ -298,7 +293,7 @@ class TokenizeRun {
 
   void run() {
     for (const InputItem& item : options_.inputs.items) {
-      item.kind == InputItem::Kind::text ? run_text(item) : run_file(item.value);
+      item.kind == InputKind::text ? run_text(item) : run_file(item.value);
     }
     output_.finish();
     print_warnings(session_);
@@ -306,7 +301,7 @@ class TokenizeRun {
 
  private:
   /// The inputs that one task of the worker pool tokenizes.
-  struct Batch {
+  struct TextBatch {
     TextBlock block;
     std::vector<TextInput> inputs;
     std::uint64_t blank_lines = 0;
@@ -320,7 +315,7 @@ class TokenizeRun {
   void run_text(const InputItem& item) {
     require_utf8(item.value, {"--text", 0, 1});
     if (item.pair) require_utf8(*item.pair, {"--text-pair", 0, 1});
-    Batch batch;
+    TextBatch batch;
     batch.inputs.push_back({{}, item.value, item.pair, std::nullopt});
     tokenize(std::span(&batch, 1));
   }
@@ -332,7 +327,7 @@ class TokenizeRun {
 
   void run_blocks(const std::string& path, InputFormat format) {
     TextBlocks blocks(path, format);
-    std::vector<Batch> batches(kBlocksAWorker * session_.pool.size());
+    std::vector<TextBatch> batches(kBlocksAWorker * session_.pool.size());
     std::uint64_t inputs = 0;
     std::uint64_t blank = 0;
     session_.progress.begin("tokenize", blocks.stream().length().value_or(0));
@@ -340,14 +335,14 @@ class TokenizeRun {
       std::size_t count = 0;
       while (count < batches.size() && blocks.next(batches[count].block)) ++count;
       if (count == 0) break;
-      const std::span<Batch> round = std::span(batches).first(count);
+      const std::span<TextBatch> round = std::span(batches).first(count);
       session_.pool.run(count, [&](std::size_t task, std::size_t /*worker*/) {
-        Batch& batch = round[task];
+        TextBatch& batch = round[task];
         batch.inputs.clear();
         batch.blank_lines = read_text_inputs(batch.block.text, format, batch.block.place, batch.inputs);
       });
       tokenize(round);
-      for (const Batch& batch : round) {
+      for (const TextBatch& batch : round) {
         inputs += batch.inputs.size();
         blank += batch.blank_lines;
         session_.progress.advance(batch.block.text.size());
@@ -363,13 +358,12 @@ class TokenizeRun {
 
   void run_document(const std::string& path) {
     const std::string name = path == "-" ? "standard input" : path;
-    const std::string text =
-        path == "-" ? read_descriptor(STDIN_FILENO, name, kDocumentLimit) : read_file(path, kDocumentLimit);
+    const std::string text = read_input_file(path);
     std::vector<TextInput> inputs;
     read_text_inputs(text, InputFormat::json, {escaped(name), 0, 1}, inputs);
     if (inputs.empty()) fail(Status::bad_input, "{}: contains no inputs", escaped(name));
     for (std::size_t first = 0; first < inputs.size();) {
-      std::vector<Batch> batches;
+      std::vector<TextBatch> batches;
       while (first < inputs.size() && batches.size() < kBlocksAWorker * session_.pool.size()) {
         const std::size_t last = std::min(first + kInputsABlock, inputs.size());
         std::vector<TextInput>& part = batches.emplace_back().inputs;
@@ -380,13 +374,13 @@ class TokenizeRun {
   }
 
   /// Gives each input an id, tokenizes the inputs in parallel and writes the results.
-  void tokenize(std::span<Batch> batches) {
-    for (Batch& batch : batches) {
+  void tokenize(std::span<TextBatch> batches) {
+    for (TextBatch& batch : batches) {
       for (TextInput& input : batch.inputs) input.id = ids_.next(input.id);
     }
     session_.pool.run(batches.size(), [&](std::size_t task, std::size_t number) {
       Worker& worker = workers_[number];
-      Batch& batch = batches[task];
+      TextBatch& batch = batches[task];
       batch.output.clear();
       for (const TextInput& input : batch.inputs) {
         std::optional<std::string_view> pair;
@@ -395,7 +389,7 @@ class TokenizeRun {
         output_.append(batch.output, {input, worker.encoding});
       }
     });
-    for (const Batch& batch : batches) output_.write(batch.output);
+    for (const TextBatch& batch : batches) output_.write(batch.output);
   }
 
   const TokenizeOptions& options_;
@@ -410,7 +404,7 @@ class TokenizeRun {
 void check_options(const TokenizeOptions& options) {
   require_inputs(options.inputs, "--text or --input");
   for (const InputItem& item : options.inputs.items) {
-    if (item.kind == InputItem::Kind::file) (void)input_format(item.value, options.inputs);
+    if (item.kind == InputKind::file) (void)input_format(item.value, options.inputs);
   }
   const std::string& table = options.output.table;
   if (!table.empty() && table != "tokens")
@@ -420,20 +414,22 @@ void check_options(const TokenizeOptions& options) {
 }  // namespace
 
 Command tokenize_command() {
-  Command command{.name = "tokenize", .about = "Show the ids, tokens, offsets and words of texts"};
+  Command command{.name = "tokenize", .about = "Show the tokens, ids, offsets and words of texts"};
   auto options = std::make_shared<TokenizeOptions>();
   command.add({{.names = "MODEL",
                 .target = &options->model.model,
                 .help = "Directory with tokenizer files, GGUF file, or name in the local Hugging Face cache; "
-                        "no weights are needed",
+                        "weights are not needed",
                 .required = true}});
   add_text_options(command, options->inputs);
   add_target_options(command, options->output, {"json", "jsonl", "csv", "text"});
   add_table_option(command, options->output,
-                   "With csv: write the table tokens as one file instead of a folder");
+                   "With csv: write only this table, tokens, as one file instead of a folder");
   add_worker_options(command, options->run);
   command.footer =
-      "Offsets count code points of the text. Words are those of the tokenizer's file.\n"
+      "Offsets count characters (Unicode code points) of the text. Words are the pieces into which the "
+      "tokenizer\n"
+      "splits a text before it looks up tokens.\n"
       "Examples:\n"
       "  attnctl tokenize data/tiny-bert --text \"The animal didn't cross the street.\" --format text\n"
       "  attnctl tokenize data/tiny-llama --text Once --text-pair again | jq '.inputs[0].ids'\n"

@@ -10,8 +10,6 @@
 
 #include "analysis/comparison.hpp"
 #include "analysis/head_axes.hpp"
-#include "base/checked.hpp"
-#include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -35,45 +33,12 @@ namespace {
 
 // --- The file of --against
 
-/// The reference arrays of each input (docs/cli.md, NPZ): ids_I, and any of pattern_I, scores_I, z_I [layers,
-/// heads, n, ...], output_I [layers, n, d] and logits_I [n, vocabulary]. I is the index of the input. The
-/// array `layers` lists the layers of these arrays. For a model with components, all names except ids,
-/// target_ids and logits start with enc_, dec_ or cross_.
-struct ReferenceFile {
-  std::vector<std::vector<std::int64_t>> ids;  // [inputs]; empty if the file has no ids for the input
-  std::vector<std::vector<std::int64_t>> target_ids;
-  std::vector<ReferencePass> passes;  // [inputs], converted to float64
+/// The reference arrays of one input.
+struct ReferenceInput {
+  std::vector<std::int64_t> ids;  // empty if the file has no ids for the input
+  std::vector<std::int64_t> target_ids;
+  ReferencePass pass;  // converted to float64
 };
-
-struct DoubleArray {
-  Shape shape;
-  std::vector<double> values;
-};
-
-std::optional<DoubleArray> read_array(Checkpoint& file, const std::string& name) {
-  const std::size_t index = file.find(name);
-  if (index == Checkpoint::npos) return std::nullopt;
-  const TensorView tensor = file.tensor(index);
-  DoubleArray array{tensor.shape, std::vector<double>(checked_product(tensor.shape).value())};
-  convert(tensor.dtype, tensor.bytes, array.values);
-  return array;
-}
-
-std::vector<std::int64_t> integers(const DoubleArray& array) {
-  std::vector<std::int64_t> values;
-  for (const double value : array.values) values.push_back(static_cast<std::int64_t>(value));
-  return values;
-}
-
-/// Returns matrix `index` of an array. The last two axes are the axes of the matrix.
-OwnedMatrix<double> matrix_of(const DoubleArray& array, std::size_t index) {
-  const std::size_t rows = array.shape[array.shape.size() - 2];
-  const std::size_t cols = array.shape.back();
-  OwnedMatrix<double> matrix(rows, cols);
-  const auto first = array.values.begin() + static_cast<std::ptrdiff_t>(index * rows * cols);
-  std::copy_n(first, rows * cols, matrix.values().begin());
-  return matrix;
-}
 
 /// The layers of the reference arrays of one component, as indices into the model's layers.
 struct ReferenceLayers {
@@ -81,43 +46,23 @@ struct ReferenceLayers {
   std::vector<std::size_t> layers;
 };
 
-/// Returns the layers in the array `layers`. Returns all layers of the component if the file has no such
-/// array.
-ReferenceLayers layers_of(Checkpoint& file, const std::string& path, const ModelConfig& config,
-                          Component component) {
-  ReferenceLayers found{inspect::prefix_of(component), {}};
-  std::vector<std::size_t> all;
-  for (std::size_t i = 0; i < config.layers.size(); ++i) {
-    if (config.layers[i].component == component) all.push_back(i);
-  }
-  const auto named = read_array(file, found.prefix + "layers");
-  if (!named) {
-    found.layers = all;
-    return found;
-  }
-  for (const std::int64_t layer : integers(*named)) {
-    if (layer < 0 || static_cast<std::size_t>(layer) >= all.size()) {
-      fail(Status::bad_input, "{}: \"{}layers\": got {}, the model has {}", path, found.prefix, layer,
-           all.size());
-    }
-    found.layers.push_back(all[static_cast<std::size_t>(layer)]);
-  }
-  return found;
-}
-
-/// Reads the arrays of one input into a ReferencePass.
-class PassReader {
+/// Reads the arrays of a reference file (docs/cli.md, NPZ): ids_I, and any of pattern_I, scores_I, z_I
+/// [layers, heads, n, ...], output_I [layers, n, d] and logits_I [n, vocabulary]. I is the index of the
+/// input. The array `layers` lists the layers of these arrays; without it, the arrays have all layers. For a
+/// model with components, all names except ids, target_ids and logits start with enc_, dec_ or cross_.
+class ReferenceReader {
  public:
-  PassReader(Checkpoint& file, std::string path, const ModelConfig& config)
+  ReferenceReader(Checkpoint& file, std::string path, const ModelConfig& config)
       : file_(file), path_(std::move(path)), config_(config) {
     std::set<Component> components;
     for (const LayerConfig& layer : config.layers) components.insert(layer.component);
-    for (const Component component : components) stacks_.push_back(layers_of(file, path_, config, component));
+    for (const Component component : components) stacks_.push_back(layers_of(component));
   }
 
   /// Returns the arrays of an input, or nullopt if the file has none for this input.
-  std::optional<ReferencePass> read(std::size_t input) {
-    ReferencePass pass;
+  std::optional<ReferenceInput> read(std::size_t input) {
+    ReferenceInput result;
+    ReferencePass& pass = result.pass;
     pass.layers.resize(config_.layers.size());
     bool found = false;
     for (const ReferenceLayers& stack : stacks_) {
@@ -127,26 +72,63 @@ class PassReader {
       if (const auto output = read_checked(fmt::format("{}output_{}", stack.prefix, input), 3, &stack)) {
         found = true;
         for (std::size_t i = 0; i < stack.layers.size(); ++i)
-          pass.layers[stack.layers[i]].output = matrix_of(*output, i);
+          pass.layers[stack.layers[i]].output = output->matrix(i);
       }
     }
     if (const auto logits = read_checked(fmt::format("logits_{}", input), 2, nullptr)) {
       found = true;
-      pass.logits = matrix_of(*logits, 0);
+      pass.logits = logits->matrix(0);
     }
     if (!found) return std::nullopt;
-    return pass;
+    result.ids = integers(fmt::format("ids_{}", input)).value_or(std::vector<std::int64_t>());
+    result.target_ids = integers(fmt::format("target_ids_{}", input)).value_or(std::vector<std::int64_t>());
+    return result;
   }
 
  private:
+  std::optional<FileArray<double>> read_array(const std::string& name) {
+    const std::size_t index = file_.find(name);
+    if (index == Checkpoint::npos) return std::nullopt;
+    return FileArray<double>(path_, file_.tensor(index));
+  }
+
+  std::optional<std::vector<std::int64_t>> integers(const std::string& name) {
+    const auto array = read_array(name);
+    if (!array) return std::nullopt;
+    std::vector<std::int64_t> values;
+    for (const double value : array->values) values.push_back(static_cast<std::int64_t>(value));
+    return values;
+  }
+
+  /// Returns the layers in the array `layers`, or all layers of the component if the file has no such array.
+  ReferenceLayers layers_of(Component component) {
+    ReferenceLayers found{inspect::prefix_of(component), {}};
+    std::vector<std::size_t> all;
+    for (std::size_t i = 0; i < config_.layers.size(); ++i) {
+      if (config_.layers[i].component == component) all.push_back(i);
+    }
+    const auto named = integers(found.prefix + "layers");
+    if (!named) {
+      found.layers = all;
+      return found;
+    }
+    for (const std::int64_t layer : *named) {
+      if (layer < 0 || static_cast<std::size_t>(layer) >= all.size()) {
+        fail(Status::bad_input, "{}: \"{}layers\": got {}, the model has {}", path_, found.prefix, layer,
+             all.size());
+      }
+      found.layers.push_back(all[static_cast<std::size_t>(layer)]);
+    }
+    return found;
+  }
+
   /// Reads an array and checks its shape. `stack` has the layers of the first axis; null if the array has no
   /// layer axis.
-  std::optional<DoubleArray> read_checked(const std::string& name, std::size_t axes,
-                                          const ReferenceLayers* stack) {
-    auto array = read_array(file_, name);
-    if (!array) return array;
-    const bool fits =
-        array->shape.size() == axes && (stack == nullptr || array->shape[0] == stack->layers.size());
+  std::optional<FileArray<double>> read_checked(const std::string& name, std::size_t axes,
+                                                const ReferenceLayers* stack) {
+    auto array = read_array(name);
+    const bool fits = !array || (array->shape.size() == axes &&
+                                 (stack == nullptr || array->shape[0] == stack->layers.size()));
     if (!fits) {
       fail(Status::bad_input, "{}: \"{}\": got shape {}, need {} axes{}", path_, name,
            attnctl::to_string(array->shape), axes,
@@ -166,9 +148,8 @@ class PassReader {
         fail(Status::bad_input, "{}: \"{}\": got {} heads, the model has {}", path_, name, array->shape[1],
              heads);
       }
-      for (std::size_t h = 0; h < heads; ++h) {
-        (pass.layers[stack.layers[i]].*member).push_back(matrix_of(*array, i * heads + h));
-      }
+      for (std::size_t h = 0; h < heads; ++h)
+        (pass.layers[stack.layers[i]].*member).push_back(array->matrix(i * heads + h));
     }
     return true;
   }
@@ -203,25 +184,20 @@ void check_reference_shapes(const ReferencePass& pass, const ModelConfig& config
   check(pass.logits, "logits", sequence.target ? sequence.target->queries() : sequence.queries(), 0);
 }
 
-/// Throws Error(bad_input) if the file has no arrays for any input, or if shapes do not fit the model.
-ReferenceFile read_reference(const std::string& path, const ModelConfig& config) {
+/// Returns the arrays of each input. Throws Error(bad_input) if the file has none, or if shapes do not fit
+/// the model.
+std::vector<ReferenceInput> read_reference(const std::string& path, const ModelConfig& config) {
   Warnings unused;
   const std::unique_ptr<Checkpoint> file = open_checkpoint(path, unused);
-  PassReader reader(*file, escaped(path), config);
-  ReferenceFile reference;
-  while (auto pass = reader.read(reference.passes.size())) {
-    const auto ids = read_array(*file, fmt::format("ids_{}", reference.passes.size()));
-    reference.ids.push_back(ids ? integers(*ids) : std::vector<std::int64_t>());
-    const auto target_ids = read_array(*file, fmt::format("target_ids_{}", reference.passes.size()));
-    reference.target_ids.push_back(target_ids ? integers(*target_ids) : std::vector<std::int64_t>());
-    reference.passes.push_back(std::move(*pass));
-  }
-  if (reference.passes.empty()) {
+  ReferenceReader reader(*file, escaped(path), config);
+  std::vector<ReferenceInput> inputs;
+  while (auto input = reader.read(inputs.size())) inputs.push_back(std::move(*input));
+  if (inputs.empty()) {
     fail(Status::bad_input,
          "{}: need arrays of input 0 to compare with: pattern_0, scores_0, z_0, output_0 or logits_0",
          escaped(path));
   }
-  return reference;
+  return inputs;
 }
 
 // --- The command
@@ -231,7 +207,7 @@ struct VerifyOptions {
   InputOptions inputs;
   SelectionOptions selection;
   OutputOptions output;
-  RunOptions run;
+  ResourceOptions run;
   std::optional<std::string> against;
   double tolerance = 1e-5;
 };
@@ -248,85 +224,83 @@ Sequence choose_seeded(const ModelConfig& config) {
   return SeededInputs(config).next(length, (length + 1) / 2);
 }
 
-/// Returns whether all inputs have targets. Only then can the heads of a decoder be compared.
-bool has_targets(const Batch& batch) {
-  return std::ranges::all_of(batch.sequences,
-                             [](const Sequence& sequence) { return sequence.target != nullptr; });
-}
-
 /// Returns the inputs of the command line, else the inputs of the reference, else a seeded input.
 Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
-                    const std::optional<ReferenceFile>& reference, Warnings& warnings) {
+                    const std::vector<ReferenceInput>& reference, Warnings& warnings) {
   if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
   Batch batch;
-  if (reference) {
-    for (std::size_t i = 0; i < reference->ids.size(); ++i) {
-      const std::vector<std::int64_t>& ids = reference->ids[i];
-      if (ids.empty()) {
-        fail(Status::bad_input, "{}: has no array ids_{}; give the inputs", escaped(*options.against),
-             batch.sequences.size());
-      }
-      Sequence& sequence = batch.sequences.emplace_back();
-      sequence.ids = ids;
-      if (reference->target_ids[i].empty()) continue;
-      sequence.target = std::make_shared<Sequence>();
-      sequence.target->ids = reference->target_ids[i];
+  for (const ReferenceInput& input : reference) {
+    if (input.ids.empty()) {
+      fail(Status::bad_input, "{}: has no array ids_{}; give the inputs", escaped(*options.against),
+           batch.sequences.size());
     }
-  } else {
-    batch.sequences.push_back(choose_seeded(open.model.config()));
+    Sequence& sequence = batch.sequences.emplace_back();
+    sequence.ids = input.ids;
+    if (input.target_ids.empty()) continue;
+    sequence.target = std::make_shared<Sequence>();
+    sequence.target->ids = input.target_ids;
   }
+  if (reference.empty()) batch.sequences.push_back(choose_seeded(open.model.config()));
   finish_batch(batch, open.vocabulary);
   return batch;
 }
 
-/// Compares the float32 forward pass with reference passes of the same sequences.
-std::vector<Comparison> compare(const std::vector<ReferencePass>& passes, const std::string& reference,
-                                const Selection& selection, const OpenModel& open, Batch& batch,
-                                const std::optional<AxialGrid>& grid, Session& session) {
-  CompareObserver observer(passes);
-  Observer* const observers[] = {&observer};
-  RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
-  if (grid) {
-    run_axial(open.model, batch, *grid, selection, observers, context);
-  } else {
-    run_forward(open.model, batch, selection, observers, context);
-  }
-  return observer.finish(reference);
-}
+/// A comparison of the float32 forward pass with reference passes of the same sequences.
+struct VerifyRun {
+  const VerifyOptions& options;
+  const OpenModel& open;
+  Batch& batch;
+  const std::optional<AxialGrid>& grid;
+  Session& session;
+  /// True if all inputs have targets. Only then can the heads of a decoder be compared.
+  bool targets = std::ranges::all_of(batch.sequences, [](const Sequence& each) { return !!each.target; });
+  Selection selection = select_heads(options.selection, open.model.config(), targets);
 
-/// Runs the forward pass of each sequence in float64 and compares the results with the float32 forward pass.
-std::vector<Comparison> compare_float64(const VerifyOptions& options, const OpenModel& open, Batch& batch,
-                                        const std::optional<AxialGrid>& grid, Session& session) {
-  const ModelConfig& config = open.model.config();
-  const Selection selection = select_heads(options.selection, config, has_targets(batch));
-  const bool all = options.selection.layers.empty() && options.selection.heads.empty() &&
-                   options.selection.component.empty();
-  const bool logits = all && config.head.present && (!config.decoder || has_targets(batch));
-  (void)inspect::plan_memory(session.options.memory,
-                             inspect::reference_bytes(open.model, batch, logits, session.pool.size()));
-  std::vector<ReferencePass> passes;
-  if (grid) passes = run_axial_reference(open.model, batch, *grid, session.pool);
-  session.progress.begin("float64", batch.sequences.size());
-  for (const Sequence& sequence : batch.sequences) {
-    if (grid) break;
-    passes.push_back(run_reference(open.model, sequence, selection.layers().back(), logits, session.pool));
-    session.progress.advance();
+  [[nodiscard]] std::vector<Comparison> compare(const std::vector<ReferencePass>& passes,
+                                                const std::string& reference) const {
+    CompareObserver observer(passes);
+    Observer* const observers[] = {&observer};
+    RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+    if (grid) {
+      run_axial(open.model, batch, *grid, selection, observers, context);
+    } else {
+      run_forward(open.model, batch, selection, observers, context);
+    }
+    return observer.finish(reference);
   }
-  session.progress.end();
-  return compare(passes, "float64", selection, open, batch, grid, session);
-}
 
-std::vector<Comparison> compare_file(const VerifyOptions& options, const OpenModel& open, Batch& batch,
-                                     const ReferenceFile& reference, Session& session) {
-  if (reference.passes.size() != batch.sequences.size()) {
-    fail(Status::bad_input, "{}: has {} inputs, the run has {}", escaped(*options.against),
-         reference.passes.size(), batch.sequences.size());
+  /// Runs the forward pass of each sequence in float64 and compares the results with the float32 pass.
+  [[nodiscard]] std::vector<Comparison> compare_float64() const {
+    const ModelConfig& config = open.model.config();
+    const bool all = options.selection.layers.empty() && options.selection.heads.empty() &&
+                     options.selection.component.empty();
+    const bool logits = all && config.head.present && (!config.decoder || targets);
+    (void)inspect::plan_memory(session.options.memory,
+                               inspect::reference_bytes(open.model, batch, logits, session.pool.size()));
+    if (grid) return compare(run_axial_reference(open.model, batch, *grid, session.pool), "float64");
+    std::vector<ReferencePass> passes;
+    session.progress.begin("float64", batch.sequences.size());
+    for (const Sequence& sequence : batch.sequences) {
+      passes.push_back(run_reference(open.model, sequence, selection.layers().back(), logits, session.pool));
+      session.progress.advance();
+    }
+    session.progress.end();
+    return compare(passes, "float64");
   }
-  for (std::size_t s = 0; s < batch.sequences.size(); ++s)
-    check_reference_shapes(reference.passes[s], open.model.config(), batch.sequences[s], *options.against);
-  const Selection selection = select_heads(options.selection, open.model.config(), has_targets(batch));
-  return compare(reference.passes, *options.against, selection, open, batch, std::nullopt, session);
-}
+  [[nodiscard]] std::vector<Comparison> compare_file(std::vector<ReferenceInput> reference) const {
+    if (reference.size() != batch.sequences.size()) {
+      fail(Status::bad_input, "{}: has {} inputs, the run has {}", escaped(*options.against),
+           reference.size(), batch.sequences.size());
+    }
+    std::vector<ReferencePass> passes;
+    for (ReferenceInput& input : reference) {
+      const Sequence& sequence = batch.sequences[passes.size()];
+      check_reference_shapes(input.pass, open.model.config(), sequence, *options.against);
+      passes.push_back(std::move(input.pass));
+    }
+    return compare(passes, *options.against);
+  }
+};
 
 /// Returns the absolute tolerance of a comparison: `tolerance` times the largest value. For patterns, the
 /// largest value counts as 1.
@@ -352,14 +326,10 @@ Table comparison_table(const std::vector<Comparison>& comparisons, const ModelCo
 }
 
 Results verify_results(const VerifyOptions& options, const OpenModel& open, const Batch& batch,
-                       const Table& table, bool ok, const Session& session) {
+                       const Table& table, bool ok) {
   Results results;
   Document& document = results.document;
-  document.head.set("schema", "attnctl.verify/1")
-      .set("attnctl", tool_record(session))
-      .set("model", model_record(open.model))
-      .set("tolerance", options.tolerance)
-      .set("ok", ok);
+  document.head.set("model", model_record(open.model)).set("tolerance", options.tolerance).set("ok", ok);
   List inputs;
   for (const Sequence& sequence : batch.sequences) {
     Record record;
@@ -381,25 +351,25 @@ void verify(const VerifyOptions& options) {
   const Target target = resolve_target(options.output, files);
   Session session(options.run);
   OpenModel open = open_model(options.model, session.warnings);
-  std::optional<ReferenceFile> reference;
+  std::vector<ReferenceInput> reference;  // empty without --against
   if (options.against) reference = read_reference(*options.against, open.model.config());
   open.model = with_attention_option(open.model, options.selection);
   Batch batch = choose_inputs(options, open, reference, session.warnings);
   const auto grid = axial_grid(options.selection, options.inputs, open.model, batch);
-  if (grid && reference) fail(Status::usage, "--against cannot be used with --attention axial");
+  if (grid && options.against) fail(Status::usage, "--against cannot be used with --attention axial");
   check_batch(open.model, batch);
 
   ResultWriter writer(target, options.output, session);
-  std::vector<Comparison> comparisons = compare_float64(options, open, batch, grid, session);
-  if (reference) {
-    const auto more = compare_file(options, open, batch, *reference, session);
+  const VerifyRun run{options, open, batch, grid, session};
+  std::vector<Comparison> comparisons = run.compare_float64();
+  if (options.against) {
+    const auto more = run.compare_file(std::move(reference));
     comparisons.insert(comparisons.end(), more.begin(), more.end());
   }
-  const auto outside = std::count_if(comparisons.begin(), comparisons.end(), [&](const Comparison& each) {
-    return !within(each, options.tolerance);
-  });
+  const auto outside = std::ranges::count_if(
+      comparisons, [&](const Comparison& each) { return !within(each, options.tolerance); });
   const Table table = comparison_table(comparisons, open.model.config(), options.tolerance);
-  writer.write(verify_results(options, open, batch, table, outside == 0, session));
+  writer.write("attnctl.verify/1", verify_results(options, open, batch, table, outside == 0));
   if (outside == 0) {
     print_warnings(session);
     return;
@@ -419,24 +389,28 @@ void verify(const VerifyOptions& options) {
 }  // namespace
 
 Command verify_command() {
-  Command command{.name = "verify", .about = "Compare the float32 pass with float64, and with a reference"};
+  Command command{
+      .name = "verify",
+      .about = "Compare the forward pass in float32 with one in float64, and with a reference file"};
   auto options = std::make_shared<VerifyOptions>();
   add_model_options(command, options->model);
   add_input_options(command, options->inputs);
-  command.add(
-      {{"--against", &options->against,
-        "File with arrays of a reference: pattern_0 [layers, heads, n, m], logits_0, ...", "FILE.npz"},
-       number("--tolerance", &options->tolerance,
-              "Largest accepted difference; for scores, z, output and logits relative to the largest value",
-              non_negative())});
+  command.add({{"--against", &options->against,
+                "File with the arrays of another program, to compare with too: pattern_I [layers, heads, n, "
+                "m], scores_I, z_I, output_I or logits_I of input I, and ids_I",
+                "FILE.npz"},
+               number("--tolerance", &options->tolerance,
+                      "Largest accepted difference of a pattern; for scores, z, output and logits, it is "
+                      "multiplied by the largest value of the reference (at least 1)",
+                      non_negative())});
   add_head_options(command, options->selection);
   add_attention_option(command, options->selection);
   add_document_options(command, options->output, {"json", "jsonl", "text"});
   add_run_options(command, options->run);
   command.footer =
-      "Default inputs: the ids of the reference, or else 64 seeded ids. The exit status is 7 if a difference "
-      "exceeds the\n"
-      "tolerance.\n"
+      "Without inputs, the inputs are the ids of the reference file, or else 64 random ids, the same in "
+      "every run.\n"
+      "The exit status is 7 if a difference exceeds the tolerance.\n"
       "Examples:\n"
       "  attnctl verify data/tiny-llama\n"
       "  attnctl verify data/tiny-bert --text \"The cat sat on the mat.\"\n"

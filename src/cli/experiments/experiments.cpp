@@ -30,32 +30,10 @@
 namespace attnctl::cli {
 namespace {
 
-/// The table of experiments. A new experiment is a row here and a function in this folder that adds its
-/// options.
-constexpr std::array kExperiments = {
-    ExperimentRow{"averaging", "One head returns an average; several values at once need several heads",
-                  add_averaging},
-    ExperimentRow{"diversity", "Random, specialised and trained heads: effective ranks and similarity",
-                  add_diversity},
-    ExperimentRow{"hull", "Keys that a head can select: the vertices of their convex hull", add_hull},
-    ExperimentRow{"heads", "Costs and benefits of splitting a width among heads", add_heads},
-    ExperimentRow{"positions",
-                  "Position encodings: unique, relative, of any length; and attention without them",
-                  add_positions},
-    ExperimentRow{"scaling", "Why scores are divided by sqrt(d_k): variance, saturation, gradients",
-                  add_scaling},
-    ExperimentRow{
-        "kinds",
-        "Window, block, strided, linear and axial attention: costs and difference from full attention",
-        add_kinds},
-    ExperimentRow{"gradients", "The gradient of a layer as a sum of one path per head", add_gradients},
-    ExperimentRow{"distance", "How distant tokens reach a token, and in how many steps", add_distance},
-};
-
 struct ExperimentRequest {
   OutputOptions output;
   bool show = false;  // draw charts in text output
-  RunOptions run;
+  ResourceOptions run;
   Experiment experiment;
 };
 
@@ -79,20 +57,34 @@ void give_own_digits(Results& results) {
 void run_experiment(const ExperimentRequest& request) {
   const OutputOptions& options = request.output;
   const Experiment& experiment = request.experiment;
-  const Target target =
-      resolve_target(options, experiment.inputs ? experiment.inputs() : std::vector<std::filesystem::path>(),
-                     experiment.outputs ? experiment.outputs() : std::vector<OutputPath>());
+  const Target target = resolve_target(options, experiment.inputs(), experiment.outputs());
   if (!options.picture.empty() && target.format != Format::svg)
-    fail(Status::usage, "--picture selects a picture for SVG; add -o FILE.svg");
+    fail(Status::usage, "--picture needs --format svg, or -o FILE.svg");
   Session session(request.run);
   ResultWriter writer(target, options, session);
-  const ExperimentResult result = experiment.run(session);
-  Results results;
-  results.document.head.set("schema", "attnctl.experiment/1").set("attnctl", tool_record(session));
-  results.append(results_of(result, request.show));
+  Results results = results_of(experiment.run(session), request.show);
   if (!options.digits) give_own_digits(results);
-  writer.write(results);
+  writer.write("attnctl.experiment/1", std::move(results));
   print_warnings(session);
+}
+
+Experiment add_averaging(Command& command) {
+  auto options = std::make_shared<AveragingOptions>();
+  command.add(
+      {number("--targets", &options->targets,
+              "Largest number of values to return at once, and largest number of heads", Range{1, 64}),
+       number("--others", &options->others, "Number of other tokens in the input", Range{0, 1024}),
+       number("--d-value", &options->d_value, "Size of a value", Range{1, 4096}),
+       number("--sharpness", &options->sharpness,
+              "Score of a query and a key that match; all other scores are 0", Range{0.0, 700.0}),
+       number("--steps", &options->steps,
+              "Number of gradient descent steps that search for scores with a smaller error",
+              Range{0, 1 << 20})});
+  add_seed(command, options->seed);
+  command.footer =
+      "Examples:\n  attnctl experiment averaging --targets 3 --format text\n"
+      "  attnctl experiment averaging -o averaging.svg";
+  return {.run = [options](Session& session) { return averaging_experiment(*options, session.pool); }};
 }
 
 struct DiversityRequest {
@@ -142,25 +134,89 @@ ExperimentResult run_diversity(DiversityRequest request, Session& session) {
   return result;
 }
 
+Experiment add_diversity(Command& command) {
+  auto request = std::make_shared<DiversityRequest>();
+  DiversityOptions& options = request->options;
+  command.add(without_model(
+      {number("--d", &options.d, "Width of the input of the heads", Range{1, 1 << 15}),
+       number("--heads", &options.heads, "Number of heads", Range{1, 1024}),
+       number("--d-head", &request->d_head, "Width of a head (default: d / heads)", Range{1, 1 << 15}),
+       number("--gain", &options.gain,
+              "Factor on the weights of the input dimensions in which a head is specialised",
+              Range{1e-6, 1e6})}));
+  command.add(
+      {number("--draws", &options.draws, "Number of times that random weights are drawn", Range{1, 10000})});
+  command.add(without_model({{"--save", &request->save,
+                              "Write the weights of the first draw as models to this folder: random.npz, "
+                              "specialised.npz and config.json"}}));
+  command.add({{"--model", &request->model,
+                "Compare the heads of this trained model with random heads of the same shapes"}});
+  command.add(with_model({{.names = "--circuit",
+                           .target = &request->circuit,
+                           .help = "Product of weights to compare: qk (W_Q and W_K) or ov (W_V and W_O)",
+                           .show_default = true,
+                           .allowed = {"qk", "ov"}}}));
+  add_seed(command, options.seed);
+  command.footer =
+      "Examples:\n  attnctl experiment diversity --format text\n"
+      "  attnctl experiment diversity --model data/tiny-llama --format text\n"
+      "  attnctl experiment diversity --picture similarity -o diversity.svg\n"
+      "  attnctl experiment diversity --save weights -o diversity.json";
+  return {.run = [request](Session& session) { return run_diversity(*request, session); },
+          .inputs = [request] { return files_read(ModelOptions{.model = request->model, .config = {}}); },
+          .outputs =
+              [request] {
+                std::vector<OutputPath> outputs;
+                if (request->save.empty()) return outputs;
+                for (const char* name : kSaved)
+                  outputs.push_back({"--save", std::filesystem::path(request->save) / name});
+                return outputs;
+              }};
+}
+
 constexpr const char* kTextbookKeys = "10,0;0,10;5,5;2,2";
 constexpr std::size_t kKeysLimit = std::size_t{1} << 28;
 
-OwnedMatrix<double> read_npy_keys(const std::string& path) {
-  Warnings unused;
-  const std::unique_ptr<Checkpoint> file = open_checkpoint(path, unused);
-  const TensorView tensor = file->tensor(0);
-  if (tensor.shape.size() != 2)
-    fail(Status::bad_input, "{}: got shape {}, need [keys, d]", escaped(path),
-         attnctl::to_string(tensor.shape));
-  OwnedMatrix<double> keys(tensor.shape[0], tensor.shape[1]);
-  convert(tensor.dtype, tensor.bytes, keys.values());
-  return keys;
-}
-
 OwnedMatrix<double> read_keys(const std::string& given) {
-  if (given.ends_with(".npy")) return read_npy_keys(given);
+  if (given.ends_with(".npy")) {
+    const auto array = read_npy<double>(given);
+    if (array.shape.size() != 2) array.refuse_shape("[keys, d]");
+    return array.matrix(0);
+  }
   if (given.ends_with(".json")) return parse_json_keys(read_file(given, kKeysLimit), escaped(given));
   return parse_keys(given, "--keys");
+}
+
+Experiment add_hull(Command& command) {
+  auto keys = std::make_shared<std::string>(kTextbookKeys);
+  command.add({{.names = "--keys",
+                .target = keys.get(),
+                .help = "Keys: numbers such as \"10,0;0,10\" (two keys of size 2), a .npy file [keys, d], or "
+                        "a .json file with one array of numbers per key",
+                .show_default = true}});
+  command.footer =
+      "Examples:\n  attnctl experiment hull --format text\n"
+      "  attnctl experiment hull --keys \"0,0;4,0;0,4;1,1;4,0\" --format text\n"
+      "  attnctl experiment hull | jq -c '.summary.keys[2].combination'";
+  return {.run =
+              [keys](Session& session) {
+                const OwnedMatrix<double> set = read_keys(*keys);
+                return hull_experiment(set.view(), session.pool);
+              },
+          .inputs = [keys] { return std::vector<std::filesystem::path>{*keys}; }};
+}
+
+Experiment add_heads(Command& command) {
+  auto options = std::make_shared<HeadsOptions>();
+  command.add(
+      {number("--d", &options->d, "Width that is divided among the heads", Range{1, 4096}),
+       number("--heads", &options->heads, "Numbers of heads to compare; each must divide d", Range{1, 1024}),
+       number("--length", &options->length, "Number of tokens", Range{1, 1024})});
+  add_seed(command, options->seed);
+  command.footer =
+      "Examples:\n  attnctl experiment heads --format text\n"
+      "  attnctl experiment heads --d 256 --heads 1,8,32 -o heads.svg";
+  return {.run = [options](Session& session) { return heads_experiment(*options, session.pool); }};
 }
 
 constexpr std::size_t kMostOfAModel = 512;  // default limit of positions with --model
@@ -186,116 +242,21 @@ ExperimentResult run_positions(PositionsRequest request, Session& session) {
   return positions_experiment(options, session.pool);
 }
 
-}  // namespace
-
-void add_seed(Command& command, std::uint64_t& seed) {
-  command.add({number("--seed", &seed, "Seed of the random numbers")});
-}
-
-std::vector<Option> without_model(std::vector<Option> options) {
-  for (Option& option : options) option.excludes = "--model";
-  return options;
-}
-
-Experiment add_averaging(Command& command) {
-  auto options = std::make_shared<AveragingOptions>();
-  command.add({number("--targets", &options->targets,
-                      "Largest number of tokens to return at once, and of heads", Range{1, 64}),
-               number("--others", &options->others, "Number of other tokens", Range{0, 1024}),
-               number("--d-value", &options->d_value, "Size of the values", Range{1, 4096}),
-               number("--sharpness", &options->sharpness,
-                      "Score of the keys that a query matches; other scores are 0", Range{0.0, 700.0}),
-               number("--steps", &options->steps, "Number of descent steps to find a smaller error",
-                      Range{0, 1 << 20})});
-  add_seed(command, options->seed);
-  command.footer =
-      "Examples:\n  attnctl experiment averaging --targets 3 --format text\n"
-      "  attnctl experiment averaging -o averaging.svg";
-  return {.run = [options](Session& session) { return averaging_experiment(*options, session.pool); }};
-}
-
-Experiment add_diversity(Command& command) {
-  auto request = std::make_shared<DiversityRequest>();
-  DiversityOptions& options = request->options;
-  command.add(without_model(
-      {number("--d", &options.d, "Width of the input of the heads", Range{1, 1 << 15}),
-       number("--heads", &options.heads, "", Range{1, 1024}),
-       number("--d-head", &request->d_head, "Width of a head (default: d / heads)", Range{1, 1 << 15}),
-       number("--gain", &options.gain, "Gain of the dimensions of a specialised head", Range{1e-6, 1e6})}));
-  command.add({number("--draws", &options.draws, "Number of draws of random weights", Range{1, 10000})});
-  command.add(without_model(
-      {{"--save", &request->save,
-        "Write the weights of the first draw to this folder: random.npz, specialised.npz and config.json"}}));
-  command.add({{"--model", &request->model,
-                "Trained model; compares its layers with random heads of the same shapes"},
-               {.names = "--circuit",
-                .target = &request->circuit,
-                .help = "Circuit of the model: qk or ov",
-                .show_default = true,
-                .allowed = {"qk", "ov"},
-                .needs = "--model"}});
-  add_seed(command, options.seed);
-  command.footer =
-      "Examples:\n  attnctl experiment diversity --format text\n"
-      "  attnctl experiment diversity --model data/tiny-llama --format text\n"
-      "  attnctl experiment diversity --picture similarity -o diversity.svg\n"
-      "  attnctl experiment diversity --save weights -o diversity.json";
-  return {.run = [request](Session& session) { return run_diversity(*request, session); },
-          .inputs = [request] { return files_read(ModelOptions{.model = request->model, .config = {}}); },
-          .outputs =
-              [request] {
-                std::vector<OutputPath> outputs;
-                if (request->save.empty()) return outputs;
-                for (const char* name : kSaved)
-                  outputs.push_back({"--save", std::filesystem::path(request->save) / name});
-                return outputs;
-              }};
-}
-
-Experiment add_hull(Command& command) {
-  auto keys = std::make_shared<std::string>(kTextbookKeys);
-  command.add(
-      {{.names = "--keys",
-        .target = keys.get(),
-        .help = "Keys: a .npy file [keys, d], a .json file of arrays, or numbers such as \"10,0;0,10\"",
-        .show_default = true}});
-  command.footer =
-      "Examples:\n  attnctl experiment hull --format text\n"
-      "  attnctl experiment hull --keys \"0,0;4,0;0,4;1,1;4,0\" --format text\n"
-      "  attnctl experiment hull | jq -c '.summary.keys[2].combination'";
-  return {.run =
-              [keys](Session& session) {
-                const OwnedMatrix<double> set = read_keys(*keys);
-                return hull_experiment(set.view(), session.pool);
-              },
-          .inputs = [keys] { return std::vector<std::filesystem::path>{*keys}; }};
-}
-
-Experiment add_heads(Command& command) {
-  auto options = std::make_shared<HeadsOptions>();
-  command.add({number("--d", &options->d, "Width that the heads share", Range{1, 4096}),
-               number("--heads", &options->heads, "Numbers of heads; each must divide d", Range{1, 1024}),
-               number("--length", &options->length, "Number of tokens", Range{1, 1024})});
-  add_seed(command, options->seed);
-  command.footer =
-      "Examples:\n  attnctl experiment heads --format text\n"
-      "  attnctl experiment heads --d 256 --heads 1,8,32 -o heads.svg";
-  return {.run = [options](Session& session) { return heads_experiment(*options, session.pool); }};
-}
-
 Experiment add_positions(Command& command) {
   auto request = std::make_shared<PositionsRequest>();
-  command.add({number("--positions", &request->positions,
-                      "Number of positions (default: 64; with --model: its number of positions, up to 512)",
-                      Range{2, 4096}),
-               number("--d", &request->d,
-                      "Width of sinusoidal positions, an even number (default: 64; with --model: its width)",
-                      Range{2, 16384}),
-               number("--far", &request->options.far, "Position beyond the end of every table",
-                      Range<std::size_t>{0, 1'000'000'000'000}),
-               number("--heads", &request->options.heads,
-                      "Number of heads of the permuted layer; must divide d", positive()),
-               {"--model", &request->model.model, "Compare with the positions of this model"}});
+  command.add(
+      {number("--positions", &request->positions,
+              "Number of positions (default: 64; with --model: as many as the model has, up to 512)",
+              Range{2, 4096}),
+       number("--d", &request->d,
+              "Width of sinusoidal positions, an even number (default: 64; with --model: the model's width)",
+              Range{2, 16384}),
+       number("--far", &request->options.far, "A position that is larger than every position table",
+              Range<std::size_t>{0, 1'000'000'000'000}),
+       number("--heads", &request->options.heads,
+              "Number of heads of the layer that receives its tokens in another order; must divide d",
+              positive()),
+       {"--model", &request->model.model, "Also examine the positions of this model"}});
   add_seed(command, request->options.seed);
   command.footer =
       "Examples:\n  attnctl experiment positions --positions 8 --format text\n"
@@ -305,8 +266,59 @@ Experiment add_positions(Command& command) {
           .inputs = [request] { return files_read(request->model); }};
 }
 
+/// An experiment: its name and description, and the function that adds its options to a command.
+struct ExperimentRow {
+  const char* name;
+  const char* about;
+  Experiment (*add)(Command& command);
+};
+
+/// All experiments, in the order of --help. A new experiment is one row here and one function.
+constexpr std::array kExperiments = {
+    ExperimentRow{"averaging",
+                  "A head returns one average of values; to return several values, several heads are needed",
+                  add_averaging},
+    ExperimentRow{"diversity",
+                  "Effective ranks and similarity of heads with random, specialised and trained weights",
+                  add_diversity},
+    ExperimentRow{"hull", "Which keys a head can select: those that are vertices of the keys' convex hull",
+                  add_hull},
+    ExperimentRow{"heads", "Costs and benefits of dividing a width among several heads", add_heads},
+    ExperimentRow{"positions", "Properties of position encodings, and attention without positions",
+                  add_positions},
+    ExperimentRow{
+        "scaling",
+        "Why scores are divided by sqrt(d_k): variance of scores, saturation of the softmax, gradients",
+        add_scaling},
+    ExperimentRow{
+        "kinds",
+        "Window, block, strided, linear and axial attention: costs and difference from full attention",
+        add_kinds},
+    ExperimentRow{"gradients", "The gradient of an attention layer as a sum of one gradient per head",
+                  add_gradients},
+    ExperimentRow{"distance", "How information from distant tokens reaches a token, and in how many steps",
+                  add_distance},
+};
+
+}  // namespace
+
+void add_seed(Command& command, std::uint64_t& seed) {
+  command.add({number("--seed", &seed, "Seed of the random numbers")});
+}
+
+std::vector<Option> with_model(std::vector<Option> options) {
+  for (Option& option : options) option.needs = "--model";
+  return options;
+}
+
+std::vector<Option> without_model(std::vector<Option> options) {
+  for (Option& option : options) option.excludes = "--model";
+  return options;
+}
+
 Command experiment_command() {
-  Command parent{.name = "experiment", .about = "Run an experiment of the textbook: tables and pictures"};
+  Command parent{.name = "experiment",
+                 .about = "Run an experiment of docs/textbook.md: a table, a summary and charts"};
   parent.needs_subcommand = true;
   parent.footer = "Examples:\n  attnctl experiment scaling --format text";
   for (const ExperimentRow& row : kExperiments) {
@@ -318,8 +330,8 @@ Command experiment_command() {
     add_document_options(command, request->output, {"json", "jsonl", "csv", "svg", "text"});
     request->output.default_table = "rows";
     command.add({{"--picture", &request->output.picture,
-                  "Picture for SVG: charts (default), or a heatmap by its name"},
-                 {"--show", &request->show, "Also draw the charts in text output"}});
+                  "With svg: what to draw, charts (default) or the name of a heatmap"},
+                 {"--show", &request->show, "With text: also draw the charts"}});
     add_run_options(command, request->run);
     command.action = [request] { run_experiment(*request); };
   }

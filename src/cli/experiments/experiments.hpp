@@ -15,30 +15,23 @@ namespace attnctl::cli {
 /// The functions of one experiment. They use the parsed options of the experiment.
 struct Experiment {
   std::function<ExperimentResult(Session& session)> run;
-  /// Returns the files that the experiment reads, for check_outputs(). Empty if it reads none.
-  std::function<std::vector<std::filesystem::path>()> inputs = {};
-  /// Returns the files that the experiment writes in addition to -o. Empty if it writes none.
-  std::function<std::vector<OutputPath>()> outputs = {};
+  /// Return the files that the experiment reads, and those that it writes in addition to -o, for
+  /// check_outputs().
+  std::function<std::vector<std::filesystem::path>()> inputs = [] {
+    return std::vector<std::filesystem::path>();
+  };
+  std::function<std::vector<OutputPath>()> outputs = [] { return std::vector<OutputPath>(); };
 };
 
-/// A row of the table in experiments.cpp: the name and description of an experiment. `add` adds the options
-/// of the experiment to `command` and returns the experiment to run.
-struct ExperimentRow {
-  const char* name;
-  const char* about;
-  Experiment (*add)(Command& command);
-};
-
-/// Returns the options with `excludes` set to --model.
+/// Sets `needs` or `excludes` of each option to --model: the option requires --model, or cannot be used with
+/// it.
+[[nodiscard]] std::vector<Option> with_model(std::vector<Option> options);
 [[nodiscard]] std::vector<Option> without_model(std::vector<Option> options);
 /// Adds --seed.
 void add_seed(Command& command, std::uint64_t& seed);
 
-Experiment add_averaging(Command& command);
-Experiment add_diversity(Command& command);
-Experiment add_hull(Command& command);
-Experiment add_heads(Command& command);
-Experiment add_positions(Command& command);
+// The experiments of model_experiments.cpp. Each function adds the options of an experiment to `command` and
+// returns the experiment to run.
 Experiment add_scaling(Command& command);
 Experiment add_kinds(Command& command);
 Experiment add_gradients(Command& command);

@@ -30,7 +30,7 @@ namespace attnctl::cli {
 namespace {
 
 /// The options for running an experiment on a trained model instead of random numbers.
-struct ModelExperimentOptions {
+struct TrainedOptions {
   ModelOptions model;  // empty if --model is not given
   InputOptions inputs;
   SelectionOptions selection;
@@ -38,35 +38,15 @@ struct ModelExperimentOptions {
   [[nodiscard]] bool given() const { return !model.model.empty(); }
 };
 
-/// A model and its inputs. Without inputs on the command line, the input is one sequence of seeded random
-/// ids.
-struct ModelRun {
-  OpenModel open;
-  Batch batch;
-  Selection selection;
-  std::uint64_t seed;
-
-  ModelRun(const ModelExperimentOptions& options, std::uint64_t inputs_seed, Session& session);
-  void observe(Observer& observer, Session& session) const;
-  /// Sets the seed of a result, and adds "model", "inputs" and "tokens" to its parameters.
-  void describe(ExperimentResult& result) const;
-};
+/// Returns an experiment that reads the files of `request->trained`.
+template <typename Request>
+Experiment experiment_of(const std::shared_ptr<Request>& request,
+                         ExperimentResult (*run)(const Request& request, Session& session)) {
+  return {.run = [request, run](Session& session) { return run(*request, session); },
+          .inputs = [request] { return files_read(request->trained.model, request->trained.inputs); }};
+}
 
 constexpr std::size_t kSeededIds = 128;
-
-/// Returns 128 random ids, or fewer if the model has fewer positions.
-Sequence random_sequence(const ModelConfig& config, std::uint64_t seed) {
-  if (config.embedding.vocabulary == 0) {
-    fail(Status::bad_input, "the model has no embedding table: give {}",
-         config.embedding.pixels.present() ? "--pixels" : "--embeddings");
-  }
-  Random random(seed);
-  Sequence sequence;
-  const std::size_t length = std::min(kSeededIds, config.max_positions.value_or(kSeededIds));
-  for (std::size_t i = 0; i < length; ++i)
-    sequence.ids.push_back(static_cast<std::int64_t>(random.next() % config.embedding.vocabulary));
-  return sequence;
-}
 
 std::size_t token_count(const Batch& batch) {
   std::size_t tokens = 0;
@@ -74,44 +54,71 @@ std::size_t token_count(const Batch& batch) {
   return tokens;
 }
 
-Batch choose_inputs(const ModelExperimentOptions& options, std::uint64_t seed, OpenModel& open,
-                    Warnings& warnings) {
-  if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
+/// A model and its inputs. Without inputs on the command line, the input is one sequence of seeded random
+/// ids.
+class ModelRun {
+ public:
+  ModelRun(const TrainedOptions& options, std::uint64_t inputs_seed, Session& session)
+      : open(open_model(options.model, session.warnings)), seed_(inputs_seed) {
+    if (options.inputs.items.empty()) {
+      batch.sequences.push_back(random_sequence());
+      finish_batch(batch, open.vocabulary);
+    } else {
+      batch = read_inputs(options.inputs, open, session.warnings);
+    }
+    selection = select_heads(options.selection, open.model.config());
+    check_batch(open.model, batch);
+  }
+
+  void observe(Observer& observer, Session& session) const {
+    Observer* const observers[] = {&observer};
+    RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+    const inspect::WorkBytes work = inspect::pass_bytes(open.model, batch, selection, observers, context);
+    context.streamed_rows = inspect::plan_memory(session.options.memory, work).rows;
+    run_forward(open.model, batch, selection, observers, context);
+  }
+
+  /// Sets the seed of a result, and adds "model", "inputs" and "tokens" to its parameters.
+  void describe(ExperimentResult& result) const {
+    result.seed = seed_;
+    result.parameters.set("model", open.model.name())
+        .set("inputs", batch.sequences.size())
+        .set("tokens", token_count(batch));
+  }
+
+  OpenModel open;
   Batch batch;
-  batch.sequences.push_back(random_sequence(open.model.config(), seed));
-  finish_batch(batch, open.vocabulary);
-  return batch;
-}
+  Selection selection;
 
-ModelRun::ModelRun(const ModelExperimentOptions& options, std::uint64_t inputs_seed, Session& session)
-    : open(open_model(options.model, session.warnings)),
-      batch(choose_inputs(options, inputs_seed, open, session.warnings)),
-      selection(select_heads(options.selection, open.model.config())),
-      seed(inputs_seed) {
-  check_batch(open.model, batch);
-}
+ private:
+  /// Returns 128 random ids, or fewer if the model has fewer positions.
+  [[nodiscard]] Sequence random_sequence() const {
+    const ModelConfig& config = open.model.config();
+    if (config.embedding.vocabulary == 0) {
+      fail(Status::bad_input, "the model has no embedding table: give {}",
+           config.embedding.pixels.present() ? "--pixels" : "--embeddings");
+    }
+    Random random(seed_);
+    Sequence sequence;
+    sequence.ids.resize(std::min(kSeededIds, config.max_positions.value_or(kSeededIds)));
+    for (std::int64_t& id : sequence.ids)
+      id = static_cast<std::int64_t>(random.next() % config.embedding.vocabulary);
+    return sequence;
+  }
 
-void ModelRun::observe(Observer& observer, Session& session) const {
-  Observer* const observers[] = {&observer};
-  RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
-  const inspect::WorkBytes work = inspect::pass_bytes(open.model, batch, selection, observers, context);
-  context.streamed_rows = inspect::plan_memory(session.options.memory, work).rows;
-  run_forward(open.model, batch, selection, observers, context);
-}
-
-void ModelRun::describe(ExperimentResult& result) const {
-  result.seed = seed;
-  result.parameters.set("model", open.model.name())
-      .set("inputs", batch.sequences.size())
-      .set("tokens", token_count(batch));
-}
+  std::uint64_t seed_;
+};
 
 /// Adds --model and the options that need --model: --config, the input options and, if `heads` is true, the
 /// options that select heads.
-void add_model_experiment(Command& command, ModelExperimentOptions& options, bool heads) {
-  command.add({{"--model", &options.model.model, "Trained model, as for `analyze`", "MODEL"}});
+void add_model_experiment(Command& command, TrainedOptions& options, bool heads) {
+  command.add({{"--model", &options.model.model,
+                "Use this trained model instead of random numbers: a directory, a name in the Hugging Face "
+                "cache, or a weights file",
+                "MODEL"}});
   const std::size_t first = command.options.size();
-  command.add({{"--config", &options.model.config, "Configuration file of the model", "FILE"}});
+  command.add(
+      {{"--config", &options.model.config, "Configuration file that replaces the one of --model", "FILE"}});
   add_sequence_options(command, options.inputs);
   if (heads) add_head_options(command, options.selection);
   for (std::size_t i = first; i < command.options.size(); ++i) command.options[i].needs = "--model";
@@ -119,7 +126,7 @@ void add_model_experiment(Command& command, ModelExperimentOptions& options, boo
 
 struct ScalingRequest {
   ScalingOptions made;
-  ModelExperimentOptions trained;
+  TrainedOptions trained;
   double saturation = 0.99;
 };
 
@@ -136,7 +143,7 @@ ExperimentResult run_scaling(const ScalingRequest& request, Session& session) {
 
 struct DistanceRequest {
   DistanceOptions built;
-  ModelExperimentOptions trained;
+  TrainedOptions trained;
   std::string by = "layer";
 };
 
@@ -153,7 +160,7 @@ ExperimentResult run_distance(const DistanceRequest& request, Session& session) 
 
 struct GradientsRequest {
   GradientsOptions made;
-  ModelExperimentOptions trained;
+  TrainedOptions trained;
   std::string heads;                    // number of heads; with --model, a list of heads
   std::string target;                   // empty: the token with the largest logit
   std::optional<std::size_t> position;  // nullopt: the last position
@@ -208,7 +215,7 @@ ExperimentResult run_gradients(const GradientsRequest& request, Session& session
     if (!request.heads.empty()) made.heads = head_count(request.heads);
     return gradients_experiment(made, session.pool);
   }
-  ModelExperimentOptions trained = request.trained;
+  TrainedOptions trained = request.trained;
   trained.selection.heads = request.heads;
   const ModelRun run(trained, request.made.seed, session);
   std::optional<std::size_t> token;
@@ -226,8 +233,7 @@ ExperimentResult run_gradients(const GradientsRequest& request, Session& session
 }
 
 struct KindsRequest {
-  ModelOptions model;  // empty: a layer with random weights
-  InputOptions inputs;
+  TrainedOptions trained;  // without --model: a layer with random weights
   std::vector<std::string> kinds = {"full", "window:8", "block:16", "strided:8", "linear"};
   std::string grid;
   std::size_t layer = 0;
@@ -254,10 +260,9 @@ KindsOptions kinds_options(const KindsRequest& request, const Session& session) 
   options.memory = session.options.memory;
   options.grid = parse_grid(request.grid);
   for (const std::string& text : request.kinds) {
-    const AttentionChoice choice = parse_attention_choice("--kinds", text);
-    if (choice.axial)
-      fail(Status::usage, "--kinds: axial attention needs a grid; give --grid 16x16 to add its row");
-    options.kinds.push_back(choice.kind);
+    const auto kind = parse_attention_option("--kinds", text);
+    if (!kind) fail(Status::usage, "--kinds: axial attention needs a grid; give --grid 16x16 to add its row");
+    options.kinds.push_back(*kind);
   }
   return options;
 }
@@ -286,8 +291,8 @@ void check_layer_and_grid(const KindsOptions& options, const Model& model, const
 
 ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
   const KindsOptions options = kinds_options(request, session);
-  const bool drawn = request.model.model.empty();
-  if (drawn && !request.inputs.items.empty()) fail(Status::usage, "inputs need --model");
+  const bool drawn = !request.trained.given();
+  if (drawn && !request.trained.inputs.items.empty()) fail(Status::usage, "inputs need --model");
   if (drawn && request.random.d_model % request.random.heads != 0) {
     fail(Status::usage, "--heads: got {}, need a divisor of --d {}", request.random.heads,
          request.random.d_model);
@@ -299,8 +304,8 @@ ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
     layer = random_layer(request.random, session.warnings);
     batch = random_input(request);
   } else {
-    open = open_model(request.model, session.warnings);
-    batch = read_inputs(request.inputs, *open, session.warnings);
+    open = open_model(request.trained.model, session.warnings);
+    batch = read_inputs(request.trained.inputs, *open, session.warnings);
   }
   Model& model = drawn ? *layer : open->model;
   if (request.causal) {
@@ -311,7 +316,7 @@ ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
   ExperimentResult result = kinds_experiment(model, batch, options, context);
   const AttentionConfig& attention = model.config().layers[options.layer].attention;
   result.seed = request.random.seed;
-  result.parameters.set("model", drawn ? Value() : Value(request.model.model))
+  result.parameters.set("model", drawn ? Value() : Value(request.trained.model.model))
       .set("layer", options.layer)
       .set("inputs", batch.sequences.size())
       .set("tokens", token_count(batch))
@@ -331,25 +336,22 @@ Experiment add_scaling(Command& command) {
   auto request = std::make_shared<ScalingRequest>();
   ScalingOptions& made = request->made;
   add_model_experiment(command, request->trained, true);
-  command.add({{.names = "--saturation",
-                .target = &request->saturation,
-                .help = "With --model: a row is saturated if its largest weight is over this value",
-                .show_default = true,
-                .range = Range{0.0, 1.0},
-                .needs = "--model"}});
-  command.add(
-      without_model({number("--d-k", &made.d_k, "Sizes of queries and keys", Range{1, 1 << 16}),
-                     number("--keys", &made.keys, "Number of keys per query", Range{1, 1 << 16}),
-                     number("--components", &made.components,
-                            "Components of queries to draw for each d_k; at least 2048 queries are drawn",
-                            Range{1, 1 << 26})}));
+  command.add(with_model({number("--saturation", &request->saturation,
+                                 "With --model: a row is saturated if its largest weight is over this value",
+                                 Range{0.0, 1.0})}));
+  command.add(without_model(
+      {number("--d-k", &made.d_k, "Sizes of queries and keys to compare", Range{1, 1 << 16}),
+       number("--keys", &made.keys, "Number of keys per query", Range{1, 1 << 16}),
+       number(
+           "--components", &made.components,
+           "Number of random numbers to draw for the queries of each size; at least 2048 queries are drawn",
+           Range{1, 1 << 26})}));
   add_seed(command, made.seed);
   command.footer =
       "Examples:\n  attnctl experiment scaling --format text\n"
       "  attnctl experiment scaling --d-k 16,64,256 -o scaling.svg\n"
       "  attnctl experiment scaling --model data/tiny-bert --text \"The cat sat on the mat.\" --format text";
-  return {.run = [request](Session& session) { return run_scaling(*request, session); },
-          .inputs = [request] { return files_read(request->trained.model, request->trained.inputs); }};
+  return experiment_of(request, run_scaling);
 }
 
 Experiment add_kinds(Command& command) {
@@ -357,97 +359,93 @@ Experiment add_kinds(Command& command) {
   command.add(
       {{.names = "--kinds",
         .target = &request->kinds,
-        .help = "Kinds of attention: " + std::string(kAttentionKinds),
+        .help = "Kinds of attention to compare, of: " + std::string(kAttentionKinds),
         .show_default = true,
         .split = true},
-       {"--grid", &request->grid, "Add a row for axial attention over a grid of this size (rows x columns)",
-        "16x16"},
-       {"--causal", &request->causal, "Hide later tokens from each token"},
-       {"--model", &request->model.model, "Use a layer of this model, with inputs (default: a random layer)"},
-       {"--config", &request->model.config, "Configuration file of --model", "FILE"},
+       {"--grid", &request->grid,
+        "Add axial attention over the tokens, read as a grid with this number of rows x columns", "16x16"},
+       {"--causal", &request->causal, "Hide from each token the tokens after it"},
+       {"--model", &request->trained.model.model,
+        "Use a layer of this model, with inputs (default: a layer with random weights and inputs)"},
+       {"--config", &request->trained.model.config, "Configuration file that replaces the one of --model",
+        "FILE"},
        number("--layer", &request->layer, "Layer of --model"),
-       number("--n", &request->n, "Number of tokens for the random layer", Range{1, 1 << 20}),
+       number("--n", &request->n, "Number of tokens of the random layer", Range{1, 1 << 20}),
        number("--d", &request->random.d_model, "Width of the random layer", Range{1, 1 << 14}),
        number("--heads", &request->random.heads, "Number of heads of the random layer", Range{1, 1 << 14})});
   add_seed(command, request->random.seed);
-  add_input_options(command, request->inputs);
+  add_input_options(command, request->trained.inputs);
   command.footer =
       "Examples:\n  attnctl experiment kinds --grid 16x16 --format text\n"
       "  attnctl experiment kinds --model data/tiny-llama --ids 5,6,7,8,9,10,11,12 --kinds "
       "window:2,strided:3";
-  return {.run = [request](Session& session) { return run_kinds(*request, session); },
-          .inputs = [request] { return files_read(request->model, request->inputs); }};
+  return experiment_of(request, run_kinds);
 }
 
 Experiment add_gradients(Command& command) {
   auto request = std::make_shared<GradientsRequest>();
   GradientsOptions& made = request->made;
   add_model_experiment(command, request->trained, false);
-  command.add({{.names = "--layers",
-                .target = &request->trained.selection.layers,
-                .help = "With --model: layers, such as 0,3-5",
-                .type = "LIST",
-                .needs = "--model"},
-               {"--heads", &request->heads,
-                "Number of heads, which must divide --d (default: 4); with --model: heads, such as 0.1,2.3",
-                "NUMBER|LIST"},
-               {.names = "--target",
-                .target = &request->target,
-                .help = "With --model: token (or id) whose logit is attributed (default: the token with the "
-                        "largest logit)",
-                .type = "TOKEN",
-                .needs = "--model"},
-               {.names = "--position",
-                .target = &request->position,
-                .help = "With --model: position of that logit (default: the last one)",
-                .range = non_negative(),
-                .needs = "--model"}});
+  command.add(with_model({{"--layers", &request->trained.selection.layers,
+                           "With --model: layers, such as 0,3-5 (default: all)", "LIST"}}));
+  command.add({{"--heads", &request->heads,
+                "Number of heads, which must divide --d (default: 4); with --model: heads, such as 0.1,2.3 "
+                "(default: all)",
+                "NUMBER|LIST"}});
+  command.add(with_model(
+      {{"--target", &request->target,
+        "With --model: the token, or its id, whose logit is differentiated (default: the token with the "
+        "largest logit)",
+        "TOKEN"},
+       number("--position", &request->position,
+              "With --model: position of this logit, from 0 (default: the last position)", non_negative())}));
   command.add(without_model(
       {number("--n", &made.n, "Number of tokens", Range{1, 1024}),
-       number("--d", &made.d, "Width of the model", Range{1, 4096}),
+       number("--d", &made.d, "Width of the layer", Range{1, 4096}),
        {.names = "--d-k",
         .target = &made.d_k,
-        .help = "Sizes of queries and keys (default: d / heads)",
+        .help = "Sizes of queries and keys to compare (default: d / heads)",
         .split = true,
         .range = Range{1, 4096}},
-       number("--checks", &made.checks, "Number of entries of each path to check against central differences",
+       number("--checks", &made.checks,
+              "Number of entries of each head's gradient that are compared with a numerical derivative",
               Range{1, 1 << 20})}));
   add_seed(command, made.seed);
   command.footer =
       "Examples:\n  attnctl experiment gradients --format text\n"
       "  attnctl experiment gradients --d-k 1,4,16,64,256 -o gradients.svg\n"
       "  attnctl experiment gradients --model data/tiny-llama --text \"The cat sat\" --format text";
-  return {.run = [request](Session& session) { return run_gradients(*request, session); },
-          .inputs = [request] { return files_read(request->trained.model, request->trained.inputs); }};
+  return experiment_of(request, run_gradients);
 }
 
 Experiment add_distance(Command& command) {
   auto request = std::make_shared<DistanceRequest>();
   DistanceOptions& built = request->built;
   add_model_experiment(command, request->trained, true);
-  command.add({{.names = "--by",
-                .target = &request->by,
-                .help = "With --model: one row per layer, or per head",
-                .show_default = true,
-                .allowed = {"layer", "head"},
-                .needs = "--model"}});
+  command.add(with_model({{.names = "--by",
+                           .target = &request->by,
+                           .help = "With --model: rows of the table, one per layer or one per head",
+                           .show_default = true,
+                           .allowed = {"layer", "head"}}}));
   command.add(without_model(
-      {number("--n", &built.n, "Position of the query; the event is at position 1", Range{2, 1 << 14}),
-       number("--d", &built.d, "Size of a token", Range{2, 4096}),
+      {number("--n", &built.n,
+              "Position of the query; the token that it looks for (the event) is at position 1",
+              Range{2, 1 << 14}),
+       number("--d", &built.d, "Size of a token's vector", Range{2, 4096}),
        number("--d-k", &built.d_k, "Size of queries and keys", Range{1, 4096}),
-       number("--strength", &built.strength, "Score of the event; the other tokens have 0",
-              Range{0.0, 1000.0}),
-       number("--noise", &built.noise, "Norm of the noise of each token", Range{0.0, 1000.0}),
-       number("--window", &built.window, "Number of tokens that a local layer sees", Range{2, 1024}),
-       number("--decay", &built.decay, "Share of the state that the recurrence keeps per step",
+       number("--strength", &built.strength,
+              "Score of the event without noise; other tokens have the score 0", Range{0.0, 1000.0}),
+       number("--noise", &built.noise, "Norm of the noise that is added to each token", Range{0.0, 1000.0}),
+       number("--window", &built.window, "Number of tokens that a token sees in local attention",
+              Range{2, 1024}),
+       number("--decay", &built.decay, "Share of its state that the recurrence keeps at each step",
               Range{0.0, 1.0})}));
   add_seed(command, built.seed);
   command.footer =
       "Examples:\n  attnctl experiment distance --format text\n"
       "  attnctl experiment distance --model data/tiny-llama --input data/tiny-llama/sentences.jsonl -o "
       "distance.svg";
-  return {.run = [request](Session& session) { return run_distance(*request, session); },
-          .inputs = [request] { return files_read(request->trained.model, request->trained.inputs); }};
+  return experiment_of(request, run_distance);
 }
 
 }  // namespace attnctl::cli

@@ -16,7 +16,7 @@ namespace attnctl::cli {
 template <typename Number>
 struct Range {
   Number first, last;
-  std::string name = {};  // text in --help and errors: "positive"; default: the number type and both limits
+  std::string name = {};  // text in --help and errors: "positive"; default: both limits
 };
 template <typename Number>
 Range(Number, Number) -> Range<Number>;  // Clang 14 cannot deduce this
@@ -55,7 +55,7 @@ struct Option {
   std::string names;  // "--layers", "-o,--output", "MODEL"
   OptionTarget target;
   std::string help = {};
-  /// Placeholder of the value in --help; default: from the type of the target, such as TEXT or UINT.
+  /// Placeholder of the value in --help; default: from the type of the target, such as TEXT or NUMBER.
   std::string type = {};
   bool required = false;
   bool show_default = false;  // show the initial value of the target in --help
@@ -73,7 +73,7 @@ struct Option {
   [[nodiscard]] bool takes_value() const { return !std::holds_alternative<bool*>(target); }
   /// Returns all names: {"-o", "--output"}.
   [[nodiscard]] std::vector<std::string> all_names() const;
-  /// Returns the description of the value: "TEXT:{json,csv}", "UINT:INT in [1 - 9]". Empty for a flag.
+  /// Returns the description of the value: "TEXT:{json,csv}", "NUMBER:1 to 9". Empty for a flag.
   [[nodiscard]] std::string value_text() const;
 };
 

@@ -29,34 +29,15 @@ namespace {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-/// The type, shape and values (as float) of one .npy file.
-struct FloatArray {
-  std::string file;
-  DType dtype = DType::f32;
-  Shape shape;
-  std::vector<float> values;
-};
-
-FloatArray read_npy(const std::string& path) {
-  if (std::filesystem::path(path).extension() != ".npy") {
-    fail(Status::bad_input, "{}: unsupported array file; need .npy", escaped(path));
-  }
-  Warnings unused;
-  const std::unique_ptr<Checkpoint> file = open_checkpoint(path, unused);
-  const TensorView tensor = file->tensor(0);
-  FloatArray array{escaped(path), tensor.dtype, tensor.shape, {}};
-  array.values.resize(checked_product(tensor.shape).value());
-  convert(tensor.dtype, tensor.bytes, array.values);
-  return array;
-}
-
-[[noreturn]] void refuse_shape(const FloatArray& array, const std::string& need) {
-  fail(Status::bad_input, "{}: got shape {}, need {}", array.file, to_string(array.shape), need);
+FileArray<float> read_array(const std::string& path) {
+  if (std::filesystem::path(path).extension() != ".npy")
+    fail(Status::bad_input, "{}: unsupported file of an array; need a .npy file", escaped(path));
+  return read_npy<float>(path);
 }
 
 /// Converts integer masks (1 and 0) to masks that are added to the scores (0 and -inf). Leaves float masks
 /// unchanged.
-void to_added(FloatArray& array) {
+void to_added(FileArray<float>& array) {
   for (std::size_t i = 0; i < array.values.size(); ++i) {
     float& value = array.values[i];
     if (is_floating(array.dtype)) {
@@ -77,18 +58,12 @@ void to_added(FloatArray& array) {
 /// Reads embeddings from an array [n, d] or [batch, n, d] of any numeric type. Returns one matrix [n, d] per
 /// item of the batch. Throws Error(bad_input) for any other number of axes, or for an array without rows.
 std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
-  const FloatArray array = read_npy(path);
-  if (array.shape.size() != 2 && array.shape.size() != 3) refuse_shape(array, "[n, d] or [batch, n, d]");
+  const FileArray<float> array = read_array(path);
+  if (array.shape.size() != 2 && array.shape.size() != 3) array.refuse_shape("[n, d] or [batch, n, d]");
   const std::size_t batch = array.shape.size() == 3 ? array.shape[0] : 1;
-  const std::size_t rows = array.shape[array.shape.size() - 2];
-  const std::size_t width = array.shape.back();
-  if (batch == 0 || rows == 0 || width == 0) refuse_shape(array, "no axis of length 0");
+  if (checked_product(array.shape) == 0) array.refuse_shape("no axis of length 0");
   std::vector<OwnedMatrix<float>> items;
-  for (std::size_t b = 0; b < batch; ++b) {
-    OwnedMatrix<float>& item = items.emplace_back(rows, width);
-    std::copy_n(array.values.begin() + static_cast<std::ptrdiff_t>(b * rows * width), rows * width,
-                item.values().begin());
-  }
+  for (std::size_t b = 0; b < batch; ++b) items.push_back(array.matrix(b));
   return items;
 }
 
@@ -96,7 +71,7 @@ std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
 /// floating-point type. Returns one sequence per image, divided into the patches of `grid`. Throws
 /// Error(bad_input) for integers, or if the shape is not that of the model's images.
 std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid) {
-  const FloatArray array = read_npy(path);
+  const FileArray<float> array = read_array(path);
   if (!is_floating(array.dtype)) {
     fail(Status::bad_input,
          "{}: got {}, need floating-point pixels, scaled as the model's image processor does it", array.file,
@@ -108,9 +83,8 @@ std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid
       (axes == 3 || (axes == 4 && array.shape[0] > 0)) &&
       std::equal(image.begin(), image.end(), array.shape.end() - static_cast<std::ptrdiff_t>(3));
   if (!fits) {
-    refuse_shape(array,
-                 fmt::format("{0} or [batch, {1}, the channels, height and width of the model's images",
-                             to_string(image), to_string(image).substr(1)));
+    array.refuse_shape(fmt::format("{0} or [batch, {1}, the channels, height and width of the model's images",
+                                   to_string(image), to_string(image).substr(1)));
   }
   std::vector<Sequence> sequences;
   for (std::size_t begin = 0; begin < array.values.size(); begin += grid.image_size())
@@ -123,12 +97,12 @@ std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid
 /// (hidden). Float masks are added to the scores and may hold -inf. Throws Error(bad_input) if the shape does
 /// not fit the batch, and for NaN, +inf and integers other than 0 and 1.
 void read_score_masks(const std::string& path, Batch& batch) {
-  FloatArray array = read_npy(path);
+  FileArray<float> array = read_array(path);
   const std::size_t axes = array.shape.size();
   const std::string need = fmt::format(
       "[n, m], [batch, n, m], [batch, 1, n, m] or [batch, h, n, m] for {} inputs", batch.sequences.size());
   if (axes < 2 || axes > 4 || (axes > 2 && array.shape[0] != batch.sequences.size()))
-    refuse_shape(array, need);
+    array.refuse_shape(need);
   to_added(array);
   const std::size_t heads = axes == 4 ? array.shape[1] : 1;
   const std::size_t queries = array.shape[axes - 2];
@@ -137,8 +111,8 @@ void read_score_masks(const std::string& path, Batch& batch) {
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     Sequence& sequence = batch.sequences[s];
     if (queries != sequence.queries() || keys != sequence.keys()) {
-      refuse_shape(array, fmt::format("{} queries and {} keys as input \"{}\" has", sequence.queries(),
-                                      sequence.keys(), escaped(sequence.id)));
+      array.refuse_shape(fmt::format("{} queries and {} keys as input \"{}\" has", sequence.queries(),
+                                     sequence.keys(), escaped(sequence.id)));
     }
     const std::span<const float> values = std::span(array.values).subspan(axes == 2 ? 0 : s * each, each);
     sequence.mask = ScoreMask{heads, queries, keys, {values.begin(), values.end()}};
@@ -148,18 +122,18 @@ void read_score_masks(const std::string& path, Batch& batch) {
 /// Reads a mask over the m keys of each sequence from an array [batch, m] of bool or integers. 1 means that
 /// the key is visible, 0 that it is hidden. Throws the same errors as read_score_masks().
 void read_key_masks(const std::string& path, Batch& batch) {
-  FloatArray array = read_npy(path);
+  FileArray<float> array = read_array(path);
   if (is_floating(array.dtype))
     fail(Status::bad_input, "{}: got {}, need bool or integer", array.file, name_of(array.dtype));
   if (array.shape.size() != 2 || array.shape[0] != batch.sequences.size()) {
-    refuse_shape(array, fmt::format("[{}, m]", batch.sequences.size()));
+    array.refuse_shape(fmt::format("[{}, m]", batch.sequences.size()));
   }
   to_added(array);
   const std::size_t keys = array.shape[1];
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     Sequence& sequence = batch.sequences[s];
     if (keys != sequence.keys()) {
-      refuse_shape(array, fmt::format("{} keys as input \"{}\" has", sequence.keys(), escaped(sequence.id)));
+      array.refuse_shape(fmt::format("{} keys as input \"{}\" has", sequence.keys(), escaped(sequence.id)));
     }
     sequence.key_visible.resize(keys);
     for (std::size_t j = 0; j < keys; ++j)
@@ -169,20 +143,16 @@ void read_key_masks(const std::string& path, Batch& batch) {
 
 // --- Inputs
 
-constexpr std::size_t kInputLimit = std::size_t{1} << 30;
-
-using FormatRow = std::pair<std::string_view, InputFormat>;
-constexpr std::array kFormats = {FormatRow{".txt", InputFormat::txt}, FormatRow{".jsonl", InputFormat::jsonl},
-                                 FormatRow{".json", InputFormat::json},
-                                 FormatRow{".conllu", InputFormat::conllu}};
+using InputExtension = std::pair<std::string_view, InputFormat>;
+constexpr std::array kExtensions = {
+    InputExtension{".txt", InputFormat::txt}, InputExtension{".jsonl", InputFormat::jsonl},
+    InputExtension{".json", InputFormat::json}, InputExtension{".conllu", InputFormat::conllu}};
 
 void read_file_item(const InputItem& item, const InputOptions& options, OpenModel& open, Batch& batch,
                     Warnings& warnings) {
   const InputFormat format = input_format(item.value, options);
-  const bool standard_input = item.value == "-";
-  const std::string name = standard_input ? "standard input" : item.value;
-  const std::string text =
-      standard_input ? read_descriptor(STDIN_FILENO, name, kInputLimit) : read_file(item.value, kInputLimit);
+  const std::string name = item.value == "-" ? "standard input" : item.value;
+  const std::string text = read_input_file(item.value);
   const std::size_t before = batch.sequences.size();
   const std::uint64_t blank = read_sequences(text, format, name, {open.vocabulary, open.encoder}, batch);
   if (batch.sequences.size() == before)
@@ -207,33 +177,33 @@ void truncate_inputs(std::size_t most, Batch& batch, Warnings& warnings) {
   }
 }
 
-/// Reads --embeddings with its --keys and --values: one sequence per item of the batch axis.
-void read_embeddings_item(const std::string& path, const std::optional<std::string>& keys,
-                          const std::optional<std::string>& values, Batch& batch) {
+/// Reads the file of --embeddings with this index, and its --keys and --values. Adds one sequence per item of
+/// the batch axis.
+void read_embeddings_item(const std::string& path, std::size_t index, const InputOptions& options,
+                          Batch& batch) {
   std::vector<OwnedMatrix<float>> queries = read_embeddings(path);
-  const auto beside = [&](const std::optional<std::string>& other) {
-    std::vector<OwnedMatrix<float>> items;
-    if (!other) return items;
-    items = read_embeddings(*other);
+  const auto read_other = [&](const std::vector<std::string>& files) {
+    std::vector<OwnedMatrix<float>> items(queries.size());
+    if (index >= files.size()) return items;
+    items = read_embeddings(files[index]);
     if (items.size() != queries.size()) {
-      fail(Status::bad_input, "{}: got a batch of {}, need {} as in {}", escaped(*other), items.size(),
+      fail(Status::bad_input, "{}: got a batch of {}, need {} as in {}", escaped(files[index]), items.size(),
            queries.size(), escaped(path));
     }
     return items;
   };
-  std::vector<OwnedMatrix<float>> key_items = beside(keys);
-  std::vector<OwnedMatrix<float>> value_items = beside(values);
+  std::vector<OwnedMatrix<float>> keys = read_other(options.keys);
+  std::vector<OwnedMatrix<float>> values = read_other(options.values);
   for (std::size_t i = 0; i < queries.size(); ++i) {
-    Sequence sequence;
+    Sequence& sequence = batch.sequences.emplace_back();
     sequence.embeddings = std::move(queries[i]);
-    if (!key_items.empty()) sequence.key_embeddings = std::move(key_items[i]);
-    if (!value_items.empty()) sequence.value_embeddings = std::move(value_items[i]);
+    sequence.key_embeddings = std::move(keys[i]);
+    sequence.value_embeddings = std::move(values[i]);
     const std::size_t value_rows = sequence.value_embeddings.rows();
     if (value_rows > 0 && value_rows != sequence.keys()) {
-      fail(Status::bad_input, "{}: got {} values, need {}, one per key", escaped(*values), value_rows,
-           sequence.keys());
+      fail(Status::bad_input, "{}: got {} values, need {}, one per key", escaped(options.values[index]),
+           value_rows, sequence.keys());
     }
-    batch.sequences.push_back(std::move(sequence));
   }
 }
 
@@ -242,22 +212,22 @@ void add_targets(const InputOptions& options, OpenModel& open, Batch& batch) {
   if (options.targets.empty()) return;
   const std::optional<DecoderConfig>& decoder = open.model.config().decoder;
   if (!decoder)
-    fail(Status::usage, "--target-ids and --target-text: the model has no decoder that reads an encoder");
+    fail(Status::usage, "--target-ids and --target-text: the model is not an encoder-decoder model");
   if (options.targets.size() != batch.sequences.size()) {
-    fail(Status::usage, "got {} targets for {} inputs; give one --target-ids or --target-text per input",
+    fail(Status::usage, "got {} targets for {} inputs; give one --target-ids or --target-text for each input",
          options.targets.size(), batch.sequences.size());
   }
   for (std::size_t i = 0; i < options.targets.size(); ++i) {
     const InputItem& item = options.targets[i];
     auto target = std::make_shared<Sequence>();
-    if (item.kind == InputItem::Kind::ids) {
+    if (item.kind == InputKind::ids) {
       target->ids = parse_ids(item.value, "--target-ids");
     } else {
       require_utf8(item.value, {"--target-text", 0, 1});
       *target = open.encoder.encode({{}, item.value, std::nullopt, std::nullopt});
       if (!decoder->start_token)
         fail(Status::bad_input,
-             "{}: /decoder_start_token_id is missing, and target texts need it; give --target-ids",
+             "{}: /decoder_start_token_id is missing, which --target-text needs; give --target-ids instead",
              escaped(open.model.source().config_path.string()));
       put_first(*decoder->start_token, *target);
     }
@@ -295,14 +265,19 @@ void apply_masks(const InputOptions& options, Batch& batch) {
 
 }  // namespace
 
+std::string read_input_file(const std::string& path) {
+  constexpr std::size_t kLimit = std::size_t{1} << 30;
+  return path == "-" ? read_descriptor(STDIN_FILENO, "standard input", kLimit) : read_file(path, kLimit);
+}
+
 InputFormat input_format(const std::string& path, const InputOptions& options) {
   const bool standard_input = path == "-";
   if (standard_input && options.input_format.empty())
     fail(Status::usage, "--input -: need --input-format txt, jsonl, json or conllu");
   const std::string extension =
       standard_input ? "." + options.input_format : std::filesystem::path(path).extension().string();
-  const auto* const row = std::ranges::find(kFormats, extension, &FormatRow::first);
-  if (row != kFormats.end()) return row->second;
+  const auto* const row = std::ranges::find(kExtensions, extension, &InputExtension::first);
+  if (row != kExtensions.end()) return row->second;
   fail(Status::bad_input, "{}: unsupported input \"{}\"; supported: .txt, .jsonl, .json, .conllu",
        escaped(path), escaped(extension));
 }
@@ -312,7 +287,7 @@ void require_inputs(const InputOptions& options, const std::string& kinds) {
     fail(Status::usage, "no input: give {} (--input - reads standard input)", kinds);
   }
   const auto readings = std::count_if(options.items.begin(), options.items.end(), [](const InputItem& item) {
-    return item.kind == InputItem::Kind::file && item.value == "-";
+    return item.kind == InputKind::file && item.value == "-";
   });
   if (readings > 1) fail(Status::usage, "--input -: standard input can be read only once");
 }
@@ -326,7 +301,7 @@ std::vector<std::filesystem::path> files_read(const ModelOptions& model, const I
   }
   if (model.config) files.emplace_back(*model.config);
   for (const InputItem& item : inputs.items) {
-    const bool named = item.kind != InputItem::Kind::text && item.kind != InputItem::Kind::ids;
+    const bool named = item.kind != InputKind::text && item.kind != InputKind::ids;
     if (named) files.emplace_back(item.value == "-" ? "/dev/stdin" : item.value);
   }
   add(inputs.keys);
@@ -340,35 +315,30 @@ Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnin
   require_inputs(options, "--text, --ids, --input, --embeddings or --pixels");
   const auto embeddings =
       std::count_if(options.items.begin(), options.items.end(),
-                    [](const InputItem& item) { return item.kind == InputItem::Kind::embeddings; });
+                    [](const InputItem& item) { return item.kind == InputKind::embeddings; });
   if (options.keys.size() > static_cast<std::size_t>(embeddings) ||
       options.values.size() > options.keys.size()) {
-    fail(Status::usage, "--keys needs one --embeddings per file, and --values needs one --keys per file");
+    fail(Status::usage, "each --keys needs its own --embeddings, and each --values needs its own --keys");
   }
   const std::optional<std::size_t>& most = open.model.config().max_positions;
   if (options.truncate && most) open.encoder.truncate_to(*most);
   Batch batch;
   std::size_t embedding_items = 0;
-  const auto at = [](const std::vector<std::string>& list, std::size_t i) {
-    return i < list.size() ? std::optional(list[i]) : std::nullopt;
-  };
   for (const InputItem& item : options.items) {
     switch (item.kind) {
-      case InputItem::Kind::text:
+      case InputKind::text:
         batch.sequences.push_back(text_sequence(item, open));
         break;
-      case InputItem::Kind::ids:
+      case InputKind::ids:
         batch.sequences.emplace_back().ids = parse_ids(item.value);
         break;
-      case InputItem::Kind::file:
+      case InputKind::file:
         read_file_item(item, options, open, batch, warnings);
         break;
-      case InputItem::Kind::embeddings:
-        read_embeddings_item(item.value, at(options.keys, embedding_items),
-                             at(options.values, embedding_items), batch);
-        ++embedding_items;
+      case InputKind::embeddings:
+        read_embeddings_item(item.value, embedding_items++, options, batch);
         break;
-      case InputItem::Kind::pixels:
+      case InputKind::pixels:
         read_pixels_item(item.value, open.model.config(), batch);
         break;
     }
@@ -389,36 +359,27 @@ std::vector<std::int64_t> SeededInputs::ids(std::size_t length, std::size_t voca
   return ids;
 }
 
-void SeededInputs::fill(std::span<float> values) {
-  for (float& value : values) value = static_cast<float>(random_()) * 0x1p-31F - 1;
-}
-
 OwnedMatrix<float> SeededInputs::matrix(std::size_t rows, std::size_t columns) {
-  OwnedMatrix<float> values(rows, columns);
-  fill(values.values());
-  return values;
+  OwnedMatrix<float> matrix(rows, columns);
+  for (float& value : matrix.values()) value = static_cast<float>(random_()) * 0x1p-31F - 1;
+  return matrix;
 }
 
 Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
   const EmbeddingConfig& embedding = config_.embedding;
-  if (embedding.pixels.present()) {
-    std::vector<float> pixels(embedding.pixels.image_size());
-    fill(pixels);
-    return make_pixel_sequence(pixels, embedding.pixels);
-  }
+  if (embedding.pixels.present())
+    return make_pixel_sequence(matrix(1, embedding.pixels.image_size()).values(), embedding.pixels);
   Sequence sequence;
   if (embedding.vocabulary > 0) {
     sequence.ids = ids(length, embedding.vocabulary);
   } else {
     sequence.embeddings = matrix(length, config_.d_model);
   }
-  // Keys and values have a different input width than queries.
-  const bool apart = config_.d_key_input != config_.d_model;
-  if (apart) sequence.key_embeddings = matrix(length, config_.d_key_input);
-  if (config_.d_value_input != (apart ? config_.d_key_input : config_.d_model)) {
-    if (!apart) sequence.key_embeddings = matrix(length, config_.d_key_input);
-    sequence.value_embeddings = matrix(length, config_.d_value_input);
-  }
+  // Values with another width than the keys need an input of their own, and so do keys.
+  const bool own_values = config_.d_value_input != config_.d_key_input;
+  if (own_values || config_.d_key_input != config_.d_model)
+    sequence.key_embeddings = matrix(length, config_.d_key_input);
+  if (own_values) sequence.value_embeddings = matrix(length, config_.d_value_input);
   if (config_.decoder) {
     sequence.target = std::make_shared<Sequence>();
     sequence.target->ids = ids(target_length, config_.decoder->embedding.vocabulary);
@@ -431,36 +392,37 @@ Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
 void add_attention_option(Command& command, SelectionOptions& options) {
   command.add("Selection",
               {{"--attention", &options.attention,
-                "Replace the attention of the layers of --layers (default: all): " +
-                    std::string(kAttentionKinds) + ", or axial over a grid of --embeddings [N, L, d]",
+                "Replace the attention of the layers of --layers (default: all) by another kind: " +
+                    std::string(kAttentionKinds) +
+                    ", or axial (over the rows and columns of one array --embeddings [N, L, d])",
                 "KIND"}});
 }
 
-AttentionChoice parse_attention_choice(const std::string& option, const std::string& kind) {
-  if (kind == "axial") return {{}, true};
+std::optional<AttentionKind> parse_attention_option(const std::string& option, const std::string& kind) {
+  if (kind == "axial") return std::nullopt;
   const auto parsed = parse_attention_kind(kind);
-  if (!parsed) {
+  if (!parsed)
     fail(Status::usage, "{}: unsupported \"{}\"; known: {}, axial", option, escaped(kind), kAttentionKinds);
-  }
-  return {*parsed, false};
+  return parsed;
 }
 
 Model with_attention_option(const Model& model, const SelectionOptions& options) {
   if (options.attention.empty()) return model;
-  const AttentionChoice choice = parse_attention_choice("--attention", options.attention);
-  if (choice.axial) return model;
+  const auto kind = parse_attention_option("--attention", options.attention);
+  if (!kind) return model;
   const std::size_t count = model.config().layers.size();
   std::vector<std::size_t> layers(count);
   std::iota(layers.begin(), layers.end(), std::size_t{0});
   if (!options.layers.empty()) layers = inspect::parse_ranges("--layers", options.layers, count);
-  return model.with_attention(choice.kind, layers);
+  return model.with_attention(*kind, layers);
 }
 
 std::optional<AxialGrid> axial_grid(const SelectionOptions& options, const InputOptions& inputs,
                                     const Model& model, Batch& batch) {
   if (options.attention != "axial") return std::nullopt;
-  if (inputs.items.size() != 1 || inputs.items.front().kind != InputItem::Kind::embeddings) {
-    fail(Status::usage, "--attention axial takes one grid, --embeddings X.npy of shape [N, L, d]");
+  if (inputs.items.size() != 1 || inputs.items.front().kind != InputKind::embeddings) {
+    fail(Status::usage,
+         "--attention axial needs exactly one input, a grid: --embeddings X.npy of shape [N, L, d]");
   }
   return make_axial(model, batch);
 }

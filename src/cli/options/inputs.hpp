@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -10,8 +11,12 @@
 #include <vector>
 
 #include "analysis/axial.hpp"
+#include "base/checked.hpp"
+#include "base/dtype.hpp"
+#include "base/error.hpp"
 #include "base/matrix_view.hpp"
 #include "base/warnings.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "cli/options/options.hpp"
 #include "cli/session.hpp"
 #include "forward/run.hpp"
@@ -22,6 +27,42 @@
 #include "model/model.hpp"
 
 namespace attnctl::cli {
+
+/// An array of a file, converted to float or double.
+template <typename T>
+struct FileArray {
+  std::string file;          // escaped
+  DType dtype = DType::f32;  // type in the file
+  Shape shape;
+  std::vector<T> values;
+
+  FileArray(const std::string& path, const TensorView& tensor)
+      : file(escaped(path)),
+        dtype(tensor.dtype),
+        shape(tensor.shape),
+        values(checked_product(shape).value()) {
+    convert(dtype, tensor.bytes, std::span(values));
+  }
+  /// Returns matrix `index`. The last two axes are the axes of the matrix.
+  [[nodiscard]] OwnedMatrix<T> matrix(std::size_t index) const {
+    OwnedMatrix<T> matrix(shape[shape.size() - 2], shape.back());
+    const std::size_t size = matrix.values().size();
+    std::ranges::copy(std::span(values).subspan(index * size, size), matrix.values().begin());
+    return matrix;
+  }
+  [[noreturn]] void refuse_shape(const std::string& need) const {
+    fail(Status::bad_input, "{}: got shape {}, need {}", file, attnctl::to_string(shape), need);
+  }
+};
+/// Reads the array of a .npy file.
+template <typename T>
+[[nodiscard]] FileArray<T> read_npy(const std::string& path) {
+  Warnings unused;
+  return {path, open_checkpoint(path, unused)->tensor(0)};
+}
+
+/// Reads a whole file of inputs, at most 1 GiB; "-" is standard input.
+[[nodiscard]] std::string read_input_file(const std::string& path);
 
 /// Reads and tokenizes the inputs of the command line. Returns them in the order of the command line,
 /// completed by finish_batch(). Opens the model's tokenizer if an input is text. Throws Error(usage) without
@@ -55,7 +96,6 @@ class SeededInputs {
 
  private:
   std::vector<std::int64_t> ids(std::size_t length, std::size_t vocabulary);
-  void fill(std::span<float> values);
   OwnedMatrix<float> matrix(std::size_t rows, std::size_t columns);
 
   const ModelConfig& config_;
@@ -74,15 +114,10 @@ class SeededInputs {
 /// Adds --attention to a command that runs a forward pass.
 void add_attention_option(Command& command, SelectionOptions& options);
 
-/// A value of --attention. `axial` is separate from the kind, because axial attention changes the batch and
-/// not the layer.
-struct AttentionChoice {
-  AttentionKind kind;
-  bool axial = false;
-};
-/// Parses a kind of attention. Throws Error(usage) for an unknown kind. The error message names `option`, the
-/// name of the option.
-[[nodiscard]] AttentionChoice parse_attention_choice(const std::string& option, const std::string& kind);
+/// Parses a kind of attention. Returns nullopt for axial attention, which changes the batch and not the
+/// layer. Throws Error(usage) for an unknown kind; the error message names `option`.
+[[nodiscard]] std::optional<AttentionKind> parse_attention_option(const std::string& option,
+                                                                  const std::string& kind);
 
 /// Returns the model with the attention kind of --attention in the layers of --layers. Without --attention,
 /// the model is unchanged.

@@ -20,10 +20,10 @@ struct ModelOptions {
 /// Adds MODEL and --config.
 void add_model_options(Command& command, ModelOptions& options);
 
+enum class InputKind { text, ids, file, embeddings, pixels };
 /// One input of the command line, in the order of the command line.
 struct InputItem {
-  enum class Kind { text, ids, file, embeddings, pixels };
-  Kind kind = Kind::ids;
+  InputKind kind = InputKind::ids;
   std::string value;
   std::optional<std::string> pair = {};  // second text of a text input
 };
@@ -39,8 +39,6 @@ struct InputOptions {
   bool truncate = false;
   /// While parsing: true if the last input option was --text, so that --text-pair may follow.
   bool after_text = false;
-
-  [[nodiscard]] bool has_targets() const { return !targets.empty(); }
 };
 /// Adds the options for text inputs: --text, --text-pair, --input and --input-format.
 void add_text_options(Command& command, InputOptions& options);
@@ -78,7 +76,7 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
 /// Adds --table.
 void add_table_option(Command& command, OutputOptions& options, const std::string& help);
 
-struct RunOptions {
+struct ResourceOptions {
   std::size_t threads = 0;   // 0: all cores available to this process
   std::uint64_t memory = 0;  // bytes; 0: no limit
   std::uint64_t limit = 50'000'000;
@@ -87,7 +85,7 @@ struct RunOptions {
   ProgressMode progress = ProgressMode::automatic;
 };
 /// Adds only --threads, --quiet and --progress.
-void add_worker_options(Command& command, RunOptions& options);
-void add_run_options(Command& command, RunOptions& options);
+void add_worker_options(Command& command, ResourceOptions& options);
+void add_run_options(Command& command, ResourceOptions& options);
 
 }  // namespace attnctl::cli

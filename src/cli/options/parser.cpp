@@ -15,41 +15,30 @@
 namespace attnctl::cli {
 namespace {
 
-using Words = std::vector<std::string>;
+using WordList = std::vector<std::string>;
 using Function = std::function<void(const std::string&)>;
-
-std::string braced(const Words& words) {
-  return fmt::format("{{{}}}", fmt::join(words, ","));
-}
 
 // --- Text of --help
 
-/// Returns the name of a type of numbers in --help.
-template <typename Number>
-constexpr const char* number_name() {
-  if (std::is_floating_point_v<Number>) return "FLOAT";
-  return std::is_unsigned_v<Number> ? "UINT" : "INT";
+/// Returns the name of a type of values in --help.
+template <typename T>
+constexpr const char* type_name() {
+  if (std::is_same_v<T, bool>) return "";
+  if (std::is_same_v<T, Choice>) return "ENUM";
+  return std::is_arithmetic_v<T> ? "NUMBER" : "TEXT";
 }
 
+/// The type of the values that a target stores: T for T*, std::optional<T>* and std::vector<T>*.
+template <typename Target>
+struct ValueOf {
+  using type = Target;
+};
 template <typename T>
-constexpr const char* type_name(T*) {
-  if (std::is_same_v<T, bool>) return "";
-  return std::is_arithmetic_v<T> ? number_name<T>() : "TEXT";
-}
+struct ValueOf<T*> : ValueOf<T> {};
 template <typename T>
-const char* type_name(std::optional<T>*) {
-  return type_name(static_cast<T*>(nullptr));
-}
+struct ValueOf<std::optional<T>> : ValueOf<T> {};
 template <typename T>
-const char* type_name(std::vector<T>*) {
-  return type_name(static_cast<T*>(nullptr));
-}
-const char* type_name(const Function&) {
-  return "TEXT";
-}
-const char* type_name(const Choice&) {
-  return "ENUM";
-}
+struct ValueOf<std::vector<T>> : ValueOf<T> {};
 
 template <typename Number>
 std::string number_text(Number value) {
@@ -67,8 +56,7 @@ std::string range_text(const Range<Number>& range) {
     std::ranges::transform(name, name.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
     return name;
   }
-  return fmt::format("{} in [{} - {}]", number_name<Number>(), number_text(range.first),
-                     number_text(range.last));
+  return fmt::format("{} to {}", number_text(range.first), number_text(range.last));
 }
 
 template <typename T>
@@ -128,11 +116,11 @@ bool convert(const std::string& word, T& value) {
 }
 
 template <typename T>
-bool store(const Words& words, T* target) {
+bool store(const WordList& words, T* target) {
   return convert(words.front(), *target);
 }
 template <typename T>
-bool store(const Words& words, std::optional<T>* target) {
+bool store(const WordList& words, std::optional<T>* target) {
   *target = T();
   if (!std::is_same_v<T, std::string> && words.front().empty()) {
     target->reset();
@@ -141,18 +129,18 @@ bool store(const Words& words, std::optional<T>* target) {
   return convert(words.front(), **target);
 }
 template <typename T>
-bool store(const Words& words, std::vector<T>* target) {
+bool store(const WordList& words, std::vector<T>* target) {
   target->clear();
   for (const std::string& word : words) {
     if (!convert(word, target->emplace_back())) return false;
   }
   return true;
 }
-bool store(const Words& words, const Function& function) {
+bool store(const WordList& words, const Function& function) {
   function(words.front());
   return true;
 }
-bool store(const Words& words, const Choice& choice) {
+bool store(const WordList& words, const Choice& choice) {
   const auto found = std::ranges::find(choice.words, words.front());
   choice.set(static_cast<std::size_t>(found - choice.words.begin()));
   return true;
@@ -173,10 +161,9 @@ std::string range_error(const std::string& word, const Range<Number>& range) {
 
 /// Returns what is wrong with a value of an option, or an empty text if the value is valid.
 std::string value_error(const Option& option, const std::string& word) {
-  const auto has = [&](const Words& words) { return std::ranges::find(words, word) != words.end(); };
   const Choice* const choice = std::get_if<Choice>(&option.target);
-  const Words& allowed = choice != nullptr ? choice->words : option.allowed;
-  if (!allowed.empty() && !has(allowed))
+  const WordList& allowed = choice != nullptr ? choice->words : option.allowed;
+  if (!allowed.empty() && std::ranges::find(allowed, word) == allowed.end())
     return fmt::format("got {}, need one of {}", escaped(word), fmt::join(allowed, ", "));
   return std::visit([&](const auto& range) { return range_error(word, range); }, option.range);
 }
@@ -188,7 +175,7 @@ CLI::Option* add_option(CLI::App& app, const Option& option) {
     return app.add_flag(option.names, **flag, option.help);
   CLI::Option* const added = app.add_option(
       option.names,
-      [&option](const Words& words) {
+      [&option](const WordList& words) {
         if (option.given != nullptr) *option.given = true;
         return option.in_order ||
                std::visit([&](const auto& target) { return store(words, target); }, option.target);
@@ -269,16 +256,20 @@ Option number(std::string names, OptionTarget target, std::string help, Limits r
           .range = std::move(range)};
 }
 
-Words Option::all_names() const {
-  Words all;
+WordList Option::all_names() const {
+  WordList all;
   for (const std::string_view name : attnctl::split(names, ',')) all.emplace_back(name);
   return all;
 }
 
 std::string Option::value_text() const {
   std::string text = type;
-  if (text.empty()) text = std::visit([](const auto& each) { return type_name(each); }, target);
-  if (!allowed.empty()) text += ":" + braced(allowed);
+  if (text.empty()) {
+    text = std::visit(
+        [](const auto& each) { return type_name<typename ValueOf<std::decay_t<decltype(each)>>::type>(); },
+        target);
+  }
+  if (!allowed.empty()) text += fmt::format(":{{{}}}", fmt::join(allowed, ","));
   const std::string limits = std::visit([](const auto& each) { return range_text(each); }, range);
   return limits.empty() ? text : text + ":" + limits;
 }
@@ -302,7 +293,7 @@ std::variant<const Command*, std::string> parse_command_line(const Command& root
   } catch (const CLI::ParseError& error) {
     std::string message = error.what();
     std::ranges::replace(message, '\n', ' ');
-    fail(Status::usage, "{} (attnctl --help)", message);
+    fail(Status::usage, "{}; see --help", message);
   }
   return &chosen(app, root);
 }

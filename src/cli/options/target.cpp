@@ -24,25 +24,31 @@ struct FormatRow {
   Format format;
   std::string_view name;
   std::string_view extension;
+  inspect::Form form;
 };
 constexpr std::array kFormats = {
-    FormatRow{Format::json, "json", ".json"}, FormatRow{Format::jsonl, "jsonl", ".jsonl"},
-    FormatRow{Format::csv, "csv", ".csv"},    FormatRow{Format::npz, "npz", ".npz"},
-    FormatRow{Format::svg, "svg", ".svg"},    FormatRow{Format::text, "text", ".txt"},
+    FormatRow{Format::json, "json", ".json", inspect::Form::document},
+    FormatRow{Format::jsonl, "jsonl", ".jsonl", inspect::Form::document},
+    FormatRow{Format::csv, "csv", ".csv", inspect::Form::tables},
+    FormatRow{Format::npz, "npz", ".npz", inspect::Form::arrays},
+    FormatRow{Format::svg, "svg", ".svg", inspect::Form::pictures},
+    FormatRow{Format::text, "text", ".txt", inspect::Form::text},
 };
 
-std::optional<Format> format_of_extension(const std::filesystem::path& path) {
-  const std::string extension = path.extension().string();
-  const auto* const row = std::ranges::find(kFormats, extension, &FormatRow::extension);
+/// Returns the format whose `member` (name or extension) has this value.
+std::optional<Format> format_with(std::string_view FormatRow::*member, std::string_view value) {
+  const auto* const row = std::ranges::find(kFormats, value, member);
   return row == kFormats.end() ? std::nullopt : std::optional(row->format);
 }
 
+std::optional<Format> format_of_extension(const std::filesystem::path& path) {
+  return format_with(&FormatRow::extension, path.extension().string());
+}
+
 Format resolve_format(const OutputOptions& options, bool to_stdout) {
-  std::optional<Format> by_name;
-  const auto* const row = std::ranges::find(kFormats, options.format, &FormatRow::name);
-  if (row != kFormats.end()) by_name = row->format;
+  const std::optional<Format> by_name = format_with(&FormatRow::name, options.format);
   const std::optional<Format> by_extension = to_stdout ? std::nullopt : format_of_extension(options.path);
-  if (by_name && by_extension && *by_name != *by_extension) {
+  if (by_name && by_extension && by_name != by_extension) {
     fail(Status::usage, "--format {} contradicts the extension of -o {}", options.format,
          escaped(options.path));
   }
@@ -55,17 +61,18 @@ bool writes_folder(const Target& target) {
   return target.format == Format::csv && target.table.empty();
 }
 
-void check_place(const Target& target) {
+void check_output_type(const Target& target) {
   std::error_code ignored;
   const bool directory = std::filesystem::is_directory(target.path, ignored);
   const bool folder_wanted = writes_folder(target);
   if (directory && !folder_wanted) {
-    fail(Status::environment, "{}: is a directory; {} writes one file", escaped(target.path.string()),
-         to_string(target.format));
+    fail(Status::environment, "{}: is a directory, but {} is written to one file; give the path of a file",
+         escaped(target.path.string()), to_string(target.format));
   }
   if (folder_wanted && !directory && std::filesystem::exists(target.path, ignored)) {
     fail(Status::environment,
-         "{}: is not a directory; csv writes a folder of tables (or one with --table NAME)",
+         "{}: is not a directory, but csv writes a directory of tables; give a directory, or --table NAME "
+         "for one table",
          escaped(target.path.string()));
   }
 }
@@ -135,6 +142,10 @@ std::string to_string(Format format) {
   return std::string(std::ranges::find(kFormats, format, &FormatRow::format)->name);
 }
 
+inspect::Form form_of(Format format) {
+  return std::ranges::find(kFormats, format, &FormatRow::format)->form;
+}
+
 Target resolve_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs,
                       std::vector<OutputPath> others) {
   const bool to_stdout = options.path.empty() || options.path == "-";
@@ -148,14 +159,15 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
   if (target.format == Format::csv && target.table.empty()) target.table = options.default_table;
   const bool one_file = to_stdout || format_of_extension(target.path) == Format::csv;
   if (target.format == Format::csv && one_file && target.table.empty()) {
-    fail(Status::usage, "csv needs -o DIRECTORY, or --table NAME for one table");
+    fail(Status::usage,
+         "--format csv writes several tables: give -o DIRECTORY, or --table NAME for one table");
   }
   if (target.format == Format::npz && to_stdout && isatty(STDOUT_FILENO) == 1) {
-    fail(Status::usage, "npz is binary: give -o FILE.npz, or a pipe");
+    fail(Status::usage, "--format npz cannot be written to a terminal: give -o FILE.npz");
   }
   if (!to_stdout) others.push_back({"-o", target.path, writes_folder(target)});
   check_outputs(others, inputs);
-  if (!to_stdout) check_place(target);
+  if (!to_stdout) check_output_type(target);
   return target;
 }
 

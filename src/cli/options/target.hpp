@@ -5,12 +5,15 @@
 #include <vector>
 
 #include "cli/options/options.hpp"
+#include "inspect/catalogue.hpp"
 #include "report/text.hpp"
 
 namespace attnctl::cli {
 
 enum class Format { json, jsonl, csv, npz, svg, text };
 [[nodiscard]] std::string to_string(Format format);
+/// Returns the form of results that the writer of a format uses.
+[[nodiscard]] inspect::Form form_of(Format format);
 
 /// A path that a command writes.
 struct OutputPath {
