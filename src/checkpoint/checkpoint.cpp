@@ -169,9 +169,9 @@ std::size_t Checkpoint::find(std::string_view name) const {
 
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path, Warnings& warnings,
                                             Status absent) {
+  FileBytes file(path, absent);
   const FileFormat* const format = find_format(path);
   if (format == nullptr) refuse_extension(path);
-  FileBytes file(path, absent);
   check_plausible(*format, file);
   return format->open(std::move(file), {path, warnings});
 }
