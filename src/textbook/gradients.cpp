@@ -343,7 +343,7 @@ LogitAttribution attribute(const LogitGradient& gradient, std::span<const HeadId
     result.embeddings.push_back({dot(d_embedding, gradient.embedding.view().row(j)), norm(d_embedding)});
   }
   for (const HeadId id : heads) {
-    const HeadGradient& head = gradient.layers[id.layer][id.head];
+    const HeadLogitGradient& head = gradient.layers[id.layer][id.head];
     result.heads.push_back({id, {dot(head.d_z.values(), head.z.values()), norm(head.d_z.values())}});
   }
   return result;
