@@ -83,26 +83,22 @@ class Tokenizer::State {
     if (parts.pre_tokenizer) parts.pre_tokenizer(pieces_);
     const std::int32_t verbatim = parts.model->verbatim();
     std::uint32_t word = 0;
-    const auto add = [&](std::int64_t id, TextRange offsets) {
-      encoding.ids.push_back(id);
-      encoding.offsets.push_back(offsets);
-      encoding.words.emplace_back(word);
-    };
     for (const PieceText::Piece& piece : pieces_.pieces()) {
+      const std::string_view piece_text = pieces_.text(piece);
+      tokens_.clear();
       if (piece.is_text()) {
-        tokens_.clear();
-        const std::string_view piece_text = pieces_.text(piece);
         parts.model->tokenize(piece_text, model_, tokens_);
-        for (const PieceToken& token : tokens_) {
-          if (token.id == verbatim) {
-            const std::string_view string = piece_text.substr(token.begin, token.end - token.begin);
-            tokenized.found.push_back({encoding.size(), edge_space(string)});
-          }
-          add(token.id, pieces_.origin(piece.begin + token.begin, piece.begin + token.end));
-        }
       } else {
-        tokenized.found.push_back({encoding.size(), edge_space(pieces_.text(piece))});
-        add(piece.token, pieces_.origin(piece.begin, piece.end));
+        tokens_.push_back({piece.token, 0, static_cast<std::uint32_t>(piece_text.size())});
+      }
+      for (const PieceToken& token : tokens_) {
+        if (!piece.is_text() || token.id == verbatim) {
+          const std::string_view string = piece_text.substr(token.begin, token.end - token.begin);
+          tokenized.found.push_back({encoding.size(), edge_space(string)});
+        }
+        encoding.ids.push_back(token.id);
+        encoding.offsets.push_back(pieces_.origin(piece.begin + token.begin, piece.begin + token.end));
+        encoding.words.emplace_back(word);
       }
       ++word;
     }

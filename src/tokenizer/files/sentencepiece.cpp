@@ -10,6 +10,7 @@
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {
@@ -145,25 +146,24 @@ void read_normalizer(Message message, Model& model) {
 constexpr std::size_t kLongestMerged = 1024;
 constexpr std::string_view kSpace = "\u2581";
 
-[[noreturn]] void refuse(const TokenizerFile& file, std::string_view what) {
-  fail(Status::bad_input, "{}: {}", file.name, what);
+template <typename... Args>
+[[noreturn]] void refuse(const TokenizerFile& file, fmt::format_string<Args...> format, Args&&... args) {
+  fail(Status::bad_input, "{}: {}", file.name, fmt::format(format, std::forward<Args>(args)...));
 }
 
 void check_supported(const TokenizerFile& file, const Model& model) {
   if (model.algorithm == Model::Algorithm::word || model.algorithm == Model::Algorithm::character) {
-    refuse(file, fmt::format("unsupported model_type {}, supported: 1 (unigram), 2 (BPE)",
-                             static_cast<int>(model.algorithm)));
+    refuse(file, "unsupported model_type {}, supported: 1 (unigram), 2 (BPE)",
+           static_cast<int>(model.algorithm));
   }
   if (model.whitespace_as_suffix)
     refuse(file, "unsupported treat_whitespace_as_suffix true, supported: false");
   if (!model.escape_whitespaces) refuse(file, "unsupported escape_whitespaces false, supported: true");
   for (const Model::ScoredPiece& piece : model.pieces) {
-    if (piece.type == Model::Type::unused && model.algorithm != Model::Algorithm::bpe) {
-      refuse(file, fmt::format("unsupported type UNUSED of the piece {}", in_quotes(piece.text)));
-    }
-    if (!std::isfinite(piece.score)) {
-      refuse(file, fmt::format("got a score that is not finite for the piece {}", in_quotes(piece.text)));
-    }
+    if (piece.type == Model::Type::unused && model.algorithm != Model::Algorithm::bpe)
+      refuse(file, "unsupported type UNUSED of the piece {}", in_quotes(piece.text));
+    if (!std::isfinite(piece.score))
+      refuse(file, "got a score that is not finite for the piece {}", in_quotes(piece.text));
   }
 }
 
@@ -180,14 +180,12 @@ void make_merges(TokenizerFile& file, const Model& model) {
     if (made->type != Model::Type::normal && !unused) continue;
     const std::string_view text = made->text;
     if (text.size() > kLongestMerged) {
-      refuse(file,
-             fmt::format("unsupported piece of {} bytes, supported: up to {}", text.size(), kLongestMerged));
+      refuse(file, "unsupported piece of {} bytes, supported: up to {}", text.size(), kLongestMerged);
     }
     for (std::size_t i = 1; i < text.size(); ++i) {
-      // Not at the beginning of a character.
-      if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U) continue;
+      if (U8_IS_TRAIL(text[i])) continue;  // inside of a character
       if (file.table->find(text.substr(0, i)) < 0 || file.table->find(text.substr(i)) < 0) continue;
-      if (unused) refuse(file, fmt::format("unsupported type UNUSED of the piece {}", in_quotes(text)));
+      if (unused) refuse(file, "unsupported type UNUSED of the piece {}", in_quotes(text));
       file.merges.add(text.substr(0, i), text.substr(i));
     }
   }

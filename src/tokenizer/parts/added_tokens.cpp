@@ -8,34 +8,19 @@
 namespace attnctl {
 namespace {
 
-/// Finds the contents of added tokens in a text. The id of a match is the token's index in the list of added
+/// The contents of the added tokens that one step finds. An id is the token's index in the list of added
 /// tokens.
-class Contents {
- public:
+struct Contents {
   /// `contents` must be in descending order of the ids. Of equal contents, the one with the lowest id is
   /// used.
-  explicit Contents(const std::vector<TokenEntry>& contents) : trie_(contents, TokenTable(contents)) {
+  explicit Contents(const std::vector<TokenEntry>& contents) : trie(contents, TokenTable(contents)) {
     for (const TokenEntry& entry : contents) {
-      if (entry.token.empty()) empty_.id = entry.id;
+      if (entry.token.empty()) empty.id = entry.id;
     }
   }
 
-  /// Returns the first byte position from `begin` on where a token may start.
-  [[nodiscard]] std::size_t next_candidate(std::string_view text, std::size_t begin) const {
-    if (empty_.id >= 0) return begin;
-    while (begin < text.size() && trie_.step(TokenTrie::kRoot, text[begin]) == TokenTrie::kNowhere) ++begin;
-    return begin;
-  }
-
-  /// Returns the longest token at the beginning of `text`. If there is none, the id of the result is -1.
-  [[nodiscard]] TokenTrie::TokenMatch longest(std::string_view text) const {
-    const TokenTrie::TokenMatch found = trie_.longest(text);
-    return found.id >= 0 ? found : empty_;
-  }
-
- private:
-  TokenTrie trie_;
-  TokenTrie::TokenMatch empty_;  // a token with empty normalized content, which matches everywhere
+  TokenTrie trie;
+  TokenTrie::TokenMatch empty;  // a token with empty normalized content, which matches everywhere
 };
 
 /// Returns whether a word character is directly before or directly after bytes [begin, end).
@@ -48,8 +33,14 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
                PieceText::Cuts& cuts) {
   std::size_t done = 0;
   std::size_t matched = std::string_view::npos;  // end of the last match; npos: none yet
-  for (std::size_t place = 0; (place = contents.next_candidate(text, place)) <= text.size();) {
-    const TokenTrie::TokenMatch found = contents.longest(text.substr(place));
+  for (std::size_t place = 0; place <= text.size();) {
+    // Skips bytes with which no token begins.
+    while (contents.empty.id < 0 && place < text.size() &&
+           contents.trie.step(TokenTrie::kRoot, text[place]) == TokenTrie::kNowhere) {
+      ++place;
+    }
+    TokenTrie::TokenMatch found = contents.trie.longest(text.substr(place));
+    if (found.id < 0) found = contents.empty;
     if (found.id < 0) {
       ++place;
       continue;

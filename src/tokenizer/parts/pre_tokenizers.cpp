@@ -221,49 +221,6 @@ TextStep make_character_delimiter(const PartConfig& config) {
 
 enum class Prepend { first, never, always };
 
-/// The pre-tokenizer Metaspace. Replaces each space by a visible mark, inserts a mark at the beginning of
-/// pieces, and cuts before each mark.
-class Metaspace {
- public:
-  Metaspace(std::string mark, Prepend prepend, bool split)
-      : mark_(std::move(mark)), prepend_(prepend), split_(split) {}
-
-  void operator()(PieceText& text) const {
-    text.rewrite(
-        [&](const PieceText::Piece& piece, PieceText::Output& output) { replace(text, piece, output); });
-    if (!split_) return;
-    text.cut([this](std::string_view piece, PieceText::Cuts& cuts) {
-      std::size_t begin = 0;
-      for (std::size_t end = 0; begin < piece.size(); begin = end) {
-        end = std::min(piece.find(mark_, begin + 1), piece.size());
-        cuts.add(begin, end);
-      }
-    });
-  }
-
- private:
-  [[nodiscard]] bool prepends(const PieceText& text, const PieceText::Piece& piece) const {
-    const std::string_view bytes = text.text(piece);
-    if (prepend_ == Prepend::never || bytes.starts_with(' ') || bytes.starts_with(mark_)) return false;
-    return prepend_ == Prepend::always || text.origin()[piece.begin].begin == 0;
-  }
-
-  void replace(const PieceText& text, const PieceText::Piece& piece, PieceText::Output& output) const {
-    const std::string_view bytes = text.text(piece);
-    if (prepends(text, piece)) output.put(mark_, text.origin()[piece.begin]);
-    for (std::size_t begin = 0; begin < bytes.size();) {
-      const std::size_t space = std::min(bytes.find(' ', begin), bytes.size());
-      output.copy(piece.begin + begin, piece.begin + space);
-      if (space < bytes.size()) output.put(mark_, text.origin()[piece.begin + space]);
-      begin = space + 1;
-    }
-  }
-
-  std::string mark_;
-  Prepend prepend_;
-  bool split_;
-};
-
 Prepend read_prepend(const PartConfig& config) {
   constexpr std::string_view kNames[] = {"first", "never", "always"};  // in the order of Prepend
   const std::size_t scheme = config.choice("prepend_scheme", kNames, "always");
@@ -276,9 +233,34 @@ Prepend read_prepend(const PartConfig& config) {
   return prepend;
 }
 
+/// Returns a step that replaces each space by a visible mark, inserts a mark at the beginning of pieces, and
+/// cuts before each mark.
 TextStep make_metaspace(const PartConfig& config) {
-  std::string mark = read_character(config, "replacement");
-  return Metaspace(std::move(mark), read_prepend(config), config.boolean("split", true));
+  return [mark = read_character(config, "replacement"), prepend = read_prepend(config),
+          splits = config.boolean("split", true)](PieceText& text) {
+    text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
+      const std::string_view bytes = text.text(piece);
+      const bool prepends =
+          prepend == Prepend::always || (prepend == Prepend::first && text.origin()[piece.begin].begin == 0);
+      if (prepends && !bytes.starts_with(' ') && !bytes.starts_with(mark)) {
+        output.put(mark, text.origin()[piece.begin]);
+      }
+      for (std::size_t begin = 0; begin < bytes.size();) {
+        const std::size_t space = std::min(bytes.find(' ', begin), bytes.size());
+        output.copy(piece.begin + begin, piece.begin + space);
+        if (space < bytes.size()) output.put(mark, text.origin()[piece.begin + space]);
+        begin = space + 1;
+      }
+    });
+    if (!splits) return;
+    text.cut([&mark](std::string_view piece, PieceText::Cuts& cuts) {
+      std::size_t begin = 0;
+      for (std::size_t end = 0; begin < piece.size(); begin = end) {
+        end = std::min(piece.find(mark, begin + 1), piece.size());
+        cuts.add(begin, end);
+      }
+    });
+  };
 }
 
 void prepend_space(PieceText& text) {

@@ -74,20 +74,13 @@ UnicodeSet white_space() {
   return of_binary(UCHAR_WHITE_SPACE, 0);
 }
 
-UnicodeSet lowercase() {
-  return of_binary(UCHAR_LOWERCASE, U_GC_LL_MASK);
-}
-
-UnicodeSet uppercase() {
-  return of_binary(UCHAR_UPPERCASE, U_GC_LU_MASK);
-}
-
 UnicodeSet visible() {
   return of_categories(U_GC_CN_MASK | U_GC_CC_MASK | U_GC_CS_MASK).complement();
 }
 
 struct NamedSet {
   std::string_view name;
+  std::string_view alias;  // another name, or the same name
   UnicodeSet (*make)();
 };
 
@@ -95,26 +88,23 @@ struct NamedSet {
 // order, then other names that \p{...} may contain in addition to categories and scripts.
 constexpr std::size_t kTypes = 14;
 constexpr NamedSet kNamedSets[] = {
-    {"alpha", alphabetic},
-    {"blank", [] { return of_categories(U_GC_ZS_MASK).add(U'\t'); }},
-    {"cntrl", [] { return of_categories(U_GC_CC_MASK); }},
-    {"digit", [] { return of_categories(U_GC_ND_MASK); }},
-    {"graph", [] { return visible().removeAll(white_space()); }},
-    {"lower", lowercase},
-    {"print", [] { return visible().removeAll(of_categories(U_GC_ZL_MASK | U_GC_ZP_MASK)); }},
-    {"punct", [] { return of_categories(U_GC_P_MASK | U_GC_S_MASK); }},
-    {"space", white_space},
-    {"upper", uppercase},
-    {"xdigit", [] { return UnicodeSet(U'0', U'9').add(U'A', U'F').add(U'a', U'f'); }},
-    {"word", [] { return alphabetic().addAll(of_categories(U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)); }},
-    {"alnum", [] { return alphabetic().addAll(of_categories(U_GC_ND_MASK)); }},
-    {"ascii", [] { return UnicodeSet(0, 0x7F); }},
-    {"alphabetic", alphabetic},
-    {"any", [] { return UnicodeSet(0, 0x10FFFF); }},
-    {"assigned", [] { return of_categories(U_GC_CN_MASK).complement(); }},
-    {"lowercase", lowercase},
-    {"uppercase", uppercase},
-    {"whitespace", white_space},
+    {"alpha", "alphabetic", alphabetic},
+    {"blank", "blank", [] { return of_categories(U_GC_ZS_MASK).add(U'\t'); }},
+    {"cntrl", "cntrl", [] { return of_categories(U_GC_CC_MASK); }},
+    {"digit", "digit", [] { return of_categories(U_GC_ND_MASK); }},
+    {"graph", "graph", [] { return visible().removeAll(white_space()); }},
+    {"lower", "lowercase", [] { return of_binary(UCHAR_LOWERCASE, U_GC_LL_MASK); }},
+    {"print", "print", [] { return visible().removeAll(of_categories(U_GC_ZL_MASK | U_GC_ZP_MASK)); }},
+    {"punct", "punct", [] { return of_categories(U_GC_P_MASK | U_GC_S_MASK); }},
+    {"space", "whitespace", white_space},
+    {"upper", "uppercase", [] { return of_binary(UCHAR_UPPERCASE, U_GC_LU_MASK); }},
+    {"xdigit", "xdigit", [] { return UnicodeSet(U'0', U'9').add(U'A', U'F').add(U'a', U'f'); }},
+    {"word", "word",
+     [] { return alphabetic().addAll(of_categories(U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)); }},
+    {"alnum", "alnum", [] { return alphabetic().addAll(of_categories(U_GC_ND_MASK)); }},
+    {"ascii", "ascii", [] { return UnicodeSet(0, 0x7F); }},
+    {"any", "any", [] { return UnicodeSet(0, 0x10FFFF); }},
+    {"assigned", "assigned", [] { return of_categories(U_GC_CN_MASK).complement(); }},
 };
 
 /// Returns the set of characters that \p{name} matches; nullopt if the name is unknown. `name` must not
@@ -122,7 +112,8 @@ constexpr NamedSet kNamedSets[] = {
 std::optional<UnicodeSet> find_property(const std::string& name) {
   const std::int32_t mask = u_getPropertyValueEnum(UCHAR_GENERAL_CATEGORY_MASK, name.c_str());
   if (mask != UCHAR_INVALID_CODE) return of_categories(static_cast<std::uint32_t>(mask));
-  const auto* const named = std::ranges::find(kNamedSets, name, &NamedSet::name);
+  const auto* const named = std::ranges::find_if(
+      kNamedSets, [&](const NamedSet& set) { return set.name == name || set.alias == name; });
   if (named != std::end(kNamedSets)) return named->make();
   const std::int32_t script = u_getPropertyValueEnum(UCHAR_SCRIPT, name.c_str());
   if (script == UCHAR_INVALID_CODE || script == USCRIPT_UNKNOWN) return std::nullopt;

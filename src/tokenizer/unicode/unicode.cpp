@@ -179,10 +179,6 @@ constexpr Linker kLinkers[] = {
     {0x1B44, USCRIPT_BALINESE, false},   {0x1BAB, USCRIPT_SUNDANESE, true}, {0xA9C0, USCRIPT_JAVANESE, false},
     {0xAAF6, USCRIPT_MEITEI_MAYEK, true}};
 
-bool is_linker(char32_t c) {
-  return std::ranges::find(kLinkers, c, &Linker::c) != std::end(kLinkers);
-}
-
 bool is_consonant(char32_t c) {
   const auto point = static_cast<UChar32>(c);
   const std::int32_t of = u_getIntPropertyValue(point, UCHAR_INDIC_SYLLABIC_CATEGORY);
@@ -259,7 +255,7 @@ class Cluster {
     const bool extends = kind_ == U_GCB_EXTEND || kind_ == U_GCB_ZWJ;
     emoji_ = (value & kPictographic) != 0 || (emoji_ && extends);
     const bool in_conjunct = consonant_ && extends && c != kZeroWidthNonJoiner;
-    linked_ = in_conjunct && (linked_ || is_linker(c));
+    linked_ = in_conjunct && (linked_ || std::ranges::find(kLinkers, c, &Linker::c) != std::end(kLinkers));
     consonant_ = (value & kConsonant) != 0 || in_conjunct;
   }
 
