@@ -21,7 +21,7 @@ namespace {
 
 /// Returns the value. Throws Error(limit) if it is nullopt: a count needs more than 64 bits.
 std::uint64_t checked(std::optional<std::uint64_t> count) {
-  if (!count) fail(Status::limit, "these sizes make counts over 64 bits; need smaller ones");
+  if (!count) fail(Status::limit, "these sizes give counts that do not fit 64 bits; use smaller sizes");
   return *count;
 }
 
@@ -130,7 +130,7 @@ std::array<ProjectionSize, 4> projections_of(const ModelConfig& config, const At
 
 /// The parameters of one layer. `biases` are the biases of the attention.
 struct LayerCount {
-  ParameterCount::Layer layer;
+  LayerParameters layer;
   std::uint64_t biases = 0;
   std::uint64_t mlp = 0;
   std::uint64_t norms = 0;

@@ -189,7 +189,7 @@ std::optional<std::vector<bool>> windows_by_type(const std::string& key, const C
   const auto value = config.find(key);
   if (!value) return std::nullopt;
   if (!value->json->is_array() || value->json->size() != count)
-    config.reject(*value, fmt::format("a list of {}, the type of each layer", count));
+    config.reject(*value, fmt::format("a list of {} strings, the type of each layer", count));
   std::vector<bool> windowed;
   for (const auto& type : *value->json) {
     if (type != "full_attention" && type != "sliding_attention")
@@ -256,9 +256,9 @@ std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigR
   for (std::size_t i = 0; i < count; ++i) {
     if (!(*windowed)[i]) continue;
     if (!size) {
-      config.reject(
-          *config.find({keys.layer_types, keys.type_runs}),
-          fmt::format("full_attention only, or an enabled window width ({})", config.pointer(keys.size)));
+      config.reject(*config.find({keys.layer_types, keys.type_runs}),
+                    fmt::format("full_attention only, because no window width is configured ({})",
+                                config.pointer(keys.size)));
     }
     kinds[i] = {AttentionKind::Rule::window, keys.two_sided ? *size / 2 + 1 : *size};
   }
@@ -301,7 +301,7 @@ bool is_dense_layer(const ConfigKeys& keys, const ConfigReader& config, std::siz
   if (!keys.sparse_step.names.empty() && (layer + 1) % config.size(keys.sparse_step) != 0) return true;
   const auto listed = config.find(keys.dense_layers);
   if (!listed) return false;
-  if (!listed->json->is_array()) config.reject(*listed, "a list of layers");
+  if (!listed->json->is_array()) config.reject(*listed, "a list of layer numbers");
   return std::ranges::count(*listed->json, nlohmann::ordered_json(layer)) > 0;
 }
 
