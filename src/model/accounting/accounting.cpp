@@ -230,8 +230,9 @@ std::uint64_t computed_pairs(const AttentionConfig& attention, std::uint64_t n) 
   return attention.causal ? backwards : sum({backwards, backwards}) - n;
 }
 
-/// Returns the FLOPs of a product of the pattern with vectors of this width, or of the scores if the width is
-/// that of a head. Linear attention adds each key to its running sums and multiplies each query by them.
+/// Returns the FLOPs of one product of `width` multiply-adds for each computed pair of a query and a key.
+/// Linear attention computes no pairs: it adds each key to its running sums and multiplies each query by
+/// them.
 std::uint64_t pattern_flops(const AttentionConfig& attention, std::uint64_t n, std::uint64_t width) {
   if (attention.kind.rule == AttentionKind::Rule::linear)
     return product({2, n, sum({attention.kv_heads, attention.heads}), attention.d_head, width});
