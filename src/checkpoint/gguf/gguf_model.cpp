@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -181,15 +180,12 @@ GgufNameParts parts_of(std::string_view name) {
   GgufNameParts parts;
   constexpr std::string_view block = "blk.";
   if (name.starts_with(block)) {
-    const char* const begin = name.data() + block.size();
-    const char* const end = name.data() + name.size();
-    std::size_t layer = 0;
-    const auto [stop, error] = std::from_chars(begin, end, layer);
-    const bool plain =
-        error == std::errc() && stop != end && *stop == '.' && (*begin != '0' || stop == begin + 1);
-    if (!plain) return {};
-    parts.layer = layer;
-    name.remove_prefix(static_cast<std::size_t>(stop + 1 - name.data()));
+    name.remove_prefix(block.size());
+    const std::string_view digits = name.substr(0, name.find('.'));
+    parts.layer = parse_number(digits);
+    // The number has no leading zeros, and a dot follows it.
+    if (!parts.layer || fmt::to_string(*parts.layer) != digits || digits == name) return {};
+    name.remove_prefix(digits.size() + 1);
   }
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return {};
