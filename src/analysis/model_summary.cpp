@@ -232,7 +232,7 @@ Cell shared_with(const ModelConfig& config, std::size_t layer) {
 Table layers_table(const ModelConfig& config, const ParameterCount& parameters) {
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < parameters.layers.size(); ++i) {
-    const ParameterCount::Layer& layer = parameters.layers[i];
+    const LayerParameters& layer = parameters.layers[i];
     std::vector<Cell>& row = rows.emplace_back();
     if (config.decoder) row.push_back(component_cell(config, i));
     row.insert(row.end(),

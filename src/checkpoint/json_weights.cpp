@@ -36,7 +36,7 @@ class WeightsEvents final : public JsonEvents {
 
  private:
   /// One nesting level of arrays. All arrays of the level must have the same length, `extent`.
-  struct Level {
+  struct ArrayLevel {
     std::size_t count = 0;  // number of elements so far in the current array
     std::optional<std::size_t> extent;
     std::optional<bool> holds_arrays;  // otherwise numbers; nullopt before the first element
@@ -62,7 +62,7 @@ class WeightsEvents final : public JsonEvents {
   void on_end(Container /*container*/) override {
     if (depth() == 0) return;
     if (!in_config_) {
-      Level& level = levels_[depth() - 1];
+      ArrayLevel& level = levels_[depth() - 1];
       if (level.extent.value_or(level.count) != level.count) {
         refuse(fmt::format("ragged: got {} elements, need {} like the array before", level.count,
                            *level.extent));
@@ -101,7 +101,7 @@ class WeightsEvents final : public JsonEvents {
 
   void add_element(bool is_array) {
     if (depth() < 2) return;
-    Level& parent = levels_[depth() - 2];
+    ArrayLevel& parent = levels_[depth() - 2];
     if (parent.holds_arrays.value_or(is_array) != is_array) {
       refuse(is_array ? "ragged: got an array, need a number like the elements before"
                       : "ragged: got a number, need an array like the elements before");
@@ -111,7 +111,7 @@ class WeightsEvents final : public JsonEvents {
   }
 
   void finish() {
-    for (const Level& level : levels_) part_.shape.push_back(*level.extent);
+    for (const ArrayLevel& level : levels_) part_.shape.push_back(*level.extent);
     part_.end = position();
     if (std::exchange(in_config_, false)) {
       config = std::move(part_);
@@ -122,7 +122,7 @@ class WeightsEvents final : public JsonEvents {
 
   bool in_config_ = false;
   JsonTensor part_;
-  std::vector<Level> levels_;
+  std::vector<ArrayLevel> levels_;
 };
 
 /// Second pass: reads up to `count` numbers from a text that the first pass checked, and stores them as

@@ -472,7 +472,7 @@ void Unpickler::run() {
     opcode.run(*this);
   }
   pickle_.root_ = pop();
-  if (!stack_.empty()) refuse("got values left on the stack, need one value");
+  if (!stack_.empty()) refuse("got more than one value on the stack at the end, need one");
   pickle_.end_ = next_;
 }
 

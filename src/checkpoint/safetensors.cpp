@@ -41,6 +41,7 @@ constexpr std::string_view kMetadata = "__metadata__";
 
 /// Parses a header {"__metadata__": {key: string}, name: {"dtype", "shape", "data_offsets"}, ...}. Builds one
 /// JSON tree per tensor instead of one for all, because a header may list a hundred thousand tensors.
+// NOLINTNEXTLINE(bugprone-exception-escape): moving JSON throws nothing
 class HeaderEvents final : public JsonTree {
  public:
   std::vector<SafetensorsEntry> entries;

@@ -27,8 +27,8 @@ class ShardedCheckpoint final : public Checkpoint {
     };
     const auto name = [&](const ShardTensor& place) -> const std::string& { return info(place).name; };
     if (const ShardTensor* const twice = sort_by_name(places_, name)) {
-      refuse_tensor(info(twice[0]).file, name(*twice), "also in {}, need it in one shard",
-                    info(twice[1]).file);
+      refuse_tensor(info(twice[0]).file, name(*twice),
+                    "stored in this shard and in {}, need it in only one shard", info(twice[1]).file);
     }
     for (const ShardTensor& place : places_) tensors_.push_back(info(place));
   }
@@ -87,14 +87,15 @@ void warn_of_differences(const FileBytes& file, const Json& index, const Checkpo
   const auto total = metadata.find("total_size");
   if (total != metadata.end() && total->is_number() && total->get<double>() != stored) {
     warnings.add("total_size",
-                 fmt::format("{}: /metadata/total_size: got {:.0f}, the tensors hold {:.0f} bytes",
+                 fmt::format("{}: /metadata/total_size: got {:.0f}, but the tensors have {:.0f} bytes",
                              file.name(), total->get<double>(), stored));
   }
   const std::size_t unlisted = all.tensors().size() - index.at("weight_map").size();
   if (unlisted > 0) {
-    warnings.add("unlisted_tensor",
-                 fmt::format("{}: /weight_map: the shards hold tensors that it does not list", file.name()),
-                 unlisted);
+    warnings.add(
+        "unlisted_tensor",
+        fmt::format("{}: /weight_map: the shards contain tensors that the index does not list", file.name()),
+        unlisted);
   }
 }
 
@@ -114,8 +115,8 @@ std::unique_ptr<Checkpoint> open_shard_index(FileBytes file, const std::filesyst
       checkpoint = shards.back().get();
     }
     if (checkpoint->find(tensor) == Checkpoint::npos) {
-      refuse(file.name(), "/weight_map: tensor {} is not in {}, need it there", in_quotes(tensor),
-             in_quotes(name));
+      refuse(file.name(), "/weight_map: tensor {} is not in {}; need the shard that contains it",
+             in_quotes(tensor), in_quotes(name));
     }
   }
   auto all = std::make_unique<ShardedCheckpoint>(std::move(shards));

@@ -80,7 +80,7 @@ fs::path weights_in(const fs::path& directory) {
   if (readable.size() == 1) return directory / readable.front();
   if (readable.size() > 1) {
     refuse(escaped_path(directory),
-           "got {} weights files ({}), need model.safetensors or a single one; name it instead",
+           "got {} weights files ({}), need model.safetensors or only one; give the path of one file instead",
            readable.size(), escaped(fmt::format("{}", fmt::join(readable, ", "))));
   }
   // Other files are preferred to PyTorch files, because they usually hold the same weights.

@@ -106,7 +106,7 @@ class TorchArchive {
   [[nodiscard]] const StoredMember& member(std::string_view name) const {
     const StoredMember* const found = find(name);
     if (found == nullptr) {
-      refuse(file_.name(), "member {} is missing, need it for the checkpoint",
+      refuse(file_.name(), "member {} is missing from the archive; was it saved with torch.save?",
              in_quotes(fmt::format("{}/{}", folder_, name)));
     }
     if (found->deflated)

@@ -508,8 +508,8 @@ void warn_of_tied_head(const ModelSource& source, const ModelConfig& config, con
   if (std::ranges::any_of(uses, is_copy)) return;
   warnings.add(
       "head_from_embedding",
-      fmt::format("{}: /tie_word_embeddings is false, but the weights hold no output head; the token "
-                  "embedding is used",
+      fmt::format("{}: /tie_word_embeddings is false, but the weights contain no output matrix; the token "
+                  "embedding is used instead",
                   escaped(source.config_path.string())));
 }
 

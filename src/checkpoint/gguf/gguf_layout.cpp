@@ -140,16 +140,16 @@ std::optional<std::vector<std::string>> GgufMetadata::texts(std::string_view key
 }
 
 std::optional<std::vector<float>> GgufMetadata::floats(std::string_view key) const {
-  using Floats = std::vector<float>;
-  return read<Floats>(key, "an array of finite numbers in float32",
-                      [](const GgufValue& value) -> std::optional<Floats> {
-                        if (value.type != GgufType::f32 || !value.count) return std::nullopt;
-                        Floats numbers(*value.count);
-                        if (!numbers.empty())
-                          std::memcpy(numbers.data(), value.bytes.data(), value.bytes.size());
-                        const auto finite = [](float number) { return std::isfinite(number); };
-                        return std::ranges::all_of(numbers, finite) ? std::optional(numbers) : std::nullopt;
-                      });
+  using Numbers = std::vector<float>;
+  return read<Numbers>(key, "an array of finite numbers in float32",
+                       [](const GgufValue& value) -> std::optional<Numbers> {
+                         if (value.type != GgufType::f32 || !value.count) return std::nullopt;
+                         Numbers numbers(*value.count);
+                         if (!numbers.empty())
+                           std::memcpy(numbers.data(), value.bytes.data(), value.bytes.size());
+                         const auto finite = [](float number) { return std::isfinite(number); };
+                         return std::ranges::all_of(numbers, finite) ? std::optional(numbers) : std::nullopt;
+                       });
 }
 
 std::optional<std::vector<std::int64_t>> GgufMetadata::integers(std::string_view key) const {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -29,12 +28,13 @@ struct GgufName {
   float added = 0;              // number that GGUF writers add to each value
 };
 
+enum class GgufKeyType { size, number };
+
 /// Maps a metadata key, without the architecture's name, to the key in config.json.
 struct GgufKey {
-  enum class Kind { size, number };
   std::string_view gguf;
   std::string_view key;
-  Kind kind = Kind::size;
+  GgufKeyType type = GgufKeyType::size;
   bool needed = true;
 };
 
@@ -47,8 +47,6 @@ struct GgufArchitecture {
   bool bias_flags = false;                   // config.json has the flags attention_bias and mlp_bias
   void (*complete)(Json& config) = nullptr;  // sets configuration values that have no metadata key
 };
-
-using Kind = GgufKey::Kind;
 
 constexpr GgufName kLlamaNames[] = {
     {"token_embd", "model.embed_tokens"},
@@ -76,12 +74,12 @@ constexpr GgufKey kLlamaKeys[] = {
     {"embedding_length", "hidden_size"},
     {"block_count", "num_hidden_layers"},
     {"attention.head_count", "num_attention_heads"},
-    {"attention.head_count_kv", "num_key_value_heads", Kind::size, false},
-    {"attention.key_length", "head_dim", Kind::size, false},
+    {"attention.head_count_kv", "num_key_value_heads", GgufKeyType::size, false},
+    {"attention.key_length", "head_dim", GgufKeyType::size, false},
     {"feed_forward_length", "intermediate_size"},
     {"context_length", "max_position_embeddings"},
-    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", Kind::number},
-    {"rope.freq_base", "rope_theta", Kind::number, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", GgufKeyType::number},
+    {"rope.freq_base", "rope_theta", GgufKeyType::number, false},
 };
 
 constexpr GgufName kGpt2Names[] = {
@@ -98,9 +96,12 @@ constexpr GgufName kGpt2Names[] = {
 };
 
 constexpr GgufKey kGpt2Keys[] = {
-    {"embedding_length", "n_embd"},     {"block_count", "n_layer"},
-    {"attention.head_count", "n_head"}, {"feed_forward_length", "n_inner"},
-    {"context_length", "n_positions"},  {"attention.layer_norm_epsilon", "layer_norm_epsilon", Kind::number},
+    {"embedding_length", "n_embd"},
+    {"block_count", "n_layer"},
+    {"attention.head_count", "n_head"},
+    {"feed_forward_length", "n_inner"},
+    {"context_length", "n_positions"},
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon", GgufKeyType::number},
 };
 
 /// The names of Gemma 2. A normalization gain in GGUF is 1 plus the value in a Hugging Face checkpoint.
@@ -128,11 +129,11 @@ constexpr GgufKey kGemma2Keys[] = {
     {"attention.key_length", "head_dim"},
     {"feed_forward_length", "intermediate_size"},
     {"context_length", "max_position_embeddings"},
-    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", Kind::number},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", GgufKeyType::number},
     {"attention.sliding_window", "sliding_window"},
-    {"attn_logit_softcapping", "attn_logit_softcapping", Kind::number, false},
-    {"final_logit_softcapping", "final_logit_softcapping", Kind::number, false},
-    {"rope.freq_base", "rope_theta", Kind::number, false},
+    {"attn_logit_softcapping", "attn_logit_softcapping", GgufKeyType::number, false},
+    {"final_logit_softcapping", "final_logit_softcapping", GgufKeyType::number, false},
+    {"rope.freq_base", "rope_theta", GgufKeyType::number, false},
 };
 
 /// Sets query_pre_attn_scalar, which has no metadata key. The value is the head width, or hidden_size /
@@ -179,15 +180,12 @@ GgufNameParts parts_of(std::string_view name) {
   GgufNameParts parts;
   constexpr std::string_view block = "blk.";
   if (name.starts_with(block)) {
-    const char* const begin = name.data() + block.size();
-    const char* const end = name.data() + name.size();
-    std::size_t layer = 0;
-    const auto [stop, error] = std::from_chars(begin, end, layer);
-    const bool plain =
-        error == std::errc() && stop != end && *stop == '.' && (*begin != '0' || stop == begin + 1);
-    if (!plain) return {};
-    parts.layer = layer;
-    name.remove_prefix(static_cast<std::size_t>(stop + 1 - name.data()));
+    name.remove_prefix(block.size());
+    const std::string_view digits = name.substr(0, name.find('.'));
+    parts.layer = parse_number(digits);
+    // The number has no leading zeros, and a dot follows it.
+    if (!parts.layer || fmt::to_string(*parts.layer) != digits || digits == name) return {};
+    name.remove_prefix(digits.size() + 1);
   }
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return {};
@@ -250,7 +248,7 @@ class GgufMapping {
     for (const std::string_view key : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor",
                                        "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_log_multiplier"}) {
       if (metadata_.find(full(key)) != nullptr)
-        metadata_.reject(full(key), "a file without this key; it is unsupported");
+        metadata_.reject(full(key), "no such key, because it is unsupported");
     }
     return scaling;
   }
@@ -343,7 +341,7 @@ class GgufMapping {
       if (!key.needed) return;
       refuse(file_, "metadata \"{}\": missing, need a number above 0", name);
     }
-    if (key.kind == GgufKey::Kind::number) {
+    if (key.type == GgufKeyType::number) {
       const double value = metadata_.number(name).value();
       if (value <= 0) metadata_.reject(name, "a number above 0");
       model_.config[to] = value;
@@ -363,13 +361,13 @@ class GgufMapping {
   void reject_variants() const {
     for (const std::string_view key : {"expert_count", "attention.sliding_window"}) {
       if (!is_read(key) && metadata_.integer(full(key)).value_or(0) != 0)
-        metadata_.reject(full(key), "0, anything else is unsupported");
+        metadata_.reject(full(key), "0; other values are unsupported");
     }
     for (const std::string_view key :
          {"attention.scale", "attention.clamp_kqv", "attention.max_alibi_bias", "attn_logit_softcapping",
           "final_logit_softcapping", "logit_scale", "embedding_scale", "residual_scale"}) {
       if (!is_read(key) && metadata_.number(full(key)).value_or(0) != 0)
-        metadata_.reject(full(key), "none or 0, anything else is unsupported");
+        metadata_.reject(full(key), "0 or no such key; other values are unsupported");
     }
     const auto keys = metadata_.integer(full("attention.key_length"));
     const auto values = metadata_.integer(full("attention.value_length"));

@@ -21,7 +21,7 @@ namespace {
 
 /// Returns the value. Throws Error(limit) if it is nullopt: a count needs more than 64 bits.
 std::uint64_t checked(std::optional<std::uint64_t> count) {
-  if (!count) fail(Status::limit, "these sizes make counts over 64 bits; need smaller ones");
+  if (!count) fail(Status::limit, "these sizes give counts that do not fit 64 bits; use smaller sizes");
   return *count;
 }
 
@@ -130,7 +130,7 @@ std::array<ProjectionSize, 4> projections_of(const ModelConfig& config, const At
 
 /// The parameters of one layer. `biases` are the biases of the attention.
 struct LayerCount {
-  ParameterCount::Layer layer;
+  LayerParameters layer;
   std::uint64_t biases = 0;
   std::uint64_t mlp = 0;
   std::uint64_t norms = 0;
@@ -230,8 +230,9 @@ std::uint64_t computed_pairs(const AttentionConfig& attention, std::uint64_t n) 
   return attention.causal ? backwards : sum({backwards, backwards}) - n;
 }
 
-/// Returns the FLOPs of a product of the pattern with vectors of this width, or of the scores if the width is
-/// that of a head. Linear attention adds each key to its running sums and multiplies each query by them.
+/// Returns the FLOPs of one product of `width` multiply-adds for each computed pair of a query and a key.
+/// Linear attention computes no pairs: it adds each key to its running sums and multiplies each query by
+/// them.
 std::uint64_t pattern_flops(const AttentionConfig& attention, std::uint64_t n, std::uint64_t width) {
   if (attention.kind.rule == AttentionKind::Rule::linear)
     return product({2, n, sum({attention.kv_heads, attention.heads}), attention.d_head, width});

@@ -13,6 +13,13 @@ namespace attnctl {
 // The cost of a model, computed from its configuration. Functions throw Error(limit) for counts above 64
 // bits.
 
+/// The numbers of parameters of one layer.
+struct LayerParameters {
+  std::uint64_t query = 0, key = 0, value = 0, output = 0;  // including biases
+  std::uint64_t attention = 0;                              // sum of the four above
+  std::uint64_t all = 0;                                    // attention, MLP and norms
+};
+
 /// The numbers of parameters of a model. The totals count weights that several layers share only once.
 struct ParameterCount {
   std::uint64_t all = 0;                // all that the forward pass and the head use, so no poolers
@@ -23,12 +30,7 @@ struct ParameterCount {
   std::uint64_t embedding = 0;  // tables and projection
   std::uint64_t head = 0;       // 0 for a tied output matrix without bias
 
-  struct Layer {
-    std::uint64_t query = 0, key = 0, value = 0, output = 0;  // including biases
-    std::uint64_t attention = 0;                              // sum of the four above
-    std::uint64_t all = 0;                                    // attention, MLP and norms
-  };
-  std::vector<Layer> layers;  // a layer that shares weights with another is counted too
+  std::vector<LayerParameters> layers;  // a layer that shares weights with another is counted too
 };
 [[nodiscard]] ParameterCount count_parameters(const ModelConfig& config);
 

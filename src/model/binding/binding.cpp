@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
 #include <numeric>
 #include <optional>
@@ -14,6 +13,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "model/binding/tensor_names.hpp"
 
 namespace attnctl {
@@ -101,11 +101,9 @@ std::optional<std::size_t> layer_number(std::string_view name, const std::string
   const std::string_view after = std::string_view(layer_prefix).substr(mark + 2);
   if (!name.starts_with(before)) return std::nullopt;
   name.remove_prefix(before.size());
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error != std::errc()) return std::nullopt;
-  name.remove_prefix(static_cast<std::size_t>(end - name.data()));
-  return name.starts_with(after) ? std::optional(number) : std::nullopt;
+  const std::string_view digits = name.substr(0, name.find_first_not_of("0123456789"));
+  name.remove_prefix(digits.size());
+  return name.starts_with(after) ? parse_number(digits) : std::nullopt;
 }
 
 /// Finds the tensors of a model and checks their shapes and types. If a tensor has a fault, the binding has

@@ -109,9 +109,9 @@ double ConfigReader::number(const NumberKey& key) const {
     const bool null = std::ranges::any_of(key.names, [&](const auto& name) { return is_null(name); });
     return null && key.null_is_zero ? 0 : key.default_value;
   }
-  if (key.rule == NumberKey::Rule::plain) return optional_number(key.names).value();
+  if (key.conversion == NumberKey::Conversion::plain) return optional_number(key.names).value();
   const double number = optional_positive(key.names).value();
-  return key.rule == NumberKey::Rule::inverse ? 1 / number : 1 / std::sqrt(number);
+  return key.conversion == NumberKey::Conversion::inverse ? 1 / number : 1 / std::sqrt(number);
 }
 
 std::optional<std::vector<double>> ConfigReader::optional_positives(const std::string& name) const {

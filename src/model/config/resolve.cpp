@@ -40,7 +40,7 @@ std::pair<std::size_t, std::size_t> resolve_extents(const SizeKey& key, const Co
     const std::size_t size = config.size(key);
     return {size, size};
   }
-  if (value->json->size() != 2) config.reject(*value, "a size, or height and width");
+  if (value->json->size() != 2) config.reject(*value, "an integer of at least 1, or a list [height, width]");
   const auto one = [&](std::size_t i) {
     const nlohmann::ordered_json wrapped = {{value->name, value->json->at(i)}};
     return ConfigReader(config.file(), wrapped, config.object_pointer()).size(key);
@@ -79,7 +79,7 @@ std::optional<std::size_t> resolve_padding(const SizeKey& key, const ConfigReade
 std::optional<TokenDropout> resolve_token_dropout(const TokenDropoutSpec& spec, const ConfigReader& config) {
   if (!config.flag(spec.enabled)) return std::nullopt;
   const auto token = config.optional_index({spec.token});
-  if (!token) config.reject_missing(spec.token, fmt::format("an id, as /{} is true", spec.enabled));
+  if (!token) config.reject_missing(spec.token, fmt::format("a token id, because /{} is true", spec.enabled));
   return TokenDropout{static_cast<std::int64_t>(*token), spec.kept};
 }
 
@@ -136,7 +136,7 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
   const auto token = token_table(family.decoder ? family.decoder->embedding : family.embedding, names);
   // Some programs store a tied output matrix a second time.
   head.tied = !decoder || (token != Checkpoint::npos && same_values(weights, decoder->index, token));
-  if (spec.decoder.bias_presence.rule == Presence::Rule::stored)
+  if (spec.decoder.bias_presence.condition == Presence::Condition::stored)
     head.bias = names.find(spec.decoder.bias, "").has_value();
   const auto is_stored = [&](const LinearSpec& part) {
     return names.find(part.weight, "") || names.find(part.bias, "");
@@ -148,7 +148,7 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
 
 /// Returns which tensors of a projection exist. Some exist only if two widths differ.
 LinearParts resolve_parts_between(const LinearSpec& spec, const ConfigReader& config, bool same_width) {
-  if (same_width && spec.weight_presence.rule == Presence::Rule::width_differs) return {};
+  if (same_width && spec.weight_presence.condition == Presence::Condition::width_differs) return {};
   return resolve_parts(spec, config);
 }
 
@@ -379,8 +379,9 @@ NormConfig with_tensors(NormConfig norm, const NormSpec& spec) {
 
 LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config) {
   const auto present = [&](const std::vector<StoredTensor>& names, const Presence& presence) {
-    if (names.empty() || presence.rule == Presence::Rule::stored) return false;
-    return presence.rule != Presence::Rule::configured || config.flag(presence.key, presence.default_value);
+    if (names.empty() || presence.condition == Presence::Condition::stored) return false;
+    return presence.condition != Presence::Condition::configured ||
+           config.flag(presence.key, presence.default_value);
   };
   return {present(spec.weight, spec.weight_presence), present(spec.bias, spec.bias_presence)};
 }

@@ -33,7 +33,7 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 [[nodiscard]] NormConfig with_tensors(NormConfig norm, const NormSpec& spec);
 
 /// Returns which tensors of a projection exist according to the configuration. A tensor with
-/// Presence::Rule::stored counts as absent, because only the checkpoint can tell whether it exists.
+/// Presence::Condition::stored counts as absent, because only the checkpoint can tell whether it exists.
 [[nodiscard]] LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config);
 
 /// Returns the attention properties that all layers share. Uses d_model and max_positions of `model`.

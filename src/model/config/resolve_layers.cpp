@@ -101,20 +101,6 @@ std::optional<std::size_t> size_above_zero(const std::string& name, const Config
   return config.optional_size({name});
 }
 
-void read_distances(const DisentangledSpec& spec, const ConfigReader& config, const ModelConfig& model,
-                    DisentangledConfig& disentangled) {
-  disentangled.max_distance =
-      size_above_zero("max_relative_positions", config).value_or(model.max_positions.value());
-  const auto buckets = spec.buckets ? size_above_zero("position_buckets", config) : std::nullopt;
-  disentangled.span = buckets.value_or(disentangled.max_distance);
-  disentangled.logarithmic = buckets.has_value();
-  if (buckets && (*buckets < 2 || disentangled.max_distance <= *buckets / 2 + 1)) {
-    config.refuse("position_buckets",
-                  "got {}, need at least 2, with half of it below the largest distance {}", *buckets,
-                  disentangled.max_distance - 1);
-  }
-}
-
 /// Sets attention.disentangled. Divides attention.scale by the square root of the number of terms.
 void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
                           AttentionConfig& attention) {
@@ -130,7 +116,16 @@ void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, 
   const int terms = (disentangled.content_to_position ? 1 : 0) + (disentangled.position_to_content ? 1 : 0);
   attention.scale /= std::sqrt(1.0 + terms);
   if (terms == 0 || !config.flag("relative_attention")) return;
-  read_distances(spec, config, model, disentangled);
+  disentangled.max_distance =
+      size_above_zero("max_relative_positions", config).value_or(model.max_positions.value());
+  const auto buckets = spec.buckets ? size_above_zero("position_buckets", config) : std::nullopt;
+  disentangled.span = buckets.value_or(disentangled.max_distance);
+  disentangled.logarithmic = buckets.has_value();
+  if (buckets && (*buckets < 2 || disentangled.max_distance <= *buckets / 2 + 1)) {
+    config.refuse("position_buckets",
+                  "got {}, need at least 2, with half of it below the largest distance {}", *buckets,
+                  disentangled.max_distance - 1);
+  }
   if (!spec.may_share_content || !config.flag("share_att_key")) {
     if (disentangled.content_to_position) disentangled.key = resolve_parts(spec.key, config);
     if (disentangled.position_to_content) disentangled.query = resolve_parts(spec.query, config);
@@ -189,7 +184,7 @@ std::optional<std::vector<bool>> windows_by_type(const std::string& key, const C
   const auto value = config.find(key);
   if (!value) return std::nullopt;
   if (!value->json->is_array() || value->json->size() != count)
-    config.reject(*value, fmt::format("a list of {}, the type of each layer", count));
+    config.reject(*value, fmt::format("a list of {} strings, the type of each layer", count));
   std::vector<bool> windowed;
   for (const auto& type : *value->json) {
     if (type != "full_attention" && type != "sliding_attention")
@@ -256,9 +251,9 @@ std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigR
   for (std::size_t i = 0; i < count; ++i) {
     if (!(*windowed)[i]) continue;
     if (!size) {
-      config.reject(
-          *config.find({keys.layer_types, keys.type_runs}),
-          fmt::format("full_attention only, or an enabled window width ({})", config.pointer(keys.size)));
+      config.reject(*config.find({keys.layer_types, keys.type_runs}),
+                    fmt::format("full_attention only, because no window width is configured ({})",
+                                config.pointer(keys.size)));
     }
     kinds[i] = {AttentionKind::Rule::window, keys.two_sided ? *size / 2 + 1 : *size};
   }
@@ -301,16 +296,8 @@ bool is_dense_layer(const ConfigKeys& keys, const ConfigReader& config, std::siz
   if (!keys.sparse_step.names.empty() && (layer + 1) % config.size(keys.sparse_step) != 0) return true;
   const auto listed = config.find(keys.dense_layers);
   if (!listed) return false;
-  if (!listed->json->is_array()) config.reject(*listed, "a list of layers");
+  if (!listed->json->is_array()) config.reject(*listed, "a list of layer numbers");
   return std::ranges::count(*listed->json, nlohmann::ordered_json(layer)) > 0;
-}
-
-void set_sliding_rotary(const RotarySpec& spec, const ConfigReader& config, ModelConfig& model) {
-  const auto rotary = std::make_shared<const RotaryConfig>(
-      resolve_rotary(spec, config, model.layers.front().attention.d_head, model.max_positions.value(), true));
-  for (LayerConfig& layer : model.layers) {
-    if (layer.attention.kind.rule == AttentionKind::Rule::window) layer.attention.rotary = rotary;
-  }
 }
 
 }  // namespace
@@ -392,7 +379,12 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
     if (inverse_layer) added.attention.scale /= static_cast<double>(i + 1);
   }
   if (family.stack.convolution) model.layers.front().convolution = resolve_convolution(config, model);
-  if (family.rotary && family.rotary->sliding) set_sliding_rotary(*family.rotary, config, model);
+  if (!family.rotary || !family.rotary->sliding) return;
+  const auto sliding = std::make_shared<const RotaryConfig>(
+      resolve_rotary(*family.rotary, config, layer.attention.d_head, model.max_positions.value(), true));
+  for (LayerConfig& added : model.layers) {
+    if (added.attention.kind.rule == AttentionKind::Rule::window) added.attention.rotary = sliding;
+  }
 }
 
 }  // namespace attnctl

@@ -183,7 +183,8 @@ std::optional<ConfigReader> non_empty_object(const ConfigReader& config, const s
 
 void reject_nested(const ConfigReader& parameters) {
   for (const auto& [key, parameter] : parameters.object().items()) {
-    if (parameter.is_object()) parameters.reject_unsupported({key, &parameter}, "one set for all layers");
+    if (parameter.is_object())
+      parameters.reject_unsupported({key, &parameter}, "one set of parameters for all layers");
   }
 }
 

@@ -16,8 +16,8 @@ namespace {
 LinearSpec bare_linear(std::string_view letter, const std::vector<std::string>& modules) {
   LinearSpec spec = {.weight = {{fmt::format("W_{}", letter), Axes::in_out_or_head}},
                      .bias = {{fmt::format("b_{}", letter), Axes::in_out_or_head}},
-                     .weight_presence = {.rule = Presence::Rule::stored},
-                     .bias_presence = {.rule = Presence::Rule::stored}};
+                     .weight_presence = {.condition = Presence::Condition::stored},
+                     .bias_presence = {.condition = Presence::Condition::stored}};
   for (const std::string& module : modules) {
     spec.weight.push_back({module + ".weight"});
     spec.bias.push_back({module + ".bias"});

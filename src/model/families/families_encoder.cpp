@@ -74,8 +74,8 @@ FamilySpec electra() {
   FamilySpec spec = named("electra", bert());
   spec.prefixes = {"electra.", ""};
   spec.embedding.projection = linear("embeddings_project");
-  spec.embedding.projection.weight_presence = {.rule = Presence::Rule::width_differs};
-  spec.embedding.projection.bias_presence = {.rule = Presence::Rule::width_differs};
+  spec.embedding.projection.weight_presence = {.condition = Presence::Condition::width_differs};
+  spec.embedding.projection.bias_presence = {.condition = Presence::Condition::width_differs};
   spec.head = masked_token_head("generator_predictions.dense", "generator_predictions.LayerNorm",
                                 "generator_lm_head");
   spec.head->decoder.weight = {{"generator_lm_head.weight"}};
@@ -241,7 +241,7 @@ FamilySpec modernbert() {
                        .activation = {{"classifier_activation"}, "gelu"},
                        .transform_norm = layer_norm("head.norm"),
                        .decoder = linear_with_bias_if("decoder", "decoder_bias", true)};
-  spec.head->decoder.weight_presence = {.rule = Presence::Rule::stored};
+  spec.head->decoder.weight_presence = {.condition = Presence::Condition::stored};
   spec.keys = common_keys(1152, 50368, 8192);
   spec.keys.norm_eps = {{"norm_eps"}, 1e-5};
   spec.keys.activation = {{"hidden_activation"}, "gelu"};
@@ -275,7 +275,8 @@ LinearSpec either(const std::string& name, const std::string& old) {
 
 LinearSpec vit_projection(const std::string& name, const std::string& old) {
   LinearSpec spec = either(name, old);
-  spec.bias_presence = {.rule = Presence::Rule::configured, .key = "qkv_bias", .default_value = true};
+  spec.bias_presence = {
+      .condition = Presence::Condition::configured, .key = "qkv_bias", .default_value = true};
   return spec;
 }
 
@@ -348,7 +349,7 @@ FamilySpec bart() {
   spec.decoder->embedding.norm = layer_norm("decoder.layernorm_embedding");
   spec.head = plain_head("lm_head");
   spec.head->decoder.bias = {{"final_logits_bias", Axes::in_out_or_head}};
-  spec.head->decoder.bias_presence = {.rule = Presence::Rule::stored};
+  spec.head->decoder.bias_presence = {.condition = Presence::Condition::stored};
   spec.keys = {.d_model = {{"d_model", "hidden_size"}, 1024},
                .layers = {{"encoder_layers", "num_hidden_layers"}, 12},
                .heads = {{"encoder_attention_heads", "num_attention_heads"}, 16},
@@ -430,7 +431,7 @@ void leave_logits(FamilySpec& row) {
   row.keys.logit_multiplier = {.default_value = 1};
 }
 void scale_logits(FamilySpec& row) {
-  row.keys.logit_multiplier = {.names = {"d_model"}, .rule = NumberKey::Rule::inverse_root};
+  row.keys.logit_multiplier = {.names = {"d_model"}, .conversion = NumberKey::Conversion::inverse_root};
 }
 
 FamilySpec t5() {

@@ -107,7 +107,7 @@ FamilySpec gemma2() {
   spec.place = NormPlace::both;
   set_defaults(spec.keys, {.heads = 8, .kv_heads = 4, .mlp_width = 9216});
   spec.keys.activation.names = {"hidden_activation"};
-  spec.keys.scale = {{"query_pre_attn_scalar"}, 1.0 / 16, NumberKey::Rule::inverse_root};
+  spec.keys.scale = {{"query_pre_attn_scalar"}, 1.0 / 16, NumberKey::Conversion::inverse_root};
   spec.keys.soft_cap = {.names = {"attn_logit_softcapping"}, .default_value = 50, .null_is_zero = true};
   spec.keys.logit_soft_cap = {
       .names = {"final_logit_softcapping"}, .default_value = 30, .null_is_zero = true};
@@ -135,7 +135,7 @@ FamilySpec granite() {
   spec.keys.scale = {{"attention_multiplier"}, 1};
   spec.keys.embedding_multiplier = {{"embedding_multiplier"}, 1};
   spec.keys.residual_multiplier = {{"residual_multiplier"}, 1};
-  spec.keys.logit_multiplier = {{"logits_scaling"}, 1, NumberKey::Rule::inverse};
+  spec.keys.logit_multiplier = {{"logits_scaling"}, 1, NumberKey::Conversion::inverse};
   return spec;
 }
 

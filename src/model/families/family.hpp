@@ -26,11 +26,11 @@ struct SizeKey {
   std::optional<std::size_t> default_value = {};
 };
 
-/// A number in the configuration, changed according to `rule`. The default is used unchanged.
+/// A number in the configuration, changed according to `conversion`. The default is used unchanged.
 struct NumberKey {
   std::vector<std::string> names = {};
   double default_value = 0;
-  enum class Rule { plain, inverse, inverse_root } rule = Rule::plain;
+  enum class Conversion { plain, inverse, inverse_root } conversion = Conversion::plain;
   bool null_is_zero = false;  // null means 0; otherwise null counts as missing
 };
 
@@ -150,13 +150,13 @@ struct StoredTensor {
 
 /// The condition under which a tensor exists.
 struct Presence {
-  enum class Rule {
+  enum class Condition {
     always,
     stored,        // if the checkpoint contains the tensor
     configured,    // if the flag `key` of the configuration is true
     width_differs  // if the embedding tables and the model have different widths (projections of embedding
                    // and head)
-  } rule = Rule::always;
+  } condition = Condition::always;
   std::string key = {};
   bool default_value = false;  // value of the flag if the configuration does not have it
 };

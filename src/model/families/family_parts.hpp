@@ -32,7 +32,8 @@ namespace attnctl {
                                                     bool default_value = false,
                                                     Packing packing = Packing::whole) {
   LinearSpec spec = packed_linear(name, packing);
-  spec.bias_presence = {.rule = Presence::Rule::configured, .key = key, .default_value = default_value};
+  spec.bias_presence = {
+      .condition = Presence::Condition::configured, .key = key, .default_value = default_value};
   return spec;
 }
 
@@ -40,7 +41,7 @@ namespace attnctl {
 /// widths.
 [[nodiscard]] inline LinearSpec linear_if_width_differs(const std::string& name) {
   LinearSpec spec = linear_without_bias(name);
-  spec.weight_presence.rule = Presence::Rule::width_differs;
+  spec.weight_presence.condition = Presence::Condition::width_differs;
   return spec;
 }
 
@@ -89,7 +90,8 @@ inline void remove_biases(LayerSpec& layer) {
 /// Returns a head without a transform. The output matrix is the tensor `name` if stored, otherwise the token
 /// embedding table.
 [[nodiscard]] inline HeadSpec plain_head(const std::string& name) {
-  return {.decoder = {.weight = {{name + ".weight"}}, .weight_presence = {.rule = Presence::Rule::stored}}};
+  return {.decoder = {.weight = {{name + ".weight"}},
+                      .weight_presence = {.condition = Presence::Condition::stored}}};
 }
 
 /// Returns a masked-token head. Its bias may be stored under the decoder, under `predictions`, or under both.
@@ -99,7 +101,7 @@ inline void remove_biases(LayerSpec& layer) {
           .transform_norm = layer_norm(norm),
           .decoder = {.weight = {{predictions + ".decoder.weight"}},
                       .bias = {{predictions + ".decoder.bias"}, {predictions + ".bias"}},
-                      .weight_presence = {.rule = Presence::Rule::stored}}};
+                      .weight_presence = {.condition = Presence::Condition::stored}}};
 }
 
 /// Returns the keys that most configurations share: hidden_size, num_hidden_layers, num_attention_heads,
