@@ -52,7 +52,7 @@ const RoleRow& row_of(std::string_view role) {
 constexpr std::size_t kShown = 5;  // number of heads shown per role
 
 /// The roles of a head, in the order of role_rows().
-using HeadRoles = std::vector<const Role*>;
+using HeadRoles = std::vector<const HeadRole*>;
 
 /// Returns one row per role, and one row for each head without a role, whose rule is `none`.
 std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, const std::string& none) {
@@ -72,7 +72,7 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
   };
   for (std::size_t h = 0; h < heads.size(); ++h) {
     if (heads[h].empty()) add(h, "", {}, {}, none);
-    for (const Role* const role : heads[h]) {
+    for (const HeadRole* const role : heads[h]) {
       const RoleEvidence& evidence = role->evidence;
       std::string rule = rule_of(*role->row);
       if (role->row->above_null && evidence.shuffled) rule += "; interval above shuffled";
@@ -84,17 +84,17 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
 }
 
 /// Returns a table of the heads with the largest scores for each role.
-Table strongest(const std::vector<Role>& roles, const StudyShape& shape) {
+Table strongest(const std::vector<HeadRole>& roles, const StudyShape& shape) {
   std::vector<std::vector<Cell>> rows;
   for (const RoleRow& row : role_rows()) {
     HeadRoles heads;
-    for (const Role& role : roles) {
+    for (const HeadRole& role : roles) {
       if (role.row == &row) heads.push_back(&role);
     }
     std::ranges::stable_sort(heads, std::greater(),
-                             [](const Role* role) { return role->evidence.score.value_or(0); });
+                             [](const HeadRole* role) { return role->evidence.score.value_or(0); });
     heads.resize(std::min(heads.size(), kShown));
-    for (const Role* const role : heads) {
+    for (const HeadRole* const role : heads) {
       const RoleEvidence& evidence = role->evidence;
       const auto [low, high] = interval_cells(evidence.interval);
       rows.push_back({std::string(1, row.letter), text_cell(row.name), shape.heads[evidence.head].name,
@@ -112,7 +112,7 @@ Table strongest(const std::vector<Role>& roles, const StudyShape& shape) {
 /// Returns the letters of a head's roles. Each letter occurs once.
 std::string letters_of(const HeadRoles& roles) {
   std::string letters;
-  for (const Role* const role : roles) {
+  for (const HeadRole* const role : roles) {
     if (letters.empty() || letters.back() != role->row->letter) letters += role->row->letter;
   }
   return letters.empty() ? "." : letters;
@@ -357,17 +357,17 @@ void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvide
   }
 }
 
-std::vector<Role> decide_roles(const std::vector<RoleEvidence>& evidence) {
-  std::vector<Role> roles;
+std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence) {
+  std::vector<HeadRole> roles;
   for (const RoleEvidence& each : evidence) {
     const RoleRow& row = row_of(each.role);
     if (meets(row, each)) roles.push_back({&row, each});
   }
   std::ranges::stable_sort(roles, {},
-                           [](const Role& role) { return std::pair(role.evidence.head, role.row); });
-  const std::vector<Role> all = roles;
-  std::erase_if(roles, [&all](const Role& role) {
-    return std::ranges::any_of(all, [&role](const Role& other) {
+                           [](const HeadRole& role) { return std::pair(role.evidence.head, role.row); });
+  const std::vector<HeadRole> all = roles;
+  std::erase_if(roles, [&all](const HeadRole& role) {
+    return std::ranges::any_of(all, [&role](const HeadRole& other) {
       return other.evidence.head == role.evidence.head && other.row->name == role.row->unless;
     });
   });
@@ -377,9 +377,9 @@ std::vector<Role> decide_roles(const std::vector<RoleEvidence>& evidence) {
 void add_roles(StudyResults& results, const StudyShape& shape) {
   if (!results.with_roles) return;
   set_random(results.evidence, results.null_evidence);
-  const std::vector<Role> roles = decide_roles(results.evidence);
+  const std::vector<HeadRole> roles = decide_roles(results.evidence);
   std::vector<HeadRoles> heads(shape.heads.size());
-  for (const Role& role : roles) heads.at(role.evidence.head).push_back(&role);
+  for (const HeadRole& role : roles) heads.at(role.evidence.head).push_back(&role);
   // The roles for which there is evidence, "induction, sink", and a legend of the roles that were found,
   // "I induction, P positional".
   std::vector<std::string_view> measured;
@@ -387,7 +387,7 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   for (const RoleRow& row : kRows) {
     if (std::ranges::find(results.evidence, row.name, &RoleEvidence::role) != results.evidence.end())
       measured.push_back(row.name);
-    if (std::ranges::find(roles, &row, &Role::row) != roles.end())
+    if (std::ranges::find(roles, &row, &HeadRole::row) != roles.end())
       found.push_back(fmt::format("{} {}", row.letter, row.name));
   }
   const std::string legend = found.empty() ? "no head has a role" : fmt::format("{}", fmt::join(found, ", "));

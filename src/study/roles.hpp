@@ -33,7 +33,7 @@ struct RoleRow {
 [[nodiscard]] bool meets(const RoleRow& row, const RoleEvidence& evidence);
 
 /// A role of a head, with its evidence.
-struct Role {
+struct HeadRole {
   const RoleRow* row = nullptr;
   RoleEvidence evidence;
 };
@@ -43,7 +43,7 @@ void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvide
 
 /// Returns the roles that the evidence supports, sorted by head, then in the order of role_rows(), then in
 /// the order of the evidence. Throws std::logic_error if the evidence is for an unknown role.
-[[nodiscard]] std::vector<Role> decide_roles(const std::vector<RoleEvidence>& evidence);
+[[nodiscard]] std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence);
 
 /// Adds the section and the table of roles, the grid of role letters, and the table of the strongest heads of
 /// each role. Does nothing if the measure `roles` did not run. A head without a role has one row with an

@@ -150,9 +150,9 @@ std::vector<Chart> charts_of(std::span<const DistanceLine> lines) {
     if (i == 0 || (by_head && lines[i].layer != lines[i - 1].layer)) {
       const std::string of = by_head ? " in layer " + std::to_string(lines[i].layer) : "";
       charts.push_back(make_chart("Weight by distance" + of, "distance", {},
-                                  {axis, "Mean weight of a pair", Axes::log_log}));
+                                  {axis, "Mean weight of a pair", ChartAxes::log_log}));
       charts.push_back(make_chart("Influence by distance" + of, "distance", {},
-                                  {axis, "Mean a |f(x)| of a pair", Axes::log_log}));
+                                  {axis, "Mean a |f(x)| of a pair", ChartAxes::log_log}));
     }
     charts[charts.size() - 2].y.push_back(lines[i].name());
     charts[charts.size() - 1].y.push_back("influence, " + lines[i].name());
@@ -227,9 +227,9 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
                            std::move(rows));
   result.charts = {make_chart("Influence on the query", "distance",
                               {"influence", "uniform", "recurrent_influence", "window_influence"},
-                              {"Distance", "Influence", Axes::log_log}),
+                              {"Distance", "Influence", ChartAxes::log_log}),
                    make_chart("Number of steps", "distance", {"recurrent_steps", "window_layers"},
-                              {"Distance", "Steps or layers", Axes::log_log})};
+                              {"Distance", "Steps or layers", ChartAxes::log_log})};
   return result;
 }
 

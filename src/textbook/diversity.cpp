@@ -279,7 +279,7 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
                  {"Head", "Effective rank"}),
       make_chart("Mean magnitude of the similarity to other heads", "head",
                  {"random_absolute_similarity", "specialised_absolute_similarity"},
-                 {"Head", "Similarity", Axes::bars})};
+                 {"Head", "Similarity", ChartAxes::bars})};
   std::vector<Heatmap> maps;
   for (std::size_t kind = 0; kind < kinds.size(); ++kind)
     maps.push_back(heatmap_of(draws[kind].front().similarity, kinds[kind], "Head "));

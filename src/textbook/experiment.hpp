@@ -38,13 +38,13 @@ using CellRows = std::vector<std::vector<Cell>>;
 }
 
 /// The labels of a chart's axes, which of them are logarithmic, and bars instead of lines.
-struct Axes {
+struct ChartAxes {
   std::string x, y;
-  enum Style { lines, log_x, log_y, log_log, bars } style = lines;
+  enum Drawing { lines, log_x, log_y, log_log, bars } drawing = lines;
 };
 
 /// Returns a chart of the table columns `y` over the table column `x`.
-[[nodiscard]] Chart make_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes);
+[[nodiscard]] Chart make_chart(std::string title, std::string x, std::vector<std::string> y, ChartAxes axes);
 
 /// Copies the matrix to an array [rows, cols].
 [[nodiscard]] Tensor array_of(MatrixView<const double> matrix);

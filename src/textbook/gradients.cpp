@@ -100,14 +100,14 @@ double worst_error(const GradientLayer& layer, const OwnedMatrix<double>& gradie
 /// Returns the largest error of the gradients through the query, key and value projections of a head. To
 /// check a projection, changes only its input.
 double check_head(const GradientLayer& layer, const HeadMatrices& head, const HeadGradient& gradient) {
-  using View = MatrixView<const double>;
-  const View x = layer.x.view();
-  const auto loss = [&](View query, View key, View value) {
+  using InputView = MatrixView<const double>;
+  const InputView x = layer.x.view();
+  const auto loss = [&](InputView query, InputView key, InputView value) {
     return inner(head_output(layer, head, {query, key, value}), layer.d_output);
   };
-  return std::max({worst_error(layer, gradient.query, [&](View moved) { return loss(moved, x, x); }),
-                   worst_error(layer, gradient.key, [&](View moved) { return loss(x, moved, x); }),
-                   worst_error(layer, gradient.value, [&](View moved) { return loss(x, x, moved); })});
+  return std::max({worst_error(layer, gradient.query, [&](InputView moved) { return loss(moved, x, x); }),
+                   worst_error(layer, gradient.key, [&](InputView moved) { return loss(x, moved, x); }),
+                   worst_error(layer, gradient.value, [&](InputView moved) { return loss(x, x, moved); })});
 }
 
 double median(std::vector<double> values) {
@@ -219,7 +219,7 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
     for (const std::size_t column : shown) y.push_back(columns[column]);
     result.charts.push_back(
         make_chart(title, label, std::move(y),
-                   {heads ? "Head" : "d_k", "Norm of dL/dx", heads ? Axes::bars : Axes::log_log}));
+                   {heads ? "Head" : "d_k", "Norm of dL/dx", heads ? ChartAxes::bars : ChartAxes::log_log}));
   };
   if (heads) {
     add_chart("Unscaled scores", {1, 3, 5});
@@ -373,7 +373,7 @@ ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
   }
   result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));
   result.charts = {make_chart("Input " + first.input + ": gradient x embedding", "token", {"attribution"},
-                              {"Token", "Attribution", Axes::bars})};
+                              {"Token", "Attribution", ChartAxes::bars})};
   draw_heads(inputs, result);
   return result;
 }

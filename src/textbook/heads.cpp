@@ -238,11 +238,13 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
       .set("multiply_adds_output", static_cast<std::size_t>(flops.output / 2));
   result.charts = {
       make_chart("Rank of one head", "heads", {"score_rank_bound", "qk_rank", "qk_effective_rank"},
-                 {"Heads", "Rank", Axes::log_log}),
-      make_chart("Different patterns", "heads", {"distinct_patterns"}, {"Heads", "Patterns", Axes::log_log}),
+                 {"Heads", "Rank", ChartAxes::log_log}),
+      make_chart("Different patterns", "heads", {"distinct_patterns"},
+                 {"Heads", "Patterns", ChartAxes::log_log}),
       make_chart("Parameters and multiply-adds", "heads", {"parameters", "multiply_adds"},
-                 {"Heads", "Count", Axes::log_log}),
-      make_chart("Memory of the patterns", "heads", {"pattern_bytes"}, {"Heads", "Bytes", Axes::log_log})};
+                 {"Heads", "Count", ChartAxes::log_log}),
+      make_chart("Memory of the patterns", "heads", {"pattern_bytes"},
+                 {"Heads", "Bytes", ChartAxes::log_log})};
   return result;
 }
 

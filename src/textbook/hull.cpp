@@ -24,14 +24,14 @@ using Indices = std::vector<std::size_t>;
 
 /// The combination sum_j w_j a_j of points a_j that is nearest to a target t in the L1 norm, with a proof
 /// that no combination is nearer.
-template <typename Value>
+template <typename Scalar>
 struct Nearest {
-  Indices columns;             // the indices j in the final basis, at most d + 1; all other weights are 0
-  std::vector<Value> weights;  // one per element of `columns`, >= 0
-  Value distance{};
+  Indices columns;              // the indices j in the final basis, at most d + 1; all other weights are 0
+  std::vector<Scalar> weights;  // one per element of `columns`, >= 0
+  Scalar distance{};
   /// The dual solution y [d], which is the proof: |y_i| <= 1, y a_j <= c for every j, and y t - c = distance.
   /// c is the largest y a_j if the weights must sum to 1, else 0.
-  std::vector<Value> normal;
+  std::vector<Scalar> normal;
 };
 
 /// Minimises |sum_j w_j a_j - t|_1 over weights w_j >= 0 by the simplex method on a dense tableau. If
@@ -43,7 +43,7 @@ struct Nearest {
 template <typename Number>
 class Simplex {
  public:
-  using Value = std::conditional_t<std::is_same_v<Number, double>, double, Rational>;
+  using Scalar = std::conditional_t<std::is_same_v<Number, double>, double, Rational>;
 
   /// Row j of `columns` [n, d] is a_j, and `target` [d] is t. n must be at least 1 if `convex` is true.
   Simplex(MatrixView<const Number> columns, std::span<const Number> target, bool convex)
@@ -61,7 +61,7 @@ class Simplex {
   }
 
   /// Returns nullopt only in double, if rounding errors prevent a solution.
-  [[nodiscard]] std::optional<Nearest<Value>> solve() {
+  [[nodiscard]] std::optional<Nearest<Scalar>> solve() {
     const std::size_t most_pivots = 50 * (rows_ + cells_.cols());
     std::size_t idle = 0;  // consecutive pivots that did not reduce the distance
     for (std::size_t pivots = 0; kExact || pivots <= most_pivots; ++pivots) {
@@ -158,10 +158,10 @@ class Simplex {
     }
   }
 
-  [[nodiscard]] Value value_of(const Number& cell) const { return Value(cell) / denominator_; }
+  [[nodiscard]] Scalar value_of(const Number& cell) const { return Scalar(cell) / denominator_; }
 
-  [[nodiscard]] Nearest<Value> result() const {
-    Nearest<Value> nearest;
+  [[nodiscard]] Nearest<Scalar> result() const {
+    Nearest<Scalar> nearest;
     for (std::size_t r = 0; r < rows_; ++r) {
       if (basis_[r] >= n_) continue;
       nearest.columns.push_back(basis_[r]);
@@ -570,7 +570,7 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
     draw_plane(keys, places, result);
   } else {
     result.charts = {make_chart("Largest margin of a key over all others", "key", {"margin"},
-                                {"Key", "Margin", Axes::bars})};
+                                {"Key", "Margin", ChartAxes::bars})};
   }
   const auto count = [&](const char* place) {
     return static_cast<std::size_t>(std::ranges::count(places, place, place_of));

@@ -191,7 +191,7 @@ ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const 
   }
   if (closest != nullptr) result.summary.set("closest_to_full", (*closest)[0]);
   const auto add_chart = [&](const char* title, std::vector<std::string> columns, const char* axis) {
-    result.charts.push_back(make_chart(title, "kind", std::move(columns), {"", axis, Axes::bars}));
+    result.charts.push_back(make_chart(title, "kind", std::move(columns), {"", axis, ChartAxes::bars}));
   };
   add_chart("Scores and values", {"flops"}, "FLOPs");
   add_chart("Memory of the patterns", {"pattern_bytes"}, "bytes");

@@ -136,13 +136,13 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
       .set("jacobian_ratio", std::get<double>(last[9]) / std::get<double>(last[5]));
   result.charts = {
       make_chart("Variance of the scores", "d_k", {"score_variance", "scaled_score_variance"},
-                 {"d_k", "Variance", Axes::log_log}),
+                 {"d_k", "Variance", ChartAxes::log_log}),
       make_chart("Entropy of the rows", "d_k", {"entropy", "scaled_entropy"},
-                 {"d_k", "Entropy (nats)", Axes::log_x}),
+                 {"d_k", "Entropy (nats)", ChartAxes::log_x}),
       make_chart("Largest weight", "d_k", {"largest_weight", "scaled_largest_weight"},
-                 {"d_k", "Mean largest weight", Axes::log_x}),
+                 {"d_k", "Mean largest weight", ChartAxes::log_x}),
       make_chart("Norm of the softmax Jacobian", "d_k", {"jacobian_norm", "scaled_jacobian_norm"},
-                 {"d_k", "Frobenius norm", Axes::log_x})};
+                 {"d_k", "Frobenius norm", ChartAxes::log_x})};
   return result;
 }
 
@@ -174,7 +174,7 @@ ExperimentResult scaling_of_model(std::span<const HeadTemperature> heads) {
   result.drawn = by_layer(heads);
   result.charts = {make_chart("Effective temperature", "layer",
                               {"sharpest head", "mean of the heads", "softest head"},
-                              {"Layer", "Temperature (1: unit-variance scores)", Axes::log_y})};
+                              {"Layer", "Temperature (1: unit-variance scores)", ChartAxes::log_y})};
   return result;
 }
 

@@ -54,7 +54,7 @@ std::vector<std::string> roles_of(const MemoryModel& memory, const Asked& asked)
   const StudyInput input{settings, model, vocabulary, encoder};
   run_study({.input = input, .pool = pool, .progress = progress, .frequencies = &frequencies}, state);
   std::vector<std::string> found;
-  for (const Role& role : decide_roles(state.finish(pool).evidence)) {
+  for (const HeadRole& role : decide_roles(state.finish(pool).evidence)) {
     std::string line = state.header().shape.heads[role.evidence.head].name + " ";
     line += std::string(role.row->name) + (role.evidence.detail.empty() ? "" : " " + role.evidence.detail);
     found.push_back(line);
@@ -209,7 +209,7 @@ TEST_CASE("evidence must exceed the null by more than the best random head does"
                         {1, "broad", "", 0.99, 1, sure, 9, {}}});
   CHECK(*evidence[0].random == doctest::Approx(1.0));
   CHECK(*evidence[1].random == doctest::Approx(0.15));
-  const std::vector<Role> roles = decide_roles(evidence);
+  const std::vector<HeadRole> roles = decide_roles(evidence);
   REQUIRE(roles.size() == 2);
   CHECK(roles[0].row->name == "induction");
   CHECK(roles[1].row->name == "broad");  // needs to exceed neither its null nor random heads
@@ -251,9 +251,9 @@ TEST_CASE(
 
 TEST_CASE("a head that is local and positional is only called positional") {
   const ConfidenceInterval sure{0.95, 1};
-  const std::vector<Role> roles = decide_roles({{1, "local", "", 0.97, 0.2, sure, 9, {}},
-                                                {1, "positional", "-1", 0.97, 0.2, sure, 9, {}},
-                                                {0, "local", "", 0.97, 0.2, sure, 9, {}}});
+  const std::vector<HeadRole> roles = decide_roles({{1, "local", "", 0.97, 0.2, sure, 9, {}},
+                                                    {1, "positional", "-1", 0.97, 0.2, sure, 9, {}},
+                                                    {0, "local", "", 0.97, 0.2, sure, 9, {}}});
   REQUIRE(roles.size() == 2);
   CHECK((roles[0].evidence.head == 0 && roles[0].row->name == "local"));
   CHECK((roles[1].evidence.head == 1 && roles[1].row->name == "positional"));

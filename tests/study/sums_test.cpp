@@ -24,9 +24,9 @@ struct Case {
   double centre, spread;
 };
 const std::vector<Case> kCases = {
-    {"shares", {.kind = Bins::Kind::linear, .highest = 1, .count = 128}, 0.5, 0.2},
-    {"nats", {.kind = Bins::Kind::linear, .highest = 12.8, .count = 256}, 3, 1},
-    {"signed tokens", {.kind = Bins::Kind::octaves, .highest = 0, .count = 0}, -3, 40},
+    {"shares", {.spacing = Bins::Spacing::linear, .highest = 1, .count = 128}, 0.5, 0.2},
+    {"nats", {.spacing = Bins::Spacing::linear, .highest = 12.8, .count = 256}, 3, 1},
+    {"signed tokens", {.spacing = Bins::Spacing::octaves, .highest = 0, .count = 0}, -3, 40},
 };
 
 std::vector<double> draws(const Case& of, std::size_t count) {
@@ -42,7 +42,7 @@ std::size_t bin_of(const Bins& bins, double value) {
   return static_cast<std::size_t>(std::ranges::find(counts, 1U) - counts.begin());
 }
 
-std::string saved(const Moments& moments) {
+std::string saved(const QuantityMoments& moments) {
   StateWriter out;
   moments.save(out);
   return out.bytes();
@@ -52,7 +52,7 @@ TEST_CASE("moments agree with naive sums") {
   for (const Case& each : kCases) {
     CAPTURE(each.name);
     const std::vector<double> values = draws(each, 1000);
-    Moments moments(each.bins);
+    QuantityMoments moments(each.bins);
     long double sum = 0;
     for (const double value : values) {
       moments.add(value);
@@ -75,13 +75,13 @@ TEST_CASE("bins count the values between their edges") {
   for (const Case& each : kCases) {
     CAPTURE(each.name);
     const std::vector<double> values = draws(each, 1000);
-    Moments moments(each.bins);
+    QuantityMoments moments(each.bins);
     std::vector<std::uint64_t> naive(each.bins.size());
     for (const double value : values) {
       moments.add(value);
       for (std::size_t bin = 0; bin < naive.size(); ++bin) {
         // Octaves: a negative bin includes its upper edge; the other bins include their lower edge.
-        const bool negative = each.bins.edge(bin) < 0 && each.bins.kind == Bins::Kind::octaves;
+        const bool negative = each.bins.edge(bin) < 0 && each.bins.spacing == Bins::Spacing::octaves;
         const bool zero = negative && each.bins.edge(bin + 1) > 0;
         const bool above = negative && !zero ? value > each.bins.edge(bin) : value >= each.bins.edge(bin);
         const bool below =
@@ -99,7 +99,7 @@ TEST_CASE("quantiles agree with sorted values to one bin") {
   for (const Case& each : kCases) {
     CAPTURE(each.name);
     std::vector<double> values = draws(each, 1000);
-    Moments moments(each.bins);
+    QuantityMoments moments(each.bins);
     for (const double value : values) moments.add(value);
     std::ranges::sort(values);
     for (const double q : {0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0}) {
@@ -110,19 +110,19 @@ TEST_CASE("quantiles agree with sorted values to one bin") {
       CHECK(std::max(bin, found) - std::min(bin, found) <= 1);
     }
   }
-  CHECK_FALSE(Moments(kCases[0].bins).quantile(0.5).has_value());
+  CHECK_FALSE(QuantityMoments(kCases[0].bins).quantile(0.5).has_value());
 }
 
 TEST_CASE("moments merge in any order, also through files, to the same bytes") {
   for (const Case& each : kCases) {
     CAPTURE(each.name);
     const std::vector<double> values = draws(each, 700);
-    std::vector<Moments> blocks(7, Moments(each.bins));
+    std::vector<QuantityMoments> blocks(7, QuantityMoments(each.bins));
     for (std::size_t i = 0; i < values.size(); ++i) blocks[i / 100].add(values[i]);
     const auto joined = [&](const std::vector<std::size_t>& order) {
-      Moments all(each.bins);
+      QuantityMoments all(each.bins);
       for (const std::size_t block : order) {
-        Moments read(each.bins);
+        QuantityMoments read(each.bins);
         const std::string bytes = saved(blocks[block]);
         StateReader in(bytes, "block");
         read.load(in);
@@ -138,16 +138,16 @@ TEST_CASE("moments merge in any order, also through files, to the same bytes") {
 }
 
 TEST_CASE("truncated and damaged states are refused") {
-  Moments moments(kCases[0].bins);
+  QuantityMoments moments(kCases[0].bins);
   for (const double value : draws(kCases[0], 50)) moments.add(value);
   const std::string bytes = saved(moments);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     CAPTURE(size);
-    Moments read(kCases[0].bins);
+    QuantityMoments read(kCases[0].bins);
     StateReader in(std::string_view(bytes).substr(0, size), "cut");
     CHECK_THROWS_AS(read.load(in), Error);
   }
-  Moments other(kCases[1].bins);
+  QuantityMoments other(kCases[1].bins);
   StateReader in(bytes, "other");
   CHECK_THROWS_WITH_AS(other.load(in), doctest::Contains("histogram bins: got"), Error);
 }

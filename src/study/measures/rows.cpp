@@ -17,7 +17,7 @@ namespace {
 
 struct HeadMetrics {
   std::uint64_t rows = 0;
-  std::vector<Moments> metrics;  // [row_metrics()]
+  std::vector<QuantityMoments> metrics;  // [row_metrics()]
 
   auto parts() { return std::tie(rows, metrics); }
 };
@@ -26,7 +26,7 @@ HeadMetrics empty_metrics() {
   HeadMetrics empty;
   for (const RowMetric& metric : row_metrics()) {
     Bins bins;  // they depend on the unit
-    if (metric.about.unit == "tokens") bins = {.kind = Bins::Kind::octaves, .highest = 0, .count = 0};
+    if (metric.about.unit == "tokens") bins = {.spacing = Bins::Spacing::octaves, .highest = 0, .count = 0};
     if (metric.about.unit == "nats") bins = {.highest = 12.8, .count = 256};
     if (metric.about.unit == "bits") bins = {.highest = 19.2, .count = 256};
     empty.metrics.emplace_back(bins);
@@ -62,7 +62,7 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
       ResultRow& fields = results.head_fields.emplace_back();
       fields.emplace_back("rows", count_cell(states_[h].rows));
       for (std::size_t i = 0; i < metrics.size(); ++i) {
-        const Moments& moments = states_[h].metrics[i];
+        const QuantityMoments& moments = states_[h].metrics[i];
         const MomentsSummary summary = moments.summary();
         const std::string name(metrics[i].about.name);
         fields.emplace_back(name, summary);

@@ -9,7 +9,8 @@
 namespace attnctl {
 namespace {
 
-// For Kind::octaves, the exponent and the first three bits of the mantissa of a magnitude determine its bin.
+// For Spacing::octaves, the exponent and the first three bits of the mantissa of a magnitude determine its
+// bin.
 constexpr unsigned kStepBits = 3;
 constexpr unsigned kShift = 52 - kStepBits;
 constexpr double kSmallest = 0x1p-6;
@@ -71,11 +72,11 @@ void CompactSum::load(StateReader& in) {
 }
 
 std::size_t Bins::size() const {
-  return kind == Kind::linear ? count : 2 * kMagnitudes + 1;
+  return spacing == Spacing::linear ? count : 2 * kMagnitudes + 1;
 }
 
 void Bins::fill(std::span<const double> values, std::span<std::uint64_t> counts) const {
-  if (kind == Kind::linear) {
+  if (spacing == Spacing::linear) {
     for (const double value : values) ++counts[linear_bin(*this, value)];
   } else {
     for (const double value : values) ++counts[octave_bin(value)];
@@ -83,12 +84,12 @@ void Bins::fill(std::span<const double> values, std::span<std::uint64_t> counts)
 }
 
 double Bins::edge(std::size_t index) const {
-  if (kind == Kind::linear) return highest * static_cast<double>(index) / static_cast<double>(count);
+  if (spacing == Spacing::linear) return highest * static_cast<double>(index) / static_cast<double>(count);
   if (index <= kMagnitudes) return -magnitude_edge(kMagnitudes - index);
   return magnitude_edge(index - kMagnitudes - 1);
 }
 
-void Moments::add(std::span<const double> values) {
+void QuantityMoments::add(std::span<const double> values) {
   count_ += values.size();
   BlockSum sum = sum_;  // local copies, so that the compiler keeps them in registers
   BlockSum squares = squares_;
@@ -107,7 +108,7 @@ void Moments::add(std::span<const double> values) {
   bins_.fill(values, histogram_);
 }
 
-void Moments::merge(const Moments& other) {
+void QuantityMoments::merge(const QuantityMoments& other) {
   count_ += other.count_;
   sum_.merge(other.sum_);
   squares_.merge(other.squares_);
@@ -116,7 +117,7 @@ void Moments::merge(const Moments& other) {
   std::ranges::transform(histogram_, other.histogram_, histogram_.begin(), std::plus());
 }
 
-MomentsSummary Moments::summary() const {
+MomentsSummary QuantityMoments::summary() const {
   MomentsSummary result{.count = count_, .mean = {}, .variance = {}, .minimum = {}, .maximum = {}};
   if (count_ == 0) return result;
   const auto n = static_cast<double>(count_);
@@ -127,7 +128,7 @@ MomentsSummary Moments::summary() const {
   return result;
 }
 
-std::optional<double> Moments::quantile(double q) const {
+std::optional<double> QuantityMoments::quantile(double q) const {
   if (count_ == 0) return std::nullopt;
   const double wanted = q * static_cast<double>(count_);
   double before = 0;
@@ -143,7 +144,7 @@ std::optional<double> Moments::quantile(double q) const {
   return maximum_;
 }
 
-void Moments::save(StateWriter& out) const {
+void QuantityMoments::save(StateWriter& out) const {
   out.number(count_);
   sum_.save(out);
   squares_.save(out);
@@ -163,7 +164,7 @@ void Moments::save(StateWriter& out) const {
   }
 }
 
-void Moments::load(StateReader& in) {
+void QuantityMoments::load(StateReader& in) {
   count_ = in.number();
   sum_.load(in);
   squares_.load(in);

@@ -52,8 +52,8 @@ struct WeightSums {
 /// `octaves`: for each sign, eight bins per octave of the magnitude from 2^-6 upwards; smaller magnitudes are
 /// in the bin of 0.
 struct Bins {
-  enum class Kind { linear, octaves };
-  Kind kind = Kind::linear;
+  enum class Spacing { linear, octaves };
+  Spacing spacing = Spacing::linear;
   double highest = 1;       // for linear
   std::size_t count = 128;  // for linear
 
@@ -75,14 +75,14 @@ struct MomentsSummary {
 
 /// Count, mean, variance, extremes and a histogram of one quantity. Merging in any order gives the same
 /// bytes.
-class Moments {
+class QuantityMoments {
  public:
-  explicit Moments(const Bins& bins) : bins_(bins), histogram_(bins.size()) {}
+  explicit QuantityMoments(const Bins& bins) : bins_(bins), histogram_(bins.size()) {}
 
   void add(double value) { add(std::span(&value, 1)); }
   /// Adds the values one after another, in order.
   void add(std::span<const double> values);
-  void merge(const Moments& other);
+  void merge(const QuantityMoments& other);
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] MomentsSummary summary() const;
