@@ -182,7 +182,7 @@ QueryKeyValue head_gradient(const AttentionConfig& config, const AttentionWeight
 /// Returns d_x of a layer's attention, where x is its input, given d_output. Stores z and d_z of each head in
 /// `heads`.
 Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x, const Matrix& d_output,
-                          std::vector<HeadGradient>& heads) {
+                          std::vector<HeadLogitGradient>& heads) {
   const AttentionConfig& config = trace.model.config().layers[index].attention;
   const Lease<LayerWeights> weights = trace.model.layer(index);
   const QueryKeyValue all = {apply(weights->query, x, trace.pool), apply(weights->key, x, trace.pool),
@@ -210,7 +210,8 @@ Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x
 }
 
 /// Returns the derivative for a layer's input. On entry, d_x is the derivative for the layer's output.
-Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x, std::vector<HeadGradient>& heads) {
+Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
+                      std::vector<HeadLogitGradient>& heads) {
   const LayerConfig& layer = trace.model.config().layers[index];
   const Lease<LayerWeights> weights = trace.model.layer(index);
   const LayerTrace& at = trace.layers[index];

@@ -38,7 +38,7 @@ struct LogitTarget {
   std::optional<std::size_t> token;
 };
 
-struct HeadGradient {
+struct HeadLogitGradient {
   OwnedMatrix<double> z;    // [n, v]
   OwnedMatrix<double> d_z;  // [n, v]: d logit / d z
 };
@@ -47,7 +47,7 @@ struct HeadGradient {
 struct LogitGradient {
   std::size_t token = 0;
   double logit = 0;
-  std::vector<std::vector<HeadGradient>> layers;  // [layers][heads]
+  std::vector<std::vector<HeadLogitGradient>> layers;  // [layers][heads]
   OwnedMatrix<double> embedding;    // [n, width]: rows of the token table, or the embeddings of the sequence
   OwnedMatrix<double> d_embedding;  // [n, width]: d logit / d embedding
 };

@@ -393,7 +393,7 @@ LogitAttribution attribute(const LogitGradient& gradient, std::span<const HeadId
         attribution_of(gradient.d_embedding.view().row(j), gradient.embedding.view().row(j)));
   }
   for (const HeadId id : heads) {
-    const HeadGradient& head = gradient.layers[id.layer][id.head];
+    const HeadLogitGradient& head = gradient.layers[id.layer][id.head];
     result.heads.emplace_back(id, attribution_of(head.d_z.values(), head.z.values()));
   }
   return result;

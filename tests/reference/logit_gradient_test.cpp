@@ -52,7 +52,7 @@ TEST_CASE("the gradient of a logit to heads and tokens equals that of torch.auto
       const test::GoldenArray d_z = want.array("d_z" + suffix);
       std::size_t at = 0;
       for (const auto& layer : got.layers) {
-        for (const HeadGradient& head : layer) {
+        for (const HeadLogitGradient& head : layer) {
           CHECK(relative_difference(head.d_z.values(), d_z.values, at) < 1e-6);
           at += head.d_z.values().size();
         }
@@ -79,7 +79,7 @@ TEST_CASE("the logit of a given token equals the reference, and attributions are
   const LogitAttribution result = attribute(gradient, {{head}});
   REQUIRE(result.heads.size() == 1);
   double along = 0;
-  const HeadGradient& of_head = gradient.layers[1][4];
+  const HeadLogitGradient& of_head = gradient.layers[1][4];
   for (std::size_t i = 0; i < of_head.z.values().size(); ++i)
     along += of_head.z.values()[i] * of_head.d_z.values()[i];
   CHECK(result.heads[0].second.attribution == doctest::Approx(along));
