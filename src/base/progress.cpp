@@ -30,10 +30,6 @@ std::string time_text(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-std::string rate_text(double rate) {
-  return rate < 10 ? fmt::format("{:.1f}/s", rate) : fmt::format("{:.0f}/s", rate);
-}
-
 }  // namespace
 
 Progress::Progress(ProgressMode mode, bool quiet)
@@ -85,7 +81,10 @@ std::string progress_line(const std::string& label, std::size_t done, std::size_
   const double share = total == 0 ? 0 : static_cast<double>(done) / static_cast<double>(total);
   std::string counts = fmt::format("  {}/{}", done, total);
   if (done > 0) {
-    if (seconds > 0) counts += "  " + rate_text(static_cast<double>(done) / seconds);
+    if (seconds > 0) {
+      const double rate = static_cast<double>(done) / seconds;
+      counts += fmt::format("  {:.{}f}/s", rate, rate < 10 ? 1 : 0);
+    }
     counts += fmt::format("  {} left", time_text(seconds * (1 - share) / share));
   }
   std::string line = label + "  ";

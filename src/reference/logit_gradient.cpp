@@ -210,7 +210,8 @@ Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x
 }
 
 /// Returns the derivative for a layer's input. On entry, d_x is the derivative for the layer's output.
-Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x, std::vector<HeadLogitGradient>& heads) {
+Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
+                      std::vector<HeadLogitGradient>& heads) {
   const LayerConfig& layer = trace.model.config().layers[index];
   const Lease<LayerWeights> weights = trace.model.layer(index);
   const LayerTrace& at = trace.layers[index];

@@ -52,7 +52,8 @@ void check_mapped_files();
 /// memory that must outlive this object.
 class FileBytes {
  public:
-  FileBytes(const std::filesystem::path& path, Status absent);  // as MappedFile
+  /// Maps a file. Throws the errors of MappedFile.
+  FileBytes(const std::filesystem::path& path, Status absent);
   FileBytes(std::string_view name, std::span<const std::byte> memory);
 
   /// Returns the escaped name, for error messages. The returned reference stays valid when this object is
