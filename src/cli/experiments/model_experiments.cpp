@@ -402,11 +402,8 @@ Experiment add_gradients(Command& command) {
   command.add(without_model(
       {number("--n", &made.n, "Number of tokens", Range{1, 1024}),
        number("--d", &made.d, "Width of the layer", Range{1, 4096}),
-       {.names = "--d-k",
-        .target = &made.d_k,
-        .help = "Sizes of queries and keys to compare (default: d / heads)",
-        .split = true,
-        .range = Range{1, 4096}},
+       number("--d-k", &made.d_k, "Sizes of queries and keys to compare (default: d / heads)",
+              Range{1, 4096}),
        number("--checks", &made.checks,
               "Number of entries of each head's gradient that are compared with a numerical derivative",
               Range{1, 1 << 20})}));
