@@ -298,16 +298,9 @@ ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
          request.random.d_model);
   }
   std::optional<OpenModel> open;
-  std::optional<Model> layer;
-  Batch batch;
-  if (drawn) {
-    layer = random_layer(request.random, session.warnings);
-    batch = random_input(request);
-  } else {
-    open = open_model(request.trained.model, session.warnings);
-    batch = read_inputs(request.trained.inputs, *open, session.warnings);
-  }
-  Model& model = drawn ? *layer : open->model;
+  if (!drawn) open = open_model(request.trained.model, session.warnings);
+  const Model model = drawn ? random_layer(request.random, session.warnings) : open->model;
+  Batch batch = drawn ? random_input(request) : read_inputs(request.trained.inputs, *open, session.warnings);
   if (request.causal) {
     for (Sequence& sequence : batch.sequences) sequence.causal = true;
   }
