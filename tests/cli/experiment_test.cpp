@@ -131,7 +131,8 @@ TEST_CASE("experiment: --picture draws a heatmap by its name; the default is cha
   CHECK(drawn("similarity").out.find(">Similarity of Sinusoidal Positions<") != std::string::npos);
   const RunResult unknown = drawn("learned");  // needs --model
   CHECK(unknown.status == 2);
-  CHECK(unknown.err == "attnctl: --picture: unsupported \"learned\"; this run has charts, matrix, similarity\n");
+  CHECK(unknown.err ==
+        "attnctl: --picture: unsupported \"learned\"; this run has charts, matrix, similarity\n");
 }
 
 TEST_CASE("experiment: unknown names and values are rejected") {

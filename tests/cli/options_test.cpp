@@ -136,8 +136,8 @@ TEST_CASE("bad options are errors of one line") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.message);
-    CHECK_THROWS_WITH_AS((void)Look().parse(row.words),
-                         (std::string(row.message) + "; see --help").c_str(), Error);
+    CHECK_THROWS_WITH_AS((void)Look().parse(row.words), (std::string(row.message) + "; see --help").c_str(),
+                         Error);
   }
 }
 

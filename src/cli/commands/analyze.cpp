@@ -137,59 +137,51 @@ void parse_output_ranks(const std::string& list, inspect::InspectRequest& reques
 
 /// Adds the options for averaging patterns, and for rollout, flow and contributions.
 void add_mixing_options(Command& command, inspect::InspectRequest& request) {
-  command.add("Values of patterns, rollout, flow and contributions",
-              {{.names = "--weighting",
-                .target = choice<Weighting>(request.weighting, {{"weights", Weighting::weights},
-                                                                {"norm", Weighting::norm},
-                                                                {"norm-row", Weighting::norm_row}}),
-                .help = "Values of patterns: weights, norm (|weight f(x)|, the length of the weighted value) "
-                        "or norm-row (norm, with rows that sum to 1)",
-                .type = "weights|norm|norm-row"},
-               {.names = "--rollout-fusion",
-                .target = choice<HeadFusion>(
-                    request.rollout.fusion,
-                    {{"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}),
-                .help = "How rollout and flow combine the heads of a layer (default: mean)",
-                .type = "mean|max|min"},
-               {.names = "--rollout-residual",
-                .target = &request.rollout.residual,
-                .help = "Weight of the residual connection in rollout and flow, from 0 to 1 (default: 0.5)",
-                .type = "W",
-                .range = Range{0.0, 1.0}},
-               {"--rollout-from", &request.rollout_from,
-                "Compute rollout and flow only for this token of the last layer: a word, word#2 (its second "
-                "occurrence), or a position",
-                "TOKEN"},
-               {.names = "--output-rank",
-                .target = [&request](const std::string& list) { parse_output_ranks(list, request); },
-                .help = "For contributions: ranks to which W_O is reduced, or none (default: 1,2,4,...)",
-                .type = "RANKS|none"}});
+  command.add(
+      "Values of patterns, rollout, flow and contributions",
+      {{"--weighting",
+        choice<Weighting>(
+            request.weighting,
+            {{"weights", Weighting::weights}, {"norm", Weighting::norm}, {"norm-row", Weighting::norm_row}}),
+        "Values of patterns: weights, norm (|weight f(x)|, the length of the weighted value) or norm-row "
+        "(norm, with rows that sum to 1)"},
+       {"--rollout-fusion",
+        choice<HeadFusion>(request.rollout.fusion,
+                           {{"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}),
+        "How rollout and flow combine the heads of a layer (default: mean)"},
+       number("--rollout-residual", &request.rollout.residual,
+              "Weight of the residual connection in rollout and flow", Range{0.0, 1.0}),
+       {"--rollout-from", &request.rollout_from,
+        "Compute rollout and flow only for this token of the last layer: a word, word#2 (its second "
+        "occurrence), or a position",
+        "TOKEN"},
+       {"--output-rank", [&request](const std::string& list) { parse_output_ranks(list, request); },
+        "For contributions: ranks to which W_O is reduced, or none (default: 1,2,4,...)", "RANKS|none"}});
 }
 
 void add_token_options(Command& command, AnalysisRequest& request) {
-  command.add("Selection",
-              {{"--per-input", &request.inspect.per_input,
-                "Compute metrics for each input instead of over all inputs"},
-               {"--from", &request.inspect.from,
-                "Show which tokens this token attends to in each head: a word, word#2 (its second "
-                "occurrence), or a position",
-                "TOKEN"},
-               {.names = "--to",
-                .target = &request.inspect.to,
-                .help = "With --from: also show the weights on these tokens, such as cat,tired",
-                .type = "TOKENS",
-                .split = true},
-               {"--show", &request.show,
-                "Draw the pattern of a head (such as 3.1), or the mean pattern of a layer and then the "
-                "patterns of its heads (such as 3)",
-                "HEAD"},
-               {"--by-word", &request.inspect.by_word, "Merge word pieces into words in all pattern output"},
-               {.names = "--pool-from",
-                .target = choice<PoolFrom>(request.inspect.pool_from,
-                                           {{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}),
-                .help = "With --by-word: the attention from a word is the mean over its pieces, or that of "
-                        "its first piece (default: mean)",
-                .type = "mean|first"}});
+  command.add(
+      "Selection",
+      {{"--per-input", &request.inspect.per_input,
+        "Compute metrics for each input instead of over all inputs"},
+       {"--from", &request.inspect.from,
+        "Show which tokens this token attends to in each head: a word, word#2 (its second occurrence), or a "
+        "position",
+        "TOKEN"},
+       {.names = "--to",
+        .target = &request.inspect.to,
+        .help = "With --from: also show the weights on these tokens, such as cat,tired",
+        .type = "TOKENS",
+        .split = true},
+       {"--show", &request.show,
+        "Draw the pattern of a head (such as 3.1), or the mean pattern of a layer and then the patterns of "
+        "its heads (such as 3)",
+        "HEAD"},
+       {"--by-word", &request.inspect.by_word, "Merge word pieces into words in all pattern output"},
+       {"--pool-from",
+        choice<PoolFrom>(request.inspect.pool_from, {{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}),
+        "With --by-word: the attention from a word is the mean over its pieces, or that of its first piece "
+        "(default: mean)"}});
 }
 
 /// Adds the options that select heads and analyses.
@@ -210,12 +202,11 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
        {"--across-layers", &options.across_layers,
         "Compare the heads of all selected layers with each other, not only the heads of one layer"},
        {"--fold-norm", &options.fold_norm, "Multiply W_Q, W_K and W_V by the gain of the norm before them"},
-       {.names = "--order",
-        .target = choice<inspect::HeadOrder>(
+       {"--order",
+        choice<inspect::HeadOrder>(
             options.order, {{"model", inspect::HeadOrder::model}, {"cluster", inspect::HeadOrder::cluster}}),
-        .help = "Order of heads in heatmaps: model (by number) or cluster (similar heads are adjacent) "
-                "(default: model)",
-        .type = "ORDER"},
+        "Order of heads in heatmaps: model (by number) or cluster (similar heads are adjacent) (default: "
+        "model)"},
        {.names = "--similarity",
         .target = &options.similarity,
         .help = "With --include map: weights by which heads are compared, of: qk, ov, w_q, w_k, w_v, w_o",

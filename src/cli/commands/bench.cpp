@@ -576,12 +576,9 @@ Command bench_command() {
   auto options = std::make_shared<BenchOptions>();
   add_model_options(command, options->model);
   command.add(
-      {{.names = "--lengths",
-        .target = &options->lengths,
-        .help = "Numbers of tokens per input (default: 16,128,512, up to the model's number of positions)",
-        .type = "LIST",
-        .split = true,
-        .range = positive()},
+      {number("--lengths", &options->lengths,
+              "Numbers of tokens per input (default: 16,128,512, up to the model's number of positions)",
+              positive()),
        number("--batch", &options->batch, "Number of inputs per run (default: 1)", Range{1, 1'000'000})});
   add_sequence_options(command, options->inputs);
   command.add({number("--repeat", &options->repeat,

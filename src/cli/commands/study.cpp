@@ -97,10 +97,9 @@ void add_study_scope(Command& command, StudyScope& scope) {
        number("--batch-tokens", &scope.settings.corpus.batch_tokens,
               "Largest number of tokens in a block; each thread computes one block of the corpus at a time",
               positive()),
-       {.names = "--skip-bad",
-        .target = &scope.settings.corpus.skip_bad,
-        .help = "Skip sentences that are invalid or too long and list them in the results (default: stop at "
-                "the first one)"}});
+       {"--skip-bad", &scope.settings.corpus.skip_bad,
+        "Skip sentences that are invalid or too long and list them in the results (default: stop at the "
+        "first one)"}});
   add_head_options(command, scope.selection);
   command.add(
       "Selection",
@@ -108,17 +107,14 @@ void add_study_scope(Command& command, StudyScope& scope) {
        number("--seed", &scope.settings.seed, "Seed of the random numbers that some measures use"),
        {"--fold-subtypes", &scope.settings.fold_subtypes,
         "For the measure syntax: ignore the subtypes of relations, so that nsubj:pass counts as nsubj"},
-       {.names = "--null-model",
-        .target = &scope.settings.null_models,
-        .help = "A role of a head must also exceed its values in N models whose weights are shuffled",
-        .type = "N",
-        .range = Range{0, 1000}},
-       {.names = "--null-shuffle",
-        .target = &scope.settings.null_shuffles,
-        .help = "A role that depends on the order of tokens must also exceed the values of the same head on "
-                "N copies of each sentence with its tokens in random order",
-        .type = "N",
-        .range = Range{0, 1000}},
+       number("--null-model", &scope.settings.null_models,
+              "Number of random models with the weights of this model in shuffled order; a role of a head "
+              "must also exceed its values in these models",
+              Range{0, 1000}),
+       number("--null-shuffle", &scope.settings.null_shuffles,
+              "Number of copies of each sentence with its tokens in random order; a role that depends on the "
+              "order of tokens must also exceed the values of the same head on these copies",
+              Range{0, 1000}),
        {"--frequencies", &scope.settings.frequencies,
         "For the measure rare: file of token frequencies, with lines TOKEN<TAB>COUNT (default: the corpus is "
         "read twice, first to count its tokens)",
@@ -285,12 +281,8 @@ void add_state_options(Command& command, StudyOptions& options) {
                 "FILE"},
                {"--checkpoint", &options.checkpoint,
                 "Save the state to FILE while the study runs; if FILE exists, continue from it", "FILE"},
-               {.names = "--checkpoint-every",
-                .target = &options.checkpoint_every,
-                .help = "Seconds between two writes of --checkpoint; 0: after each block",
-                .type = "SECONDS",
-                .show_default = true,
-                .range = non_negative()}});
+               number("--checkpoint-every", &options.checkpoint_every,
+                      "Seconds between two writes of --checkpoint; 0: after each block", non_negative())});
 }
 
 struct MergeOptions {
@@ -410,12 +402,8 @@ Command plan_command() {
   auto options = std::make_shared<PlanOptions>();
   add_study_scope(command, options->scope);
   command.add("Nodes",
-              {{.names = "--nodes",
-                .target = &options->request.nodes,
-                .help = "Number of machines (nodes); each computes one shard",
-                .type = "N",
-                .show_default = true,
-                .range = Range{1, 1'000'000}},
+              {number("--nodes", &options->request.nodes,
+                      "Number of machines (nodes); each computes one shard", Range{1, 1'000'000}),
                number("--seconds", &options->request.seconds,
                       "Approximate time for trial runs after the corpus is read, in seconds", positive())});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});

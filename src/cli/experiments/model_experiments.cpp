@@ -298,16 +298,9 @@ ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
          request.random.d_model);
   }
   std::optional<OpenModel> open;
-  std::optional<Model> layer;
-  Batch batch;
-  if (drawn) {
-    layer = random_layer(request.random, session.warnings);
-    batch = random_input(request);
-  } else {
-    open = open_model(request.trained.model, session.warnings);
-    batch = read_inputs(request.trained.inputs, *open, session.warnings);
-  }
-  Model& model = drawn ? *layer : open->model;
+  if (!drawn) open = open_model(request.trained.model, session.warnings);
+  const Model model = drawn ? random_layer(request.random, session.warnings) : open->model;
+  Batch batch = drawn ? random_input(request) : read_inputs(request.trained.inputs, *open, session.warnings);
   if (request.causal) {
     for (Sequence& sequence : batch.sequences) sequence.causal = true;
   }
@@ -402,11 +395,8 @@ Experiment add_gradients(Command& command) {
   command.add(without_model(
       {number("--n", &made.n, "Number of tokens", Range{1, 1024}),
        number("--d", &made.d, "Width of the layer", Range{1, 4096}),
-       {.names = "--d-k",
-        .target = &made.d_k,
-        .help = "Sizes of queries and keys to compare (default: d / heads)",
-        .split = true,
-        .range = Range{1, 4096}},
+       number("--d-k", &made.d_k, "Sizes of queries and keys to compare (default: d / heads)",
+              Range{1, 4096}),
        number("--checks", &made.checks,
               "Number of entries of each head's gradient that are compared with a numerical derivative",
               Range{1, 1 << 20})}));

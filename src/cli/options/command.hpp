@@ -55,7 +55,8 @@ struct Option {
   std::string names;  // "--layers", "-o,--output", "MODEL"
   OptionTarget target;
   std::string help = {};
-  /// Placeholder of the value in --help; default: from the type of the target, such as TEXT or NUMBER.
+  /// Placeholder of the value in --help; default: from the type of the target, such as TEXT, NUMBER or
+  /// mean|max.
   std::string type = {};
   bool required = false;
   bool show_default = false;  // show the initial value of the target in --help

@@ -169,29 +169,27 @@ void add_table_option(Command& command, OutputOptions& options, const std::strin
 }
 
 void add_worker_options(Command& command, ResourceOptions& options) {
-  command.add(
-      "Run", {{.names = "--threads",
-               .target = &options.threads,
-               .help = "Number of threads (default: all cores that this process may use)",
-               .range = Range{1, 4096}},
-              {"--quiet", &options.quiet, "Print no warnings and no progress on standard error"},
-              {.names = "--progress",
-               .target = choice<ProgressMode>(options.progress, {{"auto", ProgressMode::automatic},
-                                                                 {"always", ProgressMode::always},
-                                                                 {"never", ProgressMode::never}}),
-               .help = "When to show progress on standard error: auto (if it is a terminal), always or never",
-               .type = "WHEN"}});
+  command.add("Run",
+              {{.names = "--threads",
+                .target = &options.threads,
+                .help = "Number of threads (default: all cores that this process may use)",
+                .range = Range{1, 4096}},
+               {"--quiet", &options.quiet, "Print no warnings and no progress on standard error"},
+               {"--progress",
+                choice<ProgressMode>(options.progress, {{"auto", ProgressMode::automatic},
+                                                        {"always", ProgressMode::always},
+                                                        {"never", ProgressMode::never}}),
+                "When to show progress on standard error: auto (if it is a terminal), always or never"}});
 }
 
 void add_run_options(Command& command, ResourceOptions& options) {
   add_worker_options(command, options);
   command.add(
       "Run",
-      {{.names = "--memory",
-        .target = [&options](const std::string& text) { options.memory = parse_bytes(text); },
-        .help = "Limit of the resident memory, such as 512M or 2G; if necessary, the weights of each layer "
-                "are released after their use (default: no limit)",
-        .type = "BYTES"},
+      {{"--memory", [&options](const std::string& text) { options.memory = parse_bytes(text); },
+        "Limit of the resident memory, such as 512M or 2G; if necessary, the weights of each layer are "
+        "released after their use (default: no limit)",
+        "BYTES"},
        number("--limit", &options.limit, "Largest number of values that json, csv or text may contain"),
        {"--strict", &options.strict, "Stop with exit status 6 if a result is NaN or infinite"}});
 }

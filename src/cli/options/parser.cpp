@@ -24,7 +24,6 @@ using Function = std::function<void(const std::string&)>;
 template <typename T>
 constexpr const char* type_name() {
   if (std::is_same_v<T, bool>) return "";
-  if (std::is_same_v<T, Choice>) return "ENUM";
   return std::is_arithmetic_v<T> ? "NUMBER" : "TEXT";
 }
 
@@ -61,7 +60,7 @@ std::string range_text(const Range<Number>& range) {
 
 template <typename T>
 std::string default_text(std::vector<T>* values) {
-  return fmt::format("[{}]", fmt::join(*values, ","));
+  return values->empty() ? "" : fmt::format("[{}]", fmt::join(*values, ","));
 }
 template <typename T>
 std::string default_text(const T& target) {
@@ -264,7 +263,9 @@ WordList Option::all_names() const {
 
 std::string Option::value_text() const {
   std::string text = type;
-  if (text.empty()) {
+  if (const Choice* const choice = std::get_if<Choice>(&target); choice != nullptr && text.empty()) {
+    text = fmt::format("{}", fmt::join(choice->words, "|"));
+  } else if (text.empty()) {
     text = std::visit(
         [](const auto& each) { return type_name<typename ValueOf<std::decay_t<decltype(each)>>::type>(); },
         target);
