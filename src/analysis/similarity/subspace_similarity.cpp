@@ -31,11 +31,6 @@ struct FactorSlice {
   }
 };
 
-OwnedMatrix<double>& shaped(OwnedMatrix<double>& matrix, std::size_t rows, std::size_t cols) {
-  if (matrix.rows() != rows || matrix.cols() != cols) matrix = OwnedMatrix<double>(rows, cols);
-  return matrix;
-}
-
 /// Returns the sum of a[i] * b[i], computed in double.
 template <typename T>
 double sum_of_products(std::span<T> a, std::span<T> b) {
@@ -59,12 +54,9 @@ class PairProduct {
     OwnedMatrix<double> values;
 
     MatrixView<const double> read(const FactorSlice& wanted) {
-      if (wanted != slice) {
-        const CircuitFactor& factor = *wanted.factor;
-        factor.read_columns(wanted.head, shaped(values, factor.width(), factor.dimension()).view());
-        slice = wanted;
-      }
-      return std::as_const(values).view();
+      if (wanted != slice) wanted.factor->read_columns(wanted.head, values);
+      slice = wanted;
+      return values.view();
     }
   };
   struct PairSide {
@@ -72,8 +64,11 @@ class PairProduct {
     OwnedMatrix<double> product;  // [width of a, width of b]
 
     void multiply(const FactorSlice& first, const FactorSlice& second) {
-      gemm_nt(a.read(first), b.read(second),
-              shaped(product, first.factor->width(), second.factor->width()).view());
+      const MatrixView<const double> left = a.read(first);
+      const MatrixView<const double> right = b.read(second);
+      if (product.rows() != left.rows || product.cols() != right.rows)
+        product = OwnedMatrix<double>(left.rows, right.rows);
+      gemm_nt(left, right, product.view());
     }
   };
   PairSide left_, right_;
