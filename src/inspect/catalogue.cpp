@@ -48,19 +48,6 @@ constexpr std::array kBasicIncludes = {
 };
 // clang-format on
 
-/// Returns the values of --include, separated by commas. If `weights_only` is true, leaves out values that
-/// need inputs.
-std::string names(bool weights_only) {
-  std::vector<std::string_view> known;
-  for (const BasicInclude& each : kBasicIncludes) {
-    if (!weights_only || !each.of_inputs) known.push_back(each.name);
-  }
-  for (const AnalysisRow& row : kAnalyses) {
-    if (!weights_only || !row.of_inputs) known.push_back(row.include);
-  }
-  return fmt::format("{}", fmt::join(known, ", "));
-}
-
 void require_tables(const Includes& includes) {
   const auto require = [](bool tables, std::string_view name) {
     if (!tables) fail(Status::usage, "csv has no table for {}; use json, jsonl or npz", name);
@@ -78,8 +65,15 @@ bool Includes::of_inputs() const {
          std::ranges::any_of(analyses, &AnalysisRow::of_inputs);
 }
 
-std::string include_names() {
-  return names(false);
+std::string include_names(bool weights_only) {
+  std::vector<std::string_view> known;
+  for (const BasicInclude& each : kBasicIncludes) {
+    if (!weights_only || !each.of_inputs) known.push_back(each.name);
+  }
+  for (const AnalysisRow& row : kAnalyses) {
+    if (!weights_only || !row.of_inputs) known.push_back(row.include);
+  }
+  return fmt::format("{}", fmt::join(known, ", "));
 }
 
 Includes parse_includes(const std::string& list) {
@@ -111,7 +105,7 @@ void require_values(const AnalysisInput& input, std::string_view analysis) {
 Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form) {
   Includes includes = parse_includes(list);
   if (!with_inputs && includes.of_inputs())
-    fail(Status::usage, "--include: the command weights has no inputs; it supports {}", names(true));
+    fail(Status::usage, "--include: the command weights has no inputs; it supports {}", include_names(true));
   if (form == Form::tables) {
     if (!with_inputs && !given) includes.directions = false;
     require_tables(includes);

@@ -148,8 +148,9 @@ struct AnalysisRow {
   std::unique_ptr<Analysis> (*make)(const AnalysisInput& input);
 };
 
-/// Returns all names that --include accepts, separated by commas.
-[[nodiscard]] std::string include_names();
+/// Returns the names that --include accepts, separated by commas. If `weights_only` is true, leaves out names
+/// that need inputs.
+[[nodiscard]] std::string include_names(bool weights_only = false);
 
 /// Parses the comma-separated list of --include. Throws Error(usage) with the name of an unknown value.
 [[nodiscard]] Includes parse_includes(const std::string& list);

@@ -2,9 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "analysis/patterns/capture.hpp"

@@ -150,67 +150,63 @@ class RolloutAnalysis final : public FromPositions {
       count += 2 * positions_[s].size() * sequence(s).queries();
     return count;
   }
-  Results finish() override;
+
+  Results finish() override {
+    Results results;
+    List items;
+    List raw_items;
+    const std::vector<OwnedMatrix<double>> rolled = rollout_.finish();
+    const std::vector<OwnedMatrix<double>> raw = rollout_.take_last_layer();
+    for (std::size_t s = 0; s < rolled.size(); ++s) {
+      if (positions_[s].empty()) continue;
+      const Tensor rows = asked_rows(rolled[s], s);
+      const Tensor raw_rows = asked_rows(raw[s], s);
+      add_records(items, s, rows);
+      add_records(raw_items, s, raw_rows);
+      results.text.emplace_back(text(s, rows, raw_rows));
+      add_arrays(results, s, rows);
+    }
+    results.document.sections.push_back({"rollout", "rollout", std::move(items)});
+    results.document.sections.push_back({"rollout_last_layer", "rollout_last_layer", std::move(raw_items)});
+    return results;
+  }
 
  private:
-  [[nodiscard]] Tensor asked_rows(const OwnedMatrix<double>& tokens, std::size_t s) const;
-  [[nodiscard]] TextTable text(std::size_t s, const Tensor& rolled, const Tensor& raw) const;
+  /// Returns the rows of the positions of --rollout-from in float32. With --by-word, rows and columns are
+  /// pooled over words.
+  [[nodiscard]] Tensor asked_rows(const OwnedMatrix<double>& tokens, std::size_t s) const {
+    std::optional<OwnedMatrix<double>> words;
+    if (input_.request.by_word) words = pool_matrix(tokens.view(), input_.units[s], input_.request.pool_from);
+    const OwnedMatrix<double>& values = words ? *words : tokens;
+    std::vector<float> rows;
+    rows.reserve(positions_[s].size() * values.cols());
+    for (const std::size_t position : positions_[s]) {
+      for (const double value : values.view().row(position)) rows.push_back(static_cast<float>(value));
+    }
+    return make_tensor({positions_[s].size(), values.cols()}, std::move(rows));
+  }
+
+  /// Returns a table of the rollout. If --rollout-from selects one position, the table has one row per key.
+  /// Otherwise, it has one row per position, with the strongest keys of the position.
+  [[nodiscard]] TextTable text(std::size_t s, const Tensor& rolled, const Tensor& raw) const {
+    const std::vector<std::string> tokens = labels(s);
+    const Positions& positions = positions_[s];
+    const std::string input = escaped(sequence(s).id);
+    if (positions.size() > 1) {
+      return strongest_text(s, fmt::format("Rollout of input \"{}\" (position:token share)", input),
+                            {{"rollout", rolled}, {"last layer", raw}});
+    }
+    std::vector<std::vector<Cell>> rows;
+    for (std::size_t key = 0; key < tokens.size(); ++key) {
+      rows.push_back({cell_of(key), tokens[key], std::get<std::span<const float>>(raw.values)[key],
+                      std::get<std::span<const float>>(rolled.values)[key]});
+    }
+    return {fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], tokens[positions[0]], input),
+            make_table("", {"position", "token", "last layer", "rollout"}, std::move(rows)), 3};
+  }
 
   Rollout rollout_;
 };
-
-/// Returns the rows of the positions of --rollout-from in float32. With --by-word, rows and columns are
-/// pooled over words.
-Tensor RolloutAnalysis::asked_rows(const OwnedMatrix<double>& tokens, std::size_t s) const {
-  std::optional<OwnedMatrix<double>> words;
-  if (input_.request.by_word) words = pool_matrix(tokens.view(), input_.units[s], input_.request.pool_from);
-  const OwnedMatrix<double>& values = words ? *words : tokens;
-  std::vector<float> rows;
-  rows.reserve(positions_[s].size() * values.cols());
-  for (const std::size_t position : positions_[s]) {
-    for (const double value : values.view().row(position)) rows.push_back(static_cast<float>(value));
-  }
-  return make_tensor({positions_[s].size(), values.cols()}, std::move(rows));
-}
-
-/// Returns a table of the rollout. If --rollout-from selects one position, the table has one row per key.
-/// Otherwise, it has one row per position, with the strongest keys of the position.
-TextTable RolloutAnalysis::text(std::size_t s, const Tensor& rolled, const Tensor& raw) const {
-  const std::vector<std::string> tokens = labels(s);
-  const Positions& positions = positions_[s];
-  const std::string input = escaped(sequence(s).id);
-  if (positions.size() > 1) {
-    return strongest_text(s, fmt::format("Rollout of input \"{}\" (position:token share)", input),
-                          {{"rollout", rolled}, {"last layer", raw}});
-  }
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t key = 0; key < tokens.size(); ++key) {
-    rows.push_back({cell_of(key), tokens[key], std::get<std::span<const float>>(raw.values)[key],
-                    std::get<std::span<const float>>(rolled.values)[key]});
-  }
-  return {fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], tokens[positions[0]], input),
-          make_table("", {"position", "token", "last layer", "rollout"}, std::move(rows)), 3};
-}
-
-Results RolloutAnalysis::finish() {
-  Results results;
-  List items;
-  List raw_items;
-  const std::vector<OwnedMatrix<double>> rolled = rollout_.finish();
-  const std::vector<OwnedMatrix<double>> raw = rollout_.take_last_layer();
-  for (std::size_t s = 0; s < rolled.size(); ++s) {
-    if (positions_[s].empty()) continue;
-    const Tensor rows = asked_rows(rolled[s], s);
-    const Tensor raw_rows = asked_rows(raw[s], s);
-    add_records(items, s, rows);
-    add_records(raw_items, s, raw_rows);
-    results.text.emplace_back(text(s, rows, raw_rows));
-    add_arrays(results, s, rows);
-  }
-  results.document.sections.push_back({"rollout", "rollout", std::move(items)});
-  results.document.sections.push_back({"rollout_last_layer", "rollout_last_layer", std::move(raw_items)});
-  return results;
-}
 
 class FlowAnalysis final : public FromPositions {
  public:
@@ -218,30 +214,29 @@ class FlowAnalysis final : public FromPositions {
       : FromPositions(input, "flow", "Attention flow"), flow_(input.request.rollout) {}
 
   std::vector<Observer*> observers() override { return {&flow_}; }
-  Results finish() override;
+
+  Results finish() override {
+    Results results;
+    List items;
+    const std::vector<OwnedMatrix<double>> flows = flow_.finish(positions_, input_.context.pool);
+    for (std::size_t s = 0; s < flows.size(); ++s) {
+      if (positions_[s].empty()) continue;
+      const Tensor rows = float_array(flows[s]);
+      add_records(items, s, rows);
+      results.text.emplace_back(
+          strongest_text(s,
+                         fmt::format("Attention flow of input \"{}\" (position:token largest flow, 0 to 1)",
+                                     escaped(sequence(s).id)),
+                         {{"flow", rows}}));
+      add_arrays(results, s, rows);
+    }
+    results.document.sections.push_back({"flow", "flow", std::move(items)});
+    return results;
+  }
 
  private:
   AttentionFlow flow_;
 };
-
-Results FlowAnalysis::finish() {
-  Results results;
-  List items;
-  const std::vector<OwnedMatrix<double>> flows = flow_.finish(positions_, input_.context.pool);
-  for (std::size_t s = 0; s < flows.size(); ++s) {
-    if (positions_[s].empty()) continue;
-    const Tensor rows = float_array(flows[s]);
-    add_records(items, s, rows);
-    results.text.emplace_back(
-        strongest_text(s,
-                       fmt::format("Attention flow of input \"{}\" (position:token largest flow, 0 to 1)",
-                                   escaped(sequence(s).id)),
-                       {{"flow", rows}}));
-    add_arrays(results, s, rows);
-  }
-  results.document.sections.push_back({"flow", "flow", std::move(items)});
-  return results;
-}
 
 }  // namespace
 

@@ -47,12 +47,12 @@ void require_target(bool targets, Component component, const std::string& option
 /// Returns the components that --component selects. If the option is not given, returns all components, or
 /// the encoder only without targets.
 std::set<Component> select_components(const HeadChoice& choice, const ModelConfig& config, bool targets) {
-  std::set<Component> picked;
   if (!config.decoder) {
     if (!choice.component.empty())
       fail(Status::usage, "--component: the model is not an encoder-decoder model, so it has no components");
     return {Component::none};
   }
+  std::set<Component> picked;
   if (choice.component.empty()) {
     for (const ComponentName& row : kComponents) {
       if (targets || !needs_target(row.component)) picked.insert(row.component);
@@ -108,22 +108,21 @@ HeadId parse_head(std::string_view word, const ModelConfig& config, bool targets
     fail(Status::usage, "--heads: got \"{}\", need {}LAYER.HEAD such as {}", escaped(word),
          config.decoder ? "COMPONENT." : "", config.decoder ? "enc.0.1,cross.2.3" : "0.1,2.3");
   }
-  std::size_t layers = 0;
-  std::optional<std::size_t> found;
-  for (std::size_t i = 0; i < config.layers.size(); ++i) {
-    if (config.layers[i].component != component) continue;
-    if (layers++ == *number) found = i;
-  }
-  if (!found) {
+  const auto layer = std::ranges::find_if(config.layers, [&](const LayerConfig& each) {
+    return each.component == component && each.number == *number;
+  });
+  if (layer == config.layers.end()) {
+    const std::size_t layers = config.layers_of(component);
     fail(Status::usage, "--heads: got {}: the model has {} {}layers (0 to {})", escaped(word), layers,
          component == Component::none ? "" : std::string(name_of(component)) + " ", layers - 1);
   }
-  const std::size_t count = config.layers[*found].attention.heads;
+  const auto index = static_cast<std::size_t>(layer - config.layers.begin());
+  const std::size_t count = layer->attention.heads;
   if (*head >= count) {
     fail(Status::usage, "--heads: got {}: layer {} has {} heads (0 to {})", escaped(word),
-         layer_name(config, *found), count, count - 1);
+         layer_name(config, index), count, count - 1);
   }
-  return {*found, *head};
+  return {index, *head};
 }
 
 }  // namespace

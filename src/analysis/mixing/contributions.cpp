@@ -74,13 +74,6 @@ std::vector<double> energies(const OwnedMatrix<double>& z, const ProductSvd& svd
   return energy;
 }
 
-/// Returns the powers of two below the full rank: 1, 2, 4, ...
-std::vector<std::size_t> default_ranks(std::size_t full) {
-  std::vector<std::size_t> ranks;
-  for (std::size_t rank = 1; rank < full; rank *= 2) ranks.push_back(rank);
-  return ranks;
-}
-
 }  // namespace
 
 std::uint64_t Contributions::memory(const Model& model, const Batch& batch) const {
@@ -192,9 +185,10 @@ void OutputRank::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<
 
   LayerOutputRank& found = found_[{sequence, layer}];
   found = {sequence, layer, energy.size(), {}, std::nullopt};
-  for (const std::size_t rank : ranks_.empty() ? default_ranks(energy.size()) : ranks_) {
+  std::vector<std::size_t> ranks = ranks_;
+  for (std::size_t rank = 1; ranks_.empty() && rank < energy.size(); rank *= 2) ranks.push_back(rank);
+  for (const std::size_t rank : ranks)
     found.cuts.push_back({rank, relative(left_out[std::min(rank, energy.size())], left_out[0])});
-  }
   if (output.cols != z.cols()) return;
   const std::span<const float> bias = weights->output.bias;
   double change = 0;

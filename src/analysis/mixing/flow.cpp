@@ -12,24 +12,8 @@
 namespace attnctl {
 namespace {
 
-/// For each level of a layered graph with n nodes per level: a set of nodes, stored as bits.
-class NodeSets {
- public:
-  NodeSets() = default;
-  NodeSets(std::size_t levels, std::size_t n) : words_((n + 63) / 64), bits_(levels * words_) {}
-
-  [[nodiscard]] std::size_t words() const { return words_; }
-  [[nodiscard]] std::span<std::uint64_t> of(std::size_t level) { return {&bits_[level * words_], words_}; }
-  [[nodiscard]] std::span<const std::uint64_t> of(std::size_t level) const {
-    return {&bits_[level * words_], words_};
-  }
-  void clear() { std::ranges::fill(bits_, 0); }
-  void fill(std::size_t level) { std::ranges::fill(of(level), ~std::uint64_t{0}); }
-
- private:
-  std::size_t words_ = 0;
-  std::vector<std::uint64_t> bits_;
-};
+/// For each level of a layered graph with n nodes per level: a set of nodes, stored as bits in one row.
+using NodeSets = OwnedMatrix<std::uint64_t>;
 
 void set(std::span<std::uint64_t> bits, std::size_t index, bool value) {
   const std::uint64_t bit = std::uint64_t{1} << (index % 64);
@@ -83,18 +67,21 @@ class LayeredNetwork {
  public:
   /// @param layers  capacities [n above, n below], at least 0, lowest layer first
   explicit LayeredNetwork(std::span<const OwnedMatrix<std::int64_t>> layers)
-      : n_(layers.front().rows()), capacity_(layers), seen_(layers.size() + 1, n_) {
+      : n_(layers.front().rows()),
+        words_((n_ + 63) / 64),
+        capacity_(layers),
+        seen_(layers.size() + 1, words_) {
     for (const OwnedMatrix<std::int64_t>& capacity : layers) {
       room_.push_back(capacity);
-      NodeSets& below = room_below_.emplace_back(n_, n_);
-      NodeSets& above = room_above_.emplace_back(n_, n_);
-      flow_above_.emplace_back(n_, n_);
-      flow_below_.emplace_back(n_, n_);
+      NodeSets& below = room_below_.emplace_back(n_, words_);
+      NodeSets& above = room_above_.emplace_back(n_, words_);
+      flow_above_.emplace_back(n_, words_);
+      flow_below_.emplace_back(n_, words_);
       for (std::size_t u = 0; u < n_; ++u) {
         for (std::size_t v = 0; v < n_; ++v) {
           if (capacity(u, v) == 0) continue;
-          set(below.of(u), v, true);
-          set(above.of(v), u, true);
+          set(below.view().row(u), v, true);
+          set(above.view().row(v), u, true);
         }
       }
     }
@@ -121,8 +108,8 @@ class LayeredNetwork {
   };
 
   NodeSets& sets_at(std::size_t distance) {
-    if (distance == by_distance_.size()) by_distance_.emplace_back(capacity_.size() + 1, n_);
-    by_distance_[distance].clear();
+    if (distance == by_distance_.size()) by_distance_.emplace_back(capacity_.size() + 1, words_);
+    std::ranges::fill(by_distance_[distance].values(), 0);
     return by_distance_[distance];
   }
 
@@ -130,24 +117,27 @@ class LayeredNetwork {
   /// source.
   bool label(std::size_t from, std::size_t to) {
     const std::size_t top = capacity_.size();
-    seen_.clear();
-    seen_.fill(top);  // in the highest level, only the source is searched
-    set(seen_.of(top), from, false);
-    set(seen_.of(0), to, true);
-    set(sets_at(0).of(0), to, true);
+    std::ranges::fill(seen_.values(), 0);
+    std::ranges::fill(seen_.view().row(top),
+                      ~std::uint64_t{0});  // in the highest level, only the source is searched
+    set(seen_.view().row(top), from, false);
+    set(seen_.view().row(0), to, true);
+    set(sets_at(0).view().row(0), to, true);
     for (std::size_t distance = 1;; ++distance) {
       NodeSets& next = sets_at(distance);
       bool any = false;
       const NodeSets& reached = by_distance_[distance - 1];
       for (std::size_t level = 0; level <= top; ++level) {
-        for_each(reached.of(level), [&](std::size_t node) {
+        for_each(reached.view().row(level), [&](std::size_t node) {
           if (level < top)
-            any |= add_unseen(room_above_[level].of(node), seen_.of(level + 1), next.of(level + 1));
+            any |= add_unseen(room_above_[level].view().row(node), seen_.view().row(level + 1),
+                              next.view().row(level + 1));
           if (level > 0)
-            any |= add_unseen(flow_below_[level - 1].of(node), seen_.of(level - 1), next.of(level - 1));
+            any |= add_unseen(flow_below_[level - 1].view().row(node), seen_.view().row(level - 1),
+                              next.view().row(level - 1));
         });
       }
-      if (has(next.of(top), from)) {
+      if (has(next.view().row(top), from)) {
         source_distance_ = distance;
         return true;
       }
@@ -161,14 +151,16 @@ class LayeredNetwork {
     const NodeSets& nearer = by_distance_[source_distance_ - path.size() - 1];
     const auto [level, index] = at;
     if (level > 0) {
-      if (const auto next = first_of_both(room_below_[level - 1].of(index), nearer.of(level - 1))) {
+      if (const auto next =
+              first_of_both(room_below_[level - 1].view().row(index), nearer.view().row(level - 1))) {
         path.push_back({at, true, *next});
         at = {level - 1, *next};
         return true;
       }
     }
     if (level < capacity_.size()) {
-      if (const auto next = first_of_both(flow_above_[level].of(index), nearer.of(level + 1))) {
+      if (const auto next =
+              first_of_both(flow_above_[level].view().row(index), nearer.view().row(level + 1))) {
         path.push_back({at, false, *next});
         at = {level + 1, *next};
         return true;
@@ -211,7 +203,7 @@ class LayeredNetwork {
       if (path.size() == source_distance_) total += augment(path, at);
       if (step_on(path, at)) continue;
       if (path.empty()) return total;
-      set(by_distance_[source_distance_ - path.size()].of(at.level), at.index, false);  // a dead end
+      set(by_distance_[source_distance_ - path.size()].view().row(at.level), at.index, false);  // a dead end
       at = path.back().node;
       path.pop_back();
     }
@@ -222,10 +214,10 @@ class LayeredNetwork {
     const std::int64_t capacity = capacity_[layer](above, below);
     if (room == capacity) touched_.push_back({layer, above, below});
     room -= flow;
-    set(room_below_[layer].of(above), below, room > 0);
-    set(room_above_[layer].of(below), above, room > 0);
-    set(flow_above_[layer].of(below), above, room < capacity);
-    set(flow_below_[layer].of(above), below, room < capacity);
+    set(room_below_[layer].view().row(above), below, room > 0);
+    set(room_above_[layer].view().row(below), above, room > 0);
+    set(flow_above_[layer].view().row(below), above, room < capacity);
+    set(flow_below_[layer].view().row(above), below, room < capacity);
   }
 
   void restore() {
@@ -237,6 +229,7 @@ class LayeredNetwork {
   }
 
   std::size_t n_;
+  std::size_t words_;  // number of words of a set
   std::span<const OwnedMatrix<std::int64_t>> capacity_;
   std::vector<OwnedMatrix<std::int64_t>> room_;  // [layers]: capacity - flow of each arc
   /// One NodeSets per layer. Its "level" index is a node on one side of the layer; the set of this node

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <numeric>
 
 #include "base/error.hpp"
@@ -17,25 +16,12 @@ double rounded(float weight) {
   return (static_cast<double>(weight) + shift) - shift;
 }
 
-constexpr std::size_t kRowsOfLock = 64;
-
 /// Returns the start value of F before the first head: infinity for min, otherwise 0.
 double neutral(HeadFusion fusion) {
   return fusion == HeadFusion::min ? std::numeric_limits<double>::infinity() : 0.0;
 }
 
 }  // namespace
-
-struct FusedLayers::Fusion {
-  Fusion(std::size_t n, double value) : fused(n, n), row_locks((n + kRowsOfLock - 1) / kRowsOfLock) {
-    std::ranges::fill(fused.values(), value);
-  }
-
-  OwnedMatrix<double> fused;
-  std::size_t layer = 0;
-  std::mutex layer_lock;
-  std::vector<std::mutex> row_locks;
-};
 
 void add_residual(OwnedMatrix<double>& fused, double residual) {
   for (std::size_t i = 0; i < fused.rows(); ++i) {
@@ -60,10 +46,6 @@ void require_own_keys(const Batch& batch, std::string_view analysis) {
          escaped(sequence.id), analysis, analysis);
   }
 }
-
-FusedLayers::FusedLayers(const RolloutOptions& options, std::string_view analysis)
-    : options_(options), analysis_(analysis) {}
-FusedLayers::~FusedLayers() = default;
 
 void FusedLayers::begin(const Model& model, const Batch& batch) {
   require_own_keys(batch, analysis_);

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -39,14 +41,14 @@ void require_own_keys(const Batch& batch, std::string_view analysis);
 /// heads are exact, so results do not depend on the number of threads.
 class FusedLayers : public Observer {
  public:
-  ~FusedLayers() override;
-
   /// Throws Error(bad_input) if queries and keys are different tokens.
   void begin(const Model& model, const Batch& batch) override;
   void panel(const AttentionPanel& panel) override;
 
  protected:
-  FusedLayers(const RolloutOptions& options, std::string_view analysis);
+  /// @param analysis  name of the analysis in errors
+  FusedLayers(const RolloutOptions& options, std::string_view analysis)
+      : options_(options), analysis_(analysis) {}
   /// Receives F [n, n] of a layer for one sequence, from the lowest layer to the highest. May change F.
   virtual void add_layer(std::size_t sequence, OwnedMatrix<double>& fused) = 0;
   /// Calls add_layer for the last layer of every sequence.
@@ -55,8 +57,19 @@ class FusedLayers : public Observer {
   RolloutOptions options_;
 
  private:
+  static constexpr std::size_t kRowsOfLock = 64;
+
   /// F of the current layer of one sequence.
-  struct Fusion;
+  struct Fusion {
+    Fusion(std::size_t n, double value) : fused(n, n), row_locks((n + kRowsOfLock - 1) / kRowsOfLock) {
+      std::ranges::fill(fused.values(), value);
+    }
+
+    OwnedMatrix<double> fused;
+    std::size_t layer = 0;
+    std::mutex layer_lock;
+    std::vector<std::mutex> row_locks;
+  };
 
   /// Calls add_layer for the current layer, then resets F for the next layer.
   void close(std::size_t sequence);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "analysis/head_axes.hpp"
 #include "forward/block.hpp"
@@ -38,9 +37,6 @@ std::vector<KeyWeight> strongest(std::span<const float> weights, std::size_t cou
   keys.erase(kept, keys.end());
   return keys;
 }
-
-AttentionFrom::AttentionFrom(const Selection& selection, std::vector<AttentionQuestion> questions)
-    : heads_(selection.heads), questions_(std::move(questions)) {}
 
 std::uint64_t AttentionFrom::memory(const Model& /*model*/, const Batch& batch) const {
   std::uint64_t bytes = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "forward/observer.hpp"
@@ -45,7 +46,8 @@ struct AttentionAnswer {
 /// et al. 2019).
 class AttentionFrom final : public Observer {
  public:
-  AttentionFrom(const Selection& selection, std::vector<AttentionQuestion> questions);
+  AttentionFrom(const Selection& selection, std::vector<AttentionQuestion> questions)
+      : heads_(selection.heads), questions_(std::move(questions)) {}
 
   [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   void begin(const Model& model, const Batch& batch) override;

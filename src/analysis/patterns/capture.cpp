@@ -5,7 +5,6 @@
 #include <new>
 #include <set>
 #include <stdexcept>
-#include <utility>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
@@ -122,9 +121,6 @@ Tensor MemorySink::take() {
   const std::span<const float> values(values_.get(), size_);
   return {std::move(shape_), values, std::move(values_)};
 }
-
-Capture::Capture(CaptureLayout layout, std::span<const CaptureTarget> targets)
-    : layout_(std::move(layout)), targets_(targets.begin(), targets.end()) {}
 
 Needs Capture::needs() const {
   Needs needs{.patterns = false};

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/head_axes.hpp"
@@ -81,7 +82,8 @@ struct CaptureTarget {
 /// embedding.
 class Capture final : public Observer {
  public:
-  Capture(CaptureLayout layout, std::span<const CaptureTarget> targets);
+  Capture(CaptureLayout layout, std::span<const CaptureTarget> targets)
+      : layout_(std::move(layout)), targets_(targets.begin(), targets.end()) {}
 
   [[nodiscard]] Needs needs() const override;
   void begin(const Model& model, const Batch& batch) override;

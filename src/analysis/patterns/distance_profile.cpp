@@ -1,7 +1,6 @@
 #include "analysis/patterns/distance_profile.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -10,14 +9,6 @@
 #include "base/error.hpp"
 
 namespace attnctl {
-namespace {
-
-std::size_t bin_index(std::size_t distance) {
-  return distance == 0 ? 0 : 1 + static_cast<std::size_t>(std::bit_width(distance - 1));
-}
-
-}  // namespace
-
 void DistanceSums::operator+=(const DistanceSums& other) {
   pairs += other.pairs;
   weight += other.weight;
@@ -50,8 +41,8 @@ void DistanceProfile::begin(const Model& model, const Batch& batch) {
   }
   bins_ = distance_bins(longest);
   bin_of_.clear();
-  for (std::size_t distance = 0; distance < longest; ++distance)
-    bin_of_.push_back(static_cast<std::uint8_t>(bin_index(distance)));
+  for (std::size_t bin = 0; bin < bins_.size(); ++bin)
+    bin_of_.resize(bins_[bin].last + 1, static_cast<std::uint8_t>(bin));
   states_.clear();
   for (const HeadId head : heads_) {
     DistanceState& state = states_.emplace_back();

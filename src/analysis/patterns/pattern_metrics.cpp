@@ -131,9 +131,6 @@ std::span<const RowMetric> row_metrics() {
   return rows;
 }
 
-PatternMetrics::PatternMetrics(const Selection& selection, bool per_input)
-    : heads_(selection.heads), per_input_(per_input) {}
-
 std::uint64_t PatternMetrics::memory(const Model& /*model*/, const Batch& batch) const {
   const std::uint64_t records = per_input_ ? batch.sequences.size() : 1;
   const std::uint64_t record = sizeof(MetricSums) + sizeof(HeadPatternMetrics) +

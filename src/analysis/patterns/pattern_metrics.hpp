@@ -142,7 +142,8 @@ struct HeadPatternMetrics {
 class PatternMetrics final : public Observer {
  public:
   /// @param per_input  true: one record per head and input; false: one record per head
-  PatternMetrics(const Selection& selection, bool per_input);
+  PatternMetrics(const Selection& selection, bool per_input)
+      : heads_(selection.heads), per_input_(per_input) {}
 
   [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   void begin(const Model& model, const Batch& batch) override;

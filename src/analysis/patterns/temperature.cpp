@@ -159,9 +159,6 @@ std::optional<double> temperature_of_entropy(double mean_entropy, RowsByKeys row
   return std::exp(-(low + high) / 2);
 }
 
-Temperatures::Temperatures(const Selection& selection, double saturation)
-    : heads_(selection.heads), saturation_(saturation) {}
-
 std::uint64_t Temperatures::memory(const Model& /*model*/, const Batch& batch) const {
   std::uint64_t keys = 0;
   for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());

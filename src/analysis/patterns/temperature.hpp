@@ -45,7 +45,8 @@ struct HeadTemperature {
 /// the head are undefined.
 class Temperatures final : public Observer {
  public:
-  explicit Temperatures(const Selection& selection, double saturation = 0.99);
+  explicit Temperatures(const Selection& selection, double saturation = 0.99)
+      : heads_(selection.heads), saturation_(saturation) {}
 
   [[nodiscard]] Needs needs() const override { return {.scores = true}; }
   [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;

@@ -31,11 +31,6 @@ struct FactorSlice {
   }
 };
 
-OwnedMatrix<double>& shaped(OwnedMatrix<double>& matrix, std::size_t rows, std::size_t cols) {
-  if (matrix.rows() != rows || matrix.cols() != cols) matrix = OwnedMatrix<double>(rows, cols);
-  return matrix;
-}
-
 /// Returns the sum of a[i] * b[i], computed in double.
 template <typename T>
 double sum_of_products(std::span<T> a, std::span<T> b) {
@@ -59,12 +54,9 @@ class PairProduct {
     OwnedMatrix<double> values;
 
     MatrixView<const double> read(const FactorSlice& wanted) {
-      if (wanted != slice) {
-        const CircuitFactor& factor = *wanted.factor;
-        factor.read_columns(wanted.head, shaped(values, factor.width(), factor.dimension()).view());
-        slice = wanted;
-      }
-      return std::as_const(values).view();
+      if (wanted != slice) wanted.factor->read_columns(wanted.head, values);
+      slice = wanted;
+      return values.view();
     }
   };
   struct PairSide {
@@ -72,8 +64,11 @@ class PairProduct {
     OwnedMatrix<double> product;  // [width of a, width of b]
 
     void multiply(const FactorSlice& first, const FactorSlice& second) {
-      gemm_nt(a.read(first), b.read(second),
-              shaped(product, first.factor->width(), second.factor->width()).view());
+      const MatrixView<const double> left = a.read(first);
+      const MatrixView<const double> right = b.read(second);
+      if (product.rows() != left.rows || product.cols() != right.rows)
+        product = OwnedMatrix<double>(left.rows, right.rows);
+      gemm_nt(left, right, product.view());
     }
   };
   PairSide left_, right_;
@@ -184,12 +179,6 @@ bool serves_in_place(const ComparedHead& a, const ComparedHead& b) {
          same_kind(a.factors->left, b.factors->left) && same_kind(a.factors->right, b.factors->right);
 }
 
-/// The buffers with which one worker compares heads.
-struct Comparer {
-  BlockProduct block;
-  PairProduct pair;
-};
-
 /// Returns the cosine from the inner product of two circuits, or NaN if the inner product overflowed. Limits
 /// the result to [-1, 1].
 double cosine_of(double inner, const ComparedHead& a, const ComparedHead& b) {
@@ -203,53 +192,48 @@ struct Rectangle {
   std::size_t row, rows, col, cols;
 };
 
-/// The pairs of a set, divided into rectangles. The rectangles are small enough to keep all workers busy.
-/// Otherwise they are as large as possible, because products of several slices are faster.
-class Division {
- public:
-  void add_triangle(std::size_t set, std::size_t first, std::size_t count) {
-    if (count < 2) return;
-    const std::size_t half = count / 2;
-    add({set, first, half, first + half, count - half});
-    add_triangle(set, first, half);
-    add_triangle(set, first + half, count - half);
-  }
-  [[nodiscard]] std::span<const Rectangle> parts() const { return parts_; }
-
- private:
-  void add(const Rectangle& whole) {
-    constexpr std::size_t most = 4;
-    const std::size_t down = (whole.rows + most - 1) / most;
-    const std::size_t across = (whole.cols + most - 1) / most;
-    for (std::size_t i = 0; i < down; ++i) {
-      for (std::size_t j = 0; j < across; ++j) {
-        const std::size_t row = i * whole.rows / down;
-        const std::size_t col = j * whole.cols / across;
-        parts_.push_back({whole.set, whole.row + row, (i + 1) * whole.rows / down - row, whole.col + col,
-                          (j + 1) * whole.cols / across - col});
-      }
+/// Appends the pairs of the heads [first, first + count) of a set, divided into rectangles. The rectangles
+/// are small enough to keep all workers busy. Otherwise they are as large as possible, because products of
+/// several slices are faster.
+void add_rectangles(std::size_t set, std::size_t first, std::size_t count,
+                    std::vector<Rectangle>& rectangles) {
+  if (count < 2) return;
+  constexpr std::size_t most = 4;
+  const std::size_t rows = count / 2;
+  const std::size_t cols = count - rows;
+  const std::size_t down = (rows + most - 1) / most;
+  const std::size_t across = (cols + most - 1) / most;
+  for (std::size_t i = 0; i < down; ++i) {
+    for (std::size_t j = 0; j < across; ++j) {
+      const std::size_t row = i * rows / down;
+      const std::size_t col = j * cols / across;
+      rectangles.push_back(
+          {set, first + row, (i + 1) * rows / down - row, first + rows + col, (j + 1) * cols / across - col});
     }
   }
-
-  std::vector<Rectangle> parts_;
-};
-
-/// Calls use(i, j, cosine) for each pair of head i of `rows` and head j of `cols`.
-template <typename Use>
-void compare(std::span<const ComparedHead> rows, std::span<const ComparedHead> cols, Comparer& comparer,
-             const Use& use) {
-  bool multiplied = false;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (std::size_t j = 0; j < cols.size(); ++j) {
-      if (!serves_in_place(rows[i], cols[j])) {
-        use(i, j, cosine_of(comparer.pair.inner(rows[i], cols[j]), rows[i], cols[j]));
-        continue;
-      }
-      if (!std::exchange(multiplied, true)) comparer.block.multiply(rows, cols);
-      use(i, j, cosine_of(comparer.block.inner(i, j), rows[i], cols[j]));
-    }
-  }
+  add_rectangles(set, first, rows, rectangles);
+  add_rectangles(set, first + rows, cols, rectangles);
 }
+
+/// The buffers with which one worker compares heads.
+struct Comparer {
+  BlockProduct block;
+  PairProduct pair;
+
+  /// Calls use(i, j, cosine) for each pair of head i of `rows` and head j of `cols`.
+  template <typename Use>
+  void compare(std::span<const ComparedHead> rows, std::span<const ComparedHead> cols, const Use& use) {
+    bool multiplied = false;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (std::size_t j = 0; j < cols.size(); ++j) {
+        const bool in_place = serves_in_place(rows[i], cols[j]);
+        if (in_place && !std::exchange(multiplied, true)) block.multiply(rows, cols);
+        const double inner = in_place ? block.inner(i, j) : pair.inner(rows[i], cols[j]);
+        use(i, j, cosine_of(inner, rows[i], cols[j]));
+      }
+    }
+  }
+};
 
 /// The heads of a set whose norm is finite and not 0, and their indices in the set.
 struct Defined {
@@ -280,7 +264,7 @@ std::vector<OwnedMatrix<double>> frobenius_cosines(std::span<const std::vector<C
                                                    Pool& pool) {
   std::vector<OwnedMatrix<double>> similarities;
   std::vector<Defined> defined;
-  Division division;
+  std::vector<Rectangle> rectangles;
   for (const std::vector<ComparedHead>& set : sets) {
     Defined& of_set = defined.emplace_back();
     OwnedMatrix<double>& similarity = similarities.emplace_back(set.size(), set.size());
@@ -291,20 +275,20 @@ std::vector<OwnedMatrix<double>> frobenius_cosines(std::span<const std::vector<C
       of_set.place.push_back(i);
       similarity(i, i) = 1;
     }
-    division.add_triangle(defined.size() - 1, 0, of_set.heads.size());
+    add_rectangles(defined.size() - 1, 0, of_set.heads.size(), rectangles);
   }
   std::vector<Comparer> comparers(pool.size());
-  pool.run(division.parts().size(), [&](std::size_t task, std::size_t worker) {
-    const Rectangle& part = division.parts()[task];
+  pool.run(rectangles.size(), [&](std::size_t task, std::size_t worker) {
+    const Rectangle& part = rectangles[task];
     const Defined& set = defined[part.set];
     const std::span<const ComparedHead> heads = set.heads;
-    compare(heads.subspan(part.row, part.rows), heads.subspan(part.col, part.cols), comparers[worker],
-            [&](std::size_t i, std::size_t j, double cosine) {
-              const std::size_t row = set.place[part.row + i];
-              const std::size_t col = set.place[part.col + j];
-              similarities[part.set](row, col) = cosine;
-              similarities[part.set](col, row) = cosine;
-            });
+    comparers[worker].compare(heads.subspan(part.row, part.rows), heads.subspan(part.col, part.cols),
+                              [&](std::size_t i, std::size_t j, double cosine) {
+                                const std::size_t row = set.place[part.row + i];
+                                const std::size_t col = set.place[part.col + j];
+                                similarities[part.set](row, col) = cosine;
+                                similarities[part.set](col, row) = cosine;
+                              });
   });
   return similarities;
 }

@@ -64,7 +64,10 @@ void CircuitFactor::read_stored(std::size_t head, MatrixView<double> out) const 
   }
 }
 
-void CircuitFactor::read_columns(std::size_t head, MatrixView<double> out) const {
+MatrixView<double> CircuitFactor::read_columns(std::size_t head, OwnedMatrix<double>& buffer) const {
+  if (buffer.rows() != width_ || buffer.cols() != dimension())
+    buffer = OwnedMatrix<double>(width_, dimension());
+  const MatrixView<double> out = buffer.view();
   if (other_.data == nullptr) {
     read_stored(head, out);
   } else {
@@ -74,21 +77,21 @@ void CircuitFactor::read_columns(std::size_t head, MatrixView<double> out) const
     for (std::size_t r = 0; r < other_.rows; ++r)
       std::ranges::copy(other_.row(r), other.view().row(r).begin());
     if (other_by_rows_) {
-      gemm_nn(std::as_const(slice).view(), std::as_const(other).view(), out);
+      gemm_nn(slice.view(), other.view(), out);
     } else {
-      gemm_nt(std::as_const(slice).view(), std::as_const(other).view(), out);
+      gemm_nt(slice.view(), other.view(), out);
     }
   }
-  if (gain_.empty()) return;
   for (std::size_t c = 0; c < width_; ++c) {
     const auto column = out.row(c);
     for (std::size_t r = 0; r < gain_.size(); ++r) column[r] *= gain_[r];
   }
+  return out;
 }
 
 OwnedMatrix<double> CircuitFactor::columns(std::size_t head) const {
-  OwnedMatrix<double> columns(width_, dimension());
-  read_columns(head, columns.view());
+  OwnedMatrix<double> columns;
+  read_columns(head, columns);
   return columns;
 }
 

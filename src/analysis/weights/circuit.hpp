@@ -49,8 +49,8 @@ class CircuitFactor {
     return slices_.empty() ? head : slices_[head];
   }
 
-  /// Writes the transposed slice of a head in double to `out` [width, dimension].
-  void read_columns(std::size_t head, MatrixView<double> out) const;
+  /// Writes the transposed slice of a head in double to `buffer` and returns its view [width, dimension].
+  MatrixView<double> read_columns(std::size_t head, OwnedMatrix<double>& buffer) const;
   /// Returns the transposed slice of a head in double, [width, dimension].
   [[nodiscard]] OwnedMatrix<double> columns(std::size_t head) const;
 

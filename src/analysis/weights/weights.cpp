@@ -28,14 +28,6 @@ struct AnalyzedCircuit {
   ComparedHead compared;
 };
 
-MatrixView<double> read(const CircuitFactor& factor, std::size_t head, OwnedMatrix<double>& buffer) {
-  if (buffer.rows() != factor.width() || buffer.cols() != factor.dimension()) {
-    buffer = OwnedMatrix<double>(factor.width(), factor.dimension());
-  }
-  factor.read_columns(head, buffer.view());
-  return buffer.view();
-}
-
 OwnedMatrix<float> narrowed(const OwnedMatrix<double>& matrix) {
   OwnedMatrix<float> narrow(matrix.rows(), matrix.cols());
   std::ranges::transform(matrix.values(), narrow.values().begin(),
@@ -45,8 +37,8 @@ OwnedMatrix<float> narrowed(const OwnedMatrix<double>& matrix) {
 
 AnalyzedCircuit analyze(const SharedFactors<CircuitFactors>::Item& item, std::size_t directions,
                         FactorBuffers& buffers) {
-  const MatrixView<double> left = read(item.factors->left, item.head, buffers.left);
-  const MatrixView<double> right = read(item.factors->right, item.head, buffers.right);
+  const MatrixView<double> left = item.factors->left.read_columns(item.head, buffers.left);
+  const MatrixView<double> right = item.factors->right.read_columns(item.head, buffers.right);
   AnalyzedCircuit result;
   HeadSpectrum& spectrum = result.spectrum;
   spectrum.finite = all_finite(buffers.left.values()) && all_finite(buffers.right.values());
