@@ -8,6 +8,7 @@
 
 #include "analysis/patterns/distance_profile.hpp"
 #include "analysis/patterns/pattern_row.hpp"
+#include "base/text.hpp"
 #include "study/measure.hpp"
 #include "study/state/sums.hpp"
 
@@ -367,13 +368,19 @@ void DistanceMeasure::finish(StudyResults& results) const {
 }  // namespace
 
 MeasureRow metrics_measure() {
+  /// XXH64 of the names of the row metrics at version 1, each followed by a comma.
+  constexpr std::uint64_t kFirstNames = 0xf21e073cf449d5f2;
   static const std::vector<Metric> metrics = [] {
     std::vector<Metric> all;
     for (const RowMetric& row : row_metrics()) all.push_back(row.about);
     return all;
   }();
+  std::string names;
+  for (const Metric& metric : metrics) names += std::string(metric.name) + ',';
   return {.name = "metrics",
           .description = "the row metrics of analyze: entropy, confidence, distance, previous token, ...",
+          // The state has one Moments per row metric, so its version changes with their names.
+          .version = content_hash(names) - kFirstNames + 1,
           .make = make_measure<MetricsMeasure>,
           .metrics = metrics};
 }
