@@ -53,6 +53,8 @@
 namespace attnctl::cli {
 namespace {
 
+using inspect::Form;
+
 // --- Stages. Each stage does the same work as in `analyze` or `weights`.
 
 /// Sums the weights of the pattern of each head. If `end` is true, the last layer is computed completely.
@@ -197,7 +199,7 @@ class BenchStages {
   }
 
   /// Writes the captured patterns in one format, as `analyze` does.
-  template <inspect::Form form>
+  template <Form form>
   void write(Warnings& warnings) {
     if (captured_.empty()) capture(warnings);
     OutputFile out = scratch_file();
@@ -214,9 +216,8 @@ class BenchStages {
                                   .components = components_,
                                   .arrays = captured_};
     const WriteOptions options{.number = {}, .pool = &session_.pool};
-    if (form == inspect::Form::document) return write_json(out, results_of(run).document, options);
-    if (form == inspect::Form::tables)
-      return write_csv_table(out, table_named(results_of(run), "patterns"), options);
+    if (form == Form::document) return write_json(out, results_of(run).document, options);
+    if (form == Form::tables) return write_csv_table(out, table_named(results_of(run), "patterns"), options);
     NpzWriter npz(out, {.pool = &session_.pool});
     inspect::add_selection_arrays(npz, run);
     for (const inspect::InputArray& each : captured_) {
@@ -274,12 +275,9 @@ constexpr std::array kStages = {
     StageRow{"patterns", &BenchStages::patterns, Layers::to_patterns, When::per_input, false, false},
     StageRow{"analyze", &BenchStages::analyze, Layers::to_patterns, When::per_input, false, false},
     StageRow{"capture", &BenchStages::capture, Layers::to_end, When::per_input, true, false},
-    StageRow{"write_json", &BenchStages::write<inspect::Form::document>, Layers::none, When::per_input, true,
-             true},
-    StageRow{"write_csv", &BenchStages::write<inspect::Form::tables>, Layers::none, When::per_input, true,
-             true},
-    StageRow{"write_npz", &BenchStages::write<inspect::Form::arrays>, Layers::none, When::per_input, true,
-             false},
+    StageRow{"write_json", &BenchStages::write<Form::document>, Layers::none, When::per_input, true, true},
+    StageRow{"write_csv", &BenchStages::write<Form::tables>, Layers::none, When::per_input, true, true},
+    StageRow{"write_npz", &BenchStages::write<Form::arrays>, Layers::none, When::per_input, true, false},
     StageRow{"weights", &BenchStages::weights, Layers::none, When::after, false, false},
 };
 

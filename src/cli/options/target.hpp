@@ -14,11 +14,11 @@ namespace attnctl::cli {
 
 /// An output format: a row of the table in target.cpp.
 struct Format {
-  std::string_view name;                     // in --format
-  std::string_view extension;                // of its files: ".json"
-  inspect::Form form;                        // the form of results that its writer uses
-  JsonLayout layout = JsonLayout::document;  // for a document
-  char separator = ',';                      // for tables: the character between columns
+  std::string_view name;                         // in --format
+  std::string_view extension;                    // of its files: ".json"
+  inspect::Form form = inspect::Form::document;  // the form of results that its writer uses
+  JsonLayout layout = JsonLayout::document;      // for a document
+  char separator = ',';                          // for tables: the character between columns
 };
 
 /// Returns the names of all formats.
