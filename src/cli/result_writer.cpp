@@ -32,7 +32,7 @@ void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t c
 
 ResultWriter::ResultWriter(const Target& target, const OutputOptions& options, Session& session)
     : target_(target), options_(options), session_(session) {
-  if (target.format == Format::csv && target.table.empty()) {
+  if (target.is_folder()) {
     folder_.emplace(target.path);
   } else {
     out_.emplace(target.path);
@@ -40,7 +40,8 @@ ResultWriter::ResultWriter(const Target& target, const OutputOptions& options, S
 }
 
 void ResultWriter::write_table(OutputFile& out, const Table& table) {
-  WriteOptions write{.number = {options_.digits}, .pool = &session_.pool};
+  WriteOptions write{
+      .number = {options_.digits}, .pool = &session_.pool, .separator = target_.format.separator};
   if (session_.options.strict && !out.seekable()) {
     warn_non_finite(session_.warnings, table.name, count_non_finite(table));
     check_before_commit(session_);
@@ -55,7 +56,8 @@ void ResultWriter::write_table(OutputFile& out, const Table& table) {
 
 void ResultWriter::write_tables(const Results& results) {
   if (out_) return write_table(*out_, table_named(results, target_.table));
-  for (const Table& table : results.tables) write_table(folder_->open(table.name + ".csv"), table);
+  for (const Table& table : results.tables)
+    write_table(folder_->open(fmt::format("{}{}", table.name, target_.format.extension)), table);
 }
 
 void ResultWriter::write_document(Document document) {
@@ -71,7 +73,8 @@ void ResultWriter::write_document(Document document) {
   }
   check_before_commit(session_);
   const WriteOptions write{.number = {options_.digits}, .pool = &session_.pool};
-  target_.format == Format::jsonl ? write_jsonl(*out_, document, write) : write_json(*out_, document, write);
+  const bool lines = target_.format.layout == JsonLayout::lines;
+  lines ? write_jsonl(*out_, document, write) : write_json(*out_, document, write);
 }
 
 void ResultWriter::write_text(const Results& results) {
@@ -103,20 +106,19 @@ void ResultWriter::write(std::string_view schema, Results results) {
 }
 
 void ResultWriter::write(const Results& results) {
-  switch (target_.format) {
-    case Format::json:
-    case Format::jsonl:
+  switch (target_.format.form) {
+    case inspect::Form::document:
       write_document(results.document);
       break;
-    case Format::csv:
+    case inspect::Form::tables:
       write_tables(results);
       break;
-    case Format::npz:
+    case inspect::Form::arrays:
       break;  // the commands that write arrays write them during the computation
-    case Format::svg:
+    case inspect::Form::pictures:
       write_view(view_named(results, options_.picture));
       break;
-    case Format::text:
+    case inspect::Form::text:
       write_text(results);
       break;
   }

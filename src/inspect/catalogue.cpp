@@ -50,7 +50,7 @@ constexpr std::array kBasicIncludes = {
 
 void require_tables(const Includes& includes) {
   const auto require = [](bool tables, std::string_view name) {
-    if (!tables) fail(Status::usage, "csv has no table for {}; use json, jsonl or npz", name);
+    if (!tables) fail(Status::usage, "there is no table for {}; use --format json, jsonl or npz", name);
   };
   for (const BasicInclude& each : kBasicIncludes) require(each.tables || !(includes.*each.member), each.name);
   for (const AnalysisRow* row : includes.analyses) require(row->tables, row->include);

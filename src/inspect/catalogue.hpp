@@ -143,7 +143,7 @@ struct AnalysisRow {
   std::string_view include;  // name in --include
   bool of_inputs;            // needs a forward pass
   bool by_word;              // supports --by-word
-  bool tables;               // has tables for CSV
+  bool tables;               // has tables
   Components components;
   std::unique_ptr<Analysis> (*make)(const AnalysisInput& input);
 };
@@ -156,9 +156,9 @@ struct AnalysisRow {
 [[nodiscard]] Includes parse_includes(const std::string& list);
 
 /// Parses `list` and returns the values to output in the given form. `given` is false if `list` is the
-/// default of --include. Then patterns are left out in text and pictures, and directions in CSV without
-/// inputs. Throws Error(usage) if a value needs inputs and there are none, or if the form is CSV and there is
-/// no table for the value.
+/// default of --include. Then patterns are left out in text and pictures, and directions in tables
+/// without inputs. Throws Error(usage) if a value needs inputs and there are none, or if the form is tables
+/// and there is no table for the value.
 [[nodiscard]] Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form);
 
 /// Throws Error(bad_input) if a selected layer has no values (W_V); its heads then have no output. `analysis`

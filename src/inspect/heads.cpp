@@ -8,6 +8,7 @@
 
 #include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
+#include "analysis/patterns/pattern_metrics.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/run_results.hpp"
 #include "results/results.hpp"
@@ -150,9 +151,10 @@ TextTable heads_text(const Table& all, const RunResults& run) {
   std::vector<std::string> columns = {"head"};
   if (all.columns.front() == "input") columns.insert(columns.begin(), "input");
   if (!run.pattern_metrics.empty()) {
-    columns.insert(columns.end(),
-                   {"entropy", "confidence", "distance", "self", "previous_token", "next_token",
-                    "first_token", "special_token", "best_offset", "best_offset_share"});
+    for (const RowMetric& metric : row_metrics()) {
+      if (metric.in_text) columns.emplace_back(metric.about.name);
+    }
+    columns.insert(columns.end(), {"best_offset", "best_offset_share"});
   } else {
     columns.insert(columns.end(), {"qk_effective_rank", "qk_stable_rank", "qk_numerical_rank",
                                    "ov_effective_rank", "ov_stable_rank", "ov_numerical_rank"});

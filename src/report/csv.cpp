@@ -49,13 +49,14 @@ bool is_plain(std::string_view text) {
 /// Formats rows in a small buffer that stays in the cache. When the buffer is full, appends it to a text.
 class RowBuffer {
  public:
-  RowBuffer(std::string& text, const NumberFormat& format) : text_(text), format_(format) {}
+  RowBuffer(std::string& text, const WriteOptions& options)
+      : text_(text), format_(options.number), separator_(options.separator) {}
 
-  /// Appends a cell and the separator after it, which has one or two characters.
-  void append(const Cell& cell, std::string_view separator) {
+  /// Appends a cell, and the separator or the line end after it.
+  void append(const Cell& cell, bool last) {
     if (end_ > buffer_.data() + buffer_.size() - cell_space) flush();
     std::visit([&](const auto& value) { append_value(value); }, cell);
-    end_ = std::ranges::copy(separator, end_).out;
+    end_ = std::ranges::copy(last ? "\r\n" : std::string_view(&separator_, 1), end_).out;
   }
 
   void flush() {
@@ -92,20 +93,21 @@ class RowBuffer {
       return;
     }
     flush();
-    append_csv_text(text_, value);
+    append_csv_text(text_, value, separator_);
   }
 
   std::string& text_;
   const NumberFormat& format_;
+  char separator_;
   std::array<char, 8192> buffer_;
   char* end_ = buffer_.data();
   std::uint64_t non_finite_ = 0;
 };
 
-void append_header(std::string& text, const Table& table) {
+void append_header(std::string& text, const Table& table, char separator) {
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    if (i > 0) text += ',';
-    append_csv_text(text, table.columns[i].name);
+    if (i > 0) text += separator;
+    append_csv_text(text, table.columns[i].name, separator);
   }
   text += "\r\n";
 }
@@ -113,12 +115,10 @@ void append_header(std::string& text, const Table& table) {
 void append_rows(std::string& text, const Table& table, const WriteOptions& options, std::size_t first,
                  std::size_t last) {
   std::vector<Cell> cells(table.columns.size());
-  RowBuffer buffer(text, options.number);
+  RowBuffer buffer(text, options);
   for (std::size_t row = first; row < last; ++row) {
     table.row(row, cells);
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      buffer.append(cells[i], i + 1 < cells.size() ? "," : "\r\n");
-    }
+    for (std::size_t i = 0; i < cells.size(); ++i) buffer.append(cells[i], i + 1 == cells.size());
   }
   buffer.flush();
   if (options.non_finite != nullptr) *options.non_finite += buffer.non_finite();
@@ -126,14 +126,15 @@ void append_rows(std::string& text, const Table& table, const WriteOptions& opti
 
 }  // namespace
 
-void append_csv_text(std::string& line, std::string_view text) {
+void append_csv_text(std::string& line, std::string_view text, char separator) {
   if (is_plain(text)) {
     line += text;
     return;
   }
   std::string field = runs_as_formula(text) ? "'" : "";
   field += printable(text);
-  const bool quoted = field.empty() || field.find_first_of(",\"\r\n") != std::string::npos;
+  const bool quoted = field.empty() || field.find(separator) != std::string::npos ||
+                      field.find_first_of("\"\r\n") != std::string::npos;
   if (quoted) line += '"';
   for (const char c : field) {
     if (c == '"') line += '"';
@@ -147,7 +148,7 @@ void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& op
   const std::size_t rows = std::max<std::size_t>(kCellsPerChunk / columns, 1);
   const std::size_t chunks = std::max<std::size_t>((table.rows + rows - 1) / rows, 1);
   const auto format = [&](std::size_t chunk, std::string& text) {
-    if (chunk == 0) append_header(text, table);
+    if (chunk == 0) append_header(text, table, options.separator);
     append_rows(text, table, options, chunk * rows, std::min(table.rows, (chunk + 1) * rows));
   };
   write_in_order(options.pool, chunks, format, [&](const std::string& text) { out.write(text); });

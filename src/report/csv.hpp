@@ -10,8 +10,8 @@
 namespace attnctl {
 
 /// Writes a table in the format of RFC 4180: a header line, CRLF after each line, and quotes around fields
-/// that contain a comma, a quote or a line end. Undefined and non-finite cells are empty; an empty text is
-/// written as "". Text cells are made safe:
+/// that contain the separator, a quote or a line end. The separator is options.separator. Undefined and
+/// non-finite cells are empty; an empty text is written as "". Text cells are made safe:
 ///
 /// - Control characters except tabs and line ends, and bytes that are not UTF-8, are replaced by \xNN.
 /// - A leading ' is added to a text of at least two characters that begins with = + - @, a tab or a line end
@@ -22,6 +22,6 @@ namespace attnctl {
 void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& options = {});
 
 /// Appends one text cell in the format of write_csv_table().
-void append_csv_text(std::string& line, std::string_view text);
+void append_csv_text(std::string& line, std::string_view text, char separator = ',');
 
 }  // namespace attnctl

@@ -16,7 +16,8 @@ struct WriteOptions {
   NumberFormat number;
   Pool* pool = nullptr;  // if not null, formats in parallel; the output is the same
   std::atomic<std::uint64_t>* non_finite =
-      nullptr;  // CSV: adds the number of cells left empty because they are NaN or infinite
+      nullptr;           // tables: adds the number of cells left empty because they are NaN or infinite
+  char separator = ',';  // tables: the character between columns
 };
 
 /// Appends the text of a chunk to `text`, which is empty at the call. Called from several threads.

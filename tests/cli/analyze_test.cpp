@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -6,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "analysis/patterns/pattern_metrics.hpp"
 #include "base/dtype.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -163,11 +165,12 @@ TEST_CASE("npz, json, jsonl and csv show the same numbers") {
   }
 
   const std::string heads_csv = slurp(csv_path + "/heads.csv");
-  CHECK(heads_csv.starts_with(
+  std::string header =
       "component,layer,head,kv_head,rows,qk_effective_rank,ov_effective_rank,qk_stable_rank,"
-      "ov_stable_rank,qk_numerical_rank,ov_numerical_rank,entropy,entropy_bits,confidence,"
-      "distance,signed_distance,self,previous_token,next_token,first_token,special_token,"
-      "best_offset,best_offset_share\r\n"));
+      "ov_stable_rank,qk_numerical_rank,ov_numerical_rank,";
+  for (const attnctl::RowMetric& metric : attnctl::row_metrics())
+    header += std::string(metric.about.name) + ",";
+  CHECK(heads_csv.starts_with(header + "best_offset,best_offset_share\r\n"));
   const std::string patterns_csv = slurp(csv_path + "/patterns.csv");
   CHECK(patterns_csv.starts_with(
       "input,component,layer,head,query,key,query_token,key_token,weight\r\n0,,0,0,0,0,,,1\r\n"));
@@ -187,6 +190,49 @@ TEST_CASE("npz, json, jsonl and csv show the same numbers") {
     begin = end + 1;
   }
   CHECK(head_records == 2 * heads);
+}
+
+TEST_CASE("tsv is csv with tabs, as a folder, a file or a pipe") {
+  const TempDir dir;
+  const auto run = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"analyze", kLlama, "--ids", "5,6,7", "--layers", "0"});
+    return run_attnctl(more);
+  };
+  const std::string csv = (dir.path() / "csv").string();
+  const std::string tsv = (dir.path() / "tsv").string();
+  REQUIRE(run({"--format", "csv", "-o", csv}).status == 0);
+  REQUIRE(run({"--format", "tsv", "-o", tsv}).status == 0);
+  std::size_t tables = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(csv)) {
+    CAPTURE(entry.path().string());
+    std::string text = slurp(entry.path());  // no cell has a comma or a tab
+    std::ranges::replace(text, ',', '\t');
+    CHECK(slurp(tsv + "/" + entry.path().stem().string() + ".tsv") == text);
+    ++tables;
+  }
+  CHECK(tables >= 4);
+
+  const std::string file = (dir.path() / "heads.tsv").string();
+  CHECK(run({"--table", "heads", "-o", file}).status == 0);
+  CHECK(slurp(file) == slurp(tsv + "/heads.tsv"));
+  CHECK(run({"--table", "heads", "--format", "tsv"}).out == slurp(file));
+}
+
+TEST_CASE("a command knows the extensions of its own formats only") {
+  const TempDir dir;
+  const auto run = [&](std::vector<std::string> words, const char* file) {
+    words.insert(words.end(), {"-o", (dir.path() / file).string()});
+    return run_attnctl(words);
+  };
+  CHECK(run({"info", kLlama}, "x.tsv").status == 0);
+  CHECK(json::parse(slurp(dir.path() / "x.tsv"))["schema"] == "attnctl.info/1");
+  CHECK(run({"info", kLlama}, "x.dat").status == 0);
+  CHECK(json::parse(slurp(dir.path() / "x.dat"))["schema"] == "attnctl.info/1");
+  CHECK(run({"analyze", kLlama, "--ids", "1"}, "x.tsv").status == 2);  // needs --table
+  const RunResult npz = run({"info", kLlama}, "x.npz");
+  CHECK(npz.status == 2);
+  CHECK(npz.err.find("unsupported npz for this command; it writes json, jsonl, csv, text") !=
+        std::string::npos);
 }
 
 TEST_CASE("a ragged selection has one axis in the npz") {
@@ -243,6 +289,8 @@ TEST_CASE("usage errors are one line and status 2") {
            Row{0, {"analyze", kLlama, "--ids", "1", "--layers", "2-1"}, "2-1"},
            Row{0, {"analyze", kLlama, "--ids", "1", "--include", "metrics,all"}, "unsupported \"all\""},
            Row{0, {"analyze", kLlama, "--ids", "1", "--format", "csv"}, "-o DIRECTORY"},
+           Row{0, {"analyze", kLlama, "--ids", "1", "--format", "tsv"}, "--format tsv writes several"},
+           Row{0, {"analyze", kLlama, "--ids", "1", "--table", "heads", "-o", npz}, "--format csv or tsv"},
            Row{0, {"analyze", kLlama, "--ids", "1", "--from", "99"}, "99"},
            Row{0, {"analyze", kLlama, "--ids", "1", "--to", "0"}, "--from"},
            Row{0, {"analyze", kLlama, "--ids", "1", "--threads", "0"}, "--threads"},

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "analysis/patterns/pattern_metrics.hpp"
 #include "cli/schemas.hpp"
 #include "support/fault.hpp"
 #include "support/json_schema.hpp"
@@ -94,8 +95,8 @@ TEST_CASE("a study's metrics are those of analyze over the same inputs") {
   const json wanted = json::parse(analyze.out)["heads"];
   REQUIRE(heads.size() == wanted.size());
   for (std::size_t h = 0; h < heads.size(); ++h) {
-    for (const char* name : {"entropy", "entropy_bits", "confidence", "distance", "signed_distance", "self",
-                             "previous_token", "next_token", "first_token", "special_token"}) {
+    for (const RowMetric& metric : row_metrics()) {
+      const std::string name(metric.about.name);
       CAPTURE(name);
       const double want = wanted[h][name];
       CHECK(heads[h][name]["mean"].get<double>() == doctest::Approx(want).epsilon(1e-5));

@@ -109,12 +109,16 @@ def weights_arrays(model) -> dict[str, np.ndarray]:
     return {f"{name}_{stack}": value for stack, arrays in stacks.items() for name, value in arrays.items()}
 
 
+def rewrite_config(directory: Path, edit):
+    if edit:
+        file = directory / "config.json"
+        file.write_text(json.dumps(edit(json.loads(file.read_text())), indent=2) + "\n")
+
+
 def rewrite(directory: Path, case: model_cases.ModelCase):
     """Applies the edits of the case before the reference reads the directory, so that it reads the same files as
     attnctl."""
-    if case.edit_config:
-        file = directory / "config.json"
-        file.write_text(json.dumps(case.edit_config(json.loads(file.read_text())), indent=2) + "\n")
+    rewrite_config(directory, case.edit_config)
     if case.edit_tensors:
         file = directory / "model.safetensors"
         tensors = safetensors.torch.load_file(file)
@@ -137,7 +141,9 @@ def make_model_case(case: model_cases.ModelCase, folder: Path):
     (directory / "generation_config.json").unlink(missing_ok=True)
     rewrite(directory, case)
     read_as = getattr(transformers, case.read_as) if case.read_as else model_class
-    save(directory, reference_arrays(directory, read_as, inputs_of(case, config)))
+    arrays = reference_arrays(directory, read_as, inputs_of(case, config))
+    rewrite_config(directory, case.edit_read_config)
+    save(directory, arrays)
 
 
 def make_attention_case(name: str, maker):

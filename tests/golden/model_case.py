@@ -14,6 +14,7 @@ class ModelCase:
     dtype: str = "float32"  # of the stored tensors
     shard: str = "1GB"  # max_shard_size
     edit_config: Callable | None = None
+    edit_read_config: Callable | None = None  # edit after the reference, for a family that transformers does not have
     edit_tensors: list = field(default_factory=list)
     prepare: list = field(default_factory=list)  # edit of the model with its random weights, before it is saved
     read_as: str | None = None  # class with which the reference reads it; None: the saved class

@@ -57,6 +57,19 @@ TEST_CASE("a table as CSV, by hand") {
   CHECK(csv_of(make_table("none", {"a", "b"}, {})) == "a,b\r\n");
 }
 
+TEST_CASE("a table as TSV, by hand") {
+  const Table table = make_table("inputs", {"id", "to,ken", "weight"},
+                                 {{std::int64_t{5}, std::string("a,b"), 0.5F},
+                                  {std::int64_t{6}, std::string("a\tb"), Cell{}},
+                                  {std::int64_t{7}, std::string("say \"x\""), Cell{}},
+                                  {std::int64_t{8}, std::string("\t=x"), 1.5F},
+                                  {std::int64_t{9}, std::string("a\nb"), 1.5F},
+                                  {std::int64_t{10}, std::string(), 2.5F}});
+  CHECK(csv_of(table, {.number = {}, .separator = '\t'}) ==
+        "id\tto,ken\tweight\r\n5\ta,b\t0.5\r\n6\t\"a\tb\"\t\r\n7\t\"say \"\"x\"\"\"\t\r\n"
+        "8\t\"'\t=x\"\t1.5\r\n9\t\"a\nb\"\t1.5\r\n10\t\"\"\t2.5\r\n");
+}
+
 TEST_CASE("text cells are quoted as RFC 4180 requires, and made safe") {
   struct Row {
     std::string_view text;

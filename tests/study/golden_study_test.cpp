@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -13,8 +14,17 @@ namespace {
 
 using nlohmann::json;
 
+/// Returns the item with the head and the metric of `wanted`, or null if there is none.
+const json* same_metric(const json& items, const json& wanted) {
+  const auto found = std::ranges::find_if(items, [&](const json& item) {
+    return item["head"] == wanted["head"] && item["metric"] == wanted["metric"];
+  });
+  return found == items.end() ? nullptr : &*found;
+}
+
 /// Returns a description of the first difference, or "" if there is none. Integers, strings and lengths must
-/// be equal; floats must agree within the tolerance. Ignores members of `found` that `wanted` does not have.
+/// be equal; floats must agree within the tolerance. Ignores members of `found` that `wanted` does not have,
+/// and metrics that `wanted` does not have.
 std::string difference(const json& wanted, const json& found, const std::string& at, double tolerance) {
   const auto differ = [&] { return at + ": got " + found.dump() + ", need " + wanted.dump(); };
   if (wanted.is_object()) {
@@ -26,11 +36,13 @@ std::string difference(const json& wanted, const json& found, const std::string&
     return {};
   }
   if (wanted.is_array()) {
-    if (!found.is_array() || found.size() != wanted.size()) return differ();
+    const bool of_metrics = !wanted.empty() && wanted[0].contains("metric");
+    if (!found.is_array() || (!of_metrics && found.size() != wanted.size())) return differ();
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (auto inner = difference(wanted[i], found[i], at + "/" + std::to_string(i), tolerance);
-          !inner.empty())
-        return inner;
+      const std::string place = at + "/" + std::to_string(i);
+      const json* const item = of_metrics ? same_metric(found, wanted[i]) : &found[i];
+      if (item == nullptr) return place + ": is missing";
+      if (auto inner = difference(wanted[i], *item, place, tolerance); !inner.empty()) return inner;
     }
     return {};
   }

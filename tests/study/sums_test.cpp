@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
+#include "study/measure.hpp"
 #include "study/state/state_io.hpp"
 
 namespace attnctl::test {
@@ -220,6 +221,17 @@ TEST_CASE("student_quantile agrees with SciPy") {
     CAPTURE(row.first);
     CHECK(student_quantile(row.first) == doctest::Approx(row.second).epsilon(3e-5));
   }
+}
+
+TEST_CASE("the version of the measure `metrics` belongs to its row metrics") {
+  const MeasureRow row = metrics_measure();
+  std::string names;
+  for (const Metric& metric : row.metrics) names += std::string(metric.name) + " ";
+  INFO("if the row metrics changed, increase the version of metrics_measure() and update this test");
+  CHECK(names ==
+        "entropy entropy_bits confidence distance signed_distance self previous_token next_token first_token "
+        "special_token ");
+  CHECK(row.version == 1);
 }
 
 }  // namespace

@@ -63,13 +63,14 @@ std::optional<double> special_token(const PatternRow& row) {
   return sum;
 }
 
-constexpr std::array<RowMetric, 10> rows{{
+constexpr auto rows = std::to_array<RowMetric>({
     {{"entropy", "nats", "[0, ln keys]", "ln keys for even weights",
       "mean over rows of -sum a ln a, 0 ln 0 = 0, nothing smoothed", "Clark et al. 2019, section 3.3"},
      [](const PatternRow& row) { return std::optional(row.entropy); }},
     {{"entropy_bits", "bits", "[0, log2 keys]", "log2 keys for even weights", "entropy / ln 2",
       "Clark et al. 2019, section 3.3"},
-     [](const PatternRow& row) { return std::optional(row.entropy / std::numbers::ln2); }},
+     [](const PatternRow& row) { return std::optional(row.entropy / std::numbers::ln2); },
+     false},
     {{"confidence", "", "[0, 1]", "1 / keys for even weights",
       "mean over rows of the largest weight, EOS and [SEP] left out as queries and as keys, the rest not "
       "rescaled",
@@ -80,7 +81,8 @@ constexpr std::array<RowMetric, 10> rows{{
      [](const PatternRow& row) { return std::optional(row.distance); }},
     {{"signed_distance", "tokens", "[-(queries - 1), keys - 1]", "mean of j - i for even weights",
       "mean over rows of sum a_ij (j - i): negative looks back", "Vig and Belinkov 2019, signed"},
-     [](const PatternRow& row) { return std::optional(row.signed_distance); }},
+     [](const PatternRow& row) { return std::optional(row.signed_distance); },
+     false},
     {{"self", "", "[0, 1]", "1 / keys for even weights", "mean of a_ii over the rows that have key i",
       "Clark et al. 2019, section 3.1"},
      [](const PatternRow& row) { return weight_at(row, 0); }},
@@ -94,11 +96,10 @@ constexpr std::array<RowMetric, 10> rows{{
      [](const PatternRow& row) { return std::optional(static_cast<double>(row.weights.front())); }},
     {{"special_token", "", "[0, 1]", "special keys / keys for even weights",
       "mean over rows of the weight on all special tokens together ([CLS], [SEP], BOS, EOS, PAD, ...); 0 "
-      "where "
-      "the input has none",
+      "where the input has none",
       "Clark et al. 2019, section 3.2"},
      special_token},
-}};
+});
 
 }  // namespace
 

@@ -69,6 +69,7 @@ struct RowMetric {
   /// Returns the value of one row. nullopt excludes the row from the mean, for example if the key that the
   /// metric measures does not exist.
   std::optional<double> (*value)(const PatternRow& row);
+  bool in_text = true;  // has a column in the text table of heads
 };
 
 /// Returns all row metrics, in the column order of the heads table. A new metric is a new entry of the table

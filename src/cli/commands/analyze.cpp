@@ -87,8 +87,8 @@ void run_analysis(AnalysisRequest options) {
   apply_show(options);
   const Target target = resolve_target(options.output, files_read(options.model, options.inputs));
   inspect::InspectRequest& request = options.inspect;
-  request.form = form_of(target.format);
-  request.format = to_string(target.format);
+  request.form = target.format.form;
+  request.format = target.format.name;
   request.includes =
       inspect::resolve_includes(options.include, options.include_given, options.with_inputs, request.form);
   request.draw = !options.show.empty();
@@ -108,7 +108,7 @@ void run_analysis(AnalysisRequest options) {
   inspect::Inspection inspection(
       request, std::move(subject),
       {.pool = session.pool, .warnings = session.warnings, .progress = &session.progress});
-  if (target.format == Format::npz) {
+  if (request.form == inspect::Form::arrays) {
     write_npz(inspection, target, options.output.compress, session);
   } else {
     ResultWriter writer(target, options.output, session);
@@ -215,9 +215,9 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
 }
 
 void add_result_options(Command& command, AnalysisRequest& request) {
-  add_document_options(command, request.output, {"json", "jsonl", "csv", "npz", "svg", "text"});
+  add_document_options(command, request.output, all_formats());
   add_table_option(command, request.output,
-                   "With csv: write only this table, as one file instead of a folder of all tables");
+                   "write only this table, as one file instead of a folder of all tables");
   command.add("Output",
               {{"--compress", &request.output.compress, "With npz: compress the arrays"},
                {"--sort", &request.inspect.sort,

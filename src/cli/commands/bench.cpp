@@ -53,6 +53,8 @@
 namespace attnctl::cli {
 namespace {
 
+using inspect::Form;
+
 // --- Stages. Each stage does the same work as in `analyze` or `weights`.
 
 /// Sums the weights of the pattern of each head. If `end` is true, the last layer is computed completely.
@@ -111,11 +113,11 @@ ModelConfig counted_config(const ModelConfig& config, std::size_t length, bool t
 }
 
 /// Returns an output that is never committed, so that no file remains.
-OutputFile scratch_file(const std::string& extension) {
+OutputFile scratch_file() {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::temp_directory_path(error);
   if (error) fail(Status::environment, "$TMPDIR: cannot write to this directory");
-  return OutputFile(folder / fmt::format("attnctl-bench-{}.{}", getpid(), extension));
+  return OutputFile(folder / fmt::format("attnctl-bench-{}", getpid()));
 }
 
 /// Runs stages on all heads. The stages write to a temporary file that is deleted. They add the warnings of
@@ -197,14 +199,14 @@ class BenchStages {
   }
 
   /// Writes the captured patterns in one format, as `analyze` does.
-  template <Format format>
+  template <Form form>
   void write(Warnings& warnings) {
     if (captured_.empty()) capture(warnings);
-    OutputFile out = scratch_file(to_string(format));
+    OutputFile out = scratch_file();
     inspect::InspectRequest request;
     request.includes.patterns = true;
     request.selection = selection_;
-    request.form = form_of(format);
+    request.form = form;
     Warnings unused;
     const inspect::RunResults run{.request = request,
                                   .model = open_.model,
@@ -214,8 +216,8 @@ class BenchStages {
                                   .components = components_,
                                   .arrays = captured_};
     const WriteOptions options{.number = {}, .pool = &session_.pool};
-    if (format == Format::json) return write_json(out, results_of(run).document, options);
-    if (format == Format::csv) return write_csv_table(out, table_named(results_of(run), "patterns"), options);
+    if (form == Form::document) return write_json(out, results_of(run).document, options);
+    if (form == Form::tables) return write_csv_table(out, table_named(results_of(run), "patterns"), options);
     NpzWriter npz(out, {.pool = &session_.pool});
     inspect::add_selection_arrays(npz, run);
     for (const inspect::InputArray& each : captured_) {
@@ -273,9 +275,9 @@ constexpr std::array kStages = {
     StageRow{"patterns", &BenchStages::patterns, Layers::to_patterns, When::per_input, false, false},
     StageRow{"analyze", &BenchStages::analyze, Layers::to_patterns, When::per_input, false, false},
     StageRow{"capture", &BenchStages::capture, Layers::to_end, When::per_input, true, false},
-    StageRow{"write_json", &BenchStages::write<Format::json>, Layers::none, When::per_input, true, true},
-    StageRow{"write_csv", &BenchStages::write<Format::csv>, Layers::none, When::per_input, true, true},
-    StageRow{"write_npz", &BenchStages::write<Format::npz>, Layers::none, When::per_input, true, false},
+    StageRow{"write_json", &BenchStages::write<Form::document>, Layers::none, When::per_input, true, true},
+    StageRow{"write_csv", &BenchStages::write<Form::tables>, Layers::none, When::per_input, true, true},
+    StageRow{"write_npz", &BenchStages::write<Form::arrays>, Layers::none, When::per_input, true, false},
     StageRow{"weights", &BenchStages::weights, Layers::none, When::after, false, false},
 };
 

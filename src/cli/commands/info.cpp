@@ -120,7 +120,7 @@ Command info_command() {
        {"--families", &options->asked.families, "List the supported model families"}});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
   add_table_option(command, options->output,
-                   "With csv: write only this table, as one file instead of a folder of all tables");
+                   "write only this table, as one file instead of a folder of all tables");
   add_run_options(command, options->run);
   command.footer =
       "Examples:\n"

@@ -174,8 +174,7 @@ Results finished_study(const StudyState& state, Session& session) {
 /// Adds the options of `study` and `merge` for results and workers.
 void add_result_options(Command& command, OutputOptions& output, ResourceOptions& run) {
   add_document_options(command, output, {"json", "jsonl", "csv", "svg", "text"});
-  add_table_option(command, output,
-                   "With csv: write only this table, as one file instead of a folder of all tables");
+  add_table_option(command, output, "write only this table, as one file instead of a folder of all tables");
   add_worker_options(command, run);
 }
 
@@ -407,8 +406,7 @@ Command plan_command() {
                number("--seconds", &options->request.seconds,
                       "Approximate time for trial runs after the corpus is read, in seconds", positive())});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
-  add_table_option(command, options->output,
-                   "With csv: table to write, of: shards (default), choices, trials");
+  add_table_option(command, options->output, "table to write, of: shards (default), choices, trials");
   options->output.default_table = "shards";
   add_worker_options(command, options->run);
   command.footer =

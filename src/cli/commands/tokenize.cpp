@@ -36,8 +36,6 @@ struct EncodedText {
   const Encoding& encoding;
 };
 
-constexpr std::string_view kCsvHeader = "input,position,token,id,begin,end,word,sequence_id\r\n";
-
 void append_number(std::string& text, std::int64_t number) {
   NumberFormat().append(text, number);
 }
@@ -105,25 +103,27 @@ class TokenOutput {
   /// `path` is MODEL as the user gave it.
   TokenOutput(const Target& target, const Tokenizer& tokenizer, const std::string& path, Session& session)
       : target_(target), tokenizer_(tokenizer), path_(path), session_(session) {
-    if (target.format == Format::csv && target.table.empty()) {
-      out_ = &folder_.emplace(target.path).open("tokens.csv");
+    if (target.is_folder()) {
+      out_ = &folder_.emplace(target.path).open(fmt::format("tokens{}", target.format.extension));
     } else {
       out_ = &file_.emplace(target.path);
     }
-    const bool json = target.format == Format::json;
-    if (!json && target.format != Format::jsonl) return;
-    json_.emplace(*out_, json ? JsonLayout::document : JsonLayout::lines, "inputs", "input");
+    if (target.format.form == inspect::Form::document)
+      json_.emplace(*out_, target.format.layout, "inputs", "input");
   }
 
   /// Appends the output for one input to `text`. Safe to call from several threads.
   void append(std::string& text, const EncodedText& encoded) const {
-    switch (target_.format) {
-      case Format::csv:
-        return append_csv(text, encoded);
-      case Format::text:
-        return append_table(text, encoded);
-      default:
+    switch (target_.format.form) {
+      case inspect::Form::document:
         return append_json(text, encoded);
+      case inspect::Form::tables:
+        return append_csv(text, encoded);
+      case inspect::Form::text:
+        return append_table(text, encoded);
+      case inspect::Form::arrays:
+      case inspect::Form::pictures:
+        break;  // not among the formats of tokenize
     }
   }
 
@@ -144,7 +144,7 @@ class TokenOutput {
   void begin() {
     if (std::exchange(begun_, true)) return;
     if (!json_) {
-      out_->write(target_.format == Format::csv ? std::string(kCsvHeader) : heading());
+      out_->write(target_.format.form == inspect::Form::tables ? csv_header() : heading());
       return;
     }
     Record head;
@@ -190,24 +190,31 @@ class TokenOutput {
     json_->close_item(text);
   }
 
+  [[nodiscard]] std::string csv_header() const {
+    std::string header = "input,position,token,id,begin,end,word,sequence_id\r\n";
+    std::ranges::replace(header, ',', target_.format.separator);
+    return header;
+  }
+
   void append_csv(std::string& text, const EncodedText& encoded) const {
     const Encoding& encoding = encoded.encoding;
+    const char separator = target_.format.separator;
     std::string input;
-    append_csv_text(input, encoded.input.id);
+    append_csv_text(input, encoded.input.id, separator);
     for (std::size_t i = 0; i < encoding.size(); ++i) {
       text += input;
-      text += ',';
+      text += separator;
       append_number(text, static_cast<std::int64_t>(i));
-      text += ',';
-      append_csv_text(text, token_of(tokenizer_, encoding.ids[i]));
+      text += separator;
+      append_csv_text(text, token_of(tokenizer_, encoding.ids[i]), separator);
       for (const std::int64_t number : {encoding.ids[i], std::int64_t{encoding.offsets[i].begin},
                                         std::int64_t{encoding.offsets[i].end}}) {
-        text += ',';
+        text += separator;
         append_number(text, number);
       }
-      text += ',';
+      text += separator;
       if (encoding.words[i]) append_number(text, *encoding.words[i]);
-      text += ',';
+      text += separator;
       if (encoding.special[i] == 0) append_number(text, encoding.sequence[i]);
       text += "\r\n";
     }
@@ -424,7 +431,7 @@ Command tokenize_command() {
   add_text_options(command, options->inputs);
   add_target_options(command, options->output, {"json", "jsonl", "csv", "text"});
   add_table_option(command, options->output,
-                   "With csv: write only this table, tokens, as one file instead of a folder");
+                   "write only this table, tokens, as one file instead of a folder");
   add_worker_options(command, options->run);
   command.footer =
       "Offsets count characters (Unicode code points) of the text. Words are the pieces into which the "

@@ -58,7 +58,7 @@ void run_experiment(const ExperimentRequest& request) {
   const OutputOptions& options = request.output;
   const Experiment& experiment = request.experiment;
   const Target target = resolve_target(options, experiment.inputs(), experiment.outputs());
-  if (!options.picture.empty() && target.format != Format::svg)
+  if (!options.picture.empty() && target.format.form != inspect::Form::pictures)
     fail(Status::usage, "--picture needs --format svg, or -o FILE.svg");
   Session session(request.run);
   ResultWriter writer(target, options, session);

@@ -5,9 +5,12 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "cli/options/target.hpp"
 #include "report/number_format.hpp"
 
 namespace attnctl::cli {
@@ -151,7 +154,7 @@ void add_target_options(Command& command, OutputOptions& options, const std::vec
         .help = "Output format (default: by the extension of -o; otherwise text on a terminal, else json)",
         .allowed = formats},
        {"-o,--output", &options.path,
-        "Output file, or folder of CSV tables (default: standard output); an old file is replaced only when "
+        "Output file, or folder of tables (default: standard output); an old file is replaced only when "
         "the results are complete",
         "PATH"}});
 }
@@ -165,7 +168,8 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
 }
 
 void add_table_option(Command& command, OutputOptions& options, const std::string& help) {
-  command.add("Output", {{"--table", &options.table, help, "NAME"}});
+  command.add("Output", {{"--table", &options.table,
+                          fmt::format("With {}: {}", table_formats(options.formats), help), "NAME"}});
 }
 
 void add_worker_options(Command& command, ResourceOptions& options) {

@@ -63,7 +63,7 @@ struct OutputOptions {
   std::string format;
   std::string path;
   std::string table;
-  /// Table to write as CSV if --table is not given; empty: write all tables to a folder.
+  /// Table to write if --table is not given; empty: write all tables to a folder.
   std::string default_table = {};
   std::string picture;  // name of the picture to write as SVG; empty: the first picture
   std::optional<int> digits;
@@ -73,7 +73,7 @@ struct OutputOptions {
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
 /// Adds --format, -o and --digits: the output options of commands without tables.
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
-/// Adds --table.
+/// Adds --table, after the formats. `help` says what it does in the formats that write tables.
 void add_table_option(Command& command, OutputOptions& options, const std::string& help);
 
 struct ResourceOptions {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -20,60 +21,68 @@
 namespace attnctl::cli {
 namespace {
 
-struct FormatRow {
-  Format format;
-  std::string_view name;
-  std::string_view extension;
-  inspect::Form form;
-};
+using inspect::Form;
+
 constexpr std::array kFormats = {
-    FormatRow{Format::json, "json", ".json", inspect::Form::document},
-    FormatRow{Format::jsonl, "jsonl", ".jsonl", inspect::Form::document},
-    FormatRow{Format::csv, "csv", ".csv", inspect::Form::tables},
-    FormatRow{Format::npz, "npz", ".npz", inspect::Form::arrays},
-    FormatRow{Format::svg, "svg", ".svg", inspect::Form::pictures},
-    FormatRow{Format::text, "text", ".txt", inspect::Form::text},
+    Format{.name = "json", .extension = ".json", .form = Form::document},
+    Format{.name = "jsonl", .extension = ".jsonl", .form = Form::document, .layout = JsonLayout::lines},
+    Format{.name = "csv", .extension = ".csv", .form = Form::tables},
+    Format{.name = "tsv", .extension = ".tsv", .form = Form::tables, .separator = '\t'},
+    Format{.name = "npz", .extension = ".npz", .form = Form::arrays},
+    Format{.name = "svg", .extension = ".svg", .form = Form::pictures},
+    Format{.name = "text", .extension = ".txt", .form = Form::text},
 };
 
-/// Returns the format whose `member` (name or extension) has this value.
-std::optional<Format> format_with(std::string_view FormatRow::*member, std::string_view value) {
-  const auto* const row = std::ranges::find(kFormats, value, member);
-  return row == kFormats.end() ? std::nullopt : std::optional(row->format);
+/// Returns the format whose `member` (name or extension) has this value, or null if there is none.
+const Format* format_with(std::string_view Format::*member, std::string_view value) {
+  const auto* const found = std::ranges::find(kFormats, value, member);
+  return found == kFormats.end() ? nullptr : found;
 }
 
-std::optional<Format> format_of_extension(const std::filesystem::path& path) {
-  return format_with(&FormatRow::extension, path.extension().string());
+/// Returns the names of those of `formats` that have this form.
+std::vector<std::string> names_of(Form form, const std::vector<std::string>& formats) {
+  std::vector<std::string> names;
+  std::ranges::copy_if(formats, std::back_inserter(names), [form](const std::string& name) {
+    return format_with(&Format::name, name)->form == form;
+  });
+  return names;
 }
 
-Format resolve_format(const OutputOptions& options, bool to_stdout) {
-  const std::optional<Format> by_name = format_with(&FormatRow::name, options.format);
-  const std::optional<Format> by_extension = to_stdout ? std::nullopt : format_of_extension(options.path);
-  if (by_name && by_extension && by_name != by_extension) {
+/// Returns the format with the extension of -o, or null if there is none. Returns a format that the command
+/// does not write only if the command has no format of the same form, as .npz without arrays: that is an
+/// error. Other extensions are unknown to the command, so that a new format does not change what it writes.
+const Format* format_of_extension(const OutputOptions& options) {
+  const std::string extension = std::filesystem::path(options.path).extension().string();
+  const Format* const format = format_with(&Format::extension, extension);
+  if (format == nullptr) return nullptr;
+  const std::vector<std::string> alike = names_of(format->form, options.formats);
+  return alike.empty() || std::ranges::find(alike, format->name) != alike.end() ? format : nullptr;
+}
+
+const Format& resolve_format(const OutputOptions& options, const Format* by_extension, bool to_stdout) {
+  const Format* const by_name = format_with(&Format::name, options.format);
+  if (by_name != nullptr && by_extension != nullptr && by_name != by_extension) {
     fail(Status::usage, "--format {} contradicts the extension of -o {}", options.format,
          escaped(options.path));
   }
-  if (by_name) return *by_name;
-  if (by_extension) return *by_extension;
-  return to_stdout && isatty(STDOUT_FILENO) == 1 ? Format::text : Format::json;
-}
-
-bool writes_folder(const Target& target) {
-  return target.format == Format::csv && target.table.empty();
+  if (by_name != nullptr) return *by_name;
+  if (by_extension != nullptr) return *by_extension;
+  return *format_with(&Format::name, to_stdout && isatty(STDOUT_FILENO) == 1 ? "text" : "json");
 }
 
 void check_output_type(const Target& target) {
   std::error_code ignored;
   const bool directory = std::filesystem::is_directory(target.path, ignored);
-  const bool folder_wanted = writes_folder(target);
+  const bool folder_wanted = target.is_folder();
   if (directory && !folder_wanted) {
     fail(Status::environment, "{}: is a directory, but {} is written to one file; give the path of a file",
-         escaped(target.path.string()), to_string(target.format));
+         escaped(target.path.string()), target.format.name);
   }
   if (folder_wanted && !directory && std::filesystem::exists(target.path, ignored)) {
     fail(Status::environment,
-         "{}: is not a directory, but csv writes a directory of tables; give a directory, or --table NAME "
+         "{}: is not a directory, but {} writes a directory of tables; give a directory, or --table NAME "
          "for one table",
-         escaped(target.path.string()));
+         escaped(target.path.string()), target.format.name);
   }
 }
 
@@ -86,14 +95,14 @@ std::optional<FileId> file_id(const std::filesystem::path& path) {
   return FileId(found.st_dev, found.st_ino);
 }
 
-/// Returns the output path. If the output is a folder, returns the paths of the .csv files in the folder.
+/// Returns the output path. If the output is a folder of tables, returns the paths of the tables in it.
 std::vector<std::filesystem::path> files_of(const OutputPath& output) {
-  if (!output.folder) return {output.path};
+  if (output.tables.empty()) return {output.path};
   std::vector<std::filesystem::path> files;
   std::error_code error;
   std::filesystem::directory_iterator entry(output.path, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    if (entry->path().extension() == ".csv") files.push_back(entry->path());
+    if (entry->path().extension() == output.tables) files.push_back(entry->path());
   }
   return files;
 }
@@ -107,10 +116,11 @@ bool collide(const OutputPath& a, const OutputPath& b) {
   if (std::filesystem::is_other(a.path, ignored)) return false;  // devices and FIFOs may be written twice
   const std::filesystem::path path = output_path(a.path);
   const std::filesystem::path other = output_path(b.path);
-  const auto holds = [](const std::filesystem::path& folder, const std::filesystem::path& file) {
-    return file.parent_path() == folder && file.extension() == ".csv";
+  const auto holds = [](std::string_view tables, const std::filesystem::path& folder,
+                        const std::filesystem::path& file) {
+    return !tables.empty() && file.parent_path() == folder && file.extension() == tables;
   };
-  return path == other || (a.folder && holds(path, other)) || (b.folder && holds(other, path));
+  return path == other || holds(a.tables, path, other) || holds(b.tables, other, path);
 }
 
 }  // namespace
@@ -138,34 +148,39 @@ void check_outputs(const std::vector<OutputPath>& outputs, const std::vector<std
   }
 }
 
-std::string to_string(Format format) {
-  return std::string(std::ranges::find(kFormats, format, &FormatRow::format)->name);
+std::vector<std::string> all_formats() {
+  std::vector<std::string> names;
+  for (const Format& format : kFormats) names.emplace_back(format.name);
+  return names;
 }
 
-inspect::Form form_of(Format format) {
-  return std::ranges::find(kFormats, format, &FormatRow::format)->form;
+std::string table_formats(const std::vector<std::string>& formats) {
+  return fmt::format("{}", fmt::join(names_of(Form::tables, formats), " or "));
 }
 
 Target resolve_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs,
                       std::vector<OutputPath> others) {
   const bool to_stdout = options.path.empty() || options.path == "-";
-  Target target{resolve_format(options, to_stdout), to_stdout ? "-" : options.path, options.table};
-  if (std::ranges::find(options.formats, to_string(target.format)) == options.formats.end()) {
-    fail(Status::usage, "--format: unsupported {} for this command; it writes {}", to_string(target.format),
+  const Format* const by_extension = to_stdout ? nullptr : format_of_extension(options);
+  Target target{resolve_format(options, by_extension, to_stdout), to_stdout ? "-" : options.path,
+                options.table};
+  const Format& format = target.format;
+  if (std::ranges::find(options.formats, format.name) == options.formats.end()) {
+    fail(Status::usage, "--format: unsupported {} for this command; it writes {}", format.name,
          fmt::join(options.formats, ", "));
   }
-  if (!target.table.empty() && target.format != Format::csv)
-    fail(Status::usage, "--table needs --format csv");
-  if (target.format == Format::csv && target.table.empty()) target.table = options.default_table;
-  const bool one_file = to_stdout || format_of_extension(target.path) == Format::csv;
-  if (target.format == Format::csv && one_file && target.table.empty()) {
-    fail(Status::usage,
-         "--format csv writes several tables: give -o DIRECTORY, or --table NAME for one table");
+  const bool tables = format.form == Form::tables;
+  if (!target.table.empty() && !tables)
+    fail(Status::usage, "--table needs --format {}", table_formats(options.formats));
+  if (tables && target.table.empty()) target.table = options.default_table;
+  if (target.is_folder() && (to_stdout || by_extension != nullptr)) {
+    fail(Status::usage, "--format {} writes several tables: give -o DIRECTORY, or --table NAME for one table",
+         format.name);
   }
-  if (target.format == Format::npz && to_stdout && isatty(STDOUT_FILENO) == 1) {
-    fail(Status::usage, "--format npz cannot be written to a terminal: give -o FILE.npz");
-  }
-  if (!to_stdout) others.push_back({"-o", target.path, writes_folder(target)});
+  if (format.form == Form::arrays && to_stdout && isatty(STDOUT_FILENO) == 1)
+    fail(Status::usage, "--format {} cannot be written to a terminal: give -o FILE{}", format.name,
+         format.extension);
+  if (!to_stdout) others.push_back({"-o", target.path, target.is_folder() ? format.extension : ""});
   check_outputs(others, inputs);
   if (!to_stdout) check_output_type(target);
   return target;

@@ -390,9 +390,14 @@ FamilySpec nemotron() {
 }  // namespace
 
 std::vector<FamilySpec> llama_families() {
-  return {gemma(),   gemma2(), gemma3_text(), gpt_oss(),    granite(), llama_row(), mistral_row(),
-          mixtral(), qwen2(),  qwen2_moe(),   qwen3(),      smollm3(), phi(),       phi3(),
-          olmo(),    olmo2(),  stablelm(),    starcoder2(), cohere(),  nemotron()};
+  // clang-format off
+  return {llama_row(), mistral_row(), mixtral(), smollm3(), nemotron(), granite(), cohere(), gpt_oss(),
+          gemma(), gemma2(), gemma3_text(),
+          qwen2(), qwen2_moe(), qwen3(),
+          phi(), phi3(),
+          olmo(), olmo2(),
+          stablelm(), starcoder2()};
+  // clang-format on
 }
 
 }  // namespace attnctl

@@ -265,14 +265,15 @@ struct EmbeddingSpec {
 
 /// The output head. Names have no prefix. A head with a transform (dense layer, activation, norm) is a
 /// masked-token head and exists only if it is stored. The output matrix is `decoder` if stored, otherwise the
-/// token embedding table.
+/// token embedding table. The head is tied if `decoder` is not stored or has the values of that table.
 struct HeadSpec {
   LinearSpec transform = {};
   TextKey activation = {};  // activation of the transform; without a default, the activation of the layers
   NormSpec transform_norm = {};
   LinearSpec projection = {};  // from d_model to the input width of `decoder`
   LinearSpec decoder = {};
-  bool tied_by_default = true;  // used if weights and /tie_word_embeddings are missing
+  /// Without weights (a configuration alone): whether the head is tied if /tie_word_embeddings is missing.
+  bool tied_by_default = true;
 };
 
 /// The source of a model's sizes. `tensors` is for bare attention layers, whose configuration has only heads

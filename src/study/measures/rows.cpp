@@ -347,6 +347,7 @@ MeasureRow metrics_measure() {
   }();
   return {.name = "metrics",
           .description = "the row metrics of analyze: entropy, confidence, distance, previous token, ...",
+          .version = 1,  // one Moments per row metric: increase it when the row metrics change
           .make = make_measure<MetricsMeasure>,
           .metrics = metrics};
 }
