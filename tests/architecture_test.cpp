@@ -14,7 +14,7 @@
 namespace attnctl::test {
 namespace {
 
-TEST_CASE("every source file keeps the order of the folders") {
+TEST_CASE("every source file keeps the order and the namespaces of the folders") {
   const std::filesystem::path root = ATTNCTL_SOURCE_DIR;
   std::size_t files = 0;
   {
@@ -70,6 +70,19 @@ TEST_CASE("the rules catch what they are for") {
       {"src/linalg/gemm.cpp", "#include <cblas.h>\n#include \"linalg/packing.hpp\"\n", {}},
       {"src/forward/run.cpp", "#include \"linalg/packing.hpp\"\n", {}},
       {"src/utils/misc.cpp", "", {"utils/ is no folder of docs/architecture.md"}},
+      {"src/forward/run.cpp",
+       "namespace attnctl::model {\nclass Model;\n}\nnamespace attnctl::forward {\n",
+       {}},
+      {"src/forward/run.cpp",
+       "namespace attnctl {\nint x;\n}\nnamespace attnctl::model {\nint y;\n}\n",
+       {"forward/ has the namespace attnctl::forward, not attnctl",
+        "forward/ has the namespace attnctl::forward, not attnctl::model"}},
+      {"src/tokenizer/regex/regex.cpp", "namespace attnctl::tokenizer::regex {\nnamespace {\n", {}},
+      {"src/base/pool.cpp", "namespace attnctl {\n", {}},
+      {"src/results/results.cpp",
+       "namespace attnctl::results {\n",
+       {"results/ has the namespace attnctl, not attnctl::results"}},
+      {"src/api/api.cpp", "namespace attn {\nnamespace core = attnctl;\n", {}},
       {"src/forward/norm.cpp",
        "if (config.family == \"gpt2\") {}\n",
        {"names the family \"gpt2\": branch on a property"}},

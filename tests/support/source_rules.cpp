@@ -67,6 +67,26 @@ void check_include(const std::string& file, const std::string& header, std::vect
     breaches.push_back(fmt::format("{} belongs in cli/options/parser.cpp", header));
 }
 
+/// Returns the namespace of the files of a folder of src/.
+std::string namespace_of(const std::string& folder) {
+  if (folder == "api") return "attn";
+  return folder == "base" || folder == "results" ? "attnctl" : "attnctl::" + folder;
+}
+
+void check_namespaces(const std::string& folder, const std::string& code,
+                      std::vector<std::string>& breaches) {
+  // The third group matches a block that only declares types, which may belong to another folder.
+  static const std::regex block(
+      "(^|\n)namespace (attn(?:ctl)?(?:::\\w+)*) \\{(\\s*(?:(?:class|struct) \\w+;\\s*)+\\})?");
+  const std::string own = namespace_of(folder);
+  for (std::sregex_iterator match(code.begin(), code.end(), block), end; match != end; ++match) {
+    const std::string name = (*match)[2].str();
+    const bool inside = name == own || (own.find(':') != std::string::npos && name.starts_with(own + "::"));
+    if (!inside && !(*match)[3].matched)
+      breaches.push_back(fmt::format("{}/ has the namespace {}, not {}", folder, own, name));
+  }
+}
+
 void check_families(const std::string& code, std::vector<std::string>& breaches) {
   // A longer name such as "tiny-llama" or "llama-7b" is a path or a preset, not a test for a family.
   static const std::regex family(
@@ -140,6 +160,7 @@ std::vector<std::string> source_breaches(std::string_view path, std::string_view
       others += line + '\n';
     }
   }
+  check_namespaces(folder, others, breaches);
   static const std::regex family_table("^src/(model/families/.*|checkpoint/gguf/gguf_model\\.cpp)$");
   // tokenizer/ does not use models, and parts of tokenizer.json have such names (BertNormalizer and its
   // character sets).
