@@ -29,7 +29,7 @@ double best_ms(int runs, const std::function<void()>& work) {
   return best;
 }
 
-Model random_model(const Shapes& shapes) {
+model::Model random_model(const Shapes& shapes) {
   std::mt19937_64 engine(1);
   std::normal_distribution<float> normal(0, 1 / std::sqrt(static_cast<float>(shapes.d)));
   test::MemoryModel model;
@@ -43,7 +43,7 @@ Model random_model(const Shapes& shapes) {
     }
   }
   static Warnings warnings;
-  return Model::bind(model.source(), warnings);
+  return model::Model::bind(model.source(), warnings);
 }
 
 }  // namespace attnctl::bench
@@ -66,7 +66,8 @@ int main(int argc, char** argv) {
       wanted.emplace_back(argv[i]);
     }
   }
-  std::printf("%s, kernel %s, %zu threads\n", blas_name().c_str(), blas_kernel().c_str(), threads);
+  std::printf("%s, kernel %s, %zu threads\n", linalg::blas_name().c_str(), linalg::blas_kernel().c_str(),
+              threads);
   for (const Row& row : all) {
     if (wanted.empty() || std::find(wanted.begin(), wanted.end(), row.name) != wanted.end()) row.run(threads);
   }

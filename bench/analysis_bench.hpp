@@ -16,7 +16,7 @@ struct Shapes {
   std::size_t heads = 12;
   std::size_t d = 768;
 };
-Model random_model(const Shapes& shapes);
+model::Model random_model(const Shapes& shapes);
 
 void weights(std::size_t threads);
 /// Measures both circuits of a single layer, for several widths.

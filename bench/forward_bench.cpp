@@ -38,7 +38,7 @@ double seconds_of(std::size_t repeat, const std::function<void()>& work) {
 }
 
 double peak_gflops(attnctl::Pool& pool) {
-  return attnctl::measure_sgemm(pool, {2048, 2048, 2048}, 5);
+  return attnctl::linalg::measure_sgemm(pool, {2048, 2048, 2048}, 5);
 }
 
 class RandomTensors {
@@ -56,7 +56,7 @@ class RandomTensors {
   std::mt19937 random_{1};
 };
 
-attnctl::Model random_bert() {
+attnctl::model::Model random_bert() {
   RandomTensors random;
   attnctl::test::MemoryModel model;
   model.config = {{"model_type", "bert"},
@@ -92,20 +92,22 @@ attnctl::Model random_bert() {
     norm(layer + "output.LayerNorm");
   }
   attnctl::Warnings warnings;
-  return attnctl::Model::bind(model.source(), warnings);
+  return attnctl::model::Model::bind(model.source(), warnings);
 }
 
 /// Reads a number of every panel, so that each is computed. With `whole`, the last layer runs to its end.
-class Glance : public attnctl::Observer {
+class Glance : public attnctl::forward::Observer {
  public:
   explicit Glance(bool whole) : whole_(whole) {}
-  [[nodiscard]] attnctl::Needs needs() const override {
-    attnctl::Needs needs;
+  [[nodiscard]] attnctl::forward::Needs needs() const override {
+    attnctl::forward::Needs needs;
     needs.end = whole_;
     return needs;
   }
-  void begin(const attnctl::Model&, const attnctl::Batch&) override {}
-  void panel(const attnctl::AttentionPanel& panel) override { sums_[panel.head] += panel.pattern(0, 0); }
+  void begin(const attnctl::model::Model&, const attnctl::input::Batch&) override {}
+  void panel(const attnctl::forward::AttentionPanel& panel) override {
+    sums_[panel.head] += panel.pattern(0, 0);
+  }
 
  private:
   bool whole_;
@@ -118,22 +120,23 @@ double flops(std::size_t n) {
   return layers * (tokens * 2.0 * (4.0 * d * d + 2.0 * d * ffn) + 4.0 * tokens * tokens * d);
 }
 
-void run(const attnctl::Model& model, attnctl::Pool& pool, std::size_t n, std::size_t sequences,
+void run(const attnctl::model::Model& model, attnctl::Pool& pool, std::size_t n, std::size_t sequences,
          double peak) {
-  attnctl::Batch batch;
+  attnctl::input::Batch batch;
   for (std::size_t s = 0; s < sequences; ++s) {
-    attnctl::Sequence sequence;
+    attnctl::input::Sequence sequence;
     for (std::size_t i = 0; i < n; ++i) {
       sequence.ids.push_back(static_cast<std::int64_t>((i * 7919 + s * 31) % vocabulary));
     }
     batch.sequences.push_back(sequence);
   }
   attnctl::Warnings warnings;
-  attnctl::RunContext context{pool, warnings};
+  attnctl::forward::RunContext context{pool, warnings};
   Glance glance(true);
-  attnctl::Observer* const observers[] = {&glance};
-  const auto all = attnctl::Selection::all(model.config());
-  const double seconds = seconds_of(5, [&] { run_forward(model, batch, all, observers, context); });
+  attnctl::forward::Observer* const observers[] = {&glance};
+  const auto all = attnctl::forward::Selection::all(model.config());
+  const double seconds =
+      seconds_of(5, [&] { attnctl::forward::run_forward(model, batch, all, observers, context); });
   const double gflops = flops(n) * static_cast<double>(sequences) / seconds / 1e9;
   fmt::print("{:5} x {:<3} {:9.2f} ms  {:7.1f} GF/s  {:.3f} of peak\n", n, sequences, seconds * 1e3, gflops,
              gflops / peak);
@@ -143,9 +146,9 @@ void run(const attnctl::Model& model, attnctl::Pool& pool, std::size_t n, std::s
 void run_all(const std::vector<std::size_t>& numbers) {
   attnctl::Pool pool(numbers.empty() ? attnctl::available_threads() : numbers.front());
   const double peak = peak_gflops(pool);
-  fmt::print("{} {}, kernels {}, {} threads, peak {:.1f} GF/s\n", attnctl::blas_name(),
-             attnctl::blas_kernel(), attnctl::kernels().name, pool.size(), peak);
-  const attnctl::Model model = random_bert();
+  fmt::print("{} {}, kernels {}, {} threads, peak {:.1f} GF/s\n", attnctl::linalg::blas_name(),
+             attnctl::linalg::blas_kernel(), attnctl::linalg::kernels().name, pool.size(), peak);
+  const attnctl::model::Model model = random_bert();
   if (numbers.size() > 1) {
     for (std::size_t i = 1; i < numbers.size(); ++i) run(model, pool, numbers[i], 1, peak);
     return;

@@ -109,7 +109,7 @@ double fma_gflops(attnctl::Pool& pool) {
 
 struct Row {
   const char* of;
-  attnctl::GemmShape shape;
+  attnctl::linalg::GemmShape shape;
 };
 
 /// The products of a pass of BERT-base's shape (d 768, MLP 3072), and the cube that measures the peak.
@@ -122,8 +122,8 @@ constexpr Row kShapes[] = {
 };
 
 void print_table(const std::vector<std::size_t>& threads) {
-  fmt::print("{} {}, kernels {}\n\n| what | m x k x n |", attnctl::blas_name(), attnctl::blas_kernel(),
-             attnctl::kernels().name);
+  fmt::print("{} {}, kernels {}\n\n| what | m x k x n |", attnctl::linalg::blas_name(),
+             attnctl::linalg::blas_kernel(), attnctl::linalg::kernels().name);
   for (const std::size_t count : threads) fmt::print(" {} thread{} |", count, count == 1 ? "" : "s");
   fmt::print("\n|---|---|");
   for (std::size_t i = 0; i < threads.size(); ++i) fmt::print("---|");
@@ -137,13 +137,13 @@ void print_table(const std::vector<std::size_t>& threads) {
   };
   row("multiply-adds in registers, GFLOP/s", "", fma_gflops);
   for (const Row& each : kShapes) {
-    const attnctl::GemmShape& shape = each.shape;
+    const attnctl::linalg::GemmShape& shape = each.shape;
     const std::size_t repeat = 4 + (std::size_t{1} << 31) / (shape.m * shape.k * shape.n);
     row(fmt::format("sgemm, {}, GFLOP/s", each.of), fmt::format("{} x {} x {}", shape.m, shape.k, shape.n),
-        [&](attnctl::Pool& pool) { return attnctl::measure_sgemm(pool, shape, repeat); });
+        [&](attnctl::Pool& pool) { return attnctl::linalg::measure_sgemm(pool, shape, repeat); });
   }
   row("memory read, GB/s", "",
-      [](attnctl::Pool& pool) { return attnctl::measure_read(pool, std::size_t{512} << 20, 5); });
+      [](attnctl::Pool& pool) { return attnctl::linalg::measure_read(pool, std::size_t{512} << 20, 5); });
   fmt::print("\n");
 }
 

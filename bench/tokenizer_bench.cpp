@@ -16,7 +16,7 @@
 
 namespace {
 
-using attnctl::Tokenizer;
+using attnctl::tokenizer::Tokenizer;
 
 template <typename Work>
 double milliseconds(const Work& work) {
@@ -40,7 +40,7 @@ void measure(const char* directory, const char* path, int passes) {
   const Tokenizer tokenizer = Tokenizer::open(directory);
   const std::vector<std::string> lines = path == nullptr ? std::vector<std::string>{} : read_lines(path);
   const auto state = tokenizer.make_state();
-  attnctl::Encoding encoding;
+  attnctl::tokenizer::Encoding encoding;
   std::size_t tokens = 0;
   std::size_t bytes = 0;
   const auto encode_all = [&] {

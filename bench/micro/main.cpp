@@ -8,8 +8,9 @@
 #include "linalg/kernels/kernels.hpp"
 
 int main(int argc, char** argv) {
-  benchmark::AddCustomContext("blas", attnctl::blas_name() + ", kernel " + attnctl::blas_kernel());
-  benchmark::AddCustomContext("vector kernels", std::string(attnctl::kernels().name));
+  benchmark::AddCustomContext("blas",
+                              attnctl::linalg::blas_name() + ", kernel " + attnctl::linalg::blas_kernel());
+  benchmark::AddCustomContext("vector kernels", std::string(attnctl::linalg::kernels().name));
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

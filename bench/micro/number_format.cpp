@@ -34,7 +34,7 @@ std::vector<float> weights() {
 template <typename Write>
 void format_rows(benchmark::State& state, const Write& write) {
   const std::vector<float> values = weights();
-  std::vector<char> buffer(kRow * 32 + NumberFormat::most_characters);
+  std::vector<char> buffer(kRow * 32 + report::NumberFormat::most_characters);
   std::size_t bytes = 0;
   for (auto _ : state) {
     for (std::size_t row = 0; row < values.size(); row += kRow) {
@@ -57,13 +57,13 @@ void shortest_to_chars(benchmark::State& state) {
 BENCHMARK(shortest_to_chars);
 
 void shortest(benchmark::State& state) {
-  const NumberFormat format;
+  const report::NumberFormat format;
   format_rows(state, [&](char* to, float value) { return format.write(to, value); });
 }
 BENCHMARK(shortest);
 
 void fixed(benchmark::State& state) {
-  const NumberFormat format{static_cast<int>(state.range(0))};
+  const report::NumberFormat format{static_cast<int>(state.range(0))};
   format_rows(state, [&](char* to, float value) { return format.write(to, value); });
 }
 BENCHMARK(fixed)->Arg(4)->Arg(6)->Arg(9);

@@ -52,10 +52,10 @@ void projection(benchmark::State& state, bool transposed, Multiply multiply) {
 }
 
 void ours_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
-  gemm_nt(a, b, c);
+  linalg::gemm_nt(a, b, c);
 }
 void ours_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
-  gemm_nn(a, b, c);
+  linalg::gemm_nn(a, b, c);
 }
 
 void shapes(benchmark::internal::Benchmark* projections) {
@@ -65,9 +65,9 @@ void shapes(benchmark::internal::Benchmark* projections) {
       ->Unit(benchmark::kMicrosecond);
 }
 BENCHMARK_CAPTURE(projection, out_in, true, ours_nt)->Apply(shapes);
-BENCHMARK_CAPTURE(projection, out_in_blas, true, blas_gemm_nt)->Apply(shapes);
+BENCHMARK_CAPTURE(projection, out_in_blas, true, linalg::blas_gemm_nt)->Apply(shapes);
 BENCHMARK_CAPTURE(projection, in_out, false, ours_nn)->Apply(shapes);
-BENCHMARK_CAPTURE(projection, in_out_blas, false, blas_gemm_nn)->Apply(shapes);
+BENCHMARK_CAPTURE(projection, in_out_blas, false, linalg::blas_gemm_nn)->Apply(shapes);
 
 /// A panel of 128 query rows of a head (a column slice of all heads' queries) with its n keys: Q K^T.
 void scores(benchmark::State& state) {
@@ -76,7 +76,7 @@ void scores(benchmark::State& state) {
   const OwnedMatrix<float> queries = matrix(rows, width), keys = matrix(n, width);
   OwnedMatrix<float> scores(rows, n);
   for (auto _ : state) {
-    gemm_nt(queries.view().col_range(k, k), keys.view().col_range(k, k), scores.view(), 0.125F);
+    linalg::gemm_nt(queries.view().col_range(k, k), keys.view().col_range(k, k), scores.view(), 0.125F);
     benchmark::DoNotOptimize(scores.values().data());
   }
   count_flops(state, rows, k, n);
@@ -90,7 +90,7 @@ void mixture(benchmark::State& state) {
   const OwnedMatrix<float> pattern = matrix(rows, n), values = matrix(n, width);
   OwnedMatrix<float> mixed(rows, width);
   for (auto _ : state) {
-    gemm_nn(pattern.view(), values.view().col_range(k, k), mixed.view().col_range(k, k));
+    linalg::gemm_nn(pattern.view(), values.view().col_range(k, k), mixed.view().col_range(k, k));
     benchmark::DoNotOptimize(mixed.values().data());
   }
   count_flops(state, rows, n, k);
@@ -103,7 +103,7 @@ void packed_scores(benchmark::State& state) {
   constexpr std::size_t width = 768, k = 64, rows = 8;
   const OwnedMatrix<float> queries = matrix(rows, width), keys = matrix(n, width);
   OwnedMatrix<float> scores(rows, n);
-  PackedMatrix packed;
+  linalg::PackedMatrix packed;
   packed.pack_transposed(keys.view().col_range(k, k));
   for (auto _ : state) {
     packed.multiply(queries.view().col_range(k, k), 0, 0, scores.view(), 0.125F);
@@ -119,7 +119,7 @@ void packed_mixture(benchmark::State& state) {
   constexpr std::size_t width = 768, k = 64, rows = 8;
   const OwnedMatrix<float> pattern = matrix(rows, n), values = matrix(n, width);
   OwnedMatrix<float> mixed(rows, width);
-  PackedMatrix packed;
+  linalg::PackedMatrix packed;
   packed.pack(values.view().col_range(k, k));
   for (auto _ : state) {
     packed.multiply(pattern.view(), 0, 0, mixed.view().col_range(k, k));

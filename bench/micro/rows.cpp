@@ -17,7 +17,7 @@ void count_elements(benchmark::State& state, std::size_t elements) {
   state.SetItemsProcessed(static_cast<std::int64_t>(elements) * state.iterations());
 }
 
-void softmax(benchmark::State& state, const Kernels* set) {
+void softmax(benchmark::State& state, const linalg::Kernels* set) {
   const std::vector<float> scores = random_values(static_cast<std::size_t>(state.range(0)));
   std::vector<float> pattern(scores.size());
   for (auto _ : state) {
@@ -27,7 +27,7 @@ void softmax(benchmark::State& state, const Kernels* set) {
   count_elements(state, scores.size());
 }
 
-void layer_norm(benchmark::State& state, const Kernels* set) {
+void layer_norm(benchmark::State& state, const linalg::Kernels* set) {
   const std::vector<float> x = random_values(static_cast<std::size_t>(state.range(0)));
   std::vector<float> out(x.size());
   for (auto _ : state) {
@@ -37,7 +37,7 @@ void layer_norm(benchmark::State& state, const Kernels* set) {
   count_elements(state, x.size());
 }
 
-void rms_norm(benchmark::State& state, const Kernels* set) {
+void rms_norm(benchmark::State& state, const linalg::Kernels* set) {
   const std::vector<float> x = random_values(static_cast<std::size_t>(state.range(0)));
   std::vector<float> out(x.size());
   for (auto _ : state) {
@@ -47,7 +47,7 @@ void rms_norm(benchmark::State& state, const Kernels* set) {
   count_elements(state, x.size());
 }
 
-void entropy(benchmark::State& state, const Kernels* set) {
+void entropy(benchmark::State& state, const linalg::Kernels* set) {
   const std::vector<float> scores = random_values(static_cast<std::size_t>(state.range(0)));
   std::vector<float> pattern(scores.size());
   set->softmax(scores, pattern);
@@ -76,7 +76,7 @@ void add(const std::string& name, std::string_view set, Function* function, Argu
 
 const bool kRegistered = [] {
   for (const char* name : {"sse2", "avx2", "avx512", "baseline"}) {
-    const Kernels* const set = kernels_named(name);
+    const linalg::Kernels* const set = linalg::kernels_named(name);
     if (set == nullptr) continue;
     add("softmax", name, softmax, set);
     add("layer_norm", name, layer_norm, set);

@@ -7,12 +7,12 @@
 #include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
-void check_model(const Model& model) {
-  const ModelConfig& config = model.config();
-  const LayerConfig& layer = config.layers.front();
+void check_model(const model::Model& model) {
+  const model::ModelConfig& config = model.config();
+  const model::LayerConfig& layer = config.layers.front();
   const auto refuse = [&](const char* why) {
     fail(Status::bad_input,
          "{}: axial attention is unsupported by this model: {}; it needs a model with one layer that "
@@ -20,14 +20,14 @@ void check_model(const Model& model) {
          escaped(model.name()), why);
   };
   if (config.layers.size() > 1) refuse("it has several layers");
-  if (layer.place != NormPlace::none || layer.mlp.width > 0) refuse("its layer has a norm or an MLP");
-  if (config.embedding.position != PositionKind::none) refuse("it adds positions to its input");
+  if (layer.place != model::NormPlace::none || layer.mlp.width > 0) refuse("its layer has a norm or an MLP");
+  if (config.embedding.position != model::PositionKind::none) refuse("it adds positions to its input");
   if (config.embedding.projection.weight) refuse("it projects its input");
   if (!layer.attention.value.weight) refuse("it has no values (W_v), so the columns have no output");
   if (config.d_output != config.d_model) refuse("its output and its input have different widths");
 }
 
-void check_row(const Sequence& row, std::size_t length) {
+void check_row(const input::Sequence& row, std::size_t length) {
   const auto refuse = [&](const char* why) {
     fail(Status::bad_input, "input {} {}; axial attention needs a grid of embeddings [N, L, d]",
          escaped(row.id), why);
@@ -42,12 +42,12 @@ void check_row(const Sequence& row, std::size_t length) {
 /// `first`, the index of the first of these sequences in the batch, to each sequence index.
 class PartObserver final : public ObserverGroup {
  public:
-  PartObserver(std::span<Observer* const> observers, std::size_t first)
+  PartObserver(std::span<forward::Observer* const> observers, std::size_t first)
       : ObserverGroup({observers.begin(), observers.end()}), first_(first) {}
 
-  void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
-  void panel(const AttentionPanel& panel) override {
-    AttentionPanel moved = panel;
+  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {}
+  void panel(const forward::AttentionPanel& panel) override {
+    forward::AttentionPanel moved = panel;
     moved.sequence += first_;
     ObserverGroup::panel(moved);
   }
@@ -63,13 +63,13 @@ class PartObserver final : public ObserverGroup {
 };
 
 /// Adds the attention output of each column to the embeddings of the rows.
-class AddToRows final : public Observer {
+class AddToRows final : public forward::Observer {
  public:
-  explicit AddToRows(std::span<Sequence> rows) : rows_(rows) {}
+  explicit AddToRows(std::span<input::Sequence> rows) : rows_(rows) {}
 
-  [[nodiscard]] Needs needs() const override { return {.patterns = false, .output = true}; }
-  void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
-  void panel(const AttentionPanel& /*panel*/) override {}
+  [[nodiscard]] forward::Needs needs() const override { return {.patterns = false, .output = true}; }
+  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {}
+  void panel(const forward::AttentionPanel& /*panel*/) override {}
   void output(std::size_t sequence, std::size_t /*layer*/, MatrixView<const float> values) override {
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       const auto to = rows_[r].embeddings.view().row(sequence);
@@ -78,29 +78,30 @@ class AddToRows final : public Observer {
   }
 
  private:
-  std::span<Sequence> rows_;
+  std::span<input::Sequence> rows_;
 };
 
 /// Runs the sequences [first, first + count) of a batch.
-void run_part(const Model& model, Batch& batch, std::size_t first, std::size_t count,
-              const Selection& selection, std::span<Observer* const> observers, RunContext& context) {
+void run_part(const model::Model& model, input::Batch& batch, std::size_t first, std::size_t count,
+              const forward::Selection& selection, std::span<forward::Observer* const> observers,
+              forward::RunContext& context) {
   const auto begin = batch.sequences.begin() + static_cast<std::ptrdiff_t>(first);
-  Batch part{
+  input::Batch part{
       {std::make_move_iterator(begin), std::make_move_iterator(begin + static_cast<std::ptrdiff_t>(count))}};
-  run_forward(model, part, selection, observers, context);
+  forward::run_forward(model, part, selection, observers, context);
   std::ranges::move(part.sequences, begin);
 }
 
 }  // namespace
 
-AxialGrid make_axial(const Model& model, Batch& batch) {
+AxialGrid make_axial(const model::Model& model, input::Batch& batch) {
   check_model(model);
-  std::vector<Sequence> rows = std::move(batch.sequences);
+  std::vector<input::Sequence> rows = std::move(batch.sequences);
   const AxialGrid grid{rows.size(), rows.empty() ? 0 : rows.front().queries()};
-  for (const Sequence& row : rows) check_row(row, grid.columns);
+  for (const input::Sequence& row : rows) check_row(row, grid.columns);
   batch.sequences.clear();
   for (std::size_t c = 0; c < grid.columns; ++c) {
-    Sequence& column = batch.sequences.emplace_back();
+    input::Sequence& column = batch.sequences.emplace_back();
     column.id = fmt::format("column {}", c);
     column.causal = rows.front().causal;
     column.embeddings = OwnedMatrix<float>(grid.rows, rows.front().embeddings.cols());
@@ -116,23 +117,24 @@ AxialGrid make_axial(const Model& model, Batch& batch) {
   return grid;
 }
 
-void run_axial(const Model& model, Batch& batch, const AxialGrid& grid, const Selection& selection,
-               std::span<Observer* const> observers, RunContext& context) {
-  for (Observer* const observer : observers) observer->begin(model, batch);
+void run_axial(const model::Model& model, input::Batch& batch, const AxialGrid& grid,
+               const forward::Selection& selection, std::span<forward::Observer* const> observers,
+               forward::RunContext& context) {
+  for (forward::Observer* const observer : observers) observer->begin(model, batch);
   PartObserver of_columns(observers, 0);
   PartObserver of_rows(observers, grid.columns);
   AddToRows add(std::span(batch.sequences).subspan(grid.columns));
-  Observer* const first[] = {&of_columns, &add};
-  Observer* const second[] = {&of_rows};
+  forward::Observer* const first[] = {&of_columns, &add};
+  forward::Observer* const second[] = {&of_rows};
   run_part(model, batch, 0, grid.columns, selection, first, context);
   run_part(model, batch, grid.columns, grid.rows, selection, second, context);
 }
 
-std::vector<ReferencePass> run_axial_reference(const Model& model, Batch batch, const AxialGrid& grid,
-                                               Pool& pool) {
-  std::vector<ReferencePass> passes;
+std::vector<reference::ReferencePass> run_axial_reference(const model::Model& model, input::Batch batch,
+                                                          const AxialGrid& grid, Pool& pool) {
+  std::vector<reference::ReferencePass> passes;
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
-    passes.push_back(run_reference(model, batch.sequences[s], 0, false, pool));
+    passes.push_back(reference::run_reference(model, batch.sequences[s], 0, false, pool));
     if (s >= grid.columns) continue;
     const OwnedMatrix<double>& output = passes.back().layers.front().output;
     for (std::size_t r = 0; r < grid.rows; ++r) {
@@ -145,4 +147,4 @@ std::vector<ReferencePass> run_axial_reference(const Model& model, Batch batch, 
   return passes;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -9,7 +9,7 @@
 #include "model/model.hpp"
 #include "reference/reference.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 // Axial attention over a grid of embeddings [N, L, d] (Ho et al. 2019). Both steps use the weights of the
 // same layer. In step 1, the embeddings of each column attend to each other, and the attention output is
@@ -27,17 +27,19 @@ struct AxialGrid {
 /// embeddings each. On return, it holds the sequences "column 0" to "column L-1", then "row 0" to "row N-1".
 /// Throws Error(bad_input) if the model is not a single bare layer with equal input and output width, if the
 /// rows have different lengths, or if a row has separate keys or a mask.
-[[nodiscard]] AxialGrid make_axial(const Model& model, Batch& batch);
+[[nodiscard]] AxialGrid make_axial(const model::Model& model, input::Batch& batch);
 
 /// Runs run_forward on the columns, adds their outputs to the rows (x1), then runs run_forward on the rows.
 /// `batch` comes from make_axial; its rows hold x1 afterwards. Calls begin() of each observer once, with the
 /// whole batch.
-void run_axial(const Model& model, Batch& batch, const AxialGrid& grid, const Selection& selection,
-               std::span<Observer* const> observers, RunContext& context);
+void run_axial(const model::Model& model, input::Batch& batch, const AxialGrid& grid,
+               const forward::Selection& selection, std::span<forward::Observer* const> observers,
+               forward::RunContext& context);
 
 /// Computes the same as run_axial with run_reference, in float64; only x1 is rounded to float32. Returns one
 /// pass per sequence of the batch.
-[[nodiscard]] std::vector<ReferencePass> run_axial_reference(const Model& model, Batch batch,
-                                                             const AxialGrid& grid, Pool& pool);
+[[nodiscard]] std::vector<reference::ReferencePass> run_axial_reference(const model::Model& model,
+                                                                        input::Batch batch,
+                                                                        const AxialGrid& grid, Pool& pool);
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// Returns |a - b|. Returns 0 if a and b are the same infinity (masked scores) or both NaN, and NaN if only
@@ -25,10 +25,10 @@ double larger(double a, double b) {
 
 }  // namespace
 
-Needs CompareObserver::needs() const {
-  Needs needs;
-  for (const ReferencePass& pass : passes_) {
-    for (const ReferenceLayer& layer : pass.layers) {
+forward::Needs CompareObserver::needs() const {
+  forward::Needs needs;
+  for (const reference::ReferencePass& pass : passes_) {
+    for (const reference::ReferenceLayer& layer : pass.layers) {
       needs.scores |= !layer.scores.empty();
       needs.z |= !layer.z.empty();
       needs.output |= layer.output.rows() > 0;
@@ -38,7 +38,7 @@ Needs CompareObserver::needs() const {
   return needs;
 }
 
-void CompareObserver::begin(const Model& /*model*/, const Batch& batch) {
+void CompareObserver::begin(const model::Model& /*model*/, const input::Batch& batch) {
   if (batch.sequences.size() != passes_.size())
     throw std::logic_error("a reference for each sequence is needed");
 }
@@ -64,10 +64,10 @@ void CompareObserver::compare(const Key& key, MatrixView<const float> got, const
   comparison.largest = std::max(comparison.largest, largest_value);
 }
 
-void CompareObserver::panel(const AttentionPanel& panel) {
-  const ReferencePass& pass = passes_[panel.sequence];
+void CompareObserver::panel(const forward::AttentionPanel& panel) {
+  const reference::ReferencePass& pass = passes_[panel.sequence];
   if (panel.layer >= pass.layers.size()) return;
-  const ReferenceLayer& layer = pass.layers[panel.layer];
+  const reference::ReferenceLayer& layer = pass.layers[panel.layer];
   const auto check = [&](const char* name, MatrixView<const float> got,
                          const std::vector<OwnedMatrix<double>>& want) {
     if (panel.head >= want.size() || want[panel.head].rows() == 0 || got.empty()) return;
@@ -79,7 +79,7 @@ void CompareObserver::panel(const AttentionPanel& panel) {
 }
 
 void CompareObserver::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  const ReferencePass& pass = passes_[sequence];
+  const reference::ReferencePass& pass = passes_[sequence];
   if (layer >= pass.layers.size() || pass.layers[layer].output.rows() == 0) return;
   compare({"output", layer}, values, pass.layers[layer].output, 0);
 }
@@ -103,4 +103,4 @@ std::vector<Comparison> CompareObserver::finish(const std::string& reference) co
   return list;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -11,7 +11,7 @@
 #include "forward/observer.hpp"
 #include "reference/reference.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// The largest difference between a computed array and its reference, in one layer. `layer` is nullopt for
 /// logits, which belong to the whole model.
@@ -26,14 +26,14 @@ struct Comparison {
 
 /// Compares the arrays of a forward pass with a reference of the same sequences, during the pass. Skips
 /// arrays that the reference does not have.
-class CompareObserver final : public Observer {
+class CompareObserver final : public forward::Observer {
  public:
   /// `passes` has one item per sequence of the batch, and must outlive this object.
-  explicit CompareObserver(const std::vector<ReferencePass>& passes) : passes_(passes) {}
+  explicit CompareObserver(const std::vector<reference::ReferencePass>& passes) : passes_(passes) {}
 
-  [[nodiscard]] Needs needs() const override;
-  void begin(const Model& model, const Batch& batch) override;
-  void panel(const AttentionPanel& panel) override;
+  [[nodiscard]] forward::Needs needs() const override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
+  void panel(const forward::AttentionPanel& panel) override;
   void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
 
@@ -45,9 +45,9 @@ class CompareObserver final : public Observer {
   void compare(const Key& key, MatrixView<const float> got, const OwnedMatrix<double>& want,
                std::size_t first_row);
 
-  const std::vector<ReferencePass>& passes_;
+  const std::vector<reference::ReferencePass>& passes_;
   std::mutex mutex_;  // heads are computed in parallel
   std::map<Key, Comparison> comparisons_;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

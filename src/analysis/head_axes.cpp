@@ -7,10 +7,10 @@
 
 #include "base/undefined.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
-HeadAxes::HeadAxes(std::span<const HeadId> heads) : heads_(heads.begin(), heads.end()) {
-  for (const HeadId head : heads_) {
+HeadAxes::HeadAxes(std::span<const model::HeadId> heads) : heads_(heads.begin(), heads.end()) {
+  for (const model::HeadId head : heads_) {
     if (layers_.empty() || layers_.back() != head.layer) layers_.push_back(head.layer);
   }
   const std::size_t width = layers_.empty() ? 0 : heads_.size() / layers_.size();
@@ -23,9 +23,9 @@ HeadAxes::HeadAxes(std::span<const HeadId> heads) : heads_(heads.begin(), heads.
   }
 }
 
-HeadAxes HeadAxes::of_kv_heads(std::span<const HeadId> heads, const ModelConfig& config) {
-  std::vector<HeadId> read;
-  for (const HeadId head : heads) read.push_back({head.layer, kv_head_of(config, head)});
+HeadAxes HeadAxes::of_kv_heads(std::span<const model::HeadId> heads, const model::ModelConfig& config) {
+  std::vector<model::HeadId> read;
+  for (const model::HeadId head : heads) read.push_back({head.layer, kv_head_of(config, head)});
   std::ranges::sort(read);  // the key/value heads of tied heads can be unordered
   read.erase(std::unique(read.begin(), read.end()), read.end());
   return HeadAxes(read);
@@ -38,16 +38,16 @@ Shape HeadAxes::shape(const Shape& rest) const {
   return shape;
 }
 
-std::optional<std::size_t> HeadAxes::place(HeadId head) const {
+std::optional<std::size_t> HeadAxes::place(model::HeadId head) const {
   return head_index(heads_, head);
 }
 
-Cell component_cell(const ModelConfig& config, const std::optional<std::size_t>& layer) {
-  const Component component = layer ? config.layers.at(*layer).component : Component::none;
-  return component == Component::none ? Cell() : Cell(std::string(name_of(component)));
+Cell component_cell(const model::ModelConfig& config, const std::optional<std::size_t>& layer) {
+  const model::Component component = layer ? config.layers.at(*layer).component : model::Component::none;
+  return component == model::Component::none ? Cell() : Cell(std::string(name_of(component)));
 }
 
-Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer) {
+Cell number_cell(const model::ModelConfig& config, const std::optional<std::size_t>& layer) {
   return layer ? cell_of(config.layers.at(*layer).number) : Cell();
 }
 
@@ -59,17 +59,18 @@ Cell cell_of(double number) {
   return is_undefined(number) ? Cell() : Cell(static_cast<float>(number));
 }
 
-std::vector<ComponentHeads> split_by_component(const Selection& selection, const ModelConfig& config) {
-  std::map<Component, Selection> heads;
-  for (const HeadId head : selection.heads)
+std::vector<ComponentHeads> split_by_component(const forward::Selection& selection,
+                                               const model::ModelConfig& config) {
+  std::map<model::Component, forward::Selection> heads;
+  for (const model::HeadId head : selection.heads)
     heads[config.layers.at(head.layer).component].heads.push_back(head);
   std::vector<ComponentHeads> split;
   for (auto& [component, own] : heads) split.push_back({component, std::move(own)});
   return split;
 }
 
-std::size_t kv_head_of(const ModelConfig& config, HeadId head) {
+std::size_t kv_head_of(const model::ModelConfig& config, model::HeadId head) {
   return config.layers.at(head.layer).attention.kv_head(head.head);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

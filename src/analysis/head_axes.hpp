@@ -12,10 +12,11 @@
 #include "model/model.hpp"
 #include "results/results.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// Returns the index of a head in an ascending list of heads, or nullopt if it is missing.
-[[nodiscard]] inline std::optional<std::size_t> head_index(std::span<const HeadId> heads, HeadId head) {
+[[nodiscard]] inline std::optional<std::size_t> head_index(std::span<const model::HeadId> heads,
+                                                           model::HeadId head) {
   const auto found = std::lower_bound(heads.begin(), heads.end(), head);
   if (found == heads.end() || *found != head) return std::nullopt;
   return static_cast<std::size_t>(found - heads.begin());
@@ -27,31 +28,32 @@ namespace attnctl {
 class HeadAxes {
  public:
   /// @param heads  selected heads in ascending order
-  explicit HeadAxes(std::span<const HeadId> heads);
+  explicit HeadAxes(std::span<const model::HeadId> heads);
 
   /// Returns the axes of the key/value heads that the selected heads use. Each key/value head is listed once.
-  [[nodiscard]] static HeadAxes of_kv_heads(std::span<const HeadId> heads, const ModelConfig& config);
+  [[nodiscard]] static HeadAxes of_kv_heads(std::span<const model::HeadId> heads,
+                                            const model::ModelConfig& config);
 
   [[nodiscard]] bool regular() const { return regular_; }
-  [[nodiscard]] const std::vector<HeadId>& heads() const { return heads_; }
+  [[nodiscard]] const std::vector<model::HeadId>& heads() const { return heads_; }
   [[nodiscard]] const std::vector<std::size_t>& layers() const { return layers_; }
   /// Returns the shape of an array: the axes of the heads, followed by `rest`.
   [[nodiscard]] Shape shape(const Shape& rest = {}) const;
   /// Returns the flat index of a head, or nullopt if the head is not selected.
-  [[nodiscard]] std::optional<std::size_t> place(HeadId head) const;
+  [[nodiscard]] std::optional<std::size_t> place(model::HeadId head) const;
 
  private:
-  std::vector<HeadId> heads_;
+  std::vector<model::HeadId> heads_;
   std::vector<std::size_t> layers_;
   bool regular_ = true;
 };
 
 /// Returns the component of a layer as a cell: "enc", "dec" or "cross". The cell is undefined if the model
 /// has no components or if `layer` is nullopt.
-[[nodiscard]] Cell component_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
+[[nodiscard]] Cell component_cell(const model::ModelConfig& config, const std::optional<std::size_t>& layer);
 
 /// Returns the index of a layer within its component, or an undefined cell if `layer` is nullopt.
-[[nodiscard]] Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
+[[nodiscard]] Cell number_cell(const model::ModelConfig& config, const std::optional<std::size_t>& layer);
 
 /// Return a number as a table cell. The cell is undefined if the number is nullopt or kUndefined. Real
 /// numbers are rounded to float32, as in every output format.
@@ -76,13 +78,13 @@ void for_each_group(const std::vector<Item>& items, Key key, Visit visit) {
 
 /// The selected heads of one component (encoder, decoder or cross-attention).
 struct ComponentHeads {
-  Component component = Component::none;
-  Selection selection;
+  model::Component component = model::Component::none;
+  forward::Selection selection;
 };
-[[nodiscard]] std::vector<ComponentHeads> split_by_component(const Selection& selection,
-                                                             const ModelConfig& config);
+[[nodiscard]] std::vector<ComponentHeads> split_by_component(const forward::Selection& selection,
+                                                             const model::ModelConfig& config);
 
 /// Returns the index, within its layer, of the key/value head that a query head uses.
-[[nodiscard]] std::size_t kv_head_of(const ModelConfig& config, HeadId head);
+[[nodiscard]] std::size_t kv_head_of(const model::ModelConfig& config, model::HeadId head);
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

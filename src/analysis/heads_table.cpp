@@ -13,7 +13,7 @@
 
 #include "analysis/head_axes.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// A metric of the singular values. The heads table has one column for QK and one for OV.
@@ -118,7 +118,7 @@ Table heads_table(const HeadsTableParts& parts) {
   const std::size_t records = parts.patterns.empty() ? heads : parts.patterns.size();
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < records; ++i) {
-    const HeadId head = parts.selection.heads[i % heads];
+    const model::HeadId head = parts.selection.heads[i % heads];
     HeadResults results;
     if (!parts.patterns.empty()) results.pattern = &parts.patterns[i];
     if (parts.weights != nullptr) {
@@ -151,4 +151,4 @@ Table with_head_names(const Table& table) {
   return named;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -9,7 +9,7 @@
 #include "model/config/config.hpp"
 #include "results/results.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// The results of one head. A pointer is null if that result was not computed or is undefined.
 struct HeadResults {
@@ -34,12 +34,12 @@ struct CatalogueRow {
 /// The inputs of the heads table. If a pointer is null or a span is empty, the columns computed from it have
 /// undefined cells.
 struct HeadsTableParts {
-  const ModelConfig& config;
-  const Selection& selection;
+  const model::ModelConfig& config;
+  const forward::Selection& selection;
   const WeightsAnalysis* weights = nullptr;
   /// Metrics of all selected heads, once per input (grouped by input) or once for all inputs.
   std::span<const HeadPatternMetrics> patterns;
-  const Batch* batch = nullptr;  // source of the input names; only used if the metrics are per input
+  const input::Batch* batch = nullptr;  // source of the input names; only used if the metrics are per input
 };
 
 /// Returns a table with one row per selected head. If the metrics are per input, there is one row per head
@@ -52,4 +52,4 @@ struct HeadsTableParts {
 /// number of the head in its layer, is renamed to `index`.
 [[nodiscard]] Table with_head_names(const Table& table);
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

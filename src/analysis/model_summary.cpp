@@ -17,8 +17,10 @@
 #include "model/accounting/accounting.hpp"
 #include "model/families/family.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
+
+using model::FamilySpec;
 
 constexpr std::size_t kUsualLength = 512;
 
@@ -32,10 +34,11 @@ struct SummaryPart {
   const char* what = "value";  // heading of the value column of a record in text
 };
 
-List components_list(const ModelConfig& config) {
+List components_list(const model::ModelConfig& config) {
   List components;
-  for (const Component component : {Component::encoder, Component::decoder, Component::cross}) {
-    const auto first = std::ranges::find(config.layers, component, &LayerConfig::component);
+  for (const model::Component component :
+       {model::Component::encoder, model::Component::decoder, model::Component::cross}) {
+    const auto first = std::ranges::find(config.layers, component, &model::LayerConfig::component);
     Record record;
     record.set("component", std::string(name_of(component)))
         .set("layers", config.layers_of(component))
@@ -48,47 +51,50 @@ List components_list(const ModelConfig& config) {
   return components;
 }
 
-const char* name_of(NormKind kind) {
-  return kind == NormKind::layer ? "layer" : kind == NormKind::rms ? "rms" : "none";
+const char* name_of(model::NormKind kind) {
+  return kind == model::NormKind::layer ? "layer" : kind == model::NormKind::rms ? "rms" : "none";
 }
 
-constexpr std::pair<NormPlace, const char*> kNormPlaces[] = {{NormPlace::pre, "pre"},
-                                                             {NormPlace::post, "post"},
-                                                             {NormPlace::output, "output"},
-                                                             {NormPlace::both, "both"},
-                                                             {NormPlace::stream, "stream"}};
+constexpr std::pair<model::NormPlace, const char*> kNormPlaces[] = {{model::NormPlace::pre, "pre"},
+                                                                    {model::NormPlace::post, "post"},
+                                                                    {model::NormPlace::output, "output"},
+                                                                    {model::NormPlace::both, "both"},
+                                                                    {model::NormPlace::stream, "stream"}};
 
-const char* name_of(NormPlace place) {
-  const auto* const row = std::ranges::find(kNormPlaces, place, &std::pair<NormPlace, const char*>::first);
+const char* name_of(model::NormPlace place) {
+  const auto* const row =
+      std::ranges::find(kNormPlaces, place, &std::pair<model::NormPlace, const char*>::first);
   return row == std::end(kNormPlaces) ? "none" : row->second;
 }
 
-std::string position_of(const ModelConfig& config) {
+std::string position_of(const model::ModelConfig& config) {
   if (config.layers.front().attention.rotary) return "rotary";
-  const PositionKind kind = config.embedding.position;
-  return kind == PositionKind::learned ? "learned" : kind == PositionKind::none ? "none" : "sinusoidal";
+  const model::PositionKind kind = config.embedding.position;
+  return kind == model::PositionKind::learned ? "learned"
+         : kind == model::PositionKind::none  ? "none"
+                                              : "sinusoidal";
 }
 
 struct NamedRole {
-  TensorRole role;
+  model::TensorRole role;
   const char* name;
   const char* stored;  // key in the record "stored"
 };
-constexpr NamedRole kRoles[] = {{TensorRole::parameter, "parameter", "parameters"},
-                                {TensorRole::tied, "tied", "tied"},
-                                {TensorRole::buffer, "buffer", "buffers"},
-                                {TensorRole::unused, "unused", "unused"}};
+constexpr NamedRole kRoles[] = {{model::TensorRole::parameter, "parameter", "parameters"},
+                                {model::TensorRole::tied, "tied", "tied"},
+                                {model::TensorRole::buffer, "buffer", "buffers"},
+                                {model::TensorRole::unused, "unused", "unused"}};
 
-const char* name_of(TensorRole role) {
+const char* name_of(model::TensorRole role) {
   return std::ranges::find(kRoles, role, &NamedRole::role)->name;
 }
 
-std::size_t values_of(const TensorInfo& tensor) {
+std::size_t values_of(const checkpoint::TensorInfo& tensor) {
   return checked_product(tensor.shape).value();
 }
 
 /// Returns the dropout rates of the configuration. Inference does not use them.
-Record dropout_record(const Model& model) {
+Record dropout_record(const model::Model& model) {
   Record dropout;
   for (const auto& [key, value] : model.source().config.items()) {
     if (value.is_number() && key.find("drop") != std::string::npos) dropout.set(key, value.get<double>());
@@ -98,14 +104,14 @@ Record dropout_record(const Model& model) {
 
 /// Returns the name and sizes of a configuration, as the record "model". `path` is null if there are no
 /// weights.
-Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters) {
-  const AttentionConfig& attention = config.layers.front().attention;
+Record config_record(const model::ModelConfig& config, Value path, std::uint64_t parameters) {
+  const model::AttentionConfig& attention = config.layers.front().attention;
   Record record;
   record.set("path", std::move(path))
       .set("family", config.family)
-      .set("layers", config.decoder
-                         ? config.layers_of(Component::encoder) + config.layers_of(Component::decoder)
-                         : config.layers.size())
+      .set("layers", config.decoder ? config.layers_of(model::Component::encoder) +
+                                          config.layers_of(model::Component::decoder)
+                                    : config.layers.size())
       .set("heads", attention.heads)
       .set("kv_heads", attention.kv_heads)
       .set("d_model", config.d_model)
@@ -115,10 +121,12 @@ Record config_record(const ModelConfig& config, Value path, std::uint64_t parame
       .set("position_in_scores", config.position_in_scores());
   if (config.decoder) record.set("components", components_list(config));
   List kinds;
-  for (const LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));
-  const auto special = [](const LayerConfig& layer) { return layer.attention.kind != AttentionKind{}; };
+  for (const model::LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));
+  const auto special = [](const model::LayerConfig& layer) {
+    return layer.attention.kind != model::AttentionKind{};
+  };
   if (std::ranges::any_of(config.layers, special)) record.set("attention", std::move(kinds));
-  const auto has_sinks = [](const LayerConfig& layer) { return layer.attention.sinks; };
+  const auto has_sinks = [](const model::LayerConfig& layer) { return layer.attention.sinks; };
   if (std::ranges::any_of(config.layers, has_sinks)) record.set("sinks", true);
   return record;
 }
@@ -126,7 +134,7 @@ Record config_record(const ModelConfig& config, Value path, std::uint64_t parame
 /// Returns the record "model" of the subject of a summary.
 Record subject_record(const SummarySubject& subject) {
   if (subject.model != nullptr) return model_record(*subject.model);
-  const std::uint64_t parameters = count_parameters(subject.config).all;
+  const std::uint64_t parameters = model::count_parameters(subject.config).all;
   Record record = config_record(subject.config, Value(), parameters);
   if (subject.preset != nullptr) {
     record.set("preset", subject.preset->name)
@@ -138,8 +146,8 @@ Record subject_record(const SummarySubject& subject) {
 
 /// Returns how the layers are built, for example the kind of norm and of the MLP.
 Record architecture_record(const SummarySubject& subject) {
-  const ModelConfig& config = subject.config;
-  const LayerConfig& layer = config.layers.front();
+  const model::ModelConfig& config = subject.config;
+  const model::LayerConfig& layer = config.layers.front();
   Record record;
   record.set("vocabulary", config.embedding.vocabulary)
       .set("positions", config.max_positions ? Value(*config.max_positions) : Value())
@@ -150,16 +158,16 @@ Record architecture_record(const SummarySubject& subject) {
       .set("mlp_width", layer.mlp.width)
       .set("mlp_gated", layer.mlp.gated)
       .set("output_head", config.head.present);
-  if (const Model* model = subject.model) {
+  if (const model::Model* model = subject.model) {
     record.set("unused_tensors", model->unused_tensors()).set("dropout", dropout_record(*model));
   }
   return record;
 }
 
 /// Returns the number of values in the checkpoint for each tensor role (see kRoles).
-Record stored_record(const Model& model) {
+Record stored_record(const model::Model& model) {
   const auto tensors = model.source().weights->tensors();
-  std::map<TensorRole, std::size_t> counts;
+  std::map<model::TensorRole, std::size_t> counts;
   std::size_t all = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::size_t values = values_of(tensors[i]);
@@ -173,19 +181,19 @@ Record stored_record(const Model& model) {
 }
 
 /// Returns the tensors of the checkpoint that are not parameters, with their roles.
-Table tensors_apart(const Model& model) {
+Table tensors_apart(const model::Model& model) {
   const auto tensors = model.source().weights->tensors();
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const TensorUse& use = model.tensor_uses()[i];
-    if (use.role == TensorRole::parameter) continue;
+    const model::TensorUse& use = model.tensor_uses()[i];
+    if (use.role == model::TensorRole::parameter) continue;
     rows.push_back({tensors[i].name, std::string(name_of(use.role)), cell_of(values_of(tensors[i])),
-                    use.role == TensorRole::tied ? Cell(tensors[use.copy_of].name) : Cell()});
+                    use.role == model::TensorRole::tied ? Cell(tensors[use.copy_of].name) : Cell()});
   }
   return make_table("apart", {"name", "role", "values", "copy_of"}, std::move(rows));
 }
 
-Record parameters_record(const SummarySubject& subject, const ParameterCount& parameters) {
+Record parameters_record(const SummarySubject& subject, const model::ParameterCount& parameters) {
   Record record;
   record.set("all", parameters.all).set("attention", parameters.attention);
   const std::size_t layers = subject.config.layers.size();
@@ -199,7 +207,7 @@ Record parameters_record(const SummarySubject& subject, const ParameterCount& pa
   return record;
 }
 
-Record flops_record(const FlopCount& flops) {
+Record flops_record(const model::FlopCount& flops) {
   Record record;
   record.set("all", flops.all)
       .set("projections", flops.projections)
@@ -212,27 +220,28 @@ Record flops_record(const FlopCount& flops) {
   return record;
 }
 
-Record memory_record(const ModelConfig& config, std::size_t length) {
-  const PatternMemory patterns = count_pattern_memory(config, length);
+Record memory_record(const model::ModelConfig& config, std::size_t length) {
+  const model::PatternMemory patterns = model::count_pattern_memory(config, length);
   Record record;
   record.set("patterns", patterns.all)
       .set("patterns_of_a_layer", patterns.layer)
-      .set("key_value_cache_per_token", count_cache_bytes(config));
+      .set("key_value_cache_per_token", model::count_cache_bytes(config));
   return record;
 }
 
 /// Returns the index of the first layer that shares its weights with `layer`, or an empty cell if there is no
 /// earlier layer with these weights.
-Cell shared_with(const ModelConfig& config, std::size_t layer) {
-  const auto first = std::ranges::find(config.layers, config.layers[layer].stored(), &LayerConfig::stored);
+Cell shared_with(const model::ModelConfig& config, std::size_t layer) {
+  const auto first =
+      std::ranges::find(config.layers, config.layers[layer].stored(), &model::LayerConfig::stored);
   const auto index = static_cast<std::size_t>(first - config.layers.begin());
   return index == layer ? Cell() : cell_of(index);
 }
 
-Table layers_table(const ModelConfig& config, const ParameterCount& parameters) {
+Table layers_table(const model::ModelConfig& config, const model::ParameterCount& parameters) {
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < parameters.layers.size(); ++i) {
-    const LayerParameters& layer = parameters.layers[i];
+    const model::LayerParameters& layer = parameters.layers[i];
     std::vector<Cell>& row = rows.emplace_back();
     if (config.decoder) row.push_back(component_cell(config, i));
     row.insert(row.end(),
@@ -245,9 +254,9 @@ Table layers_table(const ModelConfig& config, const ParameterCount& parameters) 
   return make_table("layers", std::move(columns), std::move(rows));
 }
 
-Table tensors_table(const Checkpoint& weights) {
+Table tensors_table(const checkpoint::Checkpoint& weights) {
   std::vector<std::vector<Cell>> rows;
-  for (const TensorInfo& tensor : weights.tensors()) {
+  for (const checkpoint::TensorInfo& tensor : weights.tensors()) {
     rows.push_back(
         {tensor.name, std::string(name_of(tensor.dtype)), to_string(tensor.shape), std::string(tensor.file)});
   }
@@ -257,9 +266,9 @@ Table tensors_table(const Checkpoint& weights) {
 /// Returns the sections of a summary, in the order of the output.
 std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const SummaryRequest& asked,
                                        std::size_t length) {
-  const ModelConfig& config = subject.config;
-  const Model* const model = subject.model;
-  const ParameterCount parameters = count_parameters(config);
+  const model::ModelConfig& config = subject.config;
+  const model::Model* const model = subject.model;
+  const model::ParameterCount parameters = model::count_parameters(config);
   std::vector<SummaryPart> parts;
   parts.push_back({"model", "Model", subject_record(subject)});
   parts.push_back({"architecture", "Architecture", architecture_record(subject)});
@@ -267,7 +276,7 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
   if (model != nullptr)
     parts.push_back({"stored", "Values in the checkpoint", stored_record(*model), "", "values"});
   parts.push_back({"flops", fmt::format("FLOPs of one sequence of {} tokens (a multiply-add is 2)", length),
-                   flops_record(count_flops(config, length)), "", "FLOPs"});
+                   flops_record(model::count_flops(config, length)), "", "FLOPs"});
   parts.push_back({"memory_bytes", fmt::format("Memory at {} tokens, float32", length),
                    memory_record(config, length), "", "bytes"});
   parts.push_back(
@@ -275,9 +284,9 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
        fmt::format("Attention of a layer as one head, several, or with shared keys and values, {} "
                    "tokens",
                    length),
-       compare_attention(config, length), "variant"});
+       model::compare_attention(config, length), "variant"});
   parts.push_back({"layers", "Parameters of each layer", layers_table(config, parameters), "layer"});
-  Table sharing = sharing_table(config, model);
+  Table sharing = model::sharing_table(config, model);
   if (sharing.rows > 0) parts.push_back({"sharing", "Shared and factorised", std::move(sharing), "shared"});
   if (model != nullptr) {
     Table apart = tensors_apart(*model);
@@ -286,7 +295,7 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
   }
   if (asked.shapes) {
     parts.push_back({"shapes", fmt::format("Shapes, batch {}, {} tokens", asked.batch, length),
-                     shape_walk(config, asked.batch, length), "shape"});
+                     model::shape_walk(config, asked.batch, length), "shape"});
   }
   if (asked.tensors && model != nullptr)
     parts.push_back({"tensors", "Tensors", tensors_table(*model->source().weights), "tensor"});
@@ -340,7 +349,7 @@ struct Words {
 /// Returns whether a model family, or one of its variants, has a property.
 template <typename Property>
 bool may(const FamilySpec& row, const Property& property) {
-  return property(row) || std::ranges::any_of(row.variants, [&](const Variant& variant) {
+  return property(row) || std::ranges::any_of(row.variants, [&](const model::Variant& variant) {
            FamilySpec other = row;
            variant.apply(other);
            return property(other);
@@ -348,7 +357,7 @@ bool may(const FamilySpec& row, const Property& property) {
 }
 
 std::string kind_of(const FamilySpec& row) {
-  if (row.sizes == SizesFrom::tensors) return "mechanism";
+  if (row.sizes == model::SizesFrom::tensors) return "mechanism";
   if (!row.embedding.class_token.empty()) return "vision";
   if (row.decoder) return "encoder-decoder";
   return row.causal ? "decoder" : "encoder";
@@ -357,8 +366,8 @@ std::string kind_of(const FamilySpec& row) {
 Cell norm_of(const FamilySpec& row) {
   Words words;
   const std::string offset = row.gain_offset != 0 ? " 1 + gain" : "";
-  words.add(row.norm == NormKind::layer, "layer" + offset);
-  words.add(row.norm == NormKind::rms, "rms" + offset);
+  words.add(row.norm == model::NormKind::layer, "layer" + offset);
+  words.add(row.norm == model::NormKind::rms, "rms" + offset);
   for (const auto& [place, name] : kNormPlaces)
     words.add(may(row, [&, wanted = place](const FamilySpec& each) { return each.place == wanted; }), name);
   words.add(may(row, [](const FamilySpec& each) { return each.parallel; }), "parallel");
@@ -367,16 +376,17 @@ Cell norm_of(const FamilySpec& row) {
 
 Cell position_of(const FamilySpec& row) {
   Words words;
-  const auto has = [&](PositionKind kind) {
+  const auto has = [&](model::PositionKind kind) {
     return may(row, [&](const FamilySpec& each) { return each.embedding_config.position == kind; });
   };
-  words.add(has(PositionKind::learned), "learned");
-  words.add(has(PositionKind::sinusoidal) || has(PositionKind::sinusoidal_halves), "sinusoidal");
+  words.add(has(model::PositionKind::learned), "learned");
+  words.add(has(model::PositionKind::sinusoidal) || has(model::PositionKind::sinusoidal_halves),
+            "sinusoidal");
   std::string rotary = "rotary";
-  if (row.rotary && row.rotary->pairing == RotaryPairing::interleaved) rotary += " interleaved";
+  if (row.rotary && row.rotary->pairing == model::RotaryPairing::interleaved) rotary += " interleaved";
   if (row.rotary && row.rotary->fraction != 1) rotary += fmt::format(" {}", row.rotary->fraction);
   words.add(may(row, [](const FamilySpec& each) { return each.rotary.has_value(); }), rotary);
-  words.add(may(row, [](const FamilySpec& each) { return each.alibi != AlibiSlopes::none; }), "ALiBi");
+  words.add(may(row, [](const FamilySpec& each) { return each.alibi != model::AlibiSlopes::none; }), "ALiBi");
   words.add(row.stack.relative.has_value(), "relative buckets");
   words.add(row.stack.disentangled.has_value(), "disentangled");
   return words.cell();
@@ -384,7 +394,7 @@ Cell position_of(const FamilySpec& row) {
 
 Cell activation_of(const FamilySpec& row) {
   if (row.keys.activation.default_value.empty()) return {};
-  const LayerSpec& layer = row.stack.layer;
+  const model::LayerSpec& layer = row.stack.layer;
   const bool gated = !layer.gate.weight.empty() || (layer.experts && !layer.experts->gate.weight.empty());
   return row.keys.activation.default_value + (gated ? ", gated" : "");
 }
@@ -397,41 +407,41 @@ Cell mask_of(const FamilySpec& row) {
   return words.cell();
 }
 
-constexpr std::pair<Packing, const char*> kPackings[] = {
-    {Packing::query_key_value, "q k v"},
-    {Packing::by_head, "q k v by head"},
-    {Packing::by_key_head, "q k v by group"},
-    {Packing::in_four_blocks, "q v k in 4 blocks"},
-    {Packing::gate_up, "gate up"},
-    {Packing::gate_up_by_turns, "gate up by turns"},
+constexpr std::pair<model::Packing, const char*> kPackings[] = {
+    {model::Packing::query_key_value, "q k v"},
+    {model::Packing::by_head, "q k v by head"},
+    {model::Packing::by_key_head, "q k v by group"},
+    {model::Packing::in_four_blocks, "q v k in 4 blocks"},
+    {model::Packing::gate_up, "gate up"},
+    {model::Packing::gate_up_by_turns, "gate up by turns"},
 };
 
 Cell packing_of(const FamilySpec& row) {
-  const auto packed = [](const FamilySpec& each, Packing packing) {
-    const LayerSpec& layer = each.stack.layer;
-    std::vector<const LinearSpec*> linears = {&layer.query, &layer.up};
+  const auto packed = [](const FamilySpec& each, model::Packing packing) {
+    const model::LayerSpec& layer = each.stack.layer;
+    std::vector<const model::LinearSpec*> linears = {&layer.query, &layer.up};
     if (layer.experts) linears.push_back(&layer.experts->up);
-    return std::ranges::any_of(linears, [&](const LinearSpec* linear) {
-      return std::ranges::any_of(linear->weight,
-                                 [&](const StoredTensor& tensor) { return tensor.packing == packing; });
+    return std::ranges::any_of(linears, [&](const model::LinearSpec* linear) {
+      return std::ranges::any_of(
+          linear->weight, [&](const model::StoredTensor& tensor) { return tensor.packing == packing; });
     });
   };
   Words words;
   for (const auto& [packing, name] : kPackings)
     words.add(may(row, [&, wanted = packing](const FamilySpec& each) { return packed(each, wanted); }), name);
   const auto& query = row.stack.layer.query.weight;
-  words.add(!query.empty() && query.front().axes == Axes::in_out, "[in, out]");
+  words.add(!query.empty() && query.front().axes == model::Axes::in_out, "[in, out]");
   return words.cell();
 }
 
-bool is_set(const NumberKey& key, double neutral) {
+bool is_set(const model::NumberKey& key, double neutral) {
   return !key.names.empty() || key.default_value != neutral;
 }
 
 Cell specials_of(const FamilySpec& row) {
   Words words;
-  const ConfigKeys& keys = row.keys;
-  const LayerSpec& layer = row.stack.layer;
+  const model::ConfigKeys& keys = row.keys;
+  const model::LayerSpec& layer = row.stack.layer;
   words.add(!keys.kv_heads.names.empty(), "shared key/value heads");
   words.add(may(row, [](const FamilySpec& each) { return each.stack.layer.query_norm.present(); }),
             "norm of q, k");
@@ -439,7 +449,7 @@ Cell specials_of(const FamilySpec& row) {
   words.add(layer.experts.has_value(), "experts");
   words.add(row.stack.convolution.has_value(), "convolution");
   words.add(row.token_dropout.has_value(), "token dropout");
-  words.add(row.stack.numbering == Numbering::by_group, "layers share weights");
+  words.add(row.stack.numbering == model::Numbering::by_group, "layers share weights");
   words.add(may(row, [](const FamilySpec& each) { return is_set(each.keys.scale, 0); }), "scale of its own");
   words.add(is_set(keys.soft_cap, 0), "soft cap");
   words.add(is_set(keys.clip, 0), "clipped q, k, v");
@@ -455,7 +465,7 @@ Cell specials_of(const FamilySpec& row) {
 /// configurations of the family have it.
 Table families_table() {
   std::vector<std::vector<Cell>> rows;
-  for (const FamilySpec& row : families()) {
+  for (const FamilySpec& row : model::families()) {
     rows.push_back({row.name, kind_of(row), norm_of(row), position_of(row), activation_of(row), mask_of(row),
                     packing_of(row), specials_of(row)});
   }
@@ -466,7 +476,7 @@ Table families_table() {
 
 }  // namespace
 
-Record model_record(const Model& model) {
+Record model_record(const model::Model& model) {
   return config_record(model.config(), model.name(), model.parameters());
 }
 
@@ -495,4 +505,4 @@ Results model_summary(const std::optional<SummarySubject>& subject, const Summar
   return results;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -8,16 +8,16 @@
 #include "results/results.hpp"
 
 // Properties of a model that need no forward pass: architecture, parameters, FLOPs and memory.
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// Returns the name and sizes of the model, as the record "model" that every output document contains.
-[[nodiscard]] Record model_record(const Model& model);
+[[nodiscard]] Record model_record(const model::Model& model);
 
 /// The subject of a summary: a model, or a configuration without weights.
 struct SummarySubject {
-  const Model* model = nullptr;  // null: only the configuration
-  const Preset* preset = nullptr;
-  ModelConfig config;
+  const model::Model* model = nullptr;  // null: only the configuration
+  const model::Preset* preset = nullptr;
+  model::ModelConfig config;
 };
 
 /// What to include in a summary.
@@ -35,4 +35,4 @@ struct SummaryRequest {
 [[nodiscard]] Results model_summary(const std::optional<SummarySubject>& subject,
                                     const SummaryRequest& asked);
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -42,8 +42,8 @@ namespace core = attnctl;
 
 namespace {
 
-ModelInfo make_info(const core::Model& model) {
-  const core::ModelConfig& config = model.config();
+ModelInfo make_info(const core::model::Model& model) {
+  const core::model::ModelConfig& config = model.config();
   ModelInfo info{.name = model.name(),
                  .family = config.family,
                  .d_model = config.d_model,
@@ -51,8 +51,8 @@ ModelInfo make_info(const core::Model& model) {
                  .max_positions = config.max_positions,
                  .parameters = model.parameters(),
                  .layers = {}};
-  for (const core::LayerConfig& layer : config.layers) {
-    const core::AttentionConfig& attention = layer.attention;
+  for (const core::model::LayerConfig& layer : config.layers) {
+    const core::model::AttentionConfig& attention = layer.attention;
     info.layers.push_back({.component = static_cast<Component>(layer.component),
                            .number = layer.number,
                            .heads = attention.heads,
@@ -60,12 +60,12 @@ ModelInfo make_info(const core::Model& model) {
                            .d_head = attention.d_head,
                            .d_value = attention.d_value,
                            .causal = attention.causal,
-                           .kind = core::to_string(attention.kind)});
+                           .kind = core::model::to_string(attention.kind)});
   }
   return info;
 }
 
-static_assert(static_cast<int>(Component::cross) == static_cast<int>(core::Component::cross));
+static_assert(static_cast<int>(Component::cross) == static_cast<int>(core::model::Component::cross));
 
 }  // namespace
 
@@ -80,7 +80,8 @@ struct Model::Parts {
 };
 
 std::string to_string(const Head& head) {
-  const std::string_view component = core::name_of(static_cast<core::Component>(head.component));
+  const std::string_view component =
+      core::model::name_of(static_cast<core::model::Component>(head.component));
   return fmt::format("{}{}{}.{}", component, component.empty() ? "" : ".", head.layer, head.head);
 }
 
@@ -98,7 +99,7 @@ std::vector<Warning> Model::warnings() const {
   std::vector<Warning> list;
   for (core::Warning& each : parts_->warnings.list())
     list.push_back({std::move(each.code), std::move(each.message), each.count});
-  if (const auto blas = core::blas_warning()) list.push_back({"blas", *blas, 1});
+  if (const auto blas = core::linalg::blas_warning()) list.push_back({"blas", *blas, 1});
   return list;
 }
 
@@ -107,18 +108,18 @@ std::vector<Warning> Model::warnings() const {
 /// The tokenizer and the states that no thread uses. A thread takes a state to encode a text and puts it
 /// back.
 struct Tokenizer::Parts {
-  core::Tokenizer tokenizer;
+  core::tokenizer::Tokenizer tokenizer;
   std::mutex mutex = {};
-  std::vector<core::Tokenizer::StatePtr> idle = {};
+  std::vector<core::tokenizer::Tokenizer::StatePtr> idle = {};
 
-  core::Tokenizer::StatePtr take() {
+  core::tokenizer::Tokenizer::StatePtr take() {
     const std::lock_guard lock(mutex);
     if (idle.empty()) return tokenizer.make_state();
-    core::Tokenizer::StatePtr state = std::move(idle.back());
+    core::tokenizer::Tokenizer::StatePtr state = std::move(idle.back());
     idle.pop_back();
     return state;
   }
-  void give_back(core::Tokenizer::StatePtr state) {
+  void give_back(core::tokenizer::Tokenizer::StatePtr state) {
     const std::lock_guard lock(mutex);
     idle.push_back(std::move(state));
   }
@@ -128,12 +129,12 @@ Tokenizer::Tokenizer(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Tokenizer Tokenizer::open(const std::string& model) {
   return Tokenizer(std::shared_ptr<Parts>(
-      new Parts{.tokenizer = core::Tokenizer::open(core::inspect::tokenizer_origin(model))}));
+      new Parts{.tokenizer = core::tokenizer::Tokenizer::open(core::inspect::tokenizer_origin(model))}));
 }
 
 std::vector<Token> Tokenizer::encode(std::string_view text, std::optional<std::string_view> pair) const {
-  core::Encoding encoding;
-  core::Tokenizer::StatePtr state = parts_->take();
+  core::tokenizer::Encoding encoding;
+  core::tokenizer::Tokenizer::StatePtr state = parts_->take();
   parts_->tokenizer.encode(text, pair, *state, encoding);
   parts_->give_back(std::move(state));
   std::vector<Token> tokens(encoding.size());
@@ -165,14 +166,14 @@ std::optional<std::string> Tokenizer::piece(std::int64_t id) const {
 
 struct Batch::Parts {
   Model model;
-  core::Batch batch = {};
+  core::input::Batch batch = {};
   std::vector<Sequence> sequences = {};
 };
 
 namespace {
 
-core::Sequence make_target(const Input& input, Model::Parts& model) {
-  core::Sequence target;
+core::input::Sequence make_target(const Input& input, Model::Parts& model) {
+  core::input::Sequence target;
   if (!input.target_ids.empty()) {
     target.ids = input.target_ids;
     return target;
@@ -184,13 +185,13 @@ core::Sequence make_target(const Input& input, Model::Parts& model) {
                "{}: config.json has no start token for the decoder; give target_ids instead of a text",
                core::escaped(model.open.model.name()));
   }
-  core::put_first(*decoder->start_token, target);
+  core::input::put_first(*decoder->start_token, target);
   return target;
 }
 
-core::Sequence make_sequence(const Input& input, Model::Parts& model) {
-  const core::ModelConfig& config = model.open.model.config();
-  core::Sequence sequence;
+core::input::Sequence make_sequence(const Input& input, Model::Parts& model) {
+  const core::model::ModelConfig& config = model.open.model.config();
+  core::input::Sequence sequence;
   if (input.ids.empty()) {
     sequence = model.open.encoder.encode({{}, input.text, input.text_pair, std::nullopt});
     if (config.embedding.token_types == 0) sequence.token_type_ids.clear();
@@ -205,7 +206,7 @@ core::Sequence make_sequence(const Input& input, Model::Parts& model) {
     core::fail(Status::usage, "{}: the model is not an encoder-decoder model; leave out the target",
                core::escaped(model.open.model.name()));
   }
-  sequence.target = std::make_shared<core::Sequence>(make_target(input, model));
+  sequence.target = std::make_shared<core::input::Sequence>(make_target(input, model));
   if (config.embedding.token_types == 0) sequence.target->token_type_ids.clear();
   return sequence;
 }
@@ -220,9 +221,9 @@ Batch::Batch(const Model& model, const std::vector<Input>& inputs) {
     const std::lock_guard lock(own.encoding);
     for (const Input& input : inputs) parts->batch.sequences.push_back(make_sequence(input, own));
   }
-  core::finish_batch(parts->batch, own.open.vocabulary);
-  core::check_batch(own.open.model, parts->batch);
-  for (const core::Sequence& sequence : parts->batch.sequences) {
+  core::input::finish_batch(parts->batch, own.open.vocabulary);
+  core::forward::check_batch(own.open.model, parts->batch);
+  for (const core::input::Sequence& sequence : parts->batch.sequences) {
     Sequence& shown = parts->sequences.emplace_back();
     shown.id = sequence.id;
     shown.ids = sequence.ids;
@@ -246,9 +247,9 @@ const std::vector<Sequence>& Batch::sequences() const {
 
 namespace {
 
-core::HeadId find_head(const core::ModelConfig& config, const Head& head) {
+core::model::HeadId find_head(const core::model::ModelConfig& config, const Head& head) {
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
-    const core::LayerConfig& layer = config.layers[i];
+    const core::model::LayerConfig& layer = config.layers[i];
     if (static_cast<Component>(layer.component) == head.component && layer.number == head.layer &&
         head.head < layer.attention.heads)
       return {i, head.head};
@@ -258,15 +259,16 @@ core::HeadId find_head(const core::ModelConfig& config, const Head& head) {
 
 /// Returns the selected heads in ascending order. By default these are all heads, or only the encoder's heads
 /// if an input has no target.
-core::Selection select(const RunOptions& options, const core::ModelConfig& config, const core::Batch& batch) {
-  core::Selection selection;
+core::forward::Selection select(const RunOptions& options, const core::model::ModelConfig& config,
+                                const core::input::Batch& batch) {
+  core::forward::Selection selection;
   for (const Head& head : options.heads) selection.heads.push_back(find_head(config, head));
   if (options.heads.empty()) {
     const bool targets = std::ranges::all_of(
-        batch.sequences, [](const core::Sequence& sequence) { return sequence.target != nullptr; });
-    selection = core::Selection::all(config);
-    std::erase_if(selection.heads, [&](core::HeadId id) {
-      return !targets && core::needs_target(config.layers[id.layer].component);
+        batch.sequences, [](const core::input::Sequence& sequence) { return sequence.target != nullptr; });
+    selection = core::forward::Selection::all(config);
+    std::erase_if(selection.heads, [&](core::model::HeadId id) {
+      return !targets && core::forward::needs_target(config.layers[id.layer].component);
     });
   }
   std::ranges::sort(selection.heads);
@@ -275,13 +277,15 @@ core::Selection select(const RunOptions& options, const core::ModelConfig& confi
 }
 
 /// Converts the panels of a run and passes them to an observer of the public interface.
-class Forwarder final : public core::Observer {
+class Forwarder final : public core::forward::Observer {
  public:
   Forwarder(const Batch& batch, attn::Observer& observer)
       : batch_(batch), layers_(batch.model().info().layers), observer_(observer) {}
 
-  void begin(const core::Model& /*model*/, const core::Batch& /*batch*/) override { observer_.begin(batch_); }
-  void panel(const core::AttentionPanel& panel) override {
+  void begin(const core::model::Model& /*model*/, const core::input::Batch& /*batch*/) override {
+    observer_.begin(batch_);
+  }
+  void panel(const core::forward::AttentionPanel& panel) override {
     const LayerInfo& layer = layers_[panel.layer];
     observer_.panel({.input = panel.sequence,
                      .head = {layer.component, layer.number, panel.head},
@@ -301,13 +305,13 @@ struct PreparedRun {
       : model(batch.model().parts()),
         selection(select(options, model.open.model.config(), batch.parts().batch)),
         pool(options.threads == 0 ? core::available_threads() : options.threads) {
-    core::set_blas_callers(pool.size());
+    core::linalg::set_blas_callers(pool.size());
   }
 
   Model::Parts& model;
-  core::Selection selection;
+  core::forward::Selection selection;
   core::Pool pool;
-  core::RunContext context{pool, model.warnings};
+  core::forward::RunContext context{pool, model.warnings};
 };
 
 }  // namespace
@@ -315,10 +319,10 @@ struct PreparedRun {
 void run(const Batch& batch, std::span<Observer* const> observers, const RunOptions& options) {
   std::vector<Forwarder> forwarders;
   forwarders.reserve(observers.size());
-  std::vector<core::Observer*> pointers;
+  std::vector<core::forward::Observer*> pointers;
   for (Observer* const observer : observers) pointers.push_back(&forwarders.emplace_back(batch, *observer));
   PreparedRun run(batch, options);
-  core::run_forward(run.model.open.model, batch.parts().batch, run.selection, pointers, run.context);
+  core::forward::run_forward(run.model.open.model, batch.parts().batch, run.selection, pointers, run.context);
   core::check_mapped_files();
 }
 

@@ -11,7 +11,7 @@
 #include "base/files/mapped_file.hpp"
 #include "checkpoint/readers.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 namespace {
 
 using namespace std::string_view_literals;
@@ -29,7 +29,7 @@ struct FileFormat {
   bool (*plausible)(std::string_view content);  // returns false if the first bytes rule out this format
   std::unique_ptr<Checkpoint> (*open)(FileBytes file, const OpenContext& context);
   /// Reads the tokenizer inside a file; null if files of this format contain no tokenizer.
-  std::shared_ptr<const TokenizerSection> (*tokenizer)(const FileBytes& file) = nullptr;
+  std::shared_ptr<const formats::TokenizerSection> (*tokenizer)(const FileBytes& file) = nullptr;
 };
 
 std::unique_ptr<Checkpoint> open_torch(FileBytes file, const OpenContext& context) {
@@ -176,7 +176,7 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path, W
   return format->open(std::move(file), {path, warnings});
 }
 
-std::shared_ptr<const TokenizerSection> read_tokenizer_section(const std::filesystem::path& path) {
+std::shared_ptr<const formats::TokenizerSection> read_tokenizer_section(const std::filesystem::path& path) {
   const FileFormat* const format = find_format(path);
   if (format == nullptr || format->tokenizer == nullptr) return nullptr;
   const FileBytes file(path, Status::environment);
@@ -184,4 +184,4 @@ std::shared_ptr<const TokenizerSection> read_tokenizer_section(const std::filesy
   return format->tokenizer(file);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

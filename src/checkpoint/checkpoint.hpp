@@ -16,7 +16,7 @@
 #include "base/warnings.hpp"
 #include "formats/tokenizer_section.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 
 /// A view of a tensor's bytes, which the checkpoint owns. The bytes are row-major, little-endian and
 /// contiguous, with any alignment. The view is valid until release() is called for the tensor or the
@@ -65,7 +65,7 @@ class Checkpoint {
   [[nodiscard]] virtual const nlohmann::ordered_json* config() const { return nullptr; }
 
   /// Returns the tokenizer inside the weights file (only GGUF files have one); null if there is none.
-  [[nodiscard]] virtual std::shared_ptr<const TokenizerSection> tokenizer() const { return nullptr; }
+  [[nodiscard]] virtual std::shared_ptr<const formats::TokenizerSection> tokenizer() const { return nullptr; }
 
   /// Returns the index in tensors() of the tensor with this name; npos if there is none.
   [[nodiscard]] std::size_t find(std::string_view name) const;
@@ -85,7 +85,7 @@ class Checkpoint {
 
 /// Reads only the tokenizer of a weights file. Returns null if the file has none. Throws like
 /// open_checkpoint().
-[[nodiscard]] std::shared_ptr<const TokenizerSection> read_tokenizer_section(
+[[nodiscard]] std::shared_ptr<const formats::TokenizerSection> read_tokenizer_section(
     const std::filesystem::path& path);
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

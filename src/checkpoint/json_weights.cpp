@@ -14,7 +14,7 @@
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 namespace {
 
 /// In bytes; the parsed JSON needs several times as much memory.
@@ -29,7 +29,7 @@ struct JsonTensor {
 };
 
 /// First pass: finds the shape and the text range of each tensor, and checks every number without storing it.
-class WeightsEvents final : public JsonEvents {
+class WeightsEvents final : public formats::JsonEvents {
  public:
   std::vector<JsonTensor> tensors;
   std::optional<JsonTensor> config;
@@ -80,9 +80,9 @@ class WeightsEvents final : public JsonEvents {
     levels_.clear();
   }
 
-  void on_scalar(const JsonScalar& scalar) override {
+  void on_scalar(const formats::JsonScalar& scalar) override {
     if (in_config_ && depth() > 1) return;
-    if (depth() == 0 || in_config_) refuse(fmt::format("got {}, need an object", describe(scalar)));
+    if (depth() == 0 || in_config_) refuse(fmt::format("got {}, need an object", formats::describe(scalar)));
     double value = 0;
     if (const auto* const number = std::get_if<double>(&scalar)) {
       value = *number;
@@ -91,7 +91,7 @@ class WeightsEvents final : public JsonEvents {
     } else if (const auto* const negative = std::get_if<std::int64_t>(&scalar)) {
       value = static_cast<double>(*negative);
     } else {
-      refuse(fmt::format("got {}, need a number", describe(scalar)));
+      refuse(fmt::format("got {}, need a number", formats::describe(scalar)));
     }
     if (!std::isfinite(static_cast<float>(value)))
       refuse(fmt::format("got {}, need a number that fits float32", value));
@@ -153,7 +153,7 @@ nlohmann::ordered_json read_config(const FileBytes& file, const JsonTensor& part
     refuse(file.name(), "/config: got {} bytes, need at most {}", text.size(), kMaxJsonConfig);
   const std::size_t colon = text.find(':') + 1;
   text.remove_prefix(colon);
-  return parse_json_part(
+  return formats::parse_json_part(
       {.file = file.name(), .text = text, .byte = part.begin + colon, .pointer = "/config"});
 }
 
@@ -187,4 +187,4 @@ std::unique_ptr<Checkpoint> open_json_weights(FileBytes json) {
   return checkpoint;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

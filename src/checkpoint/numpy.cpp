@@ -5,11 +5,11 @@
 #include "formats/npy.hpp"
 #include "formats/zip.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 namespace {
 
 /// Returns the elements of an array in row-major order, each little-endian.
-std::vector<std::byte> to_plain(const NpyHeader& header, std::span<const std::byte> data) {
+std::vector<std::byte> to_plain(const formats::NpyHeader& header, std::span<const std::byte> data) {
   const std::size_t rank = header.shape.size();
   Strided array = {header.shape, Shape(rank), 0, size_of(header.dtype)};
   std::size_t stride = 1;
@@ -24,36 +24,36 @@ std::vector<std::byte> to_plain(const NpyHeader& header, std::span<const std::by
 constexpr std::string_view kExtension = ".npy";
 
 struct Array {
-  StoredMember member;
-  NpyHeader header;
+  formats::StoredMember member;
+  formats::NpyHeader header;
 };
 
 /// Reads the NPY header of an archive member. Of a compressed member, only the header is unpacked.
-NpyHeader member_header(const FileBytes& file, const StoredMember& member) {
-  const std::string where = at_member(file, member);
+formats::NpyHeader member_header(const FileBytes& file, const formats::StoredMember& member) {
+  const std::string where = formats::at_member(file, member);
   std::string first;
   if (!member.deflated) {
     const std::string_view text = text_of(member.data);
-    const std::size_t end = npy_header_end(where, text.substr(0, kNpyPreamble));
+    const std::size_t end = formats::npy_header_end(where, text.substr(0, formats::kNpyPreamble));
     first = text.substr(0, end);
     if (first.size() != end) refuse(where, "got {} bytes, need a header of {}", text.size(), end);
   } else {
-    Inflater inflater(where, member.data);
+    formats::Inflater inflater(where, member.data);
     const auto extend = [&](std::size_t size) {
       const std::size_t before = first.size();
       first.resize(size);
       first.resize(before + inflater.read(std::as_writable_bytes(std::span(first)).subspan(before)));
     };
-    extend(kNpyPreamble);
-    const std::size_t end = npy_header_end(where, first);
+    extend(formats::kNpyPreamble);
+    const std::size_t end = formats::npy_header_end(where, first);
     extend(std::max(end, first.size()));
     if (first.size() < end) refuse(where, "got {} bytes, need a header of {}", first.size(), end);
     first.resize(end);
   }
-  NpyHeader header = read_npy_header(where, first);
+  formats::NpyHeader header = formats::read_npy_header(where, first);
   if (member.size < header.data_begin)
     refuse(where, "got {} bytes, need a header of {}", member.size, header.data_begin);
-  check_npy_size(where, header, member.size - header.data_begin);
+  formats::check_npy_size(where, header, member.size - header.data_begin);
   return header;
 }
 
@@ -65,13 +65,13 @@ std::string tensor_name(const Array& array) {
 
 std::unique_ptr<Checkpoint> open_npy(FileBytes file, std::string name) {
   const std::string_view text = file.text();
-  const std::size_t end = npy_header_end(file.name(), text.substr(0, kNpyPreamble));
+  const std::size_t end = formats::npy_header_end(file.name(), text.substr(0, formats::kNpyPreamble));
   if (end > text.size()) {
     refuse(file.name(), "got a header of {} bytes in a file of {}; was it downloaded whole?", end,
            text.size());
   }
-  NpyHeader header = read_npy_header(file.name(), text.substr(0, end));
-  check_npy_size(file.name(), header, text.size() - end);
+  formats::NpyHeader header = formats::read_npy_header(file.name(), text.substr(0, end));
+  formats::check_npy_size(file.name(), header, text.size() - end);
   const auto data = file.bytes().subspan(header.data_begin);
   auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
   TensorInfo info = {std::move(name), header.dtype, header.shape, checkpoint->file().name()};
@@ -88,12 +88,12 @@ std::unique_ptr<Checkpoint> open_npy(FileBytes file, std::string name) {
 
 std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings) {
   std::vector<Array> arrays;
-  for (StoredMember& member : read_zip_directory(file)) {
+  for (formats::StoredMember& member : formats::read_zip_directory(file)) {
     if (!member.name.ends_with(kExtension)) {
-      warnings.add("ignored_member", at_member(file, member) + " is not an NPY array");
+      warnings.add("ignored_member", formats::at_member(file, member) + " is not an NPY array");
       continue;
     }
-    NpyHeader header = member_header(file, member);
+    formats::NpyHeader header = member_header(file, member);
     arrays.push_back({std::move(member), std::move(header)});
   }
   // The arrays are sorted by the file names of their members, which is a different order: "a-b.npy" is before
@@ -107,7 +107,7 @@ std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings) {
         {tensor_name(array), header.dtype, header.shape, checkpoint->file().name()}, member.data,
         header.is_plain() ? unpacked : unpacked + 2 * std::uint64_t{member.size},
         [array, &from = checkpoint->file()](std::vector<std::byte>& copy) -> std::span<const std::byte> {
-          const auto data = unpack(from, array.member, copy).subspan(array.header.data_begin);
+          const auto data = formats::unpack(from, array.member, copy).subspan(array.header.data_begin);
           if (array.header.is_plain()) return data;
           return copy = to_plain(array.header, data);
         });
@@ -115,4 +115,4 @@ std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings) {
   return checkpoint;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

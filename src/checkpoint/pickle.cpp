@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 namespace {
 
 using Kind = PickleValue::Kind;
@@ -504,4 +504,4 @@ Pickle::Pickle(Source source) : source_(std::move(source)) {
   Unpickler(*this).run();
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

@@ -11,7 +11,7 @@
 
 #include "base/dtype.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 
 /// A value of a pickle. The value refers to its data, which the Pickle owns, so that values can be shared and
 /// can contain each other.
@@ -100,4 +100,4 @@ class Pickle {
   std::vector<PickleTensor> tensors_;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

@@ -19,7 +19,7 @@
 #include "checkpoint/checkpoint.hpp"
 
 // Functions that open weights files. Each throws Error(bad_input) if the content of the file is invalid.
-namespace attnctl {
+namespace attnctl::checkpoint {
 
 /// Throws Error(bad_input) with the message "FILE: ...". `file` must be escaped already.
 template <typename... Args>
@@ -72,7 +72,7 @@ template <typename... Args>
 
 /// Reads the tokenizer of a GGUF file. The model's architecture need not be supported. Returns null if the
 /// file has no tokenizer.
-[[nodiscard]] std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file);
+[[nodiscard]] std::shared_ptr<const formats::TokenizerSection> read_gguf_tokenizer(const FileBytes& file);
 
 /// The layout of a tensor's elements in a buffer. The element with the indices i[0], i[1], ... is at the
 /// position offset + the sum of i[d] * strides[d] over all dimensions d, counted in elements.
@@ -117,7 +117,7 @@ class FileCheckpoint final : public Checkpoint {
   }
   /// Sets the configuration and the tokenizer that the file contains; null if the file does not contain them.
   void set_inside(std::shared_ptr<const nlohmann::ordered_json> config,
-                  std::shared_ptr<const TokenizerSection> tokenizer) {
+                  std::shared_ptr<const formats::TokenizerSection> tokenizer) {
     config_ = std::move(config);
     tokenizer_ = std::move(tokenizer);
   }
@@ -142,7 +142,9 @@ class FileCheckpoint final : public Checkpoint {
     return tensors_.at(index).copied;
   }
   [[nodiscard]] const nlohmann::ordered_json* config() const override { return config_.get(); }
-  [[nodiscard]] std::shared_ptr<const TokenizerSection> tokenizer() const override { return tokenizer_; }
+  [[nodiscard]] std::shared_ptr<const formats::TokenizerSection> tokenizer() const override {
+    return tokenizer_;
+  }
 
  private:
   struct Stored {
@@ -157,7 +159,7 @@ class FileCheckpoint final : public Checkpoint {
   std::vector<TensorInfo> infos_;
   std::vector<Stored> tensors_;
   std::shared_ptr<const nlohmann::ordered_json> config_;
-  std::shared_ptr<const TokenizerSection> tokenizer_;
+  std::shared_ptr<const formats::TokenizerSection> tokenizer_;
 };
 
 [[nodiscard]] inline std::string_view text_of(std::span<const std::byte> bytes) {
@@ -173,4 +175,4 @@ template <typename Element, typename Name>
   return twice == elements.end() ? nullptr : &*twice;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

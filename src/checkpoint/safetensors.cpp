@@ -15,7 +15,7 @@
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 namespace {
 
 constexpr std::size_t kLengthBytes = 8;
@@ -42,7 +42,7 @@ constexpr std::string_view kMetadata = "__metadata__";
 /// Parses a header {"__metadata__": {key: string}, name: {"dtype", "shape", "data_offsets"}, ...}. Builds one
 /// JSON tree per tensor instead of one for all, because a header may list a hundred thousand tensors.
 // NOLINTNEXTLINE(bugprone-exception-escape): moving JSON throws nothing
-class HeaderEvents final : public JsonTree {
+class HeaderEvents final : public formats::JsonTree {
  public:
   std::vector<SafetensorsEntry> entries;
 
@@ -52,12 +52,12 @@ class HeaderEvents final : public JsonTree {
     if (object ? depth() > 1 : depth() != 2 || name_ == kMetadata)
       refuse(fmt::format("got {}, need {}", object ? "an object" : "an array", needed()));
     list_size_ = 0;
-    if (depth() > 0) JsonTree::on_begin(container);
+    if (depth() > 0) formats::JsonTree::on_begin(container);
   }
 
   void on_end(Container container) override {
     if (depth() == 0) return;
-    JsonTree::on_end(container);
+    formats::JsonTree::on_end(container);
     if (depth() == 1 && name_ != kMetadata) add_entry(take());
   }
 
@@ -65,20 +65,20 @@ class HeaderEvents final : public JsonTree {
     if (depth() > 1) {
       const bool known = key == "dtype" || key == "shape" || key == "data_offsets";
       if (name_ != kMetadata && !known) refuse("unsupported field, need dtype, shape and data_offsets");
-      return JsonTree::on_key(key);
+      return formats::JsonTree::on_key(key);
     }
     if (key == kMetadata && std::exchange(has_metadata_, true))
       refuse("got the key \"__metadata__\" twice, need different keys");
     name_ = std::move(key);
   }
 
-  void on_scalar(const JsonScalar& scalar) override {
+  void on_scalar(const formats::JsonScalar& scalar) override {
     const bool fits = (depth() == 2 && std::holds_alternative<std::string*>(scalar)) ||
                       (depth() == 3 && std::holds_alternative<std::uint64_t>(scalar));
-    if (!fits) refuse(fmt::format("got {}, need {}", describe(scalar), needed()));
+    if (!fits) refuse(fmt::format("got {}, need {}", formats::describe(scalar), needed()));
     if (++list_size_ > kMaxSafetensorsDimensions && depth() == 3)
       refuse(fmt::format("got more numbers, need at most {}", kMaxSafetensorsDimensions));
-    JsonTree::on_scalar(scalar);
+    formats::JsonTree::on_scalar(scalar);
   }
 
   [[nodiscard]] std::string_view needed() const {
@@ -96,8 +96,8 @@ class HeaderEvents final : public JsonTree {
       refuse("need the name of a dtype, and arrays for shape and data_offsets");
     const auto offsets = object.at("data_offsets").get<Shape>();
     if (offsets.size() != 2) {
-      attnctl::refuse(text().file, "{}/data_offsets: got {} offsets, need [begin, end]", pointer(),
-                      offsets.size());
+      attnctl::checkpoint::refuse(text().file, "{}/data_offsets: got {} offsets, need [begin, end]",
+                                  pointer(), offsets.size());
     }
     entries.push_back({name_, dtype_named(dtype.get<std::string>()), object.at("shape").get<Shape>(),
                        offsets[0], offsets[1]});
@@ -109,8 +109,9 @@ class HeaderEvents final : public JsonTree {
       if (name_of(dtype) == name) return dtype;
       known += fmt::format(" {}", name_of(dtype));
     }
-    attnctl::refuse(text().file, "{}/dtype: unsupported dtype {}, need one of{}; convert the checkpoint",
-                    pointer(), in_quotes(name), known);
+    attnctl::checkpoint::refuse(text().file,
+                                "{}/dtype: unsupported dtype {}, need one of{}; convert the checkpoint",
+                                pointer(), in_quotes(name), known);
   }
 
   std::string name_;  // key of the current tensor, or kMetadata
@@ -200,4 +201,4 @@ std::unique_ptr<Checkpoint> open_safetensors(FileBytes file) {
   return checkpoint;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

@@ -10,7 +10,7 @@
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -103,7 +103,7 @@ void warn_of_differences(const FileBytes& file, const Json& index, const Checkpo
 
 std::unique_ptr<Checkpoint> open_shard_index(FileBytes file, const std::filesystem::path& directory,
                                              std::string_view extension, Warnings& warnings) {
-  const Json index = parse_json_part({.file = file.name(), .text = file.text()});
+  const Json index = formats::parse_json_part({.file = file.name(), .text = file.text()});
   const Json& map = weight_map_of(file, index, extension);
   std::vector<std::unique_ptr<Checkpoint>> shards;
   std::map<std::string, const Checkpoint*> opened;
@@ -124,4 +124,4 @@ std::unique_ptr<Checkpoint> open_shard_index(FileBytes file, const std::filesyst
   return all;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

@@ -18,7 +18,7 @@
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -39,7 +39,7 @@ bool path_exists(const fs::path& path) {
 void read_config(const fs::path& path, Status absent, ModelSource& source) {
   source.config_path = path;
   source.config_text = read_file(path, kMaxConfigBytes, absent);
-  source.config = parse_json(path.string(), source.config_text);
+  source.config = formats::parse_json(path.string(), source.config_text);
   if (!source.config.is_object())
     refuse(escaped_path(path), "got JSON that is not an object, need an object of settings");
 }
@@ -237,4 +237,4 @@ std::vector<fs::path> checkpoint_files(const std::string& model) {
   return files;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

@@ -11,7 +11,7 @@
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 
 /// The configuration, weights and directory that the MODEL argument of a command names.
 struct ModelSource {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
@@ -57,4 +57,4 @@ struct SourceOptions {
 /// file. Throws like model_directory().
 [[nodiscard]] std::vector<std::filesystem::path> checkpoint_files(const std::string& model);
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

@@ -5,7 +5,7 @@
 #include "base/checked.hpp"
 #include "checkpoint/readers.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 
 void check_strided(std::string_view where, const Strided& tensor, std::size_t available) {
   if (tensor.strides.size() != tensor.shape.size()) {
@@ -63,4 +63,4 @@ std::vector<std::byte> to_row_major(const Strided& tensor, std::span<const std::
   return out;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

@@ -13,7 +13,7 @@
 #include "checkpoint/readers.hpp"
 #include "formats/zip.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 namespace {
 
 using Kind = PickleValue::Kind;
@@ -24,7 +24,7 @@ struct TorchLayout {
   std::vector<std::span<const std::byte>> storages;  // bytes of each storage
   std::vector<std::size_t> members;                  // for each storage, the index of its member in `archive`
   /// Members of the ZIP archive; empty for files from before torch 1.6.
-  std::vector<StoredMember> archive;
+  std::vector<formats::StoredMember> archive;
   std::set<std::size_t> intact;  // indices of the members whose checksum (CRC) was checked
   bool big_endian = false;
 };
@@ -57,8 +57,8 @@ std::span<const std::byte> view_of(const Pickle& pickle, const PickleStorage& st
 /// storage.
 class TorchArchive {
  public:
-  explicit TorchArchive(const FileBytes& file) : file_(file), members_(read_zip_directory(file)) {
-    for (const StoredMember& member : members_) {
+  explicit TorchArchive(const FileBytes& file) : file_(file), members_(formats::read_zip_directory(file)) {
+    for (const formats::StoredMember& member : members_) {
       if (!member.name.ends_with(kObjects)) continue;
       const std::string folder = member.name.substr(0, member.name.size() - kObjects.size());
       if (folder.find('/') != std::string::npos) continue;
@@ -75,10 +75,10 @@ class TorchArchive {
   [[nodiscard]] TorchLayout read() {
     TorchLayout layout;
     layout.big_endian = is_big_endian();
-    const StoredMember& objects = member("data.pkl");
+    const formats::StoredMember& objects = member("data.pkl");
     std::vector<std::byte> unused;  // members are uncompressed
-    layout.pickle = std::make_unique<Pickle>(
-        Pickle::Source{at_member(file_, objects), text_of(unpack(file_, objects, unused)), 0});
+    layout.pickle = std::make_unique<Pickle>(Pickle::Source{
+        formats::at_member(file_, objects), text_of(formats::unpack(file_, objects, unused)), 0});
     const Pickle& pickle = *layout.pickle;
     if (pickle.end() != objects.size) {
       refuse(pickle.where(), "got {} bytes after the pickle @byte {}, need none", objects.size - pickle.end(),
@@ -87,7 +87,7 @@ class TorchArchive {
     for (const PickleStorage& storage : pickle.storages()) {
       if (storage.key.empty() || storage.key.find_first_not_of("0123456789") != std::string_view::npos)
         refuse(pickle.where(), "storage {}: need a key of digits", in_quotes(storage.key));
-      const StoredMember& data = member("data/" + std::string(storage.key));
+      const formats::StoredMember& data = member("data/" + std::string(storage.key));
       layout.storages.push_back(view_of(pickle, storage, data.data));
       layout.members.push_back(static_cast<std::size_t>(&data - members_.data()));
     }
@@ -97,34 +97,35 @@ class TorchArchive {
 
  private:
   /// Returns a member of the folder; null if there is none.
-  [[nodiscard]] const StoredMember* find(std::string_view name) const {
+  [[nodiscard]] const formats::StoredMember* find(std::string_view name) const {
     const std::string whole = fmt::format("{}/{}", folder_, name);
-    const auto found = std::ranges::lower_bound(members_, whole, {}, &StoredMember::name);
+    const auto found = std::ranges::lower_bound(members_, whole, {}, &formats::StoredMember::name);
     return found != members_.end() && found->name == whole ? &*found : nullptr;
   }
 
-  [[nodiscard]] const StoredMember& member(std::string_view name) const {
-    const StoredMember* const found = find(name);
+  [[nodiscard]] const formats::StoredMember& member(std::string_view name) const {
+    const formats::StoredMember* const found = find(name);
     if (found == nullptr) {
       refuse(file_.name(), "member {} is missing from the archive; was it saved with torch.save?",
              in_quotes(fmt::format("{}/{}", folder_, name)));
     }
     if (found->deflated)
-      refuse(at_member(file_, *found), "unsupported: compressed, need members as torch.save stores them");
+      refuse(formats::at_member(file_, *found),
+             "unsupported: compressed, need members as torch.save stores them");
     return *found;
   }
 
   [[nodiscard]] bool is_big_endian() const {
     if (find("byteorder") == nullptr) return false;
-    const StoredMember& record = member("byteorder");
+    const formats::StoredMember& record = member("byteorder");
     const std::string_view order = text_of(record.data);
     if (order != "little" && order != "big")
-      refuse(at_member(file_, record), "got {}, need little or big", in_quotes(order));
+      refuse(formats::at_member(file_, record), "got {}, need little or big", in_quotes(order));
     return order == "big";
   }
 
   const FileBytes& file_;
-  std::vector<StoredMember> members_;
+  std::vector<formats::StoredMember> members_;
   std::string folder_;
 };
 
@@ -301,7 +302,7 @@ TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::s
 void check_intact(const FileBytes& file, TorchLayout& layout, std::size_t storage) {
   if (layout.archive.empty() || layout.intact.contains(layout.members[storage])) return;
   std::vector<std::byte> unused;  // members are uncompressed
-  (void)unpack(file, layout.archive[layout.members[storage]], unused);
+  (void)formats::unpack(file, layout.archive[layout.members[storage]], unused);
   layout.intact.insert(layout.members[storage]);
 }
 
@@ -364,4 +365,4 @@ std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) 
   return checkpoint;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

@@ -40,17 +40,17 @@ ResultWriter::ResultWriter(const Target& target, const OutputOptions& options, S
 }
 
 void ResultWriter::write_table(OutputFile& out, const Table& table) {
-  WriteOptions write{
+  report::WriteOptions write{
       .number = {options_.digits}, .pool = &session_.pool, .separator = target_.format.separator};
   if (session_.options.strict && !out.seekable()) {
     warn_non_finite(session_.warnings, table.name, count_non_finite(table));
     check_before_commit(session_);
-    write_csv_table(out, table, write);
+    report::write_csv_table(out, table, write);
     return;
   }
   std::atomic<std::uint64_t> count = 0;
   write.non_finite = &count;
-  write_csv_table(out, table, write);
+  report::write_csv_table(out, table, write);
   warn_non_finite(session_.warnings, table.name, count);
 }
 
@@ -72,17 +72,17 @@ void ResultWriter::write_document(Document document) {
     std::get<List>(warnings.items.data).emplace_back(warning_record(warning));
   }
   check_before_commit(session_);
-  const WriteOptions write{.number = {options_.digits}, .pool = &session_.pool};
-  const bool lines = target_.format.layout == JsonLayout::lines;
-  lines ? write_jsonl(*out_, document, write) : write_json(*out_, document, write);
+  const report::WriteOptions write{.number = {options_.digits}, .pool = &session_.pool};
+  const bool lines = target_.format.layout == report::JsonLayout::lines;
+  lines ? report::write_jsonl(*out_, document, write) : report::write_json(*out_, document, write);
 }
 
 void ResultWriter::write_text(const Results& results) {
   std::atomic<std::uint64_t> count = 0;
-  TextOptions style = text_style(target_);
+  report::TextOptions style = text_style(target_);
   style.non_finite = &count;
   style.digits = options_.digits;
-  const std::string page = text_page(results.text, style);
+  const std::string page = report::text_page(results.text, style);
   warn_non_finite(session_.warnings, "results", count);
   check_before_commit(session_);
   out_->write(page);
@@ -96,7 +96,7 @@ void ResultWriter::write_view(const View& view) {
       warn_non_finite(session_.warnings, heatmap.title, count_non_finite(heatmap.values));
   }
   check_before_commit(session_);
-  std::visit([&](const auto& page) { write_svg(*out_, page); }, view.page);
+  std::visit([&](const auto& page) { report::write_svg(*out_, page); }, view.page);
 }
 
 void ResultWriter::write(std::string_view schema, Results results) {

@@ -50,7 +50,8 @@ int run(int argc, char** argv) {
   try {
     install_signal_handlers();
     run_command_line(argc, argv);
-    if (const auto warning = blas_warning()) std::fprintf(stderr, "attnctl: warning: %s\n", warning->c_str());
+    if (const auto warning = linalg::blas_warning())
+      std::fprintf(stderr, "attnctl: warning: %s\n", warning->c_str());
     return static_cast<int>(Status::ok);
   } catch (const BrokenPipe&) {
     return static_cast<int>(Status::ok);  // it is not an error if the reader closes the pipe

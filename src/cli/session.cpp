@@ -11,8 +11,8 @@
 
 namespace attnctl::cli {
 std::string version_text() {
-  return fmt::format("attnctl {} ({}, kernel {}, {})", ATTNCTL_VERSION, blas_name(), blas_kernel(),
-                     kernels().name);
+  return fmt::format("attnctl {} ({}, kernel {}, {})", ATTNCTL_VERSION, linalg::blas_name(),
+                     linalg::blas_kernel(), linalg::kernels().name);
 }
 
 void write_to_stdout(std::string_view text) {
@@ -26,7 +26,7 @@ Session::Session(const ResourceOptions& run)
       progress(run.progress, run.quiet),
       options(run) {
   if (run.memory != 0) give_back_freed_memory();
-  set_blas_callers(pool.size());
+  linalg::set_blas_callers(pool.size());
 }
 
 OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
@@ -36,8 +36,8 @@ OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
 Record tool_record(const Session& session) {
   Record record;
   record.set("version", ATTNCTL_VERSION)
-      .set("blas", blas_name())
-      .set("kernel", blas_kernel())
+      .set("blas", linalg::blas_name())
+      .set("kernel", linalg::blas_kernel())
       .set("threads", session.pool.size());
   return record;
 }

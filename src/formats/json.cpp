@@ -12,7 +12,7 @@
 template class nlohmann::basic_json<nlohmann::ordered_map>;
 template class std::vector<nlohmann::ordered_json>;
 
-namespace attnctl {
+namespace attnctl::formats {
 namespace {
 
 constexpr std::size_t kMaxDepth = 64;
@@ -224,4 +224,4 @@ void JsonTree::refuse_duplicates(const ordered_json& object) const {
   if (twice != keys.end()) refuse("got the key " + in_quotes(*twice) + " twice, need different keys");
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::formats

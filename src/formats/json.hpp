@@ -12,7 +12,7 @@
 
 #include "base/error.hpp"
 
-namespace attnctl {
+namespace attnctl::formats {
 
 /// A JSON value and its location, which error messages report.
 struct JsonText {
@@ -110,4 +110,4 @@ class JsonTree : public JsonEvents {
   nlohmann::ordered_json root_;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::formats

@@ -11,7 +11,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 
-namespace attnctl {
+namespace attnctl::formats {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
@@ -231,4 +231,4 @@ std::string npy_header(DType dtype, const Shape& shape) {
          static_cast<char>(text.size() >> 8U) + text;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::formats

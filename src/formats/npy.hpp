@@ -8,7 +8,7 @@
 
 // The header of NPY arrays (numpy.lib.format, versions 1 to 3).
 
-namespace attnctl {
+namespace attnctl::formats {
 
 struct NpyHeader {
   DType dtype = DType::f32;
@@ -41,4 +41,4 @@ void check_npy_size(std::string_view where, const NpyHeader& header, std::size_t
 /// 64 bytes.
 [[nodiscard]] std::string npy_header(DType dtype, const Shape& shape);
 
-}  // namespace attnctl
+}  // namespace attnctl::formats

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace attnctl {
+namespace attnctl::formats {
 
 /// The tokenizer section of a GGUF file: the keys that begin with "tokenizer.ggml.". The GGUF reader checks
 /// types and sizes; the tokenizer checks the values. Source:
@@ -28,4 +28,4 @@ struct TokenizerSection {
   std::optional<bool> add_bos, add_eos, add_space_prefix, remove_extra_whitespaces;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::formats

@@ -14,7 +14,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace attnctl {
+namespace attnctl::formats {
 namespace {
 
 constexpr std::uint32_t kZipLocalSignature = 0x04034B50;
@@ -450,4 +450,4 @@ std::span<const std::byte> unpack(const FileBytes& file, const StoredMember& mem
   return bytes;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::formats

@@ -12,7 +12,7 @@
 // Reading and writing of the records of ZIP archives: PKWARE APPNOTE 6.3.3, sections 4.3.7, 4.3.12, 4.3.14 to
 // 4.3.16 and 4.5.3.
 
-namespace attnctl {
+namespace attnctl::formats {
 
 /// The fields of an archive member that are stored in its headers.
 struct ZipMember {
@@ -74,4 +74,4 @@ class Inflater {
 [[nodiscard]] std::span<const std::byte> unpack(const FileBytes& file, const StoredMember& member,
                                                 std::vector<std::byte>& buffer);
 
-}  // namespace attnctl
+}  // namespace attnctl::formats

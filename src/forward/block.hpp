@@ -8,19 +8,19 @@
 #include "input/batch.hpp"
 #include "model/config/config.hpp"
 
-namespace attnctl {
+namespace attnctl::forward {
 
 /// Returns true if layers of this component process the target of a sequence.
-[[nodiscard]] inline bool needs_target(Component component) {
-  return component == Component::decoder || component == Component::cross;
+[[nodiscard]] inline bool needs_target(model::Component component) {
+  return component == model::Component::decoder || component == model::Component::cross;
 }
 
 /// The sequences from which a layer computes its queries and its keys. In an encoder or a single stack both
 /// are the input. In a decoder both are the target. In cross-attention the queries are of the target and the
 /// keys of the input.
 struct Sides {
-  const Sequence& queries_of;
-  const Sequence& keys_of;  // the masks are also of this sequence
+  const input::Sequence& queries_of;
+  const input::Sequence& keys_of;  // the masks are also of this sequence
 
   [[nodiscard]] std::size_t queries() const { return queries_of.queries(); }
   [[nodiscard]] std::size_t keys() const { return keys_of.keys(); }
@@ -34,9 +34,7 @@ struct Sides {
 
 /// Returns the sequences of queries and keys for a component. Throws std::logic_error if the component needs
 /// a target and the sequence has none.
-[[nodiscard]] Sides sides_of(Component component, const Sequence& sequence);
-
-namespace forward {
+[[nodiscard]] Sides sides_of(model::Component component, const input::Sequence& sequence);
 
 /// The rows that belong to one sequence in the matrices of a block.
 struct BlockSequence {
@@ -50,7 +48,7 @@ struct BlockSequence {
 /// self-attention, key rows and query rows are the same. In the decoder the rows are tokens of the targets.
 /// In cross-attention the query rows are tokens of the targets and the key rows tokens of the inputs.
 struct Block {
-  Component component = Component::none;
+  model::Component component = model::Component::none;
   std::vector<BlockSequence> sequences;
   std::size_t rows = 0;      // number of query rows
   std::size_t key_rows = 0;  // number of key rows
@@ -58,10 +56,9 @@ struct Block {
 
 /// Divides a batch into blocks of up to `packed_rows` rows. A sequence with more rows is a separate block.
 /// The result depends only on the arguments.
-[[nodiscard]] std::vector<Block> cut_into_blocks(const Batch& batch, std::size_t packed_rows);
+[[nodiscard]] std::vector<Block> cut_into_blocks(const input::Batch& batch, std::size_t packed_rows);
 
 /// Returns the block with the same sequences and the rows of another component of the model.
-[[nodiscard]] Block in_component(const Block& block, Component component, const Batch& batch);
+[[nodiscard]] Block in_component(const Block& block, model::Component component, const input::Batch& batch);
 
-}  // namespace forward
-}  // namespace attnctl
+}  // namespace attnctl::forward

@@ -11,11 +11,8 @@
 #include "forward/layers/mlp.hpp"
 #include "forward/plan.hpp"
 
-namespace attnctl {
+namespace attnctl::forward {
 namespace {
-
-using forward::Block;
-using forward::BlockSequence;
 
 /// Upper bound of the bytes that a BLAS allocates per thread for packed operands.
 constexpr std::uint64_t kMostPacked = std::uint64_t{12} << 20U;
@@ -28,11 +25,11 @@ std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
 
 /// Returns the bytes that the MLP and the experts of a layer need for `rows` rows. Experts need scores,
 /// routes, and the rows and outputs of each expert.
-std::uint64_t mlp_bytes(const LayerConfig& layer, std::size_t d_model, std::uint64_t rows) {
-  const ExpertsConfig& experts = layer.experts;
+std::uint64_t mlp_bytes(const model::LayerConfig& layer, std::size_t d_model, std::uint64_t rows) {
+  const model::ExpertsConfig& experts = layer.experts;
   const std::size_t width = std::max(layer.mlp.width, experts.shared_width);
   if (width == 0) return 0;
-  rows = std::min<std::uint64_t>(rows, forward::kMlpRows);
+  rows = std::min<std::uint64_t>(rows, kMlpRows);
   const std::uint64_t bytes = floats(rows, 2 * d_model + 2 * width);
   if (experts.count == 0) return bytes;
   constexpr std::uint64_t kRoute = 64;
@@ -41,9 +38,9 @@ std::uint64_t mlp_bytes(const LayerConfig& layer, std::size_t d_model, std::uint
 }
 
 /// Returns the bytes of the buffers that ForwardPass needs for a block in one layer.
-std::uint64_t layer_bytes(const ModelConfig& config, const LayerConfig& layer, const forward::LayerPlan& plan,
-                          const Block& block) {
-  const AttentionConfig& attention = layer.attention;
+std::uint64_t layer_bytes(const model::ModelConfig& config, const model::LayerConfig& layer,
+                          const LayerPlan& plan, const Block& block) {
+  const model::AttentionConfig& attention = layer.attention;
   const std::size_t z = plan.z ? attention.heads * attention.d_value : 0;
   const std::size_t queries = attention.query_slices() * attention.d_head;
   const std::size_t output = plan.output ? std::max(config.d_output, config.d_model) : 0;
@@ -66,11 +63,11 @@ std::uint64_t layer_bytes(const ModelConfig& config, const LayerConfig& layer, c
 constexpr std::uint64_t kLanes = 64;
 
 /// Returns the bytes that one worker needs for one head: panels, packed keys and values, and position terms.
-std::uint64_t head_bytes(const AttentionConfig& attention, const forward::LayerPlan& plan, const Block& block,
+std::uint64_t head_bytes(const model::AttentionConfig& attention, const LayerPlan& plan, const Block& block,
                          std::size_t panel_rows) {
   std::uint64_t largest = 0;
   for (const BlockSequence& place : block.sequences) {
-    const std::size_t rows = std::min(place.queries, forward::rows_of_panel(panel_rows, place.keys));
+    const std::size_t rows = std::min(place.queries, rows_of_panel(panel_rows, place.keys));
     const std::size_t panels = plan.scores ? 4 : 3;  // two more may be allocated by observers
     const std::size_t both = place.queries + place.keys;
     const std::uint64_t packed = saturating_sum(attention.d_head, plan.z ? attention.d_value : 0, 2 * kLanes);
@@ -85,7 +82,7 @@ std::uint64_t head_bytes(const AttentionConfig& attention, const forward::LayerP
     if (plan.values) add(place.keys, 2 * attention.d_value);  // float64 copies made by observers
     if (attention.relative_buckets || attention.disentangled || attention.alibi) add(both, 2);
     if (attention.disentangled) add(both, 2 * attention.disentangled->span);
-    if (attention.kind.rule == AttentionKind::Rule::linear) {
+    if (attention.kind.rule == model::AttentionKind::Rule::linear) {
       add(both, 2 * attention.d_head);
       add(attention.d_head, 2 * attention.d_value);
     }
@@ -94,29 +91,29 @@ std::uint64_t head_bytes(const AttentionConfig& attention, const forward::LayerP
   return largest;
 }
 
-std::uint64_t rotary_bytes(const ModelConfig& config, std::size_t longest) {
-  std::set<const RotaryConfig*> tables;
-  for (const LayerConfig& layer : config.layers) tables.insert(layer.attention.rotary.get());
+std::uint64_t rotary_bytes(const model::ModelConfig& config, std::size_t longest) {
+  std::set<const model::RotaryConfig*> tables;
+  for (const model::LayerConfig& layer : config.layers) tables.insert(layer.attention.rotary.get());
   std::uint64_t bytes = 0;
-  for (const RotaryConfig* const table : tables) {
+  for (const model::RotaryConfig* const table : tables) {
     if (table != nullptr) bytes = saturating_sum(bytes, floats(longest, table->dims));
   }
   return bytes;
 }
 
-std::uint64_t logits_bytes(const ModelConfig& config, std::size_t rows) {
+std::uint64_t logits_bytes(const model::ModelConfig& config, std::size_t rows) {
   const std::size_t vocabulary = std::max<std::size_t>(config.output_embedding().vocabulary, 1);
-  rows = std::min(rows, forward::logits_rows(vocabulary));
+  rows = std::min(rows, logits_rows(vocabulary));
   return floats(rows, vocabulary + 3 * config.d_model);
 }
 
 /// Returns the largest number of table rows that a block reads from the embedding tables.
-std::size_t looked_up(const std::vector<Block>& blocks, const Batch& batch) {
+std::size_t looked_up(const std::vector<Block>& blocks, const input::Batch& batch) {
   std::size_t largest = 0;
   for (const Block& block : blocks) {
     std::size_t rows = block.rows;
     for (const BlockSequence& place : block.sequences) {
-      const Sequence* const target = batch.sequences[place.index].target.get();
+      const input::Sequence* const target = batch.sequences[place.index].target.get();
       if (target != nullptr) rows += target->queries();
     }
     largest = std::max(largest, rows);
@@ -125,10 +122,10 @@ std::size_t looked_up(const std::vector<Block>& blocks, const Batch& batch) {
 }
 
 /// Returns the number of floats per row that are kept from one layer to the next.
-std::uint64_t carried_floats(const ModelConfig& config) {
+std::uint64_t carried_floats(const model::ModelConfig& config) {
   std::uint64_t width = config.decoder ? 2 * config.d_model : config.d_model;
   std::size_t kernel = 0;
-  for (const LayerConfig& layer : config.layers) {
+  for (const model::LayerConfig& layer : config.layers) {
     if (layer.convolution) kernel = std::max(kernel, layer.convolution->kernel);
   }
   if (kernel > 0) width += (kernel + 2) * config.d_model;
@@ -153,11 +150,11 @@ std::size_t PassFootprint::streamed_rows(std::uint64_t bytes) const {
   return block_rows + static_cast<std::size_t>((bytes - least) / std::max<std::uint64_t>(row, 1));
 }
 
-PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selection& selection,
+PassFootprint pass_footprint(const model::Model& model, const input::Batch& batch, const Selection& selection,
                              const Needs& needs, const PassShape& shape) {
-  const ModelConfig& config = model.config();
-  const forward::PassPlan plan = forward::make_plan(model.name(), config, selection, needs);
-  const std::vector<Block> blocks = forward::cut_into_blocks(batch, shape.packed_rows);
+  const model::ModelConfig& config = model.config();
+  const PassPlan plan = make_plan(model.name(), config, selection, needs);
+  const std::vector<Block> blocks = cut_into_blocks(batch, shape.packed_rows);
   PassFootprint made;
   if (plan.layers.empty()) return made;
   require_targets(config, batch, plan.layers.size() - 1);
@@ -167,7 +164,7 @@ PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selec
   for (const Block& inputs : blocks) {
     made.block_rows = std::max(made.block_rows, inputs.rows);
     for (std::size_t i = 0; i < plan.layers.size(); ++i) {
-      const LayerConfig& layer = config.layers[i];
+      const model::LayerConfig& layer = config.layers[i];
       const Block block =
           needs_target(layer.component) ? in_component(inputs, layer.component, batch) : inputs;
       made.block_rows = std::max({made.block_rows, block.rows, block.key_rows});
@@ -180,7 +177,7 @@ PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selec
   if (plan.logits) made.activations = saturating_sum(made.activations, logits_bytes(config, made.block_rows));
   made.activations = saturating_sum(
       made.activations, rotary_bytes(config, longest),
-      config.embedding.projection.weight ? floats(made.block_rows, forward::embedding_width(config)) : 0);
+      config.embedding.projection.weight ? floats(made.block_rows, embedding_width(config)) : 0);
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
     made.streamed_weights = std::max(made.streamed_weights, model.layer_bytes(i));
     if (model.shared_with(i) == i)
@@ -194,4 +191,4 @@ PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selec
   return made;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::forward

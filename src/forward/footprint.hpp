@@ -8,7 +8,7 @@
 #include "input/batch.hpp"
 #include "model/model.hpp"
 
-namespace attnctl {
+namespace attnctl::forward {
 
 /// The settings of a run that its memory use depends on.
 struct PassShape {
@@ -39,7 +39,8 @@ struct PassFootprint {
 
 /// Estimates the memory of a pass from the configuration and the lengths of the sequences. Does not read
 /// weights. Throws the errors of run_forward for a pass that cannot be run.
-[[nodiscard]] PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selection& selection,
-                                           const Needs& needs, const PassShape& shape);
+[[nodiscard]] PassFootprint pass_footprint(const model::Model& model, const input::Batch& batch,
+                                           const Selection& selection, const Needs& needs,
+                                           const PassShape& shape);
 
-}  // namespace attnctl
+}  // namespace attnctl::forward

@@ -9,7 +9,7 @@
 #include "input/batch.hpp"
 #include "model/model.hpp"
 
-namespace attnctl {
+namespace attnctl::forward {
 
 /// A range of keys [first, last).
 struct KeyRange {
@@ -76,10 +76,11 @@ class Observer {
   [[nodiscard]] virtual Needs needs() const { return {}; }
   /// Returns an upper bound of the bytes that the observer holds during a pass, including the weights that it
   /// loads with Model::attention. Called before begin().
-  [[nodiscard]] virtual std::uint64_t memory(const Model& /*model*/, const Batch& /*batch*/) const {
+  [[nodiscard]] virtual std::uint64_t memory(const model::Model& /*model*/,
+                                             const input::Batch& /*batch*/) const {
     return 0;
   }
-  virtual void begin(const Model& model, const Batch& batch) = 0;
+  virtual void begin(const model::Model& model, const input::Batch& batch) = 0;
   /// Receives the residual stream [n, d_model] before the attention output of a selected layer is added. In
   /// models with pre-norm these values are not normalised. Called from one thread, before the layer's panels.
   virtual void stream(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
@@ -97,4 +98,4 @@ class Observer {
                       MatrixView<const float> /*values*/) {}
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::forward

@@ -12,14 +12,14 @@
 #include "forward/layers/ends.hpp"
 
 // Checks of a batch, the plan of a pass, and blocks.
-namespace attnctl {
+namespace attnctl::forward {
 namespace {
 
 /// Checks one sequence. `name` is the beginning of error messages.
 class SequenceCheck {
  public:
-  SequenceCheck(const ModelConfig& config, const EmbeddingConfig& embedding, const Sequence& sequence,
-                std::string name)
+  SequenceCheck(const model::ModelConfig& config, const model::EmbeddingConfig& embedding,
+                const input::Sequence& sequence, std::string name)
       : config_(config), embedding_(embedding), sequence_(sequence), name_(std::move(name)) {}
 
   void run() const {
@@ -59,7 +59,7 @@ class SequenceCheck {
       if (sequence_.patches.rows() != grid.patches())
         refuse(" has {} patches; the model needs {}", sequence_.patches.rows(), grid.patches());
     } else if (sequence_.ids.empty()) {
-      check_width("embeddings", sequence_.embeddings, forward::embedding_width(config_));
+      check_width("embeddings", sequence_.embeddings, embedding_width(config_));
     } else {
       if (grid.present()) refuse(": the model reads images, not tokens; use --pixels");
       if (embedding_.vocabulary == 0) refuse(": the model has no token embedding; use --embeddings");
@@ -93,7 +93,7 @@ class SequenceCheck {
              config_.d_key_input, config_.d_model);
     }
     const bool has_values = std::ranges::any_of(
-        config_.layers, [](const LayerConfig& layer) { return layer.attention.value.weight; });
+        config_.layers, [](const model::LayerConfig& layer) { return layer.attention.value.weight; });
     if (values.rows() > 0) {
       check_width("values", values, config_.d_value_input);
       if (values.rows() != sequence_.keys())
@@ -106,13 +106,13 @@ class SequenceCheck {
 
   void check_score_mask() const {
     if (!sequence_.mask) return;
-    const ScoreMask& mask = *sequence_.mask;
+    const input::ScoreMask& mask = *sequence_.mask;
     if (mask.queries != sequence_.queries() || mask.keys != sequence_.keys()) {
       refuse(" has a mask of shape [{}, {}] for {} queries and {} keys", mask.queries, mask.keys,
              sequence_.queries(), sequence_.keys());
     }
-    for (const LayerConfig& layer : config_.layers) {
-      if (layer.attention.kind.rule == AttentionKind::Rule::linear) {
+    for (const model::LayerConfig& layer : config_.layers) {
+      if (layer.attention.kind.rule == model::AttentionKind::Rule::linear) {
         refuse(
             ": linear attention has no scores, so it does not support a score mask; use --mask causal, "
             "--mask none or --key-mask");
@@ -126,9 +126,9 @@ class SequenceCheck {
     }
   }
 
-  const ModelConfig& config_;
-  const EmbeddingConfig& embedding_;
-  const Sequence& sequence_;
+  const model::ModelConfig& config_;
+  const model::EmbeddingConfig& embedding_;
+  const input::Sequence& sequence_;
   std::string name_;
 };
 
@@ -141,7 +141,7 @@ Needs& Needs::operator|=(const Needs& other) {
   return *this;
 }
 
-Selection Selection::all(const ModelConfig& config) {
+Selection Selection::all(const model::ModelConfig& config) {
   Selection selection;
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     for (std::size_t head = 0; head < config.layers[layer].attention.heads; ++head)
@@ -152,27 +152,27 @@ Selection Selection::all(const ModelConfig& config) {
 
 std::vector<std::size_t> Selection::layers() const {
   std::set<std::size_t> found;
-  for (const HeadId& id : heads) found.insert(id.layer);
+  for (const model::HeadId& id : heads) found.insert(id.layer);
   return {found.begin(), found.end()};
 }
 
-Sides sides_of(Component component, const Sequence& sequence) {
+Sides sides_of(model::Component component, const input::Sequence& sequence) {
   if (!needs_target(component)) return {sequence, sequence};
   if (sequence.target == nullptr) throw std::logic_error("a decoder layer needs an input with a target");
-  return {*sequence.target, component == Component::cross ? sequence : *sequence.target};
+  return {*sequence.target, component == model::Component::cross ? sequence : *sequence.target};
 }
 
-void check_batch(const Model& model, const Batch& batch) {
-  const ModelConfig& config = model.config();
-  const auto is_impossible = [](const AttentionConfig& attention) {
-    return attention.kind.rule == AttentionKind::Rule::linear &&
+void check_batch(const model::Model& model, const input::Batch& batch) {
+  const model::ModelConfig& config = model.config();
+  const auto is_impossible = [](const model::AttentionConfig& attention) {
+    return attention.kind.rule == model::AttentionKind::Rule::linear &&
            (attention.relative_buckets || attention.disentangled || attention.alibi);
   };
-  if (std::ranges::any_of(config.layers, is_impossible, &LayerConfig::attention)) {
+  if (std::ranges::any_of(config.layers, is_impossible, &model::LayerConfig::attention)) {
     fail(Status::bad_input, "{}: linear attention has no scores, but this model adds positions to scores",
          escaped(model.name()));
   }
-  for (const Sequence& sequence : batch.sequences) {
+  for (const input::Sequence& sequence : batch.sequences) {
     const std::string name = fmt::format("input {}", escaped(sequence.id));
     SequenceCheck(config, config.embedding, sequence, name).run();
     if (sequence.target == nullptr) continue;
@@ -182,22 +182,21 @@ void check_batch(const Model& model, const Batch& batch) {
   }
 }
 
-void require_targets(const ModelConfig& config, const Batch& batch, std::size_t layer) {
+void require_targets(const model::ModelConfig& config, const input::Batch& batch, std::size_t layer) {
   if (!needs_target(config.layers.at(layer).component)) return;
-  for (const Sequence& sequence : batch.sequences) {
+  for (const input::Sequence& sequence : batch.sequences) {
     if (sequence.target != nullptr) continue;
     fail(Status::bad_input,
          "input {} has no target, which layer {} needs; give --target-ids or --target-text, or select "
          "--component encoder",
-         escaped(sequence.id), layer_name(config, layer));
+         escaped(sequence.id), model::layer_name(config, layer));
   }
 }
 
-namespace forward {
 namespace {
 
 /// Checks that a layer has an attention output, which the next layer needs.
-void check_onward(std::string_view model, const ModelConfig& config, std::size_t layer) {
+void check_onward(std::string_view model, const model::ModelConfig& config, std::size_t layer) {
   if (!config.layers[layer].attention.value.weight) {
     fail(Status::bad_input,
          "{}: layer {} has no values (W_v), so layer {} has no input; select layers up to {}", escaped(model),
@@ -218,16 +217,16 @@ void append(Block& block, std::size_t index, const Sides& sides) {
 
 }  // namespace
 
-PassPlan make_plan(std::string_view model, const ModelConfig& config, const Selection& selection,
+PassPlan make_plan(std::string_view model, const model::ModelConfig& config, const Selection& selection,
                    const Needs& needs) {
   PassPlan plan;
   plan.logits = needs.logits && config.head.present;
   std::size_t count = plan.logits ? config.layers.size() : 0;
-  for (const HeadId& id : selection.heads) count = std::max(count, id.layer + 1);
+  for (const model::HeadId& id : selection.heads) count = std::max(count, id.layer + 1);
 
   const std::vector<std::size_t> selected = selection.layers();
   for (std::size_t layer = 0; layer < count; ++layer) {
-    const AttentionConfig& attention = config.layers[layer].attention;
+    const model::AttentionConfig& attention = config.layers[layer].attention;
     const bool is_selected = std::binary_search(selected.begin(), selected.end(), layer);
     const bool has_values = attention.value.weight;
     const bool ends = needs.end && has_values && config.d_output == config.d_model;
@@ -245,18 +244,18 @@ PassPlan make_plan(std::string_view model, const ModelConfig& config, const Sele
     made.shown.assign(attention.heads, 0);
     made.computed.assign(attention.heads, made.output ? 1 : 0);
   }
-  for (const HeadId& id : selection.heads) {
+  for (const model::HeadId& id : selection.heads) {
     plan.layers[id.layer].shown.at(id.head) = 1;
     plan.layers[id.layer].computed.at(id.head) = 1;
   }
   return plan;
 }
 
-std::vector<Block> cut_into_blocks(const Batch& batch, std::size_t packed_rows) {
+std::vector<Block> cut_into_blocks(const input::Batch& batch, std::size_t packed_rows) {
   std::vector<Block> blocks;
   bool open = false;  // true if more sequences may be added to the last block
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
-    const Sequence& sequence = batch.sequences[i];
+    const input::Sequence& sequence = batch.sequences[i];
     const bool separate_keys = sequence.key_embeddings.rows() > 0 || sequence.value_embeddings.rows() > 0;
     if (!open || separate_keys || blocks.back().rows + sequence.queries() > packed_rows)
       blocks.emplace_back();
@@ -266,7 +265,7 @@ std::vector<Block> cut_into_blocks(const Batch& batch, std::size_t packed_rows) 
   return blocks;
 }
 
-Block in_component(const Block& block, Component component, const Batch& batch) {
+Block in_component(const Block& block, model::Component component, const input::Batch& batch) {
   Block same;
   same.component = component;
   for (const BlockSequence& place : block.sequences)
@@ -274,5 +273,4 @@ Block in_component(const Block& block, Component component, const Batch& batch) 
   return same;
 }
 
-}  // namespace forward
-}  // namespace attnctl
+}  // namespace attnctl::forward

@@ -34,7 +34,7 @@ struct PassPlan {
 
 /// Makes the plan of a pass. Throws Error(bad_input) if a layer without an output projection comes before the
 /// last layer that is needed. `model` is the model's name in error messages.
-[[nodiscard]] PassPlan make_plan(std::string_view model, const ModelConfig& config,
+[[nodiscard]] PassPlan make_plan(std::string_view model, const model::ModelConfig& config,
                                  const Selection& selection, const Needs& needs);
 
 }  // namespace attnctl::forward

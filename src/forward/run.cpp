@@ -12,8 +12,7 @@
 #include "forward/layers/mlp.hpp"
 #include "forward/plan.hpp"
 
-namespace attnctl {
-namespace forward {
+namespace attnctl::forward {
 namespace {
 
 /// The consecutive heads [first, first + count).
@@ -52,7 +51,7 @@ struct Products {
       first.push_back({x, all.weights.first_product(), inner});
       x = inner;
     }
-    const Linear weights = all.weights.last_product();
+    const model::Linear weights = all.weights.last_product();
     for (const HeadRun& run : runs) {
       last.push_back({x, weights.outputs(run.first * width, run.count * width),
                       all.out.col_range(run.first * width, run.count * width)});
@@ -77,8 +76,9 @@ void clamp(Pool& pool, float limit, MatrixView<float> all, std::span<const HeadR
 }
 
 /// Returns the gain and the bias of one head.
-NormWeights norm_of_head(const AttentionConfig& config, const NormWeights& norm, std::size_t head) {
-  if (config.head_norm_span != HeadNormSpan::each) return norm;
+model::NormWeights norm_of_head(const model::AttentionConfig& config, const model::NormWeights& norm,
+                                std::size_t head) {
+  if (config.head_norm_span != model::HeadNormSpan::each) return norm;
   const auto slice = [&](std::span<const float> all) {
     return all.empty() ? all : all.subspan(head * config.d_head, config.d_head);
   };
@@ -87,8 +87,8 @@ NormWeights norm_of_head(const AttentionConfig& config, const NormWeights& norm,
 
 /// The input of a forward pass.
 struct PassInputs {
-  const Model& model;
-  const Batch& batch;
+  const model::Model& model;
+  const input::Batch& batch;
   const PassPlan& plan;
   std::span<Observer* const> observers;
   RunContext& context;
@@ -106,7 +106,7 @@ class ForwardPass {
 
   /// Computes a layer for all blocks of the group before it computes the next layer.
   void run(std::span<const Block> group) {
-    const ModelConfig& config = inputs_.model.config();
+    const model::ModelConfig& config = inputs_.model.config();
     const std::size_t layers = inputs_.plan.layers.size();
     if (states_.size() < group.size()) states_.resize(group.size());
     const std::span<BlockState> all = std::span(states_).first(group.size());
@@ -148,38 +148,39 @@ class ForwardPass {
     Buffer input_rows, target_rows;
     Convolution convolution;
 
-    [[nodiscard]] const Block& block(Component component) const {
-      if (component == Component::decoder) return decoder;
-      return component == Component::cross ? cross : *inputs;
+    [[nodiscard]] const Block& block(model::Component component) const {
+      if (component == model::Component::decoder) return decoder;
+      return component == model::Component::cross ? cross : *inputs;
     }
   };
 
   void enter_decoder(BlockState& state) {
-    const ModelConfig& config = inputs_.model.config();
+    const model::ModelConfig& config = inputs_.model.config();
     apply_norm(pool_, config.decoder->encoder_norm, inputs_.model.encoder_norm(), state.x, state.x);
     state.memory = state.x;
-    state.decoder = in_component(*state.inputs, Component::decoder, inputs_.batch);
-    state.cross = in_component(*state.inputs, Component::cross, inputs_.batch);
+    state.decoder = in_component(*state.inputs, model::Component::decoder, inputs_.batch);
+    state.cross = in_component(*state.inputs, model::Component::cross, inputs_.batch);
     state.x = state.target_rows.take(state.decoder.rows, state.memory.cols);
     embed(pool_, inputs_.model, inputs_.batch, state.decoder, state.x);
   }
 
   void run_layer(BlockState& state, std::size_t index) {
-    const LayerConfig& config = inputs_.model.config().layers[index];
-    const Lease<LayerWeights> lease = inputs_.model.layer(index, &pool_);
-    const LayerWeights& weights = *lease;
+    const model::LayerConfig& config = inputs_.model.config().layers[index];
+    const model::Lease<model::LayerWeights> lease = inputs_.model.layer(index, &pool_);
+    const model::LayerWeights& weights = *lease;
     const LayerPlan& plan = inputs_.plan.layers[index];
     const Block& block = state.block(config.component);
     const MatrixView<float> x = state.x;
     if (inputs_.context.progress != nullptr) inputs_.context.progress->advance();
-    if (config.place == NormPlace::stream) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
+    if (config.place == model::NormPlace::stream)
+      apply_norm(pool_, config.norm, weights.attention_norm, x, x);
     if (plan.shows_stream) {
       notify(&Needs::stream, block, [&](Observer& observer, const BlockSequence& place) {
         observer.stream(place.index, index, x.row_range(place.first_query, place.queries));
       });
     }
     MatrixView<const float> stream = x;
-    if (config.place == NormPlace::pre || config.place == NormPlace::both) {
+    if (config.place == model::NormPlace::pre || config.place == model::NormPlace::both) {
       const MatrixView<float> normed = normed_.take(x.rows, x.cols);
       apply_norm(pool_, config.attention_norm(), weights.attention_norm, x, normed);
       stream = normed;
@@ -197,12 +198,12 @@ class ForwardPass {
     std::vector<ExpertRoute> routes;
     std::vector<ExpertRoute>* const wanted = plan.routing ? &routes : nullptr;
     if (config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
-    if (config.place == NormPlace::output)
+    if (config.place == model::NormPlace::output)
       apply_norm(pool_, config.norm, weights.attention_norm, output, output);
-    if (config.place == NormPlace::both)
+    if (config.place == model::NormPlace::both)
       apply_norm(pool_, config.norm, weights.attention_output_norm, output, output);
     add_rows(pool_, output, x, config.residual_multiplier);
-    if (config.place == NormPlace::post) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
+    if (config.place == model::NormPlace::post) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
     if (!config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
     state.convolution.add(pool_, block, config, weights, x);
     if (plan.routing) {
@@ -219,15 +220,15 @@ class ForwardPass {
       inputs_.model.evict_layer(index);
   }
 
-  Projections project(const BlockState& state, std::size_t index, const LayerWeights& weights,
+  Projections project(const BlockState& state, std::size_t index, const model::LayerWeights& weights,
                       MatrixView<const float> stream) {
     const Block& block = state.block(inputs_.model.config().layers[index].component);
-    const AttentionConfig& config = inputs_.model.config().layers[index].attention;
+    const model::AttentionConfig& config = inputs_.model.config().layers[index].attention;
     const LayerPlan& plan = inputs_.plan.layers[index];
-    const Sequence& first = inputs_.batch.sequences[block.sequences.front().index];
+    const input::Sequence& first = inputs_.batch.sequences[block.sequences.front().index];
     // A block with separate keys or values has only one sequence.
     MatrixView<const float> keys = first.key_embeddings.rows() > 0 ? first.key_embeddings.view() : stream;
-    if (block.component == Component::cross) keys = state.memory;
+    if (block.component == model::Component::cross) keys = state.memory;
     const MatrixView<const float> values =
         first.value_embeddings.rows() > 0 ? first.value_embeddings.view() : keys;
 
@@ -236,7 +237,8 @@ class ForwardPass {
                               [&](std::size_t head) { return config.query_slice(head); });
     made.kv_runs =
         runs_of(plan.computed, config.kv_heads, [&](std::size_t head) { return config.kv_head(head); });
-    if (config.head_norm_span == HeadNormSpan::whole) {  // the norm covers all heads, so all are needed
+    // the norm covers all heads, so all are needed
+    if (config.head_norm_span == model::HeadNormSpan::whole) {
       made.query_runs = {{0, config.query_slices()}};
       made.kv_runs = {{0, config.kv_heads}};
     }
@@ -257,20 +259,20 @@ class ForwardPass {
       clamp(pool_, config.clip, made.k, made.kv_runs, config.d_head);
       if (plan.values) clamp(pool_, config.clip, made.v, made.kv_runs, config.d_value);
     }
-    if (config.head_norm.kind != NormKind::none) norm_heads(config, weights, made);
+    if (config.head_norm.kind != model::NormKind::none) norm_heads(config, weights, made);
     if (config.rotary != nullptr) rotate_heads(block, config, made);
     return made;
   }
 
-  void norm_heads(const AttentionConfig& config, const AttentionWeights& weights,
+  void norm_heads(const model::AttentionConfig& config, const model::AttentionWeights& weights,
                   const Projections& projections) {
-    if (config.head_norm_span == HeadNormSpan::whole) {
+    if (config.head_norm_span == model::HeadNormSpan::whole) {
       apply_norm(pool_, config.head_norm, weights.query_norm, projections.q, projections.q);
       apply_norm(pool_, config.head_norm, weights.key_norm, projections.k, projections.k);
       return;
     }
     const auto norm_runs = [&](MatrixView<float> rows, std::span<const HeadRun> runs,
-                               const NormWeights& norm) {
+                               const model::NormWeights& norm) {
       for (const HeadRun& run : runs) {
         for (std::size_t head = run.first; head < run.first + run.count; ++head) {
           const MatrixView<float> one = rows.col_range(head * config.d_head, config.d_head);
@@ -282,7 +284,8 @@ class ForwardPass {
     norm_runs(projections.k, projections.kv_runs, weights.key_norm);
   }
 
-  void rotate_heads(const Block& block, const AttentionConfig& config, const Projections& projections) {
+  void rotate_heads(const Block& block, const model::AttentionConfig& config,
+                    const Projections& projections) {
     const auto rotate_runs = [&](MatrixView<float> rows, std::span<const HeadRun> runs) {
       const RotaryTable& table = rotary_.table(*config.rotary, rows.rows);
       for (const HeadRun& run : runs) {
@@ -296,10 +299,10 @@ class ForwardPass {
     }
   }
 
-  void attend_heads(const Block& block, std::size_t index, const AttentionWeights& weights,
+  void attend_heads(const Block& block, std::size_t index, const model::AttentionWeights& weights,
                     const Projections& projections) {
     const LayerPlan& plan = inputs_.plan.layers[index];
-    const AttentionConfig& config = inputs_.model.config().layers[index].attention;
+    const model::AttentionConfig& config = inputs_.model.config().layers[index].attention;
     const AttentionLayer layer{
         .config = config,
         .layer = index,
@@ -331,7 +334,7 @@ class ForwardPass {
     }
   }
 
-  MatrixView<float> project_output(const LayerWeights& weights, MatrixView<float> z) {
+  MatrixView<float> project_output(const model::LayerWeights& weights, MatrixView<float> z) {
     if (!weights.output.present()) return z;  // without W_O, the output is the z of all heads, side by side
     const MatrixView<float> output = q_.take(z.rows, weights.output.out());
     const HeadRun all{0, 1};
@@ -382,17 +385,16 @@ class ForwardPass {
 };
 
 }  // namespace
-}  // namespace forward
 
 namespace {
 
-void warn(const forward::RowWarnings& rows, const ModelConfig& config, const Batch& batch,
+void warn(const RowWarnings& rows, const model::ModelConfig& config, const input::Batch& batch,
           Warnings& warnings) {
-  const auto add = [&](const char* name, const forward::RowWarning& row, const char* text) {
+  const auto add = [&](const char* name, const RowWarning& row, const char* text) {
     if (row.count == 0) return;
     warnings.add(name,
                  fmt::format("input {}, head {}, query {}: {}", escaped(batch.sequences[row.sequence].id),
-                             head_name(config, row.head), row.query, text),
+                             model::head_name(config, row.head), row.query, text),
                  row.count);
   };
   add("fully_masked_row", rows.fully_masked, "no key is visible, so all weights are 0");
@@ -402,12 +404,12 @@ void warn(const forward::RowWarnings& rows, const ModelConfig& config, const Bat
 
 }  // namespace
 
-void run_forward(const Model& model, const Batch& batch, const Selection& selection,
+void run_forward(const model::Model& model, const input::Batch& batch, const Selection& selection,
                  std::span<Observer* const> observers, RunContext& context) {
   check_batch(model, batch);
   Needs needs{.patterns = false};
   for (Observer* const observer : observers) needs |= observer->needs();
-  const forward::PassPlan plan = forward::make_plan(model.name(), model.config(), selection, needs);
+  const PassPlan plan = make_plan(model.name(), model.config(), selection, needs);
   if (needs.logits && !plan.logits) {
     context.warnings.add("no_output_head",
                          "logits are not computed, because the checkpoint has no output head");
@@ -416,9 +418,9 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
   for (Observer* const observer : observers) observer->begin(model, batch);
   if (plan.layers.empty()) return;
 
-  const std::vector<forward::Block> blocks = forward::cut_into_blocks(batch, context.packed_rows);
+  const std::vector<Block> blocks = cut_into_blocks(batch, context.packed_rows);
   if (context.progress != nullptr) context.progress->begin("forward", blocks.size() * plan.layers.size());
-  forward::ForwardPass pass({model, batch, plan, observers, context});
+  ForwardPass pass({model, batch, plan, observers, context});
   for (std::size_t first = 0, last = 0; first < blocks.size(); first = last) {
     std::size_t rows = 0;
     do rows += blocks[last++].rows;
@@ -429,4 +431,4 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
   warn(pass.warnings(), model.config(), batch, context.warnings);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::forward

@@ -11,7 +11,7 @@
 #include "input/batch.hpp"
 #include "model/model.hpp"
 
-namespace attnctl {
+namespace attnctl::forward {
 
 /// Threads, block sizes and progress output of a run.
 struct RunContext {
@@ -28,23 +28,23 @@ struct RunContext {
 
 /// The heads that are passed to observers.
 struct Selection {
-  std::vector<HeadId> heads;  // ascending, without duplicates
+  std::vector<model::HeadId> heads;  // ascending, without duplicates
 
-  [[nodiscard]] static Selection all(const ModelConfig& config);
+  [[nodiscard]] static Selection all(const model::ModelConfig& config);
   [[nodiscard]] std::vector<std::size_t> layers() const;  // layers with selected heads, ascending
 };
 
 /// Runs all sequences through the model in float32 and passes the panels of each selected head to all
 /// observers. Stops after the last result that an observer needs. Calls check_batch first. Adds the warnings
 /// fully_masked_row, non_finite_* and no_output_head.
-void run_forward(const Model& model, const Batch& batch, const Selection& selection,
+void run_forward(const model::Model& model, const input::Batch& batch, const Selection& selection,
                  std::span<Observer* const> observers, RunContext& context);
 
 /// Checks whether the model can process the batch. Throws Error(bad_input) for ids outside the vocabulary,
 /// for too many tokens, and for embeddings or masks of the wrong shape.
-void check_batch(const Model& model, const Batch& batch);
+void check_batch(const model::Model& model, const input::Batch& batch);
 
 /// Throws Error(bad_input) if this layer belongs to the decoder and a sequence of the batch has no target.
-void require_targets(const ModelConfig& config, const Batch& batch, std::size_t layer);
+void require_targets(const model::ModelConfig& config, const input::Batch& batch, std::size_t layer);
 
-}  // namespace attnctl
+}  // namespace attnctl::forward

@@ -10,7 +10,7 @@
 #include "base/matrix_view.hpp"
 #include "tokenizer/tokenizer.hpp"
 
-namespace attnctl {
+namespace attnctl::input {
 
 /// Values [heads or 1, queries, keys], row-major, that are added to the attention scores before the softmax.
 /// -inf hides a key.
@@ -35,7 +35,7 @@ struct Sequence {
   std::vector<std::uint8_t> separator;
 
   /// [n], the range of each token in its text, in code points. Empty if the input is not text.
-  std::vector<TextRange> offsets;
+  std::vector<tokenizer::TextRange> offsets;
   /// [n], the text of a pair that contains the token: 0 or 1. nullopt for tokens that the tokenizer
   /// added.
   std::vector<std::optional<std::uint8_t>> text_index;
@@ -46,7 +46,7 @@ struct Sequence {
   std::vector<std::optional<std::size_t>> words;
   std::vector<std::string> word_texts;  // some may have no tokens, because a tokenizer may drop characters
   /// Range of each word in its text, in code points; empty if `offsets` is empty.
-  std::vector<TextRange> word_ranges;
+  std::vector<tokenizer::TextRange> word_ranges;
   /// The second or a later word of a token that covers several words. If "cannot" is one token, `words` has
   /// "can" and a SharedToken has "not".
   struct SharedToken {
@@ -91,4 +91,4 @@ struct Batch {
   std::vector<Sequence> sequences;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::input

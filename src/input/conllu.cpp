@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::input {
 namespace {
 
 /// Returns the kind of a mention whose head word has this UPOS tag; nullopt if the tag is "" or "_".
@@ -79,7 +79,7 @@ std::string joined(std::span<const SurfaceToken> surfaces) {
 }
 
 /// Sets the ranges of the words of a token, which has the range `range`.
-void share(const SurfaceToken& surface, TextRange range, ConlluSentence& sentence) {
+void share(const SurfaceToken& surface, tokenizer::TextRange range, ConlluSentence& sentence) {
   std::string together;
   for (std::size_t w = surface.first; w <= surface.last; ++w) together += sentence.words[w].word.form;
   const bool adds_up = together == surface.form;
@@ -87,7 +87,8 @@ void share(const SurfaceToken& surface, TextRange range, ConlluSentence& sentenc
     TextWord& word = sentence.words[w].word;
     word.range = range;
     if (!adds_up) continue;
-    word.range.end = range.begin + static_cast<std::uint32_t>(unicode::count_code_points(word.form));
+    word.range.end =
+        range.begin + static_cast<std::uint32_t>(tokenizer::unicode::count_code_points(word.form));
     range.begin = word.range.end;
   }
 }
@@ -297,12 +298,12 @@ class ConlluReader {
     std::uint32_t place = 0;  // number of code points before `rest`
     const auto take = [&](std::size_t bytes) {
       const std::uint32_t begin = place;
-      place += static_cast<std::uint32_t>(unicode::count_code_points(rest.substr(0, bytes)));
+      place += static_cast<std::uint32_t>(tokenizer::unicode::count_code_points(rest.substr(0, bytes)));
       rest.remove_prefix(bytes);
-      return TextRange{begin, place};
+      return tokenizer::TextRange{begin, place};
     };
     const auto skip_white_space = [&] {
-      const TextRange space = take(unicode::white_space_end(rest, 0));
+      const tokenizer::TextRange space = take(tokenizer::unicode::white_space_end(rest, 0));
       return space.begin < space.end;
     };
     for (const SurfaceToken& surface : surfaces_) {
@@ -310,7 +311,7 @@ class ConlluReader {
         refuse_at(surface.line, "FORM: got {} where the text continues with {}; words and text must agree",
                   in_quotes(surface.form), in_quotes(rest));
       }
-      const TextRange range = take(surface.form.size());
+      const tokenizer::TextRange range = take(surface.form.size());
       share(surface, range, sentence_);
       if (surface.is_multiword)
         sentence_.multiword.push_back({{surface.form, range}, surface.first, surface.last});
@@ -371,4 +372,4 @@ void read_conllu(std::string_view block, const TextPlace& place, std::vector<Con
   ConlluReader(place, sentences).read(block);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::input

@@ -10,7 +10,7 @@
 #include "input/text_input.hpp"
 #include "input/words.hpp"
 
-namespace attnctl {
+namespace attnctl::input {
 
 /// The kind of the head word of a mention: a pronoun (UPOS is PRON or DET), a proper noun (PROPN), or another
 /// word.
@@ -64,4 +64,4 @@ struct ConlluSentence {
 /// brackets of Entity= do not match.
 void read_conllu(std::string_view block, const TextPlace& place, std::vector<ConlluSentence>& sentences);
 
-}  // namespace attnctl
+}  // namespace attnctl::input

@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::input {
 namespace {
 
 using nlohmann::ordered_json;
@@ -37,11 +37,11 @@ constexpr std::array kKeys = {
 /// A mention as the file describes it, with ranges in code points.
 struct WrittenMention {
   Mention mention;
-  TextRange range, head;
+  tokenizer::TextRange range, head;
 };
 
 /// Returns the string or the integer under a key as text.
-std::string read_label(const PartConfig& object, std::string_view key) {
+std::string read_label(const tokenizer::PartConfig& object, std::string_view key) {
   const ordered_json& label = object.at(key).node();
   if (label.is_string()) return label.get<std::string>();
   if (!label.is_number_integer())
@@ -50,7 +50,8 @@ std::string read_label(const PartConfig& object, std::string_view key) {
 }
 
 /// Returns the range [begin, end) under a key. `length` is the number of code points of the text.
-TextRange read_range(const PartConfig& mention, std::string_view key, std::uint32_t length) {
+tokenizer::TextRange read_range(const tokenizer::PartConfig& mention, std::string_view key,
+                                std::uint32_t length) {
   const ordered_json& pair = mention.at(key).node();
   const bool numbers =
       pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() && pair[1].is_number_unsigned();
@@ -64,7 +65,7 @@ TextRange read_range(const PartConfig& mention, std::string_view key, std::uint3
   return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
 }
 
-WrittenMention read_mention(const PartConfig& item, std::uint32_t length) {
+WrittenMention read_mention(const tokenizer::PartConfig& item, std::uint32_t length) {
   constexpr std::string_view kTypes[] = {"pronoun", "proper", "nominal"};  // in the order of MentionType
   for (const auto& [name, value] : item.node().items()) {
     if (name != "entity" && name != "range" && name != "head" && name != "type")
@@ -98,7 +99,7 @@ void append_cut(const TextWord& word, const std::set<std::uint32_t>& cuts, std::
 
 }  // namespace
 
-JsonInput::JsonInput(PartConfig object) : object_(std::move(object)) {
+JsonInput::JsonInput(tokenizer::PartConfig object) : object_(std::move(object)) {
   if (!object_.node().is_object()) object_.refuse("", "need an object");
   constexpr const char* kKinds[] = {"text", "tokens", "ids"};
   const auto present = [&](const char* kind) { return contains(kind); };
@@ -127,7 +128,7 @@ TextInput JsonInput::text() const {
 }
 
 std::vector<std::int64_t> JsonInput::integers(std::string_view key, std::int64_t largest) const {
-  const PartConfig list = object_.at(key);
+  const tokenizer::PartConfig list = object_.at(key);
   if (!list.node().is_array()) list.refuse("", "need an array of integers");
   std::vector<std::int64_t> values;
   values.reserve(list.node().size());
@@ -141,8 +142,8 @@ std::vector<std::int64_t> JsonInput::integers(std::string_view key, std::int64_t
   return values;
 }
 
-std::vector<std::int64_t> JsonInput::ids_of_tokens(const Vocabulary& vocabulary) const {
-  const PartConfig list = object_.at("tokens");
+std::vector<std::int64_t> JsonInput::ids_of_tokens(const tokenizer::Vocabulary& vocabulary) const {
+  const tokenizer::PartConfig list = object_.at("tokens");
   if (!list.node().is_array()) list.refuse("", "need an array of strings");
   if (vocabulary.empty())
     list.refuse("", "the model has no vocabulary (tokenizer.json, vocab.txt or vocab.json); give ids");
@@ -161,7 +162,7 @@ std::vector<std::int64_t> JsonInput::ids_of_tokens(const Vocabulary& vocabulary)
   return ids;
 }
 
-Sequence JsonInput::sequence(const Vocabulary& vocabulary) const {
+Sequence JsonInput::sequence(const tokenizer::Vocabulary& vocabulary) const {
   Sequence sequence;
   sequence.ids = contains("ids") ? integers("ids", kLargestInteger) : ids_of_tokens(vocabulary);
   const auto parallel_list = [&](std::string_view key, std::int64_t largest) {
@@ -182,10 +183,10 @@ Sequence JsonInput::sequence(const Vocabulary& vocabulary) const {
 }
 
 ConlluSentence mentions_of(const JsonInput& input, TextInput& text) {
-  const std::vector<PartConfig> list = input.object().objects("mentions");
-  const auto length = static_cast<std::uint32_t>(unicode::count_code_points(text.text));
+  const std::vector<tokenizer::PartConfig> list = input.object().objects("mentions");
+  const auto length = static_cast<std::uint32_t>(tokenizer::unicode::count_code_points(text.text));
   std::vector<WrittenMention> mentions;
-  for (const PartConfig& item : list) mentions.push_back(read_mention(item, length));
+  for (const tokenizer::PartConfig& item : list) mentions.push_back(read_mention(item, length));
   std::set<std::uint32_t> cuts;
   for (const WrittenMention& each : mentions)
     cuts.insert({each.range.begin, each.range.end, each.head.begin, each.head.end});
@@ -206,4 +207,4 @@ ConlluSentence mentions_of(const JsonInput& input, TextInput& text) {
   return sentence;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::input

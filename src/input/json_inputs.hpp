@@ -15,30 +15,30 @@
 #include "tokenizer/parts/part_config.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-namespace attnctl {
+namespace attnctl::input {
 
 /// One input, as an object of a JSON or JSON Lines file.
 class JsonInput {
  public:
   /// Checks the keys of an object. Throws Error(bad_input) unless the object has exactly one of the keys
   /// "text", "tokens" and "ids", or if another key is not allowed together with that key.
-  explicit JsonInput(PartConfig object);
+  explicit JsonInput(tokenizer::PartConfig object);
 
   [[nodiscard]] bool has_text() const { return contains("text"); }
   [[nodiscard]] bool has_mentions() const { return contains("mentions"); }
-  [[nodiscard]] const PartConfig& object() const { return object_; }
+  [[nodiscard]] const tokenizer::PartConfig& object() const { return object_; }
   /// Returns the text of an object that has the key "text". Throws Error(bad_input) if a value is invalid.
   [[nodiscard]] TextInput text() const;
   /// Returns the sequence of an object that has the key "tokens" or "ids". Throws Error(bad_input) if a value
   /// is invalid.
-  [[nodiscard]] Sequence sequence(const Vocabulary& vocabulary) const;
+  [[nodiscard]] Sequence sequence(const tokenizer::Vocabulary& vocabulary) const;
 
  private:
   [[nodiscard]] bool contains(const char* key) const { return object_.node().contains(key); }
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view key, std::int64_t largest) const;
-  [[nodiscard]] std::vector<std::int64_t> ids_of_tokens(const Vocabulary& vocabulary) const;
+  [[nodiscard]] std::vector<std::int64_t> ids_of_tokens(const tokenizer::Vocabulary& vocabulary) const;
 
-  PartConfig object_;
+  tokenizer::PartConfig object_;
 };
 
 /// Returns the annotation of an object that has the keys "text" and "mentions". "mentions" is a list of
@@ -55,19 +55,19 @@ void for_each_json_input(std::string_view text, InputFormat format, const TextPl
   using nlohmann::ordered_json;
   require_utf8(text, place);
   if (format == InputFormat::json) {
-    const ordered_json document = parse_json(place.file, text);
-    const PartConfig whole(place.file, "", document);
+    const ordered_json document = formats::parse_json(place.file, text);
+    const tokenizer::PartConfig whole(place.file, "", document);
     if (!document.is_array()) return visit(JsonInput(whole));
-    for (const PartConfig& item : whole.elements()) visit(JsonInput(item));
+    for (const tokenizer::PartConfig& item : whole.elements()) visit(JsonInput(item));
     return;
   }
   for (std::uint64_t line_number = place.line; !text.empty(); ++line_number) {
     const std::string_view line = take_line(text);
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string where = fmt::format("{}: line {}", place.file, line_number);
-    const ordered_json object = parse_json(where, line);
+    const ordered_json object = formats::parse_json(where, line);
     visit(JsonInput({where, "", object}));
   }
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::input

@@ -13,10 +13,10 @@
 #include "input/json_inputs.hpp"
 #include "input/words.hpp"
 
-namespace attnctl {
+namespace attnctl::input {
 namespace {
 
-void name_tokens(Sequence& sequence, const Vocabulary& vocabulary) {
+void name_tokens(Sequence& sequence, const tokenizer::Vocabulary& vocabulary) {
   // The tokenizer has already marked the tokens that it added.
   sequence.special.resize(sequence.ids.size(), 0);
   for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
@@ -41,7 +41,8 @@ Kept longest_first(const Kept& counts, std::size_t capacity) {
 }
 
 /// Appends the words of one text of a pair to the words of the sequence.
-void add_words(Sequence& sequence, const Encoding& encoding, std::uint8_t text, std::vector<TextWord> words) {
+void add_words(Sequence& sequence, const tokenizer::Encoding& encoding, std::uint8_t text,
+               std::vector<TextWord> words) {
   const std::size_t before = sequence.word_texts.size();
   for (std::size_t i = 0; i < encoding.size(); ++i) {
     if (encoding.special[i] != 0 || encoding.sequence[i] != text) continue;
@@ -100,7 +101,7 @@ void put_first(std::int64_t id, Sequence& sequence) {
   sequence.ids.insert(sequence.ids.begin(), id);
   sequence.special.insert(sequence.special.begin(), 1);
   if (!sequence.token_type_ids.empty()) sequence.token_type_ids.insert(sequence.token_type_ids.begin(), 0);
-  if (!sequence.offsets.empty()) sequence.offsets.insert(sequence.offsets.begin(), TextRange{});
+  if (!sequence.offsets.empty()) sequence.offsets.insert(sequence.offsets.begin(), tokenizer::TextRange{});
   if (!sequence.words.empty()) sequence.words.insert(sequence.words.begin(), std::nullopt);
   for (Sequence::SharedToken& shared : sequence.shared_tokens) ++shared.token;
 }
@@ -115,7 +116,7 @@ void truncate_ids(Batch& batch, std::size_t most) {
   }
 }
 
-void finish_batch(Batch& batch, const Vocabulary& vocabulary) {
+void finish_batch(Batch& batch, const tokenizer::Vocabulary& vocabulary) {
   InputIds ids;
   for (Sequence& sequence : batch.sequences) {
     sequence.id = ids.next(sequence.id);
@@ -171,7 +172,7 @@ Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& gri
   return sequence;
 }
 
-std::size_t truncate(Encoding& encoding, std::size_t most) {
+std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most) {
   const std::size_t n = encoding.size();
   if (n <= most) return 0;
   Kept counts = {0, 0};
@@ -193,7 +194,7 @@ std::size_t truncate(Encoding& encoding, std::size_t most) {
     stays[i] = capacity > 0 ? 1 : 0;
     if (capacity > 0) --capacity;
   }
-  Encoding::for_each_list([&](auto member) {
+  tokenizer::Encoding::for_each_list([&](auto member) {
     auto& list = encoding.*member;
     std::size_t next = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -204,7 +205,7 @@ std::size_t truncate(Encoding& encoding, std::size_t most) {
   return n - encoding.size();
 }
 
-Sequence make_text_sequence(TextInput input, const Encoding& encoding) {
+Sequence make_text_sequence(TextInput input, const tokenizer::Encoding& encoding) {
   Sequence sequence;
   sequence.id = std::move(input.id);
   sequence.ids = encoding.ids;
@@ -225,7 +226,7 @@ Sequence make_text_sequence(TextInput input, const Encoding& encoding) {
   return sequence;
 }
 
-TextEncoder::TextEncoder(TokenizerOrigin origin, std::string model)
+TextEncoder::TextEncoder(tokenizer::TokenizerOrigin origin, std::string model)
     : origin_(std::move(origin)), model_(std::move(model)) {}
 
 Sequence TextEncoder::encode(TextInput input) {
@@ -235,7 +236,7 @@ Sequence TextEncoder::encode(TextInput input) {
            "{}: the model has no tokenizer for text; give --ids, or a file of tokens by --input",
            escaped(model_));
     }
-    tokenizer_.emplace(Tokenizer::open(origin_));
+    tokenizer_.emplace(tokenizer::Tokenizer::open(origin_));
     state_ = tokenizer_->make_state();
   }
   std::optional<std::string_view> pair;
@@ -248,7 +249,7 @@ Sequence TextEncoder::encode(TextInput input) {
 }
 
 SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
-                               const Vocabulary& vocabulary)
+                               const tokenizer::Vocabulary& vocabulary)
     : format_(format), encoder_(&encoder), vocabulary_(&vocabulary) {
   if (format != InputFormat::json) {
     blocks_.emplace(path, format);
@@ -260,7 +261,7 @@ SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat fo
       standard_input ? read_descriptor(STDIN_FILENO, name, kDocumentLimit) : read_file(path, kDocumentLimit);
   block_.place.file = escaped(name);
   require_utf8(text, block_.place);
-  document_ = parse_json(block_.place.file, text);
+  document_ = formats::parse_json(block_.place.file, text);
   taken_ = text.size();
 }
 
@@ -316,7 +317,7 @@ std::optional<CorpusSentence> SentenceStream::next_item() {
   if (item_ >= (document_->is_array() ? document_->size() : 1)) return std::nullopt;
   CorpusSentence sentence;
   sentence.where = block_.place.file;
-  PartConfig object(block_.place.file, "", *document_);
+  tokenizer::PartConfig object(block_.place.file, "", *document_);
   if (document_->is_array()) {
     object = {block_.place.file, fmt::format("/{}", item_), (*document_)[item_]};
     sentence.where = object.place();
@@ -355,4 +356,4 @@ std::optional<CorpusSentence> SentenceStream::next() {
   return sentence;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::input

@@ -22,22 +22,22 @@
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-namespace attnctl {
+namespace attnctl::input {
 
 /// Shortens an encoding to at most `most` tokens and returns the number of removed tokens. Keeps the tokens
 /// that the tokenizer added. Shortens the longer text of a pair first, like "longest_first" of Hugging Face.
 /// Throws Error(bad_input) if `most` is not larger than the number of added tokens.
-std::size_t truncate(Encoding& encoding, std::size_t most);
+std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most);
 
 /// Returns the sequence of an encoded text, with ids, token types, offsets and words. finish_batch() adds the
 /// token strings.
-[[nodiscard]] Sequence make_text_sequence(TextInput input, const Encoding& encoding);
+[[nodiscard]] Sequence make_text_sequence(TextInput input, const tokenizer::Encoding& encoding);
 
 /// Encodes texts with a model's tokenizer. The first text opens the tokenizer.
 class TextEncoder {
  public:
   /// `origin` is empty if the model has no tokenizer. `model` is the model's name for errors.
-  TextEncoder(TokenizerOrigin origin, std::string model);
+  TextEncoder(tokenizer::TokenizerOrigin origin, std::string model);
 
   /// Shortens the texts encoded from now on to `most` tokens (--truncate).
   void truncate_to(std::size_t most) { most_ = most; }
@@ -47,15 +47,15 @@ class TextEncoder {
   [[nodiscard]] Sequence encode(TextInput input);
 
   /// Returns the model's tokenizer; null before the first text was encoded.
-  [[nodiscard]] const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+  [[nodiscard]] const tokenizer::Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
 
  private:
-  TokenizerOrigin origin_;
+  tokenizer::TokenizerOrigin origin_;
   std::string model_;
   std::optional<std::size_t> most_;
-  std::optional<Tokenizer> tokenizer_;
-  Tokenizer::StatePtr state_;
-  Encoding encoding_;
+  std::optional<tokenizer::Tokenizer> tokenizer_;
+  tokenizer::Tokenizer::StatePtr state_;
+  tokenizer::Encoding encoding_;
 };
 
 /// Parses a list of token ids such as "101,7592,102". Throws Error(bad_input) if an item is not an integer
@@ -67,7 +67,7 @@ void put_first(std::int64_t id, Sequence& sequence);
 
 /// What inputs are converted with: the vocabulary for token strings, the encoder for texts.
 struct InputReaders {
-  const Vocabulary& vocabulary;
+  const tokenizer::Vocabulary& vocabulary;
   TextEncoder& encoder;
 };
 
@@ -84,7 +84,7 @@ void truncate_ids(Batch& batch, std::size_t most);
 
 /// Completes the sequences of a batch: sets the `id` (see InputIds), the token strings, and the flags
 /// `special` and `separator`. Throws Error(bad_input) if an id occurs twice or a sequence is empty.
-void finish_batch(Batch& batch, const Vocabulary& vocabulary);
+void finish_batch(Batch& batch, const tokenizer::Vocabulary& vocabulary);
 
 /// Assigns an id to each input and detects repeated ids. The default id is the number of the input. Stores
 /// hashes instead of ids, and stores nothing until an input has its own id.
@@ -121,7 +121,7 @@ class SentenceStream {
   /// Opens a file; "-" is standard input. `encoder` and `vocabulary` must outlive the stream. Throws like
   /// TextBlocks.
   SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
-                 const Vocabulary& vocabulary);
+                 const tokenizer::Vocabulary& vocabulary);
   /// Returns the next sentence; nullopt at the end of the file. Throws Error(bad_input) with the line number
   /// if the sentence is invalid; the next call continues after this sentence.
   [[nodiscard]] std::optional<CorpusSentence> next();
@@ -137,7 +137,7 @@ class SentenceStream {
 
   InputFormat format_;
   TextEncoder* encoder_;
-  const Vocabulary* vocabulary_;
+  const tokenizer::Vocabulary* vocabulary_;
   std::optional<TextBlocks> blocks_;                // nullopt for a .json file
   std::optional<nlohmann::ordered_json> document_;  // content of a .json file; otherwise nullopt
   TextBlock block_;                                 // the part of the current block that was not used yet
@@ -145,4 +145,4 @@ class SentenceStream {
   std::size_t item_ = 0;                            // index of the next item of `document_`
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::input

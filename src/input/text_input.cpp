@@ -10,7 +10,7 @@
 #include "input/json_inputs.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::input {
 namespace {
 
 constexpr std::size_t kLongestBlock = std::size_t{1} << 30;
@@ -25,7 +25,7 @@ std::uint64_t read_lines(std::string_view text, std::vector<TextInput>& inputs) 
   std::uint64_t blank = 0;
   while (!text.empty()) {
     const std::string_view line = take_line(text);
-    if (unicode::white_space_end(line, 0) == line.size()) {
+    if (tokenizer::unicode::white_space_end(line, 0) == line.size()) {
       ++blank;
     } else {
       inputs.emplace_back().text = line;
@@ -115,4 +115,4 @@ std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const 
   return 0;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::input

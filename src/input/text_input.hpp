@@ -11,7 +11,7 @@
 #include "base/files/input_file.hpp"
 #include "input/words.hpp"
 
-namespace attnctl {
+namespace attnctl::input {
 
 /// The position in a file of a part of its text, for errors.
 struct TextPlace {
@@ -84,4 +84,4 @@ struct TextInput {
 std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const TextPlace& place,
                                std::vector<TextInput>& inputs);
 
-}  // namespace attnctl
+}  // namespace attnctl::input

@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::input {
 
 namespace {
 
@@ -22,7 +22,7 @@ std::vector<TextWord> runs_of(std::string_view text, Belongs belongs) {
   std::uint32_t place = 0;
   for (std::size_t i = 0; i < text.size(); ++place) {
     const std::size_t begin = i;
-    const bool continues = std::exchange(inside, belongs(unicode::next(text, i)));
+    const bool continues = std::exchange(inside, belongs(tokenizer::unicode::next(text, i)));
     if (!inside) continue;
     if (!continues) runs.push_back({{}, {place, place}});
     runs.back().form.append(text, begin, i - begin);
@@ -45,7 +45,7 @@ struct NamedTokens {
 };
 
 /// Returns the words of a sequence according to Vocabulary::words.
-std::vector<NamedTokens> marked_words(const Sequence& sequence, const Vocabulary& vocabulary) {
+std::vector<NamedTokens> marked_words(const Sequence& sequence, const tokenizer::Vocabulary& vocabulary) {
   const auto words = vocabulary.words(sequence.tokens, sequence.ids);
   std::vector<NamedTokens> groups;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -72,13 +72,14 @@ bool is_word_character(char32_t point) {
 /// the word. Returns all tokens of the word if the tokens' offsets are unknown or if the text does not
 /// contain the word's form (as for the word "de" of "du").
 std::vector<std::size_t> tokens_in(const Sequence& sequence, const std::vector<std::size_t>& tokens,
-                                   std::size_t word, TextRange part) {
+                                   std::size_t word, tokenizer::TextRange part) {
   if (sequence.offsets.empty() || word >= sequence.word_ranges.size()) return tokens;
-  const TextRange range = sequence.word_ranges[word];
-  if (range.end - range.begin != unicode::count_code_points(sequence.word_texts[word])) return tokens;
+  const tokenizer::TextRange range = sequence.word_ranges[word];
+  if (range.end - range.begin != tokenizer::unicode::count_code_points(sequence.word_texts[word]))
+    return tokens;
   std::vector<std::size_t> inside;
   for (const std::size_t token : tokens) {
-    const TextRange at = sequence.offsets[token];
+    const tokenizer::TextRange at = sequence.offsets[token];
     if (at.begin < range.begin + part.end && at.end > range.begin + part.begin) inside.push_back(token);
   }
   return inside;
@@ -97,7 +98,8 @@ std::vector<std::vector<std::size_t>> tokens_of_words(const Sequence& sequence) 
 }
 
 /// Returns the lists that find_word() searches, in order: words, parts of words, tokens.
-std::vector<std::vector<NamedTokens>> all_groups(const Sequence& sequence, const Vocabulary& vocabulary) {
+std::vector<std::vector<NamedTokens>> all_groups(const Sequence& sequence,
+                                                 const tokenizer::Vocabulary& vocabulary) {
   std::vector<NamedTokens> single;
   for (std::size_t i = 0; i < sequence.tokens.size(); ++i)
     single.push_back({sequence.tokens[i], {i}, {}, {}});
@@ -123,10 +125,10 @@ std::vector<std::vector<NamedTokens>> all_groups(const Sequence& sequence, const
 }  // namespace
 
 std::vector<TextWord> white_space_words(std::string_view text) {
-  return runs_of(text, [](char32_t point) { return !unicode::is_white_space(point); });
+  return runs_of(text, [](char32_t point) { return !tokenizer::unicode::is_white_space(point); });
 }
 
-std::pair<std::size_t, std::size_t> words_in(std::span<const TextWord> words, TextRange range) {
+std::pair<std::size_t, std::size_t> words_in(std::span<const TextWord> words, tokenizer::TextRange range) {
   const auto first = std::partition_point(
       words.begin(), words.end(), [&](const TextWord& word) { return word.range.end <= range.begin; });
   const auto last = std::partition_point(first, words.end(),
@@ -136,7 +138,7 @@ std::pair<std::size_t, std::size_t> words_in(std::span<const TextWord> words, Te
   return {begin, range.begin < range.end ? end : begin};
 }
 
-WordUnits word_units(const Sequence& sequence, const Vocabulary& vocabulary) {
+WordUnits word_units(const Sequence& sequence, const tokenizer::Vocabulary& vocabulary) {
   const std::size_t n = sequence.queries();
   if (sequence.tokens.size() != n || sequence.key_embeddings.rows() > 0) {
     fail(Status::bad_input,
@@ -154,7 +156,8 @@ WordUnits word_units(const Sequence& sequence, const Vocabulary& vocabulary) {
   return units;
 }
 
-Sequence pooled_sequence(const Sequence& sequence, const WordUnits& units, const Vocabulary& vocabulary) {
+Sequence pooled_sequence(const Sequence& sequence, const WordUnits& units,
+                         const tokenizer::Vocabulary& vocabulary) {
   Sequence pooled;
   pooled.id = sequence.id;
   pooled.text = sequence.text;
@@ -184,7 +187,7 @@ Sequence pooled_sequence(const Sequence& sequence, const WordUnits& units, const
   return pooled;
 }
 
-std::vector<std::size_t> find_word(const Sequence& sequence, const Vocabulary& vocabulary,
+std::vector<std::size_t> find_word(const Sequence& sequence, const tokenizer::Vocabulary& vocabulary,
                                    std::string_view word) {
   if (const auto position = parse_number(word)) {
     if (*position < sequence.queries()) return {*position};
@@ -219,4 +222,4 @@ std::vector<std::size_t> find_word(const Sequence& sequence, const Vocabulary& v
   return {};
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::input

@@ -11,13 +11,13 @@
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-namespace attnctl {
+namespace attnctl::input {
 
 /// A word of a text and its range in the text, in code points. The words of a multiword token may have the
 /// same range: the words "de" and "le" of "du" both have the range of "du".
 struct TextWord {
   std::string form;
-  TextRange range;
+  tokenizer::TextRange range;
   friend bool operator==(const TextWord&, const TextWord&) = default;
 };
 
@@ -26,7 +26,8 @@ struct TextWord {
 
 /// Returns the indices {first, last} of the words [first, last) that overlap a range of code points. The
 /// words must be in ascending order.
-[[nodiscard]] std::pair<std::size_t, std::size_t> words_in(std::span<const TextWord> words, TextRange range);
+[[nodiscard]] std::pair<std::size_t, std::size_t> words_in(std::span<const TextWord> words,
+                                                           tokenizer::TextRange range);
 
 /// The groups of tokens that --by-word merges. The consecutive tokens of one word are a unit. A token without
 /// a word (a special token or white space) is a separate unit.
@@ -38,19 +39,20 @@ struct WordUnits {
 
 /// Returns the units of a sequence. Words are those of Sequence::words or, if Sequence::words is empty, those
 /// of Vocabulary::words. Throws Error(bad_input) if the sequence has no tokens.
-[[nodiscard]] WordUnits word_units(const Sequence& sequence, const Vocabulary& vocabulary);
+[[nodiscard]] WordUnits word_units(const Sequence& sequence, const tokenizer::Vocabulary& vocabulary);
 
 /// Returns a sequence that has the units of `sequence` instead of its tokens. A unit is special (or a
 /// separator) if one of its tokens is special (or a separator).
 [[nodiscard]] Sequence pooled_sequence(const Sequence& sequence, const WordUnits& units,
-                                       const Vocabulary& vocabulary);
+                                       const tokenizer::Vocabulary& vocabulary);
 
 /// Returns the positions of the tokens that `word` names. `word` is a position ("7"), a word or token ("it"),
 /// or the n-th occurrence of a word or token ("it#2"). The search first compares whole words, with or without
 /// the punctuation around them, then the parts of words between punctuation ("mother" in "mother-in-law"),
 /// then tokens. If nothing is equal, the search repeats these steps ignoring ASCII case. Returns an empty
 /// vector if nothing matches.
-[[nodiscard]] std::vector<std::size_t> find_word(const Sequence& sequence, const Vocabulary& vocabulary,
+[[nodiscard]] std::vector<std::size_t> find_word(const Sequence& sequence,
+                                                 const tokenizer::Vocabulary& vocabulary,
                                                  std::string_view word);
 
-}  // namespace attnctl
+}  // namespace attnctl::input

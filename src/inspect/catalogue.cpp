@@ -95,7 +95,7 @@ Includes parse_includes(const std::string& list) {
 }
 
 void require_values(const AnalysisInput& input, std::string_view analysis) {
-  for (const HeadId head : input.selection.heads) {
+  for (const model::HeadId head : input.selection.heads) {
     if (input.config().layers[head.layer].attention.value.weight) continue;
     fail(Status::bad_input, "{}: layer {} has no values (W_v), so {} is undefined; leave it out of --include",
          escaped(input.model.name()), head.layer, analysis);

@@ -47,7 +47,7 @@ enum class HeadOrder { model, cluster };
 /// of the command-line options.
 struct InspectRequest {
   Includes includes;
-  Selection selection;
+  forward::Selection selection;
   Form form = Form::document;
   std::string format = "json";  // name of the format in messages
 
@@ -65,13 +65,13 @@ struct InspectRequest {
   bool draw = false;            // --show: draw the patterns in text
   bool draw_layers = false;     // also draw the mean pattern of each layer
   bool by_word = false;
-  PoolFrom pool_from = PoolFrom::mean;
-  Weighting weighting = Weighting::weights;  // weighting of the patterns in the results
+  analysis::PoolFrom pool_from = analysis::PoolFrom::mean;
+  analysis::Weighting weighting = analysis::Weighting::weights;  // weighting of the patterns in the results
 
   // Mixing
-  RolloutOptions rollout;    // for rollout and flow
-  std::string rollout_from;  // a token, a word or a position; empty: all positions
-  bool output_rank = true;   // contributions: also compute the output with W_O reduced to lower ranks
+  analysis::RolloutOptions rollout;  // for rollout and flow
+  std::string rollout_from;          // a token, a word or a position; empty: all positions
+  bool output_rank = true;           // contributions: also compute the output with W_O reduced to lower ranks
   std::vector<std::size_t> output_ranks;  // ranks for output_rank; empty: powers of two
 
   // Text
@@ -84,26 +84,27 @@ struct InspectRequest {
 
 /// The model and the inputs of a run.
 struct InspectSubject {
-  const Model& model;
-  const Vocabulary& vocabulary;
-  Batch batch = {};                    // empty: the run uses only weights
-  std::optional<AxialGrid> grid = {};  // for axial attention: `batch` comes from make_axial
+  const model::Model& model;
+  const tokenizer::Vocabulary& vocabulary;
+  input::Batch batch = {};                       // empty: the run uses only weights
+  std::optional<analysis::AxialGrid> grid = {};  // for axial attention: `batch` comes from make_axial
 };
 
 /// The input of an analysis.
 struct AnalysisInput {
   const InspectRequest& request;
-  const Model& model;
-  const Vocabulary& vocabulary;
-  const Selection& selection;
-  const Batch& batch;  // the tokens on which the forward pass runs; empty without inputs
-  const Batch& shown;  // the batch that the results describe: `batch`, or its words if --by-word is set
-  const std::vector<WordUnits>& units;  // words of each sequence; empty unless --by-word
+  const model::Model& model;
+  const tokenizer::Vocabulary& vocabulary;
+  const forward::Selection& selection;
+  const input::Batch& batch;  // the tokens on which the forward pass runs; empty without inputs
+  // the batch that the results describe: `batch`, or its words if --by-word is set
+  const input::Batch& shown;
+  const std::vector<input::WordUnits>& units;  // words of each sequence; empty unless --by-word
   /// Set before finish() is called, if the request includes weights.
-  const std::optional<WeightsAnalysis>& weights;
-  const RunContext& context;
+  const std::optional<analysis::WeightsAnalysis>& weights;
+  const forward::RunContext& context;
 
-  [[nodiscard]] const ModelConfig& config() const { return model.config(); }
+  [[nodiscard]] const model::ModelConfig& config() const { return model.config(); }
 };
 
 /// The heads whose panels an analysis receives: the selected heads, all heads of the selected layers, or all
@@ -120,7 +121,7 @@ class Analysis {
   virtual ~Analysis() = default;
 
   /// Returns the observers of the forward pass over tokens. Empty if the analysis uses only weights.
-  [[nodiscard]] virtual std::vector<Observer*> observers() { return {}; }
+  [[nodiscard]] virtual std::vector<forward::Observer*> observers() { return {}; }
   /// Returns which heads the forward pass must compute for this analysis.
   [[nodiscard]] virtual HeadsSeen heads_seen() const { return HeadsSeen::selected; }
   /// Returns the number of values in the results, for the checks of --limit and --memory. Analyses with few

@@ -17,6 +17,8 @@
 namespace attnctl::inspect {
 namespace {
 
+using analysis::Composition;
+
 /// A pair of heads. `earlier` and `later` are indices into Composition::heads.
 struct HeadPair {
   const Composition* composition = nullptr;
@@ -38,13 +40,13 @@ std::vector<HeadPair> pairs_of(const Composition& composition) {
 }
 
 Section section(const AnalysisInput& input, const std::vector<Composition>& compositions,
-                const CompositionOptions& options) {
+                const analysis::CompositionOptions& options) {
   List items;
   for (const Composition& each : compositions) {
-    const RandomNull null = each.null.value_or(RandomNull());
+    const analysis::RandomNull null = each.null.value_or(analysis::RandomNull());
     Record record;
     record.set("kind", std::string(name_of(each.kind)))
-        .set("component", component_cell(input.config(), each.heads.front().layer))
+        .set("component", analysis::component_cell(input.config(), each.heads.front().layer))
         .set("heads", names_of(input.config(), each.heads))
         .set("values", float_array(each.scores))
         .set("excess", float_array(each.excess))
@@ -62,12 +64,14 @@ Table table(const AnalysisInput& input, const std::vector<Composition>& composit
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
     for (const HeadPair& pair : pairs_of(each)) {
-      const HeadId earlier = each.heads[pair.earlier];
-      const HeadId later = each.heads[pair.later];
-      rows.push_back({std::string(name_of(each.kind)), component_cell(input.config(), earlier.layer),
-                      number_cell(input.config(), earlier.layer), cell_of(earlier.head),
-                      number_cell(input.config(), later.layer), cell_of(later.head), cell_of(pair.score()),
-                      cell_of(pair.score() - pair.excess()), cell_of(pair.excess())});
+      const model::HeadId earlier = each.heads[pair.earlier];
+      const model::HeadId later = each.heads[pair.later];
+      rows.push_back({std::string(name_of(each.kind)),
+                      analysis::component_cell(input.config(), earlier.layer),
+                      analysis::number_cell(input.config(), earlier.layer), analysis::cell_of(earlier.head),
+                      analysis::number_cell(input.config(), later.layer), analysis::cell_of(later.head),
+                      analysis::cell_of(pair.score()), analysis::cell_of(pair.score() - pair.excess()),
+                      analysis::cell_of(pair.excess())});
     }
   }
   return make_table(
@@ -79,9 +83,10 @@ Table table(const AnalysisInput& input, const std::vector<Composition>& composit
 Table means_text(const std::vector<Composition>& compositions) {
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
-    const RandomNull null = each.null.value_or(RandomNull());
-    rows.push_back({std::string(name_of(each.kind)), cell_of(pairs_of(each).size()), cell_of(each.mean),
-                    cell_of(null.mean), cell_of(null.deviation)});
+    const analysis::RandomNull null = each.null.value_or(analysis::RandomNull());
+    rows.push_back({std::string(name_of(each.kind)), analysis::cell_of(pairs_of(each).size()),
+                    analysis::cell_of(each.mean), analysis::cell_of(null.mean),
+                    analysis::cell_of(null.deviation)});
   }
   return make_table("", {"kind", "pairs", "mean", "random", "deviation"}, std::move(rows));
 }
@@ -96,9 +101,9 @@ Table strongest_text(const AnalysisInput& input, const std::vector<Composition>&
     std::ranges::stable_sort(pairs, std::greater<>(), &HeadPair::excess);
     for (std::size_t i = 0; i < std::min(most, pairs.size()); ++i) {
       rows.push_back({std::string(name_of(each.kind)),
-                      head_name(input.config(), each.heads[pairs[i].earlier]),
-                      head_name(input.config(), each.heads[pairs[i].later]), cell_of(pairs[i].score()),
-                      cell_of(pairs[i].excess())});
+                      model::head_name(input.config(), each.heads[pairs[i].earlier]),
+                      model::head_name(input.config(), each.heads[pairs[i].later]),
+                      analysis::cell_of(pairs[i].score()), analysis::cell_of(pairs[i].excess())});
     }
   }
   return make_table("", {"kind", "earlier", "later", "score", "over random"}, std::move(rows));
@@ -107,21 +112,21 @@ Table strongest_text(const AnalysisInput& input, const std::vector<Composition>&
 /// Returns a heatmap with earlier heads as rows and later heads as columns. Scores above the random baseline
 /// are red. The heads of the last layer have no row and the heads of the first layer have no column, because
 /// they have no pairs. If all heads are in one layer, the heatmap has all heads and no scores.
-Heatmap heatmap_of(const ModelConfig& config, const Composition& composition) {
-  const std::vector<HeadId>& heads = composition.heads;
+Heatmap heatmap_of(const model::ModelConfig& config, const Composition& composition) {
+  const std::vector<model::HeadId>& heads = composition.heads;
   const bool cut = heads.front().layer != heads.back().layer;
   Heatmap heatmap{
       symbol_of(name_of(composition.kind)) + "-Composition", "Later Head", "Earlier Head", {}, {}, {}};
   std::vector<double> values;
   for (std::size_t a = 0; a < heads.size(); ++a) {
     if (cut && heads[a].layer == heads.back().layer) continue;
-    heatmap.y_labels.push_back(head_name(config, heads[a]));
+    heatmap.y_labels.push_back(model::head_name(config, heads[a]));
     for (std::size_t b = 0; b < heads.size(); ++b) {
       if (!cut || heads[b].layer != heads.front().layer) values.push_back(composition.excess(a, b));
     }
   }
-  for (const HeadId head : heads) {
-    if (!cut || head.layer != heads.front().layer) heatmap.x_labels.push_back(head_name(config, head));
+  for (const model::HeadId head : heads) {
+    if (!cut || head.layer != heads.front().layer) heatmap.x_labels.push_back(model::head_name(config, head));
   }
   heatmap.values = make_tensor({heatmap.y_labels.size(), heatmap.x_labels.size()}, std::move(values));
   return heatmap;
@@ -147,13 +152,14 @@ class CompositionAnalysis final : public Analysis {
   using Analysis::Analysis;
 
   std::uint64_t values() const override {
-    return 2 * kAllCompositions.size() * input_.selection.heads.size() * input_.selection.heads.size();
+    return 2 * analysis::kAllCompositions.size() * input_.selection.heads.size() *
+           input_.selection.heads.size();
   }
 
   Results finish() override {
-    const CompositionOptions options{.fold_norm = input_.request.fold_norm};
+    const analysis::CompositionOptions options{.fold_norm = input_.request.fold_norm};
     const std::vector<Composition> compositions =
-        analyze_composition(input_.model, input_.selection, options, input_.context.pool);
+        analysis::analyze_composition(input_.model, input_.selection, options, input_.context.pool);
     Results results;
     results.document.sections.push_back(section(input_, compositions, options));
     results.tables.push_back(table(input_, compositions));

@@ -15,43 +15,46 @@ namespace attnctl::inspect {
 namespace {
 
 /// The members of HeadContribution, with their names in column and array names.
-using NamedValue = std::pair<const char*, std::optional<double> HeadContribution::*>;
+using NamedValue = std::pair<const char*, std::optional<double> analysis::HeadContribution::*>;
 constexpr NamedValue kValues[] = {
-    {"norm", &HeadContribution::norm},
-    {"norm_share", &HeadContribution::norm_share},
-    {"cosine", &HeadContribution::cosine},
-    {"share", &HeadContribution::share},
-    {"explained", &HeadContribution::explained},
-    {"whole_norm", &HeadContribution::whole_norm},
-    {"stream_norm", &HeadContribution::stream_norm},
+    {"norm", &analysis::HeadContribution::norm},
+    {"norm_share", &analysis::HeadContribution::norm_share},
+    {"cosine", &analysis::HeadContribution::cosine},
+    {"share", &analysis::HeadContribution::share},
+    {"explained", &analysis::HeadContribution::explained},
+    {"whole_norm", &analysis::HeadContribution::whole_norm},
+    {"stream_norm", &analysis::HeadContribution::stream_norm},
 };
 
 /// Returns a table with one row per input and head.
-Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& heads) {
-  const ModelConfig& config = input.config();
+Table heads_of(const AnalysisInput& input, const std::vector<analysis::HeadContribution>& heads) {
+  const model::ModelConfig& config = input.config();
   std::vector<std::string> columns = {"input", "component", "layer", "head", "rows"};
   for (const auto& [name, value] : kValues) columns.emplace_back(name);
   std::vector<std::vector<Cell>> rows;
-  for (const HeadContribution& of : heads) {
+  for (const analysis::HeadContribution& of : heads) {
     std::vector<Cell>& row = rows.emplace_back();
-    row = {input.shown.sequences[of.input].id, component_cell(config, of.head.layer),
-           number_cell(config, of.head.layer), cell_of(of.head.head), cell_of(of.rows)};
-    for (const auto& [name, value] : kValues) row.push_back(cell_of(of.*value));
+    row = {input.shown.sequences[of.input].id, analysis::component_cell(config, of.head.layer),
+           analysis::number_cell(config, of.head.layer), analysis::cell_of(of.head.head),
+           analysis::cell_of(of.rows)};
+    for (const auto& [name, value] : kValues) row.push_back(analysis::cell_of(of.*value));
   }
   return make_table("contributions", std::move(columns), std::move(rows));
 }
 
 /// Returns a table with one row per input, layer and rank. One more row per input and layer, with an
 /// undefined rank, has the change if W_O is removed.
-Table ranks_table(const AnalysisInput& input, const std::vector<LayerOutputRank>& layers) {
+Table ranks_table(const AnalysisInput& input, const std::vector<analysis::LayerOutputRank>& layers) {
   std::vector<std::vector<Cell>> rows;
-  for (const LayerOutputRank& layer : layers) {
+  for (const analysis::LayerOutputRank& layer : layers) {
     const auto add = [&](const char* output, Cell rank, const std::optional<double>& change) {
-      rows.push_back({input.shown.sequences[layer.input].id, component_cell(input.config(), layer.layer),
-                      number_cell(input.config(), layer.layer), std::string(output), std::move(rank),
-                      cell_of(layer.full_rank), cell_of(change)});
+      rows.push_back({input.shown.sequences[layer.input].id,
+                      analysis::component_cell(input.config(), layer.layer),
+                      analysis::number_cell(input.config(), layer.layer), std::string(output),
+                      std::move(rank), analysis::cell_of(layer.full_rank), analysis::cell_of(change)});
     };
-    for (const OutputRankChange& cut : layer.cuts) add("cut", cell_of(cut.rank), cut.change);
+    for (const analysis::OutputRankChange& cut : layer.cuts)
+      add("cut", analysis::cell_of(cut.rank), cut.change);
     add("removed", Cell(), layer.removed);
   }
   return make_table("output_rank", {"input", "component", "layer", "output", "rank", "full_rank", "change"},
@@ -59,9 +62,9 @@ Table ranks_table(const AnalysisInput& input, const std::vector<LayerOutputRank>
 }
 
 /// Adds the arrays contribution_NAME_I of each input I. Their axes are those of the selected heads.
-void add_arrays(const AnalysisInput& input, Results& results, const std::vector<HeadContribution>& heads,
-                const Table& table) {
-  const HeadAxes axes(input.selection.heads);
+void add_arrays(const AnalysisInput& input, Results& results,
+                const std::vector<analysis::HeadContribution>& heads, const Table& table) {
+  const analysis::HeadAxes axes(input.selection.heads);
   for (std::size_t first = 0; first < heads.size(); first += input.selection.heads.size()) {
     for (const auto& [name, value] : kValues) {
       results.arrays.push_back({fmt::format("contribution_{}_{}", name, heads[first].input),
@@ -72,20 +75,20 @@ void add_arrays(const AnalysisInput& input, Results& results, const std::vector<
 
 /// Adds the array output_ranks [ranks] and, for each input I, the arrays output_rank_change_I [layers, ranks]
 /// and output_removed_I [layers]. Adds nothing if the default ranks differ between layers.
-void add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) {
+void add_arrays(Results& results, const std::vector<analysis::LayerOutputRank>& layers) {
   if (layers.empty()) return;
   std::vector<std::int64_t> ranks;
-  for (const OutputRankChange& cut : layers.front().cuts)
+  for (const analysis::OutputRankChange& cut : layers.front().cuts)
     ranks.push_back(static_cast<std::int64_t>(cut.rank));
-  for (const LayerOutputRank& layer : layers) {
+  for (const analysis::LayerOutputRank& layer : layers) {
     if (layer.cuts.size() != ranks.size()) return;
   }
-  const auto input_of = [](const LayerOutputRank& layer) { return layer.input; };
-  for_each_group(layers, input_of, [&](std::span<const LayerOutputRank> of_input) {
+  const auto input_of = [](const analysis::LayerOutputRank& layer) { return layer.input; };
+  analysis::for_each_group(layers, input_of, [&](std::span<const analysis::LayerOutputRank> of_input) {
     std::vector<float> changes;
     std::vector<float> removed;
-    for (const LayerOutputRank& layer : of_input) {
-      for (const OutputRankChange& cut : layer.cuts)
+    for (const analysis::LayerOutputRank& layer : of_input) {
+      for (const analysis::OutputRankChange& cut : layer.cuts)
         changes.push_back(static_cast<float>(cut.change.value_or(kUndefined)));
       removed.push_back(static_cast<float>(layer.removed.value_or(kUndefined)));
     }
@@ -119,16 +122,16 @@ class ContributionsAnalysis final : public Analysis {
         contributions_(input.selection),
         ranks_(input.selection, input.request.output_ranks, input.context.pool) {}
 
-  std::vector<Observer*> observers() override {
+  std::vector<forward::Observer*> observers() override {
     if (!input_.request.output_rank) return {&contributions_};
     return {&contributions_, &ranks_};
   }
   HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
 
   Results finish() override {
-    const std::vector<HeadContribution> heads = contributions_.finish();
+    const std::vector<analysis::HeadContribution> heads = contributions_.finish();
     const Table table = heads_of(input_, heads);
-    const Table named = with_head_names(table);
+    const Table named = analysis::with_head_names(table);
     Results results;
     results.document.sections.push_back({"contributions", "contribution", named});
     results.tables.push_back(table);
@@ -140,7 +143,7 @@ class ContributionsAnalysis final : public Analysis {
     add_arrays(input_, results, heads, table);
     results.pictures.push_back({"contributions", charts(named)});
     if (!input_.request.output_rank) return results;
-    const std::vector<LayerOutputRank> layers = ranks_.finish();
+    const std::vector<analysis::LayerOutputRank> layers = ranks_.finish();
     const Table ranks = ranks_table(input_, layers);
     results.document.sections.push_back({"output_rank", "output_rank", ranks});
     results.tables.push_back(ranks);
@@ -152,8 +155,8 @@ class ContributionsAnalysis final : public Analysis {
   }
 
  private:
-  Contributions contributions_;
-  OutputRank ranks_;
+  analysis::Contributions contributions_;
+  analysis::OutputRank ranks_;
 };
 
 }  // namespace

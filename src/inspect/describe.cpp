@@ -45,17 +45,18 @@ Tensor column_array(const Table& table, std::string_view column, Shape shape, st
   return make_tensor(std::move(shape), std::move(values));
 }
 
-List names_of(const ModelConfig& config, std::span<const HeadId> heads) {
+List names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads) {
   List names;
-  for (const HeadId head : heads) names.emplace_back(head_name(config, head));
+  for (const model::HeadId head : heads) names.emplace_back(model::head_name(config, head));
   return names;
 }
 
-std::string prefix_of(Component component) {
-  return component == Component::none ? "" : std::string(name_of(component)) + "_";
+std::string prefix_of(model::Component component) {
+  return component == model::Component::none ? "" : std::string(name_of(component)) + "_";
 }
 
-std::vector<std::string> token_labels(const Vocabulary& vocabulary, const Sequence& sequence) {
+std::vector<std::string> token_labels(const tokenizer::Vocabulary& vocabulary,
+                                      const input::Sequence& sequence) {
   std::vector<std::string> labels;
   for (const std::string& token : sequence.tokens) labels.push_back(vocabulary.plain(token));
   for (std::size_t i = labels.size(); i < sequence.queries(); ++i) labels.push_back(std::to_string(i));
@@ -66,26 +67,28 @@ Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
   return position < tokens.size() ? Cell(tokens[position]) : Cell();
 }
 
-Results results_of_heads(const ModelConfig& config, const Selection& selection, const HeadTable& table) {
+Results results_of_heads(const model::ModelConfig& config, const forward::Selection& selection,
+                         const HeadTable& table) {
   std::vector<std::string> columns = {"component", "layer", "head"};
   std::vector<std::vector<Cell>> rows;
   for (const HeadTable::NamedCells& column : table.columns) columns.push_back(column.name);
   for (std::size_t i = 0; i < selection.heads.size(); ++i) {
-    const HeadId head = selection.heads[i];
+    const model::HeadId head = selection.heads[i];
     std::vector<Cell>& row = rows.emplace_back();
-    row = {component_cell(config, head.layer), number_cell(config, head.layer), cell_of(head.head)};
+    row = {analysis::component_cell(config, head.layer), analysis::number_cell(config, head.layer),
+           analysis::cell_of(head.head)};
     for (const HeadTable::NamedCells& column : table.columns) row.push_back(column.cells.at(i));
   }
   const Table all = make_table(table.name, std::move(columns), std::move(rows));
-  const Table named = with_head_names(all);
+  const Table named = analysis::with_head_names(all);
   std::vector<std::string> shown = {"head"};
   Results results;
   for (const HeadTable::NamedCells& column : table.columns) {
     shown.push_back(column.name);
     const auto whole = [](const Cell& cell) { return std::holds_alternative<std::int64_t>(cell); };
     if (std::ranges::any_of(column.cells, whole)) continue;
-    results.arrays.push_back(
-        {table.name + "_" + column.name, column_array(all, column.name, HeadAxes(selection.heads).shape())});
+    results.arrays.push_back({table.name + "_" + column.name,
+                              column_array(all, column.name, analysis::HeadAxes(selection.heads).shape())});
   }
   results.document.sections.push_back({table.name, table.name, named});
   results.tables.push_back(all);
@@ -93,8 +96,8 @@ Results results_of_heads(const ModelConfig& config, const Selection& selection, 
   return results;
 }
 
-Tensor pairs_array(const Selection& selection, std::span<const HeadPairs> pairs, bool deep) {
-  const HeadAxes axes(selection.heads);
+Tensor pairs_array(const forward::Selection& selection, std::span<const HeadPairs> pairs, bool deep) {
+  const analysis::HeadAxes axes(selection.heads);
   const std::size_t all = selection.heads.size();
   const bool stacked = axes.regular() && !pairs.empty() && pairs.front().layer.has_value();
   const std::size_t inner = stacked ? all / axes.layers().size() : all;
@@ -118,13 +121,13 @@ Tensor pairs_array(const Selection& selection, std::span<const HeadPairs> pairs,
   return float_array(std::move(shape), values);
 }
 
-HeadMatrix reordered(const HeadMatrix& matrix, std::vector<HeadId> order) {
-  HeadMatrix ordered;
+analysis::HeadMatrix reordered(const analysis::HeadMatrix& matrix, std::vector<model::HeadId> order) {
+  analysis::HeadMatrix ordered;
   ordered.layer = matrix.layer;
   ordered.heads = std::move(order);
   ordered.values = OwnedMatrix<double>(ordered.heads.size(), ordered.heads.size());
   std::vector<std::size_t> from;
-  for (const HeadId head : ordered.heads) {
+  for (const model::HeadId head : ordered.heads) {
     from.push_back(static_cast<std::size_t>(std::ranges::find(matrix.heads, head) - matrix.heads.begin()));
   }
   for (std::size_t a = 0; a < from.size(); ++a) {
@@ -133,16 +136,16 @@ HeadMatrix reordered(const HeadMatrix& matrix, std::vector<HeadId> order) {
   return ordered;
 }
 
-HeadMatrix in_cluster_order(const HeadMatrix& matrix) {
-  return reordered(matrix, map_heads(matrix.heads, matrix.values.view()).order());
+analysis::HeadMatrix in_cluster_order(const analysis::HeadMatrix& matrix) {
+  return reordered(matrix, analysis::map_heads(matrix.heads, matrix.values.view()).order());
 }
 
-Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const HeadMatrix& given,
-                     bool clustered) {
-  const HeadMatrix matrix = clustered ? in_cluster_order(given) : given;
+Heatmap head_heatmap(const model::ModelConfig& config, const std::string& title,
+                     const analysis::HeadMatrix& given, bool clustered) {
+  const analysis::HeadMatrix matrix = clustered ? in_cluster_order(given) : given;
   std::vector<std::string> labels;
-  for (const HeadId head : matrix.heads)
-    labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : head_name(config, head));
+  for (const model::HeadId head : matrix.heads)
+    labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : model::head_name(config, head));
   return {title, "Head", "Head", labels, labels, tensor_of(matrix.values)};
 }
 

@@ -39,15 +39,16 @@ template <typename T>
                                   std::size_t first_row = 0);
 
 /// Returns the names of heads: ["0.0", "0.1", ...], or ["enc.0.0", ...] if the model has components.
-[[nodiscard]] List names_of(const ModelConfig& config, std::span<const HeadId> heads);
+[[nodiscard]] List names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads);
 
 /// Returns the prefix of array names for a component: "enc_", "dec_" or "cross_". Empty if the model has no
 /// components.
-[[nodiscard]] std::string prefix_of(Component component);
+[[nodiscard]] std::string prefix_of(model::Component component);
 
 /// Returns the text of each token of a sequence. The label of a position without a token is the number of the
 /// position.
-[[nodiscard]] std::vector<std::string> token_labels(const Vocabulary& vocabulary, const Sequence& sequence);
+[[nodiscard]] std::vector<std::string> token_labels(const tokenizer::Vocabulary& vocabulary,
+                                                    const input::Sequence& sequence);
 [[nodiscard]] Cell token_cell(std::span<const std::string> tokens, std::size_t position);
 
 template <typename T>
@@ -68,13 +69,13 @@ struct HeadTable {
 
 /// Returns the table in every form except pictures. Columns of real numbers also become arrays [layers,
 /// heads].
-[[nodiscard]] Results results_of_heads(const ModelConfig& config, const Selection& selection,
+[[nodiscard]] Results results_of_heads(const model::ModelConfig& config, const forward::Selection& selection,
                                        const HeadTable& table);
 
 /// Values for all pairs of some heads, `depth` values per pair.
 struct HeadPairs {
   std::optional<std::size_t> layer;  // nullopt: the heads are in several layers
-  std::span<const HeadId> heads;
+  std::span<const model::HeadId> heads;
   std::span<const double> values;  // [heads, heads, depth]
   std::size_t depth = 1;
 };
@@ -83,18 +84,20 @@ struct HeadPairs {
 /// has the heads of one layer and all layers have the same heads. Otherwise it is [selected, selected,
 /// depth], with NaN for pairs that are in no item. The last axis has the largest depth of all items; if
 /// `deep` is false, there is no last axis.
-[[nodiscard]] Tensor pairs_array(const Selection& selection, std::span<const HeadPairs> pairs, bool deep);
+[[nodiscard]] Tensor pairs_array(const forward::Selection& selection, std::span<const HeadPairs> pairs,
+                                 bool deep);
 
 /// Returns the matrix with its heads in the given order.
-[[nodiscard]] HeadMatrix reordered(const HeadMatrix& matrix, std::vector<HeadId> order);
+[[nodiscard]] analysis::HeadMatrix reordered(const analysis::HeadMatrix& matrix,
+                                             std::vector<model::HeadId> order);
 /// Returns the matrix with its heads in the leaf order of the average-linkage cluster tree, so that similar
 /// heads are adjacent.
-[[nodiscard]] HeadMatrix in_cluster_order(const HeadMatrix& matrix);
+[[nodiscard]] analysis::HeadMatrix in_cluster_order(const analysis::HeadMatrix& matrix);
 
 /// Returns a heatmap with heads on both axes. The labels are "Head i" if the heads are in one layer, and
 /// "L.H" (layer and head) otherwise. If `clustered` is true, the heads are in the order of in_cluster_order.
-[[nodiscard]] Heatmap head_heatmap(const ModelConfig& config, const std::string& title,
-                                   const HeadMatrix& given, bool clustered);
+[[nodiscard]] Heatmap head_heatmap(const model::ModelConfig& config, const std::string& title,
+                                   const analysis::HeadMatrix& given, bool clustered);
 
 /// Returns a name as written in formulas: "W_Q" for "w_q", "QK" for "qk".
 [[nodiscard]] std::string symbol_of(std::string_view name);

@@ -41,21 +41,21 @@ std::vector<std::string_view> parse_similarities(std::string_view list) {
 
 struct Drawn {
   std::string similarity;
-  HeadMatrix matrix;
-  HeadMap map;
+  analysis::HeadMatrix matrix;
+  analysis::HeadMap map;
 };
 
 Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
   List items;
   for (const Drawn& drawn : all) {
     List linkage;
-    for (const ClusterMerge& merge : drawn.map.linkage.merges) {
+    for (const analysis::ClusterMerge& merge : drawn.map.linkage.merges) {
       linkage.emplace_back(List{merge.first, merge.second, static_cast<float>(merge.distance), merge.size});
     }
     Record record;
     record.set("similarity", drawn.similarity)
-        .set("component", component_cell(input.config(), drawn.matrix.heads.front().layer))
-        .set("layer", number_cell(input.config(), drawn.matrix.layer))
+        .set("component", analysis::component_cell(input.config(), drawn.matrix.heads.front().layer))
+        .set("layer", analysis::number_cell(input.config(), drawn.matrix.layer))
         .set("heads", names_of(input.config(), drawn.map.heads))
         .set("undefined", names_of(input.config(), drawn.map.undefined))
         .set("order", names_of(input.config(), drawn.matrix.heads))
@@ -69,7 +69,7 @@ Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
 }
 
 /// Returns the position of a head in the plane; undefined if the head is not in the map.
-std::array<double, 2> point_of(const Drawn& drawn, HeadId head) {
+std::array<double, 2> point_of(const Drawn& drawn, model::HeadId head) {
   const auto found = std::ranges::find(drawn.map.heads, head);
   if (found == drawn.map.heads.end()) return {kUndefined, kUndefined};
   const auto row = static_cast<std::size_t>(found - drawn.map.heads.begin());
@@ -77,10 +77,10 @@ std::array<double, 2> point_of(const Drawn& drawn, HeadId head) {
 }
 
 /// Returns the title of a map, such as "QK similarity, layer 0".
-std::string title_of(const ModelConfig& config, const Drawn& drawn) {
+std::string title_of(const model::ModelConfig& config, const Drawn& drawn) {
   const std::optional<std::size_t>& layer = drawn.matrix.layer;
   return fmt::format("{} similarity, {}", symbol_of(drawn.similarity),
-                     layer ? "layer " + layer_name(config, *layer) : "all layers");
+                     layer ? "layer " + model::layer_name(config, *layer) : "all layers");
 }
 
 /// Returns a table with one row per head and map. In the column `layer` is the layer of the head, even if the
@@ -88,15 +88,16 @@ std::string title_of(const ModelConfig& config, const Drawn& drawn) {
 Table table(const AnalysisInput& input, const std::vector<Drawn>& all) {
   std::vector<std::vector<Cell>> rows;
   for (const Drawn& drawn : all) {
-    const std::vector<HeadId>& order = drawn.matrix.heads;
-    std::vector<HeadId> heads = order;
+    const std::vector<model::HeadId>& order = drawn.matrix.heads;
+    std::vector<model::HeadId> heads = order;
     std::ranges::sort(heads);
-    for (const HeadId head : heads) {
+    for (const model::HeadId head : heads) {
       const auto [x, y] = point_of(drawn, head);
       const auto place = static_cast<std::size_t>(std::ranges::find(order, head) - order.begin());
-      rows.push_back({drawn.similarity, component_cell(input.config(), head.layer),
-                      number_cell(input.config(), head.layer), cell_of(head.head), cell_of(place), cell_of(x),
-                      cell_of(y), cell_of(drawn.map.map.stress), cell_of(drawn.map.map.share)});
+      rows.push_back({drawn.similarity, analysis::component_cell(input.config(), head.layer),
+                      analysis::number_cell(input.config(), head.layer), analysis::cell_of(head.head),
+                      analysis::cell_of(place), analysis::cell_of(x), analysis::cell_of(y),
+                      analysis::cell_of(drawn.map.map.stress), analysis::cell_of(drawn.map.map.share)});
     }
   }
   return make_table(
@@ -106,7 +107,7 @@ Table table(const AnalysisInput& input, const std::vector<Drawn>& all) {
 
 void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Results& results,
                 std::string_view similarity) {
-  const HeadAxes axes(input.selection.heads);
+  const analysis::HeadAxes axes(input.selection.heads);
   const std::size_t heads = input.selection.heads.size();
   std::vector<double> points(heads * 2, kUndefined);
   std::vector<std::int64_t> order(heads);
@@ -123,7 +124,7 @@ void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Resul
     const std::string layer =
         drawn.matrix.layer ? fmt::format("_{}", input.config().layers[*drawn.matrix.layer].number) : "";
     std::vector<double> linkage;  // in the format of SciPy's linkage matrix
-    for (const ClusterMerge& merge : drawn.map.linkage.merges) {
+    for (const analysis::ClusterMerge& merge : drawn.map.linkage.merges) {
       linkage.insert(linkage.end(), {static_cast<double>(merge.first), static_cast<double>(merge.second),
                                      merge.distance, static_cast<double>(merge.size)});
     }
@@ -139,21 +140,22 @@ void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Resul
 
 /// Adds a table of the heads of a map in the leaf order of the cluster tree. The columns are the position in
 /// the plane and, if there are at most 12 heads, the similarities.
-void add_text(const ModelConfig& config, Results& results, const Drawn& drawn) {
+void add_text(const model::ModelConfig& config, Results& results, const Drawn& drawn) {
   constexpr std::size_t kMostColumns = 12;
   std::vector<std::string> columns = {"head", "x", "y"};
-  const std::vector<HeadId>& order = drawn.matrix.heads;
+  const std::vector<model::HeadId>& order = drawn.matrix.heads;
   const bool with_values = order.size() <= kMostColumns;
   if (with_values) {
-    for (const HeadId head : order) columns.push_back(head_name(config, head));
+    for (const model::HeadId head : order) columns.push_back(model::head_name(config, head));
   }
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto [x, y] = point_of(drawn, order[i]);
     std::vector<Cell>& row = rows.emplace_back();
-    row = {head_name(config, order[i]), cell_of(x), cell_of(y)};
+    row = {model::head_name(config, order[i]), analysis::cell_of(x), analysis::cell_of(y)};
     if (!with_values) continue;
-    for (std::size_t j = 0; j < order.size(); ++j) row.push_back(cell_of(drawn.matrix.values(i, j)));
+    for (std::size_t j = 0; j < order.size(); ++j)
+      row.push_back(analysis::cell_of(drawn.matrix.values(i, j)));
   }
   const std::optional<double>& stress = drawn.map.map.stress;
   results.text.emplace_back(
@@ -177,9 +179,9 @@ ChartPage charts(const AnalysisInput& input, const std::vector<Drawn>& all) {
       row.resize(columns.size());
       if (i >= drawn.matrix.heads.size()) continue;
       const auto [x, y] = point_of(drawn, drawn.matrix.heads[i]);
-      row[columns.size() - 3] = head_name(input.config(), drawn.matrix.heads[i]);
-      row[columns.size() - 2] = cell_of(x);
-      row[columns.size() - 1] = cell_of(y);
+      row[columns.size() - 3] = model::head_name(input.config(), drawn.matrix.heads[i]);
+      row[columns.size() - 2] = analysis::cell_of(x);
+      row[columns.size() - 1] = analysis::cell_of(y);
     }
     const std::optional<double>& stress = drawn.map.map.stress;
     page.charts.push_back({.title = name + (stress ? fmt::format(" (stress {:.2f})", *stress) : ""),
@@ -211,9 +213,9 @@ class HeadMapAnalysis final : public Analysis {
 
  private:
   /// Adds the map of a similarity matrix if --similarity selects it.
-  void add(std::string_view similarity, const HeadMatrix& matrix) {
+  void add(std::string_view similarity, const analysis::HeadMatrix& matrix) {
     if (!wants(similarity)) return;
-    HeadMap map = map_heads(matrix.heads, matrix.values.view());
+    analysis::HeadMap map = analysis::map_heads(matrix.heads, matrix.values.view());
     all_.push_back({std::string(similarity), reordered(matrix, map.order()), std::move(map)});
   }
   [[nodiscard]] bool wants(std::string_view name) const {
@@ -227,28 +229,32 @@ class HeadMapAnalysis final : public Analysis {
 
 void HeadMapAnalysis::collect() {
   const InspectRequest& request = input_.request;
-  const RunContext& context = input_.context;
+  const forward::RunContext& context = input_.context;
   if (wants("qk") || wants("ov")) {
-    std::optional<WeightsAnalysis> own;
+    std::optional<analysis::WeightsAnalysis> own;
     if (!input_.weights) {
-      own = analyze_weights(input_.model, input_.selection,
-                            {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
-                            context.pool, context.warnings);
+      own =
+          analysis::analyze_weights(input_.model, input_.selection,
+                                    {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
+                                    context.pool, context.warnings);
     }
-    const WeightsAnalysis& weights = own ? *own : *input_.weights;
-    for (const CircuitAnalysis* circuit : weights.circuits()) {
-      for (const SubspaceSimilarity& each : circuit->similarity) add(name_of(circuit->circuit), each);
+    const analysis::WeightsAnalysis& weights = own ? *own : *input_.weights;
+    for (const analysis::CircuitAnalysis* circuit : weights.circuits()) {
+      for (const analysis::SubspaceSimilarity& each : circuit->similarity)
+        add(name_of(circuit->circuit), each);
     }
   }
-  if (!std::ranges::any_of(kAllProjections, [&](Projection each) { return wants(name_of(each)); })) return;
+  if (!std::ranges::any_of(analysis::kAllProjections,
+                           [&](analysis::Projection each) { return wants(name_of(each)); }))
+    return;
   Warnings told;  // not output, because the subspaces analysis adds the same warnings
   const bool twice = std::ranges::any_of(request.includes.analyses,
                                          [](const AnalysisRow* row) { return row->include == "subspaces"; });
-  for (const ProjectionAnalysis& analysis :
-       analyze_subspaces(input_.model, input_.selection,
-                         {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
-                         context.pool, twice ? told : context.warnings)) {
-    for (const SubspaceAngles& each : analysis.angles)
+  for (const analysis::ProjectionAnalysis& analysis :
+       analysis::analyze_subspaces(input_.model, input_.selection,
+                                   {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
+                                   context.pool, twice ? told : context.warnings)) {
+    for (const analysis::SubspaceAngles& each : analysis.angles)
       add(name_of(analysis.projection), {each.layer, each.heads, each.kernel});
   }
 }

@@ -18,10 +18,10 @@ namespace attnctl::inspect {
 namespace {
 
 /// Adds the text range and the word index of each token. Adds nothing if the input is not a text.
-void add_alignment(Record& record, const Sequence& sequence) {
+void add_alignment(Record& record, const input::Sequence& sequence) {
   if (sequence.offsets.empty()) return;
   List offsets;
-  for (const TextRange& range : sequence.offsets)
+  for (const tokenizer::TextRange& range : sequence.offsets)
     offsets.emplace_back(List{Value(std::size_t{range.begin}), Value(std::size_t{range.end})});
   record.set("offsets", std::move(offsets));
   List words;
@@ -36,16 +36,16 @@ void add_alignment(Record& record, const Sequence& sequence) {
 }
 
 /// Adds the target (the input of the decoder).
-void add_target(Record& record, const Sequence& target) {
+void add_target(Record& record, const input::Sequence& target) {
   if (target.text) record.set("target_text", *target.text);
   if (!target.tokens.empty()) record.set("target_tokens", List(target.tokens.begin(), target.tokens.end()));
   record.set("target_ids", make_tensor({target.ids.size()}, target.ids))
       .set("target_length", target.queries());
 }
 
-Section inputs_section(const Batch& batch) {
+Section inputs_section(const input::Batch& batch) {
   List items;
-  for (const Sequence& sequence : batch.sequences) {
+  for (const input::Sequence& sequence : batch.sequences) {
     Record record;
     record.set("id", sequence.id);
     if (sequence.text) record.set("text", *sequence.text);
@@ -64,18 +64,18 @@ Section inputs_section(const Batch& batch) {
 
 /// Returns a table with one row per token. If the inputs have targets, the last column is "input" or
 /// "target".
-Table inputs_table(const Batch& batch) {
+Table inputs_table(const input::Batch& batch) {
   const bool targets = batch.sequences.front().target != nullptr;
   std::vector<std::vector<Cell>> rows;
-  const auto add = [&](const std::string& id, const Sequence& sequence, const char* side) {
+  const auto add = [&](const std::string& id, const input::Sequence& sequence, const char* side) {
     for (std::size_t i = 0; i < sequence.queries(); ++i) {
       std::vector<Cell>& row = rows.emplace_back();
-      row = {id, cell_of(i), token_cell(sequence.tokens, i),
+      row = {id, analysis::cell_of(i), token_cell(sequence.tokens, i),
              sequence.ids.empty() ? Cell() : Cell(sequence.ids[i])};
       if (targets) row.emplace_back(std::string(side));
     }
   };
-  for (const Sequence& sequence : batch.sequences) {
+  for (const input::Sequence& sequence : batch.sequences) {
     add(sequence.id, sequence, "input");
     if (sequence.target) add(sequence.id, *sequence.target, "target");
   }
@@ -84,14 +84,14 @@ Table inputs_table(const Batch& batch) {
   return make_table("inputs", std::move(columns), std::move(rows));
 }
 
-TextLine title(const Model& model) {
-  const ModelConfig& config = model.config();
-  const AttentionConfig& attention = config.layers.front().attention;
+TextLine title(const model::Model& model) {
+  const model::ModelConfig& config = model.config();
+  const model::AttentionConfig& attention = config.layers.front().attention;
   const std::string shared =
       attention.kv_heads == attention.heads ? "" : fmt::format(" ({} key/value)", attention.kv_heads);
   const std::size_t stacked = config.layers_of(config.layers.front().component);
   const std::string layers =
-      config.decoder ? fmt::format("{} + {} layers", stacked, config.layers_of(Component::decoder))
+      config.decoder ? fmt::format("{} + {} layers", stacked, config.layers_of(model::Component::decoder))
                      : fmt::format("{} layer{}", stacked, stacked == 1 ? "" : "s");
   return {model.name(),
           fmt::format(": {}, {} x {} heads{}, d_model {}, d_head {}, {} parameters", config.family, layers,
@@ -102,10 +102,10 @@ TextLine title(const Model& model) {
 void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
   constexpr std::size_t kMostInputs = 20;
   constexpr std::size_t kMostTokens = 64;
-  const std::vector<Sequence>& sequences = run.batch.sequences;
+  const std::vector<input::Sequence>& sequences = run.batch.sequences;
   std::size_t tokens = 0;
-  for (const Sequence& sequence : sequences) tokens += sequence.queries();
-  const auto add = [&](const Sequence& side, const std::string& name) {
+  for (const input::Sequence& sequence : sequences) tokens += sequence.queries();
+  const auto add = [&](const input::Sequence& side, const std::string& name) {
     if (side.tokens.empty()) return;
     TextLine line{name + ":"};
     for (std::size_t i = 0; i < std::min(side.tokens.size(), kMostTokens); ++i)
@@ -125,10 +125,10 @@ void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
 }
 
 /// Adds the arrays `layers` and `heads` of one component.
-void add_axes(ArrayOutput& out, const ComponentHeads& component, const ModelConfig& config) {
-  const std::vector<HeadId>& selected = component.selection.heads;
+void add_axes(ArrayOutput& out, const analysis::ComponentHeads& component, const model::ModelConfig& config) {
+  const std::vector<model::HeadId>& selected = component.selection.heads;
   const std::string prefix = prefix_of(component.component);
-  const HeadAxes axes(selected);
+  const analysis::HeadAxes axes(selected);
   const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
   std::vector<std::int64_t> layers;
   for (const std::size_t layer : axes.layers()) layers.push_back(number(config.layers[layer].number));
@@ -139,7 +139,7 @@ void add_axes(ArrayOutput& out, const ComponentHeads& component, const ModelConf
       heads.push_back(number(selected[i].head));
     out.add(prefix + "heads", make_tensor({heads.size()}, heads));
   } else {
-    for (const HeadId head : selected)
+    for (const model::HeadId head : selected)
       heads.insert(heads.end(), {number(config.layers[head.layer].number), number(head.head)});
     out.add(prefix + "heads", make_tensor({selected.size(), 2}, heads));
   }
@@ -151,7 +151,7 @@ TextTable heads_text(const Table& all, const RunResults& run) {
   std::vector<std::string> columns = {"head"};
   if (all.columns.front() == "input") columns.insert(columns.begin(), "input");
   if (!run.pattern_metrics.empty()) {
-    for (const RowMetric& metric : row_metrics()) {
+    for (const analysis::RowMetric& metric : analysis::row_metrics()) {
       if (metric.in_text) columns.emplace_back(metric.about.name);
     }
     columns.insert(columns.end(), {"best_offset", "best_offset_share"});
@@ -172,12 +172,12 @@ void add_selection_arrays(ArrayOutput& out, const RunResults& run) {
   const auto add_ids = [&](const char* name, std::size_t s, const std::vector<std::int64_t>& ids) {
     if (!ids.empty()) out.add(fmt::format("{}_{}", name, s), make_tensor({ids.size()}, ids));
   };
-  const std::vector<Sequence>& sequences = run.batch.sequences;
+  const std::vector<input::Sequence>& sequences = run.batch.sequences;
   for (std::size_t s = 0; s < sequences.size(); ++s) {
     add_ids("ids", s, sequences[s].ids);
     if (sequences[s].target) add_ids("target_ids", s, sequences[s].target->ids);
   }
-  for (const ComponentHeads& component : run.components) add_axes(out, component, run.config());
+  for (const analysis::ComponentHeads& component : run.components) add_axes(out, component, run.config());
 }
 
 Results input_results(const RunResults& run) {
@@ -193,13 +193,13 @@ Results input_results(const RunResults& run) {
 Results head_results(const RunResults& run) {
   Results results;
   if (!run.has_heads()) return results;
-  const Table heads = heads_table({.config = run.config(),
-                                   .selection = run.request.selection,
-                                   .weights = run.weights ? &*run.weights : nullptr,
-                                   .patterns = run.pattern_metrics,
-                                   .batch = &run.batch});
-  const Table named = with_head_names(heads);
-  results.document.sections.push_back({"metrics", "metric", metrics_table()});
+  const Table heads = analysis::heads_table({.config = run.config(),
+                                             .selection = run.request.selection,
+                                             .weights = run.weights ? &*run.weights : nullptr,
+                                             .patterns = run.pattern_metrics,
+                                             .batch = &run.batch});
+  const Table named = analysis::with_head_names(heads);
+  results.document.sections.push_back({"metrics", "metric", analysis::metrics_table()});
   results.document.sections.push_back({"heads", "head", named});
   results.tables.push_back(heads);
   if (run.request.form == Form::text) results.text.emplace_back(heads_text(named, run));

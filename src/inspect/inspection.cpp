@@ -22,12 +22,12 @@ namespace attnctl::inspect {
 namespace {
 
 /// Returns the arrays of the forward pass that --include selects, in output order.
-std::vector<Captured> captured_arrays(const Includes& includes) {
-  constexpr std::array<bool Includes::*, kAllCaptured.size()> members = {
+std::vector<analysis::Captured> captured_arrays(const Includes& includes) {
+  constexpr std::array<bool Includes::*, analysis::kAllCaptured.size()> members = {
       &Includes::patterns, &Includes::scores, &Includes::queries, &Includes::keys,
       &Includes::values,   &Includes::z,      &Includes::output,  &Includes::logits};
-  std::vector<Captured> parts;
-  for (const Captured part : kAllCaptured) {
+  std::vector<analysis::Captured> parts;
+  for (const analysis::Captured part : analysis::kAllCaptured) {
     if (includes.*members.at(static_cast<std::size_t>(part))) parts.push_back(part);
   }
   return parts;
@@ -36,10 +36,10 @@ std::vector<Captured> captured_arrays(const Includes& includes) {
 /// Returns the positions of the words of --from and --to in input `s`, or nullopt if the input does not
 /// contain the word of --from. Adds a warning for each word that the input does not contain.
 std::optional<WordQuestion> question_of(const InspectRequest& request, const RunResults& run, std::size_t s) {
-  const Sequence& sequence = run.batch.sequences[s];
-  const Sides sides = run.sides(run.components.front().component, s);
+  const input::Sequence& sequence = run.batch.sequences[s];
+  const forward::Sides sides = run.sides(run.components.front().component, s);
   WordQuestion question{
-      {.sequence = s, .from = find_word(sides.queries_of, run.vocabulary, request.from), .to = {}},
+      {.sequence = s, .from = input::find_word(sides.queries_of, run.vocabulary, request.from), .to = {}},
       request.from,
       {}};
   if (question.from.empty()) {
@@ -49,7 +49,7 @@ std::optional<WordQuestion> question_of(const InspectRequest& request, const Run
   }
   if (request.top) question.top = *request.top;
   for (const std::string& name : request.to) {
-    std::vector<std::size_t> keys = find_word(sides.keys_of, run.vocabulary, name);
+    std::vector<std::size_t> keys = input::find_word(sides.keys_of, run.vocabulary, name);
     if (keys.empty()) {
       run.warnings.add("to_not_found", fmt::format("--to: \"{}\" is not in input \"{}\"", name, sequence.id));
       continue;
@@ -81,42 +81,43 @@ struct Inspection::Observers {
       : metrics(of.request_.selection, of.request_.per_input),
         answers(of.request_.selection, {of.found_.questions.begin(), of.found_.questions.end()}) {
     const InspectRequest& request = of.request_;
-    std::vector<Observer*> shown;  // observers of patterns after --weighting
+    std::vector<forward::Observer*> shown;  // observers of patterns after --weighting
     if (request.includes.metrics) all.push_back(&metrics);
     if (!of.found_.questions.empty()) shown.push_back(&answers);
     for (std::size_t c = 0; c < targets.size(); ++c) {
       if (targets[c].empty()) continue;
-      const CaptureLayout layout(of.found_.components[c].selection, of.config_);
+      const analysis::CaptureLayout layout(of.found_.components[c].selection, of.config_);
       shown.push_back(&captures.emplace_back(layout, targets[c]));
     }
     if (request.by_word) {
-      for (std::vector<Observer*>* const observers : {&all, &shown}) {
+      for (std::vector<forward::Observer*>* const observers : {&all, &shown}) {
         if (!observers->empty())
           *observers = {
               &pooled.emplace_back(request.selection, of.units_, of.words_, request.pool_from, *observers)};
       }
     }
-    if (request.weighting != Weighting::weights && !shown.empty())
+    if (request.weighting != analysis::Weighting::weights && !shown.empty())
       shown = {&weighted.emplace_back(request.selection, request.weighting, shown)};
     all.insert(all.end(), shown.begin(), shown.end());
     HeadsSeen seen = HeadsSeen::selected;
     for (const auto& analysis : of.analyses_) {
-      for (Observer* const observer : analysis->observers()) all.push_back(observer);
+      for (forward::Observer* const observer : analysis->observers()) all.push_back(observer);
       seen = std::max(seen, analysis->heads_seen());
     }
     heads = of.heads_of(seen);
   }
 
-  PatternMetrics metrics;
-  AttentionFrom answers;
-  std::deque<Capture> captures;
-  std::deque<WordPooling> pooled;
-  std::deque<NormWeighting> weighted;
-  std::vector<Observer*> all;
-  Selection heads;  // the heads that the pass must compute
+  analysis::PatternMetrics metrics;
+  analysis::AttentionFrom answers;
+  std::deque<analysis::Capture> captures;
+  std::deque<analysis::WordPooling> pooled;
+  std::deque<analysis::NormWeighting> weighted;
+  std::vector<forward::Observer*> all;
+  forward::Selection heads;  // the heads that the pass must compute
 };
 
-Inspection::Inspection(const InspectRequest& request, InspectSubject subject, const RunContext& context)
+Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
+                       const forward::RunContext& context)
     : request_(request),
       config_(subject.model.config()),
       subject_(std::move(subject)),
@@ -126,9 +127,9 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject, co
              .vocabulary = subject_.vocabulary,
              .batch = shown(),
              .warnings = context.warnings,
-             .components = split_by_component(request.selection, config_)} {
+             .components = analysis::split_by_component(request.selection, config_)} {
   check_components();
-  if (!subject_.batch.sequences.empty()) check_batch(subject_.model, subject_.batch);
+  if (!subject_.batch.sequences.empty()) forward::check_batch(subject_.model, subject_.batch);
   if (request.by_word) plan_words();
   plan_questions();
   plan_arrays();
@@ -142,15 +143,15 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject, co
 /// Throws Error(usage) if the selected heads are in several components and an option requires one component,
 /// or if an analysis does not support the selected component.
 void Inspection::check_components() const {
-  const std::vector<ComponentHeads>& components = found_.components;
+  const std::vector<analysis::ComponentHeads>& components = found_.components;
   const std::vector<const AnalysisRow*>& analyses = request_.includes.analyses;
   const bool single = components.size() == 1;
-  if (single && components.front().component == Component::none) return;
+  if (single && components.front().component == model::Component::none) return;
   for (const AnalysisRow* row : analyses) {
     if (row->components == Components::none)
       fail(Status::usage, "--include {} is unsupported for encoder-decoder models", row->include);
     if (row->components == Components::not_cross && single &&
-        components.front().component == Component::cross)
+        components.front().component == model::Component::cross)
       fail(Status::usage, "--include {} supports only self-attention: use --component encoder or decoder",
            row->include);
   }
@@ -168,16 +169,16 @@ void Inspection::plan_words() {
   const auto refuse = [](std::string_view what) {
     fail(Status::usage, "--by-word does not support {}; leave it out of --include", what);
   };
-  for (const Captured what : captured_arrays(request_.includes)) {
-    if (what != Captured::pattern) refuse(name_of(what));
+  for (const analysis::Captured what : captured_arrays(request_.includes)) {
+    if (what != analysis::Captured::pattern) refuse(name_of(what));
   }
   for (const AnalysisRow* row : request_.includes.analyses) {
     if (!row->by_word && row->of_inputs) refuse(row->include);
   }
   if (config_.decoder) fail(Status::usage, "--by-word is unsupported for encoder-decoder models");
-  for (const Sequence& sequence : subject_.batch.sequences) {
-    units_.push_back(word_units(sequence, subject_.vocabulary));
-    words_.sequences.push_back(pooled_sequence(sequence, units_.back(), subject_.vocabulary));
+  for (const input::Sequence& sequence : subject_.batch.sequences) {
+    units_.push_back(input::word_units(sequence, subject_.vocabulary));
+    words_.sequences.push_back(input::pooled_sequence(sequence, units_.back(), subject_.vocabulary));
   }
 }
 
@@ -195,11 +196,11 @@ void Inspection::plan_questions() {
 
 void Inspection::plan_arrays() {
   for (std::size_t component = 0; component < found_.components.size(); ++component) {
-    const CaptureLayout layout(found_.components[component].selection, config_);
-    for (const Captured what : captured_arrays(request_.includes)) {
-      if (what == Captured::logits && component > 0) continue;  // once per input
+    const analysis::CaptureLayout layout(found_.components[component].selection, config_);
+    for (const analysis::Captured what : captured_arrays(request_.includes)) {
+      if (what == analysis::Captured::logits && component > 0) continue;  // once per input
       if (!layout.available(what)) {
-        const std::string code = what == Captured::logits ? "no_output_head" : "not_in_checkpoint";
+        const std::string code = what == analysis::Captured::logits ? "no_output_head" : "not_in_checkpoint";
         context_.warnings.add(code,
                               fmt::format("the checkpoint does not have the weights for {}", name_of(what)));
         continue;
@@ -224,12 +225,13 @@ void Inspection::check_sizes() {
   plan_memory_use(streamed ? 0 : values);
 }
 
-Selection Inspection::heads_of(HeadsSeen seen) const {
+forward::Selection Inspection::heads_of(HeadsSeen seen) const {
   if (seen == HeadsSeen::selected) return request_.selection;
-  Selection heads = Selection::all(config_);
+  forward::Selection heads = forward::Selection::all(config_);
   if (seen == HeadsSeen::all) return heads;
   const std::vector<std::size_t> layers = request_.selection.layers();
-  std::erase_if(heads.heads, [&](HeadId head) { return !std::ranges::binary_search(layers, head.layer); });
+  std::erase_if(heads.heads,
+                [&](model::HeadId head) { return !std::ranges::binary_search(layers, head.layer); });
   return heads;
 }
 
@@ -250,7 +252,7 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
     if (kept_values > 0 && checked_product(array.shape).value_or(0) >= kHugePage / 2) work.kept += kHugePage;
   }
   if (includes.weights || includes.directions) {
-    const WeightsOptions options{request_.across_layers, request_.fold_norm, request_.directions};
+    const analysis::WeightsOptions options{request_.across_layers, request_.fold_norm, request_.directions};
     add_weights_bytes(subject_.model, request_.selection, options, context_.pool.size(), work);
   }
   const auto of_weights = [](const AnalysisRow* row) { return !row->of_inputs; };
@@ -265,9 +267,10 @@ void Inspection::run_pass(const Targets& targets) {
   const Observers observers(*this, targets);
   if (observers.all.empty()) return;
   if (subject_.grid) {
-    run_axial(subject_.model, subject_.batch, *subject_.grid, observers.heads, observers.all, context_);
+    analysis::run_axial(subject_.model, subject_.batch, *subject_.grid, observers.heads, observers.all,
+                        context_);
   } else {
-    run_forward(subject_.model, subject_.batch, observers.heads, observers.all, context_);
+    forward::run_forward(subject_.model, subject_.batch, observers.heads, observers.all, context_);
   }
   if (request_.includes.metrics) found_.pattern_metrics = observers.metrics.finish();
   if (!found_.questions.empty()) found_.answers = observers.answers.finish();
@@ -276,21 +279,22 @@ void Inspection::run_pass(const Targets& targets) {
 void Inspection::compute(const Targets& targets) {
   const Includes& includes = request_.includes;
   if (includes.weights || includes.directions) {
-    const WeightsOptions options{request_.across_layers, request_.fold_norm,
-                                 includes.directions ? request_.directions : 0, streamed_};
-    found_.weights =
-        analyze_weights(subject_.model, request_.selection, options, context_.pool, context_.warnings);
+    const analysis::WeightsOptions options{request_.across_layers, request_.fold_norm,
+                                           includes.directions ? request_.directions : 0, streamed_};
+    found_.weights = analysis::analyze_weights(subject_.model, request_.selection, options, context_.pool,
+                                               context_.warnings);
   }
   if (!subject_.batch.sequences.empty()) run_pass(targets);
   for (const auto& analysis : analyses_) found_.analyses.push_back(analysis->finish());
 }
 
 Results Inspection::run() {
-  std::deque<MemorySink> sinks;
+  std::deque<analysis::MemorySink> sinks;
   Targets targets(found_.components.size());
   for (const PlannedArray& array : planned_)
     targets[array.component].push_back(
-        {array.what, array.sequence, &sinks.emplace_back(array.shape, array.what == Captured::scores)});
+        {array.what, array.sequence,
+         &sinks.emplace_back(array.shape, array.what == analysis::Captured::scores)});
   compute(targets);
   for (std::size_t i = 0; i < planned_.size(); ++i) {
     found_.arrays.push_back({std::string(name_of(planned_[i].what)), planned_[i].sequence,
@@ -303,11 +307,12 @@ void Inspection::run(ArrayOutput& out) {
   add_selection_arrays(out, found_);
   Targets targets(found_.components.size());
   for (const PlannedArray& array : planned_) {
-    const bool of_run = array.what == Captured::logits;
+    const bool of_run = array.what == analysis::Captured::logits;
     const std::string prefix = of_run ? "" : prefix_of(found_.components[array.component].component);
     const std::string name = fmt::format("{}{}_{}", prefix, name_of(array.what), array.sequence);
     targets[array.component].push_back(
-        {array.what, array.sequence, &out.add_streamed(name, array.shape, array.what == Captured::scores)});
+        {array.what, array.sequence,
+         &out.add_streamed(name, array.shape, array.what == analysis::Captured::scores)});
   }
   compute(targets);
   for (const Results& analysis : found_.analyses) {
@@ -332,8 +337,9 @@ Results results_of(const RunResults& run) {
   };
   Results results;
   const auto append = [&](const auto&... parts) { (results.append(parts(run)), ...); };
-  if (run.request.weighting != Weighting::weights)
-    results.document.head.set("weighting", run.request.weighting == Weighting::norm ? "norm" : "norm-row");
+  if (run.request.weighting != analysis::Weighting::weights)
+    results.document.head.set("weighting",
+                              run.request.weighting == analysis::Weighting::norm ? "norm" : "norm-row");
   switch (run.request.form) {
     case Form::document:
       append(input_results, head_results, weights_results, pattern_results, answer_results, analyses,

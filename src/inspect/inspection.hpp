@@ -18,7 +18,7 @@ class Inspection {
   /// `request`, and the model and vocabulary of `subject`, must outlive this object. Throws Error if the
   /// options of the request contradict each other or do not fit the subject, or if the run would exceed
   /// --limit or --memory.
-  Inspection(const InspectRequest& request, InspectSubject subject, const RunContext& context);
+  Inspection(const InspectRequest& request, InspectSubject subject, const forward::RunContext& context);
   Inspection(const Inspection&) = delete;
   Inspection& operator=(const Inspection&) = delete;
 
@@ -34,32 +34,32 @@ class Inspection {
  private:
   /// An array of the forward pass that the run captures.
   struct PlannedArray {
-    Captured what;
+    analysis::Captured what;
     std::size_t sequence;
     std::size_t component;  // index into RunResults::components
     Shape shape;
   };
-  using Targets = std::vector<std::vector<CaptureTarget>>;  // [components]
+  using Targets = std::vector<std::vector<analysis::CaptureTarget>>;  // [components]
   struct Observers;
 
   /// Returns the batch that the results describe.
-  [[nodiscard]] const Batch& shown() const { return request_.by_word ? words_ : subject_.batch; }
+  [[nodiscard]] const input::Batch& shown() const { return request_.by_word ? words_ : subject_.batch; }
   void check_components() const;
   void plan_words();
   void plan_questions();
   void plan_arrays();
   void check_sizes();
   void plan_memory_use(std::uint64_t kept_values);
-  [[nodiscard]] Selection heads_of(HeadsSeen seen) const;
+  [[nodiscard]] forward::Selection heads_of(HeadsSeen seen) const;
   void compute(const Targets& targets);
   void run_pass(const Targets& targets);
 
   const InspectRequest& request_;
-  const ModelConfig& config_;
+  const model::ModelConfig& config_;
   InspectSubject subject_;
-  RunContext context_;
-  Batch words_;                   // --by-word: the inputs as words; the results describe this batch
-  std::vector<WordUnits> units_;  // --by-word: for each sequence, the word of each token
+  forward::RunContext context_;
+  input::Batch words_;                   // --by-word: the inputs as words; the results describe this batch
+  std::vector<input::WordUnits> units_;  // --by-word: for each sequence, the word of each token
   RunResults found_;
   std::vector<PlannedArray> planned_;
   std::vector<std::unique_ptr<Analysis>> analyses_;

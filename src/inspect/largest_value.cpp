@@ -15,11 +15,11 @@ namespace {
 
 /// For each head: the mean weight that queries put on the visible key whose value has the largest L2 norm,
 /// and the mean weight that uniform attention puts on this key. If norms are equal, the first key is used.
-class LargestValue final : public Analysis, private Observer {
+class LargestValue final : public Analysis, private forward::Observer {
  public:
   using Analysis::Analysis;
 
-  std::vector<Observer*> observers() override { return {this}; }
+  std::vector<forward::Observer*> observers() override { return {this}; }
   Results finish() override;
 
  private:
@@ -30,26 +30,27 @@ class LargestValue final : public Analysis, private Observer {
     std::size_t rows = 0;
   };
 
-  [[nodiscard]] Needs needs() const override { return {.scores = true, .values = true}; }
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
-  void begin(const Model& model, const Batch& batch) override;
-  void panel(const AttentionPanel& panel) override;
+  [[nodiscard]] forward::Needs needs() const override { return {.scores = true, .values = true}; }
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
+  void panel(const forward::AttentionPanel& panel) override;
 
-  HeadAxes axes_{input_.selection.heads};
+  analysis::HeadAxes axes_{input_.selection.heads};
   std::vector<State> states_;  // [selected heads]
 };
 
-std::uint64_t LargestValue::memory(const Model& /*model*/, const Batch& batch) const {
+std::uint64_t LargestValue::memory(const model::Model& /*model*/, const input::Batch& batch) const {
   std::uint64_t keys = 0;
-  for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());
+  for (const input::Sequence& sequence : batch.sequences)
+    keys = std::max<std::uint64_t>(keys, sequence.keys());
   return axes_.heads().size() * (sizeof(State) + keys * sizeof(double));
 }
 
-void LargestValue::begin(const Model& /*model*/, const Batch& /*batch*/) {
+void LargestValue::begin(const model::Model& /*model*/, const input::Batch& /*batch*/) {
   states_.assign(axes_.heads().size(), {});
 }
 
-void LargestValue::panel(const AttentionPanel& panel) {
+void LargestValue::panel(const forward::AttentionPanel& panel) {
   const auto head = axes_.place({panel.layer, panel.head});
   if (!head) return;
   State& state = states_[*head];
@@ -59,7 +60,7 @@ void LargestValue::panel(const AttentionPanel& panel) {
       for (const float value : panel.v.row(j)) state.norms[j] += double{value} * double{value};
     }
   }
-  const KeyRange keys = panel.keys();
+  const forward::KeyRange keys = panel.keys();
   for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
     const std::span<const float> weights = panel.pattern.row(r);
     std::size_t visible = 0;
@@ -86,9 +87,9 @@ Results LargestValue::finish() {
   for (const State& state : states_) {
     const bool defined = state.rows > 0 && std::isfinite(state.share);
     const auto rows = static_cast<double>(state.rows);
-    table.columns[0].cells.push_back(cell_of(state.rows));
-    table.columns[1].cells.push_back(defined ? cell_of(state.share / rows) : Cell());
-    table.columns[2].cells.push_back(defined ? cell_of(state.uniform / rows) : Cell());
+    table.columns[0].cells.push_back(analysis::cell_of(state.rows));
+    table.columns[1].cells.push_back(defined ? analysis::cell_of(state.share / rows) : Cell());
+    table.columns[2].cells.push_back(defined ? analysis::cell_of(state.uniform / rows) : Cell());
   }
   return results_of_heads(input_.config(), input_.selection, table);
 }

@@ -54,22 +54,23 @@ Streaming plan_memory(std::uint64_t limit, const WorkBytes& work) {
   return {true, std::max<std::size_t>({work.pass.streamed_rows(spare), work.pass.block_rows, 1})};
 }
 
-WorkBytes pass_bytes(const Model& model, const Batch& batch, const Selection& selection,
-                     std::span<Observer* const> observers, const RunContext& context) {
-  const ObserverGroup all({observers.begin(), observers.end()});
+WorkBytes pass_bytes(const model::Model& model, const input::Batch& batch,
+                     const forward::Selection& selection, std::span<forward::Observer* const> observers,
+                     const forward::RunContext& context) {
+  const analysis::ObserverGroup all({observers.begin(), observers.end()});
   WorkBytes work;
   work.kept = all.memory(model, batch);
-  work.pass = pass_footprint(model, batch, selection, all.needs(),
-                             {context.pool.size(), context.panel_rows, context.packed_rows});
+  work.pass = forward::pass_footprint(model, batch, selection, all.needs(),
+                                      {context.pool.size(), context.panel_rows, context.packed_rows});
   return work;
 }
 
-void add_weights_bytes(const Model& model, const Selection& selection, const WeightsOptions& options,
-                       std::size_t threads, WorkBytes& work) {
-  const ModelConfig& config = model.config();
+void add_weights_bytes(const model::Model& model, const forward::Selection& selection,
+                       const analysis::WeightsOptions& options, std::size_t threads, WorkBytes& work) {
+  const model::ModelConfig& config = model.config();
   std::uint64_t factor = 0;  // bytes of one circuit factor of one head in double
   for (const std::size_t layer : selection.layers()) {
-    const AttentionConfig& attention = config.layers[layer].attention;
+    const model::AttentionConfig& attention = config.layers[layer].attention;
     const std::uint64_t width = std::max(attention.d_head, attention.d_value);
     const std::uint64_t rows = std::max({config.d_model, config.d_key_input, config.d_output});
     factor = std::max(factor, width * rows * sizeof(double));
@@ -96,23 +97,24 @@ void add_weights_bytes(const Model& model, const Selection& selection, const Wei
   grow(work.kept, 4 * compared * sizeof(double));
 }
 
-WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits, std::size_t threads) {
-  const ModelConfig& config = model.config();
+WorkBytes reference_bytes(const model::Model& model, const input::Batch& batch, bool logits,
+                          std::size_t threads) {
+  const model::ModelConfig& config = model.config();
   WorkBytes work;
-  const auto queries_of = [](const Sequence& sequence) {
+  const auto queries_of = [](const input::Sequence& sequence) {
     return std::uint64_t{std::max(sequence.queries(), sequence.target ? sequence.target->queries() : 0)};
   };
   std::uint64_t of_token = 0;  // values per token of the largest layer: projections, stream, MLP
   std::uint64_t scores = 0;    // values of the largest score matrix of a head
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
-    const LayerConfig& layer = config.layers[i];
-    const AttentionConfig& attention = layer.attention;
+    const model::LayerConfig& layer = config.layers[i];
+    const model::AttentionConfig& attention = layer.attention;
     const std::uint64_t heads =
         std::uint64_t{attention.heads} * std::max(attention.d_head, attention.d_value);
     const std::uint64_t inner = std::max(layer.mlp.width, layer.experts.shared_width);
     of_token = std::max(of_token, 4 * heads + 8 * config.d_model + 3 * inner);
     if (model.shared_with(i) == i) grow(work.weights_resident, model.layer_bytes(i));
-    for (const Sequence& sequence : batch.sequences) {
+    for (const input::Sequence& sequence : batch.sequences) {
       const std::uint64_t n = queries_of(sequence);
       const std::uint64_t m = std::max<std::uint64_t>(n, sequence.keys());
       const std::uint64_t kept = attention.heads * (2 * m + attention.d_value) + config.d_output;
@@ -121,7 +123,7 @@ WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits, s
     }
   }
   std::uint64_t longest = 0;
-  for (const Sequence& sequence : batch.sequences) {
+  for (const input::Sequence& sequence : batch.sequences) {
     longest = std::max(longest, queries_of(sequence));
     if (logits) grow(work.kept, queries_of(sequence) * config.output_embedding().vocabulary * sizeof(double));
   }
@@ -136,7 +138,7 @@ WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits, s
   return work;
 }
 
-std::uint64_t factors_bytes(const Model& model, const Selection& selection) {
+std::uint64_t factors_bytes(const model::Model& model, const forward::Selection& selection) {
   std::uint64_t bytes = 0;
   for (const std::size_t layer : selection.layers()) grow(bytes, 3 * model.attention_bytes(layer));
   return bytes;

@@ -14,7 +14,7 @@ namespace attnctl::inspect {
 /// Memory of a run, in bytes. Excludes the memory that the process already uses.
 struct WorkBytes {
   std::uint64_t kept = 0;              // results and data of observers
-  PassFootprint pass;                  // forward pass
+  forward::PassFootprint pass;         // forward pass
   std::uint64_t weights_resident = 0;  // weights that the analyses use, if all stay in memory
   std::uint64_t weights_streamed = 0;  // these weights, if each layer is evicted after its use
 };
@@ -31,21 +31,23 @@ struct Streaming {
 [[nodiscard]] Streaming plan_memory(std::uint64_t limit, const WorkBytes& work);
 
 /// Returns the memory of a forward pass with these observers, including the data that the observers keep.
-[[nodiscard]] WorkBytes pass_bytes(const Model& model, const Batch& batch, const Selection& selection,
-                                   std::span<Observer* const> observers, const RunContext& context);
+[[nodiscard]] WorkBytes pass_bytes(const model::Model& model, const input::Batch& batch,
+                                   const forward::Selection& selection,
+                                   std::span<forward::Observer* const> observers,
+                                   const forward::RunContext& context);
 
 /// Adds the memory of analyze_weights() and its results to `work`. Counts `options.directions` directions per
 /// head even if the output does not include directions.
-void add_weights_bytes(const Model& model, const Selection& selection, const WeightsOptions& options,
-                       std::size_t threads, WorkBytes& work);
+void add_weights_bytes(const model::Model& model, const forward::Selection& selection,
+                       const analysis::WeightsOptions& options, std::size_t threads, WorkBytes& work);
 
 /// Returns the memory of run_reference for all inputs. Includes its results in float64 and the weights in
 /// float32.
-[[nodiscard]] WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits,
+[[nodiscard]] WorkBytes reference_bytes(const model::Model& model, const input::Batch& batch, bool logits,
                                         std::size_t threads);
 
 /// Returns the memory, in bytes, of analyses that compare the circuit factors of all selected heads at once:
 /// the weights and a copy of them in double.
-[[nodiscard]] std::uint64_t factors_bytes(const Model& model, const Selection& selection);
+[[nodiscard]] std::uint64_t factors_bytes(const model::Model& model, const forward::Selection& selection);
 
 }  // namespace attnctl::inspect

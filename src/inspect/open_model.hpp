@@ -14,9 +14,9 @@ namespace attnctl::inspect {
 /// A model with its tensors, its vocabulary and its tokenizer. The vocabulary is read from the directory or
 /// the configuration of the model. The tokenizer is loaded when the first text is encoded.
 struct OpenModel {
-  Model model;
-  Vocabulary vocabulary;
-  TextEncoder encoder;
+  model::Model model;
+  tokenizer::Vocabulary vocabulary;
+  input::TextEncoder encoder;
 };
 /// Opens the model at the path `model`. `config` is the path of a configuration file to use instead of the
 /// one next to the model.
@@ -25,6 +25,6 @@ struct OpenModel {
 
 /// Returns where to find the tokenizer of the MODEL argument: its directory and, if MODEL is a file that
 /// contains a tokenizer, that tokenizer.
-[[nodiscard]] TokenizerOrigin tokenizer_origin(const std::string& model);
+[[nodiscard]] tokenizer::TokenizerOrigin tokenizer_origin(const std::string& model);
 
 }  // namespace attnctl::inspect

@@ -24,12 +24,12 @@ Section patterns_section(const RunResults& run) {
   List items;
   for (const InputArray& array : run.arrays) {
     if (array.name != "pattern") continue;
-    const Sides sides = run.sides(array);
-    const std::vector<HeadId>& heads = run.heads_of(array);
+    const forward::Sides sides = run.sides(array);
+    const std::vector<model::HeadId>& heads = run.heads_of(array);
     for (std::size_t i = 0; i < heads.size(); ++i) {
       Record record;
       record.set("input", run.batch.sequences[array.sequence].id)
-          .set("head", head_name(run.config(), heads[i]))
+          .set("head", model::head_name(run.config(), heads[i]))
           .set("queries", sides.queries())
           .set("keys", sides.keys())
           .set("values", item_of(array.array, i, 2));
@@ -59,18 +59,18 @@ Table patterns_table(const RunResults& run) {
               {}};
   table.row = [&run, blocks](std::size_t index, std::span<Cell> cells) {
     const ArrayRows& block = *std::prev(std::ranges::upper_bound(blocks, index, {}, &ArrayRows::first_row));
-    const Sides sides = run.sides(*block.array);
+    const forward::Sides sides = run.sides(*block.array);
     const std::size_t place = index - block.first_row;
     const std::size_t key = place % sides.keys();
     const std::size_t query = place / sides.keys() % sides.queries();
-    const HeadId head = run.heads_of(*block.array)[place / sides.keys() / sides.queries()];
+    const model::HeadId head = run.heads_of(*block.array)[place / sides.keys() / sides.queries()];
     const float weight = std::get<std::span<const float>>(block.array->array.values)[place];
     Cell row[] = {run.batch.sequences[block.array->sequence].id,
-                  component_cell(run.config(), head.layer),
-                  number_cell(run.config(), head.layer),
-                  cell_of(head.head),
-                  cell_of(query),
-                  cell_of(key),
+                  analysis::component_cell(run.config(), head.layer),
+                  analysis::number_cell(run.config(), head.layer),
+                  analysis::cell_of(head.head),
+                  analysis::cell_of(query),
+                  analysis::cell_of(key),
                   token_cell(sides.queries_of.tokens, query),
                   token_cell(sides.key_tokens(), key),
                   weight};
@@ -84,7 +84,7 @@ struct DrawnPattern {
   std::string title;  // "3.1" for head 1 of layer 3, "3 mean" for the mean of layer 3
   std::size_t sequence = 0;
   std::string input;  // name of the sequence
-  Sides sides;
+  forward::Sides sides;
   Tensor values;  // [n, m]
 };
 
@@ -104,17 +104,17 @@ std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
   std::vector<DrawnPattern> drawn;
   for (const InputArray& array : run.arrays) {
     if (array.name != "pattern") continue;
-    const std::vector<HeadId>& heads = run.heads_of(array);
+    const std::vector<model::HeadId>& heads = run.heads_of(array);
     const auto pattern = [&](std::string title, Tensor values) {
       return DrawnPattern{std::move(title), array.sequence, run.batch.sequences[array.sequence].id,
                           run.sides(array), std::move(values)};
     };
     std::vector<DrawnPattern> layer;
     for (std::size_t i = 0; i < heads.size(); ++i) {
-      layer.push_back(pattern(head_name(run.config(), heads[i]), item_of(array.array, i, 2)));
+      layer.push_back(pattern(model::head_name(run.config(), heads[i]), item_of(array.array, i, 2)));
       if (i + 1 < heads.size() && heads[i + 1].layer == heads[i].layer) continue;
       if (run.request.draw_layers)
-        drawn.push_back(pattern(layer_name(run.config(), heads[i].layer) + " mean", mean_of(layer)));
+        drawn.push_back(pattern(model::layer_name(run.config(), heads[i].layer) + " mean", mean_of(layer)));
       for (DrawnPattern& of_head : layer) drawn.push_back(std::move(of_head));
       layer.clear();
     }
@@ -123,7 +123,7 @@ std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
 }
 
 /// Returns the labels of the keys. Empty if the input gives the keys as separate embeddings.
-std::vector<std::string> key_labels(const RunResults& run, const Sides& sides) {
+std::vector<std::string> key_labels(const RunResults& run, const forward::Sides& sides) {
   if (sides.keys_of.key_embeddings.rows() > 0) return {};
   return token_labels(run.vocabulary, sides.keys_of);
 }
@@ -149,7 +149,7 @@ void append_drawn(std::vector<PageBlock>& blocks, const RunResults& run) {
     return;
   }
   const auto sequence_of = [](const DrawnPattern& pattern) { return pattern.sequence; };
-  for_each_group(drawn, sequence_of, [&](std::span<const DrawnPattern> patterns) {
+  analysis::for_each_group(drawn, sequence_of, [&](std::span<const DrawnPattern> patterns) {
     TextMatrices block{
         fmt::format("Patterns of input \"{}\", queries down, keys across", patterns.front().input),
         {},
@@ -162,7 +162,8 @@ void append_drawn(std::vector<PageBlock>& blocks, const RunResults& run) {
 
 /// Appends each pattern of drawn_patterns() as a matrix of numbers.
 void append_numbers(std::vector<PageBlock>& blocks, const RunResults& run) {
-  const char* const what = run.request.weighting == Weighting::weights ? "Pattern" : "Norm-based weights";
+  const char* const what =
+      run.request.weighting == analysis::Weighting::weights ? "Pattern" : "Norm-based weights";
   const auto plain = [&](std::span<const std::string> tokens) {
     std::vector<std::string> labels;
     for (const std::string& token : tokens) labels.push_back(run.vocabulary.plain(token));
@@ -182,7 +183,7 @@ void append_numbers(std::vector<PageBlock>& blocks, const RunResults& run) {
 HeatmapPage pattern_page(const RunResults& run) {
   HeatmapPage page;
   page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Attention weight"};
-  const HeadAxes axes(run.request.selection.heads);
+  const analysis::HeadAxes axes(run.request.selection.heads);
   const std::size_t heads = run.request.selection.heads.size();
   page.columns = axes.regular() ? heads / axes.layers().size() : heads;
   if (run.request.draw_layers) ++page.columns;
@@ -198,19 +199,20 @@ HeatmapPage pattern_page(const RunResults& run) {
   const bool single = page.heatmaps.size() == 1;
   page.title = single ? "" : "Attention Patterns";
   if (single) page.heatmaps.front().title = "Attention Pattern of " + page.heatmaps.front().title;
-  if (run.request.weighting != Weighting::weights) page.scale.label = "Norm of weighted value";
-  if (run.request.weighting == Weighting::norm && largest > 0) page.scale.high = largest;
+  if (run.request.weighting != analysis::Weighting::weights) page.scale.label = "Norm of weighted value";
+  if (run.request.weighting == analysis::Weighting::norm && largest > 0) page.scale.high = largest;
   return page;
 }
 
 Section attention_from_section(const RunResults& run) {
   List items;
-  for (const AttentionAnswer& answer : run.answers) {
+  for (const analysis::AttentionAnswer& answer : run.answers) {
     const WordQuestion& question = run.questions[answer.question];
-    const Sequence& sequence = run.batch.sequences[question.sequence];
-    const Sides sides = run.sides(run.config().layers[answer.head.layer].component, question.sequence);
+    const input::Sequence& sequence = run.batch.sequences[question.sequence];
+    const forward::Sides sides =
+        run.sides(run.config().layers[answer.head.layer].component, question.sequence);
     List top;
-    for (const KeyWeight& key : answer.top) {
+    for (const analysis::KeyWeight& key : answer.top) {
       Record record;
       record.set("key", key.key)
           .set("token", token_cell(sides.keys_of.tokens, key.key))
@@ -226,7 +228,7 @@ Section attention_from_section(const RunResults& run) {
     const std::size_t query = question.from.front();
     Record record;
     record.set("input", sequence.id)
-        .set("head", head_name(run.config(), answer.head))
+        .set("head", model::head_name(run.config(), answer.head))
         .set("query", query)
         .set("query_token", token_cell(sides.queries_of.tokens, query))
         .set("top", std::move(top))
@@ -241,7 +243,7 @@ Section attention_from_section(const RunResults& run) {
 TextTable answers_text(const RunResults& run, std::size_t number) {
   const WordQuestion& question = run.questions[number];
   const std::string& input = run.batch.sequences[question.sequence].id;
-  const Sides sides = run.sides(run.components.front().component, question.sequence);
+  const forward::Sides sides = run.sides(run.components.front().component, question.sequence);
   const auto word = [&](std::size_t position) {
     const std::vector<std::string>& tokens = sides.keys_of.tokens;
     return position < tokens.size() ? run.vocabulary.plain(tokens[position]) : std::to_string(position);
@@ -249,23 +251,24 @@ TextTable answers_text(const RunResults& run, std::size_t number) {
   std::vector<std::string> columns = {"head", "strongest keys (position:token weight)"};
   columns.insert(columns.end(), question.to_texts.begin(), question.to_texts.end());
   std::vector<std::vector<Cell>> rows;
-  const auto add = [&](std::string head, const AttentionAnswer& answer) {
+  const auto add = [&](std::string head, const analysis::AttentionAnswer& answer) {
     std::string keys;
-    for (const KeyWeight& key : answer.top) {
+    for (const analysis::KeyWeight& key : answer.top) {
       keys += fmt::format("{}{}:{} {:.2f}", keys.empty() ? "" : "  ", key.key, word(key.key), key.weight);
     }
     std::vector<Cell> row = {std::move(head), std::move(keys)};
     for (const std::optional<float>& weight : answer.to) row.push_back(weight ? Cell(*weight) : Cell());
     rows.push_back(std::move(row));
   };
-  const auto layer_of = [](const AttentionAnswer& answer) {
+  const auto layer_of = [](const analysis::AttentionAnswer& answer) {
     return std::pair(answer.question, answer.head.layer);
   };
-  for_each_group(run.answers, layer_of, [&](std::span<const AttentionAnswer> answers) {
-    const AttentionAnswer& first = answers.front();
+  analysis::for_each_group(run.answers, layer_of, [&](std::span<const analysis::AttentionAnswer> answers) {
+    const analysis::AttentionAnswer& first = answers.front();
     if (first.question != number) return;
-    add(layer_name(run.config(), first.head.layer) + " mean", attnctl::mean_of(answers, question));
-    for (const AttentionAnswer& answer : answers) add(head_name(run.config(), answer.head), answer);
+    add(model::layer_name(run.config(), first.head.layer) + " mean", analysis::mean_of(answers, question));
+    for (const analysis::AttentionAnswer& answer : answers)
+      add(model::head_name(run.config(), answer.head), answer);
   });
   return {fmt::format("What \"{}\" looks at (input \"{}\", position {})", question.from_text, input,
                       question.from.front()),
@@ -275,15 +278,15 @@ TextTable answers_text(const RunResults& run, std::size_t number) {
 /// Returns a section with one record per array of a head. Keys and values have one record per key/value head,
 /// and outputs have one record per layer.
 Section arrays_section(const RunResults& run) {
-  const ModelConfig& config = run.config();
+  const model::ModelConfig& config = run.config();
   List items;
   const auto add = [&](const InputArray& array, std::optional<std::size_t> layer, Value head,
                        const Tensor& values) {
     Record record;
     record.set("name", array.name)
         .set("input", run.batch.sequences[array.sequence].id)
-        .set("component", component_cell(config, layer))
-        .set("layer", number_cell(config, layer))
+        .set("component", analysis::component_cell(config, layer))
+        .set("layer", analysis::number_cell(config, layer))
         .set("head", std::move(head))
         .set("shape", List(values.shape.begin(), values.shape.end()))
         .set("values", values);
@@ -299,9 +302,9 @@ Section arrays_section(const RunResults& run) {
       for (std::size_t i = 0; i < layers.size(); ++i)
         add(array, layers[i], Value(), item_of(array.array, i, axes));
     } else {
-      const std::vector<HeadId>& heads = run.heads_of(array);
+      const std::vector<model::HeadId>& heads = run.heads_of(array);
       for (std::size_t i = 0; i < heads.size(); ++i)
-        add(array, heads[i].layer, head_name(config, heads[i]), item_of(array.array, i, 2));
+        add(array, heads[i].layer, model::head_name(config, heads[i]), item_of(array.array, i, 2));
     }
   }
   return {"arrays", "array", std::move(items)};

@@ -28,14 +28,15 @@ std::size_t input_of(const Layer& layer) {
 }
 
 /// Returns a table with one row per input, layer and position.
-Table table(const AnalysisInput& input, const std::vector<LayerMixing>& layers) {
+Table table(const AnalysisInput& input, const std::vector<analysis::LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
-  for (const LayerMixing& layer : layers) {
-    const Sequence& sequence = input.shown.sequences[layer.input];
+  for (const analysis::LayerMixing& layer : layers) {
+    const input::Sequence& sequence = input.shown.sequences[layer.input];
     for (std::size_t i = 0; i < layer.positions.size(); ++i) {
-      const PositionMixing& at = layer.positions[i];
-      rows.push_back({sequence.id, Cell(), cell_of(layer.layer), cell_of(i), token_cell(sequence.tokens, i),
-                      cell_of(at.mix), cell_of(at.keep), cell_of(at.ratio())});
+      const analysis::PositionMixing& at = layer.positions[i];
+      rows.push_back({sequence.id, Cell(), analysis::cell_of(layer.layer), analysis::cell_of(i),
+                      token_cell(sequence.tokens, i), analysis::cell_of(at.mix), analysis::cell_of(at.keep),
+                      analysis::cell_of(at.ratio())});
     }
   }
   return make_table("mixing", {"input", "component", "layer", "position", "token", "mix", "keep", "ratio"},
@@ -43,34 +44,35 @@ Table table(const AnalysisInput& input, const std::vector<LayerMixing>& layers) 
 }
 
 /// Returns a table with the mean mixing ratio over the positions of each layer.
-TextTable summary(const AnalysisInput& input, const std::vector<LayerMixing>& layers) {
+TextTable summary(const AnalysisInput& input, const std::vector<analysis::LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
-  for (const LayerMixing& layer : layers) {
+  for (const analysis::LayerMixing& layer : layers) {
     std::vector<double> ratios;
-    for (const PositionMixing& at : layer.positions) {
+    for (const analysis::PositionMixing& at : layer.positions) {
       if (const auto ratio = at.ratio()) ratios.push_back(*ratio);
     }
     std::vector<Cell>& row = rows.emplace_back();
-    row = {input.shown.sequences[layer.input].id, cell_of(layer.layer), Cell(), Cell(), Cell()};
+    row = {input.shown.sequences[layer.input].id, analysis::cell_of(layer.layer), Cell(), Cell(), Cell()};
     if (ratios.empty()) continue;
     const double mean =
         std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());
     const auto [least, most] = std::ranges::minmax(ratios);
-    row[2] = cell_of(mean);
-    row[3] = cell_of(std::isfinite(mean) ? least : mean);
-    row[4] = cell_of(std::isfinite(mean) ? most : mean);
+    row[2] = analysis::cell_of(mean);
+    row[3] = analysis::cell_of(std::isfinite(mean) ? least : mean);
+    row[4] = analysis::cell_of(std::isfinite(mean) ? most : mean);
   }
   return {"Mixing ratio over positions (0: all is kept, 1: all comes from other positions)",
           make_table("", {"input", "layer", "mean", "smallest", "largest"}, std::move(rows)), 3};
 }
 
 /// Returns a heatmap of the mixing ratios of one input, with layers as rows and tokens as columns.
-Heatmap heatmap(const AnalysisInput& input, std::span<const LayerMixing> layers, const Tensor& ratios) {
-  const Sequence& sequence = input.shown.sequences[layers.front().input];
+Heatmap heatmap(const AnalysisInput& input, std::span<const analysis::LayerMixing> layers,
+                const Tensor& ratios) {
+  const input::Sequence& sequence = input.shown.sequences[layers.front().input];
   const bool single = input.shown.sequences.size() == 1;
   Heatmap heatmap{single ? "Mixing Ratio" : sequence.id, "Token", "Layer", {}, {}, ratios};
   for (const std::string& token : sequence.tokens) heatmap.x_labels.push_back(input.vocabulary.plain(token));
-  for (const LayerMixing& layer : layers) heatmap.y_labels.push_back(std::to_string(layer.layer));
+  for (const analysis::LayerMixing& layer : layers) heatmap.y_labels.push_back(std::to_string(layer.layer));
   return heatmap;
 }
 
@@ -84,11 +86,11 @@ class MixingAnalysis final : public Analysis {
  public:
   explicit MixingAnalysis(const AnalysisInput& input) : Analysis(input), mixing_(input.selection) {}
 
-  std::vector<Observer*> observers() override { return {&mixing_}; }
+  std::vector<forward::Observer*> observers() override { return {&mixing_}; }
   HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
 
   Results finish() override {
-    const std::vector<LayerMixing> layers = mixing_.finish();
+    const std::vector<analysis::LayerMixing> layers = mixing_.finish();
     Results results;
     const Table all = table(input_, layers);
     add_table(results, all);
@@ -96,27 +98,28 @@ class MixingAnalysis final : public Analysis {
     HeatmapPage page;
     page.scale = {.diverging = false, .low = 0, .high = 1, .label = "From other positions"};
     std::size_t row = 0;
-    for_each_group(layers, input_of<LayerMixing>, [&](std::span<const LayerMixing> of_input) {
-      const LayerMixing& first = of_input.front();
-      const Tensor array = column_array(all, "ratio", {of_input.size(), first.positions.size()}, row);
-      row += array.size();
-      results.arrays.push_back({fmt::format("mixing_{}", first.input), array});
-      page.heatmaps.push_back(heatmap(input_, of_input, array));
-    });
+    analysis::for_each_group(
+        layers, input_of<analysis::LayerMixing>, [&](std::span<const analysis::LayerMixing> of_input) {
+          const analysis::LayerMixing& first = of_input.front();
+          const Tensor array = column_array(all, "ratio", {of_input.size(), first.positions.size()}, row);
+          row += array.size();
+          results.arrays.push_back({fmt::format("mixing_{}", first.input), array});
+          page.heatmaps.push_back(heatmap(input_, of_input, array));
+        });
     if (page.heatmaps.size() > 1) page.title = "Mixing Ratio";
     if (!page.heatmaps.empty()) results.pictures.push_back({"mixing", std::move(page)});
     return results;
   }
 
  private:
-  Mixing mixing_;
+  analysis::Mixing mixing_;
 };
 
 /// The experts that process the tokens of one input in one layer.
 struct LayerRouting {
   std::size_t input = 0;  // index in the batch
   std::size_t layer = 0;
-  std::vector<ExpertRoute> tokens;  // [n]: experts of each token
+  std::vector<forward::ExpertRoute> tokens;  // [n]: experts of each token
 };
 
 /// Returns a table with one row per layer, position and expert. The experts of a token are in the order of
@@ -124,12 +127,13 @@ struct LayerRouting {
 Table table(const AnalysisInput& input, const std::vector<LayerRouting>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const LayerRouting& layer : layers) {
-    const Sequence& sequence = input.shown.sequences[layer.input];
+    const input::Sequence& sequence = input.shown.sequences[layer.input];
     for (std::size_t i = 0; i < layer.tokens.size(); ++i) {
-      const ExpertRoute& route = layer.tokens[i];
+      const forward::ExpertRoute& route = layer.tokens[i];
       for (std::size_t place = 0; place < route.experts.size(); ++place) {
-        rows.push_back({sequence.id, Cell(), cell_of(layer.layer), cell_of(i), token_cell(sequence.tokens, i),
-                        cell_of(place), cell_of(route.experts[place]), route.weights[place]});
+        rows.push_back({sequence.id, Cell(), analysis::cell_of(layer.layer), analysis::cell_of(i),
+                        token_cell(sequence.tokens, i), analysis::cell_of(place),
+                        analysis::cell_of(route.experts[place]), route.weights[place]});
       }
     }
   }
@@ -150,7 +154,7 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& l
     std::vector<Load>& of_layer = loads[layer.layer];
     of_layer.resize(input.config().layers[layer.layer].experts.count);
     totals[layer.layer] += layer.tokens.size();
-    for (const ExpertRoute& route : layer.tokens) {
+    for (const forward::ExpertRoute& route : layer.tokens) {
       for (std::size_t place = 0; place < route.experts.size(); ++place) {
         Load& load = of_layer[route.experts[place]];
         ++load.tokens;
@@ -163,9 +167,9 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& l
     for (std::size_t expert = 0; expert < of_layer.size(); ++expert) {
       const Load& load = of_layer[expert];
       const auto tokens = static_cast<double>(load.tokens);
-      rows.push_back({cell_of(layer), cell_of(expert), cell_of(load.tokens),
-                      cell_of(tokens / static_cast<double>(totals[layer])),
-                      load.tokens == 0 ? Cell() : cell_of(load.weight / tokens)});
+      rows.push_back({analysis::cell_of(layer), analysis::cell_of(expert), analysis::cell_of(load.tokens),
+                      analysis::cell_of(tokens / static_cast<double>(totals[layer])),
+                      load.tokens == 0 ? Cell() : analysis::cell_of(load.weight / tokens)});
     }
   }
   return {"Number of tokens that each expert processes, and its mean weight for them",
@@ -179,7 +183,7 @@ void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results
   std::vector<std::int64_t> experts;
   std::vector<float> weights;
   for (const LayerRouting& layer : of_input) {
-    for (const ExpertRoute& route : layer.tokens) {
+    for (const forward::ExpertRoute& route : layer.tokens) {
       for (const std::size_t expert : route.experts) experts.push_back(static_cast<std::int64_t>(expert));
       weights.insert(weights.end(), route.weights.begin(), route.weights.end());
     }
@@ -191,18 +195,19 @@ void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results
 }
 
 /// The analysis "routing": the experts that each token is sent to, in the selected layers with experts.
-class RoutingAnalysis final : public Analysis, private Observer {
+class RoutingAnalysis final : public Analysis, private forward::Observer {
  public:
   using Analysis::Analysis;
 
-  std::vector<Observer*> observers() override { return {this}; }
+  std::vector<forward::Observer*> observers() override { return {this}; }
 
   std::uint64_t values() const override {
     std::uint64_t per_token = 0;
     for (const std::size_t layer : input_.selection.layers())
       per_token += input_.config().layers[layer].experts.per_token;
     std::uint64_t count = 0;
-    for (const Sequence& sequence : input_.batch.sequences) count += 2 * per_token * sequence.queries();
+    for (const input::Sequence& sequence : input_.batch.sequences)
+      count += 2 * per_token * sequence.queries();
     return count;
   }
 
@@ -212,7 +217,7 @@ class RoutingAnalysis final : public Analysis, private Observer {
     add_table(results, table(input_, found_));
     results.text.emplace_back(summary(input_, found_));
     std::vector<std::int64_t> with_experts;  // layers with experts; equal for all inputs
-    for_each_group(found_, input_of<LayerRouting>, [&](std::span<const LayerRouting> of_input) {
+    analysis::for_each_group(found_, input_of<LayerRouting>, [&](std::span<const LayerRouting> of_input) {
       with_experts.clear();
       for (const LayerRouting& layer : of_input)
         with_experts.push_back(static_cast<std::int64_t>(layer.layer));
@@ -224,22 +229,23 @@ class RoutingAnalysis final : public Analysis, private Observer {
   }
 
  private:
-  [[nodiscard]] Needs needs() const override { return {.patterns = false, .routing = true}; }
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override {
+  [[nodiscard]] forward::Needs needs() const override { return {.patterns = false, .routing = true}; }
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override {
     std::uint64_t token = 0;
-    for (const LayerConfig& layer : model.config().layers) {
+    for (const model::LayerConfig& layer : model.config().layers) {
       constexpr std::size_t kOfRoute = sizeof(std::size_t) + sizeof(float);
       constexpr std::size_t kOfMemory = 64;  // overhead of two small allocations, in bytes
       if (layer.experts.count > 0)
-        token += sizeof(ExpertRoute) + kOfMemory + layer.experts.per_token * kOfRoute;
+        token += sizeof(forward::ExpertRoute) + kOfMemory + layer.experts.per_token * kOfRoute;
     }
     std::uint64_t bytes = 0;
-    for (const Sequence& sequence : batch.sequences) bytes += 2 * sequence.queries() * token;
+    for (const input::Sequence& sequence : batch.sequences) bytes += 2 * sequence.queries() * token;
     return bytes;
   }
-  void begin(const Model& /*model*/, const Batch& /*batch*/) override { found_.clear(); }
-  void panel(const AttentionPanel& /*panel*/) override {}
-  void routing(std::size_t sequence, std::size_t layer, std::span<const ExpertRoute> routes) override {
+  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override { found_.clear(); }
+  void panel(const forward::AttentionPanel& /*panel*/) override {}
+  void routing(std::size_t sequence, std::size_t layer,
+               std::span<const forward::ExpertRoute> routes) override {
     found_.push_back({sequence, layer, {routes.begin(), routes.end()}});
   }
 

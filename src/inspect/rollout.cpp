@@ -35,7 +35,7 @@ class FromPositions : public Analysis {
   HeadsSeen heads_seen() const override { return HeadsSeen::all; }
 
  protected:
-  [[nodiscard]] const Sequence& sequence(std::size_t s) const { return input_.shown.sequences[s]; }
+  [[nodiscard]] const input::Sequence& sequence(std::size_t s) const { return input_.shown.sequences[s]; }
   [[nodiscard]] std::vector<std::string> labels(std::size_t s) const {
     return token_labels(input_.vocabulary, sequence(s));
   }
@@ -67,13 +67,13 @@ class FromPositions : public Analysis {
 std::vector<Positions> FromPositions::find_positions() const {
   const std::string& from = input_.request.rollout_from;
   std::vector<Positions> positions;
-  for (const Sequence& sequence : input_.shown.sequences) {
+  for (const input::Sequence& sequence : input_.shown.sequences) {
     Positions& found = positions.emplace_back();
     if (from.empty()) {
       found.resize(sequence.queries());
       std::iota(found.begin(), found.end(), std::size_t{0});
     } else {
-      found = find_word(sequence, input_.vocabulary, from);
+      found = input::find_word(sequence, input_.vocabulary, from);
     }
     if (!found.empty()) continue;
     input_.context.warnings.add(
@@ -130,7 +130,7 @@ TextTable FromPositions::strongest_text(std::size_t s, std::string title,
   std::vector<std::vector<Cell>> rows;
   for (std::size_t r = 0; r < positions_[s].size(); ++r) {
     const std::size_t from = positions_[s][r];
-    std::vector<Cell>& row = rows.emplace_back(std::vector<Cell>{cell_of(from), tokens[from]});
+    std::vector<Cell>& row = rows.emplace_back(std::vector<Cell>{analysis::cell_of(from), tokens[from]});
     for (const auto& [name, array] : shown) row.emplace_back(strongest(array, r, tokens));
   }
   return {std::move(title), make_table("", std::move(columns), std::move(rows))};
@@ -143,7 +143,7 @@ class RolloutAnalysis final : public FromPositions {
   explicit RolloutAnalysis(const AnalysisInput& input)
       : FromPositions(input, "rollout", "Attention rollout"), rollout_(input.request.rollout) {}
 
-  std::vector<Observer*> observers() override { return {&rollout_}; }
+  std::vector<forward::Observer*> observers() override { return {&rollout_}; }
   std::uint64_t values() const override {
     std::uint64_t count = 0;
     for (std::size_t s = 0; s < positions_.size(); ++s)
@@ -176,7 +176,8 @@ class RolloutAnalysis final : public FromPositions {
   /// pooled over words.
   [[nodiscard]] Tensor asked_rows(const OwnedMatrix<double>& tokens, std::size_t s) const {
     std::optional<OwnedMatrix<double>> words;
-    if (input_.request.by_word) words = pool_matrix(tokens.view(), input_.units[s], input_.request.pool_from);
+    if (input_.request.by_word)
+      words = analysis::pool_matrix(tokens.view(), input_.units[s], input_.request.pool_from);
     const OwnedMatrix<double>& values = words ? *words : tokens;
     std::vector<float> rows;
     rows.reserve(positions_[s].size() * values.cols());
@@ -198,14 +199,14 @@ class RolloutAnalysis final : public FromPositions {
     }
     std::vector<std::vector<Cell>> rows;
     for (std::size_t key = 0; key < tokens.size(); ++key) {
-      rows.push_back({cell_of(key), tokens[key], std::get<std::span<const float>>(raw.values)[key],
+      rows.push_back({analysis::cell_of(key), tokens[key], std::get<std::span<const float>>(raw.values)[key],
                       std::get<std::span<const float>>(rolled.values)[key]});
     }
     return {fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], tokens[positions[0]], input),
             make_table("", {"position", "token", "last layer", "rollout"}, std::move(rows)), 3};
   }
 
-  Rollout rollout_;
+  analysis::Rollout rollout_;
 };
 
 class FlowAnalysis final : public FromPositions {
@@ -213,7 +214,7 @@ class FlowAnalysis final : public FromPositions {
   explicit FlowAnalysis(const AnalysisInput& input)
       : FromPositions(input, "flow", "Attention flow"), flow_(input.request.rollout) {}
 
-  std::vector<Observer*> observers() override { return {&flow_}; }
+  std::vector<forward::Observer*> observers() override { return {&flow_}; }
 
   Results finish() override {
     Results results;
@@ -235,7 +236,7 @@ class FlowAnalysis final : public FromPositions {
   }
 
  private:
-  AttentionFlow flow_;
+  analysis::AttentionFlow flow_;
 };
 
 }  // namespace
@@ -245,7 +246,7 @@ std::unique_ptr<Analysis> make_rollout(const AnalysisInput& input) {
 }
 
 std::unique_ptr<Analysis> make_flow(const AnalysisInput& input) {
-  for (const Sequence& sequence : input.batch.sequences) require_flow_length(sequence);
+  for (const input::Sequence& sequence : input.batch.sequences) analysis::require_flow_length(sequence);
   return std::make_unique<FlowAnalysis>(input);
 }
 

@@ -31,7 +31,7 @@ struct InputArray {
 };
 
 /// The words of --from and --to in one input, and their positions in the selected component.
-struct WordQuestion : AttentionQuestion {
+struct WordQuestion : analysis::AttentionQuestion {
   std::string from_text;
   std::vector<std::string> to_texts;  // the words of --to that the input contains
 };
@@ -39,27 +39,27 @@ struct WordQuestion : AttentionQuestion {
 /// All results of a run. results_of() converts them to the form of the request.
 struct RunResults {
   const InspectRequest& request;
-  const Model& model;
-  const Vocabulary& vocabulary;
-  const Batch& batch;  // the inputs, or their words if --by-word is set; can be empty
+  const model::Model& model;
+  const tokenizer::Vocabulary& vocabulary;
+  const input::Batch& batch;  // the inputs, or their words if --by-word is set; can be empty
   Warnings& warnings;
-  std::vector<ComponentHeads> components;  // the selected heads of each component
+  std::vector<analysis::ComponentHeads> components;  // the selected heads of each component
 
-  std::optional<WeightsAnalysis> weights = {};
-  std::vector<HeadPatternMetrics> pattern_metrics = {};
+  std::optional<analysis::WeightsAnalysis> weights = {};
+  std::vector<analysis::HeadPatternMetrics> pattern_metrics = {};
   std::vector<InputArray> arrays = {};
   std::vector<WordQuestion> questions = {};
-  std::vector<AttentionAnswer> answers = {};  // ordered by question, then by head
-  std::vector<Results> analyses = {};         // in the order of Includes::analyses
+  std::vector<analysis::AttentionAnswer> answers = {};  // ordered by question, then by head
+  std::vector<Results> analyses = {};                   // in the order of Includes::analyses
 
-  [[nodiscard]] const ModelConfig& config() const { return model.config(); }
-  [[nodiscard]] const std::vector<HeadId>& heads_of(const InputArray& array) const {
+  [[nodiscard]] const model::ModelConfig& config() const { return model.config(); }
+  [[nodiscard]] const std::vector<model::HeadId>& heads_of(const InputArray& array) const {
     return components[array.component].selection.heads;
   }
-  [[nodiscard]] Sides sides(Component component, std::size_t sequence) const {
-    return sides_of(component, batch.sequences[sequence]);
+  [[nodiscard]] forward::Sides sides(model::Component component, std::size_t sequence) const {
+    return forward::sides_of(component, batch.sequences[sequence]);
   }
-  [[nodiscard]] Sides sides(const InputArray& array) const {
+  [[nodiscard]] forward::Sides sides(const InputArray& array) const {
     return sides(components[array.component].component, array.sequence);
   }
   /// Returns whether the run has results for single heads (weights or pattern metrics).

@@ -33,29 +33,30 @@ namespace {
 
 struct ComponentName {
   std::string_view option, prefix;
-  Component component;
+  model::Component component;
 };
-constexpr std::array kComponents = {ComponentName{"encoder", "enc", Component::encoder},
-                                    ComponentName{"decoder", "dec", Component::decoder},
-                                    ComponentName{"cross", "cross", Component::cross}};
+constexpr std::array kComponents = {ComponentName{"encoder", "enc", model::Component::encoder},
+                                    ComponentName{"decoder", "dec", model::Component::decoder},
+                                    ComponentName{"cross", "cross", model::Component::cross}};
 
-void require_target(bool targets, Component component, const std::string& option) {
-  if (targets || !needs_target(component)) return;
+void require_target(bool targets, model::Component component, const std::string& option) {
+  if (targets || !forward::needs_target(component)) return;
   fail(Status::usage, "{}: heads of the decoder need a target: give --target-ids or --target-text", option);
 }
 
 /// Returns the components that --component selects. If the option is not given, returns all components, or
 /// the encoder only without targets.
-std::set<Component> select_components(const HeadChoice& choice, const ModelConfig& config, bool targets) {
+std::set<model::Component> select_components(const HeadChoice& choice, const model::ModelConfig& config,
+                                             bool targets) {
   if (!config.decoder) {
     if (!choice.component.empty())
       fail(Status::usage, "--component: the model is not an encoder-decoder model, so it has no components");
-    return {Component::none};
+    return {model::Component::none};
   }
-  std::set<Component> picked;
+  std::set<model::Component> picked;
   if (choice.component.empty()) {
     for (const ComponentName& row : kComponents) {
-      if (targets || !needs_target(row.component)) picked.insert(row.component);
+      if (targets || !forward::needs_target(row.component)) picked.insert(row.component);
     }
     return picked;
   }
@@ -70,18 +71,18 @@ std::set<Component> select_components(const HeadChoice& choice, const ModelConfi
 }
 
 /// Returns the layers that --layers selects in the given components, as indices into ModelConfig::layers.
-std::vector<std::size_t> select_layers(const HeadChoice& choice, const ModelConfig& config,
-                                       const std::set<Component>& components) {
+std::vector<std::size_t> select_layers(const HeadChoice& choice, const model::ModelConfig& config,
+                                       const std::set<model::Component>& components) {
   std::size_t count = 0;
-  const auto picked = [&](const LayerConfig& layer) { return components.contains(layer.component); };
-  for (const LayerConfig& layer : config.layers) {
+  const auto picked = [&](const model::LayerConfig& layer) { return components.contains(layer.component); };
+  for (const model::LayerConfig& layer : config.layers) {
     if (picked(layer)) count = std::max(count, layer.number + 1);
   }
   std::optional<std::vector<std::size_t>> numbers;
   if (!choice.layers.empty()) numbers = parse_ranges("--layers", choice.layers, count);
   std::vector<std::size_t> layers;
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
-    const LayerConfig& layer = config.layers[i];
+    const model::LayerConfig& layer = config.layers[i];
     if (picked(layer) && (!numbers || std::ranges::binary_search(*numbers, layer.number)))
       layers.push_back(i);
   }
@@ -89,9 +90,9 @@ std::vector<std::size_t> select_layers(const HeadChoice& choice, const ModelConf
 }
 
 /// Parses the name of a head: "0.1", or "enc.0.1" if the model has components.
-HeadId parse_head(std::string_view word, const ModelConfig& config, bool targets) {
+model::HeadId parse_head(std::string_view word, const model::ModelConfig& config, bool targets) {
   std::vector<std::string_view> parts = split(word, '.');
-  Component component = Component::none;
+  model::Component component = model::Component::none;
   if (config.decoder) {
     const auto* const row = std::ranges::find(kComponents, parts.front(), &ComponentName::prefix);
     if (row == kComponents.end()) {
@@ -108,36 +109,36 @@ HeadId parse_head(std::string_view word, const ModelConfig& config, bool targets
     fail(Status::usage, "--heads: got \"{}\", need {}LAYER.HEAD such as {}", escaped(word),
          config.decoder ? "COMPONENT." : "", config.decoder ? "enc.0.1,cross.2.3" : "0.1,2.3");
   }
-  const auto layer = std::ranges::find_if(config.layers, [&](const LayerConfig& each) {
+  const auto layer = std::ranges::find_if(config.layers, [&](const model::LayerConfig& each) {
     return each.component == component && each.number == *number;
   });
   if (layer == config.layers.end()) {
     const std::size_t layers = config.layers_of(component);
     fail(Status::usage, "--heads: got {}: the model has {} {}layers (0 to {})", escaped(word), layers,
-         component == Component::none ? "" : std::string(name_of(component)) + " ", layers - 1);
+         component == model::Component::none ? "" : std::string(name_of(component)) + " ", layers - 1);
   }
   const auto index = static_cast<std::size_t>(layer - config.layers.begin());
   const std::size_t count = layer->attention.heads;
   if (*head >= count) {
     fail(Status::usage, "--heads: got {}: layer {} has {} heads (0 to {})", escaped(word),
-         layer_name(config, index), count, count - 1);
+         model::layer_name(config, index), count, count - 1);
   }
   return {index, *head};
 }
 
 }  // namespace
 
-Selection select_heads(const HeadChoice& choice, const ModelConfig& config, bool targets) {
-  const std::set<Component> components = select_components(choice, config, targets);
+forward::Selection select_heads(const HeadChoice& choice, const model::ModelConfig& config, bool targets) {
+  const std::set<model::Component> components = select_components(choice, config, targets);
   const std::vector<std::size_t> layers = select_layers(choice, config, components);
-  std::set<HeadId> heads;
+  std::set<model::HeadId> heads;
   if (choice.heads.empty()) {
     for (const std::size_t layer : layers) {
       for (std::size_t h = 0; h < config.layers[layer].attention.heads; ++h) heads.insert({layer, h});
     }
   } else {
     for (const std::string_view word : split(choice.heads, ',')) {
-      const HeadId head = parse_head(word, config, targets);
+      const model::HeadId head = parse_head(word, config, targets);
       if (std::ranges::binary_search(layers, head.layer)) heads.insert(head);
     }
   }

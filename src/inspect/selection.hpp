@@ -18,8 +18,8 @@ struct HeadChoice {
 /// Returns the selected heads in ascending order. `targets` is false if an encoder-decoder model runs without
 /// targets; then only encoder heads can be selected. Throws Error(usage) if a list is malformed, or if the
 /// model does not have a named component, layer or head.
-[[nodiscard]] Selection select_heads(const HeadChoice& choice, const ModelConfig& config,
-                                     bool targets = true);
+[[nodiscard]] forward::Selection select_heads(const HeadChoice& choice, const model::ModelConfig& config,
+                                              bool targets = true);
 
 /// Parses a list of numbers and ranges such as "0,3-5". Returns the numbers in ascending order, each once.
 /// Numbers must be less than `count`. Throws Error(usage) that names `option` if the list is invalid.

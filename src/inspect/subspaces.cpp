@@ -18,43 +18,44 @@
 namespace attnctl::inspect {
 namespace {
 
-Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses,
+Table heads(const AnalysisInput& input, const std::vector<analysis::ProjectionAnalysis>& analyses,
             const std::vector<std::optional<double>>& copying) {
-  const ModelConfig& config = input.config();
+  const model::ModelConfig& config = input.config();
   std::vector<std::string> columns = {"component", "layer", "head", "kv_head"};
-  for (const Projection projection : kAllProjections) {
+  for (const analysis::Projection projection : analysis::kAllProjections) {
     columns.push_back(fmt::format("{}_effective_rank", name_of(projection)));
     columns.push_back(fmt::format("{}_numerical_rank", name_of(projection)));
   }
   columns.emplace_back("ov_copying");
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < input.selection.heads.size(); ++i) {
-    const HeadId head = input.selection.heads[i];
+    const model::HeadId head = input.selection.heads[i];
     std::vector<Cell>& row = rows.emplace_back();
-    row = {component_cell(config, head.layer), number_cell(config, head.layer), cell_of(head.head),
-           cell_of(kv_head_of(config, head))};
-    for (const Projection projection : kAllProjections) {
-      const auto found = std::ranges::find(analyses, projection, &ProjectionAnalysis::projection);
+    row = {analysis::component_cell(config, head.layer), analysis::number_cell(config, head.layer),
+           analysis::cell_of(head.head), analysis::cell_of(analysis::kv_head_of(config, head))};
+    for (const analysis::Projection projection : analysis::kAllProjections) {
+      const auto found = std::ranges::find(analyses, projection, &analysis::ProjectionAnalysis::projection);
       const bool has = found != analyses.end();
-      row.push_back(has ? cell_of(found->heads[i].effective_rank) : Cell());
-      row.push_back(has ? cell_of(found->heads[i].rank) : Cell());
+      row.push_back(has ? analysis::cell_of(found->heads[i].effective_rank) : Cell());
+      row.push_back(has ? analysis::cell_of(found->heads[i].rank) : Cell());
     }
-    row.push_back(cell_of(copying[i]));
+    row.push_back(analysis::cell_of(copying[i]));
   }
   return make_table("subspaces", std::move(columns), std::move(rows));
 }
 
-Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
+Section kernel_section(const AnalysisInput& input,
+                       const std::vector<analysis::ProjectionAnalysis>& analyses) {
   List items;
-  for (const ProjectionAnalysis& analysis : analyses) {
-    for (const SubspaceAngles& each : analysis.angles) {
+  for (const analysis::ProjectionAnalysis& analysis : analyses) {
+    for (const analysis::SubspaceAngles& each : analysis.angles) {
       List ranks;
       for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
-      const RandomNull null = each.null.value_or(RandomNull());
+      const analysis::RandomNull null = each.null.value_or(analysis::RandomNull());
       Record record;
       record.set("projection", std::string(name_of(analysis.projection)))
-          .set("component", component_cell(input.config(), each.heads.front().layer))
-          .set("layer", number_cell(input.config(), each.layer))
+          .set("component", analysis::component_cell(input.config(), each.heads.front().layer))
+          .set("layer", analysis::number_cell(input.config(), each.layer))
           .set("heads", names_of(input.config(), each.heads))
           .set("ranks", std::move(ranks))
           .set("values", float_array(each.kernel))
@@ -68,35 +69,35 @@ Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionA
   return {"projection_kernel", "projection_kernel", std::move(items)};
 }
 
-Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
+Table kernel_table(const AnalysisInput& input, const std::vector<analysis::ProjectionAnalysis>& analyses) {
   const bool across = input.request.across_layers;
   std::vector<std::string> columns = {"projection",     "component", "layer",         "head_a",
                                       "head_b",         "rank_a",    "rank_b",        "kernel",
                                       "largest_cosine", "null_mean", "null_deviation"};
   if (across) columns.insert(columns.end(), {"layer_a", "layer_b"});
   std::vector<std::vector<Cell>> rows;
-  for (const ProjectionAnalysis& analysis : analyses) {
-    for (const SubspaceAngles& each : analysis.angles) {
+  for (const analysis::ProjectionAnalysis& analysis : analyses) {
+    for (const analysis::SubspaceAngles& each : analysis.angles) {
       for (std::size_t a = 0; a < each.heads.size(); ++a) {
         for (std::size_t b = 0; b < each.heads.size(); ++b) {
-          RandomNull null;
+          analysis::RandomNull null;
           if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1)
-            null = projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
+            null = analysis::projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
           std::vector<Cell>& row = rows.emplace_back();
           row = {std::string(name_of(analysis.projection)),
-                 component_cell(input.config(), each.heads[a].layer),
-                 number_cell(input.config(), each.layer),
-                 cell_of(each.heads[a].head),
-                 cell_of(each.heads[b].head),
-                 cell_of(each.ranks[a]),
-                 cell_of(each.ranks[b]),
-                 cell_of(each.kernel(a, b)),
-                 each.angles > 0 ? cell_of(each.cosines_of(a, b).front()) : Cell(),
-                 cell_of(null.mean),
-                 cell_of(null.deviation)};
+                 analysis::component_cell(input.config(), each.heads[a].layer),
+                 analysis::number_cell(input.config(), each.layer),
+                 analysis::cell_of(each.heads[a].head),
+                 analysis::cell_of(each.heads[b].head),
+                 analysis::cell_of(each.ranks[a]),
+                 analysis::cell_of(each.ranks[b]),
+                 analysis::cell_of(each.kernel(a, b)),
+                 each.angles > 0 ? analysis::cell_of(each.cosines_of(a, b).front()) : Cell(),
+                 analysis::cell_of(null.mean),
+                 analysis::cell_of(null.deviation)};
           if (across)
-            row.insert(row.end(), {number_cell(input.config(), each.heads[a].layer),
-                                   number_cell(input.config(), each.heads[b].layer)});
+            row.insert(row.end(), {analysis::number_cell(input.config(), each.heads[a].layer),
+                                   analysis::number_cell(input.config(), each.heads[b].layer)});
         }
       }
     }
@@ -104,60 +105,63 @@ Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnaly
   return make_table("projection_kernel", std::move(columns), std::move(rows));
 }
 
-void add_pair_arrays(const AnalysisInput& input, Results& results, const ProjectionAnalysis& analysis) {
+void add_pair_arrays(const AnalysisInput& input, Results& results,
+                     const analysis::ProjectionAnalysis& analysis) {
   const std::string name(name_of(analysis.projection));
   std::vector<HeadPairs> kernels;
   std::vector<HeadPairs> cosines;
-  for (const SubspaceAngles& each : analysis.angles) {
+  for (const analysis::SubspaceAngles& each : analysis.angles) {
     kernels.push_back({each.layer, each.heads, each.kernel.values()});
     cosines.push_back({each.layer, each.heads, each.cosines, each.angles});
   }
   results.arrays.push_back({name + "_projection_kernel", pairs_array(input.selection, kernels, false)});
   results.arrays.push_back({name + "_principal_cosines", pairs_array(input.selection, cosines, true)});
   std::vector<double> nulls;
-  for (const SubspaceAngles& each : analysis.angles) {
-    const RandomNull null = each.null.value_or(RandomNull());
+  for (const analysis::SubspaceAngles& each : analysis.angles) {
+    const analysis::RandomNull null = each.null.value_or(analysis::RandomNull());
     nulls.insert(nulls.end(), {null.mean, null.deviation});
   }
   results.arrays.push_back({name + "_projection_kernel_null", float_array({nulls.size() / 2, 2}, nulls)});
 }
 
-void add_arrays(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses, Results& results,
-                const Table& heads) {
-  const HeadAxes axes(input.selection.heads);
+void add_arrays(const AnalysisInput& input, const std::vector<analysis::ProjectionAnalysis>& analyses,
+                Results& results, const Table& heads) {
+  const analysis::HeadAxes axes(input.selection.heads);
   const auto add = [&](std::string column) {
     results.arrays.push_back({column, column_array(heads, column, axes.shape())});
   };
-  for (const ProjectionAnalysis& analysis : analyses) {
+  for (const analysis::ProjectionAnalysis& analysis : analyses) {
     add(fmt::format("{}_effective_rank", name_of(analysis.projection)));
     add_pair_arrays(input, results, analysis);
   }
   add("ov_copying");
 }
 
-Table kernel_text(const std::vector<ProjectionAnalysis>& analyses) {
+Table kernel_text(const std::vector<analysis::ProjectionAnalysis>& analyses) {
   std::vector<std::vector<Cell>> rows;
-  for (const ProjectionAnalysis& analysis : analyses) {
-    for (const SubspaceAngles& each : analysis.angles) {
-      const RandomNull null = each.null.value_or(RandomNull());
+  for (const analysis::ProjectionAnalysis& analysis : analyses) {
+    for (const analysis::SubspaceAngles& each : analysis.angles) {
+      const analysis::RandomNull null = each.null.value_or(analysis::RandomNull());
       rows.push_back({std::string(name_of(analysis.projection)),
-                      each.layer ? cell_of(each.layer) : Cell(std::string("all")),
-                      cell_of(each.off_diagonal.mean), cell_of(null.mean), cell_of(null.deviation)});
+                      each.layer ? analysis::cell_of(each.layer) : Cell(std::string("all")),
+                      analysis::cell_of(each.off_diagonal.mean), analysis::cell_of(null.mean),
+                      analysis::cell_of(null.deviation)});
     }
   }
   return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));
 }
 
 /// Returns a page of heatmaps with one row per layer and one column per projection.
-HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
+HeatmapPage picture(const AnalysisInput& input, const std::vector<analysis::ProjectionAnalysis>& analyses) {
   HeatmapPage page;
   page.title = "Projection Kernel of Heads";
   page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Projection Kernel"};
   page.columns = analyses.size();
   for (std::size_t i = 0; i < analyses.front().angles.size(); ++i) {
-    for (const ProjectionAnalysis& analysis : analyses) {
-      const SubspaceAngles& each = analysis.angles[i];
-      const std::string layer = each.layer ? "Layer " + layer_name(input.config(), *each.layer) + " " : "";
+    for (const analysis::ProjectionAnalysis& analysis : analyses) {
+      const analysis::SubspaceAngles& each = analysis.angles[i];
+      const std::string layer =
+          each.layer ? "Layer " + model::layer_name(input.config(), *each.layer) + " " : "";
       page.heatmaps.push_back(head_heatmap(input.config(), layer + symbol_of(name_of(analysis.projection)),
                                            {each.layer, each.heads, each.kernel},
                                            input.request.order == HeadOrder::cluster));
@@ -174,13 +178,13 @@ class SubspacesAnalysis final : public Analysis {
 
   std::uint64_t values() const override {
     std::uint64_t count = 0;
-    const std::vector<HeadId>& heads = input_.selection.heads;
-    for (const HeadId head : heads) {
-      const auto same = [&](HeadId other) { return other.layer == head.layer; };
+    const std::vector<model::HeadId>& heads = input_.selection.heads;
+    for (const model::HeadId head : heads) {
+      const auto same = [&](model::HeadId other) { return other.layer == head.layer; };
       const std::uint64_t others = input_.request.across_layers
                                        ? heads.size()
                                        : static_cast<std::uint64_t>(std::ranges::count_if(heads, same));
-      const AttentionConfig& attention = input_.config().layers[head.layer].attention;
+      const model::AttentionConfig& attention = input_.config().layers[head.layer].attention;
       count += others * (2 * (attention.d_head + attention.d_value) + 8);
     }
     return count;
@@ -188,17 +192,17 @@ class SubspacesAnalysis final : public Analysis {
 
   Results finish() override {
     const InspectRequest& request = input_.request;
-    const RunContext& context = input_.context;
-    const std::vector<ProjectionAnalysis> analyses =
-        analyze_subspaces(input_.model, input_.selection,
-                          {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
-                          context.pool, context.warnings);
-    const std::vector<std::optional<double>> copying =
-        ov_copying(input_.model, input_.selection, request.fold_norm, context.pool, context.warnings);
+    const forward::RunContext& context = input_.context;
+    const std::vector<analysis::ProjectionAnalysis> analyses =
+        analysis::analyze_subspaces(input_.model, input_.selection,
+                                    {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
+                                    context.pool, context.warnings);
+    const std::vector<std::optional<double>> copying = analysis::ov_copying(
+        input_.model, input_.selection, request.fold_norm, context.pool, context.warnings);
 
     Results results;
     const Table table = heads(input_, analyses, copying);
-    const Table named = with_head_names(table);
+    const Table named = analysis::with_head_names(table);
     Table ranks = select_columns(named, {"head", "w_q_effective_rank", "w_k_effective_rank",
                                          "w_v_effective_rank", "w_o_effective_rank", "ov_copying"});
     ranks.columns = {"head", "W_Q", "W_K", "W_V", "W_O", "OV copying"};

@@ -17,23 +17,25 @@
 namespace attnctl::inspect {
 namespace {
 
+using analysis::CircuitAnalysis;
+
 std::string circuit_name(const CircuitAnalysis& circuit) {
   return std::string(name_of(circuit.circuit));
 }
 
-std::size_t layer_of(const HeadSpectrum& head) {
+std::size_t layer_of(const analysis::HeadSpectrum& head) {
   return head.head.layer;
 }
 
 Section similarity_section(const RunResults& run) {
-  const ModelConfig& config = run.config();
+  const model::ModelConfig& config = run.config();
   List items;
   for (const CircuitAnalysis* circuit : run.weights->circuits()) {
-    for (const SubspaceSimilarity& each : circuit->similarity) {
+    for (const analysis::SubspaceSimilarity& each : circuit->similarity) {
       Record record;
       record.set("circuit", circuit_name(*circuit))
-          .set("component", component_cell(config, each.heads.front().layer))
-          .set("layer", number_cell(config, each.layer))
+          .set("component", analysis::component_cell(config, each.heads.front().layer))
+          .set("layer", analysis::number_cell(config, each.layer))
           .set("heads", names_of(config, each.heads))
           .set("values", float_array(each.values))
           .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
@@ -46,21 +48,21 @@ Section similarity_section(const RunResults& run) {
   return {"subspace_similarity", "subspace_similarity", std::move(items)};
 }
 
-Section effective_ranks_section(const WeightsAnalysis& weights, const ModelConfig& config) {
+Section effective_ranks_section(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
   List items;
   for (const CircuitAnalysis* circuit : weights.circuits()) {
-    for_each_group(circuit->heads, layer_of, [&](std::span<const HeadSpectrum> heads) {
+    analysis::for_each_group(circuit->heads, layer_of, [&](std::span<const analysis::HeadSpectrum> heads) {
       const std::size_t layer = heads.front().head.layer;
       List names;
       List values;
-      for (const HeadSpectrum& head : heads) {
-        names.emplace_back(head_name(config, head.head));
+      for (const analysis::HeadSpectrum& head : heads) {
+        names.emplace_back(model::head_name(config, head.head));
         values.push_back(or_null(head.effective_rank));
       }
       Record record;
       record.set("circuit", circuit_name(*circuit))
-          .set("component", component_cell(config, layer))
-          .set("layer", number_cell(config, layer))
+          .set("component", analysis::component_cell(config, layer))
+          .set("layer", analysis::number_cell(config, layer))
           .set("heads", std::move(names))
           .set("values", std::move(values));
       items.emplace_back(std::move(record));
@@ -69,14 +71,14 @@ Section effective_ranks_section(const WeightsAnalysis& weights, const ModelConfi
   return {"effective_ranks", "effective_ranks", std::move(items)};
 }
 
-Section directions_section(const WeightsAnalysis& weights, const ModelConfig& config) {
+Section directions_section(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
   List items;
   for (const CircuitAnalysis* circuit : weights.circuits()) {
-    for (const HeadSpectrum& head : circuit->heads) {
+    for (const analysis::HeadSpectrum& head : circuit->heads) {
       const std::size_t count = head.left.rows();
       const std::span<const double> strongest = std::span(head.singular_values).first(count);
       Record record;
-      record.set("head", head_name(config, head.head))
+      record.set("head", model::head_name(config, head.head))
           .set("circuit", circuit_name(*circuit))
           .set("singular_values", float_array({count}, strongest))
           .set("left", tensor_of(head.left))
@@ -89,14 +91,14 @@ Section directions_section(const WeightsAnalysis& weights, const ModelConfig& co
 
 Section circuits_section(const RunResults& run) {
   List items;
-  for (const Circuit circuit : {Circuit::qk, Circuit::ov}) {
-    for (const HeadId head : run.request.selection.heads) {
-      const auto factors = circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
+  for (const analysis::Circuit circuit : {analysis::Circuit::qk, analysis::Circuit::ov}) {
+    for (const model::HeadId head : run.request.selection.heads) {
+      const auto factors = analysis::circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
       if (!factors) continue;
       Record record;
-      record.set("head", head_name(run.config(), head))
+      record.set("head", model::head_name(run.config(), head))
           .set("circuit", std::string(name_of(circuit)))
-          .set("values", float_array(form_circuit(*factors, head.head)));
+          .set("values", float_array(analysis::form_circuit(*factors, head.head)));
       items.emplace_back(std::move(record));
     }
   }
@@ -105,26 +107,27 @@ Section circuits_section(const RunResults& run) {
 
 /// Returns a table with one row per pair of heads. If heads of several layers were compared, two more columns
 /// contain the layers of the pair, so that head numbers remain integers.
-Table similarity_table(const WeightsAnalysis& weights, const ModelConfig& config) {
+Table similarity_table(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
   std::vector<std::string> columns = {"circuit", "component", "layer", "head_a", "head_b", "similarity"};
   const bool across = !weights.qk.similarity.empty() && !weights.qk.similarity.front().layer.has_value();
   if (across) columns.insert(columns.end(), {"layer_a", "layer_b"});
   std::vector<std::vector<Cell>> rows;
   for (const CircuitAnalysis* circuit : weights.circuits()) {
-    for (const SubspaceSimilarity& each : circuit->similarity) {
+    for (const analysis::SubspaceSimilarity& each : circuit->similarity) {
       for (std::size_t a = 0; a < each.heads.size(); ++a) {
         for (std::size_t b = 0; b < each.heads.size(); ++b) {
-          const HeadId first = each.heads[a];
-          const HeadId second = each.heads[b];
+          const model::HeadId first = each.heads[a];
+          const model::HeadId second = each.heads[b];
           std::vector<Cell>& row = rows.emplace_back();
           row = {circuit_name(*circuit),
-                 component_cell(config, first.layer),
-                 number_cell(config, each.layer),
-                 cell_of(first.head),
-                 cell_of(second.head),
-                 cell_of(each.values(a, b))};
+                 analysis::component_cell(config, first.layer),
+                 analysis::number_cell(config, each.layer),
+                 analysis::cell_of(first.head),
+                 analysis::cell_of(second.head),
+                 analysis::cell_of(each.values(a, b))};
           if (across)
-            row.insert(row.end(), {number_cell(config, first.layer), number_cell(config, second.layer)});
+            row.insert(row.end(), {analysis::number_cell(config, first.layer),
+                                   analysis::number_cell(config, second.layer)});
         }
       }
     }
@@ -132,14 +135,14 @@ Table similarity_table(const WeightsAnalysis& weights, const ModelConfig& config
   return make_table("subspace_similarity", std::move(columns), std::move(rows));
 }
 
-Table singular_values_table(const WeightsAnalysis& weights, const ModelConfig& config) {
+Table singular_values_table(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
   std::vector<std::vector<Cell>> rows;
   for (const CircuitAnalysis* circuit : weights.circuits()) {
-    for (const HeadSpectrum& head : circuit->heads) {
+    for (const analysis::HeadSpectrum& head : circuit->heads) {
       for (std::size_t i = 0; i < head.singular_values.size(); ++i) {
-        rows.push_back({circuit_name(*circuit), component_cell(config, head.head.layer),
-                        number_cell(config, head.head.layer), cell_of(head.head.head), cell_of(i),
-                        cell_of(head.singular_values[i])});
+        rows.push_back({circuit_name(*circuit), analysis::component_cell(config, head.head.layer),
+                        analysis::number_cell(config, head.head.layer), analysis::cell_of(head.head.head),
+                        analysis::cell_of(i), analysis::cell_of(head.singular_values[i])});
       }
     }
   }
@@ -148,24 +151,24 @@ Table singular_values_table(const WeightsAnalysis& weights, const ModelConfig& c
 }
 
 /// Returns the index of a layer, or a name such as "enc.0" if the model has components.
-Cell layer_cell(const ModelConfig& config, std::size_t layer) {
-  return config.decoder ? Cell(layer_name(config, layer)) : cell_of(layer);
+Cell layer_cell(const model::ModelConfig& config, std::size_t layer) {
+  return config.decoder ? Cell(model::layer_name(config, layer)) : analysis::cell_of(layer);
 }
 
 /// Returns a table of effective ranks with one row per layer and one column per head.
-TextTable effective_ranks(const CircuitAnalysis& circuit, const ModelConfig& config) {
+TextTable effective_ranks(const CircuitAnalysis& circuit, const model::ModelConfig& config) {
   std::set<std::size_t> numbers;
-  for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
+  for (const analysis::HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
   std::vector<std::string> columns = {"layer"};
   for (const std::size_t number : numbers) columns.push_back("head " + std::to_string(number));
   std::vector<std::vector<Cell>> rows;
   std::size_t most = 0;
-  for_each_group(circuit.heads, layer_of, [&](std::span<const HeadSpectrum> heads) {
+  analysis::for_each_group(circuit.heads, layer_of, [&](std::span<const analysis::HeadSpectrum> heads) {
     std::vector<Cell>& row = rows.emplace_back(columns.size());
     row[0] = layer_cell(config, heads.front().head.layer);
-    for (const HeadSpectrum& head : heads) {
+    for (const analysis::HeadSpectrum& head : heads) {
       const auto column = 1 + std::distance(numbers.begin(), numbers.find(head.head.head));
-      row[static_cast<std::size_t>(column)] = cell_of(head.effective_rank);
+      row[static_cast<std::size_t>(column)] = analysis::cell_of(head.effective_rank);
       most = std::max(most, head.singular_values.size());
     }
   });
@@ -173,17 +176,18 @@ TextTable effective_ranks(const CircuitAnalysis& circuit, const ModelConfig& con
           make_table("", std::move(columns), std::move(rows)), 1};
 }
 
-TextTable similarities(const WeightsAnalysis& weights, const ModelConfig& config) {
+TextTable similarities(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
   std::vector<std::vector<Cell>> rows;
-  for (const SubspaceSimilarity& qk : weights.qk.similarity) {
+  for (const analysis::SubspaceSimilarity& qk : weights.qk.similarity) {
     std::vector<Cell>& row = rows.emplace_back();
-    row = {qk.layer ? layer_cell(config, *qk.layer) : Cell(std::string("all")), cell_of(qk.off_diagonal.mean),
-           cell_of(qk.off_diagonal.mean_abs), Cell(), Cell()};
+    row = {qk.layer ? layer_cell(config, *qk.layer) : Cell(std::string("all")),
+           analysis::cell_of(qk.off_diagonal.mean), analysis::cell_of(qk.off_diagonal.mean_abs), Cell(),
+           Cell()};
     if (!weights.ov) continue;
-    for (const SubspaceSimilarity& ov : weights.ov->similarity) {
+    for (const analysis::SubspaceSimilarity& ov : weights.ov->similarity) {
       if (ov.layer != qk.layer) continue;
-      row[3] = cell_of(ov.off_diagonal.mean);
-      row[4] = cell_of(ov.off_diagonal.mean_abs);
+      row[3] = analysis::cell_of(ov.off_diagonal.mean);
+      row[4] = analysis::cell_of(ov.off_diagonal.mean_abs);
     }
   }
   return {"Average pairwise similarity of heads (-1 to 1; mean and mean absolute value)",
@@ -192,46 +196,49 @@ TextTable similarities(const WeightsAnalysis& weights, const ModelConfig& config
 
 /// Returns a page with one similarity heatmap per layer, in a roughly square grid.
 HeatmapPage similarity_page(const RunResults& run) {
-  const std::vector<SubspaceSimilarity>& all = run.weights->qk.similarity;
+  const std::vector<analysis::SubspaceSimilarity>& all = run.weights->qk.similarity;
   HeatmapPage page;
   page.scale = {.diverging = true, .low = -1, .high = 1, .label = "Subspace Correlation"};
   page.title = "Head Subspace Similarity";
   page.columns = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(all.size()))));
-  for (const SubspaceSimilarity& each : all) {
-    const std::string title = all.size() == 1 ? page.title : "Layer " + layer_name(run.config(), *each.layer);
+  for (const analysis::SubspaceSimilarity& each : all) {
+    const std::string title =
+        all.size() == 1 ? page.title : "Layer " + model::layer_name(run.config(), *each.layer);
     page.heatmaps.push_back(head_heatmap(run.config(), title, each, run.request.order == HeadOrder::cluster));
   }
   return page;
 }
 
-Tensor similarity_array(const CircuitAnalysis& circuit, const Selection& selection) {
+Tensor similarity_array(const CircuitAnalysis& circuit, const forward::Selection& selection) {
   std::vector<HeadPairs> pairs;
-  for (const SubspaceSimilarity& each : circuit.similarity)
+  for (const analysis::SubspaceSimilarity& each : circuit.similarity)
     pairs.push_back({each.layer, each.heads, each.values.values()});
   return pairs_array(selection, pairs, false);
 }
 
 /// Returns the number of singular values per head in the array: k for QK and min(k, v) for OV, where k is the
 /// query/key width and v the value width. Returns the maximum if layers differ.
-std::size_t spectrum_width(Circuit circuit, const ModelConfig& config, const Selection& selection) {
+std::size_t spectrum_width(analysis::Circuit circuit, const model::ModelConfig& config,
+                           const forward::Selection& selection) {
   std::size_t width = 0;
-  for (const HeadId id : selection.heads) {
-    const AttentionConfig& attention = config.layers[id.layer].attention;
-    const bool is_qk = circuit == Circuit::qk;
+  for (const model::HeadId id : selection.heads) {
+    const model::AttentionConfig& attention = config.layers[id.layer].attention;
+    const bool is_qk = circuit == analysis::Circuit::qk;
     width = std::max(width, is_qk ? attention.d_head : std::min(attention.d_head, attention.d_value));
   }
   return width;
 }
 
 /// Returns the part of an analysis that belongs to the heads of one component.
-CircuitAnalysis of_component(const CircuitAnalysis& circuit, Component component, const ModelConfig& config) {
-  const auto has = [&](HeadId head) { return config.layers[head.layer].component == component; };
+CircuitAnalysis of_component(const CircuitAnalysis& circuit, model::Component component,
+                             const model::ModelConfig& config) {
+  const auto has = [&](model::HeadId head) { return config.layers[head.layer].component == component; };
   CircuitAnalysis own;
   own.circuit = circuit.circuit;
-  for (const HeadSpectrum& head : circuit.heads) {
+  for (const analysis::HeadSpectrum& head : circuit.heads) {
     if (has(head.head)) own.heads.push_back(head);
   }
-  for (const SubspaceSimilarity& each : circuit.similarity) {
+  for (const analysis::SubspaceSimilarity& each : circuit.similarity) {
     if (has(each.heads.front())) own.similarity.push_back(each);
   }
   return own;
@@ -239,12 +246,12 @@ CircuitAnalysis of_component(const CircuitAnalysis& circuit, Component component
 
 /// Returns the largest singular values of each head in descending order. Missing values are 0. All values of
 /// an undefined circuit are NaN.
-Tensor singular_values_array(const CircuitAnalysis& circuit, const Selection& selection,
+Tensor singular_values_array(const CircuitAnalysis& circuit, const forward::Selection& selection,
                              const std::string& name, const RunResults& run) {
   const std::size_t width = spectrum_width(circuit.circuit, run.config(), selection);
   std::vector<double> values;
   std::size_t most = 0;
-  for (const HeadSpectrum& head : circuit.heads) {
+  for (const analysis::HeadSpectrum& head : circuit.heads) {
     const std::vector<double>& all = head.singular_values;
     const std::size_t kept = std::min(width, all.size());
     values.insert(values.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept));
@@ -257,41 +264,42 @@ Tensor singular_values_array(const CircuitAnalysis& circuit, const Selection& se
                                  "d_value); --format csv writes them all",
                                  name, width, most));
   }
-  return float_array(HeadAxes(selection.heads).shape({width}), values);
+  return float_array(analysis::HeadAxes(selection.heads).shape({width}), values);
 }
 
-void add_circuit_analysis(ArrayOutput& out, const CircuitAnalysis& all, const ComponentHeads& heads,
+void add_circuit_analysis(ArrayOutput& out, const CircuitAnalysis& all, const analysis::ComponentHeads& heads,
                           const RunResults& run) {
-  const Selection& selection = heads.selection;
+  const forward::Selection& selection = heads.selection;
   const CircuitAnalysis circuit = of_component(all, heads.component, run.config());
   const std::string prefix = prefix_of(heads.component) + circuit_name(circuit);
   out.add(prefix + "_similarity", similarity_array(circuit, selection));
   if (circuit.heads.size() != selection.heads.size()) return;  // a selected layer does not have this circuit
   std::vector<double> ranks;
-  for (const HeadSpectrum& head : circuit.heads) ranks.push_back(head.effective_rank.value_or(kUndefined));
-  out.add(prefix + "_effective_rank", float_array(HeadAxes(selection.heads).shape(), ranks));
+  for (const analysis::HeadSpectrum& head : circuit.heads)
+    ranks.push_back(head.effective_rank.value_or(kUndefined));
+  out.add(prefix + "_effective_rank", float_array(analysis::HeadAxes(selection.heads).shape(), ranks));
   const std::string name = prefix + "_singular_values";
   out.add(name, singular_values_array(circuit, selection, name, run));
 }
 
-void add_whole_circuits(ArrayOutput& out, const ComponentHeads& heads, const RunResults& run) {
-  for (const Circuit circuit : {Circuit::qk, Circuit::ov}) {
+void add_whole_circuits(ArrayOutput& out, const analysis::ComponentHeads& heads, const RunResults& run) {
+  for (const analysis::Circuit circuit : {analysis::Circuit::qk, analysis::Circuit::ov}) {
     std::vector<double> values;
     std::size_t rows = 0;
     std::size_t cols = 0;
     bool all = true;
-    for (const HeadId head : heads.selection.heads) {
-      const auto factors = circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
+    for (const model::HeadId head : heads.selection.heads) {
+      const auto factors = analysis::circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
       all &= factors.has_value();
       if (!factors) continue;
-      const OwnedMatrix<double> matrix = form_circuit(*factors, head.head);
+      const OwnedMatrix<double> matrix = analysis::form_circuit(*factors, head.head);
       rows = matrix.rows();
       cols = matrix.cols();
       values.insert(values.end(), matrix.values().begin(), matrix.values().end());
     }
     if (all)
       out.add(prefix_of(heads.component) + std::string(name_of(circuit)) + "_circuit",
-              float_array(HeadAxes(heads.selection.heads).shape({rows, cols}), values));
+              float_array(analysis::HeadAxes(heads.selection.heads).shape({rows, cols}), values));
   }
 }
 
@@ -299,7 +307,7 @@ void add_whole_circuits(ArrayOutput& out, const ComponentHeads& heads, const Run
 
 void add_weights_arrays(ArrayOutput& out, const RunResults& run) {
   const Includes& includes = run.request.includes;
-  for (const ComponentHeads& heads : run.components) {
+  for (const analysis::ComponentHeads& heads : run.components) {
     if (run.weights && includes.weights) {
       for (const CircuitAnalysis* circuit : run.weights->circuits())
         add_circuit_analysis(out, *circuit, heads, run);

@@ -115,13 +115,8 @@ const GemmKernels& gemm_kernels() {
   return best;
 }
 
-}  // namespace attnctl::linalg
-
-namespace attnctl {
-
 const Kernels* kernels_named(std::string_view name) {
-  return linalg::supported_set(name, linalg::avx512_kernels(), linalg::avx2_kernels(),
-                               linalg::baseline_kernels());
+  return supported_set(name, avx512_kernels(), avx2_kernels(), baseline_kernels());
 }
 
 const Kernels& kernels() {
@@ -129,7 +124,7 @@ const Kernels& kernels() {
   return best;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::linalg
 
 // The library is loaded with dlopen at the first use. It is not linked, because the constructor of OpenBLAS
 // would then run before main, when attnctl cannot yet prevent the following:
@@ -143,7 +138,7 @@ const Kernels& kernels() {
 // end of this file have the names of cblas and LAPACK functions, so that gemm.cpp and xtensor-blas can call
 // them.
 
-namespace attnctl {
+namespace attnctl::linalg {
 namespace {
 
 constexpr const char* kKernelVariable = "OPENBLAS_CORETYPE";
@@ -174,10 +169,10 @@ class Library {
     for (const char* const variable :
          {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"})
       setenv(variable, "1", 1);
-    const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
+    const CpuFeatures cpu = CpuFeatures::of_this_cpu();
     const char* const variable = std::getenv(kKernelVariable);
     std::string setting = variable == nullptr ? "" : variable;
-    if (!linalg::runs_on(setting, cpu)) {
+    if (!runs_on(setting, cpu)) {
       warning_ =
           fmt::format("OPENBLAS_CORETYPE={} is ignored, because this CPU lacks instructions that it needs",
                       escaped(setting));
@@ -244,16 +239,16 @@ class Library {
   /// Keeps the kernels that the user chose with OPENBLAS_CORETYPE (`setting`). Otherwise loads the library
   /// again if it chose kernels with narrow vectors.
   void choose_kernel(const std::string& setting) {
-    const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
+    const CpuFeatures cpu = CpuFeatures::of_this_cpu();
     if (!setting.empty()) {
-      if (!linalg::same_kernel(setting, kernel()))
+      if (!same_kernel(setting, kernel()))
         warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which uses {}",
                                escaped(setting), kernel());
-    } else if (linalg::is_narrow(kernel(), cpu)) {
+    } else if (is_narrow(kernel(), cpu)) {
       for (void* const handle : std::exchange(handles_, {})) dlclose(handle);
-      setenv(kKernelVariable, linalg::widest_kernel(cpu).c_str(), 1);
+      setenv(kKernelVariable, widest_kernel(cpu).c_str(), 1);
       open();
-      if (linalg::is_narrow(kernel(), cpu))
+      if (is_narrow(kernel(), cpu))
         warning_ =
             fmt::format("OpenBLAS uses its {} kernels, which are slower than this CPU allows", kernel());
     }
@@ -343,7 +338,7 @@ void set_blas_callers(std::size_t threads) {
   expected_callers = threads;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::linalg
 
 // These functions have Fortran's calling convention: arguments are passed by address, and the lengths of
 // strings follow. xtensor-blas does not pass the lengths, so they are not declared here.
@@ -352,43 +347,45 @@ extern "C" {
 void cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, int m, int n, int k,
                  float alpha, const float* a, int lda, const float* b, int ldb, float beta, float* c,
                  int ldc) {
-  attnctl::loaded<cblas_sgemm>("cblas_sgemm")(order, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta,
-                                              c, ldc);
+  attnctl::linalg::loaded<cblas_sgemm>("cblas_sgemm")(order, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb,
+                                                      beta, c, ldc);
 }
 
 void cblas_dgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, int m, int n, int k,
                  double alpha, const double* a, int lda, const double* b, int ldb, double beta, double* c,
                  int ldc) {
-  attnctl::loaded<cblas_dgemm>("cblas_dgemm")(order, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta,
-                                              c, ldc);
+  attnctl::linalg::loaded<cblas_dgemm>("cblas_dgemm")(order, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb,
+                                                      beta, c, ldc);
 }
 
 void dgeqrt_(const int& m, const int& n, const int& nb, double* a, const int& lda, double* t, const int& ldt,
              double* work, int& info) {
-  attnctl::loaded<dgeqrt_>("dgeqrt_")(m, n, nb, a, lda, t, ldt, work, info);
+  attnctl::linalg::loaded<dgeqrt_>("dgeqrt_")(m, n, nb, a, lda, t, ldt, work, info);
 }
 
 void dgemqrt_(const char& side, const char& trans, const int& m, const int& n, const int& k, const int& nb,
               const double* v, const int& ldv, const double* t, const int& ldt, double* c, const int& ldc,
               double* work, int& info, std::size_t side_length, std::size_t trans_length) {
-  attnctl::loaded<dgemqrt_>("dgemqrt_")(side, trans, m, n, k, nb, v, ldv, t, ldt, c, ldc, work, info,
-                                        side_length, trans_length);
+  attnctl::linalg::loaded<dgemqrt_>("dgemqrt_")(side, trans, m, n, k, nb, v, ldv, t, ldt, c, ldc, work, info,
+                                                side_length, trans_length);
 }
 
 void dgesdd_(const char* jobz, const int* m, const int* n, double* a, const int* lda, double* s, double* u,
              const int* ldu, double* vt, const int* ldvt, double* work, const int* lwork, int* iwork,
              int* info) {
-  attnctl::loaded<dgesdd_>("dgesdd_")(jobz, m, n, a, lda, s, u, ldu, vt, ldvt, work, lwork, iwork, info);
+  attnctl::linalg::loaded<dgesdd_>("dgesdd_")(jobz, m, n, a, lda, s, u, ldu, vt, ldvt, work, lwork, iwork,
+                                              info);
 }
 
 void dgeev_(const char* jobvl, const char* jobvr, const int* n, double* a, const int* lda, double* wr,
             double* wi, double* vl, const int* ldvl, double* vr, const int* ldvr, double* work,
             const int* lwork, int* info) {
-  attnctl::loaded<dgeev_>("dgeev_")(jobvl, jobvr, n, a, lda, wr, wi, vl, ldvl, vr, ldvr, work, lwork, info);
+  attnctl::linalg::loaded<dgeev_>("dgeev_")(jobvl, jobvr, n, a, lda, wr, wi, vl, ldvl, vr, ldvr, work, lwork,
+                                            info);
 }
 
 void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda, double* w,
              double* work, const int* lwork, int* iwork, const int* liwork, int* info) {
-  attnctl::loaded<dsyevd_>("dsyevd_")(jobz, uplo, n, a, lda, w, work, lwork, iwork, liwork, info);
+  attnctl::linalg::loaded<dsyevd_>("dsyevd_")(jobz, uplo, n, a, lda, w, work, lwork, iwork, liwork, info);
 }
 }

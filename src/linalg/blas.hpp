@@ -8,7 +8,7 @@
 // The BLAS and LAPACK library. It is loaded by the first call of a function below, of cblas.h or of LAPACK
 // (blas.cpp explains why). Loading throws Error(environment) if the library or one of its functions is
 // missing, and Error(limit) if a memory limit of the process is too low for the library.
-namespace attnctl {
+namespace attnctl::linalg {
 
 /// Returns the name and version of the library: "OpenBLAS 0.3.21", "BLIS 0.9.0" or "oneMKL 2024.1". If the
 /// library does not report a name, returns its folder and file name: "blas/libblas.so.3.11.0".
@@ -22,10 +22,6 @@ namespace attnctl {
 /// Sets the number of threads that will call the library at the same time (default: 1). If the process has a
 /// memory limit (ulimit -v or ulimit -d), the first product reserves memory for all these threads.
 void set_blas_callers(std::size_t threads);
-
-}  // namespace attnctl
-
-namespace attnctl::linalg {
 
 /// Instruction sets that the CPU supports and whose registers the operating system saves.
 struct CpuFeatures {

@@ -18,11 +18,10 @@
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/matrix.hpp"
 
-namespace attnctl {
+namespace attnctl::linalg {
 namespace {
 
 using ColumnMajor = xt::xtensor<double, 2, xt::layout_type::column_major>;
-using linalg::Vector;
 
 ColumnMajor column_major(MatrixView<const double> a) {
   ColumnMajor copy = ColumnMajor::from_shape({a.rows, a.cols});
@@ -234,4 +233,4 @@ std::optional<std::size_t> numerical_rank(std::span<const double> singular_value
                     [&](double value) { return value > tolerance && value > 0; }));
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::linalg

@@ -12,7 +12,7 @@
 // NaN or an infinity. Singular vectors and eigenvectors are returned as rows. Their signs are chosen so that
 // the element of largest magnitude is positive; for singular vectors, this is the left vector.
 
-namespace attnctl {
+namespace attnctl::linalg {
 
 /// The singular values of a matrix product, and the singular vectors of the largest ones.
 struct ProductSvd {
@@ -66,4 +66,4 @@ struct SymmetricEigen {
 [[nodiscard]] std::optional<std::size_t> numerical_rank(std::span<const double> singular_values,
                                                         std::size_t rows, std::size_t cols);
 
-}  // namespace attnctl
+}  // namespace attnctl::linalg

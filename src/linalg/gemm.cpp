@@ -13,7 +13,7 @@
 #include "linalg/kernels/gemm_kernels.hpp"
 #include "linalg/kernels/kernels.hpp"
 
-namespace attnctl {
+namespace attnctl::linalg {
 namespace {
 
 int extent(std::size_t value) {
@@ -35,15 +35,15 @@ void scale(MatrixView<T> c, T beta) {
 /// Returns whether it did. Makes `bias` empty if the kernel added the bias.
 bool multiply_with_kernels(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
                            MatrixView<float> c, float alpha, float beta, std::span<const float>* bias) {
-  const linalg::GemmKernels& set = linalg::gemm_kernels();
+  const GemmKernels& set = gemm_kernels();
   const bool few = c.rows < (transpose_b ? set.nt_rows : set.nn_rows);
   const auto multiply = transpose_b ? (few ? set.nt : set.nt_many) : (few ? set.nn : set.nn_many);
   if (multiply == nullptr || (beta != 0 && beta != 1)) return false;
-  linalg::Product product{c.rows,   c.cols, a.cols,   a.data, a.stride, b.data,
-                          b.stride, c.data, c.stride, alpha,  beta == 1};
+  Product product{c.rows,   c.cols, a.cols,   a.data, a.stride, b.data,
+                  b.stride, c.data, c.stride, alpha,  beta == 1};
   if (!few && bias != nullptr) product.bias = std::exchange(*bias, {}).data();
   thread_local AlignedWorkspace workspace;
-  multiply(product, workspace.take(linalg::kGemmWorkspace));
+  multiply(product, workspace.take(kGemmWorkspace));
   return true;
 }
 
@@ -137,7 +137,7 @@ void gemm_tn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<
 }
 
 float* PackedMatrix::resize(std::size_t rows, std::size_t cols) {
-  const std::size_t width = linalg::gemm_kernels().panel_cols;
+  const std::size_t width = gemm_kernels().panel_cols;
   const auto size = checked_mul((cols + width - 1) / width * width, rows);
   if (!size) throw std::bad_alloc();
   float* const data = panels_.take(*size);
@@ -147,14 +147,14 @@ float* PackedMatrix::resize(std::size_t rows, std::size_t cols) {
 }
 
 void PackedMatrix::pack(MatrixView<const float> b) {
-  const linalg::GemmKernels& set = linalg::gemm_kernels();
+  const GemmKernels& set = gemm_kernels();
   float* to = resize(b.rows, b.cols);
   for (std::size_t first = 0; first < b.cols; first += set.panel_cols, to += set.panel_cols * b.rows)
     set.pack(b.data + first, b.stride, b.rows, std::min(set.panel_cols, b.cols - first), to);
 }
 
 void PackedMatrix::pack_transposed(MatrixView<const float> b) {
-  const linalg::GemmKernels& set = linalg::gemm_kernels();
+  const GemmKernels& set = gemm_kernels();
   float* to = resize(b.cols, b.rows);
   for (std::size_t first = 0; first < b.rows; first += set.panel_cols, to += set.panel_cols * b.cols) {
     set.pack_transposed(b.data + first * b.stride, b.stride, b.cols, std::min(set.panel_cols, b.rows - first),
@@ -167,7 +167,7 @@ void PackedMatrix::multiply(MatrixView<const float> a, std::size_t first_row, st
   const bool inside =
       first_row <= rows_ && a.cols <= rows_ - first_row && first_col <= cols_ && c.cols <= cols_ - first_col;
   if (!inside || a.rows != c.rows) throw std::logic_error("the shapes of a packed product do not match");
-  const linalg::GemmKernels& set = linalg::gemm_kernels();
+  const GemmKernels& set = gemm_kernels();
   if (a.cols == 0) {
     for (std::size_t r = 0; r < c.rows; ++r) std::ranges::fill(c.row(r), 0.0F);
     return;
@@ -178,4 +178,4 @@ void PackedMatrix::multiply(MatrixView<const float> a, std::size_t first_row, st
              first_col);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::linalg

@@ -6,7 +6,7 @@
 #include "base/matrix_view.hpp"
 #include "base/memory.hpp"
 
-namespace attnctl {
+namespace attnctl::linalg {
 
 // Matrix products on one thread. Views may be strided, and extents may be 0. Throws std::logic_error if the
 // shapes do not match. The products use the BLAS, except that some float32 products use attnctl's own kernels
@@ -63,4 +63,4 @@ class PackedMatrix {
 void blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
 void blas_gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
 
-}  // namespace attnctl
+}  // namespace attnctl::linalg

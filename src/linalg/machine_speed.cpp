@@ -14,7 +14,7 @@
 #include "base/matrix_view.hpp"
 #include "linalg/gemm.hpp"
 
-namespace attnctl {
+namespace attnctl::linalg {
 namespace {
 
 template <typename Work>
@@ -89,4 +89,4 @@ double measure_read(Pool& pool, std::size_t bytes, std::size_t repeat) {
   return static_cast<double>(words.size() * sizeof(std::uint64_t)) / seconds / 1e9;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::linalg

@@ -5,7 +5,7 @@
 #include "base/pool.hpp"
 
 // Measurements of the speed of this machine, for comparison with the speed of a forward pass.
-namespace attnctl {
+namespace attnctl::linalg {
 
 /// The shape of a product: [m, k] times [k, n].
 struct GemmShape {
@@ -22,4 +22,4 @@ struct GemmShape {
 /// caches.
 [[nodiscard]] double measure_read(Pool& pool, std::size_t bytes, std::size_t repeat);
 
-}  // namespace attnctl
+}  // namespace attnctl::linalg

@@ -23,7 +23,7 @@
 #include "model/families/family.hpp"
 
 // Reads the weights of a model at their first use and leases them.
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 /// Number of elements that are converted before their pages of the mapped file are released.
@@ -49,7 +49,7 @@ std::size_t count_non_finite(DType dtype, std::span<const std::byte> bytes) {
   return 0;
 }
 
-std::string first_non_finite(const TensorView& view) {
+std::string first_non_finite(const checkpoint::TensorView& view) {
   const std::size_t size = size_of(view.dtype);
   double value = 0;
   std::size_t position = 0;
@@ -63,7 +63,7 @@ std::string first_non_finite(const TensorView& view) {
   return fmt::format("{} at {}", value, to_string(index));
 }
 
-std::uint64_t element_count(const TensorInfo& info) {
+std::uint64_t element_count(const checkpoint::TensorInfo& info) {
   return checked_product(info.shape).value_or(0);
 }
 
@@ -78,13 +78,13 @@ using Owners = std::vector<std::shared_ptr<const void>>;
 /// mutex(). Functions that return a view append the owner of its memory to `owners`.
 class TensorCache {
  public:
-  TensorCache(Checkpoint& weights, Warnings& warnings) : weights_(weights), warnings_(warnings) {}
+  TensorCache(checkpoint::Checkpoint& weights, Warnings& warnings) : weights_(weights), warnings_(warnings) {}
 
   /// Returns the values of a tensor. Converts in parallel if `pool` is not null.
   [[nodiscard]] std::span<const float> values(std::size_t tensor, Owners& owners, Pool* pool) {
     if (const auto found = converted_[tensor].lock()) return owned(found, owners);
     const auto loan = borrow(tensor);
-    const TensorView& view = loan->view;
+    const checkpoint::TensorView& view = loan->view;
     const bool is_new = checked_.insert(tensor).second;
     const bool aligned = reinterpret_cast<std::uintptr_t>(view.bytes.data()) % alignof(float) == 0;
     if (view.dtype == DType::f32 && aligned) {
@@ -127,7 +127,7 @@ class TensorCache {
     if (checked_.insert(tensor).second)
       read(*loan, nullptr, {.check = true, .forget = true}, [](std::size_t, std::span<const std::byte>) {});
     owners.push_back(loan);
-    TensorView view = loan->view;
+    checkpoint::TensorView view = loan->view;
     if (view.shape.size() == 3) view.shape.erase(view.shape.begin());  // [1, rows, width]
     return {view};
   }
@@ -153,7 +153,7 @@ class TensorCache {
 
     TensorCache& cache;
     std::size_t tensor;
-    TensorView view;
+    checkpoint::TensorView view;
   };
 
   struct Floats {
@@ -184,7 +184,7 @@ class TensorCache {
   /// is not null.
   template <typename Work>
   void read(const Loan& loan, Pool* pool, ReadOptions options, const Work& work) {
-    const TensorView& view = loan.view;
+    const checkpoint::TensorView& view = loan.view;
     const std::size_t size = size_of(view.dtype);
     const std::size_t count = view.bytes.size() / size;
     std::atomic<std::size_t> non_finite = 0;
@@ -202,7 +202,7 @@ class TensorCache {
       if (options.forget) weights_.forget(loan.tensor, view.bytes.subspan(first * size, length * size));
     }
     if (non_finite == 0) return;
-    const TensorInfo& info = weights_.tensors()[loan.tensor];
+    const checkpoint::TensorInfo& info = weights_.tensors()[loan.tensor];
     warnings_.add("non_finite_weight",
                   fmt::format("{}: tensor \"{}\": {}, the first of {} values that are not finite", info.file,
                               escaped(info.name), first_non_finite(view), non_finite.load()),
@@ -210,7 +210,7 @@ class TensorCache {
   }
 
   std::recursive_mutex mutex_;
-  Checkpoint& weights_;
+  checkpoint::Checkpoint& weights_;
   Warnings& warnings_;
   std::map<std::size_t, std::size_t> loan_counts_;          // key: index of the tensor
   std::map<std::size_t, std::weak_ptr<const Loan>> loans_;  // key: index of the tensor
@@ -350,7 +350,7 @@ class WeightReader {
 /// conversion.
 class WeightBytes {
  public:
-  explicit WeightBytes(const Checkpoint& weights) : weights_(weights) {}
+  explicit WeightBytes(const checkpoint::Checkpoint& weights) : weights_(weights) {}
 
   WeightBytes& add(const BoundLinear& linear) {
     add(linear.weight);
@@ -392,7 +392,7 @@ class WeightBytes {
   /// Adds a table of which at most `rows` rows are read.
   WeightBytes& add_table(std::size_t tensor, std::size_t rows) {
     if (tensor == kNoTensor) return *this;
-    const TensorInfo& info = weights_.tensors()[tensor];
+    const checkpoint::TensorInfo& info = weights_.tensors()[tensor];
     const std::uint64_t all = element_count(info) * size_of(info.dtype);
     const std::uint64_t copied = weights_.copied_bytes(tensor);
     if (copied > 0) {
@@ -427,7 +427,7 @@ class WeightBytes {
 
   void add_tensor(std::size_t tensor) {
     if (tensor == kNoTensor || !tensors_.insert(tensor).second) return;
-    const TensorInfo& info = weights_.tensors()[tensor];
+    const checkpoint::TensorInfo& info = weights_.tensors()[tensor];
     kept_ += element_count(info) * sizeof(float);
     std::uint64_t temporary = weights_.copied_bytes(tensor);
     if (info.dtype != DType::f32 && temporary == 0)
@@ -435,7 +435,7 @@ class WeightBytes {
     conversion_ = std::max(conversion_, temporary);
   }
 
-  const Checkpoint& weights_;
+  const checkpoint::Checkpoint& weights_;
   std::set<std::size_t> tensors_;
   std::uint64_t kept_ = 0;
   std::uint64_t conversion_ = 0;
@@ -459,7 +459,7 @@ Lease<Weights> cached(TensorCache& tensors, Lease<Weights>& slot, Pool* pool, co
 }
 
 /// Returns true if both weights have the same bytes and the same layout.
-bool same_bytes(Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b) {
+bool same_bytes(checkpoint::Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b) {
   if (a.tensor == kNoTensor || b.tensor == kNoTensor) return a.tensor == b.tensor;
   const bool alike = a.axes == b.axes && a.heads == b.heads && a.in == b.in && a.out() == b.out();
   if (!alike || weights.tensors()[a.tensor].dtype != weights.tensors()[b.tensor].dtype) return false;
@@ -478,7 +478,7 @@ bool same_bytes(Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b)
   return true;
 }
 
-std::vector<TensorUse> find_tensor_uses(const Binding& binding, Checkpoint& weights) {
+std::vector<TensorUse> find_tensor_uses(const Binding& binding, checkpoint::Checkpoint& weights) {
   const auto tensors = weights.tensors();
   std::vector<TensorUse> uses(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -497,8 +497,8 @@ std::vector<TensorUse> find_tensor_uses(const Binding& binding, Checkpoint& weig
 
 /// Adds a warning if the configuration requires a separate output matrix, but the checkpoint contains only
 /// the embedding.
-void warn_of_tied_head(const ModelSource& source, const ModelConfig& config, const Binding& binding,
-                       std::span<const TensorUse> uses, Warnings& warnings) {
+void warn_of_tied_head(const checkpoint::ModelSource& source, const ModelConfig& config,
+                       const Binding& binding, std::span<const TensorUse> uses, Warnings& warnings) {
   const auto tie = source.config.find("tie_word_embeddings");
   if (!config.head.present || !config.head.tied || tie == source.config.end() || *tie != false) return;
   const std::size_t token = config.decoder ? binding.target_embedding.token : binding.embedding.token;
@@ -514,7 +514,7 @@ void warn_of_tied_head(const ModelSource& source, const ModelConfig& config, con
 }
 
 /// A checkpoint with random tensors [d, d].
-class RandomWeights final : public Checkpoint {
+class RandomWeights final : public checkpoint::Checkpoint {
  public:
   explicit RandomWeights(const RandomLayer& sizes) {
     const double deviation = 1 / std::sqrt(static_cast<double>(sizes.d_model));
@@ -526,13 +526,13 @@ class RandomWeights final : public Checkpoint {
       infos_.push_back({name, DType::f32, {sizes.d_model, sizes.d_model}, "random weights"});
     }
   }
-  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return infos_; }
-  [[nodiscard]] TensorView tensor(std::size_t index) override {
+  [[nodiscard]] std::span<const checkpoint::TensorInfo> tensors() const override { return infos_; }
+  [[nodiscard]] checkpoint::TensorView tensor(std::size_t index) override {
     return {DType::f32, infos_.at(index).shape, std::as_bytes(std::span<const float>(values_.at(index)))};
   }
 
  private:
-  std::vector<TensorInfo> infos_;
+  std::vector<checkpoint::TensorInfo> infos_;
   std::vector<std::vector<float>> values_;
 };
 
@@ -540,7 +540,8 @@ class RandomWeights final : public Checkpoint {
 
 /// The data that all copies of a model share: its files and its cached weights.
 struct Model::Shared {
-  Shared(ModelSource of, Binding bound_tensors, std::vector<TensorUse> tensor_uses, Warnings& warnings)
+  Shared(checkpoint::ModelSource of, Binding bound_tensors, std::vector<TensorUse> tensor_uses,
+         Warnings& warnings)
       : source(std::move(of)),
         binding(std::move(bound_tensors)),
         uses(std::move(tensor_uses)),
@@ -550,7 +551,7 @@ struct Model::Shared {
     return binding.layers.at(layer.stored());
   }
 
-  ModelSource source;
+  checkpoint::ModelSource source;
   Binding binding;
   std::vector<TensorUse> uses;                             // [tensors of the checkpoint]
   TensorCache tensors;                                     // its mutex guards the members below
@@ -564,14 +565,15 @@ struct Model::Shared {
 Model::Model(std::shared_ptr<const ModelConfig> config, std::shared_ptr<Shared> shared)
     : config_(std::move(config)), shared_(std::move(shared)) {}
 
-Model Model::bind(ModelSource source, Warnings& warnings) {
+Model Model::bind(checkpoint::ModelSource source, Warnings& warnings) {
   const FamilySpec row = family_of(source.config_path.string(), source.config);
   ModelConfig config = resolve_config(row, source);
   return bind(std::move(source), row, std::move(config), warnings);
 }
 
-Model Model::bind(ModelSource source, const FamilySpec& row, ModelConfig config, Warnings& warnings) {
-  Checkpoint& weights = *source.weights;
+Model Model::bind(checkpoint::ModelSource source, const FamilySpec& row, ModelConfig config,
+                  Warnings& warnings) {
+  checkpoint::Checkpoint& weights = *source.weights;
   Binding binding = bind_tensors(row, config, weights, source.config_path.string());
   std::vector<TensorUse> uses = find_tensor_uses(binding, weights);
   warn_of_tied_head(source, config, binding, uses, warnings);
@@ -579,7 +581,7 @@ Model Model::bind(ModelSource source, const FamilySpec& row, ModelConfig config,
           std::make_shared<Shared>(std::move(source), std::move(binding), std::move(uses), warnings)};
 }
 
-const ModelSource& Model::source() const {
+const checkpoint::ModelSource& Model::source() const {
   return shared_->source;
 }
 
@@ -713,14 +715,14 @@ bool Model::key_is_query(std::size_t index) const {
   const LayerConfig& layer = config_->layers.at(index);
   if (!layer.attention.key.weight) return true;
   const BoundLayer& bound = shared_->bound(layer);
-  Checkpoint& weights = *shared_->source.weights;
+  checkpoint::Checkpoint& weights = *shared_->source.weights;
   const std::lock_guard lock(shared_->tensors.mutex());
   return same_bytes(weights, bound.query.weight, bound.key.weight) &&
          same_bytes(weights, bound.query.first, bound.key.first);
 }
 
 Model random_layer(const RandomLayer& sizes, Warnings& warnings) {
-  ModelSource source;
+  checkpoint::ModelSource source;
   source.given = source.config_path = "random layer";
   source.config = {{"model_type", "attention"}, {"heads", sizes.heads}};
   source.config_text = source.config.dump();
@@ -728,4 +730,4 @@ Model random_layer(const RandomLayer& sizes, Warnings& warnings) {
   return Model::bind(std::move(source), warnings);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

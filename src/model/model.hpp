@@ -11,10 +11,13 @@
 #include "model/config/config.hpp"
 #include "model/weights.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
+struct ModelSource;  // checkpoint/source.hpp
+}  // namespace attnctl::checkpoint
+
+namespace attnctl::model {
 
 struct FamilySpec;
-struct ModelSource;  // checkpoint/source.hpp
 
 /// How a model uses a tensor of its checkpoint.
 enum class TensorRole {
@@ -26,7 +29,7 @@ enum class TensorRole {
 
 struct TensorUse {
   TensorRole role = TensorRole::unused;
-  std::size_t copy_of = Checkpoint::npos;  // index of the copied parameter if `role` is tied
+  std::size_t copy_of = checkpoint::Checkpoint::npos;  // index of the copied parameter if `role` is tied
 };
 
 /// A checkpoint and its configuration, checked against each other: every tensor that the configuration needs
@@ -38,13 +41,13 @@ class Model {
   /// with the JSON pointer if the configuration is wrong, or with a list of all tensors that are missing or
   /// have a wrong shape. May add the warning head_from_embedding; the first use of a tensor may add
   /// non_finite_weight. `warnings` must outlive the model.
-  [[nodiscard]] static Model bind(ModelSource source, Warnings& warnings);
+  [[nodiscard]] static Model bind(checkpoint::ModelSource source, Warnings& warnings);
   /// Binds the weights of the source to another family row or another configuration.
-  [[nodiscard]] static Model bind(ModelSource source, const FamilySpec& row, ModelConfig config,
+  [[nodiscard]] static Model bind(checkpoint::ModelSource source, const FamilySpec& row, ModelConfig config,
                                   Warnings& warnings);
 
   [[nodiscard]] const ModelConfig& config() const { return *config_; }
-  [[nodiscard]] const ModelSource& source() const;
+  [[nodiscard]] const checkpoint::ModelSource& source() const;
   [[nodiscard]] const std::string& name() const;  // the MODEL argument of the command, for messages
 
   /// Returns a model with another kind of attention in some layers. It shares its weights with this model.
@@ -110,4 +113,4 @@ struct RandomLayer {
 /// `warnings` must outlive the model.
 [[nodiscard]] Model random_layer(const RandomLayer& sizes, Warnings& warnings);
 
-}  // namespace attnctl
+}  // namespace attnctl::model

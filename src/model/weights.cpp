@@ -1,6 +1,6 @@
 #include "model/weights.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 OwnedMatrix<double> to_double(const StoredMatrix& matrix) {
@@ -52,4 +52,4 @@ void LookupTable::row(std::size_t r, std::span<float> out) const {
   convert(tensor.dtype, tensor.bytes.subspan(r * bytes, bytes), out);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

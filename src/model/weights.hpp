@@ -8,7 +8,7 @@
 #include "base/matrix_view.hpp"
 #include "checkpoint/checkpoint.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 
 enum class Orientation { in_out, out_in };
 
@@ -95,7 +95,7 @@ struct LayerWeights : AttentionWeights {
 
 /// A table [rows, width] whose rows are converted to float32 only when they are read.
 struct LookupTable {
-  TensorView tensor;
+  checkpoint::TensorView tensor;
 
   [[nodiscard]] bool present() const { return !tensor.shape.empty(); }
   [[nodiscard]] std::size_t rows() const { return tensor.shape.at(0); }
@@ -124,4 +124,4 @@ struct HeadWeights {
 template <typename Weights>
 using Lease = std::shared_ptr<const Weights>;
 
-}  // namespace attnctl
+}  // namespace attnctl::model

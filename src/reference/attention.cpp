@@ -11,17 +11,17 @@ namespace {
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 /// Returns true if the layer's kind of attention lets the query attend to the key.
-bool kind_shows(const AttentionKind& kind, std::size_t query, std::size_t key) {
+bool kind_shows(const model::AttentionKind& kind, std::size_t query, std::size_t key) {
   const std::size_t distance = query > key ? query - key : key - query;
   switch (kind.rule) {
-    case AttentionKind::Rule::window:
+    case model::AttentionKind::Rule::window:
       return distance < kind.size;
-    case AttentionKind::Rule::block:
+    case model::AttentionKind::Rule::block:
       return query / kind.size == key / kind.size;
-    case AttentionKind::Rule::strided:
+    case model::AttentionKind::Rule::strided:
       return distance < kind.size || distance % kind.size == 0;
-    case AttentionKind::Rule::full:
-    case AttentionKind::Rule::linear:
+    case model::AttentionKind::Rule::full:
+    case model::AttentionKind::Rule::linear:
       break;
   }
   return true;
@@ -29,8 +29,8 @@ bool kind_shows(const AttentionKind& kind, std::size_t query, std::size_t key) {
 
 /// Returns the mask [n, m] that is added to the scores: -inf for hidden keys, otherwise 0, or the values of
 /// the score mask of the sequence, which is used instead of the causal mask.
-Matrix mask_of(const AttentionConfig& config, const Sequence& sequence, std::size_t head, std::size_t queries,
-               std::size_t keys) {
+Matrix mask_of(const model::AttentionConfig& config, const input::Sequence& sequence, std::size_t head,
+               std::size_t queries, std::size_t keys) {
   const bool causal = sequence.causal.value_or(config.causal);
   Matrix mask = xt::zeros<double>({queries, keys});
   for (std::size_t i = 0; i < queries; ++i) {
@@ -58,8 +58,8 @@ double round_to_bfloat16(double value) {
 }
 
 /// Returns the ALiBi term of each key [m]: slope * position.
-Vector alibi(const AttentionConfig& config, const Sequence& sequence, std::size_t head) {
-  const AlibiConfig& alibi = *config.alibi;
+Vector alibi(const model::AttentionConfig& config, const input::Sequence& sequence, std::size_t head) {
+  const model::AlibiConfig& alibi = *config.alibi;
   const double slope = alibi.slopes[head];
   Vector bias = xt::zeros<double>({sequence.keys()});
   double counted = 0;
@@ -78,7 +78,7 @@ Vector alibi(const AttentionConfig& config, const Sequence& sequence, std::size_
 /// bucket each, which takes half of the buckets; the others share buckets on a logarithmic scale up to
 /// max_distance. Rounds to float32 where the original implementation does, because a rounding error can
 /// change the bucket.
-std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance) {
+std::size_t relative_bucket(const model::RelativeBuckets& config, std::int64_t distance) {
   if (distance > 0 && !config.bidirectional) return 0;
   const std::size_t side = config.bidirectional ? config.buckets / 2 : config.buckets;
   const std::size_t first = distance > 0 ? side : 0;
@@ -95,7 +95,7 @@ std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance
 /// Returns the row of the DeBERTa table for `distance` = query position - key position. Small distances have
 /// one row each; larger ones share rows on a logarithmic scale, computed in float32 like the original
 /// implementation.
-std::size_t distance_row(const DisentangledConfig& config, std::int64_t distance) {
+std::size_t distance_row(const model::DisentangledConfig& config, std::int64_t distance) {
   const auto span = static_cast<std::int64_t>(config.span);
   const std::int64_t half = span / 2;
   std::int64_t step = distance;
@@ -111,9 +111,9 @@ std::size_t distance_row(const DisentangledConfig& config, std::int64_t distance
 
 /// The data that all heads of a layer share.
 struct LayerInput {
-  const AttentionConfig& config;
-  const AttentionWeights& weights;
-  const Sequence& sequence;
+  const model::AttentionConfig& config;
+  const model::AttentionWeights& weights;
+  const input::Sequence& sequence;
   Matrix q, k, v;  // [n, query_slices k], [m, kv_heads k], [m, kv_heads v] or empty
   /// The distance embeddings of disentangled attention, projected to keys and queries of all heads: each [2
   /// span, heads k]; empty if the layer does not use them.
@@ -122,7 +122,7 @@ struct LayerInput {
 
 /// Returns the sum [n, m] of the terms that ALiBi, T5 buckets and disentangled attention add to the scores.
 Matrix position_bias(const LayerInput& layer, std::size_t head, const Matrix& q, const Matrix& k) {
-  const AttentionConfig& config = layer.config;
+  const model::AttentionConfig& config = layer.config;
   Matrix bias = xt::zeros<double>({q.shape(0), k.shape(0)});
   const auto add = [&](const auto& term_of) {
     for (std::size_t i = 0; i < bias.shape(0); ++i) {
@@ -156,8 +156,8 @@ Matrix position_bias(const LayerInput& layer, std::size_t head, const Matrix& q,
 
 /// Returns the scores scale q k^T [n, m]. For linear attention returns ln(phi(q) phi(k)^T) with phi(x) =
 /// elu(x) + 1, because softmax of this logarithm is the pattern of linear attention.
-Matrix score(const AttentionConfig& config, const Matrix& q, const Matrix& k) {
-  if (config.kind.rule == AttentionKind::Rule::linear) {
+Matrix score(const model::AttentionConfig& config, const Matrix& q, const Matrix& k) {
+  if (config.kind.rule == model::AttentionKind::Rule::linear) {
     const auto phi = [](const Matrix& x) { return Matrix(xt::where(x > 0, x + 1, xt::exp(x))); };
     return xt::log(linalg::dot(phi(q), xt::transpose(phi(k))));
   }
@@ -188,9 +188,10 @@ Matrix weighted_values(const Matrix& pattern, const Matrix& scores, const Matrix
   return z;
 }
 
-NormWeights norm_of_head(const AttentionConfig& config, const NormWeights& norm, std::size_t index) {
-  if (config.head_norm_span == HeadNormSpan::shared) return norm;
-  NormWeights part;
+model::NormWeights norm_of_head(const model::AttentionConfig& config, const model::NormWeights& norm,
+                                std::size_t index) {
+  if (config.head_norm_span == model::HeadNormSpan::shared) return norm;
+  model::NormWeights part;
   if (!norm.gain.empty()) part.gain = norm.gain.subspan(index * config.d_head, config.d_head);
   if (!norm.bias.empty()) part.bias = norm.bias.subspan(index * config.d_head, config.d_head);
   return part;
@@ -198,10 +199,10 @@ NormWeights norm_of_head(const AttentionConfig& config, const NormWeights& norm,
 
 /// Returns the queries or the keys of one head [n, k], normalised and rotated if the model does so.
 Matrix head_of(const LayerInput& layer, const Matrix& projection, std::size_t index,
-               const NormWeights& norm) {
-  const AttentionConfig& config = layer.config;
+               const model::NormWeights& norm) {
+  const model::AttentionConfig& config = layer.config;
   Matrix x = head_columns(projection, index, config.d_head);
-  if (config.head_norm_span != HeadNormSpan::whole)
+  if (config.head_norm_span != model::HeadNormSpan::whole)
     x = apply(config.head_norm, norm_of_head(config, norm, index), x);
   return config.rotary ? rotate(*config.rotary, layer.q.shape(0), x) : x;
 }
@@ -209,7 +210,7 @@ Matrix head_of(const LayerInput& layer, const Matrix& projection, std::size_t in
 /// Computes softmax(scale q k^T + positions + mask) v of one head. Returns z [n, d_value], empty if there is
 /// no W_V.
 Matrix attend_head(const LayerInput& layer, std::size_t head, ReferenceLayer& out) {
-  const AttentionConfig& config = layer.config;
+  const model::AttentionConfig& config = layer.config;
   const std::size_t kv_head = config.kv_head(head);
   const Matrix q = head_of(layer, layer.q, config.query_slice(head), layer.weights.query_norm);
   const Matrix k = head_of(layer, layer.k, kv_head, layer.weights.key_norm);
@@ -231,12 +232,12 @@ Matrix head_columns(const Matrix& projection, std::size_t index, std::size_t wid
   return xt::view(projection, xt::all(), xt::range(index * width, (index + 1) * width));
 }
 
-Matrix rotate(const RotaryConfig& rotary, std::size_t length, const Matrix& x, Turn turn) {
+Matrix rotate(const model::RotaryConfig& rotary, std::size_t length, const Matrix& x, Turn turn) {
   const bool is_long = !rotary.long_inverse_frequency.empty() && length > rotary.long_from;
   const std::vector<float>& inverse = is_long ? rotary.long_inverse_frequency : rotary.inverse_frequency;
   const float sign = turn == Turn::forward ? 1.0F : -1.0F;
   const std::size_t pairs = rotary.dims / 2;
-  const bool half = rotary.pairing == RotaryPairing::half;
+  const bool half = rotary.pairing == model::RotaryPairing::half;
   Matrix rotated = x;
   for (std::size_t position = 0; position < x.shape(0); ++position) {
     for (std::size_t j = 0; j < pairs; ++j) {
@@ -252,7 +253,7 @@ Matrix rotate(const RotaryConfig& rotary, std::size_t length, const Matrix& x, T
   return rotated;
 }
 
-ReferenceLayer attend(const AttentionConfig& config, const AttentionWeights& weights,
+ReferenceLayer attend(const model::AttentionConfig& config, const model::AttentionWeights& weights,
                       const AttentionInput& input, Pool& pool) {
   LayerInput layer{config,
                    weights,
@@ -271,7 +272,7 @@ ReferenceLayer attend(const AttentionConfig& config, const AttentionWeights& wei
     for (Matrix* const projection : {&layer.q, &layer.k, &layer.v})
       *projection = xt::clip(*projection, -clip, clip);
   }
-  if (config.head_norm_span == HeadNormSpan::whole) {
+  if (config.head_norm_span == model::HeadNormSpan::whole) {
     layer.q = apply(config.head_norm, weights.query_norm, layer.q);
     layer.k = apply(config.head_norm, weights.key_norm, layer.k);
   }

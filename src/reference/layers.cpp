@@ -8,18 +8,18 @@
 
 namespace attnctl::reference {
 
-Matrix weight_of(const Linear& linear) {
+Matrix weight_of(const model::Linear& linear) {
   return linalg::to_matrix(linear.in_out_double().view());
 }
 
-Matrix apply(const Linear& linear, const Matrix& x, Pool& pool) {
+Matrix apply(const model::Linear& linear, const Matrix& x, Pool& pool) {
   if (linear.factorised()) return apply(linear.last_product(), apply(linear.first_product(), x, pool), pool);
   // Outputs per task, so that only this part of W is converted to float64 at a time.
   constexpr std::size_t kBlock = 64;
   Matrix y = Matrix::from_shape({x.shape(0), linear.out()});
   pool.run((linear.out() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
     const std::size_t first = block * kBlock;
-    const Linear part = linear.outputs(first, std::min(kBlock, linear.out() - first));
+    const model::Linear part = linear.outputs(first, std::min(kBlock, linear.out() - first));
     auto outputs = xt::view(y, xt::all(), xt::range(first, first + part.out()));
     outputs = linalg::dot(x, weight_of(part));
     if (!part.bias.empty()) outputs += linalg::to_vector(part.bias);
@@ -27,38 +27,38 @@ Matrix apply(const Linear& linear, const Matrix& x, Pool& pool) {
   return y;
 }
 
-NormalisedRows normalise(const NormConfig& config, const Matrix& x) {
+NormalisedRows normalise(const model::NormConfig& config, const Matrix& x) {
   Matrix centred = x;
-  if (config.kind == NormKind::layer) centred -= linalg::row_mean(x);
+  if (config.kind == model::NormKind::layer) centred -= linalg::row_mean(x);
   const Matrix variance = linalg::row_mean(xt::square(centred));
   const Matrix deviation = xt::sqrt(variance + double{config.eps});
   return {centred / deviation, deviation};
 }
 
-Vector gain_of(const NormWeights& weights, std::size_t width) {
+Vector gain_of(const model::NormWeights& weights, std::size_t width) {
   return weights.gain.empty() ? Vector(xt::ones<double>({width})) : linalg::to_vector(weights.gain);
 }
 
-Matrix apply(const NormConfig& config, const NormWeights& weights, const Matrix& x) {
-  if (config.kind == NormKind::none) return x;
+Matrix apply(const model::NormConfig& config, const model::NormWeights& weights, const Matrix& x) {
+  if (config.kind == model::NormKind::none) return x;
   Matrix y = normalise(config, x).values * gain_of(weights, x.shape(1));
   if (!weights.bias.empty()) y += linalg::to_vector(weights.bias);
   return y;
 }
 
-Matrix activate(Activation activation, const Matrix& x) {
+Matrix activate(model::Activation activation, const Matrix& x) {
   switch (activation) {
-    case Activation::gelu_erf:
+    case model::Activation::gelu_erf:
       return 0.5 * x * (1 + xt::erf(x / std::numbers::sqrt2));
-    case Activation::gelu_tanh:
+    case model::Activation::gelu_tanh:
       return 0.5 * x * (1 + xt::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-    case Activation::silu:
+    case model::Activation::silu:
       return x / (1 + xt::exp(-x));
-    case Activation::relu:
+    case model::Activation::relu:
       return xt::where(x < 0, 0.0, x);  // NaN stays NaN
-    case Activation::relu_squared:
+    case model::Activation::relu_squared:
       return xt::where(x < 0, 0.0, x * x);
-    case Activation::tanh:
+    case model::Activation::tanh:
       return xt::tanh(x);
   }
   return x;
@@ -66,8 +66,8 @@ Matrix activate(Activation activation, const Matrix& x) {
 
 namespace {
 
-Matrix run_one_mlp(const MlpConfig& config, const ExpertsConfig& experts, const MlpWeights& weights,
-                   const Matrix& x, Pool& pool) {
+Matrix run_one_mlp(const model::MlpConfig& config, const model::ExpertsConfig& experts,
+                   const model::MlpWeights& weights, const Matrix& x, Pool& pool) {
   const Matrix up = apply(weights.up, x, pool);
   if (!config.gated) return apply(weights.down, activate(config.activation, up), pool);
   const Matrix gate = apply(weights.gate, x, pool);
@@ -79,7 +79,7 @@ Matrix run_one_mlp(const MlpConfig& config, const ExpertsConfig& experts, const 
 
 /// Returns the weight of each expert for each token [n, experts]; 0 for experts that the router does not
 /// choose.
-Matrix expert_weights(const ExpertsConfig& config, const Matrix& scores) {
+Matrix expert_weights(const model::ExpertsConfig& config, const Matrix& scores) {
   Matrix weights = xt::exp(scores - linalg::row_max(scores));
   weights /= linalg::row_sum(weights);
   for (std::size_t r = 0; r < scores.shape(0); ++r) {
@@ -99,7 +99,8 @@ Matrix expert_weights(const ExpertsConfig& config, const Matrix& scores) {
 
 }  // namespace
 
-Matrix run_mlp(const LayerConfig& config, const LayerWeights& weights, const Matrix& x, Pool& pool) {
+Matrix run_mlp(const model::LayerConfig& config, const model::LayerWeights& weights, const Matrix& x,
+               Pool& pool) {
   if (config.experts.count == 0) return run_one_mlp(config.mlp, {}, weights.mlp, x, pool);
   const Matrix shares = expert_weights(config.experts, apply(weights.router, x, pool));
   Matrix sum = xt::zeros<double>(x.shape());
@@ -114,8 +115,8 @@ Matrix run_mlp(const LayerConfig& config, const LayerWeights& weights, const Mat
   return sum;
 }
 
-Matrix add_convolution(const LayerConfig& config, const LayerWeights& weights, const Matrix& embeddings,
-                       const Matrix& x) {
+Matrix add_convolution(const model::LayerConfig& config, const model::LayerWeights& weights,
+                       const Matrix& embeddings, const Matrix& x) {
   if (!config.convolution) return x;
   const auto& [kernel, groups, activation] = *config.convolution;
   const std::size_t length = x.shape(0);
@@ -139,19 +140,19 @@ Matrix add_convolution(const LayerConfig& config, const LayerWeights& weights, c
 namespace {
 
 /// Adds row `index` of a table to row r of x.
-void add_row(const LookupTable& table, std::size_t index, Matrix& x, std::size_t r) {
+void add_row(const model::LookupTable& table, std::size_t index, Matrix& x, std::size_t r) {
   std::vector<float> row(table.width());
   table.row(index, row);
   xt::row(x, static_cast<std::ptrdiff_t>(r)) += linalg::to_vector(row);
 }
 
-bool hidden(const Sequence& sequence, std::size_t r) {
+bool hidden(const input::Sequence& sequence, std::size_t r) {
   return !sequence.key_visible.empty() && sequence.key_visible[r] == 0;
 }
 
 /// Sets the embeddings of the dropped token to zero, and multiplies the others by kept / (1 - s), where s is
 /// the fraction of visible tokens that are the dropped token.
-void drop_tokens(const TokenDropout& dropout, const Sequence& sequence, Matrix& x) {
+void drop_tokens(const model::TokenDropout& dropout, const input::Sequence& sequence, Matrix& x) {
   double dropped = 0;
   double visible = 0;
   for (std::size_t r = 0; r < x.shape(0); ++r) {
@@ -165,7 +166,7 @@ void drop_tokens(const TokenDropout& dropout, const Sequence& sequence, Matrix& 
 
 /// Returns the embeddings of an image [1 + patches, width]: the class token, then each patch times the kernel
 /// of the convolution.
-Matrix patch_embeddings(const EmbeddingWeights& weights, const OwnedMatrix<float>& patches) {
+Matrix patch_embeddings(const model::EmbeddingWeights& weights, const OwnedMatrix<float>& patches) {
   const Matrix kernel = linalg::to_matrix(weights.patches.stored);  // [width, pixels of a patch]
   Matrix x = xt::zeros<double>({patches.rows() + 1, kernel.shape(0)});
   add_row(weights.class_token, 0, x, 0);
@@ -175,8 +176,8 @@ Matrix patch_embeddings(const EmbeddingWeights& weights, const OwnedMatrix<float
   return x;
 }
 
-void add_learned_positions(const Embedding& embedding, const Sequence& sequence, Matrix& x) {
-  const EmbeddingConfig& config = embedding.config;
+void add_learned_positions(const Embedding& embedding, const input::Sequence& sequence, Matrix& x) {
+  const model::EmbeddingConfig& config = embedding.config;
   std::size_t skipped = 0;  // number of tokens so far that are not counted
   for (std::size_t r = 0; r < x.shape(0); ++r) {
     const bool padding = config.padding && !sequence.ids.empty() &&
@@ -204,11 +205,11 @@ Matrix sinusoids(std::size_t length, std::size_t width) {
   return table;
 }
 
-void add_positions(const Embedding& embedding, const Sequence& sequence, Matrix& x) {
-  const PositionKind kind = embedding.config.position;
-  if (kind == PositionKind::learned) add_learned_positions(embedding, sequence, x);
-  if (kind == PositionKind::sinusoidal) x += sinusoids(x.shape(0), x.shape(1));
-  if (kind == PositionKind::sinusoidal_halves) {
+void add_positions(const Embedding& embedding, const input::Sequence& sequence, Matrix& x) {
+  const model::PositionKind kind = embedding.config.position;
+  if (kind == model::PositionKind::learned) add_learned_positions(embedding, sequence, x);
+  if (kind == model::PositionKind::sinusoidal) x += sinusoids(x.shape(0), x.shape(1));
+  if (kind == model::PositionKind::sinusoidal_halves) {
     const std::size_t width = x.shape(1);
     const std::size_t sines = (width + 1) / 2;
     const xt::xtensor<float, 2> table = xt::cast<float>(sinusoids(x.shape(0), width));
@@ -219,7 +220,7 @@ void add_positions(const Embedding& embedding, const Sequence& sequence, Matrix&
 
 }  // namespace
 
-Matrix token_embeddings(const Embedding& embedding, const Sequence& sequence) {
+Matrix token_embeddings(const Embedding& embedding, const input::Sequence& sequence) {
   if (sequence.patches.rows() > 0) return patch_embeddings(*embedding.weights, sequence.patches);
   if (sequence.ids.empty()) return linalg::to_matrix(sequence.embeddings.view());
   Matrix x = xt::zeros<double>({sequence.ids.size(), embedding.config.width});
@@ -230,8 +231,8 @@ Matrix token_embeddings(const Embedding& embedding, const Sequence& sequence) {
   return x;
 }
 
-Matrix embedding_sum(const Embedding& embedding, const Sequence& sequence) {
-  const EmbeddingConfig& config = embedding.config;
+Matrix embedding_sum(const Embedding& embedding, const input::Sequence& sequence) {
+  const model::EmbeddingConfig& config = embedding.config;
   Matrix x = token_embeddings(embedding, sequence);
   if (!config.positions_last) add_positions(embedding, sequence, x);
   for (std::size_t r = 0; r < x.shape(0) && config.token_types > 0; ++r) {
@@ -241,8 +242,8 @@ Matrix embedding_sum(const Embedding& embedding, const Sequence& sequence) {
   return x;
 }
 
-Matrix embed(const Embedding& embedding, const Sequence& sequence, Pool& pool) {
-  const EmbeddingConfig& config = embedding.config;
+Matrix embed(const Embedding& embedding, const input::Sequence& sequence, Pool& pool) {
+  const model::EmbeddingConfig& config = embedding.config;
   Matrix x = embedding_sum(embedding, sequence);
   if (!config.projected_first) x = apply(config.norm, embedding.weights->norm, x);
   if (embedding.weights->projection.present()) x = apply(embedding.weights->projection, x, pool);

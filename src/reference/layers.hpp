@@ -16,60 +16,62 @@ using linalg::Vector;
 
 /// Returns the weight W [in, out] of a linear layer. If the weight is factorised, returns the product of the
 /// factors.
-[[nodiscard]] Matrix weight_of(const Linear& linear);
+[[nodiscard]] Matrix weight_of(const model::Linear& linear);
 
 /// Returns x W + b [n, out] of x [n, in].
-[[nodiscard]] Matrix apply(const Linear& linear, const Matrix& x, Pool& pool);
+[[nodiscard]] Matrix apply(const model::Linear& linear, const Matrix& x, Pool& pool);
 
 /// Normalised rows: layer norm makes the mean 0 and the variance 1; other norms make the mean square 1.
 struct NormalisedRows {
   Matrix values;     // [n, width]
   Matrix deviation;  // [n, 1]: the divisor of each row
 };
-[[nodiscard]] NormalisedRows normalise(const NormConfig& config, const Matrix& x);
+[[nodiscard]] NormalisedRows normalise(const model::NormConfig& config, const Matrix& x);
 
 /// Returns the gain of a norm [width]; ones if the norm stores no gain.
-[[nodiscard]] Vector gain_of(const NormWeights& weights, std::size_t width);
+[[nodiscard]] Vector gain_of(const model::NormWeights& weights, std::size_t width);
 
 /// Normalises each row, multiplies it by the gain and adds the bias. Returns x itself if the kind is `none`.
-[[nodiscard]] Matrix apply(const NormConfig& config, const NormWeights& weights, const Matrix& x);
+[[nodiscard]] Matrix apply(const model::NormConfig& config, const model::NormWeights& weights,
+                           const Matrix& x);
 
-[[nodiscard]] Matrix activate(Activation activation, const Matrix& x);
+[[nodiscard]] Matrix activate(model::Activation activation, const Matrix& x);
 
 /// Returns the output of a layer's MLP or experts for x [n, d].
-[[nodiscard]] Matrix run_mlp(const LayerConfig& config, const LayerWeights& weights, const Matrix& x,
-                             Pool& pool);
+[[nodiscard]] Matrix run_mlp(const model::LayerConfig& config, const model::LayerWeights& weights,
+                             const Matrix& x, Pool& pool);
 
 /// Returns N(x + act(conv(embeddings))), or x if the layer has no convolution.
-[[nodiscard]] Matrix add_convolution(const LayerConfig& config, const LayerWeights& weights,
+[[nodiscard]] Matrix add_convolution(const model::LayerConfig& config, const model::LayerWeights& weights,
                                      const Matrix& embeddings, const Matrix& x);
 
 /// The embedding of a whole model, or of the decoder of an encoder-decoder model.
 struct Embedding {
-  const EmbeddingConfig& config;
-  Lease<EmbeddingWeights> weights;
+  const model::EmbeddingConfig& config;
+  model::Lease<model::EmbeddingWeights> weights;
 };
 
 /// Returns the token embeddings [n, width]: rows of the token table, or the embeddings or projected patches
 /// if the sequence has no token ids.
-[[nodiscard]] Matrix token_embeddings(const Embedding& embedding, const Sequence& sequence);
+[[nodiscard]] Matrix token_embeddings(const Embedding& embedding, const input::Sequence& sequence);
 /// Returns the token embeddings plus positions and token types [n, width].
-[[nodiscard]] Matrix embedding_sum(const Embedding& embedding, const Sequence& sequence);
+[[nodiscard]] Matrix embedding_sum(const Embedding& embedding, const input::Sequence& sequence);
 /// Returns the input of the first layer [n, d]: the embedding sum, normalised and projected.
-[[nodiscard]] Matrix embed(const Embedding& embedding, const Sequence& sequence, Pool& pool);
+[[nodiscard]] Matrix embed(const Embedding& embedding, const input::Sequence& sequence, Pool& pool);
 
 /// The inputs of one layer's attention.
 struct AttentionInput {
-  const Sequence& sequence;  // the sequence of the keys, with the masks
-  const Matrix& queries;     // [n, d]
-  const Matrix& keys;        // [m, kdim]
-  const Matrix& values;      // [m, vdim]
+  const input::Sequence& sequence;  // the sequence of the keys, with the masks
+  const Matrix& queries;            // [n, d]
+  const Matrix& keys;               // [m, kdim]
+  const Matrix& values;             // [m, vdim]
 };
 
 /// Computes softmax(scale q k^T + positions + mask) v for each head of a layer, and the layer's attention
 /// output.
-[[nodiscard]] ReferenceLayer attend(const AttentionConfig& config, const AttentionWeights& weights,
-                                    const AttentionInput& input, Pool& pool);
+[[nodiscard]] ReferenceLayer attend(const model::AttentionConfig& config,
+                                    const model::AttentionWeights& weights, const AttentionInput& input,
+                                    Pool& pool);
 
 /// Returns one head of a projection [n, heads * width]: the columns [index * width, (index + 1) * width).
 [[nodiscard]] Matrix head_columns(const Matrix& projection, std::size_t index, std::size_t width);
@@ -79,7 +81,7 @@ enum class Turn { forward, back };
 /// Rotates row i of one head [n, k] by the angles of position i; Turn::back rotates by the negative angles.
 /// `length` is the number of queries. Angles, cosines and sines are computed in float32 even in float64
 /// models, because the original implementation does so.
-[[nodiscard]] Matrix rotate(const RotaryConfig& rotary, std::size_t length, const Matrix& x,
+[[nodiscard]] Matrix rotate(const model::RotaryConfig& rotary, std::size_t length, const Matrix& x,
                             Turn turn = Turn::forward);
 
 }  // namespace attnctl::reference

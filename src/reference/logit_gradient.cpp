@@ -7,18 +7,15 @@
 #include "reference/layers.hpp"
 #include "reference/reference.hpp"
 
-namespace attnctl {
+namespace attnctl::reference {
 namespace {
 
 using linalg::dot;
 using linalg::Matrix;
-using reference::activate;
-using reference::apply;
-using reference::head_columns;
 
 /// Returns the name of a mechanism in the model for which there is no derivative here; empty if there is
 /// none.
-std::string_view unsupported_mechanism(const ModelConfig& config) {
+std::string_view unsupported_mechanism(const model::ModelConfig& config) {
   if (!config.head.present) return "models without an output head";
   if (config.head.projection.weight || config.head.multiplier != 1 || config.head.soft_cap != 0)
     return "projected, scaled or capped logits";
@@ -27,22 +24,23 @@ std::string_view unsupported_mechanism(const ModelConfig& config) {
     return "embeddings that are projected before their norm";
   if (config.embedding.positions_last) return "positions that are added after a projection";
   if (config.decoder) return "encoder-decoder models";
-  for (const LayerConfig& layer : config.layers) {
-    const AttentionConfig& attention = layer.attention;
-    if (layer.place == NormPlace::output || layer.place == NormPlace::both ||
-        layer.place == NormPlace::stream)
+  for (const model::LayerConfig& layer : config.layers) {
+    const model::AttentionConfig& attention = layer.attention;
+    if (layer.place == model::NormPlace::output || layer.place == model::NormPlace::both ||
+        layer.place == model::NormPlace::stream)
       return "norms of the output of attention or MLP";
     if (layer.parallel || layer.residual_multiplier != 1) return "parallel or scaled attention and MLP";
     if (layer.experts.count > 0) return "experts";
     if (attention.disentangled) return "disentangled attention";
     if (layer.convolution) return "a convolution";
     if (attention.clip != 0 || attention.soft_cap != 0 || attention.sinks) return "clamped scores or sinks";
-    if (attention.head_norm_span != HeadNormSpan::shared) return "norms over the queries of several heads";
+    if (attention.head_norm_span != model::HeadNormSpan::shared)
+      return "norms over the queries of several heads";
   }
   return {};
 }
 
-void check_gradient(const Model& model, const Sequence& sequence) {
+void check_gradient(const model::Model& model, const input::Sequence& sequence) {
   if (const std::string_view what = unsupported_mechanism(model.config()); !what.empty())
     fail(Status::bad_input, "{}: gradients do not support {}", escaped(model.name()), what);
   if (sequence.key_embeddings.rows() > 0)
@@ -52,41 +50,42 @@ void check_gradient(const Model& model, const Sequence& sequence) {
 // In this file, d_x is the derivative of the logit with respect to x.
 
 /// Returns d_x [n, in] for y = x W + b, given d_y.
-Matrix backward(const Linear& linear, const Matrix& d_y) {
-  return dot(d_y, xt::transpose(reference::weight_of(linear)));
+Matrix backward(const model::Linear& linear, const Matrix& d_y) {
+  return dot(d_y, xt::transpose(weight_of(linear)));
 }
 
 /// Returns d_x for y = N(x), given d_y.
-Matrix backward(const NormConfig& config, const NormWeights& weights, const Matrix& x, const Matrix& d_y) {
-  if (config.kind == NormKind::none) return d_y;
-  const auto [y, deviation] = reference::normalise(config, x);
-  Matrix d = d_y * reference::gain_of(weights, x.shape(1));
+Matrix backward(const model::NormConfig& config, const model::NormWeights& weights, const Matrix& x,
+                const Matrix& d_y) {
+  if (config.kind == model::NormKind::none) return d_y;
+  const auto [y, deviation] = normalise(config, x);
+  Matrix d = d_y * gain_of(weights, x.shape(1));
   const Matrix along_y = linalg::row_mean(d * y);
-  if (config.kind == NormKind::layer) d -= linalg::row_mean(Matrix(d));
+  if (config.kind == model::NormKind::layer) d -= linalg::row_mean(Matrix(d));
   return (d - along_y * y) / deviation;
 }
 
 /// Returns the derivative of the activation at each element of x. The derivative of relu at 0 is 0.
-Matrix derivative(Activation activation, const Matrix& x) {
+Matrix derivative(model::Activation activation, const Matrix& x) {
   switch (activation) {
-    case Activation::gelu_erf: {
+    case model::Activation::gelu_erf: {
       const double density = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
       return 0.5 * (1 + xt::erf(x / std::numbers::sqrt2)) + x * xt::exp(-x * x / 2) * density;
     }
-    case Activation::gelu_tanh: {
+    case model::Activation::gelu_tanh: {
       const double root = std::sqrt(2 / std::numbers::pi);
       const Matrix tanh = xt::tanh(root * (x + 0.044715 * x * x * x));
       return 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * root * (1 + 3 * 0.044715 * x * x);
     }
-    case Activation::silu: {
+    case model::Activation::silu: {
       const Matrix sigmoid = 1 / (1 + xt::exp(-x));
       return sigmoid * (1 + x * (1 - sigmoid));
     }
-    case Activation::relu:
+    case model::Activation::relu:
       return xt::where(x > 0, 1.0, 0.0);
-    case Activation::relu_squared:
+    case model::Activation::relu_squared:
       return xt::where(x < 0, 0.0, 2 * x);
-    case Activation::tanh:
+    case model::Activation::tanh:
       return 1 - xt::square(xt::tanh(x));
   }
   return xt::ones<double>(x.shape());
@@ -102,47 +101,48 @@ struct LayerTrace {
 
 /// A forward pass, with all values that its gradient needs.
 struct Trace {
-  const Model& model;
-  const Sequence& sequence;
+  const model::Model& model;
+  const input::Sequence& sequence;
   Pool& pool;
   ReferencePass pass;
   std::vector<LayerTrace> layers;
   Matrix last;  // input of the final norm
 };
 
-bool is_pre(const LayerConfig& layer) {
-  return layer.place == NormPlace::pre;
+bool is_pre(const model::LayerConfig& layer) {
+  return layer.place == model::NormPlace::pre;
 }
-bool is_post(const LayerConfig& layer) {
-  return layer.place == NormPlace::post;
+bool is_post(const model::LayerConfig& layer) {
+  return layer.place == model::NormPlace::post;
 }
 
-Matrix mlp_branch_input(const LayerConfig& layer, const LayerWeights& weights, const Matrix& x) {
+Matrix mlp_branch_input(const model::LayerConfig& layer, const model::LayerWeights& weights,
+                        const Matrix& x) {
   return is_pre(layer) ? apply(layer.norm, weights.mlp_norm, x) : x;
 }
 
 /// Computes the residual stream of each layer again, from the attention outputs that the pass stored.
 void trace_layers(Trace& trace) {
-  const ModelConfig& config = trace.model.config();
-  Matrix x = reference::embed({config.embedding, trace.model.embedding()}, trace.sequence, trace.pool);
+  const model::ModelConfig& config = trace.model.config();
+  Matrix x = embed({config.embedding, trace.model.embedding()}, trace.sequence, trace.pool);
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
-    const LayerConfig& layer = config.layers[i];
-    const Lease<LayerWeights> weights = trace.model.layer(i);
+    const model::LayerConfig& layer = config.layers[i];
+    const model::Lease<model::LayerWeights> weights = trace.model.layer(i);
     LayerTrace& at = trace.layers.emplace_back();
     at.x = x;
     at.attended = x + linalg::to_matrix(trace.pass.layers[i].output.view());
     at.mlp_input = is_post(layer) ? apply(layer.norm, weights->attention_norm, at.attended) : at.attended;
     x = at.mlp_input;
     if (layer.mlp.width == 0) continue;
-    at.mlp_sum = x + reference::run_mlp(layer, *weights, mlp_branch_input(layer, *weights, x), trace.pool);
+    at.mlp_sum = x + run_mlp(layer, *weights, mlp_branch_input(layer, *weights, x), trace.pool);
     x = is_post(layer) ? apply(layer.norm, weights->mlp_norm, at.mlp_sum) : at.mlp_sum;
   }
   trace.last = std::move(x);
 }
 
 /// Returns d_x of an MLP, where x is its input, given d_out.
-Matrix mlp_gradient(const MlpConfig& config, const MlpWeights& weights, const Matrix& x, const Matrix& d_out,
-                    Pool& pool) {
+Matrix mlp_gradient(const model::MlpConfig& config, const model::MlpWeights& weights, const Matrix& x,
+                    const Matrix& d_out, Pool& pool) {
   const Matrix up = apply(weights.up, x, pool);
   const Matrix d_inner = backward(weights.down, d_out);
   if (!config.gated) return backward(weights.up, d_inner * derivative(config.activation, up));
@@ -157,7 +157,7 @@ struct QueryKeyValue {
 };
 
 /// Returns d_q, d_k and d_v of one head, given d_z.
-QueryKeyValue head_gradient(const AttentionConfig& config, const AttentionWeights& weights,
+QueryKeyValue head_gradient(const model::AttentionConfig& config, const model::AttentionWeights& weights,
                             const QueryKeyValue& all, std::size_t head, const Matrix& pattern,
                             const Matrix& d_z) {
   const std::size_t kv_head = config.kv_head(head);
@@ -165,16 +165,16 @@ QueryKeyValue head_gradient(const AttentionConfig& config, const AttentionWeight
   const Matrix plain_k = head_columns(all.k, kv_head, config.d_head);
   const Matrix v = head_columns(all.v, kv_head, config.d_value);
   const std::size_t length = plain_q.shape(0);
-  const auto rotate = [&](const Matrix& x, reference::Turn turn) {
+  const auto rotate = [&](const Matrix& x, Turn turn) {
     return config.rotary ? reference::rotate(*config.rotary, length, x, turn) : x;
   };
-  const Matrix q = rotate(apply(config.head_norm, weights.query_norm, plain_q), reference::Turn::forward);
-  const Matrix k = rotate(apply(config.head_norm, weights.key_norm, plain_k), reference::Turn::forward);
+  const Matrix q = rotate(apply(config.head_norm, weights.query_norm, plain_q), Turn::forward);
+  const Matrix k = rotate(apply(config.head_norm, weights.key_norm, plain_k), Turn::forward);
 
   const Matrix d_pattern = dot(d_z, xt::transpose(v));
   const Matrix d_scores = pattern * (d_pattern - linalg::row_sum(pattern * d_pattern));
-  const Matrix d_q = rotate(config.scale * dot(d_scores, k), reference::Turn::back);
-  const Matrix d_k = rotate(config.scale * dot(xt::transpose(d_scores), q), reference::Turn::back);
+  const Matrix d_q = rotate(config.scale * dot(d_scores, k), Turn::back);
+  const Matrix d_k = rotate(config.scale * dot(xt::transpose(d_scores), q), Turn::back);
   return {backward(config.head_norm, weights.query_norm, plain_q, d_q),
           backward(config.head_norm, weights.key_norm, plain_k, d_k), dot(xt::transpose(pattern), d_z)};
 }
@@ -183,8 +183,8 @@ QueryKeyValue head_gradient(const AttentionConfig& config, const AttentionWeight
 /// `heads`.
 Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x, const Matrix& d_output,
                           std::vector<HeadLogitGradient>& heads) {
-  const AttentionConfig& config = trace.model.config().layers[index].attention;
-  const Lease<LayerWeights> weights = trace.model.layer(index);
+  const model::AttentionConfig& config = trace.model.config().layers[index].attention;
+  const model::Lease<model::LayerWeights> weights = trace.model.layer(index);
   const QueryKeyValue all = {apply(weights->query, x, trace.pool), apply(weights->key, x, trace.pool),
                              apply(weights->value, x, trace.pool)};
   const Matrix d_joined = weights->output.present() ? backward(weights->output, d_output) : d_output;
@@ -212,8 +212,8 @@ Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x
 /// Returns the derivative for a layer's input. On entry, d_x is the derivative for the layer's output.
 Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
                       std::vector<HeadLogitGradient>& heads) {
-  const LayerConfig& layer = trace.model.config().layers[index];
-  const Lease<LayerWeights> weights = trace.model.layer(index);
+  const model::LayerConfig& layer = trace.model.config().layers[index];
+  const model::Lease<model::LayerWeights> weights = trace.model.layer(index);
   const LayerTrace& at = trace.layers[index];
   if (layer.mlp.width > 0) {
     if (is_post(layer)) d_x = backward(layer.norm, weights->mlp_norm, at.mlp_sum, d_x);
@@ -222,7 +222,7 @@ Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
     d_x += is_pre(layer) ? backward(layer.norm, weights->mlp_norm, at.mlp_input, d_mlp) : d_mlp;
   }
   if (is_post(layer)) d_x = backward(layer.norm, weights->attention_norm, at.attended, d_x);
-  const NormConfig norm = is_pre(layer) ? layer.attention_norm() : NormConfig{};
+  const model::NormConfig norm = is_pre(layer) ? layer.attention_norm() : model::NormConfig{};
   const Matrix d_attention =
       attention_gradient(trace, index, apply(norm, weights->attention_norm, at.x), d_x, heads);
   return d_x + backward(norm, weights->attention_norm, at.x, d_attention);
@@ -230,8 +230,8 @@ Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
 
 /// Computes the logit at target.position. Returns the derivative for the output of the last layer [n, d].
 Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradient& result) {
-  const ModelConfig& config = trace.model.config();
-  const Lease<HeadWeights> weights = trace.model.head();
+  const model::ModelConfig& config = trace.model.config();
+  const model::Lease<model::HeadWeights> weights = trace.model.head();
   const auto at_position = [&] { return xt::range(target.position, target.position + 1); };
   const Matrix row = xt::view(trace.last, at_position(), xt::all());
   Matrix x = apply(config.final_norm, trace.model.final_norm(), row);
@@ -258,17 +258,18 @@ Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradien
 
 /// Computes the derivative for the token embeddings. d_x is the derivative for the input of the first layer.
 void embedding_gradient(const Trace& trace, Matrix d_x, LogitGradient& result) {
-  const reference::Embedding embedding{trace.model.config().embedding, trace.model.embedding()};
-  const EmbeddingWeights& weights = *embedding.weights;
+  const Embedding embedding{trace.model.config().embedding, trace.model.embedding()};
+  const model::EmbeddingWeights& weights = *embedding.weights;
   if (weights.projection.present()) d_x = backward(weights.projection, d_x);
-  const Matrix sum = reference::embedding_sum(embedding, trace.sequence);
+  const Matrix sum = embedding_sum(embedding, trace.sequence);
   result.d_embedding = linalg::to_owned(backward(embedding.config.norm, weights.norm, sum, d_x));
-  result.embedding = linalg::to_owned(reference::token_embeddings(embedding, trace.sequence));
+  result.embedding = linalg::to_owned(token_embeddings(embedding, trace.sequence));
 }
 
 }  // namespace
 
-LogitGradient logit_gradient(const Model& model, const Sequence& sequence, LogitTarget target, Pool& pool) {
+LogitGradient logit_gradient(const model::Model& model, const input::Sequence& sequence, LogitTarget target,
+                             Pool& pool) {
   check_gradient(model, sequence);
   const std::size_t layers = model.config().layers.size();
   Trace trace{model, sequence, pool, run_reference(model, sequence, layers - 1, false, pool), {}, {}};
@@ -284,4 +285,4 @@ LogitGradient logit_gradient(const Model& model, const Sequence& sequence, Logit
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::reference

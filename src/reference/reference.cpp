@@ -4,48 +4,47 @@
 #include "forward/block.hpp"
 #include "reference/layers.hpp"
 
-namespace attnctl {
+namespace attnctl::reference {
 namespace {
 
 using linalg::Matrix;
-using reference::apply;
 
 /// Returns true if attention and MLP of a layer receive the normalised residual stream.
-bool reads_normalised(NormPlace place) {
-  return place == NormPlace::pre || place == NormPlace::both;
+bool reads_normalised(model::NormPlace place) {
+  return place == model::NormPlace::pre || place == model::NormPlace::both;
 }
 
 /// Returns the term that is added to the residual stream for the output of the attention or the MLP.
-Matrix residual(const LayerConfig& config, Matrix branch, const NormWeights& norm,
-                const NormWeights& output_norm) {
-  if (config.place == NormPlace::output) branch = apply(config.norm, norm, branch);
-  if (config.place == NormPlace::both) branch = apply(config.norm, output_norm, branch);
+Matrix residual(const model::LayerConfig& config, Matrix branch, const model::NormWeights& norm,
+                const model::NormWeights& output_norm) {
+  if (config.place == model::NormPlace::output) branch = apply(config.norm, norm, branch);
+  if (config.place == model::NormPlace::both) branch = apply(config.norm, output_norm, branch);
   return double{config.residual_multiplier} * branch;
 }
 
 /// Returns the residual stream after a layer. `before` is the stream before the layer, and `attention` is the
 /// layer's attention output.
-Matrix finish_layer(const LayerConfig& config, const LayerWeights& weights, const Matrix& before,
-                    const Matrix& attention, Pool& pool) {
+Matrix finish_layer(const model::LayerConfig& config, const model::LayerWeights& weights,
+                    const Matrix& before, const Matrix& attention, Pool& pool) {
   Matrix x = before + residual(config, attention, weights.attention_norm, weights.attention_output_norm);
-  if (config.place == NormPlace::post) x = apply(config.norm, weights.attention_norm, x);
+  if (config.place == model::NormPlace::post) x = apply(config.norm, weights.attention_norm, x);
   if (config.mlp.width == 0) return x;
-  if (config.place == NormPlace::stream) x = apply(config.norm, weights.mlp_norm, x);
+  if (config.place == model::NormPlace::stream) x = apply(config.norm, weights.mlp_norm, x);
   const Matrix& stream = config.parallel ? before : x;
-  const Matrix mlp = reference::run_mlp(
-      config, weights, reads_normalised(config.place) ? apply(config.norm, weights.mlp_norm, stream) : stream,
-      pool);
+  const Matrix mlp =
+      run_mlp(config, weights,
+              reads_normalised(config.place) ? apply(config.norm, weights.mlp_norm, stream) : stream, pool);
   x += residual(config, mlp, weights.mlp_norm, weights.mlp_output_norm);
-  if (config.place == NormPlace::post) x = apply(config.norm, weights.mlp_norm, x);
+  if (config.place == model::NormPlace::post) x = apply(config.norm, weights.mlp_norm, x);
   return x;
 }
 
-Matrix run_head(const Model& model, Matrix x, Pool& pool) {
-  const HeadConfig& config = model.config().head;
-  const Lease<HeadWeights> weights = model.head();
+Matrix run_head(const model::Model& model, Matrix x, Pool& pool) {
+  const model::HeadConfig& config = model.config().head;
+  const model::Lease<model::HeadWeights> weights = model.head();
   if (weights->projection.present()) x = apply(weights->projection, x, pool);
   if (config.transform) {
-    x = reference::activate(config.activation, apply(weights->transform, x, pool));
+    x = activate(config.activation, apply(weights->transform, x, pool));
     x = apply(config.norm, weights->transform_norm, x);
   }
   Matrix logits = apply(weights->decoder, x, pool);
@@ -56,34 +55,33 @@ Matrix run_head(const Model& model, Matrix x, Pool& pool) {
 
 }  // namespace
 
-ReferencePass run_reference(const Model& model, const Sequence& sequence, std::size_t last_layer, bool logits,
-                            Pool& pool) {
-  const ModelConfig& config = model.config();
+ReferencePass run_reference(const model::Model& model, const input::Sequence& sequence,
+                            std::size_t last_layer, bool logits, Pool& pool) {
+  const model::ModelConfig& config = model.config();
   const bool to_the_end = logits && config.head.present;
   const std::size_t count = to_the_end ? config.layers.size() : last_layer + 1;
   const Matrix key_embeddings = linalg::to_matrix(sequence.key_embeddings.view());
   const Matrix value_embeddings = linalg::to_matrix(sequence.value_embeddings.view());
   ReferencePass pass;
-  Matrix x = reference::embed({config.embedding, model.embedding()}, sequence, pool);
+  Matrix x = embed({config.embedding, model.embedding()}, sequence, pool);
   const Matrix embeddings = x;
   Matrix memory;  // the encoder's output; empty until the decoder begins
   for (std::size_t i = 0; i < count; ++i) {
-    const LayerConfig& layer = config.layers.at(i);
-    const Lease<LayerWeights> weights = model.layer(i);
-    if (needs_target(layer.component) && memory.size() == 0) {
+    const model::LayerConfig& layer = config.layers.at(i);
+    const model::Lease<model::LayerWeights> weights = model.layer(i);
+    if (forward::needs_target(layer.component) && memory.size() == 0) {
       memory = apply(config.decoder->encoder_norm, model.encoder_norm(), x);
-      x = reference::embed({config.decoder->embedding, model.target_embedding()}, *sequence.target, pool);
+      x = embed({config.decoder->embedding, model.target_embedding()}, *sequence.target, pool);
     }
-    if (layer.place == NormPlace::stream) x = apply(layer.norm, weights->attention_norm, x);
+    if (layer.place == model::NormPlace::stream) x = apply(layer.norm, weights->attention_norm, x);
     const Matrix queries =
         reads_normalised(layer.place) ? apply(layer.attention_norm(), weights->attention_norm, x) : x;
-    const bool cross = layer.component == Component::cross;
+    const bool cross = layer.component == model::Component::cross;
     const Matrix& given_keys = cross ? memory : key_embeddings;
     const Matrix& keys = given_keys.size() > 0 ? given_keys : queries;
     const Matrix& values = !cross && value_embeddings.size() > 0 ? value_embeddings : keys;
-    const Sequence& masks = layer.component == Component::decoder ? *sequence.target : sequence;
-    ReferenceLayer result =
-        reference::attend(layer.attention, *weights, {masks, queries, keys, values}, pool);
+    const input::Sequence& masks = layer.component == model::Component::decoder ? *sequence.target : sequence;
+    ReferenceLayer result = attend(layer.attention, *weights, {masks, queries, keys, values}, pool);
     if (i + 1 < count || to_the_end) {
       if (result.z.empty()) {
         fail(Status::bad_input,
@@ -91,7 +89,7 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
              escaped(model.name()), i, i + 1, i);
       }
       x = finish_layer(layer, *weights, x, linalg::to_matrix(result.output.view()), pool);
-      x = reference::add_convolution(layer, *weights, embeddings, x);
+      x = add_convolution(layer, *weights, embeddings, x);
     }
     if (i <= last_layer) pass.layers.push_back(std::move(result));
   }
@@ -100,4 +98,4 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
   return pass;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::reference

@@ -9,7 +9,7 @@
 #include "input/batch.hpp"
 #include "model/model.hpp"
 
-namespace attnctl {
+namespace attnctl::reference {
 
 /// The attention of one layer in the float64 pass.
 struct ReferenceLayer {
@@ -28,7 +28,7 @@ struct ReferencePass {
 /// Runs the model in float64 up to layer `last_layer`, as an independent and slow check of run_forward.
 /// check_batch (forward/run.hpp) must accept the sequence. Separate keys and values of a sequence get no
 /// positions. Throws Error(bad_input) if a layer without W_V comes before the last one.
-[[nodiscard]] ReferencePass run_reference(const Model& model, const Sequence& sequence,
+[[nodiscard]] ReferencePass run_reference(const model::Model& model, const input::Sequence& sequence,
                                           std::size_t last_layer, bool logits, Pool& pool);
 
 /// One logit of a sequence.
@@ -56,7 +56,7 @@ struct LogitGradient {
 /// check_batch (forward/run.hpp) must accept the sequence. Throws Error(bad_input) if the model has no output
 /// head, if this function has no derivative for a mechanism of the model, if a layer has no values, or if the
 /// keys come from another sequence.
-[[nodiscard]] LogitGradient logit_gradient(const Model& model, const Sequence& sequence, LogitTarget target,
-                                           Pool& pool);
+[[nodiscard]] LogitGradient logit_gradient(const model::Model& model, const input::Sequence& sequence,
+                                           LogitTarget target, Pool& pool);
 
-}  // namespace attnctl
+}  // namespace attnctl::reference

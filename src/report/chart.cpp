@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 std::string label_of(double value) {
@@ -168,4 +168,4 @@ Plot plot_of(const Table& table, const Chart& chart) {
   return plot;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

@@ -8,7 +8,7 @@
 #include "results/results.hpp"
 
 // The values and axes of a chart, which the writers of SVG and text draw.
-namespace attnctl {
+namespace attnctl::report {
 
 /// An axis of a chart: its range and ticks.
 struct ChartAxis {
@@ -49,4 +49,4 @@ struct Plot {
 /// Returns the values and axes of a chart. Throws std::invalid_argument if a column is missing.
 [[nodiscard]] Plot plot_of(const Table& table, const Chart& chart);
 
-}  // namespace attnctl
+}  // namespace attnctl::report

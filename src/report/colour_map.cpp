@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 constexpr Colour rgb(std::uint32_t code) {
@@ -78,4 +78,4 @@ std::string hex(Colour colour) {
   return fmt::format("#{:02x}{:02x}{:02x}", colour.red, colour.green, colour.blue);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-namespace attnctl {
+namespace attnctl::report {
 
 struct Colour {
   std::uint8_t red = 0;
@@ -28,4 +28,4 @@ struct Colour {
 /// Formats a colour as "#rrggbb".
 [[nodiscard]] std::string hex(Colour colour);
 
-}  // namespace attnctl
+}  // namespace attnctl::report

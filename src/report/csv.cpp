@@ -11,7 +11,7 @@
 #include "base/undefined.hpp"
 #include "report/ordered_chunks.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 constexpr std::size_t kCellsPerChunk = 32768;
@@ -154,4 +154,4 @@ void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& op
   write_in_order(options.pool, chunks, format, [&](const std::string& text) { out.write(text); });
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

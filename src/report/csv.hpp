@@ -7,7 +7,7 @@
 #include "report/ordered_chunks.hpp"
 #include "results/results.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 
 /// Writes a table in the format of RFC 4180: a header line, CRLF after each line, and quotes around fields
 /// that contain the separator, a quote or a line end. The separator is options.separator. Undefined and
@@ -24,4 +24,4 @@ void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& op
 /// Appends one text cell in the format of write_csv_table().
 void append_csv_text(std::string& line, std::string_view text, char separator = ',');
 
-}  // namespace attnctl
+}  // namespace attnctl::report

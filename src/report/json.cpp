@@ -12,7 +12,7 @@
 #include "base/text.hpp"
 #include "report/number_format.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 /// Writes a number at `to`, which must have space for NumberFormat::most_characters, and returns the end of
@@ -483,4 +483,4 @@ void append_json_string(std::string& text, std::string_view value) {
   text += '"';
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

@@ -8,7 +8,7 @@
 #include "report/ordered_chunks.hpp"
 #include "results/results.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 
 /// Writes a document as one JSON object. Each head field, each item of a section and each row of a matrix is
 /// on its own line. Numbers that are not finite become null. Tensors and tables are formatted in parallel and
@@ -57,4 +57,4 @@ class JsonStream {
 /// control a terminal), and the JavaScript line ends U+2028 and U+2029.
 void append_json_string(std::string& text, std::string_view value);
 
-}  // namespace attnctl
+}  // namespace attnctl::report

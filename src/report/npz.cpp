@@ -26,7 +26,7 @@
 #include "formats/zip.hpp"
 #include "report/ordered_chunks.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 /// An unnamed temporary file. It stores data that must be complete before they can be written in order. The
@@ -117,7 +117,7 @@ std::uint32_t joined(std::uint32_t first, std::uint32_t second, std::uint64_t se
 
 void ScatteredChecksum::add(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
-  Written piece{bytes.size(), crc32_of(bytes)};
+  Written piece{bytes.size(), formats::crc32_of(bytes)};
   const std::lock_guard lock(mutex_);
   auto after = pieces_.upper_bound(offset);
   if (after != pieces_.end() && after->first < offset + piece.size) {
@@ -142,7 +142,7 @@ void ScatteredChecksum::add(std::uint64_t offset, std::span<const std::byte> byt
 
 std::optional<std::uint32_t> ScatteredChecksum::value(std::uint64_t size) const {
   const std::lock_guard lock(mutex_);
-  if (size == 0 && pieces_.empty()) return crc32_of({});
+  if (size == 0 && pieces_.empty()) return formats::crc32_of({});
   if (pieces_.size() != 1) return std::nullopt;
   const auto& [offset, piece] = *pieces_.begin();
   if (offset != 0 || piece.size != size) return std::nullopt;
@@ -153,7 +153,7 @@ struct NpzWriter::Archive {
   /// A member of the zip. The caller writes its elements through the base class ArraySink.
   struct Member : ArraySink {
     Archive& archive;
-    ZipMember zip;
+    formats::ZipMember zip;
     std::size_t header_size = 0;
     std::uint64_t place = 0;  // offset of the content in the zip file or in `contents`
     ScatteredChecksum checksum;
@@ -202,7 +202,7 @@ struct NpzWriter::Archive {
     if (!bytes || *bytes > std::uint64_t{1} << 62U) {
       fail(Status::limit, "{}: the array {} would take more than 4 EiB", out.name(), name);
     }
-    const std::string header = npy_header(dtype, shape);
+    const std::string header = formats::npy_header(dtype, shape);
     Member& member = *members.emplace_back(std::make_unique<Member>(*this));
     member.zip.name = name + ".npy";
     member.zip.deflated = options.compress;
@@ -214,7 +214,7 @@ struct NpzWriter::Archive {
     } else {
       member.zip.stored_size = member.zip.size;
       member.zip.offset = zip_end;
-      member.place = zip_end + local_header(member.zip).size();
+      member.place = zip_end + formats::local_header(member.zip).size();
       zip_end = member.place + member.zip.size;
     }
     member.write_content(0, bytes_of(header));
@@ -239,7 +239,7 @@ struct NpzWriter::Archive {
     if (!crc) throw std::logic_error("the array " + member.zip.name + " is not complete");
     member.zip.crc = *crc;
     if (contents) deflate(member);
-    put_zip(member.zip.offset, bytes_of(local_header(member.zip)));
+    put_zip(member.zip.offset, bytes_of(formats::local_header(member.zip)));
   }
 
   /// Deflates the content of a member in parallel. The content is divided into blocks of a fixed size, which
@@ -248,7 +248,7 @@ struct NpzWriter::Archive {
   void deflate(Member& member) {
     const std::uint64_t size = member.zip.size;
     member.zip.offset = zip_end;
-    const std::uint64_t begin = zip_end + local_header(member.zip).size();
+    const std::uint64_t begin = zip_end + formats::local_header(member.zip).size();
     zip_end = begin;
     const std::uint64_t blocks = std::max<std::uint64_t>((size + kBlockSize - 1) / kBlockSize, 1);
     const auto format = [&](std::size_t block, std::string& output) {
@@ -299,12 +299,12 @@ std::uint64_t NpzWriter::non_finite() const {
 
 void NpzWriter::close() {
   Archive& archive = *archive_;
-  std::vector<ZipMember> members;
+  std::vector<formats::ZipMember> members;
   for (const auto& member : archive.members) {
     archive.store(*member);
     members.push_back(member->zip);
   }
-  const std::string directory = central_directory(members, archive.zip_end);
+  const std::string directory = formats::central_directory(members, archive.zip_end);
   archive.put_zip(archive.zip_end, bytes_of(directory));
   const std::uint64_t size = archive.zip_end + directory.size();
   if (archive.zip_spool) {
@@ -314,4 +314,4 @@ void NpzWriter::close() {
   }
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

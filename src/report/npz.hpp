@@ -13,7 +13,7 @@
 #include "base/pool.hpp"
 #include "results/results.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 
 struct NpzOptions {
   bool compress = false;  // deflate the members; otherwise they are stored
@@ -75,4 +75,4 @@ class ScatteredChecksum {
   std::map<std::uint64_t, Written> pieces_;  // key: offset of the piece in the file
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::report

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 /// Returns the eight decimal digits of upper * 10^4 + lower, where both are below 10^4. Each byte of the
@@ -340,4 +340,4 @@ char* NumberFormat::write(char* to, std::int64_t value) {
   return std::to_chars(to, to + most_characters, value).ptr;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

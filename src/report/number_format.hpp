@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace attnctl {
+namespace attnctl::report {
 
 /// The text format of numbers. Without `digits`, a number is written as the shortest text that reads back to
 /// the same float32 or float64. With `digits`, it is written with this number of decimals, rounded to
@@ -43,4 +43,4 @@ inline constexpr int kShortestFloatSpace = 24;
 /// 1.4 s with std::to_chars. Doubles are rare and use std::to_chars.
 char* write_shortest_float(char* to, float value);
 
-}  // namespace attnctl
+}  // namespace attnctl::report

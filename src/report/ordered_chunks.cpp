@@ -7,7 +7,7 @@
 
 #include "base/interrupt.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 
 void write_in_order(Pool* pool, std::size_t chunks, const FormatChunk& format, const WriteChunk& write) {
   if (pool == nullptr || pool->size() == 1 || chunks <= 1) {
@@ -48,4 +48,4 @@ void write_in_order(Pool* pool, std::size_t chunks, const FormatChunk& format, c
   });
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

@@ -9,7 +9,7 @@
 #include "base/pool.hpp"
 #include "report/number_format.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 
 /// Options of all writers of text formats.
 struct WriteOptions {
@@ -30,4 +30,4 @@ using WriteChunk = std::function<void(const std::string& text)>;
 /// earlier chunks are written, so at most one chunk per worker is in memory.
 void write_in_order(Pool* pool, std::size_t chunks, const FormatChunk& format, const WriteChunk& write);
 
-}  // namespace attnctl
+}  // namespace attnctl::report

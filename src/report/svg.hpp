@@ -5,7 +5,7 @@
 #include "base/files/output_file.hpp"
 #include "results/results.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 
 /// The largest number of heatmap cells on one page.
 inline constexpr std::size_t kMaxSvgCells = 250000;
@@ -23,4 +23,4 @@ void write_svg(OutputFile& out, const HeatmapPage& page);
 /// Error(limit) for more than 100,000 points.
 void write_svg(OutputFile& out, const ChartPage& page);
 
-}  // namespace attnctl
+}  // namespace attnctl::report

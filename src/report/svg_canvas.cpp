@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "report/text_width.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 constexpr std::string_view kInk = "#262626";
@@ -86,4 +86,4 @@ std::string SvgCanvas::document(double width, double height, std::string_view ti
          body_ + "</svg>\n";
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

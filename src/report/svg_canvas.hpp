@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace attnctl {
+namespace attnctl::report {
 
 // Sizes in pixels, except for kMaxLabel.
 inline constexpr double kTitleFont = 17;
@@ -66,4 +66,4 @@ class SvgCanvas {
   std::string body_;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::report

@@ -15,7 +15,7 @@
 #include "report/svg_canvas.hpp"
 #include "report/text_width.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 constexpr double kLeftSpace = 78;
@@ -210,4 +210,4 @@ void write_svg(OutputFile& out, const ChartPage& page) {
   out.write(canvas.document(width, kPageTitleSpace + panel_height * static_cast<double>(rows), page.title));
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

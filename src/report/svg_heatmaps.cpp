@@ -17,7 +17,7 @@
 #include "report/svg_canvas.hpp"
 #include "report/text_width.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 constexpr double kBarWidth = 16;
@@ -423,4 +423,4 @@ void write_svg(OutputFile& out, const HeatmapPage& page) {
   out.write(canvas.document(layout.width, layout.height, layout.grid ? page.title : page.heatmaps[0].title));
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

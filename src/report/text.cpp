@@ -11,7 +11,7 @@
 #include "report/chart.hpp"
 #include "report/text_width.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 /// The layout of a column.
@@ -259,4 +259,4 @@ std::string text_page(std::span<const PageBlock> blocks, const TextOptions& opti
   return page.take();
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

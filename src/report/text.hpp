@@ -11,7 +11,7 @@
 
 #include "results/results.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 
 /// Options of text output. Text that was read from files is made safe for terminals (attnctl::escaped).
 struct TextOptions {
@@ -55,4 +55,4 @@ void append_text_chart(std::string& text, const Table& table, const Chart& chart
 /// Returns the text, in bold if options.styled is true.
 [[nodiscard]] std::string strong(std::string_view text, const TextOptions& options);
 
-}  // namespace attnctl
+}  // namespace attnctl::report

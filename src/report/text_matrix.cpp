@@ -12,7 +12,7 @@
 #include "report/text.hpp"
 #include "report/text_width.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 constexpr std::size_t kMaxRowLabel = 16;
@@ -236,4 +236,4 @@ void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matr
   append_scale(text, options);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

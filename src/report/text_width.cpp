@@ -8,7 +8,7 @@
 
 #include "base/text.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 std::size_t width_of(char32_t point) {
@@ -70,4 +70,4 @@ std::string fixed(double value, int digits) {
   return text;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

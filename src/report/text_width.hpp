@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace attnctl {
+namespace attnctl::report {
 
 /// The size of a character: bytes in UTF-8 and terminal columns. Wide East Asian characters and emoji (UAX
 /// 11) have 2 columns. Combining marks, joiners, and the vowels and final consonants of a Hangul syllable
@@ -40,4 +40,4 @@ inline void trim(std::string& text) {
   text.erase(text.find_last_not_of(' ') + 1);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

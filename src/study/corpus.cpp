@@ -16,7 +16,7 @@
 #include "forward/run.hpp"
 #include "input/sequences.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 /// Shuffles `count` elements (Fisher and Yates). Calls swap(i, j) to exchange the elements i and j.
@@ -26,19 +26,22 @@ void shuffle(std::size_t count, Random& random, const Swap& swap) {
 }
 
 /// Checks whether a token belongs to the text: it is neither special nor hidden from attention.
-bool is_ordinary(const Sequence& sequence, std::size_t token) {
+bool is_ordinary(const input::Sequence& sequence, std::size_t token) {
   if (!sequence.special.empty() && sequence.special[token] != 0) return false;
   return sequence.key_visible.empty() || sequence.key_visible[token] != 0;
 }
 
 /// The tensors of another checkpoint. The values of each matrix are shuffled when the matrix is first used.
-class ShuffledCheckpoint final : public Checkpoint {
+class ShuffledCheckpoint final : public checkpoint::Checkpoint {
  public:
-  ShuffledCheckpoint(Checkpoint& original, std::uint64_t seed) : original_(original), seed_(seed) {}
+  ShuffledCheckpoint(checkpoint::Checkpoint& original, std::uint64_t seed)
+      : original_(original), seed_(seed) {}
 
-  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return original_.tensors(); }
-  [[nodiscard]] TensorView tensor(std::size_t index) override {
-    const TensorView view = original_.tensor(index);
+  [[nodiscard]] std::span<const checkpoint::TensorInfo> tensors() const override {
+    return original_.tensors();
+  }
+  [[nodiscard]] checkpoint::TensorView tensor(std::size_t index) override {
+    const checkpoint::TensorView view = original_.tensor(index);
     if (view.shape.size() < 2 || !is_floating(view.dtype)) return view;
     const auto [entry, inserted] = shuffled_.try_emplace(index);
     std::vector<std::byte>& bytes = entry->second;
@@ -57,7 +60,7 @@ class ShuffledCheckpoint final : public Checkpoint {
   [[nodiscard]] const nlohmann::ordered_json* config() const override { return original_.config(); }
 
  private:
-  Checkpoint& original_;
+  checkpoint::Checkpoint& original_;
   std::uint64_t seed_;
   std::map<std::size_t, std::vector<std::byte>> shuffled_;
 };
@@ -81,13 +84,13 @@ struct Window {
   }
 };
 
-Sequence cut(const Sequence& sequence, const Window& window) {
-  Sequence part = sequence;
+input::Sequence cut(const input::Sequence& sequence, const Window& window) {
+  input::Sequence part = sequence;
   const auto cut_all = [&window](auto&... values) { (window.cut(values), ...); };
   cut_all(part.ids, part.tokens, part.token_type_ids, part.special, part.separator, part.offsets, part.words,
           part.key_visible);
   part.shared_tokens.clear();
-  for (Sequence::SharedToken shared : sequence.shared_tokens) {
+  for (input::Sequence::SharedToken shared : sequence.shared_tokens) {
     if (shared.token < window.first || shared.token >= window.last) continue;
     shared.token -= window.first - window.before;
     part.shared_tokens.push_back(shared);
@@ -98,7 +101,8 @@ Sequence cut(const Sequence& sequence, const Window& window) {
 /// Cuts a sequence into windows of at most `length` tokens. Each window starts `stride` text tokens after the
 /// window before it. Each window contains the special tokens that the tokenizer added at both ends. Throws
 /// Error(bad_input) if `length` leaves no space for text tokens, or if the sequence is a pair of texts.
-std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length, std::size_t stride) {
+std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::size_t length,
+                                        std::size_t stride) {
   const std::size_t n = sequence.ids.size();
   if (n <= length) return {sequence};
   if (sequence.text_pair)
@@ -114,7 +118,7 @@ std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length, s
          "give a larger --max-length",
          escaped(sequence.id), length, added_tokens);
   }
-  std::vector<Sequence> parts;
+  std::vector<input::Sequence> parts;
   for (window.first = window.before;; window.first += stride) {
     window.last = std::min(window.first + length - added_tokens, window.end);
     parts.push_back(cut(sequence, window));
@@ -124,7 +128,7 @@ std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length, s
 
 }  // namespace
 
-void TokenFrequencies::add(const Sequence& sequence) {
+void TokenFrequencies::add(const input::Sequence& sequence) {
   for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
     if (is_ordinary(sequence, i)) set(sequence.ids[i], of(sequence.ids[i]) + 1);
   }
@@ -141,7 +145,7 @@ std::uint64_t TokenFrequencies::of(std::int64_t id) const {
   return index < counts_.size() ? counts_[index] : 0;
 }
 
-std::vector<std::size_t> rarest_tokens(const Sequence& sequence, const TokenFrequencies& frequencies) {
+std::vector<std::size_t> rarest_tokens(const input::Sequence& sequence, const TokenFrequencies& frequencies) {
   std::vector<std::size_t> places;
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
@@ -155,7 +159,7 @@ std::vector<std::size_t> rarest_tokens(const Sequence& sequence, const TokenFreq
   return places;
 }
 
-TokenFrequencies read_frequencies(const std::filesystem::path& path, const Vocabulary& vocabulary,
+TokenFrequencies read_frequencies(const std::filesystem::path& path, const tokenizer::Vocabulary& vocabulary,
                                   std::size_t ids) {
   const std::string file = read_file(path, kMaxFrequencyFile);
   const std::string name = escaped(path.string());
@@ -198,11 +202,11 @@ TokenFrequencies read_frequencies(const std::filesystem::path& path, const Vocab
   return frequencies;
 }
 
-Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::uint64_t repetition) {
-  Batch batch = block.batch;
+input::Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::uint64_t repetition) {
+  input::Batch batch = block.batch;
   const std::uint64_t block_seed = Random(Random(seed, repetition).next(), block.number).next();
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
-    Sequence& sequence = batch.sequences[s];
+    input::Sequence& sequence = batch.sequences[s];
     std::vector<std::size_t> positions;
     for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
       if (is_ordinary(sequence, i)) positions.push_back(i);
@@ -215,25 +219,25 @@ Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::uint64_
   return batch;
 }
 
-std::vector<Model> random_twins(const Model& model, std::size_t count, std::uint64_t seed,
-                                Warnings& warnings) {
-  std::vector<Model> twins;
-  const ModelSource& of = model.source();
+std::vector<model::Model> random_twins(const model::Model& model, std::size_t count, std::uint64_t seed,
+                                       Warnings& warnings) {
+  std::vector<model::Model> twins;
+  const checkpoint::ModelSource& of = model.source();
   for (std::size_t i = 0; i < count; ++i) {
-    ModelSource source;
+    checkpoint::ModelSource source;
     source.given = of.given;
     source.directory = of.directory;
     source.config_path = of.config_path;
     source.config_text = of.config_text;
     source.config = of.config;
     source.weights = std::make_unique<ShuffledCheckpoint>(*of.weights, seed + i);
-    twins.push_back(Model::bind(std::move(source), warnings));
+    twins.push_back(model::Model::bind(std::move(source), warnings));
   }
   return twins;
 }
 
 std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
-                                           const Vocabulary& vocabulary) {
+                                           const tokenizer::Vocabulary& vocabulary) {
   constexpr std::size_t shortest = 4;
   if (plan.sequences == 0 || limits.positions <= limits.prefix.size()) return {};
   // The ids that a probe sequence may contain: those of tokens that are not special.
@@ -267,8 +271,8 @@ std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLim
   return probes;
 }
 
-CorpusBlocks::CorpusBlocks(const CorpusOptions& options, const Model& model, const Vocabulary& vocabulary,
-                           TextEncoder& encoder)
+CorpusBlocks::CorpusBlocks(const CorpusOptions& options, const model::Model& model,
+                           const tokenizer::Vocabulary& vocabulary, input::TextEncoder& encoder)
     : options_(options), model_(model), vocabulary_(vocabulary), encoder_(encoder) {
   constexpr std::size_t unbounded = std::numeric_limits<std::size_t>::max();
   limit_ = std::min(options.max_length.value_or(unbounded), model.config().max_positions.value_or(unbounded));
@@ -298,11 +302,11 @@ std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
              "{}: got {} tokens, the limit is {}; shorten the sentence, or cut it into windows with --stride",
              sentence->where, n, limit_);
       }
-      Batch windows;
+      input::Batch windows;
       windows.sequences = n > limit_ ? windows_of(sentence->sequence, limit_, *options_.stride)
                                      : std::vector{sentence->sequence};
-      for (Sequence& window : windows.sequences) window.id = sentence->where;
-      check_batch(model_, windows);
+      for (input::Sequence& window : windows.sequences) window.id = sentence->where;
+      forward::check_batch(model_, windows);
       return CheckedSentence{std::move(*sentence), std::move(windows.sequences)};
     }
     finished_bytes_ += stream_->position();
@@ -311,7 +315,7 @@ std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
 }
 
 void CorpusBlocks::add(CheckedSentence checked, CorpusBlock& block) {
-  const Sequence& whole = checked.sentence.sequence;
+  const input::Sequence& whole = checked.sentence.sequence;
   for (std::size_t i = 0; !any_ && i < whole.ids.size() && whole.special[i] != 0; ++i)
     prefix_.push_back(whole.ids[i]);
   any_ = true;
@@ -319,7 +323,7 @@ void CorpusBlocks::add(CheckedSentence checked, CorpusBlock& block) {
   block.counts.words += whole.word_texts.size();
   frequencies_.add(whole);
   for (std::size_t i = 0; i < checked.windows.size(); ++i) {
-    Sequence& window = checked.windows[i];
+    input::Sequence& window = checked.windows[i];
     if (checked.windows.size() > 1) window.id = fmt::format("{} window {}", checked.sentence.where, i);
     block.counts.tokens += window.queries();
     tokens_hash_ = content_hash(std::as_bytes(std::span(window.ids)), tokens_hash_);
@@ -351,7 +355,7 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
     block.batch.sequences.push_back(std::move(probe.sequence));
   }
   if (block.probes.empty()) return std::nullopt;
-  finish_batch(block.batch, vocabulary_);
+  input::finish_batch(block.batch, vocabulary_);
   block.annotations.resize(block.probes.size());
   return block;
 }
@@ -388,4 +392,4 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
   return block;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

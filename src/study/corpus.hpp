@@ -18,13 +18,13 @@
 
 // The corpus of a study: token frequencies, blocks of sentences, probe sequences, and shuffled tokens and
 // weights.
-namespace attnctl {
+namespace attnctl::study {
 
 /// The number of occurrences of each ordinary token in a corpus, by id.
 class TokenFrequencies {
  public:
   /// Counts the ordinary tokens of a sequence. The ids must be valid ids of the model.
-  void add(const Sequence& sequence);
+  void add(const input::Sequence& sequence);
   void set(std::int64_t id, std::uint64_t count);
   /// Returns 0 for a token that does not occur.
   [[nodiscard]] std::uint64_t of(std::int64_t id) const;
@@ -36,7 +36,7 @@ class TokenFrequencies {
 /// Returns the positions of the ordinary tokens with the lowest frequency in a sequence, ascending. Returns
 /// several positions if this token occurs several times or if several tokens have the lowest frequency. The
 /// result is empty if no token is ordinary.
-[[nodiscard]] std::vector<std::size_t> rarest_tokens(const Sequence& sequence,
+[[nodiscard]] std::vector<std::size_t> rarest_tokens(const input::Sequence& sequence,
                                                      const TokenFrequencies& frequencies);
 
 /// Reads lines TOKEN<TAB>COUNT. The first line may be a header, "token<TAB>count" or "id<TAB>count". With the
@@ -44,7 +44,7 @@ class TokenFrequencies {
 /// has the count 0. Throws Error(environment) if the file cannot be read, and Error(bad_input) with the line
 /// number if a line is malformed or names an unknown or repeated token.
 [[nodiscard]] TokenFrequencies read_frequencies(const std::filesystem::path& path,
-                                                const Vocabulary& vocabulary, std::size_t ids);
+                                                const tokenizer::Vocabulary& vocabulary, std::size_t ids);
 
 /// Settings of the standard induction probe (Olsson et al. 2022). A probe sequence has two equal copies of
 /// random tokens. In a control, the two copies have different tokens.
@@ -64,7 +64,7 @@ struct ProbeMarks {
 };
 
 struct ProbeSequence {
-  Sequence sequence;
+  input::Sequence sequence;
   ProbeMarks marks;
 };
 
@@ -79,12 +79,12 @@ struct ProbeLimits {
 /// arguments. The tokens of a copy are distinct and not special. Returns no sequences if two copies of four
 /// tokens do not fit, or if the vocabulary has too few ordinary tokens.
 [[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
-                                                         const Vocabulary& vocabulary);
+                                                         const tokenizer::Vocabulary& vocabulary);
 
 /// A file of a corpus; "-" is standard input.
 struct CorpusFile {
   std::filesystem::path path;
-  InputFormat format = InputFormat::txt;
+  input::InputFormat format = input::InputFormat::txt;
 };
 
 /// Settings that determine how the corpus is divided into blocks.
@@ -110,11 +110,11 @@ struct CorpusCounts {
 /// A block of consecutive sentences. One worker computes the whole block.
 struct CorpusBlock {
   std::uint64_t number = 0;  // from 0
-  Batch batch;
+  input::Batch batch;
   /// The annotation of each sequence from a treebank or a text with mentions, [batch.sequences]. Null if the
   /// sequence has no annotation. The windows of one sentence share its annotation; their Sequence::words
   /// refer to the words of the whole sentence.
-  std::vector<std::shared_ptr<const ConlluSentence>> annotations;
+  std::vector<std::shared_ptr<const input::ConlluSentence>> annotations;
   CorpusCounts counts;
   std::vector<std::string> skipped;  // errors of the bad sentences, in order
   std::vector<ProbeMarks> probes;    // [batch.sequences] in a probe block; empty in other blocks
@@ -127,8 +127,8 @@ struct CorpusBlock {
 class CorpusBlocks {
  public:
   /// All arguments are borrowed.
-  CorpusBlocks(const CorpusOptions& options, const Model& model, const Vocabulary& vocabulary,
-               TextEncoder& encoder);
+  CorpusBlocks(const CorpusOptions& options, const model::Model& model,
+               const tokenizer::Vocabulary& vocabulary, input::TextEncoder& encoder);
 
   /// Returns the next block, or nullopt at the end. Throws Error(environment) if a file cannot be read, and
   /// Error(bad_input) for a bad sentence (unless `skip_bad` is set) or a corpus without sentences.
@@ -144,8 +144,8 @@ class CorpusBlocks {
  private:
   /// A sentence that is not too long for the model, as one sequence or as windows.
   struct CheckedSentence {
-    CorpusSentence sentence;
-    std::vector<Sequence> windows;
+    input::CorpusSentence sentence;
+    std::vector<input::Sequence> windows;
   };
   [[nodiscard]] std::optional<CheckedSentence> next_sentence();
   void add(CheckedSentence checked, CorpusBlock& block);
@@ -153,11 +153,11 @@ class CorpusBlocks {
   [[nodiscard]] std::optional<CorpusBlock> next_of_probe();
 
   const CorpusOptions& options_;
-  const Model& model_;
-  const Vocabulary& vocabulary_;
-  TextEncoder& encoder_;
+  const model::Model& model_;
+  const tokenizer::Vocabulary& vocabulary_;
+  input::TextEncoder& encoder_;
   std::size_t limit_ = 0;  // largest number of tokens of a sequence
-  std::optional<SentenceStream> stream_;
+  std::optional<input::SentenceStream> stream_;
   std::size_t next_file_ = 0;
   std::uint64_t finished_bytes_ = 0;        // bytes of the files before the open one
   std::uint64_t reported_bytes_ = 0;        // sum of new_bytes()
@@ -176,13 +176,14 @@ class CorpusBlocks {
 /// Returns the batch of a block with the ordinary tokens of each sequence in random order. All other tokens
 /// keep their positions. Changes only the token ids, because a forward pass reads nothing else of a token.
 /// The order depends only on the seed, the repetition, the number of the block and the index of the sequence.
-[[nodiscard]] Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::uint64_t repetition);
+[[nodiscard]] input::Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed,
+                                           std::uint64_t repetition);
 
 /// Returns `count` random models of the same shape. In each of them, the values of each matrix are shuffled
 /// within the matrix. Vectors (gains and biases) stay unchanged. The models have the seeds `seed`, `seed` +
 /// 1, and so on; a result depends only on the model and its seed. The matrices are copies; `model` and
 /// `warnings` must outlive the result.
-[[nodiscard]] std::vector<Model> random_twins(const Model& model, std::size_t count, std::uint64_t seed,
-                                              Warnings& warnings);
+[[nodiscard]] std::vector<model::Model> random_twins(const model::Model& model, std::size_t count,
+                                                     std::uint64_t seed, Warnings& warnings);
 
-}  // namespace attnctl
+}  // namespace attnctl::study

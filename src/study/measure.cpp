@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "forward/block.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 /// A result row as a record for JSON and as a row of a CSV table.
@@ -64,11 +64,12 @@ std::vector<Cell> StudyShape::head_cells(std::size_t head) const {
   return {of.component, count_cell(of.layer), count_cell(of.id.head)};
 }
 
-StudyShape shape_of(const Selection& selection, const ModelConfig& config, std::uint64_t seed) {
+StudyShape shape_of(const forward::Selection& selection, const model::ModelConfig& config,
+                    std::uint64_t seed) {
   StudyShape shape{.heads = {}, .seed = seed};
-  for (const HeadId id : selection.heads) {
-    shape.heads.push_back({id, head_name(config, id), component_cell(config, id.layer),
-                           config.layers.at(id.layer).number, kv_head_of(config, id)});
+  for (const model::HeadId id : selection.heads) {
+    shape.heads.push_back({id, model::head_name(config, id), analysis::component_cell(config, id.layer),
+                           config.layers.at(id.layer).number, analysis::kv_head_of(config, id)});
   }
   return shape;
 }
@@ -161,21 +162,23 @@ void add_rows(Results& results, const StudyShape& shape, const std::string& name
   results.tables.push_back(make_table(name, columns, std::move(cells)));
 }
 
-StudyBlock::StudyBlock(const Model& the_model, const CorpusBlock& the_corpus, const StudyShape& the_shape)
+StudyBlock::StudyBlock(const model::Model& the_model, const CorpusBlock& the_corpus,
+                       const StudyShape& the_shape)
     : model(the_model), corpus(the_corpus), shape(the_shape) {
-  const std::vector<Sequence>& sequences = corpus.batch.sequences;
-  for (const Sequence& sequence : sequences) marks_.push_back(marks_of({sequence, sequence}));
-  std::vector<const AttentionConfig*> rules;
+  const std::vector<input::Sequence>& sequences = corpus.batch.sequences;
+  for (const input::Sequence& sequence : sequences)
+    marks_.push_back(analysis::marks_of({sequence, sequence}));
+  std::vector<const model::AttentionConfig*> rules;
   for (const StudyHead& head : shape.heads) {
     if (rule_of_layer_.contains(head.id.layer)) continue;
-    const AttentionConfig& config = model.config().layers.at(head.id.layer).attention;
-    const auto same = std::ranges::find_if(rules, [&](const AttentionConfig* rule) {
+    const model::AttentionConfig& config = model.config().layers.at(head.id.layer).attention;
+    const auto same = std::ranges::find_if(rules, [&](const model::AttentionConfig* rule) {
       return rule->kind == config.kind && rule->causal == config.causal;
     });
     rule_of_layer_[head.id.layer] = static_cast<std::size_t>(same - rules.begin());
     if (same != rules.end()) continue;
     rules.push_back(&config);
-    for (const Sequence& sequence : sequences) visible_.emplace_back(config, sequence);
+    for (const input::Sequence& sequence : sequences) visible_.emplace_back(config, sequence);
   }
 }
 
@@ -230,4 +233,4 @@ std::vector<const MeasureRow*> within_limit(std::vector<const MeasureRow*> rows,
   return rows;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

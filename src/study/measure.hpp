@@ -25,12 +25,12 @@
 #include "study/state/sums.hpp"
 
 // The measures of a study, and the results that they return.
-namespace attnctl {
+namespace attnctl::study {
 
 /// A head of a study, with everything that results print about the head, because the model is not available
 /// when states are merged.
 struct StudyHead {
-  HeadId id;
+  model::HeadId id;
   std::string name;       // "0.1", "enc.0.1"
   Cell component;         // "enc", "dec", "cross", or undefined
   std::size_t layer = 0;  // index in its component
@@ -50,7 +50,8 @@ struct StudyShape {
   [[nodiscard]] static std::vector<std::string> head_columns() { return {"component", "layer", "head"}; }
   [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const;
 };
-[[nodiscard]] StudyShape shape_of(const Selection& selection, const ModelConfig& config, std::uint64_t seed);
+[[nodiscard]] StudyShape shape_of(const forward::Selection& selection, const model::ModelConfig& config,
+                                  std::uint64_t seed);
 
 /// The heads as a grid with one row per layer and one column per head index.
 struct HeadGrid {
@@ -151,17 +152,17 @@ void add_rows(Results& results, const StudyShape& shape, const std::string& name
 /// same sequence.
 class StudyBlock {
  public:
-  StudyBlock(const Model& model, const CorpusBlock& corpus, const StudyShape& shape);
+  StudyBlock(const model::Model& model, const CorpusBlock& corpus, const StudyShape& shape);
 
-  const Model& model;
+  const model::Model& model;
   const CorpusBlock& corpus;
   const StudyShape& shape;
   const TokenFrequencies* frequencies = nullptr;  // of the whole corpus; null if no measure needs them
 
-  [[nodiscard]] const SequenceMarks& marks(std::size_t sequence) const { return marks_[sequence]; }
+  [[nodiscard]] const analysis::SequenceMarks& marks(std::size_t sequence) const { return marks_[sequence]; }
   /// Returns the keys that each query of the sequence may attend to in this layer. The layer must have a
   /// selected head.
-  [[nodiscard]] const VisibleKeys& visible(std::size_t sequence, std::size_t layer) const {
+  [[nodiscard]] const forward::VisibleKeys& visible(std::size_t sequence, std::size_t layer) const {
     return visible_[visible_index(sequence, layer)];
   }
   /// Returns the index of visible(sequence, layer). Layers with the same visible keys have the same index.
@@ -170,17 +171,18 @@ class StudyBlock {
   }
 
  private:
-  std::vector<SequenceMarks> marks_;
+  std::vector<analysis::SequenceMarks> marks_;
   std::map<std::size_t, std::size_t> rule_of_layer_;
-  std::vector<VisibleKeys> visible_;  // [rules, sequences]
+  std::vector<forward::VisibleKeys> visible_;  // [rules, sequences]
 };
 
 /// Consecutive rows of the pattern of one head for one sequence.
 struct StudyPanel {
-  const AttentionPanel& panel;
-  std::size_t head = 0;              // index into StudyShape::heads
-  std::span<const PatternRow> rows;  // the rows of the panel, without fully masked and non-finite rows
-  const VisibleKeys& visible;
+  const forward::AttentionPanel& panel;
+  std::size_t head = 0;  // index into StudyShape::heads
+  // the rows of the panel, without fully masked and non-finite rows
+  std::span<const analysis::PatternRow> rows;
+  const forward::VisibleKeys& visible;
   std::size_t visible_index = 0;  // StudyBlock::visible_index() of `visible`
   bool complete = true;           // false if a row with visible keys is missing from `rows`
 };
@@ -192,7 +194,7 @@ struct StudyPanel {
 class Measure {
  public:
   virtual ~Measure() = default;
-  [[nodiscard]] virtual Needs needs() const { return {}; }
+  [[nodiscard]] virtual forward::Needs needs() const { return {}; }
 
   /// Receives the state of the study so far, so that the measure can skip data that the study no longer
   /// needs. The caller calls this function before begin(), while no other thread changes `so_far`. The merged
@@ -233,8 +235,8 @@ struct MeasureRow {
   std::string_view description;
   std::uint64_t version = 1;  // version of the state format; increase it when the format changes
   std::unique_ptr<Measure> (*make)(const StudyShape& shape) = nullptr;
-  std::span<const Metric> metrics;  // definitions of the numbers that the measure returns
-  bool probe_only = false;          // true: processes only probe blocks; false: only blocks of the corpus
+  std::span<const analysis::Metric> metrics;  // definitions of the numbers that the measure returns
+  bool probe_only = false;      // true: processes only probe blocks; false: only blocks of the corpus
   bool gives_evidence = false;  // returns evidence for roles; --null-model runs the measure on random models
   std::size_t max_heads = 0;    // largest number of heads; 0: no limit
   /// Depends on token order; --null-shuffle runs the measure on shuffled tokens.
@@ -328,4 +330,4 @@ class PerPanel {
   T uncached_;                                      // for a panel with missing rows
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -25,7 +25,7 @@
 #include "study/state/study_state.hpp"
 
 // `attnctl plan`: surveys the corpus, times some blocks, and predicts the time of the shards.
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -77,7 +77,7 @@ struct StudyPlan {
 
 BlockSize size_of(const CorpusBlock& block) {
   BlockSize size{.number = block.number, .sentences = block.counts.sentences, .probe = !block.probes.empty()};
-  for (const Sequence& sequence : block.batch.sequences) {
+  for (const input::Sequence& sequence : block.batch.sequences) {
     const std::uint64_t tokens = sequence.queries();
     size.tokens += tokens;
     size.pairs += tokens * tokens;
@@ -90,7 +90,7 @@ CorpusBlock first_of(const CorpusBlock& block, std::uint64_t tokens) {
   CorpusBlock first = block;
   std::size_t kept = 0;
   std::uint64_t sum = 0;
-  for (const Sequence& sequence : block.batch.sequences) {
+  for (const input::Sequence& sequence : block.batch.sequences) {
     sum += sequence.queries();
     if (kept > 0 && sum > tokens) break;
     ++kept;
@@ -109,7 +109,7 @@ struct Sample {
 };
 
 /// Reads the corpus to its end. Throws the errors of CorpusBlocks::next().
-CorpusSurvey survey_corpus(const StudyInput& input, Needs needs, Progress& progress) {
+CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progress& progress) {
   const StudySettings& settings = input.settings;
   CorpusSurvey survey;
   std::array samples = {
@@ -133,8 +133,8 @@ CorpusSurvey survey_corpus(const StudyInput& input, Needs needs, Progress& progr
     survey.blocks.push_back(size_of(*block));
     merge_state(survey.counts, block->counts);
     if (block->batch.sequences.empty()) continue;
-    const PassFootprint footprint =
-        pass_footprint(input.model, block->batch, settings.selection, needs, {.threads = 1});
+    const forward::PassFootprint footprint =
+        forward::pass_footprint(input.model, block->batch, settings.selection, needs, {.threads = 1});
     const std::uint64_t weights = footprint.resident_weights + footprint.other_weights;
     survey.weight_bytes = std::max(survey.weight_bytes, weights);
     survey.pass_bytes = std::max(survey.pass_bytes, footprint.resident() - weights);
@@ -201,7 +201,7 @@ std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
 void measure(StudyPlan& plan, StudyState& state, double seconds, Pool& pool, Progress& progress) {
   const StudySettings& settings = plan.input.settings;
   Warnings ignored;  // random_twins() repeats the warnings of the model
-  const std::vector<Model> null_models =
+  const std::vector<model::Model> null_models =
       random_twins(plan.input.model, settings.null_models, settings.seed, ignored);
   Pool trial_pool(std::min(pool.size(), available_threads()));
   const StudyRun run{.input = plan.input,
@@ -249,7 +249,7 @@ Record document_head(const StudyPlan& plan) {
   for (const MeasureRow* const row : settings.measures) measures.emplace_back(std::string(row->name));
   std::uint64_t pairs = 0;
   for (const BlockSize& block : plan.survey.blocks) pairs += block.probe ? 0 : block.pairs;
-  return {{{"model", model_record(plan.input.model)},
+  return {{{"model", analysis::model_record(plan.input.model)},
            {"corpus", Record{{{"files", std::move(files)},
                               {"sentences", counts.sentences},
                               {"words", counts.words},
@@ -379,7 +379,7 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   (void)study_identity(settings, input.model, pool);
   plan.cost.start = since(request.begin);
   StudyState state(plain_header(settings, input.model));
-  Needs needs;
+  forward::Needs needs;
   for (const auto& measure : state.make_block_measures().own) needs |= measure->needs();
   plan.survey = survey_corpus(input, needs, progress);
   plan.cost.read = plan.survey.read_seconds;
@@ -521,4 +521,4 @@ std::size_t ShardPlanner::suggested_nodes() const {
   return best;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -11,7 +11,7 @@
 #include "results/results.hpp"
 #include "study/run_study.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 
 /// The properties of a block that determine its cost.
 struct BlockSize {
@@ -108,4 +108,4 @@ struct PlanRequest {
 [[nodiscard]] Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool,
                                  Progress& progress);
 
-}  // namespace attnctl
+}  // namespace attnctl::study

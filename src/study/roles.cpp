@@ -19,7 +19,7 @@
 
 // The rules of the roles, the measure `roles`, and the output of the roles. The measure returns evidence from
 // sums over sentences.
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 constexpr std::array kRows = {
@@ -143,31 +143,34 @@ HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& sha
   return page;
 }
 
-constexpr std::size_t kFarthest = kLargestOffset;  // largest offset in each direction, in tokens
-constexpr std::size_t kNear = 2;                   // largest distance of a local key, in tokens
+constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset in each direction, in tokens
+constexpr std::size_t kNear = 2;                             // largest distance of a local key, in tokens
 
 constexpr std::array kMetrics = {
-    Metric{
+    analysis::Metric{
         "roles.positional", "", "[0, 1]", "the mean of 1 / visible keys: a largest weight on a random key",
         "share of rows whose largest weight is at the best offset, over the rows with a key at that offset",
         "Voita et al. 2019, section 5.1"},
-    Metric{"roles.sink", "", "[0, 1]", "the mean of 1 / visible keys: uniform attention",
-           "mean weight on position 0, over all other queries", "Xiao et al. 2023"},
-    Metric{"roles.separator", "", "[0, 1]", "the mean of target keys / visible keys: uniform attention",
-           "mean weight on a special token that is not at position 0, over the rows that may attend to it",
-           "Clark et al. 2019, section 3.2"},
-    Metric{"roles.local", "", "[0, 1]", "the mean of near keys / visible keys: uniform attention",
-           "mean weight on keys at most 2 tokens away, over the rows that may also attend to other keys",
-           "Clark et al. 2019, section 3.1; Raganato and Tiedemann 2018"},
-    Metric{"roles.broad", "", "[0, 1]", "1: uniform attention",
-           "mean of entropy / ln(visible keys), over the rows that may attend to two or more keys",
-           "Clark et al. 2019, section 3.3"},
+    analysis::Metric{"roles.sink", "", "[0, 1]", "the mean of 1 / visible keys: uniform attention",
+                     "mean weight on position 0, over all other queries", "Xiao et al. 2023"},
+    analysis::Metric{
+        "roles.separator", "", "[0, 1]", "the mean of target keys / visible keys: uniform attention",
+        "mean weight on a special token that is not at position 0, over the rows that may attend to it",
+        "Clark et al. 2019, section 3.2"},
+    analysis::Metric{
+        "roles.local", "", "[0, 1]", "the mean of near keys / visible keys: uniform attention",
+        "mean weight on keys at most 2 tokens away, over the rows that may also attend to other keys",
+        "Clark et al. 2019, section 3.1; Raganato and Tiedemann 2018"},
+    analysis::Metric{"roles.broad", "", "[0, 1]", "1: uniform attention",
+                     "mean of entropy / ln(visible keys), over the rows that may attend to two or more keys",
+                     "Clark et al. 2019, section 3.3"},
 };
 
 /// Sums for the roles of one head, over one sentence (SentenceTerm) or over all sentences (RatioSums).
 template <typename Sums>
 struct RoleSums {
-  std::array<Sums, kOffsetCount> offsets;  // by offset (key position minus query position), from -8 to 8
+  // by offset (key position minus query position), from -8 to 8
+  std::array<Sums, analysis::kOffsetCount> offsets;
   Sums first, near, entropy;
   std::map<std::int64_t, Sums> specials;  // by the id of the special token
 
@@ -175,7 +178,7 @@ struct RoleSums {
   /// Calls add(sums, term) for each member of these sums and the same member of `other`.
   template <typename Add>
   void fold(const RoleSums<SentenceTerm>& other, const Add& add) {
-    for (std::size_t i = 0; i < kOffsetCount; ++i) add(offsets[i], other.offsets[i]);
+    for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) add(offsets[i], other.offsets[i]);
     add(first, other.first);
     add(near, other.near);
     add(entropy, other.entropy);
@@ -192,8 +195,8 @@ struct RoleNulls {
 };
 
 /// Checks whether the query may attend to a key that is more than kNear tokens away.
-bool sees_far_keys(const PatternRow& row, const VisibleKeys& visible) {
-  const KeyRange near = keys_near(row, kNear);
+bool sees_far_keys(const analysis::PatternRow& row, const forward::VisibleKeys& visible) {
+  const forward::KeyRange near = analysis::keys_near(row, kNear);
   return visible.count(row.query, near.first, near.last) < visible.count(row.query);
 }
 
@@ -216,7 +219,7 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
 
   void begin(const StudyBlock& block) override {
     specials_.clear();
-    for (const Sequence& sequence : block.corpus.batch.sequences)
+    for (const input::Sequence& sequence : block.corpus.batch.sequences)
       specials_.push_back(special_positions(sequence, 1, names_));
     open_.assign(states_.size(), {});
   }
@@ -233,14 +236,15 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
       to.rows += from.rows;
     });
     for (std::size_t r = 0; r < panel.rows.size(); ++r) {
-      const PatternRow& row = panel.rows[r];
+      const analysis::PatternRow& row = panel.rows[r];
       if (nulls.log_keys[r] == 0) continue;
       // Wraps around to a large number if the key is more than kFarthest tokens before the query.
       const std::size_t peak = row.argmax + kFarthest - row.query;
-      if (peak < kOffsetCount && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
+      if (peak < analysis::kOffsetCount && panel.visible.shows(row.query, row.argmax))
+        ++terms.offsets[peak].sum;
       if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
       if (sees_far_keys(row, panel.visible)) {
-        const KeyRange near = keys_near(row, kNear);
+        const forward::KeyRange near = analysis::keys_near(row, kNear);
         for (std::size_t key = near.first; key < near.last; ++key)
           terms.near.sum += static_cast<double>(row.weights[key]);
       }
@@ -267,7 +271,7 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
       };
       const RoleSums<RatioSums>& head = states_[h];
       if (const auto best = best_offset(head)) {
-        const std::int64_t offset = static_cast<std::int64_t>(*best) - kLargestOffset;
+        const std::int64_t offset = static_cast<std::int64_t>(*best) - analysis::kLargestOffset;
         give("positional", (offset > 0 ? "+" : "") + std::to_string(offset), head.offsets[*best]);
       }
       give("sink", "position 0", head.first);
@@ -292,14 +296,14 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
   [[nodiscard]] RoleNulls nulls(const StudyPanel& panel) const {
     RoleNulls result;
     SentenceSums& terms = result.terms;
-    for (const PatternRow& row : panel.rows) {
+    for (const analysis::PatternRow& row : panel.rows) {
       const auto visible = static_cast<double>(panel.visible.count(row.query));
       result.log_keys.push_back(std::log(visible));
       if (visible <= 1) continue;
-      for_each_visible_offset(row, panel.visible,
-                              [&](std::size_t i) { terms.offsets[i].add(0, 1 / visible); });
+      analysis::for_each_visible_offset(row, panel.visible,
+                                        [&](std::size_t i) { terms.offsets[i].add(0, 1 / visible); });
       if (row.query > 0 && panel.visible.shows(row.query, 0)) terms.first.add(0, 1 / visible);
-      const KeyRange near = keys_near(row, kNear);
+      const forward::KeyRange near = analysis::keys_near(row, kNear);
       if (sees_far_keys(row, panel.visible))
         terms.near.add(0,
                        static_cast<double>(panel.visible.count(row.query, near.first, near.last)) / visible);
@@ -409,4 +413,4 @@ MeasureRow roles_measure() {
           .gives_evidence = true};
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

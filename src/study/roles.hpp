@@ -7,7 +7,7 @@
 
 #include "study/measure.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 
 /// The rule that decides from the evidence of a measure whether a head has a role. docs/roles.md has the same
 /// rows.
@@ -50,4 +50,4 @@ void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvide
 /// empty role.
 void add_roles(StudyResults& results, const StudyShape& shape);
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -17,7 +17,7 @@
 #include "checkpoint/source.hpp"
 #include "linalg/blas.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -40,13 +40,13 @@ std::uint64_t file_hash(const std::filesystem::path& path, Pool& pool) {
   return parallel_hash(file.bytes(), pool);
 }
 
-std::uint64_t weights_hash(const Model& model, Pool& pool) {
-  Checkpoint& weights = *model.source().weights;
+std::uint64_t weights_hash(const model::Model& model, Pool& pool) {
+  checkpoint::Checkpoint& weights = *model.source().weights;
   const auto tensors = weights.tensors();
   std::uint64_t hash = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (model.tensor_uses()[i].role != TensorRole::parameter) continue;
-    const TensorView tensor = weights.tensor(i);
+    if (model.tensor_uses()[i].role != model::TensorRole::parameter) continue;
+    const checkpoint::TensorView tensor = weights.tensor(i);
     hash = content_hash(tensors[i].name, hash);
     hash = content_hash(name_of(tensor.dtype), hash);
     hash = content_hash(std::as_bytes(std::span(tensor.shape)), hash);
@@ -67,34 +67,34 @@ std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
   return fmt::format("{}", fmt::join(files, ", "));
 }
 
-void load_layers(const Model& model, const Selection& selection) {
+void load_layers(const model::Model& model, const forward::Selection& selection) {
   (void)model.embedding();
   (void)model.final_norm();
   for (std::size_t i = 0; i <= selection.heads.back().layer; ++i) (void)model.layer(i);
 }
 
 /// Passes the patterns of one block to measures. Each PatternRow is computed once for all measures.
-class MeasureObserver final : public Observer {
+class MeasureObserver final : public forward::Observer {
  public:
   MeasureObserver(const StudyBlock& block, std::vector<Measure*> measures)
       : block_(block), measures_(std::move(measures)) {
     for (const StudyHead& head : block.shape.heads) heads_.push_back(head.id);
   }
 
-  [[nodiscard]] Needs needs() const override {
-    Needs needs;
+  [[nodiscard]] forward::Needs needs() const override {
+    forward::Needs needs;
     for (const Measure* const measure : measures_) needs |= measure->needs();
     return needs;
   }
-  void begin(const Model& /*model*/, const Batch& /*batch*/) override {
+  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {
     for (Measure* const measure : measures_) measure->begin(block_);
   }
-  void panel(const AttentionPanel& panel) override {
-    const auto head = head_index(heads_, {panel.layer, panel.head});
+  void panel(const forward::AttentionPanel& panel) override {
+    const auto head = analysis::head_index(heads_, {panel.layer, panel.head});
     if (!head) return;
     rows_.clear();
-    const SequenceMarks& marks = block_.marks(panel.sequence);
-    const VisibleKeys& visible = block_.visible(panel.sequence, panel.layer);
+    const analysis::SequenceMarks& marks = block_.marks(panel.sequence);
+    const forward::VisibleKeys& visible = block_.visible(panel.sequence, panel.layer);
     bool complete = true;
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
       const std::size_t query = panel.first_query + r;
@@ -116,8 +116,8 @@ class MeasureObserver final : public Observer {
  private:
   const StudyBlock& block_;
   std::vector<Measure*> measures_;
-  std::vector<HeadId> heads_;
-  std::vector<PatternRow> rows_;
+  std::vector<model::HeadId> heads_;
+  std::vector<analysis::PatternRow> rows_;
 };
 
 }  // namespace
@@ -133,12 +133,13 @@ std::uint64_t corpus_bytes(const CorpusOptions& corpus) {
   return bytes;
 }
 
-StudyIdentity study_identity(const StudySettings& settings, const Model& model, Pool& pool) {
+StudyIdentity study_identity(const StudySettings& settings, const model::Model& model, Pool& pool) {
   const auto or_none = [](const std::optional<std::size_t>& number) {
     return number ? std::to_string(*number) : std::string("none");
   };
   std::vector<std::string> heads, measures;
-  for (const HeadId head : settings.selection.heads) heads.push_back(head_name(model.config(), head));
+  for (const model::HeadId head : settings.selection.heads)
+    heads.push_back(model::head_name(model.config(), head));
   for (const MeasureRow* const row : settings.measures)
     measures.push_back(fmt::format("{}/{}", row->name, row->version));
   std::string frequencies = settings.needs_frequencies() ? "of the corpus" : "none";
@@ -160,7 +161,7 @@ StudyIdentity study_identity(const StudySettings& settings, const Model& model, 
           {"frequencies", frequencies}};
 }
 
-StudyHeader plain_header(const StudySettings& settings, const Model& model) {
+StudyHeader plain_header(const StudySettings& settings, const model::Model& model) {
   StudyHeader header;
   header.shape = shape_of(settings.selection, model.config(), settings.seed);
   header.shape.fold_subtypes = settings.fold_subtypes;
@@ -178,7 +179,7 @@ StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progre
       Pool alone(1);
       StudyHeader& header = beginning.header = plain_header(settings, input.model);
       header.identity = study_identity(settings, input.model, alone);
-      header.model = model_record(input.model);
+      header.model = analysis::model_record(input.model);
       header.model_path = input.model.name();
       for (const CorpusFile& file : settings.corpus.files) header.files.push_back(file.path.string());
       load_layers(input.model, settings.selection);
@@ -200,9 +201,9 @@ StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progre
 }
 
 void load_weights(const StudyRun& run) {
-  const Selection& selection = run.input.settings.selection;
+  const forward::Selection& selection = run.input.settings.selection;
   load_layers(run.input.model, selection);
-  for (const Model& model : run.null_models) load_layers(model, selection);
+  for (const model::Model& model : run.null_models) load_layers(model, selection);
 }
 
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding) {
@@ -214,8 +215,8 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
   // Runs a model on `batch` and passes the patterns to the measures. The measures take the positions from the
   // block, even if `batch` has shuffled tokens. Skips measures that do not process blocks of this kind
   // (corpus or probe).
-  const auto show = [&](const Model& model, const Batch& batch, const std::vector<const MeasureRow*>& rows,
-                        const Measures& all, Warnings& raised) {
+  const auto show = [&](const model::Model& model, const input::Batch& batch,
+                        const std::vector<const MeasureRow*>& rows, const Measures& all, Warnings& raised) {
     std::vector<Measure*> wanted;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (rows[i]->probe_only != corpus.probes.empty()) wanted.push_back(all[i].get());
@@ -225,9 +226,9 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
     StudyBlock block(model, corpus, header.shape);
     block.frequencies = run.frequencies;
     MeasureObserver observer(block, std::move(wanted));
-    Observer* const observers[] = {&observer};
-    RunContext context{.pool = alone, .warnings = raised};
-    run_forward(model, batch, run.input.settings.selection, observers, context);
+    forward::Observer* const observers[] = {&observer};
+    forward::RunContext context{.pool = alone, .warnings = raised};
+    forward::run_forward(model, batch, run.input.settings.selection, observers, context);
     observer.end();
   };
   Warnings warnings;
@@ -243,7 +244,7 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
   for (std::size_t i = 0; i < measures.nulls.size(); ++i)
     show(run.null_models[i], corpus.batch, null_rows, measures.nulls[i], ignored);
   const std::lock_guard lock(adding);
-  state.add(corpus, measures, warnings.list(), blas_kernel());
+  state.add(corpus, measures, warnings.list(), linalg::blas_kernel());
 }
 
 void run_study(const StudyRun& run, StudyState& state) {
@@ -306,4 +307,4 @@ void run_study(const StudyRun& run, StudyState& state) {
   write_checkpoint();
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -19,12 +19,12 @@
 #include "study/state/study_state.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 
 /// The settings that determine the results of a study. The number of shards is not among them.
 struct StudySettings {
   std::vector<const MeasureRow*> measures;
-  Selection selection;
+  forward::Selection selection;
   CorpusOptions corpus;
   std::uint64_t seed = 0;
   bool fold_subtypes = false;
@@ -39,9 +39,9 @@ struct StudySettings {
 /// The inputs of a study. All members are borrowed.
 struct StudyInput {
   const StudySettings& settings;
-  const Model& model;
-  const Vocabulary& vocabulary;
-  TextEncoder& encoder;
+  const model::Model& model;
+  const tokenizer::Vocabulary& vocabulary;
+  input::TextEncoder& encoder;
 };
 
 /// Returns the size of all corpus files in bytes. Standard input counts as 0.
@@ -50,9 +50,10 @@ struct StudyInput {
 /// Returns the identity of a study. Hashes the configuration, the content of the corpus files, and the name,
 /// type, shape and bytes of each tensor that the model uses. File paths and the division of the tensors into
 /// files do not change the identity.
-[[nodiscard]] StudyIdentity study_identity(const StudySettings& settings, const Model& model, Pool& pool);
+[[nodiscard]] StudyIdentity study_identity(const StudySettings& settings, const model::Model& model,
+                                           Pool& pool);
 /// Returns the header of a study. The identity, the model and the paths are empty.
-[[nodiscard]] StudyHeader plain_header(const StudySettings& settings, const Model& model);
+[[nodiscard]] StudyHeader plain_header(const StudySettings& settings, const model::Model& model);
 
 /// The header and the token frequencies, computed before the first block.
 struct StudyBeginning {
@@ -76,8 +77,8 @@ struct StudyRun {
   const StudyInput& input;
   Pool& pool;
   Progress& progress;
-  std::span<const Model> null_models = {};        // StudySettings::null_models models of the same shape
-  const TokenFrequencies* frequencies = nullptr;  // of the corpus; set if a measure needs them
+  std::span<const model::Model> null_models = {};  // StudySettings::null_models models of the same shape
+  const TokenFrequencies* frequencies = nullptr;   // of the corpus; set if a measure needs them
   Shard shard = {};
   /// File to which the state is written while the study runs.
   std::optional<std::filesystem::path> checkpoint = {};
@@ -95,4 +96,4 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
 /// Loads all weights that the forward passes of a run need. Call this from one thread.
 void load_weights(const StudyRun& run);
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -5,7 +5,7 @@
 
 #include "linalg/gemm.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 /// Returns the queries, keys or values of a head, [n, d_head]. `weight` is the matrix of all heads.
@@ -24,19 +24,19 @@ OwnedMatrix<double> random_matrix(std::size_t rows, std::size_t cols, double dev
 
 OwnedMatrix<double> product(MatrixView<const double> a, MatrixView<const double> b, double scale) {
   OwnedMatrix<double> c(a.rows, b.cols);
-  gemm_nn(a, b, c.view(), scale);
+  linalg::gemm_nn(a, b, c.view(), scale);
   return c;
 }
 
 OwnedMatrix<double> product_nt(MatrixView<const double> a, MatrixView<const double> b, double scale) {
   OwnedMatrix<double> c(a.rows, b.rows);
-  gemm_nt(a, b, c.view(), scale);
+  linalg::gemm_nt(a, b, c.view(), scale);
   return c;
 }
 
 OwnedMatrix<double> product_tn(MatrixView<const double> a, MatrixView<const double> b, double scale) {
   OwnedMatrix<double> c(a.cols, b.cols);
-  gemm_tn(a, b, c.view(), scale);
+  linalg::gemm_tn(a, b, c.view(), scale);
   return c;
 }
 
@@ -74,9 +74,9 @@ OwnedMatrix<double> output_of(const BareLayer& layer, MatrixView<const double> x
     OwnedMatrix<double> pattern = scores_of(layer, head, x);
     softmax_rows(pattern.view());
     const OwnedMatrix<double> values = project(layer.value, head, k, x);
-    gemm_nn(pattern.view(), values.view(), z.view().col_range(head * k, k));
+    linalg::gemm_nn(pattern.view(), values.view(), z.view().col_range(head * k, k));
   }
   return product_nt(z.view(), layer.output.view());
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -6,7 +6,7 @@
 #include "base/matrix_view.hpp"
 #include "base/random.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 
 /// Returns a matrix with independent normal entries of mean 0 and standard deviation `deviation`.
 [[nodiscard]] OwnedMatrix<double> random_matrix(std::size_t rows, std::size_t cols, double deviation,
@@ -46,4 +46,4 @@ struct BareLayer {
 /// Returns the output of the layer, [n, d], for the input x [n, d].
 [[nodiscard]] OwnedMatrix<double> output_of(const BareLayer& layer, MatrixView<const double> x);
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -13,7 +13,7 @@
 #include "linalg/matrix.hpp"
 #include "textbook/bare_layer.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 using linalg::Matrix;
@@ -83,9 +83,9 @@ struct DistanceLine {
   std::uint64_t rows = 0;
   bool finite = true;
   bool has_values = true;
-  std::vector<DistanceSums> bins;
+  std::vector<analysis::DistanceSums> bins;
 
-  void add(const HeadDistances& other) {
+  void add(const analysis::HeadDistances& other) {
     rows += other.rows;
     finite = finite && other.finite;
     has_values = has_values && other.has_values;
@@ -93,7 +93,7 @@ struct DistanceLine {
     for (std::size_t b = 0; b < bins.size(); ++b) bins[b] += other.bins[b];
   }
   [[nodiscard]] std::string name() const {
-    return head ? "head " + to_string(HeadId{layer, *head}) : "layer " + std::to_string(layer);
+    return head ? "head " + to_string(model::HeadId{layer, *head}) : "layer " + std::to_string(layer);
   }
 };
 
@@ -104,7 +104,7 @@ struct BinMeans {
 
 BinMeans means_of(const DistanceLine& line, std::size_t bin) {
   BinMeans means;
-  const DistanceSums& sums = line.bins[bin];
+  const analysis::DistanceSums& sums = line.bins[bin];
   if (sums.pairs == 0) return means;
   if (!line.finite) {
     const Cell lost = std::numeric_limits<double>::quiet_NaN();
@@ -119,7 +119,7 @@ BinMeans means_of(const DistanceLine& line, std::size_t bin) {
   means.uniform_share = sums.uniform / rows;
   if (!line.has_values) return means;
   double whole = 0;
-  for (const DistanceSums& each : line.bins) whole += each.influence;
+  for (const analysis::DistanceSums& each : line.bins) whole += each.influence;
   means.influence = sums.influence / pairs;
   if (whole > 0) means.influence_share = sums.influence / whole;
   return means;
@@ -127,7 +127,7 @@ BinMeans means_of(const DistanceLine& line, std::size_t bin) {
 
 /// Returns the table of the charts, with one column per line and quantity. Each row is the end of a distance
 /// bin.
-Table drawn_table(std::span<const DistanceLine> lines, std::span<const DistanceBin> bins) {
+Table drawn_table(std::span<const DistanceLine> lines, std::span<const analysis::DistanceBin> bins) {
   std::vector<std::string> columns = {"distance"};
   for (const DistanceLine& line : lines) columns.push_back(line.name());
   for (const DistanceLine& line : lines) columns.push_back("influence, " + line.name());
@@ -233,11 +233,11 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
   return result;
 }
 
-ExperimentResult distance_of_model(std::span<const HeadDistances> heads, std::span<const DistanceBin> bins,
-                                   bool by_head) {
+ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> heads,
+                                   std::span<const analysis::DistanceBin> bins, bool by_head) {
   ExperimentResult result{.name = "distance"};
   std::vector<DistanceLine> lines;
-  for (const HeadDistances& each : heads) {
+  for (const analysis::HeadDistances& each : heads) {
     if (by_head || lines.empty() || lines.back().layer != each.head.layer) {
       DistanceLine& line = lines.emplace_back();
       line.layer = each.head.layer;
@@ -264,4 +264,4 @@ ExperimentResult distance_of_model(std::span<const HeadDistances> heads, std::sp
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -8,7 +8,7 @@
 #include "base/matrix_view.hpp"
 #include "textbook/experiment.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 
 /// Options of the distance experiment. The input has an event at its first token, and a head is constructed
 /// that attends to the event.
@@ -46,7 +46,7 @@ struct BuiltHead {
 /// true, else one row per distance bin and layer (over all heads). Reports the mean weight and the mean
 /// influence of a pair of query and key, the share of the bin in the total weight and influence, and the
 /// uniform-attention baseline.
-[[nodiscard]] ExperimentResult distance_of_model(std::span<const HeadDistances> heads,
-                                                 std::span<const DistanceBin> bins, bool by_head);
+[[nodiscard]] ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> heads,
+                                                 std::span<const analysis::DistanceBin> bins, bool by_head);
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

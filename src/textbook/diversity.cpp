@@ -19,7 +19,7 @@
 #include "base/random.hpp"
 #include "linalg/decompositions.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 /// The measures of a head, or the means over heads. kNames has the names of the measures in the same order.
@@ -61,7 +61,7 @@ struct HeadDiversity {
   OwnedMatrix<double> similarity;
 
   [[nodiscard]] HeadMeasures means() const {
-    const OffDiagonal pairs = off_diagonal(similarity.view());
+    const analysis::OffDiagonal pairs = analysis::off_diagonal(similarity.view());
     return {spread_of(effective_ranks).mean, pairs.mean, pairs.mean_abs};
   }
   /// Returns the measures of a head. The similarities are means over the other heads.
@@ -115,21 +115,22 @@ class DrawnHeads {
   }
 
   [[nodiscard]] HeadDiversity measure(Pool& pool) const {
-    const CircuitFactors factors = {factor_of(left_, shape_.left_slices),
-                                    factor_of(right_, shape_.right_slices)};
+    const analysis::CircuitFactors factors = {factor_of(left_, shape_.left_slices),
+                                              factor_of(right_, shape_.right_slices)};
     HeadDiversity result;
     result.effective_ranks.resize(shape_.heads);
-    std::vector<std::vector<ComparedHead>> sets(1, std::vector<ComparedHead>(shape_.heads));
+    std::vector<std::vector<analysis::ComparedHead>> sets(1,
+                                                          std::vector<analysis::ComparedHead>(shape_.heads));
     pool.run(shape_.heads, [&](std::size_t head, std::size_t /*worker*/) {
       OwnedMatrix<double> left = factors.left.columns(head);
       OwnedMatrix<double> right = factors.right.columns(head);
-      const double mass = circuit_mass(left.view(), right.view());
-      const std::vector<double> values = svd_of_product(left.view(), right.view(), 0).values;
+      const double mass = analysis::circuit_mass(left.view(), right.view());
+      const std::vector<double> values = linalg::svd_of_product(left.view(), right.view(), 0).values;
       const double norm = std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
-      result.effective_ranks[head] = effective_rank(values).value();
+      result.effective_ranks[head] = linalg::effective_rank(values).value();
       sets[0][head] = {&factors, head, norm, mass / norm};
     });
-    result.similarity = std::move(frobenius_cosines(sets, pool).front());
+    result.similarity = std::move(analysis::frobenius_cosines(sets, pool).front());
     return result;
   }
 
@@ -154,10 +155,10 @@ class DrawnHeads {
     return drawn;
   }
 
-  [[nodiscard]] CircuitFactor factor_of(const OwnedMatrix<float>& side,
-                                        const std::vector<std::size_t>& slices) const {
-    const Linear linear{.stored = side.view(), .orientation = Orientation::out_in, .bias = {}};
-    return CircuitFactor::of_outputs(linear, shape_.width, slices);
+  [[nodiscard]] analysis::CircuitFactor factor_of(const OwnedMatrix<float>& side,
+                                                  const std::vector<std::size_t>& slices) const {
+    const model::Linear linear{.stored = side.view(), .orientation = model::Orientation::out_in, .bias = {}};
+    return analysis::CircuitFactor::of_outputs(linear, shape_.width, slices);
   }
 
   [[nodiscard]] Tensor by_rows(const OwnedMatrix<float>& side) const {
@@ -292,19 +293,20 @@ std::vector<Tensor> diversity_weights(const DiversityOptions& options, bool spec
   return {{"W_q", drawn.left()}, {"W_k", drawn.right()}};
 }
 
-ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
+ExperimentResult model_diversity_experiment(const model::Model& model, analysis::Circuit circuit,
                                             const DiversityOptions& options, Pool& pool, Warnings& warnings) {
-  const WeightsAnalysis weights = analyze_weights(model, Selection::all(model.config()), {}, pool, warnings);
-  if (circuit == Circuit::ov && !weights.ov)
+  const analysis::WeightsAnalysis weights =
+      analysis::analyze_weights(model, forward::Selection::all(model.config()), {}, pool, warnings);
+  if (circuit == analysis::Circuit::ov && !weights.ov)
     fail(Status::bad_input, "--circuit ov: no layer has both W_V and W_O; use qk");
-  const CircuitAnalysis& analysis = circuit == Circuit::qk ? weights.qk : *weights.ov;
+  const analysis::CircuitAnalysis& analysis = circuit == analysis::Circuit::qk ? weights.qk : *weights.ov;
 
   std::map<CircuitShape, RandomHeads> random;
   std::vector<ComparedLayer> layers;
   std::vector<Heatmap> maps;
-  for (const SubspaceSimilarity& similarity : analysis.similarity) {
+  for (const analysis::SubspaceSimilarity& similarity : analysis.similarity) {
     const std::size_t index = similarity.layer.value();
-    const CircuitFactors factors = circuit_factors(model, index, circuit, false).value();
+    const analysis::CircuitFactors factors = analysis::circuit_factors(model, index, circuit, false).value();
     const std::size_t heads = similarity.heads.size();
     CircuitShape shape{heads, factors.left.width(), factors.left.dimension(), factors.right.dimension(), {},
                        {}};
@@ -316,10 +318,10 @@ ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
     if (known == random.end())
       known = random.emplace(shape, random_heads(shape, random.size(), options, pool)).first;
     std::vector<double> ranks;
-    for (const HeadSpectrum& head : analysis.heads) {
+    for (const analysis::HeadSpectrum& head : analysis.heads) {
       if (head.head.layer == index && head.effective_rank) ranks.push_back(*head.effective_rank);
     }
-    const OffDiagonal& pairs = similarity.off_diagonal;
+    const analysis::OffDiagonal& pairs = similarity.off_diagonal;
     layers.push_back({index, {spread_of(ranks).mean, pairs.mean, pairs.mean_abs}, &known->second});
     maps.push_back(heatmap_of(similarity.values, fmt::format("Layer {}", index), ""));
   }
@@ -353,4 +355,4 @@ ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -11,7 +11,7 @@
 #include "results/results.hpp"
 #include "textbook/experiment.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 
 /// Options of the diversity experiment. It compares random heads with heads that are specialised to separate
 /// input dimensions.
@@ -40,8 +40,9 @@ struct DiversityOptions {
 /// result belongs to one layer and has the mean effective rank of the circuit and the mean similarities of
 /// the layer's heads, and the mean and standard deviation of the same numbers over the draws of random heads.
 /// Uses only `draws` and `seed` of the options. Throws Error(bad_input) if no layer has the circuit.
-[[nodiscard]] ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
+[[nodiscard]] ExperimentResult model_diversity_experiment(const model::Model& model,
+                                                          analysis::Circuit circuit,
                                                           const DiversityOptions& options, Pool& pool,
                                                           Warnings& warnings);
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

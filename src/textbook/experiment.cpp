@@ -3,7 +3,7 @@
 #include <utility>
 #include <variant>
 
-namespace attnctl {
+namespace attnctl::textbook {
 Results results_of(const ExperimentResult& result, bool with_charts) {
   Results results;
   results.document.head.set("name", result.name)
@@ -54,4 +54,4 @@ std::vector<std::string> number_labels(std::size_t count, const std::string& bef
   return labels;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -9,7 +9,7 @@
 #include "base/matrix_view.hpp"
 #include "results/results.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 
 /// The rows, summary and pictures of one textbook experiment. The same seed and parameters give the same
 /// numbers for any number of threads.
@@ -52,4 +52,4 @@ struct ChartAxes {
 /// Returns `count` labels "0", "1", ..., with `before` in front of each number.
 [[nodiscard]] std::vector<std::string> number_labels(std::size_t count, const std::string& before = "");
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -13,7 +13,7 @@
 #include "base/undefined.hpp"
 #include "textbook/bare_layer.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 /// The inputs of the query, key and value projections. All three are x, unless a check changes the input of
@@ -334,7 +334,7 @@ ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& poo
   return result;
 }
 
-LogitAttribution attribute(const LogitGradient& gradient, std::span<const HeadId> heads) {
+LogitAttribution attribute(const reference::LogitGradient& gradient, std::span<const model::HeadId> heads) {
   LogitAttribution result;
   result.target = gradient.token;
   result.logit = gradient.logit;
@@ -342,8 +342,8 @@ LogitAttribution attribute(const LogitGradient& gradient, std::span<const HeadId
     const auto d_embedding = gradient.d_embedding.view().row(j);
     result.embeddings.push_back({dot(d_embedding, gradient.embedding.view().row(j)), norm(d_embedding)});
   }
-  for (const HeadId id : heads) {
-    const HeadLogitGradient& head = gradient.layers[id.layer][id.head];
+  for (const model::HeadId id : heads) {
+    const reference::HeadLogitGradient& head = gradient.layers[id.layer][id.head];
     result.heads.push_back({id, {dot(head.d_z.values(), head.z.values()), norm(head.d_z.values())}});
   }
   return result;
@@ -378,4 +378,4 @@ ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -13,7 +13,7 @@
 #include "reference/reference.hpp"
 #include "textbook/experiment.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 
 /// Options of the gradients experiment. It uses one self-attention layer with normal input. The entries of
 /// W_Q, W_K, W_V and W_O are normal with variance 1/d. The loss is a random linear function of the layer's
@@ -71,14 +71,15 @@ struct LogitAttribution {
   std::size_t target = 0;   // token id
   std::string target_text;  // empty without a vocabulary
   double logit = 0;
-  std::vector<std::pair<HeadId, Attribution>> heads;  // the selected heads
-  std::vector<Attribution> embeddings;                // [n]
+  std::vector<std::pair<model::HeadId, Attribution>> heads;  // the selected heads
+  std::vector<Attribution> embeddings;                       // [n]
 };
 /// Returns the attributions to the given heads and to all tokens. `input`, `tokens` and `target_text` stay
 /// empty.
-[[nodiscard]] LogitAttribution attribute(const LogitGradient& gradient, std::span<const HeadId> heads);
+[[nodiscard]] LogitAttribution attribute(const reference::LogitGradient& gradient,
+                                         std::span<const model::HeadId> heads);
 
 /// Returns for each input first one row per token, then one row per head.
 [[nodiscard]] ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs);
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -19,7 +19,7 @@
 #include "model/families/presets.hpp"
 #include "textbook/bare_layer.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 // --- The heads experiment
@@ -47,16 +47,16 @@ HeadFigures measure_head(const BareLayer& layer, std::size_t head, MatrixView<co
   const std::size_t k = layer.d_head();
   HeadFigures figures;
   figures.pattern = scores_of(layer, head, x);
-  figures.score_rank = rank_of(singular_values(figures.pattern.view()), x.rows);
+  figures.score_rank = rank_of(linalg::singular_values(figures.pattern.view()), x.rows);
   softmax_rows(figures.pattern.view());
   const auto copy_rows = [&](const OwnedMatrix<double>& weight) {
     return linalg::to_owned(linalg::to_matrix(weight.view().row_range(head * k, k)));
   };
   OwnedMatrix<double> query = copy_rows(layer.query);
   OwnedMatrix<double> key = copy_rows(layer.key);
-  const ProductSvd svd = svd_of_product(query.view(), key.view(), 0);
+  const linalg::ProductSvd svd = linalg::svd_of_product(query.view(), key.view(), 0);
   figures.qk_rank = rank_of(svd.values, x.cols);
-  figures.qk_effective_rank = effective_rank(svd.values).value_or(0);
+  figures.qk_effective_rank = linalg::effective_rank(svd.values).value_or(0);
   return figures;
 }
 
@@ -198,7 +198,7 @@ Heatmap map_of(const std::vector<AveragingCase>& cases, std::size_t most, double
 ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
   // Checks all numbers of heads before computing.
   for (const std::size_t h : options.heads)
-    static_cast<void>(bare_config({.d_model = options.d, .heads = h}));
+    static_cast<void>(model::bare_config({.d_model = options.d, .heads = h}));
   ExperimentResult result{.name = "heads", .seed = options.seed};
   result.parameters.set("d", options.d)
       .set("heads", List(options.heads.begin(), options.heads.end()))
@@ -207,7 +207,7 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
   const OwnedMatrix<double> x = random_matrix(options.length, options.d, 1, random);
   CellRows rows;
   for (const std::size_t h : options.heads) {
-    const ModelConfig config = bare_config({.d_model = options.d, .heads = h});
+    const model::ModelConfig config = model::bare_config({.d_model = options.d, .heads = h});
     Random draw(options.seed, h);
     const BareLayer layer = random_bare_layer(options.d, h, draw);
     std::vector<HeadFigures> heads(h);
@@ -217,20 +217,21 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
     double effective = 0;
     for (const HeadFigures& head : heads) effective += head.qk_effective_rank;
     const std::size_t n = options.length;
-    rows.push_back({count_cell(h), count_cell(options.d / h), count_cell(count_parameters(config).all),
-                    count_cell(count_flops(config, n).all / 2),
-                    count_cell(count_pattern_memory(config, n).all), count_cell(std::min(n, options.d / h)),
-                    count_cell(std::ranges::max(heads, {}, &HeadFigures::score_rank).score_rank),
-                    count_cell(std::ranges::max(heads, {}, &HeadFigures::qk_rank).qk_rank),
-                    effective / static_cast<double>(h), count_cell(count_distinct(heads)),
-                    mean_distance(heads, pool)});
+    rows.push_back(
+        {count_cell(h), count_cell(options.d / h), count_cell(model::count_parameters(config).all),
+         count_cell(model::count_flops(config, n).all / 2),
+         count_cell(model::count_pattern_memory(config, n).all), count_cell(std::min(n, options.d / h)),
+         count_cell(std::ranges::max(heads, {}, &HeadFigures::score_rank).score_rank),
+         count_cell(std::ranges::max(heads, {}, &HeadFigures::qk_rank).qk_rank),
+         effective / static_cast<double>(h), count_cell(count_distinct(heads)), mean_distance(heads, pool)});
   }
   result.rows =
       make_table("rows",
                  {"heads", "d_head", "parameters", "multiply_adds", "pattern_bytes", "score_rank_bound",
                   "score_rank", "qk_rank", "qk_effective_rank", "distinct_patterns", "pattern_distance"},
                  std::move(rows));
-  const FlopCount flops = count_flops(bare_config({.d_model = options.d, .heads = 1}), options.length);
+  const model::FlopCount flops =
+      model::count_flops(model::bare_config({.d_model = options.d, .heads = 1}), options.length);
   result.summary.set("parameters", 4 * options.d * options.d)
       .set("multiply_adds_projections", static_cast<std::size_t>(flops.projections / 2))
       .set("multiply_adds_scores", static_cast<std::size_t>(flops.scores / 2))
@@ -309,4 +310,4 @@ ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& poo
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

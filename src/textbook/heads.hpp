@@ -7,7 +7,7 @@
 #include "base/pool.hpp"
 #include "textbook/experiment.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 
 /// Options of the heads experiment. It measures what changes when a layer of width d is split among more
 /// heads.
@@ -49,4 +49,4 @@ struct AveragingOptions {
 /// Throws Error(usage) if d_value is too small for the orthonormal values.
 [[nodiscard]] ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& pool);
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -15,7 +15,7 @@
 #include "base/text.hpp"
 #include "formats/json.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 using Rational = mpq_class;
@@ -534,7 +534,7 @@ OwnedMatrix<double> parse_keys(std::string_view text, const std::string& name) {
 }
 
 OwnedMatrix<double> parse_json_keys(const std::string& document, const std::string& name) {
-  const nlohmann::ordered_json tree = parse_json(name, document);
+  const nlohmann::ordered_json tree = formats::parse_json(name, document);
   std::vector<std::vector<double>> rows;
   const auto refuse = [&](const std::string& place) {
     fail(Status::bad_input, "{}: {}: need an array of arrays of numbers", name, place);
@@ -598,4 +598,4 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -10,7 +10,7 @@
 #include "base/pool.hpp"
 #include "textbook/experiment.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 
 /// The coefficients q of a linear function q.x of a point x. If `exact` is empty, `values` are exact.
 /// Otherwise, `exact` holds the coefficients as fractions ("-3/7") and `values` are rounded.
@@ -69,4 +69,4 @@ struct HullPoint {
 /// Throws Error(bad_input) if `keys` is empty or a key is not finite.
 [[nodiscard]] ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool);
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

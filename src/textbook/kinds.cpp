@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 /// The stored results of full attention.
@@ -21,23 +21,23 @@ struct FullAttention {
 
 /// Observes one layer. Stores the results of full attention, or compares the results of another kind with
 /// them.
-class LayerWatch final : public Observer {
+class LayerWatch final : public forward::Observer {
  public:
   LayerWatch(std::size_t layer, const FullAttention* full) : layer_(layer), full_(full) {}
 
-  [[nodiscard]] Needs needs() const override { return {.scores = true, .output = true}; }
-  void begin(const Model& model, const Batch& batch) override {
+  [[nodiscard]] forward::Needs needs() const override { return {.scores = true, .output = true}; }
+  void begin(const model::Model& model, const input::Batch& batch) override {
     const std::size_t heads = model.config().layers.at(layer_).attention.heads;
     visible_.assign(heads, 0);
     rows_.assign(heads, 0);
     variation_.assign(heads, 0.0);
     kept.output.resize(batch.sequences.size());
     if (full_ != nullptr) return;
-    for (const Sequence& sequence : batch.sequences)
+    for (const input::Sequence& sequence : batch.sequences)
       kept.pattern.emplace_back(heads, OwnedMatrix<float>(sequence.queries(), sequence.keys()));
   }
 
-  void panel(const AttentionPanel& panel) {
+  void panel(const forward::AttentionPanel& panel) {
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
       const std::size_t query = panel.first_query + r;
       const auto weights = panel.pattern.row(r);
@@ -101,7 +101,7 @@ class LayerWatch final : public Observer {
 
 /// The sizes that determine the costs of a kind.
 struct Costs {
-  const AttentionConfig& layer;
+  const model::AttentionConfig& layer;
   std::uint64_t queries = 0, keys = 0;  // over all inputs
 
   [[nodiscard]] std::uint64_t state() const {
@@ -134,15 +134,15 @@ std::uint64_t pairs_of(std::uint64_t n, bool causal) {
 
 }  // namespace
 
-ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const KindsOptions& options,
-                                  RunContext& context) {
-  const AttentionConfig layer = model.config().layers.at(options.layer).attention;
-  Selection selection;
+ExperimentResult kinds_experiment(const model::Model& model, const input::Batch& batch,
+                                  const KindsOptions& options, forward::RunContext& context) {
+  const model::AttentionConfig layer = model.config().layers.at(options.layer).attention;
+  forward::Selection selection;
   for (std::size_t head = 0; head < layer.heads; ++head) selection.heads.push_back({options.layer, head});
   const std::uint64_t most = options.memory == 0 ? std::uint64_t{4} << 30U : options.memory;
   const auto element = static_cast<double>(sizeof(float) * layer.heads);
   double bytes = 0;  // of the patterns of full attention
-  for (const Sequence& sequence : batch.sequences)
+  for (const input::Sequence& sequence : batch.sequences)
     bytes += element * static_cast<double>(sequence.queries()) * static_cast<double>(sequence.keys());
   if (bytes > static_cast<double>(most)) {
     fail(Status::limit,
@@ -150,24 +150,25 @@ ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const 
          "larger --memory",
          bytes, most);
   }
-  const auto run = [&](const AttentionKind& kind, LayerWatch& watch) {
-    Observer* const observers[] = {&watch};
-    run_forward(model.with_attention(kind, {&options.layer, 1}), batch, selection, observers, context);
+  const auto run = [&](const model::AttentionKind& kind, LayerWatch& watch) {
+    forward::Observer* const observers[] = {&watch};
+    forward::run_forward(model.with_attention(kind, {&options.layer, 1}), batch, selection, observers,
+                         context);
   };
   LayerWatch full(options.layer, nullptr);
   run({}, full);
 
   Costs costs{layer};
-  for (const Sequence& sequence : batch.sequences) {
+  for (const input::Sequence& sequence : batch.sequences) {
     costs.queries += sequence.queries();
     costs.keys += sequence.keys();
   }
   CellRows rows;
-  for (const AttentionKind& kind : options.kinds) {
+  for (const model::AttentionKind& kind : options.kinds) {
     LayerWatch watch(options.layer, &full.kept);
     run(kind, watch);
     std::vector<Cell>& row = rows.emplace_back(cost_row(to_string(kind), costs, watch.visible()));
-    if (kind.rule == AttentionKind::Rule::linear) {
+    if (kind.rule == model::AttentionKind::Rule::linear) {
       row[1] = count_cell(costs.linear());
       row[2] = row[3] = count_cell(0);
       row[4] = count_cell(sizeof(float) * costs.state());
@@ -203,4 +204,4 @@ ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const 
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -11,15 +11,15 @@
 #include "model/model.hpp"
 #include "textbook/experiment.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 
 /// Options of the kinds experiment. It compares the costs of attention kinds and their differences from full
 /// attention.
 struct KindsOptions {
   std::size_t layer = 0;  // index of the layer that is run with each kind
-  std::vector<AttentionKind> kinds;
+  std::vector<model::AttentionKind> kinds;
   /// If set, adds a row for axial attention; rows times columns must equal the sequence length.
-  std::optional<AxialGrid> grid;
+  std::optional<analysis::AxialGrid> grid;
   std::uint64_t memory = 0;  // largest size of the full patterns in bytes; 0: 4 GiB
 };
 
@@ -31,7 +31,7 @@ struct KindsOptions {
 /// attention. `output_error` is |y - y_full|_F / |y_full|_F, where y is the attention output of the layer.
 /// Throws Error(limit) if the full patterns need more than `memory` bytes, and Error(bad_input) in the same
 /// cases as run_forward().
-[[nodiscard]] ExperimentResult kinds_experiment(const Model& model, const Batch& batch,
-                                                const KindsOptions& options, RunContext& context);
+[[nodiscard]] ExperimentResult kinds_experiment(const model::Model& model, const input::Batch& batch,
+                                                const KindsOptions& options, forward::RunContext& context);
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -14,7 +14,7 @@
 #include "linalg/matrix.hpp"
 #include "textbook/bare_layer.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 using linalg::Matrix;
@@ -73,11 +73,11 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
 
 /// Returns the rows of the first `count` positions in the model's position table, [count, width]. Empty if
 /// the model has no position table.
-OwnedMatrix<double> position_table(const Model& model, std::size_t count) {
-  const EmbeddingConfig& embedding = model.config().embedding;
-  if (embedding.position != PositionKind::learned) return {};
-  const Lease<EmbeddingWeights> lease = model.embedding();
-  const LookupTable& table = lease->position;
+OwnedMatrix<double> position_table(const model::Model& model, std::size_t count) {
+  const model::EmbeddingConfig& embedding = model.config().embedding;
+  if (embedding.position != model::PositionKind::learned) return {};
+  const model::Lease<model::EmbeddingWeights> lease = model.embedding();
+  const model::LookupTable& table = lease->position;
   OwnedMatrix<double> rows(count, table.width());
   std::vector<float> row(table.width());
   for (std::size_t p = 0; p < count; ++p) {
@@ -87,8 +87,8 @@ OwnedMatrix<double> position_table(const Model& model, std::size_t count) {
   return rows;
 }
 
-const RotaryConfig* rotary_of(const Model& model) {
-  for (const LayerConfig& layer : model.config().layers) {
+const model::RotaryConfig* rotary_of(const model::Model& model) {
+  for (const model::LayerConfig& layer : model.config().layers) {
     if (layer.attention.rotary) return layer.attention.rotary.get();
   }
   return nullptr;
@@ -101,12 +101,12 @@ void check(const PositionsOptions& options) {
   if (options.heads == 0 || options.d % options.heads != 0)
     fail(Status::usage, "--heads: got {}, need a divisor of --d {}", options.heads, options.d);
   if (options.model == nullptr) return;
-  const ModelConfig& config = options.model->config();
+  const model::ModelConfig& config = options.model->config();
   if (config.max_positions && options.positions > *config.max_positions) {
     fail(Status::usage, "--positions: got {}, but the model {} has only {} positions", options.positions,
          escaped(options.model->name()), *config.max_positions);
   }
-  if (config.embedding.position == PositionKind::none && rotary_of(*options.model) == nullptr) {
+  if (config.embedding.position == model::PositionKind::none && rotary_of(*options.model) == nullptr) {
     fail(Status::bad_input,
          "{}: the model has no positions, neither added to the embeddings nor rotary; give another model",
          escaped(options.model->name()));
@@ -140,7 +140,7 @@ struct ComparedPositions {
   OwnedMatrix<double> sinusoidal;  // [2 n, d]; the second half has the rows p + distance
   OwnedMatrix<double> far;         // [2 n, d], from position PositionsOptions::far on
   OwnedMatrix<double> learned;     // [n, width]; empty if the model has no position table
-  const RotaryConfig* rotary = nullptr;
+  const model::RotaryConfig* rotary = nullptr;
 };
 
 std::vector<Cell> row_of(const PositionsOptions& options, const ComparedPositions& positions,
@@ -268,4 +268,4 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -8,7 +8,7 @@
 #include "model/model.hpp"
 #include "textbook/experiment.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 
 /// Options of the positions experiment (Vaswani et al. 2017, section 3.5). It examines sinusoidal positions
 /// and the positions of a model.
@@ -19,7 +19,7 @@ struct PositionsOptions {
   std::size_t heads = 4;  // heads of the random layer that receives permuted input; must divide d
   std::uint64_t seed = 0;
   /// A model with a position table or rotary positions; null: only sinusoidal positions.
-  const Model* model = nullptr;
+  const model::Model* model = nullptr;
 };
 
 /// Returns the sinusoidal positions `first` to `first` + `count` - 1, [count, d]: PE(p, 2i) = sin(p /
@@ -43,4 +43,4 @@ void turn_positions(MatrixView<double> rows, std::size_t offset);
 /// positions.
 [[nodiscard]] ExperimentResult positions_experiment(const PositionsOptions& options, Pool& pool);
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

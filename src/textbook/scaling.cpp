@@ -11,7 +11,7 @@
 #include "base/random.hpp"
 #include "textbook/bare_layer.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 constexpr std::size_t kQueriesABlock = 16;  // queries per block; the queries of a block share their keys
@@ -59,9 +59,9 @@ void append_cells(std::vector<Cell>& row, const RowSums& sums, std::size_t queri
 
 /// Returns the table of the chart. Each row has the lowest, mean and highest temperature of the heads of one
 /// layer.
-Table by_layer(std::span<const HeadTemperature> heads) {
+Table by_layer(std::span<const analysis::HeadTemperature> heads) {
   std::map<std::size_t, std::vector<double>> layers;
-  for (const HeadTemperature& each : heads) {
+  for (const analysis::HeadTemperature& each : heads) {
     if (each.temperature) layers[each.head.layer].push_back(*each.temperature);
   }
   CellRows rows;
@@ -146,13 +146,13 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
   return result;
 }
 
-ExperimentResult scaling_of_model(std::span<const HeadTemperature> heads) {
+ExperimentResult scaling_of_model(std::span<const analysis::HeadTemperature> heads) {
   ExperimentResult result{.name = "scaling"};
   CellRows rows;
-  const HeadTemperature* sharpest = nullptr;
+  const analysis::HeadTemperature* sharpest = nullptr;
   std::size_t known = 0;
   std::size_t sharper = 0;
-  for (const HeadTemperature& each : heads) {
+  for (const analysis::HeadTemperature& each : heads) {
     rows.push_back({count_cell(each.head.layer), count_cell(each.head.head), count_cell(each.rows),
                     cell_of(each.score_variance), cell_of(each.entropy), cell_of(each.temperature),
                     cell_of(each.saturated)});
@@ -178,4 +178,4 @@ ExperimentResult scaling_of_model(std::span<const HeadTemperature> heads) {
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -9,7 +9,7 @@
 #include "base/pool.hpp"
 #include "textbook/experiment.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 
 /// Options of the scaling experiment. It shows why scores are divided by sqrt(d_k) (Vaswani et al. 2017,
 /// section 3.2.1).
@@ -29,9 +29,9 @@ struct ScalingOptions {
 
 /// Returns one row per head of a trained model. The row compares the sharpness of the head with that of
 /// unit-variance scores.
-[[nodiscard]] ExperimentResult scaling_of_model(std::span<const HeadTemperature> heads);
+[[nodiscard]] ExperimentResult scaling_of_model(std::span<const analysis::HeadTemperature> heads);
 
 /// Returns the Frobenius norm |diag(p) - p p^T|_F, computed as sqrt(sum p^2 - 2 sum p^3 + (sum p^2)^2).
 [[nodiscard]] double softmax_jacobian_norm(std::span<const double> p);
 
-}  // namespace attnctl
+}  // namespace attnctl::textbook

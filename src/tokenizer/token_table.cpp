@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 constexpr std::size_t kBytes = 256;
@@ -182,4 +182,4 @@ std::uint32_t TokenTrie::walk(std::uint32_t node, std::string_view bytes) const 
   return node;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 
 /// Returns a hash of a byte string.
 [[nodiscard]] inline std::uint64_t hash_of(std::string_view bytes) {
@@ -171,4 +171,4 @@ class MergeList {
   std::vector<std::uint32_t> ends_;  // [2 * merges], ends of the left and right tokens in bytes_
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -9,7 +9,7 @@
 #include "tokenizer/models/token_model.hpp"
 #include "tokenizer/parts/parts.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 /// Returns the tokenizer part that `make` makes from the value under a key; an empty function if the value is
@@ -170,4 +170,4 @@ std::string Tokenizer::shown(std::int64_t id) const {
   return parts_->decoder ? parts_->decoder(token) : std::string(token);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -10,7 +10,7 @@
 
 #include "tokenizer/vocabulary.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 
 struct TokenizerFile;
 
@@ -80,4 +80,4 @@ class Tokenizer {
   std::shared_ptr<const Parts> parts_;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 // The word mark of each WordMark, in the order of the enumerators.
@@ -95,4 +95,4 @@ std::vector<std::optional<std::size_t>> Vocabulary::words(std::span<const std::s
   return words;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -13,7 +13,7 @@
 #include "formats/tokenizer_section.hpp"
 #include "tokenizer/token_table.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 
 /// How a vocabulary marks the beginnings of words. `none`: no marks; each token is a word. `continuation`:
 /// "##" begins the tokens that continue a word (WordPiece). `byte_level` and `metaspace`: "Ġ" or "▁" begins
@@ -59,8 +59,8 @@ class Vocabulary {
 
 /// Where a model's tokenizer is: in the weights file (GGUF) or in a directory.
 struct TokenizerOrigin {
-  std::filesystem::path directory;                       // directory of the tokenizer files; empty: none
-  std::shared_ptr<const TokenizerSection> section = {};  // tokenizer in the weights file; null: none
+  std::filesystem::path directory;  // directory of the tokenizer files; empty: none
+  std::shared_ptr<const formats::TokenizerSection> section = {};  // tokenizer in the weights file; null: none
 
   [[nodiscard]] bool empty() const { return directory.empty() && section == nullptr; }
 };
@@ -70,4 +70,4 @@ struct TokenizerOrigin {
 /// Error(bad_input) if a file is invalid.
 [[nodiscard]] Vocabulary read_vocabulary(const TokenizerOrigin& origin);
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

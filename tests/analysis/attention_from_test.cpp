@@ -9,7 +9,7 @@
 
 #include "support/panels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 OwnedMatrix<float> matrix_of(const std::vector<std::vector<float>>& rows) {
@@ -35,11 +35,11 @@ TEST_CASE("the strongest keys, of equal ones the lower") {
 }
 
 TEST_CASE("attention from a word is the mean of its rows, to a word the sum of its keys") {
-  const Model model = test::open_golden("gpt2");
-  Batch batch;
+  const model::Model model = test::open_golden("gpt2");
+  input::Batch batch;
   batch.sequences.resize(2);
-  for (Sequence& sequence : batch.sequences) sequence.ids.assign(4, 1);
-  const Selection selection{{{0, 1}, {1, 0}}};
+  for (input::Sequence& sequence : batch.sequences) sequence.ids.assign(4, 1);
+  const forward::Selection selection{{{0, 1}, {1, 0}}};
   const std::vector<AttentionQuestion> questions{
       {.sequence = 1, .from = {2}, .to = {{0}, {1, 2}}, .top = 2},
       {.sequence = 1, .from = {1, 3}, .to = {{3}}, .top = 1},
@@ -51,7 +51,7 @@ TEST_CASE("attention from a word is the mean of its rows, to a word the sum of i
       matrix_of({{1, 0, 0, 0}, {0.5F, 0.5F, 0, 0}, {0.25F, 0.25F, 0.5F, 0}, {0, 0, 0.25F, 0.75F}});
   const auto masked = matrix_of({{0, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}});
   for (std::size_t head = 0; head < 2; ++head) {
-    AttentionPanel where;
+    forward::AttentionPanel where;
     where.sequence = 0;
     where.head = head;
     test::show(observer, where, masked.view(), 4);
@@ -61,7 +61,7 @@ TEST_CASE("attention from a word is the mean of its rows, to a word the sum of i
   const auto answers = observer.finish();
   REQUIRE(answers.size() == 6);
 
-  CHECK(answers[0].head == HeadId{0, 1});
+  CHECK(answers[0].head == model::HeadId{0, 1});
   REQUIRE(answers[0].top.size() == 2);
   CHECK(answers[0].top[0].key == 2);
   CHECK(answers[0].top[1].key == 0);
@@ -97,4 +97,4 @@ TEST_CASE("the mean of a layer's heads is what one head in their place would sho
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

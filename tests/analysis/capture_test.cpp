@@ -10,18 +10,18 @@
 
 #include "support/panels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// Returns a model with 6 heads on 2 key/value heads per layer and d_head 10 (the golden model `llama`).
-const Model& llama() {
-  static const Model model = test::open_golden("llama");
+const model::Model& llama() {
+  static const model::Model model = test::open_golden("llama");
   return model;
 }
 
 TEST_CASE("head axes are two where every layer has the same heads, else one") {
   struct Row {
-    std::vector<HeadId> heads;
+    std::vector<model::HeadId> heads;
     Shape heads_shape, kv_shape;
   };
   for (const Row& row :
@@ -62,11 +62,11 @@ class OnceSink final : public ArraySink {
 
 TEST_CASE("every captured element lands in its place once") {
   constexpr std::size_t n = 5;
-  const Selection selection{{{0, 1}, {0, 2}, {0, 4}, {1, 1}, {1, 2}, {1, 4}}};
+  const forward::Selection selection{{{0, 1}, {0, 2}, {0, 4}, {1, 1}, {1, 2}, {1, 4}}};
   const CaptureLayout layout(selection, llama().config());
-  Batch batch;
+  input::Batch batch;
   batch.sequences.resize(2);
-  for (Sequence& sequence : batch.sequences) sequence.ids.assign(n, 1);
+  for (input::Sequence& sequence : batch.sequences) sequence.ids.assign(n, 1);
   std::map<Captured, OnceSink> sinks;
   std::vector<CaptureTarget> targets;
   for (const Captured what : kAllCaptured) {
@@ -75,7 +75,7 @@ TEST_CASE("every captured element lands in its place once") {
     targets.push_back({what, 1, &added.first->second});
   }
   Capture capture(layout, targets);
-  const Needs needs = capture.needs();
+  const forward::Needs needs = capture.needs();
   CHECK((needs.scores && needs.values && needs.z && needs.output && needs.logits));
   capture.begin(llama(), batch);
   std::map<Captured, std::vector<float>> want;
@@ -84,7 +84,7 @@ TEST_CASE("every captured element lands in its place once") {
   };
   for (std::size_t layer = 0; layer < 2; ++layer) {
     for (std::size_t head = 0; head < 6; ++head) {
-      AttentionPanel where;
+      forward::AttentionPanel where;
       where.sequence = 1;
       where.layer = layer;
       where.head = head;
@@ -130,7 +130,7 @@ TEST_CASE("every captured element lands in its place once") {
 }
 
 TEST_CASE("shapes are those of the arrays that are written") {
-  Sequence cross;
+  input::Sequence cross;
   cross.embeddings = OwnedMatrix<float>(3, 24);
   cross.key_embeddings = OwnedMatrix<float>(5, 24);
   const CaptureLayout layout({{{0, 0}, {0, 1}, {1, 0}, {1, 1}}}, llama().config());
@@ -141,7 +141,7 @@ TEST_CASE("shapes are those of the arrays that are written") {
   CHECK(layout.shape(Captured::z, cross) == Shape{2, 2, 3, 10});
   CHECK(layout.shape(Captured::output, cross) == Shape{2, 3, 24});
   CHECK(layout.shape(Captured::logits, cross) == Shape{3, 39});
-  const Model headless = test::open_golden("bert-headless");
+  const model::Model headless = test::open_golden("bert-headless");
   CHECK_FALSE(CaptureLayout({{{0, 0}}}, headless.config()).available(Captured::logits));
 }
 
@@ -157,4 +157,4 @@ TEST_CASE("an array in memory is taken whole") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -13,7 +13,7 @@
 #include "support/memory_checkpoint.hpp"
 #include "textbook/distance.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 TEST_CASE("bins of distances: 0, 1, 2, 3-4, 5-8, ... cover every distance once") {
@@ -33,7 +33,8 @@ TEST_CASE("bins of distances: 0, 1, 2, 3-4, 5-8, ... cover every distance once")
 }
 
 /// Returns |v_j W_O^h|, computed from its definition.
-double length_of(const test::CapturedHead& head, const Linear& output, std::size_t index, std::size_t key) {
+double length_of(const test::CapturedHead& head, const model::Linear& output, std::size_t index,
+                 std::size_t key) {
   double squares = 0;
   const std::size_t width = head.v.cols();
   const OwnedMatrix<double> weight = output.in_out_double();
@@ -46,8 +47,8 @@ double length_of(const test::CapturedHead& head, const Linear& output, std::size
   return std::sqrt(squares);
 }
 
-DistanceSums sums_the_long_way(const std::vector<test::CapturedSequence>& captured, const Model& model,
-                               HeadId id, DistanceBin bin) {
+DistanceSums sums_the_long_way(const std::vector<test::CapturedSequence>& captured, const model::Model& model,
+                               model::HeadId id, DistanceBin bin) {
   DistanceSums sums;
   for (const test::CapturedSequence& sequence : captured) {
     const test::CapturedHead& head = sequence.heads.at(id);
@@ -73,20 +74,20 @@ TEST_CASE("weight and influence by distance equal their definition") {
   for (const std::string name : {"bert", "llama"}) {
     CAPTURE(name);
     const test::Golden golden(ATTNCTL_SOURCE_DIR "/tests/golden/" + name);
-    const Model model = test::MemoryModel::golden(name).bound();
-    Batch batch;
+    const model::Model model = test::MemoryModel::golden(name).bound();
+    input::Batch batch;
     for (std::size_t i = 0; i < golden.inputs(); ++i) {
       batch.sequences.push_back(golden.sequence(i));
       batch.sequences.back().id = std::to_string(i);
     }
     const auto captured = test::capture_all(model, batch);
-    const Selection selection = Selection::all(model.config());
+    const forward::Selection selection = forward::Selection::all(model.config());
     DistanceProfile profile(selection);
-    Observer* const observers[] = {&profile};
+    forward::Observer* const observers[] = {&profile};
     Pool pool(2);
     Warnings warnings;
-    RunContext context{.pool = pool, .warnings = warnings, .panel_rows = 3};
-    run_forward(model, batch, selection, observers, context);
+    forward::RunContext context{.pool = pool, .warnings = warnings, .panel_rows = 3};
+    forward::run_forward(model, batch, selection, observers, context);
     for (const HeadDistances& head : profile.finish()) {
       CHECK(head.finite);
       CHECK(head.has_values);
@@ -105,20 +106,21 @@ TEST_CASE("weight and influence by distance equal their definition") {
       CHECK(mass == doctest::Approx(static_cast<double>(head.rows)).epsilon(1e-5));
       CHECK(even == doctest::Approx(static_cast<double>(head.rows)).epsilon(1e-9));
     }
-    const ExperimentResult result = distance_of_model(profile.finish(), profile.bins(), false);
+    const textbook::ExperimentResult result =
+        textbook::distance_of_model(profile.finish(), profile.bins(), false);
     CHECK(result.rows.rows == model.config().layers.size() * profile.bins().size());
   }
 }
 
 TEST_CASE("distances between different sequences mean nothing") {
-  const Model model = test::MemoryModel::golden("llama").bound();
-  Batch batch;
+  const model::Model model = test::MemoryModel::golden("llama").bound();
+  input::Batch batch;
   batch.sequences.resize(1);
   batch.sequences[0].embeddings = OwnedMatrix<float>(2, 24);
   batch.sequences[0].key_embeddings = OwnedMatrix<float>(3, 24);
-  DistanceProfile profile(Selection::all(model.config()));
+  DistanceProfile profile(forward::Selection::all(model.config()));
   CHECK_THROWS_AS(profile.begin(model, batch), Error);
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -13,7 +13,7 @@
 
 #include "support/golden.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 using test::Golden;
@@ -62,7 +62,7 @@ TEST_CASE("trees and maps of heads equal those of SciPy and NumPy") {
       CAPTURE(name);
       CAPTURE(circuit);
       const Matrix similarity = square(golden.array(circuit + "_similarity"));
-      const std::vector<HeadId> heads(similarity.rows());
+      const std::vector<model::HeadId> heads(similarity.rows());
       const HeadMap map = map_heads(heads, similarity.view());
       check_linkage(map.linkage, golden.array(circuit + "_linkage"), golden.integers(circuit + "_leaves"));
       const GoldenArray points = golden.array(circuit + "_points");
@@ -103,7 +103,7 @@ TEST_CASE("distances of points in a plane are drawn without stress") {
 }
 
 TEST_CASE("heads without a similarity are left out and come last") {
-  const std::vector<HeadId> heads{{0, 0}, {0, 1}, {0, 2}, {0, 3}};
+  const std::vector<model::HeadId> heads{{0, 0}, {0, 1}, {0, 2}, {0, 3}};
   Matrix similarity(4, 4);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (std::size_t i = 0; i < 4; ++i) {
@@ -111,17 +111,17 @@ TEST_CASE("heads without a similarity are left out and come last") {
   }
   similarity(2, 3) = similarity(3, 2) = 0.75;
   const HeadMap map = map_heads(heads, std::as_const(similarity).view());
-  CHECK(map.heads == std::vector<HeadId>{{0, 0}, {0, 2}, {0, 3}});
-  CHECK(map.undefined == std::vector<HeadId>{{0, 1}});
+  CHECK(map.heads == std::vector<model::HeadId>{{0, 0}, {0, 2}, {0, 3}});
+  CHECK(map.undefined == std::vector<model::HeadId>{{0, 1}});
   REQUIRE(map.linkage.merges.size() == 2);
   CHECK(map.linkage.merges[0].distance == 0.25);
   CHECK(map.linkage.merges[1].distance == 0.75);
-  CHECK(map.order().back() == HeadId{0, 1});
+  CHECK(map.order().back() == model::HeadId{0, 1});
   CHECK(map.map.points.rows() == 3);
 }
 
 TEST_CASE("few heads") {
-  const std::vector<HeadId> heads{{2, 1}, {2, 4}};
+  const std::vector<model::HeadId> heads{{2, 1}, {2, 4}};
   Matrix similarity(2, 2);
   similarity(0, 0) = similarity(1, 1) = 1;
   similarity(0, 1) = similarity(1, 0) = -0.5;
@@ -132,13 +132,13 @@ TEST_CASE("few heads") {
   CHECK(pair.map.points(0, 1) == doctest::Approx(0));
   CHECK(pair.map.stress.value() < 1e-12);
 
-  const std::span<const HeadId> one = std::span(heads).first(1);
+  const std::span<const model::HeadId> one = std::span(heads).first(1);
   const HeadMap single = map_heads(one, std::as_const(similarity).view().row_range(0, 1).col_range(0, 1));
-  CHECK(single.order() == std::vector<HeadId>{{2, 1}});
+  CHECK(single.order() == std::vector<model::HeadId>{{2, 1}});
   CHECK(single.linkage.merges.empty());
   CHECK_FALSE(single.map.stress.has_value());
   CHECK(map_heads({}, {}).order().empty());
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

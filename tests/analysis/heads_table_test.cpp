@@ -11,7 +11,7 @@
 
 #include "support/panels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 const std::vector<std::string> kMetricColumns = [] {
@@ -34,10 +34,11 @@ std::vector<Cell> row_of(const Table& table, std::size_t index) {
 }
 
 /// Returns metrics in which all rows of a head have the same value, the head's number.
-std::vector<HeadPatternMetrics> made_metrics(const Selection& selection, std::size_t inputs, bool per_input) {
+std::vector<HeadPatternMetrics> made_metrics(const forward::Selection& selection, std::size_t inputs,
+                                             bool per_input) {
   std::vector<HeadPatternMetrics> all;
   for (std::size_t input = 0; input < inputs; ++input) {
-    for (const HeadId head : selection.heads) {
+    for (const model::HeadId head : selection.heads) {
       HeadPatternMetrics metrics;
       metrics.head = head;
       if (per_input) metrics.input = input;
@@ -53,8 +54,8 @@ std::vector<HeadPatternMetrics> made_metrics(const Selection& selection, std::si
 }
 
 TEST_CASE("the heads table has the promised columns in their order") {
-  const Model model = test::open_golden("llama");  // 6 heads on 2 key/value heads
-  const Selection selection{{{0, 1}, {1, 4}}};
+  const model::Model model = test::open_golden("llama");  // 6 heads on 2 key/value heads
+  const forward::Selection selection{{{0, 1}, {1, 4}}};
   const auto metrics = made_metrics(selection, 1, false);
   const HeadsTableParts parts{model.config(), selection, nullptr, metrics, nullptr};
 
@@ -80,9 +81,9 @@ TEST_CASE("the heads table has the promised columns in their order") {
 }
 
 TEST_CASE("the heads table names the input if it has a row per input") {
-  const Model model = test::open_golden("llama");
-  const Selection selection{{{0, 0}, {1, 5}}};
-  Batch batch;
+  const model::Model model = test::open_golden("llama");
+  const forward::Selection selection{{{0, 0}, {1, 5}}};
+  input::Batch batch;
   batch.sequences.resize(2);
   batch.sequences[0].id = "first";
   batch.sequences[1].id = "second";
@@ -97,8 +98,8 @@ TEST_CASE("the heads table names the input if it has a row per input") {
 }
 
 TEST_CASE("without inputs the heads table has only the metrics of weights") {
-  const Model model = test::open_golden("attention-qk-only");
-  const Selection selection = Selection::all(model.config());
+  const model::Model model = test::open_golden("attention-qk-only");
+  const forward::Selection selection = forward::Selection::all(model.config());
   Pool pool(1);
   Warnings warnings;
   const WeightsAnalysis weights = analyze_weights(model, selection, {}, pool, warnings);
@@ -148,4 +149,4 @@ TEST_CASE("every metric has a description") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

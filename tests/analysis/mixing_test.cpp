@@ -17,7 +17,7 @@
 #include "support/memory_checkpoint.hpp"
 #include "support/panels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// A model of tests/golden/make_mixing.py and the expected results for its input.
@@ -30,7 +30,7 @@ constexpr Case kCases[] = {{"tiny-bert", "data/tiny-bert"},
                            {"gpt2", "tests/golden/gpt2"},
                            {"llama", "tests/golden/llama"}};
 
-Model open(const Case& of) {
+model::Model open(const Case& of) {
   static Warnings warnings;  // must outlive the model, which adds to it
   return test::bind_model(std::string(ATTNCTL_SOURCE_DIR "/") + of.model, warnings);
 }
@@ -39,19 +39,19 @@ test::Golden golden_of(const Case& of) {
   return test::Golden(std::string(ATTNCTL_SOURCE_DIR "/tests/golden/mixing/") + of.name);
 }
 
-Batch input_of(const test::Golden& golden) {
-  Batch batch;
+input::Batch input_of(const test::Golden& golden) {
+  input::Batch batch;
   batch.sequences.resize(1);
   batch.sequences[0].ids = golden.integers("ids");
   return batch;
 }
 
-void run(const Model& model, const Batch& batch, std::vector<Observer*> observers, std::size_t threads = 2,
-         std::size_t panel_rows = 128) {
+void run(const model::Model& model, const input::Batch& batch, std::vector<forward::Observer*> observers,
+         std::size_t threads = 2, std::size_t panel_rows = 128) {
   Pool pool(threads);
   Warnings warnings;
-  RunContext context{.pool = pool, .warnings = warnings, .panel_rows = panel_rows};
-  run_forward(model, batch, Selection::all(model.config()), observers, context);
+  forward::RunContext context{.pool = pool, .warnings = warnings, .panel_rows = panel_rows};
+  forward::run_forward(model, batch, forward::Selection::all(model.config()), observers, context);
 }
 
 /// Compares values relative to the largest expected value. Both sides are float32 passes of different
@@ -69,13 +69,13 @@ void check_close(const std::vector<double>& got, const std::vector<double>& want
 TEST_CASE("contributions of heads and cuts of W_O are those of NumPy") {
   for (const Case& of : kCases) {
     CAPTURE(of.name);
-    const Model model = open(of);
+    const model::Model model = open(of);
     const test::Golden golden = golden_of(of);
-    Contributions contributions(Selection::all(model.config()));
+    Contributions contributions(forward::Selection::all(model.config()));
     std::vector<std::size_t> ranks;
     for (const std::int64_t rank : golden.integers("ranks")) ranks.push_back(static_cast<std::size_t>(rank));
     Pool pool(2);
-    OutputRank cuts(Selection::all(model.config()), ranks, pool);
+    OutputRank cuts(forward::Selection::all(model.config()), ranks, pool);
     run(model, input_of(golden), {&contributions, &cuts});
 
     const std::vector<HeadContribution> found = contributions.finish();
@@ -108,15 +108,15 @@ TEST_CASE("contributions of heads and cuts of W_O are those of NumPy") {
 }
 
 TEST_CASE("shares of the heads of a layer sum to 1, whichever panels and heads are asked for") {
-  const Model model = test::open_golden("bert");
-  Batch batch;
+  const model::Model model = test::open_golden("bert");
+  input::Batch batch;
   batch.sequences.resize(2);
   batch.sequences[0].ids = {3, 1, 4, 1, 5};
   batch.sequences[1].ids = {2, 7};
-  Contributions all(Selection::all(model.config()));
-  Contributions one(Selection{{{1, 2}}});
+  Contributions all(forward::Selection::all(model.config()));
+  Contributions one(forward::Selection{{{1, 2}}});
   Pool pool(2);
-  OutputRank cuts(Selection{{{1, 0}}}, {}, pool);
+  OutputRank cuts(forward::Selection{{{1, 0}}}, {}, pool);
   run(model, batch, {&all, &one, &cuts}, 3, 2);
   const std::vector<HeadContribution> found = all.finish();
   const std::size_t heads = model.config().layers[0].attention.heads;
@@ -136,7 +136,7 @@ TEST_CASE("shares of the heads of a layer sum to 1, whichever panels and heads a
   }
   const std::vector<HeadContribution> alone = one.finish();
   REQUIRE(alone.size() == 2);
-  CHECK(alone[0].head == HeadId{1, 2});
+  CHECK(alone[0].head == model::HeadId{1, 2});
   CHECK(alone[0].share == found[heads + 2].share);
   // The default ranks are the powers of two below the full rank r. The error decreases with the rank.
   const std::vector<LayerOutputRank> layers = cuts.finish();
@@ -152,9 +152,9 @@ TEST_CASE("shares of the heads of a layer sum to 1, whichever panels and heads a
 TEST_CASE("mixing ratios are those of NumPy, where norms come after and where they come before") {
   for (const Case& of : kCases) {
     CAPTURE(of.name);
-    const Model model = open(of);
+    const model::Model model = open(of);
     const test::Golden golden = golden_of(of);
-    Mixing mixing(Selection::all(model.config()));
+    Mixing mixing(forward::Selection::all(model.config()));
     run(model, input_of(golden), {&mixing}, 2, 4);
     std::vector<double> mix;
     std::vector<double> keep;
@@ -174,9 +174,9 @@ TEST_CASE("mixing ratios are those of NumPy, where norms come after and where th
 TEST_CASE("norm-based weights are those of NumPy; rows can be made to sum to 1") {
   for (const Case& of : kCases) {
     CAPTURE(of.name);
-    const Model model = open(of);
+    const model::Model model = open(of);
     const test::Golden golden = golden_of(of);
-    const Selection all = Selection::all(model.config());
+    const forward::Selection all = forward::Selection::all(model.config());
     test::Capture norms(all, {});
     test::Capture rows(all, {});
     NormWeighting weighting(all, Weighting::norm, {&norms});
@@ -202,9 +202,9 @@ TEST_CASE("norm-based weights are those of NumPy; rows can be made to sum to 1")
 }
 
 TEST_CASE("a hidden key has no norm-based weight, whatever its value, and a blind row none at all") {
-  const Model model = test::open_golden("attention");
+  const model::Model model = test::open_golden("attention");
   const std::size_t d = model.config().d_model;
-  Batch batch;
+  input::Batch batch;
   batch.sequences.resize(1);
   batch.sequences[0].embeddings = OwnedMatrix<float>(3, d);
   for (std::size_t c = 0; c < d; ++c) {
@@ -213,7 +213,7 @@ TEST_CASE("a hidden key has no norm-based weight, whatever its value, and a blin
     batch.sequences[0].embeddings(2, c) = 0.3F;
   }
   batch.sequences[0].key_visible = {1, 0, 1};
-  const Selection all = Selection::all(model.config());
+  const forward::Selection all = forward::Selection::all(model.config());
   test::Capture norms(all, {});
   NormWeighting weighting(all, Weighting::norm, {&norms});
   Contributions contributions(all);
@@ -238,14 +238,14 @@ TEST_CASE("without W_O heads write side by side: each explains its own columns")
   test::MemoryModel without = test::MemoryModel::golden("attention");
   std::erase_if(without.tensors,
                 [](const auto& tensor) { return tensor.first.find("_o") != std::string::npos; });
-  const Model model = without.bound();
+  const model::Model model = without.bound();
   REQUIRE_FALSE(model.attention(0)->output.present());
-  Batch batch;
+  input::Batch batch;
   batch.sequences.resize(1);
   batch.sequences[0].embeddings = OwnedMatrix<float>(4, model.config().d_model);
   float value = 0.2F;
   for (float& each : batch.sequences[0].embeddings.values()) each = value = -0.9F * value + 0.05F;
-  const Selection all = Selection::all(model.config());
+  const forward::Selection all = forward::Selection::all(model.config());
   Contributions contributions(all);
   Pool pool(1);
   OutputRank cuts(all, {}, pool);
@@ -261,16 +261,16 @@ TEST_CASE("without W_O heads write side by side: each explains its own columns")
 }
 
 TEST_CASE("mixing and flow refuse inputs for which they are undefined") {
-  const Model model = test::open_golden("llama");
-  Batch batch;
+  const model::Model model = test::open_golden("llama");
+  input::Batch batch;
   batch.sequences.resize(1);
   batch.sequences[0].embeddings = OwnedMatrix<float>(2, 24);
   batch.sequences[0].key_embeddings = OwnedMatrix<float>(3, 24);
-  Mixing mixing(Selection::all(model.config()));
+  Mixing mixing(forward::Selection::all(model.config()));
   CHECK_THROWS_AS(mixing.begin(model, batch), Error);
   AttentionFlow crossed;
   CHECK_THROWS_AS(crossed.begin(model, batch), Error);
-  Batch longer;
+  input::Batch longer;
   longer.sequences.resize(1);
   longer.sequences[0].ids.assign(largest_flow, 1);
   AttentionFlow flow;
@@ -280,4 +280,4 @@ TEST_CASE("mixing and flow refuse inputs for which they are undefined") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

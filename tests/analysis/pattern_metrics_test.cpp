@@ -13,14 +13,14 @@
 #include "support/long_way.hpp"
 #include "support/panels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 using test::Golden;
 using test::GoldenArray;
 
 struct Given {
-  Sequence sequence;
+  input::Sequence sequence;
   std::vector<OwnedMatrix<float>> patterns;  // [heads]
 };
 
@@ -50,17 +50,17 @@ Given read_input(const Golden& golden, int index) {
   return given;
 }
 
-const Selection kThreeHeads{{{0, 0}, {0, 1}, {0, 2}}};
+const forward::Selection kThreeHeads{{{0, 0}, {0, 1}, {0, 2}}};
 
 std::vector<HeadPatternMetrics> measure(const std::vector<Given>& inputs, bool per_input, std::size_t rows) {
-  static const Model model = test::open_golden("gpt2");
+  static const model::Model model = test::open_golden("gpt2");
   PatternMetrics metrics(kThreeHeads, per_input);
-  Batch batch;
+  input::Batch batch;
   for (const Given& given : inputs) batch.sequences.push_back(given.sequence);
   metrics.begin(model, batch);
   for (std::size_t s = 0; s < inputs.size(); ++s) {
     for (std::size_t h = 0; h < inputs[s].patterns.size(); ++h) {
-      AttentionPanel where;
+      forward::AttentionPanel where;
       where.sequence = s;
       where.head = h;
       test::show(metrics, where, inputs[s].patterns[h].view(), rows);
@@ -232,4 +232,4 @@ TEST_CASE("long rows lose nothing in float lanes") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

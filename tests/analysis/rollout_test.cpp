@@ -18,7 +18,7 @@
 #include "support/long_way.hpp"
 #include "support/panels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 using long_way::Dense;
@@ -67,17 +67,17 @@ Dense roll_the_long_way(const std::vector<std::vector<OwnedMatrix<float>>>& patt
   return rolled;
 }
 
-Dense roll(const Model& model, const std::vector<std::vector<OwnedMatrix<float>>>& patterns,
+Dense roll(const model::Model& model, const std::vector<std::vector<OwnedMatrix<float>>>& patterns,
            std::size_t threads) {
   Rollout rollout;
-  Batch batch;
+  input::Batch batch;
   batch.sequences.resize(1);
   batch.sequences[0].ids.assign(patterns[0][0].rows(), 1);
   rollout.begin(model, batch);
   Pool pool(threads);
   for (std::size_t layer = 0; layer < patterns.size(); ++layer) {
     pool.run(patterns[layer].size(), [&](std::size_t head, std::size_t) {
-      AttentionPanel where;
+      forward::AttentionPanel where;
       where.layer = layer;
       where.head = head;
       test::show(rollout, where, patterns[layer][head].view(), 50);
@@ -87,7 +87,7 @@ Dense roll(const Model& model, const std::vector<std::vector<OwnedMatrix<float>>
 }
 
 TEST_CASE("rollout equals its definition, to the bit on any number of threads") {
-  const Model model = test::open_golden("llama");  // 2 layers of 6 heads
+  const model::Model model = test::open_golden("llama");  // 2 layers of 6 heads
   for (const std::size_t n : {std::size_t{1}, std::size_t{2}, std::size_t{150}}) {
     const auto patterns = random_patterns(2, 6, n);
     const Dense want = roll_the_long_way(patterns);
@@ -106,8 +106,8 @@ TEST_CASE("rollout equals its definition, to the bit on any number of threads") 
 }
 
 TEST_CASE("rollout refuses keys of another sequence") {
-  const Model model = test::open_golden("llama");
-  Batch batch;
+  const model::Model model = test::open_golden("llama");
+  input::Batch batch;
   batch.sequences.resize(1);
   batch.sequences[0].embeddings = OwnedMatrix<float>(2, 24);
   batch.sequences[0].key_embeddings = OwnedMatrix<float>(3, 24);
@@ -217,20 +217,20 @@ TEST_CASE("rollout of every fusion and residual, and flow, of trained models") {
     const test::Golden golden(ATTNCTL_SOURCE_DIR "/tests/golden/mixing/" + name);
     const std::string folder = name.starts_with("tiny") ? "/data/" : "/tests/golden/";
     Warnings warnings;
-    const Model model = test::bind_model(ATTNCTL_SOURCE_DIR + folder + name, warnings);
+    const model::Model model = test::bind_model(ATTNCTL_SOURCE_DIR + folder + name, warnings);
     Rollout mean;
     Rollout max({HeadFusion::max, 0.5});
     Rollout min({HeadFusion::min, 0.5});
     Rollout tenth({HeadFusion::mean, 0.1});
     Rollout none({HeadFusion::max, 0.0});
     AttentionFlow flow;
-    Batch batch;
+    input::Batch batch;
     batch.sequences.resize(1);
     batch.sequences[0].ids = golden.integers("ids");
     Pool pool(2);
-    RunContext context{.pool = pool, .warnings = warnings, .panel_rows = 4};
-    run_forward(model, batch, Selection::all(model.config()),
-                std::vector<Observer*>{&mean, &max, &min, &tenth, &none, &flow}, context);
+    forward::RunContext context{.pool = pool, .warnings = warnings, .panel_rows = 4};
+    forward::run_forward(model, batch, forward::Selection::all(model.config()),
+                         std::vector<forward::Observer*>{&mean, &max, &min, &tenth, &none, &flow}, context);
     const std::vector<std::vector<std::size_t>> from = {all_of(batch.sequences[0].ids.size())};
     const auto check = [&](const OwnedMatrix<double>& got, const std::string& what) {
       const std::vector<double> want = golden.array(what).values;
@@ -250,4 +250,4 @@ TEST_CASE("rollout of every fusion and residual, and flow, of trained models") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

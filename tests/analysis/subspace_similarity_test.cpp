@@ -10,7 +10,7 @@
 #include "linalg/decompositions.hpp"
 #include "support/long_way.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 using long_way::Dense;
@@ -18,10 +18,10 @@ using long_way::Dense;
 /// Float32 weights of a checkpoint, in either orientation.
 struct StoredWeight {
   std::vector<float> values;
-  Linear linear;
+  model::Linear linear;
 
-  StoredWeight(const Dense& in_out, Orientation orientation) {
-    const bool straight = orientation == Orientation::in_out;
+  StoredWeight(const Dense& in_out, model::Orientation orientation) {
+    const bool straight = orientation == model::Orientation::in_out;
     const std::size_t rows = straight ? in_out.rows() : in_out.cols();
     const std::size_t cols = straight ? in_out.cols() : in_out.rows();
     for (std::size_t r = 0; r < rows; ++r) {
@@ -96,7 +96,7 @@ struct HeadShape {
 };
 
 /// Compares every pair with the cosine of the flattened circuits.
-void check_cosines(const HeadShape& shape, Orientation orientation, bool ov) {
+void check_cosines(const HeadShape& shape, model::Orientation orientation, bool ov) {
   long_way::Normal normal(shape.heads * 100 + shape.d);
   const StoredWeight left(normal.matrix(shape.d, (ov ? shape.kv_heads : shape.heads) * shape.k), orientation);
   const StoredWeight right(ov ? normal.matrix(shape.heads * shape.k, shape.kdim)
@@ -124,7 +124,7 @@ TEST_CASE("cosines equal those of the circuits formed") {
        {HeadShape{3, 3, 15, 15, 5}, HeadShape{6, 2, 24, 24, 10}, HeadShape{4, 1, 10, 7, 3},
         HeadShape{13, 13, 9, 11, 2}, HeadShape{1, 1, 4, 4, 4}, HeadShape{8, 4, 6, 5, 9},
         HeadShape{5, 5, 70, 50, 32}, HeadShape{6, 2, 60, 60, 40}, HeadShape{4, 1, 48, 64, 33}}) {
-    for (const Orientation orientation : {Orientation::in_out, Orientation::out_in}) {
+    for (const model::Orientation orientation : {model::Orientation::in_out, model::Orientation::out_in}) {
       for (const bool ov : {false, true}) {
         CAPTURE(shape.heads);
         CAPTURE(shape.d);
@@ -141,7 +141,7 @@ struct WideHeads {
   CircuitFactors factors;
 
   WideHeads(const Dense& left_values, const Dense& right_values,
-            Orientation orientation = Orientation::in_out)
+            model::Orientation orientation = model::Orientation::in_out)
       : left(left_values, orientation),
         right(right_values, orientation),
         factors{CircuitFactor::of_outputs(left.linear, 40, {}),
@@ -193,7 +193,7 @@ TEST_CASE("weights that float32 products cannot serve are compared in double") {
 TEST_CASE("heads whose weights lie in unlike orientations, and sets of several sizes") {
   long_way::Normal normal(33);
   const WideHeads straight(normal.matrix(60, 160), normal.matrix(60, 160));
-  const WideHeads turned(normal.matrix(60, 160), normal.matrix(60, 160), Orientation::out_in);
+  const WideHeads turned(normal.matrix(60, 160), normal.matrix(60, 160), model::Orientation::out_in);
   Formed formed = form(straight.factors, 4);
   const Formed more = form(turned.factors, 4);
   formed.heads.insert(formed.heads.end(), more.heads.begin(), more.heads.end());
@@ -219,8 +219,8 @@ TEST_CASE("heads whose weights lie in unlike orientations, and sets of several s
 
 TEST_CASE("a head without a norm has no similarity, the others keep theirs") {
   long_way::Normal normal(3);
-  const StoredWeight q(normal.matrix(8, 6), Orientation::in_out);
-  const StoredWeight k(normal.matrix(8, 6), Orientation::in_out);
+  const StoredWeight q(normal.matrix(8, 6), model::Orientation::in_out);
+  const StoredWeight k(normal.matrix(8, 6), model::Orientation::in_out);
   const CircuitFactors factors{CircuitFactor::of_outputs(q.linear, 2, {}),
                                CircuitFactor::of_outputs(k.linear, 2, {})};
   std::vector<ComparedHead> heads = form(factors, 3).heads;
@@ -251,7 +251,7 @@ TEST_CASE("a folded gain multiplies the rows of the factor") {
   long_way::Normal normal(4);
   const Dense w = normal.matrix(4, 6);
   const std::vector<float> gain{1, -2, 0, 0.5F};
-  for (const Orientation orientation : {Orientation::in_out, Orientation::out_in}) {
+  for (const model::Orientation orientation : {model::Orientation::in_out, model::Orientation::out_in}) {
     const StoredWeight stored(w, orientation);
     CircuitFactor factor = CircuitFactor::of_outputs(stored.linear, 3, {});
     const Dense before = read(factor, 1);
@@ -287,8 +287,8 @@ struct DrawResult {
 };
 
 DrawResult measure_draw(long_way::Normal& normal, bool specialised) {
-  const StoredWeight q(draw_projections(normal, specialised), Orientation::in_out);
-  const StoredWeight k(draw_projections(normal, specialised), Orientation::in_out);
+  const StoredWeight q(draw_projections(normal, specialised), model::Orientation::in_out);
+  const StoredWeight k(draw_projections(normal, specialised), model::Orientation::in_out);
   const CircuitFactors factors{CircuitFactor::of_outputs(q.linear, kTextK, {}),
                                CircuitFactor::of_outputs(k.linear, kTextK, {})};
   DrawResult result;
@@ -297,11 +297,11 @@ DrawResult measure_draw(long_way::Normal& normal, bool specialised) {
     Dense left = factors.left.columns(i);
     Dense right = factors.right.columns(i);
     const double mass = circuit_mass(left.view(), right.view());
-    const auto s = svd_of_product(left.view(), right.view(), 0).values;
+    const auto s = linalg::svd_of_product(left.view(), right.view(), 0).values;
     double square = 0;
     for (const double value : s) square += value * value;
     heads.push_back({&factors, i, std::sqrt(square), mass / std::sqrt(square)});
-    result.mean_rank += effective_rank(s).value() / kTextH;
+    result.mean_rank += linalg::effective_rank(s).value() / kTextH;
   }
   const Dense cosines = cosines_of(heads);
   const OffDiagonal means = off_diagonal(cosines.view());
@@ -335,4 +335,4 @@ TEST_CASE("random heads and heads specialised by rows, as the texts draw them") 
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -16,7 +16,7 @@
 #include "support/long_way.hpp"
 #include "support/memory_checkpoint.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 using test::Golden;
@@ -84,8 +84,8 @@ TEST_CASE("effective ranks, kernels and principal angles of projections equal th
     CAPTURE(each.name);
     Warnings warnings;
     Pool pool(2);
-    const Model model = test::bind_model(each.model, warnings);
-    const Selection all = Selection::all(model.config());
+    const model::Model model = test::bind_model(each.model, warnings);
+    const forward::Selection all = forward::Selection::all(model.config());
     const auto across = analyze_subspaces(model, all, {.across_layers = true}, pool, warnings);
     const auto within = analyze_subspaces(model, all, {}, pool, warnings);
     const Golden golden(kGoldens / each.name);
@@ -102,8 +102,9 @@ TEST_CASE("compositions equal those of formed matrices") {
     CAPTURE(each.name);
     Warnings warnings;
     Pool pool(2);
-    const Model model = test::bind_model(each.model, warnings);
-    const auto found = analyze_composition(model, Selection::all(model.config()), {.draws = 4}, pool);
+    const model::Model model = test::bind_model(each.model, warnings);
+    const auto found =
+        analyze_composition(model, forward::Selection::all(model.config()), {.draws = 4}, pool);
     const Golden golden(kGoldens / each.name);
     REQUIRE(found.size() == 3);
     for (const Composition& composition : found) {
@@ -129,8 +130,8 @@ TEST_CASE("OV copying equals that of the eigenvalues of the whole matrix") {
     CAPTURE(each.name);
     Warnings warnings;
     Pool pool(2);
-    const Model model = test::bind_model(each.model, warnings);
-    const auto scores = ov_copying(model, Selection::all(model.config()), false, pool, warnings);
+    const model::Model model = test::bind_model(each.model, warnings);
+    const auto scores = ov_copying(model, forward::Selection::all(model.config()), false, pool, warnings);
     const GoldenArray want = Golden(kGoldens / each.name).array("ov_copying");
     REQUIRE(scores.size() == want.values.size());
     for (std::size_t i = 0; i < scores.size(); ++i) check_near(scores[i].value(), want.values[i], 1e-5);
@@ -142,8 +143,8 @@ TEST_CASE("the textbook's own code gives the same similarity and effective ranks
     CAPTURE(name);
     Warnings warnings;
     Pool pool(2);
-    const Model model = test::bind_model(kGoldens / name, warnings);
-    const auto analysis = analyze_weights(model, Selection::all(model.config()), {}, pool, warnings);
+    const model::Model model = test::bind_model(kGoldens / name, warnings);
+    const auto analysis = analyze_weights(model, forward::Selection::all(model.config()), {}, pool, warnings);
     const Golden golden(kGoldens / name);
     check_matrix(analysis.qk.similarity.at(0).values, golden.array("similarity"), 1e-6);
     const GoldenArray ranks = golden.array("effective_ranks");
@@ -173,8 +174,8 @@ MemoryModel random_model(std::size_t d, std::size_t heads, std::size_t layers) {
 }
 
 TEST_CASE("random weights show the nulls that are stated") {
-  const Model model = random_model(96, 24, 2).bound();
-  const Selection all = Selection::all(model.config());
+  const model::Model model = random_model(96, 24, 2).bound();
+  const forward::Selection all = forward::Selection::all(model.config());
   Warnings warnings;
   Pool pool(2);
   const auto spaces = analyze_subspaces(model, all, {.across_layers = true}, pool, warnings);
@@ -221,9 +222,9 @@ TEST_CASE("a later head that reads exactly what an earlier one writes composes m
   }
   model.tensors["layers.0.W_o"] = test::floats({8, 8}, w_o);
   model.tensors["layers.1.W_q"] = test::floats({8, 8}, w_q);
-  const Model bound = model.bound();
+  const model::Model bound = model.bound();
   Pool pool(1);
-  const Selection all = Selection::all(bound.config());
+  const forward::Selection all = forward::Selection::all(bound.config());
   const auto found = analyze_composition(bound, all, {.draws = 2}, pool);
   CHECK(found[0].scores(0, 2) > 0.3);
   CHECK(found[0].scores(0, 3) == 0);
@@ -243,10 +244,10 @@ TEST_CASE("projections that are zero or not finite are undefined and counted") {
   w_k[0] = std::numeric_limits<float>::infinity();
   model.tensors["W_q"] = test::floats({12, 12}, w_q);
   model.tensors["W_k"] = test::floats({12, 12}, w_k);
-  const Model bound = model.bound();
+  const model::Model bound = model.bound();
   Warnings warnings;
   Pool pool(2);
-  const auto found = analyze_subspaces(bound, Selection::all(bound.config()), {}, pool, warnings);
+  const auto found = analyze_subspaces(bound, forward::Selection::all(bound.config()), {}, pool, warnings);
   const SubspaceAngles& queries = found.at(0).angles.at(0);
   CHECK_FALSE(found[0].heads[1].effective_rank.has_value());
   CHECK(found[0].heads[2].rank == 3);
@@ -263,10 +264,10 @@ TEST_CASE("projections that are zero or not finite are undefined and counted") {
 }
 
 TEST_CASE("a model that cannot copy gets a warning and no copying score") {
-  const Model bound = random_model(8, 2, 1).bound();
+  const model::Model bound = random_model(8, 2, 1).bound();
   Warnings warnings;
   Pool pool(1);
-  const auto scores = ov_copying(bound, Selection::all(bound.config()), false, pool, warnings);
+  const auto scores = ov_copying(bound, forward::Selection::all(bound.config()), false, pool, warnings);
   CHECK(scores == std::vector<std::optional<double>>(2));
   REQUIRE(warnings.list().size() == 1);
   CHECK(warnings.list()[0].code == "no_copying");
@@ -288,14 +289,14 @@ TEST_CASE("a head that copies has score 1, one that forbids -1") {
   }
   model.tensors[name("h.0.attn.c_attn.weight")] = test::floats({15, 45}, attention);
   model.tensors[name("h.0.attn.c_proj.weight")] = test::floats({15, 15}, projection);
-  const Model bound = model.bound();
+  const model::Model bound = model.bound();
   Warnings warnings;
   Pool pool(1);
-  const auto scores = ov_copying(bound, Selection{{{0, 0}, {0, 1}, {0, 2}}}, false, pool, warnings);
+  const auto scores = ov_copying(bound, forward::Selection{{{0, 0}, {0, 1}, {0, 2}}}, false, pool, warnings);
   CHECK(scores[0].value() == doctest::Approx(1));
   CHECK(scores[1].value() == doctest::Approx(-1));
   CHECK(scores[2].value() == doctest::Approx(-1));
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -13,17 +13,18 @@
 #include "support/long_way.hpp"
 #include "support/memory_checkpoint.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
-std::vector<HeadTemperature> temperatures_of(const Model& model, const Batch& batch, double saturation) {
-  const Selection selection = Selection::all(model.config());
+std::vector<HeadTemperature> temperatures_of(const model::Model& model, const input::Batch& batch,
+                                             double saturation) {
+  const forward::Selection selection = forward::Selection::all(model.config());
   Temperatures temperatures(selection, saturation);
-  Observer* const observers[] = {&temperatures};
+  forward::Observer* const observers[] = {&temperatures};
   Pool pool(2);
   Warnings warnings;
-  RunContext context{.pool = pool, .warnings = warnings, .panel_rows = 50};
-  run_forward(model, batch, selection, observers, context);
+  forward::RunContext context{.pool = pool, .warnings = warnings, .panel_rows = 50};
+  forward::run_forward(model, batch, selection, observers, context);
   return temperatures.finish(pool);
 }
 
@@ -44,7 +45,7 @@ TEST_CASE("normal scores of deviation s have temperature 1 / s and variance s^2"
   };
   model.tensors["W_q"] = projection(true);
   model.tensors["W_k"] = projection(false);
-  Batch batch;
+  input::Batch batch;
   batch.sequences.resize(1);
   batch.sequences[0].embeddings = OwnedMatrix<float>(200, width);
   for (float& value : batch.sequences[0].embeddings.values()) value = static_cast<float>(normal());
@@ -62,8 +63,8 @@ TEST_CASE("variance, entropy and saturation by their definitions, on a masked mo
   for (const std::string name : {"bert", "llama"}) {
     CAPTURE(name);
     const test::Golden golden(ATTNCTL_SOURCE_DIR "/tests/golden/" + name);
-    const Model model = test::MemoryModel::golden(name).bound();
-    Batch batch;
+    const model::Model model = test::MemoryModel::golden(name).bound();
+    input::Batch batch;
     for (std::size_t i = 0; i < golden.inputs(); ++i) {
       batch.sequences.push_back(golden.sequence(i));
       batch.sequences.back().id = std::to_string(i);
@@ -156,4 +157,4 @@ TEST_CASE("entropy falls as scores grow, and a temperature is found again") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -16,7 +16,7 @@
 #include "support/memory_checkpoint.hpp"
 #include "support/panels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 using test::Golden;
@@ -54,7 +54,8 @@ void check_similarity(const CircuitAnalysis& analysis, const GoldenArray& want) 
 }
 
 /// Compares all heads of one component with the golden arrays whose names end with `suffix`.
-void check_golden(const Model& model, const Golden& golden, const Selection& all, const std::string& suffix) {
+void check_golden(const model::Model& model, const Golden& golden, const forward::Selection& all,
+                  const std::string& suffix) {
   CAPTURE(suffix);
   Pool pool(2);
   Warnings warnings;
@@ -82,9 +83,10 @@ TEST_CASE("weights analyses equal the long way in NumPy float64") {
   for (const auto& directory : directories) {
     CAPTURE(directory.string());
     Warnings warnings;
-    const Model model = test::bind_model(directory, warnings);
+    const model::Model model = test::bind_model(directory, warnings);
     const Golden golden(directory);
-    for (const auto& [component, heads] : split_by_component(Selection::all(model.config()), model.config()))
+    for (const auto& [component, heads] :
+         split_by_component(forward::Selection::all(model.config()), model.config()))
       check_golden(model, golden, heads, test::component_suffix(component));
   }
 }
@@ -125,24 +127,24 @@ Weights odd_weights() {
           {"W_o", weight_of(normal.matrix(20, 8))}};
 }
 
-Model bind_odd(const Weights& weights, Warnings& warnings) {
+model::Model bind_odd(const Weights& weights, Warnings& warnings) {
   MemoryModel model;
   model.config = {{"model_type", "attention"}, {"heads", 4}, {"kv_heads", 2}};
   for (const auto& [name, weight] : weights) {
     model.tensors[name] = test::floats({weight.rows, weight.cols}, weight.values);
   }
-  return Model::bind(model.source(), warnings);
+  return model::Model::bind(model.source(), warnings);
 }
 
-WeightsAnalysis analyze(const Model& model, const WeightsOptions& options, Warnings& warnings) {
+WeightsAnalysis analyze(const model::Model& model, const WeightsOptions& options, Warnings& warnings) {
   Pool pool(2);
-  return analyze_weights(model, Selection::all(model.config()), options, pool, warnings);
+  return analyze_weights(model, forward::Selection::all(model.config()), options, pool, warnings);
 }
 
 TEST_CASE("keys and values of other widths than the model's") {
   const Weights weights = odd_weights();
   Warnings warnings;
-  const Model model = bind_odd(weights, warnings);
+  const model::Model model = bind_odd(weights, warnings);
   const WeightsAnalysis analysis = analyze(model, {.directions = 2}, warnings);
   std::vector<Dense> qk;
   for (std::size_t h = 0; h < 4; ++h) {
@@ -184,7 +186,7 @@ TEST_CASE("a circuit that is zero or not finite is undefined and counted, the ot
   }
   w_q[5 * 12 + 7] = std::numeric_limits<float>::infinity();  // in head 2
   Warnings warnings;
-  const Model model = bind_odd(weights, warnings);
+  const model::Model model = bind_odd(weights, warnings);
   const WeightsAnalysis analysis = analyze(model, {.directions = 1}, warnings);
   for (const std::size_t h : {std::size_t{1}, std::size_t{2}}) {
     CHECK_FALSE(analysis.qk.heads[h].effective_rank.has_value());
@@ -219,10 +221,11 @@ TEST_CASE("models without values or output projection have no OV circuit") {
 }
 
 TEST_CASE("a selection with different heads in each layer") {
-  const Model model = test::open_golden("albert");  // 5 layers, 3 heads, weights of layers 0-2 and 3-4 shared
+  // 5 layers, 3 heads, weights of layers 0-2 and 3-4 shared
+  const model::Model model = test::open_golden("albert");
   Warnings warnings;
   Pool pool(2);
-  const Selection some{{{0, 0}, {0, 2}, {1, 1}, {2, 0}, {2, 2}, {4, 0}}};
+  const forward::Selection some{{{0, 0}, {0, 2}, {1, 1}, {2, 0}, {2, 2}, {4, 0}}};
   const WeightsAnalysis whole = analyze(model, {}, warnings);
   const WeightsAnalysis part = analyze_weights(model, some, {}, pool, warnings);
   REQUIRE(part.qk.similarity.size() == 4);
@@ -263,10 +266,10 @@ TEST_CASE("folding the norm multiplies the gain of the norm that the attention r
         Row{"attention", 0, false, "no norm"}}) {
     CAPTURE(row.model);
     CAPTURE(row.why);
-    const Model model = test::open_golden(row.model);
+    const model::Model model = test::open_golden(row.model);
     std::span<const float> gain;
     if (row.folds) {
-      const bool pre = model.config().layers[row.layer].place == NormPlace::pre;
+      const bool pre = model.config().layers[row.layer].place == model::NormPlace::pre;
       gain = pre              ? model.layer(row.layer)->attention_norm.gain
              : row.layer == 0 ? model.embedding()->norm.gain
                               : model.layer(row.layer - 1)->mlp_norm.gain;
@@ -292,4 +295,4 @@ TEST_CASE("folding the norm multiplies the gain of the norm that the attention r
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -8,17 +8,17 @@
 #include "analysis/patterns/adapters.hpp"
 #include "support/panels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// Reassembles the rows of the panels that it receives.
-class Rows final : public Observer {
+class Rows final : public forward::Observer {
  public:
-  void begin(const Model& /*model*/, const Batch& batch) override {
+  void begin(const model::Model& /*model*/, const input::Batch& batch) override {
     keys = batch.sequences.front().keys();
     rows.clear();
   }
-  void panel(const AttentionPanel& panel) override {
+  void panel(const forward::AttentionPanel& panel) override {
     CHECK(panel.first_query == rows.size());
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
       const auto row = panel.pattern.row(r);
@@ -32,7 +32,7 @@ class Rows final : public Observer {
 };
 
 /// Seven tokens in four words. The rows sum to 1, except one fully masked row.
-const WordUnits kUnits{{0, 1, 1, 1, 2, 3, 3}, 4};
+const input::WordUnits kUnits{{0, 1, 1, 1, 2, 3, 3}, 4};
 
 OwnedMatrix<float> random_pattern(std::size_t masked_row) {
   std::mt19937 random(7);
@@ -66,15 +66,15 @@ std::vector<std::vector<double>> pooled(const OwnedMatrix<float>& pattern, std::
 }
 
 TEST_CASE("patterns over words do not depend on the panels") {
-  const Model model = test::open_golden("gpt2");
-  Batch tokens;
+  const model::Model model = test::open_golden("gpt2");
+  input::Batch tokens;
   tokens.sequences.resize(1);
   tokens.sequences[0].ids.assign(7, 1);
-  Batch words;
+  input::Batch words;
   words.sequences.resize(1);
   words.sequences[0].units = 4;
-  const Selection selection{{{0, 1}}};
-  const std::vector<WordUnits> units{kUnits};
+  const forward::Selection selection{{{0, 1}}};
+  const std::vector<input::WordUnits> units{kUnits};
   for (const std::size_t masked_row : {std::size_t{99}, std::size_t{0}, std::size_t{1}, std::size_t{6}}) {
     const OwnedMatrix<float> pattern = random_pattern(masked_row);
     for (const PoolFrom from : {PoolFrom::mean, PoolFrom::first}) {
@@ -83,7 +83,7 @@ TEST_CASE("patterns over words do not depend on the panels") {
         Rows rows;
         WordPooling pooling(selection, units, words, from, {&rows});
         pooling.begin(model, tokens);
-        AttentionPanel where;
+        forward::AttentionPanel where;
         where.head = 0;  // not selected
         test::show(pooling, where, pattern.view(), panel_rows);
         CHECK(rows.rows.empty());
@@ -123,4 +123,4 @@ TEST_CASE("a matrix over tokens as one over words") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::analysis

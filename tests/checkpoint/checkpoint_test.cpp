@@ -21,6 +21,7 @@
 #include "support/torch_bytes.hpp"
 
 using namespace attnctl;
+using namespace attnctl::checkpoint;
 using namespace attnctl::test;
 
 TEST_CASE("content that contradicts the extension is rejected with the type it looks like") {

@@ -21,6 +21,7 @@
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
+using namespace attnctl::checkpoint;
 using namespace attnctl::test;
 
 namespace {
@@ -59,14 +60,14 @@ void check_same_tensors(Checkpoint& got, Checkpoint& want) {
   }
 }
 
-Model bind(const std::filesystem::path& path, const SourceOptions& options = {}) {
+model::Model bind(const std::filesystem::path& path, const SourceOptions& options = {}) {
   Warnings warnings;
-  Model model = Model::bind(open_model_source(path.string(), options, warnings), warnings);
+  model::Model model = model::Model::bind(open_model_source(path.string(), options, warnings), warnings);
   CHECK(warnings.list().empty());
   return model;
 }
 
-void check_same_pass(const Model& got, const Model& want, const Batch& batch) {
+void check_same_pass(const model::Model& got, const model::Model& want, const input::Batch& batch) {
   const auto ours = capture_all(got, batch);
   const auto theirs = capture_all(want, batch);
   REQUIRE(ours.size() == theirs.size());
@@ -122,7 +123,7 @@ TEST_CASE("a GGUF model without config.json gives the patterns and logits of its
         Row{"llama-linear.gguf", "llama-linear"}, Row{"llama-yarn.gguf", "llama-yarn-flat"}}) {
     CAPTURE(row.gguf);
     const Golden golden(kGolden / row.original);
-    Batch batch;
+    input::Batch batch;
     for (std::size_t i = 0; i < golden.inputs(); ++i) batch.sequences.push_back(golden.sequence(i));
     check_same_pass(bind(kGolden / "gguf" / row.gguf), bind(kGolden / row.original), batch);
   }
@@ -135,7 +136,7 @@ TEST_CASE("a GGUF model of qwen2 keeps the order of rotary heads and has no wind
   config.erase("layer_types");
   const TempDir folder;
   const auto plain = folder.write("config.json", config.dump());
-  const Batch batch{{golden.sequence(0), golden.sequence(1)}};
+  const input::Batch batch{{golden.sequence(0), golden.sequence(1)}};
   check_same_pass(bind(kGolden / "gguf/qwen2-f32.gguf"), bind(kGolden / "qwen2", {.config = plain}), batch);
 }
 
@@ -145,7 +146,7 @@ TEST_CASE("a GGUF model of gemma2 stores gains plus 1, and its scale follows fro
   config["query_pre_attn_scalar"] = config["head_dim"];
   const TempDir folder;
   const auto own = folder.write("config.json", config.dump());
-  const Batch batch{{golden.sequence(0), golden.sequence(1)}};
+  const input::Batch batch{{golden.sequence(0), golden.sequence(1)}};
   check_same_pass(bind(kGolden / "gguf/gemma2-f16.gguf"), bind(kGolden / "gemma2", {.config = own}), batch);
 }
 
@@ -153,7 +154,7 @@ TEST_CASE("--config replaces the configuration in a GGUF model's metadata") {
   const auto file = kGolden / "gguf/llama-f16.gguf";
   const auto original = kGolden / "llama-f16";
   const Golden golden(original);
-  const Batch batch{{golden.sequence(0)}};
+  const input::Batch batch{{golden.sequence(0)}};
   check_same_pass(bind(file, {.config = original / "config.json"}), bind(original), batch);
   Warnings warnings;
   const ModelSource source = open_model_source((kGolden / "gguf/llama-f32.gguf").string(), {}, warnings);
@@ -167,7 +168,7 @@ TEST_CASE("--config replaces the configuration in a GGUF model's metadata") {
 
 TEST_CASE("rotary factors of a GGUF model equal Llama 3's scaling up to rounding") {
   const Golden golden(kGolden / "llama-llama3");
-  const Batch batch{{golden.sequence(0)}};
+  const input::Batch batch{{golden.sequence(0)}};
   const auto ours = capture_all(bind(kGolden / "gguf/llama-llama3.gguf"), batch);
   const auto theirs = capture_all(bind(kGolden / "llama-llama3"), batch);
   for (const auto& [id, head] : theirs[0].heads) {
@@ -256,8 +257,8 @@ GgufField texts(std::string_view key, const std::vector<std::string_view>& value
 }
 
 /// Returns good() with a tokenizer of these tokens and one more field.
-std::string tokenizer(const std::vector<std::string_view>& tokens, const GgufField& field,
-                      std::string_view model = "llama") {
+std::string with_tokenizer(const std::vector<std::string_view>& tokens, const GgufField& field,
+                           std::string_view model = "llama") {
   GgufParts parts = good();
   parts.fields.push_back(gguf_text("tokenizer.ggml.model", model));
   parts.fields.push_back(texts("tokenizer.ggml.tokens", tokens));
@@ -463,38 +464,38 @@ std::vector<Row> bad_tokenizers() {
   const GgufField none = gguf_u32("a", 1);
   const std::string byte = little_endian(1, 4) + little_endian(6, 4);
   return {
-      {66, "a byte of -1", tokenizer({"a", "<0x-1>"}, types(byte)), {"token 1", "\"<0x-1>\"", "<0xFF>"}},
-      {66, "without types", tokenizer({"a", "<0x-1>"}, none), {"token 1", "\"<0x-1>\""}},
-      {66, "of a plain type", tokenizer({"<0x-1>"}, types(little_endian(1, 4))), {"token 0"}},
-      {66, "among mapped bytes", tokenizer({"a", "<0x-1>"}, types(byte), "gpt2"), {"token 1"}},
-      {66, "a byte of three digits", tokenizer({"a", "<0x100>"}, types(byte)), {"\"<0x100>\""}},
-      {66, "a byte of a letter", tokenizer({"a", "b"}, types(byte)), {"got \"b\", need a byte"}},
-      {66, "a byte without digits", tokenizer({"a", "<0x>"}, types(byte)), {"\"<0x>\""}},
-      {-1, "a token of half a character", tokenizer({"\xC3"}, none), {"token 0", "UTF-8"}},
+      {66, "a byte of -1", with_tokenizer({"a", "<0x-1>"}, types(byte)), {"token 1", "\"<0x-1>\"", "<0xFF>"}},
+      {66, "without types", with_tokenizer({"a", "<0x-1>"}, none), {"token 1", "\"<0x-1>\""}},
+      {66, "of a plain type", with_tokenizer({"<0x-1>"}, types(little_endian(1, 4))), {"token 0"}},
+      {66, "among mapped bytes", with_tokenizer({"a", "<0x-1>"}, types(byte), "gpt2"), {"token 1"}},
+      {66, "a byte of three digits", with_tokenizer({"a", "<0x100>"}, types(byte)), {"\"<0x100>\""}},
+      {66, "a byte of a letter", with_tokenizer({"a", "b"}, types(byte)), {"got \"b\", need a byte"}},
+      {66, "a byte without digits", with_tokenizer({"a", "<0x>"}, types(byte)), {"\"<0x>\""}},
+      {-1, "a token of half a character", with_tokenizer({"\xC3"}, none), {"token 0", "UTF-8"}},
       {-1, "tokens that are numbers", numbered_tokens(), {"tokenizer.ggml.tokens", "an array of strings"}},
       {-1,
        "a type too few",
-       tokenizer({"a", "b"}, types(little_endian(1, 4))),
+       with_tokenizer({"a", "b"}, types(little_endian(1, 4))),
        {"an array of 1", "2 tokens"}},
-      {-1, "an unknown type", tokenizer({"a"}, types(little_endian(7, 4))), {"7 is unsupported"}},
-      {-1, "a negative type", tokenizer({"a"}, types(little_endian(kMost, 4))), {"-1 is unsupported"}},
-      {-1, "types that are numbers", tokenizer({"a"}, types(little_endian(1, 4), 6)), {"integers"}},
-      {-1, "a score too many", tokenizer({"a"}, scores({1, 2})), {"tokenizer.ggml.scores", "1 tokens"}},
+      {-1, "an unknown type", with_tokenizer({"a"}, types(little_endian(7, 4))), {"7 is unsupported"}},
+      {-1, "a negative type", with_tokenizer({"a"}, types(little_endian(kMost, 4))), {"-1 is unsupported"}},
+      {-1, "types that are numbers", with_tokenizer({"a"}, types(little_endian(1, 4), 6)), {"integers"}},
+      {-1, "a score too many", with_tokenizer({"a"}, scores({1, 2})), {"tokenizer.ggml.scores", "1 tokens"}},
       {-1,
        "a score that is not a number",
-       tokenizer({"a"}, scores({std::numeric_limits<float>::infinity()})),
+       with_tokenizer({"a"}, scores({std::numeric_limits<float>::infinity()})),
        {"tokenizer.ggml.scores", "finite"}},
       {-1,
        "an id that no token has",
-       tokenizer({"a"}, gguf_u32("tokenizer.ggml.bos_token_id", 1)),
+       with_tokenizer({"a"}, gguf_u32("tokenizer.ggml.bos_token_id", 1)),
        {"bos_token_id", "got 1", "below 1"}},
       {-1,
        "a flag that is a number",
-       tokenizer({"a"}, gguf_u32("tokenizer.ggml.add_bos_token", 1)),
+       with_tokenizer({"a"}, gguf_u32("tokenizer.ggml.add_bos_token", 1)),
        {"add_bos_token", "true or false"}},
       {-1,
        "merges in one string",
-       tokenizer({"a"}, gguf_text("tokenizer.ggml.merges", "a b")),
+       with_tokenizer({"a"}, gguf_text("tokenizer.ggml.merges", "a b")),
        {"tokenizer.ggml.merges", "array of strings"}},
   };
 }
@@ -519,7 +520,7 @@ TEST_CASE("errors of bad GGUF files name the key or tensor") {
 
 TEST_CASE("kind 66: tokenize also rejects the token") {
   const TempDir folder;
-  const auto path = folder.write("model.gguf", tokenizer({"a", "<0x-1>"}, gguf_u32("a", 1)));
+  const auto path = folder.write("model.gguf", with_tokenizer({"a", "<0x-1>"}, gguf_u32("a", 1)));
   check_refusal([&] { (void)read_tokenizer_section(path); }, Status::bad_input,
                 {"model.gguf", "token 1", "\"<0x-1>\""});
 }

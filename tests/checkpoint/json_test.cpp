@@ -14,6 +14,7 @@
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
+using namespace attnctl::checkpoint;
 using namespace attnctl::test;
 
 namespace {
@@ -68,25 +69,26 @@ TEST_CASE("errors of bad JSON documents give a pointer or byte") {
     CAPTURE(row.what);
     auto parts = row.parts;
     parts.emplace_back("config\\x0a.json: ");
-    check_refusal([&] { (void)parse_json("config\n.json", row.text); }, Status::bad_input, parts);
+    check_refusal([&] { (void)formats::parse_json("config\n.json", row.text); }, Status::bad_input, parts);
   }
 }
 
 TEST_CASE("a JSON document keeps the order and values of its members") {
-  const auto json = parse_json(
+  const auto json = formats::parse_json(
       "f",
       R"( {"z":[1,-2,2.5,true,null,"\u00e9\ud83d\ude00"],"a":{"b":[],"a":{}},"big":18446744073709551615} )");
   CHECK(json.dump() == R"({"z":[1,-2,2.5,true,null,"é😀"],"a":{"b":[],"a":{}},"big":18446744073709551615})");
-  CHECK(parse_json("f", "7") == 7);
-  CHECK_NOTHROW((void)parse_json("f", std::string(64, '[') + std::string(64, ']')));
-  CHECK_THROWS_AS((void)parse_json("f", std::string(65, '[') + std::string(65, ']')), Error);
+  CHECK(formats::parse_json("f", "7") == 7);
+  CHECK_NOTHROW((void)formats::parse_json("f", std::string(64, '[') + std::string(64, ']')));
+  CHECK_THROWS_AS((void)formats::parse_json("f", std::string(65, '[') + std::string(65, ']')), Error);
 }
 
 TEST_CASE("an object with a hundred thousand keys takes linear time") {
   std::string text = "{";
   for (int i = 0; i < 100'000; ++i) text += fmt::format("{}\"key{}\":{}", i == 0 ? "" : ",", i, i);
-  CHECK(parse_json("f", text + "}").size() == 100'000);
-  check_refusal([&] { (void)parse_json("f", text + ",\"key5\":0}"); }, Status::bad_input, {"\"key5\" twice"});
+  CHECK(formats::parse_json("f", text + "}").size() == 100'000);
+  check_refusal([&] { (void)formats::parse_json("f", text + ",\"key5\":0}"); }, Status::bad_input,
+                {"\"key5\" twice"});
 }
 
 TEST_CASE("errors of bad JSON weights give a pointer") {

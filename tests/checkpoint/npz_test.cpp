@@ -12,6 +12,7 @@
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
+using namespace attnctl::checkpoint;
 using namespace attnctl::test;
 
 namespace {

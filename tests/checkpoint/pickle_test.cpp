@@ -15,6 +15,7 @@
 #include "support/torch_bytes.hpp"
 
 using namespace attnctl;
+using namespace attnctl::checkpoint;
 using namespace attnctl::test;
 using namespace std::string_literals;
 

@@ -47,10 +47,10 @@ struct Loaded {
   attnctl::Shape shape;
   std::vector<double> values;
 };
-Loaded load(attnctl::Checkpoint& npz, const std::string& name) {
+Loaded load(attnctl::checkpoint::Checkpoint& npz, const std::string& name) {
   const std::size_t index = npz.find(name);
-  REQUIRE_MESSAGE(index != attnctl::Checkpoint::npos, name);
-  const attnctl::TensorView tensor = npz.tensor(index);
+  REQUIRE_MESSAGE(index != attnctl::checkpoint::Checkpoint::npos, name);
+  const attnctl::checkpoint::TensorView tensor = npz.tensor(index);
   Loaded loaded{tensor.shape, {}};
   loaded.values.resize(tensor.bytes.size() / attnctl::size_of(tensor.dtype));
   attnctl::convert(tensor.dtype, tensor.bytes, loaded.values);
@@ -144,7 +144,8 @@ TEST_CASE("npz, json, jsonl and csv show the same numbers") {
   CHECK(run_attnctl(with({"-o", npz_path})).status == 0);
   CHECK(run_attnctl(with({"-o", csv_path, "--format", "csv"})).status == 0);
   attnctl::Warnings warnings;
-  const std::unique_ptr<attnctl::Checkpoint> npz = attnctl::open_checkpoint(npz_path, warnings);
+  const std::unique_ptr<attnctl::checkpoint::Checkpoint> npz =
+      attnctl::checkpoint::open_checkpoint(npz_path, warnings);
   const std::size_t heads = document["model"]["heads"].get<std::size_t>();
 
   const Loaded pattern = load(*npz, "pattern_0");
@@ -168,7 +169,7 @@ TEST_CASE("npz, json, jsonl and csv show the same numbers") {
   std::string header =
       "component,layer,head,kv_head,rows,qk_effective_rank,ov_effective_rank,qk_stable_rank,"
       "ov_stable_rank,qk_numerical_rank,ov_numerical_rank,";
-  for (const attnctl::RowMetric& metric : attnctl::row_metrics())
+  for (const attnctl::analysis::RowMetric& metric : attnctl::analysis::row_metrics())
     header += std::string(metric.about.name) + ",";
   CHECK(heads_csv.starts_with(header + "best_offset,best_offset_share\r\n"));
   const std::string patterns_csv = slurp(csv_path + "/patterns.csv");
@@ -240,7 +241,7 @@ TEST_CASE("a ragged selection has one axis in the npz") {
   const std::string path = (dir.path() / "x.npz").string();
   CHECK(run_attnctl({"analyze", kLlama, "--ids", "5,6,7", "--heads", "0.1,1.0,1.2", "-o", path}).status == 0);
   attnctl::Warnings warnings;
-  const auto npz = attnctl::open_checkpoint(path, warnings);
+  const auto npz = attnctl::checkpoint::open_checkpoint(path, warnings);
   CHECK(load(*npz, "pattern_0").shape == attnctl::Shape{3, 3, 3});
   CHECK(load(*npz, "heads").values == std::vector<double>{0, 1, 1, 0, 1, 2});
   CHECK(load(*npz, "qk_effective_rank").shape == attnctl::Shape{3});

@@ -95,7 +95,7 @@ TEST_CASE("a study's metrics are those of analyze over the same inputs") {
   const json wanted = json::parse(analyze.out)["heads"];
   REQUIRE(heads.size() == wanted.size());
   for (std::size_t h = 0; h < heads.size(); ++h) {
-    for (const RowMetric& metric : row_metrics()) {
+    for (const analysis::RowMetric& metric : analysis::row_metrics()) {
       const std::string name(metric.about.name);
       CAPTURE(name);
       const double want = wanted[h][name];

@@ -95,12 +95,12 @@ TEST_CASE("arrays of an NPZ equal the goldens") {
       run_attnctl({"weights", "tests/golden/llama", "--include", "subspaces,composition,map", "-o", path});
   REQUIRE_MESSAGE(result.status == 0, result.err);
   Warnings warnings;
-  const auto arrays = open_checkpoint(path, warnings);
+  const auto arrays = checkpoint::open_checkpoint(path, warnings);
   const auto array = [&](const std::string& name) {
     CAPTURE(name);
     const std::size_t index = arrays->find(name);
-    REQUIRE(index != Checkpoint::npos);
-    const TensorView tensor = arrays->tensor(index);
+    REQUIRE(index != checkpoint::Checkpoint::npos);
+    const checkpoint::TensorView tensor = arrays->tensor(index);
     GoldenArray got{tensor.shape, std::vector<double>(tensor.bytes.size() / size_of(tensor.dtype))};
     convert(tensor.dtype, tensor.bytes, got.values);
     return got;

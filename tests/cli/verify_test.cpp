@@ -22,18 +22,18 @@ using nlohmann::json;
 
 namespace {
 
-std::vector<double> load(attnctl::Checkpoint& npz, const std::string& name) {
+std::vector<double> load(attnctl::checkpoint::Checkpoint& npz, const std::string& name) {
   const std::size_t index = npz.find(name);
-  REQUIRE_MESSAGE(index != attnctl::Checkpoint::npos, name);
-  const attnctl::TensorView tensor = npz.tensor(index);
+  REQUIRE_MESSAGE(index != attnctl::checkpoint::Checkpoint::npos, name);
+  const attnctl::checkpoint::TensorView tensor = npz.tensor(index);
   std::vector<double> values(tensor.bytes.size() / attnctl::size_of(tensor.dtype));
   attnctl::convert(tensor.dtype, tensor.bytes, values);
   return values;
 }
 
-std::unique_ptr<attnctl::Checkpoint> open(const std::filesystem::path& path) {
+std::unique_ptr<attnctl::checkpoint::Checkpoint> open(const std::filesystem::path& path) {
   attnctl::Warnings warnings;
-  return attnctl::open_checkpoint(path, warnings);
+  return attnctl::checkpoint::open_checkpoint(path, warnings);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
-using attnctl::Checkpoint;
+using attnctl::checkpoint::Checkpoint;
 using attnctl::test::Golden;
 using attnctl::test::GoldenArray;
 using attnctl::test::run_attnctl;
@@ -36,14 +36,14 @@ struct WeightsNpz {
     result = run_attnctl({"weights", model, "-o", path});
     REQUIRE_MESSAGE(result.status == 0, result.err);
     attnctl::Warnings warnings;
-    arrays = attnctl::open_checkpoint(path, warnings);
+    arrays = attnctl::checkpoint::open_checkpoint(path, warnings);
   }
 
   [[nodiscard]] bool has(const std::string& name) const { return arrays->find(name) != Checkpoint::npos; }
   [[nodiscard]] GoldenArray array(const std::string& name) const {
     const std::size_t index = arrays->find(name);
     REQUIRE_MESSAGE(index != Checkpoint::npos, name);
-    const attnctl::TensorView tensor = arrays->tensor(index);
+    const attnctl::checkpoint::TensorView tensor = arrays->tensor(index);
     GoldenArray array{tensor.shape, {}};
     array.values.resize(tensor.bytes.size() / attnctl::size_of(tensor.dtype));
     attnctl::convert(tensor.dtype, tensor.bytes, array.values);

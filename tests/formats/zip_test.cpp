@@ -11,6 +11,7 @@
 #include "formats/npy.hpp"
 
 using namespace attnctl;
+using namespace attnctl::formats;
 
 namespace {
 

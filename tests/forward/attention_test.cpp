@@ -10,15 +10,15 @@
 
 #include <doctest/doctest.h>
 
-using attnctl::AttentionConfig;
-using attnctl::AttentionKind;
-using attnctl::AttentionPanel;
-using attnctl::Batch;
 using attnctl::MatrixView;
 using attnctl::OwnedMatrix;
-using attnctl::Sequence;
+using attnctl::forward::AttentionPanel;
+using attnctl::input::Batch;
+using attnctl::input::Sequence;
+using attnctl::model::AttentionConfig;
+using attnctl::model::AttentionKind;
 namespace forward = attnctl::forward;
-using Rule = attnctl::AttentionKind::Rule;
+using Rule = attnctl::model::AttentionKind::Rule;
 
 namespace {
 
@@ -41,14 +41,14 @@ struct HeadResult {
   std::size_t panels = 0;
 };
 
-class Collector : public attnctl::Observer {
+class Collector : public attnctl::forward::Observer {
  public:
   Collector(std::size_t heads, std::size_t queries, std::size_t keys) {
     for (std::size_t head = 0; head < heads; ++head) {
       results.push_back({{queries, keys}, {queries, keys}, std::vector<std::uint8_t>(queries, 9)});
     }
   }
-  void begin(const attnctl::Model&, const Batch&) override {}
+  void begin(const attnctl::model::Model&, const Batch&) override {}
   void panel(const AttentionPanel& panel) override {
     HeadResult& result = results.at(panel.head);
     result.kv_head = panel.kv_head;
@@ -90,10 +90,10 @@ struct Attention {
                                         z.view(), sinks, true,     panel_rows};
     forward::PanelBuffers buffers;
     buffers.reserve(block, layer);
-    attnctl::Observer* const observers[] = {&collector};
+    attnctl::forward::Observer* const observers[] = {&collector};
     std::vector<forward::RowWarnings> reports;
     for (std::size_t head = 0; head < config.heads; ++head) {
-      reports.push_back(attend(layer, batch, block, head, observers, buffers));
+      reports.push_back(attnctl::forward::attend(layer, batch, block, head, observers, buffers));
     }
     return reports;
   }
@@ -192,8 +192,8 @@ AttentionConfig grouped(std::size_t heads, std::size_t kv_heads, bool causal) {
 }
 
 /// Returns random values to add to scores, a third of them -inf. In the first head, query 1 sees no key.
-attnctl::ScoreMask random_mask(std::size_t heads, std::size_t queries, std::size_t keys) {
-  attnctl::ScoreMask mask{heads, queries, keys, {}};
+attnctl::input::ScoreMask random_mask(std::size_t heads, std::size_t queries, std::size_t keys) {
+  attnctl::input::ScoreMask mask{heads, queries, keys, {}};
   const OwnedMatrix<float> values = random_matrix(heads * queries, keys, 9);
   mask.added.assign(values.values().begin(), values.values().end());
   for (float& value : mask.added) {
@@ -372,7 +372,7 @@ TEST_CASE("a hidden key that is NaN or infinite changes nothing") {
 
 TEST_CASE("a mask of -inf hides a NaN, and a later key's NaN does not reach earlier queries") {
   Attention attention(grouped(1, 1, false), 6, 6);
-  attention.sequence.mask = attnctl::ScoreMask{1, 6, 6, std::vector<float>(36, 0)};
+  attention.sequence.mask = attnctl::input::ScoreMask{1, 6, 6, std::vector<float>(36, 0)};
   for (std::size_t i = 0; i < 6; ++i) attention.sequence.mask->added[i * 6 + 2] = -kInfinity;
   for (float& value : attention.k.view().row(2)) value = kNotANumber;
   Collector collector(1, 6, 6);

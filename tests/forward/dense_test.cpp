@@ -7,12 +7,12 @@
 
 #include <doctest/doctest.h>
 
-using attnctl::Activation;
-using attnctl::Linear;
-using attnctl::Orientation;
 using attnctl::OwnedMatrix;
 using attnctl::Pool;
 using attnctl::forward::Dense;
+using attnctl::model::Activation;
+using attnctl::model::Linear;
+using attnctl::model::Orientation;
 
 namespace {
 
@@ -62,7 +62,7 @@ void check_dense(Pool& pool, const Size& size, Orientation orientation) {
   const std::vector<Dense> products{{x.view(), weights, out.view()},
                                     {x.view(), weights, sum.view(), std::nullopt, true},
                                     {x.view(), weights, active.view(), Activation::relu}};
-  run_dense(pool, products);
+  attnctl::forward::run_dense(pool, products);
   double worst = 0;
   for (std::size_t i = 0; i < size.rows; ++i) {
     for (std::size_t o = 0; o < size.out; ++o) {
@@ -121,15 +121,15 @@ TEST_CASE("norms and sums of rows do not depend on the pool") {
   Pool four(4);
   const OwnedMatrix<float> x = random_matrix(700, 96, 1);
   const OwnedMatrix<float> gain = random_matrix(1, 96, 2);
-  const attnctl::NormConfig layer{attnctl::NormKind::layer, 1e-5F, 0};
-  const attnctl::NormConfig rms{attnctl::NormKind::rms, 1e-5F, 0};
-  for (const attnctl::NormConfig& config : {layer, rms, attnctl::NormConfig{}}) {
+  const attnctl::model::NormConfig layer{attnctl::model::NormKind::layer, 1e-5F, 0};
+  const attnctl::model::NormConfig rms{attnctl::model::NormKind::rms, 1e-5F, 0};
+  for (const attnctl::model::NormConfig& config : {layer, rms, attnctl::model::NormConfig{}}) {
     OwnedMatrix<float> a(700, 96);
     OwnedMatrix<float> b(700, 96);
     attnctl::forward::apply_norm(one, config, {gain.values(), {}}, x.view(), a.view());
     attnctl::forward::apply_norm(four, config, {gain.values(), {}}, x.view(), b.view());
     CHECK(std::equal(a.values().begin(), a.values().end(), b.values().begin()));
-    const bool copies = config.kind == attnctl::NormKind::none;
+    const bool copies = config.kind == attnctl::model::NormKind::none;
     CHECK(std::equal(a.values().begin(), a.values().end(), x.values().begin()) == copies);
     attnctl::forward::add_rows(four, x.view(), b.view());
     CHECK(b(699, 95) == a(699, 95) + x(699, 95));

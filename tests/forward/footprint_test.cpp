@@ -15,13 +15,13 @@
 #include "support/golden.hpp"
 #include "support/memory_checkpoint.hpp"
 
-using attnctl::Batch;
-using attnctl::Model;
-using attnctl::Needs;
 using attnctl::OwnedMatrix;
-using attnctl::PassFootprint;
-using attnctl::PassShape;
-using attnctl::Selection;
+using attnctl::forward::Needs;
+using attnctl::forward::PassFootprint;
+using attnctl::forward::PassShape;
+using attnctl::forward::Selection;
+using attnctl::input::Batch;
+using attnctl::model::Model;
 using attnctl::test::CapturedHead;
 using attnctl::test::CapturedSequence;
 using attnctl::test::MemoryModel;
@@ -36,7 +36,7 @@ Batch of_length(std::size_t n, std::size_t sequences = 1) {
 
 Selection up_to(const Model& model, std::size_t layers) {
   Selection selection = Selection::all(model.config());
-  std::erase_if(selection.heads, [&](attnctl::HeadId head) { return head.layer >= layers; });
+  std::erase_if(selection.heads, [&](attnctl::model::HeadId head) { return head.layer >= layers; });
   return selection;
 }
 
@@ -46,7 +46,8 @@ TEST_CASE("the footprint grows with tokens, layers, threads and needs") {
   const Model model = MemoryModel::golden("llama").bound();
   const std::size_t layers = model.config().layers.size();
   const auto of = [&](std::size_t n, std::size_t count, std::size_t threads, const Needs& needs = {}) {
-    return pass_footprint(model, of_length(n), up_to(model, count), needs, PassShape{.threads = threads});
+    return attnctl::forward::pass_footprint(model, of_length(n), up_to(model, count), needs,
+                                            PassShape{.threads = threads});
   };
   for (const std::size_t n : {1U, 7U, 64U, 4096U}) {
     CAPTURE(n);
@@ -78,8 +79,8 @@ TEST_CASE("the footprints of all parts of a model add up to its parameters in fl
 
 TEST_CASE("streamed rows use the remaining memory") {
   const Model model = MemoryModel::golden("llama").bound();
-  const PassFootprint pass = pass_footprint(model, of_length(5, 100), Selection::all(model.config()), {},
-                                            PassShape{.packed_rows = 10});
+  const PassFootprint pass = attnctl::forward::pass_footprint(
+      model, of_length(5, 100), Selection::all(model.config()), {}, PassShape{.packed_rows = 10});
   CHECK(pass.block_rows == 10);
   CHECK(pass.streamed_rows(pass.streamed(0) - 1) == 0);
   CHECK(pass.streamed_rows(pass.streamed(0)) == 10);
@@ -129,8 +130,8 @@ TEST_CASE("a pass is bit for bit the same if weights are released layer by layer
     CAPTURE(directory.filename().string());
     const attnctl::test::Golden golden(directory);
     attnctl::Warnings warnings;
-    const attnctl::Model model = attnctl::test::bind_model(directory, warnings);
-    attnctl::Batch batch;
+    const attnctl::model::Model model = attnctl::test::bind_model(directory, warnings);
+    attnctl::input::Batch batch;
     for (std::size_t i = 0; i < golden.inputs(); ++i) {
       batch.sequences.push_back(golden.sequence(i));
       batch.sequences.push_back(golden.sequence(i));
@@ -154,15 +155,17 @@ TEST_CASE("an analysis of weights is bit for bit the same if weights are release
     for (const bool fold_norm : {false, true}) {
       attnctl::Warnings warnings[2];
       const auto analyze = [&](bool streamed) {
-        const attnctl::Model model = attnctl::test::bind_model(directory, warnings[streamed ? 1 : 0]);
-        return analyze_weights(model, attnctl::Selection::all(model.config()),
-                               {.fold_norm = fold_norm, .directions = 2, .streamed = streamed}, pool,
-                               warnings[streamed ? 1 : 0]);
+        const attnctl::model::Model model = attnctl::test::bind_model(directory, warnings[streamed ? 1 : 0]);
+        return attnctl::analysis::analyze_weights(
+            model, attnctl::forward::Selection::all(model.config()),
+            {.fold_norm = fold_norm, .directions = 2, .streamed = streamed}, pool,
+            warnings[streamed ? 1 : 0]);
       };
-      const attnctl::WeightsAnalysis kept = analyze(false);
-      const attnctl::WeightsAnalysis streamed = analyze(true);
+      const attnctl::analysis::WeightsAnalysis kept = analyze(false);
+      const attnctl::analysis::WeightsAnalysis streamed = analyze(true);
       REQUIRE(kept.ov.has_value() == streamed.ov.has_value());
-      const auto check = [](const attnctl::CircuitAnalysis& a, const attnctl::CircuitAnalysis& b) {
+      const auto check = [](const attnctl::analysis::CircuitAnalysis& a,
+                            const attnctl::analysis::CircuitAnalysis& b) {
         const bool heads = std::ranges::equal(a.heads, b.heads, [](const auto& x, const auto& y) {
           return x.head == y.head && x.singular_values == y.singular_values &&
                  x.effective_rank == y.effective_rank && x.stable_rank == y.stable_rank &&

@@ -54,8 +54,8 @@ double bound(const Golden& golden, const std::string& kind, const GoldenArray& w
 /// One component of a model for one input.
 struct Part {
   const Golden& golden;
-  const attnctl::ModelConfig& config;
-  attnctl::Component component;
+  const attnctl::model::ModelConfig& config;
+  attnctl::model::Component component;
   std::string input;
 
   [[nodiscard]] std::string kind(const std::string& name) const {
@@ -116,15 +116,15 @@ TEST_CASE("patterns, scores, z, output and logits equal every golden") {
     CAPTURE(directory.filename().string());
     const Golden golden(directory);
     attnctl::Warnings warnings;
-    const attnctl::Model model = attnctl::test::bind_model(directory, warnings);
-    attnctl::Batch batch;
+    const attnctl::model::Model model = attnctl::test::bind_model(directory, warnings);
+    attnctl::input::Batch batch;
     for (std::size_t i = 0; i < golden.inputs(); ++i) batch.sequences.push_back(golden.sequence(i));
     const auto captured = attnctl::test::capture_all(model, batch, {.threads = 3, .panel_rows = 4});
     REQUIRE_FALSE(captured.empty());
     for (std::size_t i = 0; i < captured.size(); ++i) {
       const std::string input = std::to_string(i);
       CAPTURE(input);
-      for (const attnctl::Component component : attnctl::test::components_of(model.config())) {
+      for (const attnctl::model::Component component : attnctl::test::components_of(model.config())) {
         const Part part = {golden, model.config(), component, input};
         check_heads(part, "pattern", captured[i], &CapturedHead::pattern);
         check_heads(part, "scores", captured[i], &CapturedHead::scores);
@@ -139,15 +139,15 @@ TEST_CASE("patterns, scores, z, output and logits equal every golden") {
 namespace {
 
 /// Finds the largest logit of the last position.
-class LastArgmax final : public attnctl::Observer {
+class LastArgmax final : public attnctl::forward::Observer {
  public:
-  [[nodiscard]] attnctl::Needs needs() const override {
-    attnctl::Needs needs;
+  [[nodiscard]] attnctl::forward::Needs needs() const override {
+    attnctl::forward::Needs needs;
     needs.logits = true;
     return needs;
   }
-  void begin(const attnctl::Model& /*model*/, const attnctl::Batch& /*batch*/) override {}
-  void panel(const attnctl::AttentionPanel& /*panel*/) override {}
+  void begin(const attnctl::model::Model& /*model*/, const attnctl::input::Batch& /*batch*/) override {}
+  void panel(const attnctl::forward::AttentionPanel& /*panel*/) override {}
   void logits(std::size_t /*sequence*/, std::size_t /*first_query*/,
               attnctl::MatrixView<const float> values) override {
     const auto last = values.row(values.rows - 1);
@@ -158,7 +158,7 @@ class LastArgmax final : public attnctl::Observer {
 
 /// Joins tokens to text. Byte tokens such as "<0x0A>" become bytes, the metaspace becomes a space, and the
 /// space before the first word is removed.
-std::string text_of(const attnctl::Vocabulary& vocabulary, const std::vector<std::int64_t>& ids) {
+std::string text_of(const attnctl::tokenizer::Vocabulary& vocabulary, const std::vector<std::int64_t>& ids) {
   std::string text;
   for (const std::int64_t id : ids) {
     if (vocabulary.is_special(id)) continue;
@@ -187,18 +187,19 @@ TEST_CASE("200 steps of greedy decoding give the story of the reference") {
     return;
   }
   attnctl::Warnings warnings;
-  const attnctl::Model model =
-      attnctl::Model::bind(attnctl::open_model_source(directory.string(), {}, warnings), warnings);
-  const attnctl::Vocabulary vocabulary = attnctl::read_vocabulary({directory});
+  const attnctl::model::Model model = attnctl::model::Model::bind(
+      attnctl::checkpoint::open_model_source(directory.string(), {}, warnings), warnings);
+  const attnctl::tokenizer::Vocabulary vocabulary = attnctl::tokenizer::read_vocabulary({directory});
   attnctl::Pool pool(2);
-  attnctl::RunContext context{.pool = pool, .warnings = warnings};
-  attnctl::Batch batch;
+  attnctl::forward::RunContext context{.pool = pool, .warnings = warnings};
+  attnctl::input::Batch batch;
   std::vector<std::int64_t>& ids = batch.sequences.emplace_back().ids;
   ids = {vocabulary.id("<s>").value()};
   for (int step = 0; step < 200; ++step) {
     LastArgmax last;
-    attnctl::Observer* const observers[] = {&last};
-    run_forward(model, batch, attnctl::Selection::all(model.config()), observers, context);
+    attnctl::forward::Observer* const observers[] = {&last};
+    attnctl::forward::run_forward(model, batch, attnctl::forward::Selection::all(model.config()), observers,
+                                  context);
     ids.push_back(last.token);
   }
   std::string want = attnctl::test::slurp(directory / "golden.txt");

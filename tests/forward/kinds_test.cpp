@@ -13,13 +13,13 @@
 #include "support/golden.hpp"
 #include "support/refusal.hpp"
 
-using attnctl::AttentionKind;
-using attnctl::Batch;
 using attnctl::MatrixView;
-using attnctl::Model;
 using attnctl::OwnedMatrix;
-using attnctl::parse_attention_kind;
-using attnctl::Sequence;
+using attnctl::input::Batch;
+using attnctl::input::Sequence;
+using attnctl::model::AttentionKind;
+using attnctl::model::Model;
+using attnctl::model::parse_attention_kind;
 using attnctl::test::Capture;
 using attnctl::test::capture_all;
 using attnctl::test::CapturedSequence;
@@ -87,7 +87,8 @@ void check_case(const Model& model, const Batch& batch, const Golden& golden, co
   const GoldenArray pattern = golden.array(name + "_pattern");
   const GoldenArray output = golden.array(name + "_output");
   attnctl::Pool pool(1);
-  const auto reference = attnctl::run_reference(model, batch.sequences[0], 0, false, pool).layers.at(0);
+  const auto reference =
+      attnctl::reference::run_reference(model, batch.sequences[0], 0, false, pool).layers.at(0);
   CHECK(difference(output, 0, reference.output) <= 2e-7 * largest(output));
   for (const std::size_t panel_rows : {3U, 128U}) {
     const CapturedSequence got = capture_all(model, batch, {.threads = 2, .panel_rows = panel_rows})[0];
@@ -187,15 +188,15 @@ TEST_CASE("linear attention computes patterns only if needed and rejects score m
   Batch batch = one_sequence(matrix_of(golden.array("x")));
   const CapturedSequence with = capture_all(model, batch)[0];
 
-  class Widths final : public attnctl::Observer {
+  class Widths final : public attnctl::forward::Observer {
    public:
-    [[nodiscard]] attnctl::Needs needs() const override {
-      attnctl::Needs needs{.patterns = false};
+    [[nodiscard]] attnctl::forward::Needs needs() const override {
+      attnctl::forward::Needs needs{.patterns = false};
       needs.output = true;
       return needs;
     }
     void begin(const Model&, const Batch&) override {}
-    void panel(const attnctl::AttentionPanel& panel) override {
+    void panel(const attnctl::forward::AttentionPanel& panel) override {
       widest = std::max(widest, panel.pattern.cols);
     }
     void output(std::size_t, std::size_t, MatrixView<const float> values) override {
@@ -207,16 +208,18 @@ TEST_CASE("linear attention computes patterns only if needed and rejects score m
     std::size_t widest = 0;
     OwnedMatrix<float> got;
   } widths;
-  attnctl::Observer* const observers[] = {&widths};
+  attnctl::forward::Observer* const observers[] = {&widths};
   attnctl::Pool pool(1);
   attnctl::Warnings warnings;
-  attnctl::RunContext context{.pool = pool, .warnings = warnings};
-  run_forward(model, batch, attnctl::Selection::all(model.config()), observers, context);
+  attnctl::forward::RunContext context{.pool = pool, .warnings = warnings};
+  attnctl::forward::run_forward(model, batch, attnctl::forward::Selection::all(model.config()), observers,
+                                context);
   CHECK(widths.widest == 0);
   CHECK(difference(widths.got, with.output.at(0)) == 0);
 
-  batch.sequences[0].mask = attnctl::ScoreMask{1, 13, 13, std::vector<float>(169, 0)};
-  attnctl::test::check_refusal([&] { attnctl::check_batch(model, batch); }, attnctl::Status::bad_input,
+  batch.sequences[0].mask = attnctl::input::ScoreMask{1, 13, 13, std::vector<float>(169, 0)};
+  attnctl::test::check_refusal([&] { attnctl::forward::check_batch(model, batch); },
+                               attnctl::Status::bad_input,
                                {"input 0", "unsupported by linear attention", "--key-mask"});
 }
 
@@ -232,7 +235,7 @@ TEST_CASE("axial attention agrees with explicit loops over columns and rows") {
       batch.sequences.back().embeddings = matrix_of(x, r);
       batch.sequences.back().causal = causal;
     }
-    const attnctl::AxialGrid grid = make_axial(model, batch);
+    const attnctl::analysis::AxialGrid grid = attnctl::analysis::make_axial(model, batch);
     REQUIRE(grid.rows == 3);
     REQUIRE(grid.columns == 5);
     REQUIRE(batch.sequences.size() == 8);
@@ -240,11 +243,12 @@ TEST_CASE("axial attention agrees with explicit loops over columns and rows") {
     CHECK(batch.sequences[7].id == "row 2");
     attnctl::Pool pool(2);
     attnctl::Warnings warnings;
-    attnctl::RunContext context{.pool = pool, .warnings = warnings};
-    const auto reference = run_axial_reference(model, batch, grid, pool);
-    Capture capture(attnctl::Selection::all(model.config()));
-    attnctl::Observer* const observers[] = {&capture};
-    run_axial(model, batch, grid, attnctl::Selection::all(model.config()), observers, context);
+    attnctl::forward::RunContext context{.pool = pool, .warnings = warnings};
+    const auto reference = attnctl::analysis::run_axial_reference(model, batch, grid, pool);
+    Capture capture(attnctl::forward::Selection::all(model.config()));
+    attnctl::forward::Observer* const observers[] = {&capture};
+    attnctl::analysis::run_axial(model, batch, grid, attnctl::forward::Selection::all(model.config()),
+                                 observers, context);
     for (std::size_t s = 0; s < 8; ++s) {
       const bool column = s < grid.columns;
       const std::size_t item = column ? s : s - grid.columns;
@@ -261,6 +265,9 @@ TEST_CASE("axial attention agrees with explicit loops over columns and rows") {
 }
 
 namespace attnctl::test {
+
+using namespace forward;
+
 namespace {
 
 TEST_CASE("visible keys are those with finite scores for every kind of attention") {

@@ -13,9 +13,9 @@
 #include "support/golden.hpp"
 #include "support/mutations.hpp"
 
-using attnctl::FamilySpec;
-using attnctl::LayerConfig;
-using attnctl::ModelConfig;
+using attnctl::model::FamilySpec;
+using attnctl::model::LayerConfig;
+using attnctl::model::ModelConfig;
 using attnctl::test::CapturedHead;
 using attnctl::test::CapturedSequence;
 using attnctl::test::Golden;
@@ -45,7 +45,7 @@ bool differs(const Golden& golden, const std::string& name, double bound,
 }
 
 /// Returns true if the arrays of one component differ from the golden by more than the bound.
-bool component_differs(const Golden& golden, const ModelConfig& config, attnctl::Component component,
+bool component_differs(const Golden& golden, const ModelConfig& config, attnctl::model::Component component,
                        std::size_t input, const CapturedSequence& captured) {
   const std::string suffix = attnctl::test::component_suffix(component);
   const std::string number = "_" + std::to_string(input);
@@ -70,7 +70,7 @@ bool component_differs(const Golden& golden, const ModelConfig& config, attnctl:
 
 bool notices(const Golden& golden, const ModelConfig& config, const std::vector<CapturedSequence>& captured) {
   for (std::size_t i = 0; i < captured.size(); ++i) {
-    for (const attnctl::Component component : attnctl::test::components_of(config)) {
+    for (const attnctl::model::Component component : attnctl::test::components_of(config)) {
       if (component_differs(golden, config, component, i, captured[i])) return true;
     }
     const std::string logits = "logits_" + std::to_string(i);
@@ -82,17 +82,17 @@ bool notices(const Golden& golden, const ModelConfig& config, const std::vector<
 }
 
 /// Returns true if the golden does not detect a changed property. An error in binding counts as detection.
-bool survives(const std::filesystem::path& directory, const Golden& golden, const attnctl::Batch& batch,
-              const Mutation& mutation, bool& applies) {
+bool survives(const std::filesystem::path& directory, const Golden& golden,
+              const attnctl::input::Batch& batch, const Mutation& mutation, bool& applies) {
   attnctl::Warnings warnings;
-  auto source = attnctl::open_model_source(directory.string(), {}, warnings);
-  FamilySpec row = attnctl::family_of(source.config_path.string(), source.config);
-  ModelConfig config = attnctl::resolve_config(row, source);
+  auto source = attnctl::checkpoint::open_model_source(directory.string(), {}, warnings);
+  FamilySpec row = attnctl::model::family_of(source.config_path.string(), source.config);
+  ModelConfig config = attnctl::model::resolve_config(row, source);
   Subject subject{row, config};
   applies = mutation.apply(subject);
   if (!applies) return false;
   try {
-    const auto model = attnctl::Model::bind(std::move(source), row, config, warnings);
+    const auto model = attnctl::model::Model::bind(std::move(source), row, config, warnings);
     return !notices(golden, config, attnctl::test::capture_all(model, batch, {}));
   } catch (const attnctl::Error&) {
     return false;
@@ -114,14 +114,14 @@ bool holds_token(const Golden& golden, std::size_t token) {
 }
 
 /// Returns whether each expert has separate tensors; only stacked ones are packed.
-bool has_single_experts(const attnctl::Model& model) {
+bool has_single_experts(const attnctl::model::Model& model) {
   const auto tensors = model.source().weights->tensors();
   return std::ranges::any_of(
       tensors, [](const auto& tensor) { return tensor.name.find("experts.1.") != std::string::npos; });
 }
 
 /// Returns the reason why this golden cannot detect a mutation; empty if it must detect it.
-std::string reason_to_survive(const std::string& mutation, const attnctl::Model& model,
+std::string reason_to_survive(const std::string& mutation, const attnctl::model::Model& model,
                               const Golden& golden) {
   const ModelConfig& config = model.config();
   const LayerConfig& first = config.layers.front();
@@ -131,7 +131,7 @@ std::string reason_to_survive(const std::string& mutation, const attnctl::Model&
   if (mutation == "positions of padding" && !holds_token(golden, config.embedding.padding.value()))
     return "no input holds the token of padding";
   if (mutation == "embeddings of hidden tokens" && !hides_a_key(golden)) return "no input hides a key";
-  if (mutation == "token dropout" && config.embedding.norm.kind != attnctl::NormKind::none &&
+  if (mutation == "token dropout" && config.embedding.norm.kind != attnctl::model::NormKind::none &&
       !holds_token(golden, static_cast<std::size_t>(config.embedding.dropout.value().token)))
     return "no input holds the token, and the norm of embeddings cancels their scale";
   if (mutation == "packing of queries, keys and values" && first.attention.kv_heads == 1)
@@ -146,9 +146,10 @@ std::string reason_to_survive(const std::string& mutation, const attnctl::Model&
   if (mutation == "multiplier of embeddings" && config.embedding.pixels.present())
     return "images have no token embeddings";
   const auto& embedding = config.embedding;
-  const bool tokens_alone = embedding.position == attnctl::PositionKind::none && embedding.token_types == 0;
+  const bool tokens_alone =
+      embedding.position == attnctl::model::PositionKind::none && embedding.token_types == 0;
   if (mutation == "multiplier of embeddings" && tokens_alone &&
-      embedding.norm.kind == attnctl::NormKind::layer)
+      embedding.norm.kind == attnctl::model::NormKind::layer)
     return "the norm of token embeddings, to which nothing is added, cancels it";
   const bool behind_layers =
       mutation == "final norm" || mutation == "multiplier of logits" || mutation == "cap of logits";
@@ -168,9 +169,9 @@ TEST_CASE("changing any property of a family row fails its golden") {
   for (const auto& directory : attnctl::test::golden_models()) {
     const Golden golden(directory);
     attnctl::Warnings warnings;
-    const attnctl::Model model = attnctl::test::bind_model(directory, warnings);
+    const attnctl::model::Model model = attnctl::test::bind_model(directory, warnings);
     if (model.config().family == "attention" || golden.inputs() == 0) continue;
-    attnctl::Batch batch;
+    attnctl::input::Batch batch;
     for (std::size_t i = 0; i < golden.inputs(); ++i) batch.sequences.push_back(golden.sequence(i));
     for (const Mutation& mutation : mutations) {
       bool applies = false;

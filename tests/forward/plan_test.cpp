@@ -12,14 +12,14 @@
 #include "forward/run.hpp"
 #include "support/golden.hpp"
 
-using attnctl::Batch;
-using attnctl::ModelConfig;
-using attnctl::Needs;
-using attnctl::Selection;
+using attnctl::forward::Needs;
+using attnctl::forward::Selection;
+using attnctl::input::Batch;
+using attnctl::model::ModelConfig;
 namespace forward = attnctl::forward;
-using attnctl::Model;
 using attnctl::OwnedMatrix;
-using attnctl::Sequence;
+using attnctl::input::Sequence;
+using attnctl::model::Model;
 
 namespace {
 
@@ -35,8 +35,8 @@ ModelConfig three_layers() {
   return config;
 }
 
-attnctl::Sequence of_length(std::size_t n) {
-  attnctl::Sequence sequence;
+attnctl::input::Sequence of_length(std::size_t n) {
+  attnctl::input::Sequence sequence;
   sequence.ids.assign(n, 0);
   return sequence;
 }
@@ -128,7 +128,7 @@ TEST_CASE("no layer can follow a layer without output") {
 TEST_CASE("a selection lists its layers") {
   const Selection all = Selection::all(three_layers());
   CHECK(all.heads.size() == 6);
-  CHECK(all.heads[3] == attnctl::HeadId{1, 1});
+  CHECK(all.heads[3] == attnctl::model::HeadId{1, 1});
   CHECK(all.layers() == std::vector<std::size_t>{0, 1, 2});
   CHECK(Selection{{{0, 1}, {2, 0}, {2, 1}}}.layers() == std::vector<std::size_t>{0, 2});
 }
@@ -195,12 +195,12 @@ TEST_CASE("inputs that the model cannot take are rejected") {
                "a key mask of 2 entries for 3 keys"},
            Row{"bert", "mask shape",
                [](Sequence& s) {
-                 s.mask = attnctl::ScoreMask{1, 3, 4, std::vector<float>(12)};
+                 s.mask = attnctl::input::ScoreMask{1, 3, 4, std::vector<float>(12)};
                },
                "a mask of shape [3, 4] for 3 queries and 3 keys"},
            Row{"bert", "mask heads",
                [](Sequence& s) {
-                 s.mask = attnctl::ScoreMask{2, 3, 3, std::vector<float>(18)};
+                 s.mask = attnctl::input::ScoreMask{2, 3, 3, std::vector<float>(18)};
                },
                "a mask for 2 heads; the model has 3"},
            Row{"bert", "embeddings",
@@ -257,7 +257,7 @@ TEST_CASE("inputs that the model cannot take are rejected") {
     try {
       Batch batch;
       batch.sequences.push_back(sequence);
-      check_batch(model, batch);
+      attnctl::forward::check_batch(model, batch);
       FAIL("must be refused");
     } catch (const attnctl::Error& error) {
       CHECK(error.status() == attnctl::Status::bad_input);

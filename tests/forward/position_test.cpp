@@ -11,11 +11,11 @@
 
 using attnctl::OwnedMatrix;
 using attnctl::Pool;
-using attnctl::RotaryConfig;
-using attnctl::RotaryPairing;
+using attnctl::model::RotaryConfig;
+using attnctl::model::RotaryPairing;
 namespace forward = attnctl::forward;
-using attnctl::DisentangledConfig;
-using attnctl::RelativeBuckets;
+using attnctl::model::DisentangledConfig;
+using attnctl::model::RelativeBuckets;
 
 namespace {
 
@@ -54,7 +54,7 @@ void check_turned(Pool& pool, RotaryPairing pairing, std::size_t dims) {
   const OwnedMatrix<float> before = random_matrix(kPositions, kHeads * kDHead);
   OwnedMatrix<float> after = before;
   forward::RotaryTables tables;
-  rotate(pool, config, tables.table(config, kPositions), kDHead, after.view());
+  attnctl::forward::rotate(pool, config, tables.table(config, kPositions), kDHead, after.view());
   double worst = 0;
   bool rest_passes = true;
   for (std::size_t p = 0; p < kPositions; p += 7) {
@@ -117,8 +117,8 @@ TEST_CASE("the product of rotated vectors depends only on the distance between p
     std::copy_n(one.view().row(1).begin(), 8, k.view().row(p).begin());
   }
   forward::RotaryTables tables;
-  rotate(pool, config, tables.table(config, 40), 8, q.view());
-  rotate(pool, config, tables.table(config, 40), 8, k.view());
+  attnctl::forward::rotate(pool, config, tables.table(config, 40), 8, q.view());
+  attnctl::forward::rotate(pool, config, tables.table(config, 40), 8, k.view());
   const double want = dot(q.view().row(9), k.view().row(4));
   CHECK(std::abs(dot(q.view().row(39), k.view().row(34)) - want) <= 1e-5);
   CHECK(std::abs(dot(q.view().row(20), k.view().row(4)) - want) > 1e-3);

@@ -18,13 +18,13 @@
 #include "support/golden.hpp"
 #include "support/memory_checkpoint.hpp"
 
-using attnctl::Batch;
-using attnctl::Model;
-using attnctl::Needs;
-using attnctl::Observer;
 using attnctl::OwnedMatrix;
-using attnctl::Selection;
-using attnctl::Sequence;
+using attnctl::forward::Needs;
+using attnctl::forward::Observer;
+using attnctl::forward::Selection;
+using attnctl::input::Batch;
+using attnctl::input::Sequence;
+using attnctl::model::Model;
 using attnctl::test::capture_all;
 using attnctl::test::CapturedHead;
 using attnctl::test::CapturedSequence;
@@ -102,11 +102,11 @@ const std::vector<std::string> kModelNames{"bert",  "albert",         "gpt2",
 std::vector<attnctl::Warning> warnings_of(const Model& model, const Batch& batch, Needs needs = {}) {
   attnctl::Pool pool(2);
   attnctl::Warnings warnings;
-  attnctl::RunContext context{pool, warnings};
+  attnctl::forward::RunContext context{pool, warnings};
   const Selection all = Selection::all(model.config());
   attnctl::test::Capture capture(all, needs);
   Observer* const observers[] = {&capture};
-  run_forward(model, batch, all, observers, context);
+  attnctl::forward::run_forward(model, batch, all, observers, context);
   return warnings.list();
 }
 
@@ -225,11 +225,11 @@ TEST_CASE("patterns do not depend on other needs") {
     const std::size_t last = model.config().layers.size() - 1;
     attnctl::Pool pool(2);
     attnctl::Warnings warnings;
-    attnctl::RunContext context{pool, warnings};
+    attnctl::forward::RunContext context{pool, warnings};
     const Selection one_head{{{last, 1}}};
     attnctl::test::Capture capture(one_head, Needs{});
     Observer* const observers[] = {&capture};
-    run_forward(model, batch, one_head, observers, context);
+    attnctl::forward::run_forward(model, batch, one_head, observers, context);
     for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
       const CapturedSequence& got = capture.sequences[i];
       CHECK(got.heads.size() == 1);  // Capture throws for heads that are not selected
@@ -310,7 +310,7 @@ TEST_CASE("an exception in an observer ends the pass and reaches the caller") {
   class Failing : public Observer {
    public:
     void begin(const Model&, const Batch&) override {}
-    void panel(const attnctl::AttentionPanel& panel) override {
+    void panel(const attnctl::forward::AttentionPanel& panel) override {
       if (panel.layer == 1 && panel.head == 2) throw std::bad_alloc();
     }
   };
@@ -318,11 +318,11 @@ TEST_CASE("an exception in an observer ends the pass and reaches the caller") {
   for (const std::size_t threads : {1U, 3U}) {
     attnctl::Pool pool(threads);
     attnctl::Warnings warnings;
-    attnctl::RunContext context{pool, warnings};
+    attnctl::forward::RunContext context{pool, warnings};
     Failing failing;
     Observer* const observers[] = {&failing};
-    CHECK_THROWS_AS(
-        run_forward(model, mixed_batch(model), Selection::all(model.config()), observers, context),
-        std::bad_alloc);
+    CHECK_THROWS_AS(attnctl::forward::run_forward(model, mixed_batch(model), Selection::all(model.config()),
+                                                  observers, context),
+                    std::bad_alloc);
   }
 }

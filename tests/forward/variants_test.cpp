@@ -14,10 +14,10 @@
 
 namespace {
 
-using attnctl::Batch;
 using attnctl::OwnedMatrix;
-using attnctl::Sequence;
 using attnctl::Shape;
+using attnctl::input::Batch;
+using attnctl::input::Sequence;
 using attnctl::test::CapturedSequence;
 using attnctl::test::MemoryModel;
 
@@ -96,7 +96,7 @@ TEST_CASE("heads tied to one slice have equal patterns and separate output proje
   MemoryModel model = bare(R"({"heads": 4, "head_slices": [1, 0, 1, 1]})");
   for (const char* name : {"W_q", "W_k", "W_v"}) add(model, name, {d, 8}, normals(random, d * 8));
   add(model, "W_o", {16, d}, normals(random, 16 * d));
-  const attnctl::Model bound = model.bound();
+  const attnctl::model::Model bound = model.bound();
   const Batch batch = batch_of(9, d);
   const CapturedSequence all = attnctl::test::capture_all(bound, batch, {.threads = 2}).at(0);
   for (const std::size_t head : {2UL, 3UL}) {
@@ -126,13 +126,13 @@ TEST_CASE("heads tied to one slice have equal patterns and separate output proje
   CHECK(difference(all.output.at(0), twin.output.at(0)) < 1e-6 * largest(twin.output.at(0)));
 
   // A single head whose slice is not the first.
-  const attnctl::Selection third{.heads = {{0, 2}}};
+  const attnctl::forward::Selection third{.heads = {{0, 2}}};
   attnctl::test::Capture capture(third, {.scores = true});
   attnctl::Pool pool(1);
   attnctl::Warnings warnings;
-  attnctl::RunContext context{pool, warnings};
-  attnctl::Observer* const observers[] = {&capture};
-  attnctl::run_forward(bound, batch, third, observers, context);
+  attnctl::forward::RunContext context{pool, warnings};
+  attnctl::forward::Observer* const observers[] = {&capture};
+  attnctl::forward::run_forward(bound, batch, third, observers, context);
   CHECK(difference(capture.sequences.at(0).heads.at({0, 2}).pattern, all.heads.at({0, 2}).pattern) < 1e-6);
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("factorised projections equal the product of the two factors") {
   for (const char* bias : {"b_v", "b_o"}) whole.tensors[bias] = thin.tensors.at(bias);
 
   const Batch batch = batch_of(11, d);
-  const attnctl::Model model = thin.bound();
+  const attnctl::model::Model model = thin.bound();
   CHECK(model.layer(0)->query.factorised());
   CHECK(model.layer(0)->query.rank() == 3);
   const CapturedSequence got = attnctl::test::capture_all(model, batch, {.threads = 2}).at(0);
@@ -174,8 +174,10 @@ TEST_CASE("factorised projections equal the product of the two factors") {
   CHECK(difference(got.output.at(0), want.output.at(0)) <= 1e-6 * largest(want.output.at(0)));
 
   attnctl::Pool pool(2);
-  const auto exact = attnctl::run_reference(model, batch.sequences[0], 0, false, pool).layers.at(0);
-  const auto twin = attnctl::run_reference(whole.bound(), batch.sequences[0], 0, false, pool).layers.at(0);
+  const auto exact =
+      attnctl::reference::run_reference(model, batch.sequences[0], 0, false, pool).layers.at(0);
+  const auto twin =
+      attnctl::reference::run_reference(whole.bound(), batch.sequences[0], 0, false, pool).layers.at(0);
   for (std::size_t i = 0; i < exact.output.values().size(); ++i) {
     // The only difference: binding rounds the product to float32.
     CHECK(std::abs(exact.output.values()[i] - twin.output.values()[i]) < 1e-5);

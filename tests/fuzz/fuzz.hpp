@@ -24,11 +24,11 @@ inline FileBytes file_of(const std::uint8_t* data, std::size_t size) {
 template <typename Open>
 void read_all(Open open) {
   try {
-    const std::unique_ptr<Checkpoint> checkpoint = open();
+    const std::unique_ptr<checkpoint::Checkpoint> checkpoint = open();
     for (std::size_t i = 0; i < checkpoint->tensors().size(); ++i) {
-      const TensorInfo& info = checkpoint->tensors()[i];
+      const checkpoint::TensorInfo& info = checkpoint->tensors()[i];
       if (checkpoint->find(info.name) != i) std::abort();
-      const TensorView view = checkpoint->tensor(i);
+      const checkpoint::TensorView view = checkpoint->tensor(i);
       const auto count = checked_product(view.shape);
       if (!count || view.bytes.size() != *count * size_of(view.dtype)) std::abort();
       std::vector<float> values(*count);

@@ -8,7 +8,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace attnctl;
   fuzz::read_all([&] {
     Warnings warnings;
-    return open_shard_index(fuzz::file_of(data, size), "/nonexistent/folder", ".safetensors", warnings);
+    return checkpoint::open_shard_index(fuzz::file_of(data, size), "/nonexistent/folder", ".safetensors",
+                                        warnings);
   });
   return 0;
 }

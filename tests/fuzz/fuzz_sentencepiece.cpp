@@ -8,7 +8,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace attnctl;
   try {
-    if (parse_sentencepiece("fuzz", {reinterpret_cast<const char*>(data), size}).pieces.empty()) std::abort();
+    if (tokenizer::parse_sentencepiece("fuzz", {reinterpret_cast<const char*>(data), size}).pieces.empty())
+      std::abort();
   } catch (const Error& error) {
     if (escaped(error.what()) != error.what()) std::abort();
   }

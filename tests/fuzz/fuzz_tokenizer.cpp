@@ -13,21 +13,22 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace attnctl;
   try {
-    TokenizerFile file = parse_tokenizer_json("fuzz", {reinterpret_cast<const char*>(data), size});
-    check_vocabulary(file);
-    (void)make_vocabulary(file);
+    tokenizer::TokenizerFile file =
+        tokenizer::parse_tokenizer_json("fuzz", {reinterpret_cast<const char*>(data), size});
+    tokenizer::check_vocabulary(file);
+    (void)tokenizer::make_vocabulary(file);
     std::vector<std::string> pieces = {"a", "the quick \u00e9\u2581\U0001F600", std::string(200, 'a')};
-    for (const TokenEntry& entry : file.vocabulary) {
+    for (const tokenizer::TokenEntry& entry : file.vocabulary) {
       if (!entry.token.empty() && pieces.size() < 50) pieces.push_back(entry.token + pieces.back());
     }
-    const TokenModelPtr model = make_token_model(file);
-    TokenModel::State state;
-    std::vector<PieceToken> tokens;
+    const tokenizer::TokenModelPtr model = tokenizer::make_token_model(file);
+    tokenizer::TokenModel::State state;
+    std::vector<tokenizer::PieceToken> tokens;
     for (const std::string& piece : pieces) {
       tokens.clear();
       model->tokenize(piece, state, tokens);
       std::uint32_t begin = 0;
-      for (const PieceToken& token : tokens) {
+      for (const tokenizer::PieceToken& token : tokens) {
         if (token.id < 0 || token.begin < begin || token.end <= token.begin || token.end > piece.size()) {
           std::abort();
         }

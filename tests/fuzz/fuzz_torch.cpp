@@ -6,7 +6,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace attnctl;
   fuzz::read_all([&] {
     Warnings warnings;
-    return open_torch_file(fuzz::file_of(data, size), warnings);
+    return checkpoint::open_torch_file(fuzz::file_of(data, size), warnings);
   });
   return 0;
 }

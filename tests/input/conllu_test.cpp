@@ -11,6 +11,9 @@
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {
+
+using namespace input;
+
 namespace {
 
 /// A row of CoNLL-U: "ID FORM HEAD MISC" with tabs and the columns between.

@@ -10,16 +10,17 @@
 #include "support/refusal.hpp"
 
 using namespace attnctl;
+using namespace attnctl::input;
 
 namespace {
 
-Vocabulary small_vocabulary() {
+tokenizer::Vocabulary small_vocabulary() {
   return {{"[CLS]", "[SEP]", "the", "an", "##imal", "it", "IT", "7"}, {0}};
 }
 
 /// For documents without text.
 void read(const std::string& text, InputFormat format, const std::string& name, Batch& batch) {
-  const Vocabulary vocabulary = small_vocabulary();
+  const tokenizer::Vocabulary vocabulary = small_vocabulary();
   TextEncoder encoder({}, "model.npz");
   read_sequences(text, format, name, {vocabulary, encoder}, batch);
 }
@@ -158,12 +159,16 @@ TEST_CASE("truncation cuts ids, token types and masks together") {
 }
 
 namespace attnctl::test {
+
+using namespace input;
+
 namespace {
 
 /// [CLS] first [SEP], or [CLS] first [SEP] second [SEP], whose tokens have these offsets; ids count from 0.
-Encoding encoding_of(const std::vector<TextRange>& first, const std::vector<TextRange>* second = nullptr) {
-  Encoding encoding;
-  const auto add = [&](TextRange range, bool special, std::uint8_t sequence) {
+tokenizer::Encoding encoding_of(const std::vector<tokenizer::TextRange>& first,
+                                const std::vector<tokenizer::TextRange>* second = nullptr) {
+  tokenizer::Encoding encoding;
+  const auto add = [&](tokenizer::TextRange range, bool special, std::uint8_t sequence) {
     encoding.ids.push_back(static_cast<std::int64_t>(encoding.ids.size()));
     encoding.type_ids.push_back(sequence);
     encoding.offsets.push_back(range);
@@ -172,10 +177,10 @@ Encoding encoding_of(const std::vector<TextRange>& first, const std::vector<Text
     encoding.sequence.push_back(sequence);
   };
   add({}, true, 0);
-  for (const TextRange range : first) add(range, false, 0);
+  for (const tokenizer::TextRange range : first) add(range, false, 0);
   add({}, true, 0);
   if (second == nullptr) return encoding;
-  for (const TextRange range : *second) add(range, false, 1);
+  for (const tokenizer::TextRange range : *second) add(range, false, 1);
   add({}, true, 1);
   return encoding;
 }
@@ -185,7 +190,7 @@ constexpr std::nullopt_t kNone = std::nullopt;
 
 TEST_CASE("tokens get the words that their ranges overlap") {
   // "  The tired.": "▁The" with a space, a single "▁", "tir", "ed.", and an empty token
-  const Encoding encoding = encoding_of({{1, 5}, {0, 1}, {6, 9}, {9, 12}, {12, 12}});
+  const tokenizer::Encoding encoding = encoding_of({{1, 5}, {0, 1}, {6, 9}, {9, 12}, {12, 12}});
   const Sequence sequence = make_text_sequence({"x", "  The tired.", {}, {}}, encoding);
   CHECK(sequence.id == "x");
   CHECK(sequence.text == "  The tired.");
@@ -197,14 +202,14 @@ TEST_CASE("tokens get the words that their ranges overlap") {
 }
 
 TEST_CASE("words of the second text follow those of the first, and a token may have several words") {
-  const std::vector<TextRange> second = {{0, 6}, {7, 9}};
-  const Encoding encoding = encoding_of({{0, 3}}, &second);
+  const std::vector<tokenizer::TextRange> second = {{0, 6}, {7, 9}};
+  const tokenizer::Encoding encoding = encoding_of({{0, 3}}, &second);
   const Sequence sequence = make_text_sequence({"", "One", "cannot go", {}}, encoding);
   CHECK((sequence.words == Words{kNone, 0, kNone, 1, 2, kNone}));
   CHECK((sequence.text_index == std::vector<std::optional<std::uint8_t>>{kNone, 0, kNone, 1, 1, kNone}));
   CHECK(sequence.token_type_ids == std::vector<std::int64_t>{0, 0, 0, 1, 1, 1});
 
-  const Encoding alone = encoding_of({{0, 6}, {7, 9}});
+  const tokenizer::Encoding alone = encoding_of({{0, 6}, {7, 9}});
   const std::vector<TextWord> treebank = {{"can", {0, 3}}, {"not", {3, 6}}, {"go", {7, 9}}, {"gone", {9, 9}}};
   const Sequence shared = make_text_sequence({"", "cannot go", {}, treebank}, alone);
   CHECK((shared.words == Words{kNone, 0, 2, kNone}));
@@ -223,10 +228,10 @@ TEST_CASE("truncation cuts the end of a text, and the longer text of a pair firs
     CAPTURE(row.first);
     CAPTURE(row.second);
     CAPTURE(row.most);
-    const std::vector<TextRange> first(row.first, {0, 1});
-    const std::vector<TextRange> second(row.second, {0, 1});
-    const Encoding whole = encoding_of(first, row.second > 0 ? &second : nullptr);
-    Encoding cut = whole;
+    const std::vector<tokenizer::TextRange> first(row.first, {0, 1});
+    const std::vector<tokenizer::TextRange> second(row.second, {0, 1});
+    const tokenizer::Encoding whole = encoding_of(first, row.second > 0 ? &second : nullptr);
+    tokenizer::Encoding cut = whole;
     const std::size_t lost = truncate(cut, row.most);
     CHECK(lost == whole.size() - cut.size());
     std::vector<std::int64_t> want = {0};
@@ -240,7 +245,7 @@ TEST_CASE("truncation cuts the end of a text, and the longer text of a pair firs
     CHECK(cut.special.size() == want.size());
     CHECK(cut.sequence.size() == want.size());
   }
-  Encoding small = encoding_of({{0, 1}, {1, 2}});
+  tokenizer::Encoding small = encoding_of({{0, 1}, {1, 2}});
   check_refusal([&] { truncate(small, 2); }, Status::bad_input,
                 {"--truncate 2: ", "2 special tokens", "at least 3"});
 }
@@ -248,10 +253,11 @@ TEST_CASE("truncation cuts the end of a text, and the longer text of a pair firs
 TEST_CASE("find_word finds words of a text with and without punctuation") {
   //                         0123456789012345678901234567890123
   const std::string text = "It was tired. «it» mother-in-law It";
-  const std::vector<TextRange> tokens = {{0, 2},   {3, 6},   {7, 10},  {10, 12}, {12, 13}, {14, 15},
-                                         {15, 17}, {17, 18}, {19, 25}, {25, 28}, {28, 32}, {33, 35}};
+  const std::vector<tokenizer::TextRange> tokens = {{0, 2},   {3, 6},   {7, 10},  {10, 12},
+                                                    {12, 13}, {14, 15}, {15, 17}, {17, 18},
+                                                    {19, 25}, {25, 28}, {28, 32}, {33, 35}};
   const Sequence sequence = make_text_sequence({"", text, {}, {}}, encoding_of(tokens));
-  const Vocabulary vocabulary;
+  const tokenizer::Vocabulary vocabulary;
   struct Row {
     std::string word;
     std::vector<std::size_t> want;

@@ -14,6 +14,9 @@
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::test {
+
+using namespace input;
+
 namespace {
 
 std::vector<TextInput> read(const std::string& text, InputFormat format, std::uint64_t* blank = nullptr) {
@@ -189,8 +192,8 @@ TEST_CASE("every kind of white space separates words, and ranges count code poin
        }) {
     CAPTURE(row.text);
     CHECK((white_space_words(row.text) == row.want));
-    CHECK(unicode::count_code_points(row.text) ==
-          (row.text.empty() ? 0 : unicode::count_code_points(row.text + "x") - 1));
+    CHECK(tokenizer::unicode::count_code_points(row.text) ==
+          (row.text.empty() ? 0 : tokenizer::unicode::count_code_points(row.text + "x") - 1));
   }
 }
 
@@ -198,7 +201,7 @@ TEST_CASE("a token belongs to every word that it overlaps") {
   const std::vector<TextWord> words = {
       {"can", {0, 3}}, {"not", {3, 6}}, {"de", {7, 9}}, {"le", {7, 9}}, {"x", {10, 11}}};
   struct Row {
-    TextRange token;
+    tokenizer::TextRange token;
     std::pair<std::size_t, std::size_t> want;
   };
   for (const Row& row : {
@@ -210,7 +213,8 @@ TEST_CASE("a token belongs to every word that it overlaps") {
        }) {
     CHECK(words_in(words, row.token) == row.want);
   }
-  for (const TextRange none : {TextRange{6, 7}, TextRange{3, 3}, TextRange{0, 0}, TextRange{11, 12}}) {
+  for (const tokenizer::TextRange none : {tokenizer::TextRange{6, 7}, tokenizer::TextRange{3, 3},
+                                          tokenizer::TextRange{0, 0}, tokenizer::TextRange{11, 12}}) {
     const auto [first, last] = words_in(words, none);
     CHECK(first == last);
   }
@@ -219,10 +223,10 @@ TEST_CASE("a token belongs to every word that it overlaps") {
 }  // namespace
 }  // namespace attnctl::test
 
-namespace attnctl {
+namespace attnctl::input {
 namespace {
 
-const Vocabulary kVocabulary({"[CLS]", "play", "##ing", "the", "##atre", "[SEP]"}, {0, 5});
+const tokenizer::Vocabulary kVocabulary({"[CLS]", "play", "##ing", "the", "##atre", "[SEP]"}, {0, 5});
 
 Sequence sequence_of(std::vector<std::int64_t> ids) {
   Sequence sequence;
@@ -266,4 +270,4 @@ TEST_CASE("embeddings have no words") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::input

@@ -10,17 +10,17 @@
 #include "support/golden.hpp"
 #include "support/temp_dir.hpp"
 
-namespace attnctl {
+namespace attnctl::inspect {
 namespace {
 
-Table largest_value(const Model& model, const Batch& batch, std::size_t panel_rows) {
+Table largest_value(const model::Model& model, const input::Batch& batch, std::size_t panel_rows) {
   inspect::InspectRequest request;
   request.includes = inspect::parse_includes("largest_value");
-  request.selection = Selection::all(model.config());
+  request.selection = forward::Selection::all(model.config());
   request.form = inspect::Form::tables;
   Pool pool(2);
   Warnings warnings;
-  const Vocabulary vocabulary;
+  const tokenizer::Vocabulary vocabulary;
   inspect::Inspection inspection(request, {.model = model, .vocabulary = vocabulary, .batch = batch},
                                  {.pool = pool, .warnings = warnings, .panel_rows = panel_rows});
   return inspection.run().tables.front();
@@ -32,9 +32,9 @@ TEST_CASE("the weight on the key with the largest value is that of NumPy") {
     CAPTURE(name);
     const std::string folder = ATTNCTL_SOURCE_DIR "/tests/golden/" + name;
     Warnings warnings;
-    const Model model = test::bind_model(folder, warnings);
+    const model::Model model = test::bind_model(folder, warnings);
     const test::Golden inputs(folder);
-    Batch batch;
+    input::Batch batch;
     for (std::size_t i = 0; i < inputs.inputs(); ++i) batch.sequences.push_back(inputs.sequence(i));
     const auto rows = golden.integers(name + "_rows");
     const auto share = golden.array(name + "_share").values;
@@ -66,4 +66,4 @@ TEST_CASE("docs/architecture.md shows the source of this analysis") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::inspect

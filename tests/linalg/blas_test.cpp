@@ -20,7 +20,7 @@
 #include "support/long_way.hpp"
 #include "support/run.hpp"
 
-namespace attnctl {
+namespace attnctl::linalg {
 namespace {
 
 using test::run_attnctl;
@@ -113,7 +113,7 @@ TEST_CASE("under a memory limit of the process a command works or ends with stat
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::linalg
 
 namespace attnctl::linalg {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/pool.hpp"
 #include "support/long_way.hpp"
 
-namespace attnctl {
+namespace attnctl::linalg {
 namespace {
 
 using long_way::Dense;
@@ -285,4 +285,4 @@ TEST_CASE("R^T R equals the Gram matrix") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::linalg

@@ -15,7 +15,7 @@
 #include "base/memory.hpp"
 #include "linalg/gemm.hpp"
 
-namespace attnctl {
+namespace attnctl::linalg {
 namespace {
 
 using linalg::GemmKernels;
@@ -234,4 +234,4 @@ TEST_CASE("a packed matrix multiplies any of its parts") {
   CHECK_THROWS_AS(packed.multiply(Held(3, 10, 0, 0).view, 0, 0, c.view), std::logic_error);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::linalg

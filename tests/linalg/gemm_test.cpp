@@ -79,9 +79,9 @@ void compare(const Product<T>& product, std::size_t m, std::size_t n, std::size_
 template <typename T>
 const std::vector<Product<T>>& products() {
   static const std::vector<Product<T>> rows{
-      {"nn", false, false, attnctl::gemm_nn},
-      {"nt", false, true, attnctl::gemm_nt},
-      {"tn", true, false, attnctl::gemm_tn},
+      {"nn", false, false, attnctl::linalg::gemm_nn},
+      {"nt", false, true, attnctl::linalg::gemm_nt},
+      {"tn", true, false, attnctl::linalg::gemm_tn},
   };
   return rows;
 }
@@ -122,8 +122,8 @@ TEST_CASE("a bias is added to each row of the product") {
   using Plain = void (*)(MatrixView<const float>, MatrixView<const float>, MatrixView<float>, float, float);
   std::mt19937 random(9);
   for (const bool transposed : {false, true}) {
-    const Biased biased = transposed ? attnctl::gemm_nt_biased : attnctl::gemm_nn_biased;
-    const Plain plain = transposed ? Plain(attnctl::gemm_nt) : Plain(attnctl::gemm_nn);
+    const Biased biased = transposed ? attnctl::linalg::gemm_nt_biased : attnctl::linalg::gemm_nn_biased;
+    const Plain plain = transposed ? Plain(attnctl::linalg::gemm_nt) : Plain(attnctl::linalg::gemm_nn);
     for (const std::size_t m : {1U, 7U, 130U, 300U}) {  // covers each of the kernels
       for (const std::size_t n : {1U, 63U, 64U, 150U}) {
         for (const std::size_t inner : {0U, 5U, 384U, 800U}) {
@@ -153,8 +153,9 @@ TEST_CASE("a bias is added to each row of the product") {
   }
   Strided<float> square(3, 3, 0, random);
   const Strided<float> other(3, 3, 0, random);
-  CHECK_THROWS_AS(attnctl::gemm_nn_biased(other.view, other.view, other.view.row(0).first(2), square.view, 0),
-                  std::logic_error);
+  CHECK_THROWS_AS(
+      attnctl::linalg::gemm_nn_biased(other.view, other.view, other.view.row(0).first(2), square.view, 0),
+      std::logic_error);
 }
 
 TEST_CASE("shapes that do not match throw") {
@@ -162,15 +163,16 @@ TEST_CASE("shapes that do not match throw") {
   const MatrixView<float> c(values.data(), 2, 3);
   const MatrixView<const float> two_by_four(values.data(), 2, 4);
   const MatrixView<const float> three_by_five(values.data(), 3, 5);
-  CHECK_THROWS_AS(attnctl::gemm_nn(two_by_four, three_by_five, c), std::logic_error);
-  CHECK_THROWS_AS(attnctl::gemm_nt(two_by_four, three_by_five, c), std::logic_error);
-  CHECK_THROWS_AS(attnctl::gemm_tn(two_by_four, three_by_five, c), std::logic_error);
+  CHECK_THROWS_AS(attnctl::linalg::gemm_nn(two_by_four, three_by_five, c), std::logic_error);
+  CHECK_THROWS_AS(attnctl::linalg::gemm_nt(two_by_four, three_by_five, c), std::logic_error);
+  CHECK_THROWS_AS(attnctl::linalg::gemm_tn(two_by_four, three_by_five, c), std::logic_error);
   // An extent beyond the integers of BLAS throws before any memory is read.
   const std::size_t huge = std::size_t{1} << 32U;
-  CHECK_THROWS_AS(attnctl::gemm_nt({values.data(), 2, huge}, {values.data(), 3, huge}, c), std::logic_error);
+  CHECK_THROWS_AS(attnctl::linalg::gemm_nt({values.data(), 2, huge}, {values.data(), 3, huge}, c),
+                  std::logic_error);
 }
 
-namespace attnctl {
+namespace attnctl::linalg {
 namespace {
 
 TEST_CASE("the measured speed is positive for any shape and number of workers") {
@@ -194,4 +196,4 @@ TEST_CASE("the measured speed is positive for any shape and number of workers") 
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::linalg

@@ -12,8 +12,8 @@
 
 #include <doctest/doctest.h>
 
-using attnctl::Kernels;
-using attnctl::WeightMoments;
+using attnctl::linalg::Kernels;
+using attnctl::linalg::WeightMoments;
 
 namespace {
 
@@ -23,7 +23,7 @@ constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 std::vector<const Kernels*> all_sets() {
   std::vector<const Kernels*> sets;
   for (const std::string_view name : {"sse2", "baseline", "avx2", "avx512"}) {
-    if (const Kernels* set = attnctl::kernels_named(name)) sets.push_back(set);
+    if (const Kernels* set = attnctl::linalg::kernels_named(name)) sets.push_back(set);
   }
   return sets;
 }
@@ -64,8 +64,8 @@ const std::vector<std::size_t> kLengths{1,  2,  3,  4,  7,   8,    15,   16,   1
 
 TEST_CASE("the best set has a name, and unknown names return null") {
   CHECK_FALSE(all_sets().empty());
-  CHECK(attnctl::kernels_named(attnctl::kernels().name) == &attnctl::kernels());
-  CHECK(attnctl::kernels_named("mmx") == nullptr);
+  CHECK(attnctl::linalg::kernels_named(attnctl::linalg::kernels().name) == &attnctl::linalg::kernels());
+  CHECK(attnctl::linalg::kernels_named("mmx") == nullptr);
 }
 
 TEST_CASE("exp, measured through a softmax of two scores, is within 2 ulp over its whole range") {

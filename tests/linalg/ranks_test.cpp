@@ -6,7 +6,7 @@
 
 #include "linalg/decompositions.hpp"
 
-namespace attnctl {
+namespace attnctl::linalg {
 namespace {
 
 TEST_CASE("effective and stable rank equal their definitions on known spectra") {
@@ -46,4 +46,4 @@ TEST_CASE("the numerical rank counts values above its tolerance") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::linalg

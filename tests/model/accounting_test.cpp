@@ -16,13 +16,13 @@
 #include "support/golden.hpp"
 #include "support/memory_checkpoint.hpp"
 
-using attnctl::count_parameters;
+using attnctl::model::count_parameters;
 
 TEST_CASE("parameter counts from configurations equal the bound parameters of every golden model") {
   for (const auto& directory : attnctl::test::golden_models()) {
     CAPTURE(directory.filename().string());
     attnctl::Warnings warnings;
-    const attnctl::Model model = attnctl::test::bind_model(directory, warnings);
+    const attnctl::model::Model model = attnctl::test::bind_model(directory, warnings);
     CHECK(count_parameters(model.config()).all == model.parameters());
   }
 }
@@ -30,8 +30,8 @@ TEST_CASE("parameter counts from configurations equal the bound parameters of ev
 TEST_CASE("published architectures have the same numbers of parameters as in transformers") {
   std::ifstream file(ATTNCTL_SOURCE_DIR "/tests/golden/preset_parameters.json");
   const nlohmann::json golden = nlohmann::json::parse(file);
-  REQUIRE(golden.size() == attnctl::presets().size());
-  for (const attnctl::Preset& preset : attnctl::presets()) {
+  REQUIRE(golden.size() == attnctl::model::presets().size());
+  for (const attnctl::model::Preset& preset : attnctl::model::presets()) {
     CAPTURE(preset.name);
     const nlohmann::json& want = golden.at(preset.name);
     const auto count = count_parameters(preset.config);
@@ -62,7 +62,8 @@ std::vector<std::int64_t> column(const attnctl::Table& table, const std::string&
 
 TEST_CASE("compare_attention has one head, several heads, groups and one key/value head") {
   using Numbers = std::vector<std::int64_t>;
-  const auto table = attnctl::compare_attention(attnctl::bare_config({.d_model = 512, .heads = 8}), 10);
+  const auto table =
+      attnctl::model::compare_attention(attnctl::model::bare_config({.d_model = 512, .heads = 8}), 10);
   REQUIRE(table.rows == 4);
   CHECK(column(table, "heads") == Numbers{1, 8, 8, 8});
   CHECK(column(table, "kv_heads") == Numbers{1, 8, 2, 1});
@@ -89,14 +90,14 @@ TEST_CASE("compare_attention uses the model's groups, otherwise about a quarter 
                          Row{12, 12, {1, 12, 3, 1}}, Row{25, 25, {1, 25, 5, 1}}, Row{7, 7, {1, 7, 1}},
                          Row{64, 8, {1, 64, 8, 1}}, Row{64, 1, {1, 64, 16, 1}}}) {
     CAPTURE(row.heads);
-    const auto config =
-        attnctl::bare_config({.d_model = 64 * row.heads, .heads = row.heads, .kv_heads = row.kv_heads});
-    CHECK(column(attnctl::compare_attention(config, 4), "kv_heads") == row.want);
+    const auto config = attnctl::model::bare_config(
+        {.d_model = 64 * row.heads, .heads = row.heads, .kv_heads = row.kv_heads});
+    CHECK(column(attnctl::model::compare_attention(config, 4), "kv_heads") == row.want);
   }
   // The row of the model itself has the parameters that are counted for its layers, biases too.
-  for (const attnctl::Preset& preset : attnctl::presets()) {
+  for (const attnctl::model::Preset& preset : attnctl::model::presets()) {
     CAPTURE(preset.name);
-    const auto table = attnctl::compare_attention(preset.config, 512);
+    const auto table = attnctl::model::compare_attention(preset.config, 512);
     std::vector<attnctl::Cell> cells(table.columns.size());
     std::size_t own = 0;
     for (std::size_t i = 0; i < table.rows; ++i) {
@@ -121,18 +122,18 @@ TEST_CASE("every preset has the sizes in the table of the textbooks") {
                       {"gpt2-large", 1280, 20, 64, 36},    {"gpt2-xl", 1600, 25, 64, 48},
                       {"gpt3", 12288, 96, 128, 96},        {"llama-7b", 4096, 32, 128, 32},
                       {"llama-65b", 8192, 64, 128, 80},    {"llama2-70b", 8192, 64, 128, 80}};
-  CHECK(std::size(rows) == attnctl::presets().size());
+  CHECK(std::size(rows) == attnctl::model::presets().size());
   for (const Row& row : rows) {
     CAPTURE(std::string(row.preset));
-    const attnctl::ModelConfig& config = attnctl::preset_named(row.preset).config;
+    const attnctl::model::ModelConfig& config = attnctl::model::preset_named(row.preset).config;
     CHECK(config.d_model == row.d);
     CHECK(config.layers.size() == row.layers);
     CHECK(config.layers[0].attention.heads == row.heads);
     CHECK(config.layers[0].attention.d_head == row.d_head);
   }
-  CHECK(&attnctl::preset_named("gpt2-small") == &attnctl::preset_named("gpt2"));
-  CHECK(&attnctl::preset_named("llama-2-70b") == &attnctl::preset_named("llama2-70b"));
-  CHECK_THROWS_WITH_AS(static_cast<void>(attnctl::preset_named("gpt5")),
+  CHECK(&attnctl::model::preset_named("gpt2-small") == &attnctl::model::preset_named("gpt2"));
+  CHECK(&attnctl::model::preset_named("llama-2-70b") == &attnctl::model::preset_named("llama2-70b"));
+  CHECK_THROWS_WITH_AS(static_cast<void>(attnctl::model::preset_named("gpt5")),
                        doctest::Contains("transformer-big, bert-base (bert-base-uncased), bert-large"),
                        attnctl::Error);
 }
@@ -142,24 +143,24 @@ TEST_CASE("attention has 4 d^2 parameters per layer and equal FLOPs for any numb
   const std::uint64_t n = 10;
   for (const std::size_t heads : {1UL, 2UL, 8UL, 64UL}) {
     CAPTURE(heads);
-    const auto config = attnctl::bare_config({.d_model = d, .heads = heads});
+    const auto config = attnctl::model::bare_config({.d_model = d, .heads = heads});
     const auto parameters = count_parameters(config);
     CHECK(parameters.all == 4 * d * d);
     CHECK(parameters.attention_weights == 4 * d * d);
     CHECK(parameters.layers[0].query == d * d);
     CHECK(parameters.layers[0].output == d * d);
-    const auto flops = attnctl::count_flops(config, n);
+    const auto flops = attnctl::model::count_flops(config, n);
     CHECK(flops.projections == 6 * n * d * d);
     CHECK(flops.scores == 2 * n * n * d);
     CHECK(flops.values == 2 * n * n * d);
     CHECK(flops.output == 2 * n * d * d);
     CHECK(flops.all == 2 * (4 * n * d * d + 2 * n * n * d));
-    CHECK(attnctl::count_pattern_memory(config, n).all == heads * n * n * 4);
+    CHECK(attnctl::model::count_pattern_memory(config, n).all == heads * n * n * 4);
   }
 }
 
 TEST_CASE("counts include biases, shared layers and key/value heads") {
-  const auto bert = count_parameters(attnctl::preset_named("bert-base").config);
+  const auto bert = count_parameters(attnctl::model::preset_named("bert-base").config);
   CHECK(bert.attention_weights == 12ULL * 4 * 768 * 768);
   CHECK(bert.attention == 12ULL * 4 * (768 * 768 + 768));
   CHECK(bert.mlp == 12ULL * (2 * 768 * 3072 + 3072 + 768));
@@ -174,18 +175,20 @@ TEST_CASE("counts include biases, shared layers and key/value heads") {
   CHECK(shared.attention == 2 * shared.layers[0].attention);
 
   // 2 (keys and values) * layers * kv heads * d_head * 4 bytes
-  CHECK(attnctl::count_cache_bytes(attnctl::preset_named("llama-65b").config) == 2ULL * 80 * 64 * 128 * 4);
-  CHECK(attnctl::count_cache_bytes(attnctl::preset_named("llama2-70b").config, 2) == 2ULL * 80 * 8 * 128 * 2);
-  CHECK(attnctl::count_cache_bytes(attnctl::bare_config({.d_model = 512, .heads = 8, .kv_heads = 1})) ==
-        2 * 64 * 4);
+  CHECK(attnctl::model::count_cache_bytes(attnctl::model::preset_named("llama-65b").config) ==
+        2ULL * 80 * 64 * 128 * 4);
+  CHECK(attnctl::model::count_cache_bytes(attnctl::model::preset_named("llama2-70b").config, 2) ==
+        2ULL * 80 * 8 * 128 * 2);
+  CHECK(attnctl::model::count_cache_bytes(
+            attnctl::model::bare_config({.d_model = 512, .heads = 8, .kv_heads = 1})) == 2 * 64 * 4);
   const auto multi_query =
-      count_parameters(attnctl::bare_config({.d_model = 512, .heads = 8, .kv_heads = 1}));
+      count_parameters(attnctl::model::bare_config({.d_model = 512, .heads = 8, .kv_heads = 1}));
   CHECK(multi_query.all == 2 * 512 * 512 + 2 * 512 * 64);
 }
 
 TEST_CASE("FLOPs include the MLP and the head") {
-  const auto& config = attnctl::preset_named("llama-7b").config;
-  const auto flops = attnctl::count_flops(config, 3);
+  const auto& config = attnctl::model::preset_named("llama-7b").config;
+  const auto flops = attnctl::model::count_flops(config, 3);
   CHECK(flops.mlp == 2ULL * 3 * 32 * 3 * 4096 * 11008);
   CHECK(flops.head == 2ULL * 3 * 4096 * 32000);
   CHECK(flops.all == flops.projections + flops.scores + flops.values + flops.output + flops.mlp + flops.head);
@@ -194,7 +197,7 @@ TEST_CASE("FLOPs include the MLP and the head") {
 TEST_CASE("each kind of attention costs the pairs that it computes") {
   for (const char* text : {"window:1", "window:3", "window:50", "block:1", "block:4", "block:50", "strided:1",
                            "strided:3", "strided:5", "strided:50"}) {
-    const attnctl::AttentionKind kind = attnctl::parse_attention_kind(text).value();
+    const attnctl::model::AttentionKind kind = attnctl::model::parse_attention_kind(text).value();
     for (const bool causal : {false, true}) {
       for (std::size_t n = 1; n <= 17; ++n) {
         CAPTURE(text);
@@ -204,35 +207,36 @@ TEST_CASE("each kind of attention costs the pairs that it computes") {
         for (std::size_t i = 0; i < n; ++i) {
           for (std::size_t j = 0; j < n; ++j) {
             const std::size_t apart = i > j ? i - j : j - i;
-            const bool visible = kind.rule == attnctl::AttentionKind::Rule::window ? apart < kind.size
-                                 : kind.rule == attnctl::AttentionKind::Rule::block
+            const bool visible = kind.rule == attnctl::model::AttentionKind::Rule::window ? apart < kind.size
+                                 : kind.rule == attnctl::model::AttentionKind::Rule::block
                                      ? i / kind.size == j / kind.size
                                      : apart < kind.size || apart % kind.size == 0;
             if (visible && (!causal || j <= i)) ++pairs;
           }
         }
-        attnctl::ModelConfig config = attnctl::bare_config({.d_model = 12, .heads = 3, .layers = 2});
-        for (attnctl::LayerConfig& layer : config.layers) {
+        attnctl::model::ModelConfig config =
+            attnctl::model::bare_config({.d_model = 12, .heads = 3, .layers = 2});
+        for (attnctl::model::LayerConfig& layer : config.layers) {
           layer.attention.kind = kind;
           layer.attention.causal = causal;
         }
-        CHECK(attnctl::count_flops(config, n).scores == 2 * 2 * 3 * 4 * pairs);
-        CHECK(attnctl::count_flops(config, n).values == 2 * 2 * 3 * 4 * pairs);
-        CHECK(attnctl::count_pattern_memory(config, n).layer == 4 * 3 * pairs);
+        CHECK(attnctl::model::count_flops(config, n).scores == 2 * 2 * 3 * 4 * pairs);
+        CHECK(attnctl::model::count_flops(config, n).values == 2 * 2 * 3 * 4 * pairs);
+        CHECK(attnctl::model::count_pattern_memory(config, n).layer == 4 * 3 * pairs);
       }
     }
   }
-  attnctl::ModelConfig linear = attnctl::bare_config({.d_model = 12, .heads = 3, .layers = 1});
-  linear.layers[0].attention.kind = attnctl::parse_attention_kind("linear").value();
-  CHECK(attnctl::count_flops(linear, 100).values == std::uint64_t{2} * 100 * (3 + 3) * 4 * 4);
-  CHECK(attnctl::count_flops(linear, 100).scores == std::uint64_t{2} * 100 * (3 + 3) * 4);
-  CHECK(attnctl::count_pattern_memory(linear, 100).all == 0);
-  CHECK(attnctl::count_cache_bytes(linear) == 0);
+  attnctl::model::ModelConfig linear = attnctl::model::bare_config({.d_model = 12, .heads = 3, .layers = 1});
+  linear.layers[0].attention.kind = attnctl::model::parse_attention_kind("linear").value();
+  CHECK(attnctl::model::count_flops(linear, 100).values == std::uint64_t{2} * 100 * (3 + 3) * 4 * 4);
+  CHECK(attnctl::model::count_flops(linear, 100).scores == std::uint64_t{2} * 100 * (3 + 3) * 4);
+  CHECK(attnctl::model::count_pattern_memory(linear, 100).all == 0);
+  CHECK(attnctl::model::count_cache_bytes(linear) == 0);
 }
 
 TEST_CASE("shape_walk gives the textbook shapes for batch 2, n 10, d 512, 8 heads") {
-  const auto config = attnctl::bare_config({.d_model = 512, .heads = 8});
-  const attnctl::Table table = attnctl::shape_walk(config, 2, 10);
+  const auto config = attnctl::model::bare_config({.d_model = 512, .heads = 8});
+  const attnctl::Table table = attnctl::model::shape_walk(config, 2, 10);
   CHECK(column_names(table) == std::vector<std::string>{"step", "tensor", "shape", "values"});
   std::vector<std::string> shapes;
   for (std::size_t i = 0; i < table.rows; ++i) {
@@ -248,7 +252,7 @@ TEST_CASE("shape_walk gives the textbook shapes for batch 2, n 10, d 512, 8 head
 
 TEST_CASE("wrong and excessive sizes are reported") {
   struct Row {
-    attnctl::BareSizes sizes;
+    attnctl::model::BareSizes sizes;
     attnctl::Status status;
     const char* message;
   };
@@ -265,16 +269,16 @@ TEST_CASE("wrong and excessive sizes are reported") {
        }) {
     CAPTURE(std::string(row.message));
     try {
-      static_cast<void>(attnctl::bare_config(row.sizes));
+      static_cast<void>(attnctl::model::bare_config(row.sizes));
       FAIL("accepted");
     } catch (const attnctl::Error& error) {
       CHECK(error.status() == row.status);
       CHECK_MESSAGE(std::string(error.what()).find(row.message) != std::string::npos, error.what());
     }
   }
-  const auto config = attnctl::bare_config({.d_model = 8, .heads = 2});
+  const auto config = attnctl::model::bare_config({.d_model = 8, .heads = 2});
   CHECK_THROWS_AS(
-      static_cast<void>(attnctl::count_flops(config, std::numeric_limits<std::size_t>::max() / 2)),
+      static_cast<void>(attnctl::model::count_flops(config, std::numeric_limits<std::size_t>::max() / 2)),
       attnctl::Error);
 }
 
@@ -301,8 +305,8 @@ MemoryModel bare(const std::map<std::string, Shape>& tensors, const char* option
 }
 
 /// "KIND LAYERS HEADS: TEXT" of each row.
-std::vector<std::string> statements(const attnctl::Model& model) {
-  const attnctl::Table table = attnctl::sharing_table(model.config(), &model);
+std::vector<std::string> statements(const attnctl::model::Model& model) {
+  const attnctl::Table table = attnctl::model::sharing_table(model.config(), &model);
   CHECK(column_names(table) == std::vector<std::string>{"kind", "layers", "heads", "text"});
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < table.rows; ++i) {
@@ -393,7 +397,7 @@ TEST_CASE("W_K is W_Q if their bytes are equal, in any layout") {
   CHECK(twice.bound().parameters() == 2 * 6 * 8);
   twice.tensors.erase("W_k");
   CHECK(twice.bound().parameters() == 6 * 8);
-  CHECK(attnctl::count_parameters(twice.bound().config()).all == 6 * 8);
+  CHECK(attnctl::model::count_parameters(twice.bound().config()).all == 6 * 8);
 }
 
 TEST_CASE("parameters, operations and cache of attention variants follow their formulas") {
@@ -449,14 +453,14 @@ TEST_CASE("parameters, operations and cache of attention variants follow their f
             4 * h * (k + v)},
        }) {
     CAPTURE(std::string(row.why));
-    const attnctl::Model model = bare(row.tensors, row.options).bound();
-    const attnctl::FlopCount flops = attnctl::count_flops(model.config(), n);
-    CHECK(attnctl::count_parameters(model.config()).all == row.parameters);
+    const attnctl::model::Model model = bare(row.tensors, row.options).bound();
+    const attnctl::model::FlopCount flops = attnctl::model::count_flops(model.config(), n);
+    CHECK(attnctl::model::count_parameters(model.config()).all == row.parameters);
     CHECK(model.parameters() == row.parameters);
     CHECK(flops.projections == row.projections);
     CHECK(flops.output == row.output);
     CHECK(flops.scores == 2 * n * n * h * k);
     CHECK(flops.values == 2 * n * n * h * v);
-    CHECK(attnctl::count_cache_bytes(model.config()) == row.cache);
+    CHECK(attnctl::model::count_cache_bytes(model.config()) == row.cache);
   }
 }

@@ -8,10 +8,10 @@
 
 namespace {
 
-using attnctl::Model;
-using attnctl::Orientation;
 using attnctl::Shape;
 using attnctl::Status;
+using attnctl::model::Model;
+using attnctl::model::Orientation;
 using attnctl::test::MemoryModel;
 
 MemoryModel bare(const std::map<std::string, Shape>& tensors, const char* options) {
@@ -109,12 +109,12 @@ TEST_CASE("bare attention takes its sizes from shapes and its layout from names"
        }) {
     CAPTURE(std::string(row.why));
     const Model model = bound(bare(row.tensors, row.options));
-    const attnctl::ModelConfig& config = model.config();
-    const attnctl::AttentionConfig& attention = config.layers.at(0).attention;
+    const attnctl::model::ModelConfig& config = model.config();
+    const attnctl::model::AttentionConfig& attention = config.layers.at(0).attention;
     CHECK(Sizes{config.d_model, config.d_key_input, config.d_value_input, config.d_output, attention.d_head,
                 attention.d_value} == row.want);
     const auto lease = model.layer(0);
-    const attnctl::LayerWeights& layer = *lease;
+    const attnctl::model::LayerWeights& layer = *lease;
     CHECK(layer.query.orientation == row.orientation);
     CHECK(layer.query.in() == config.d_model);
     CHECK(layer.query.out() == attention.heads * attention.d_head);
@@ -160,7 +160,7 @@ TEST_CASE("layers of bare attention have numbered names") {
   CHECK(model.layer(0)->output.bias.empty());
   CHECK(model.layer(1)->output.bias.size() == 6);
   CHECK(model.config().embedding.vocabulary == 3);
-  CHECK(model.config().embedding.position == attnctl::PositionKind::sinusoidal);
+  CHECK(model.config().embedding.position == attnctl::model::PositionKind::sinusoidal);
   CHECK(model.config().vocabulary == std::vector<std::string>{"a", "b", "c"});
   CHECK(model.embedding()->token.rows() == 3);
 }

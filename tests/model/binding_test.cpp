@@ -13,14 +13,14 @@
 #include "support/memory_checkpoint.hpp"
 #include "support/refusal.hpp"
 
-using attnctl::count_parameters;
+using attnctl::model::count_parameters;
 
 namespace {
 
 using attnctl::DType;
-using attnctl::Linear;
-using attnctl::Model;
 using attnctl::Status;
+using attnctl::model::Linear;
+using attnctl::model::Model;
 using attnctl::test::MemoryModel;
 
 std::vector<double> values(const Linear& linear) {
@@ -33,14 +33,14 @@ std::vector<double> values(const Linear& linear) {
 /// Returns all weights of a layer in one list.
 std::vector<double> weights_of(const Model& model, std::size_t index) {
   const auto lease = model.layer(index);
-  const attnctl::LayerWeights& layer = *lease;
+  const attnctl::model::LayerWeights& layer = *lease;
   std::vector<double> all;
   for (const Linear* linear : {&layer.query, &layer.key, &layer.value, &layer.output, &layer.mlp.up,
                                &layer.mlp.gate, &layer.mlp.down}) {
     const auto some = values(*linear);
     all.insert(all.end(), some.begin(), some.end());
   }
-  for (const attnctl::NormWeights* norm : {&layer.attention_norm, &layer.mlp_norm}) {
+  for (const attnctl::model::NormWeights* norm : {&layer.attention_norm, &layer.mlp_norm}) {
     all.insert(all.end(), norm->gain.begin(), norm->gain.end());
     all.insert(all.end(), norm->bias.begin(), norm->bias.end());
   }
@@ -234,19 +234,19 @@ struct Stored {
   bool operator==(const Stored&) const = default;
 };
 
-Stored stored_in(const attnctl::Model& model) {
+Stored stored_in(const attnctl::model::Model& model) {
   Stored stored;
   const auto tensors = model.source().weights->tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const attnctl::TensorUse& use = model.tensor_uses()[i];
+    const attnctl::model::TensorUse& use = model.tensor_uses()[i];
     std::uint64_t values = 1;
     for (const std::size_t extent : tensors[i].shape) values *= extent;
-    using Role = attnctl::TensorRole;
+    using Role = attnctl::model::TensorRole;
     (use.role == Role::parameter ? stored.parameters
      : use.role == Role::tied    ? stored.tied
      : use.role == Role::buffer  ? stored.buffers
                                  : stored.unused) += values;
-    CHECK((use.role == Role::tied) == (use.copy_of != attnctl::Checkpoint::npos));
+    CHECK((use.role == Role::tied) == (use.copy_of != attnctl::checkpoint::Checkpoint::npos));
   }
   return stored;
 }
@@ -274,7 +274,7 @@ TEST_CASE("every value of a file is a parameter, a tied copy, a buffer or unused
     if (!bundled && !std::filesystem::exists(path)) continue;
     CAPTURE(path);
     attnctl::Warnings warnings;
-    const attnctl::Model model = attnctl::test::bind_model(path, warnings);
+    const attnctl::model::Model model = attnctl::test::bind_model(path, warnings);
     CHECK(stored_in(model) == row.want);
     CHECK(model.parameters() == row.want.parameters);
     CHECK(count_parameters(model.config()).all == row.want.parameters);
@@ -288,7 +288,7 @@ TEST_CASE("a stored output matrix is a tied copy only if it equals the embedding
   MemoryModel model = MemoryModel::golden("gpt2");
   const std::uint64_t plain = model.bound().parameters();
   model.tensors["lm_head.weight"] = model.tensors.at("transformer.wte.weight");
-  const attnctl::Model copied = model.bound();
+  const attnctl::model::Model copied = model.bound();
   CHECK(copied.parameters() == plain);
   CHECK(copied.config().head.tied);
   const std::uint64_t embedding =
@@ -300,7 +300,7 @@ TEST_CASE("a stored output matrix is a tied copy only if it equals the embedding
   CHECK(tensors[use.copy_of].name == "transformer.wte.weight");
 
   model.tensors["lm_head.weight"].bytes.back() ^= std::byte{1};  // one bit of the last value
-  const attnctl::Model other = model.bound();
+  const attnctl::model::Model other = model.bound();
   CHECK(other.parameters() == plain + embedding);
   CHECK_FALSE(other.config().head.tied);
   CHECK(stored_in(other).tied == 0);

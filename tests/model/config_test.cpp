@@ -17,8 +17,8 @@ using attnctl::test::MemoryModel;
 
 namespace {
 
-using attnctl::Activation;
 using attnctl::Status;
+using attnctl::model::Activation;
 using attnctl::test::MemoryModel;
 
 }  // namespace
@@ -42,11 +42,11 @@ TEST_CASE("both spellings of a key, missing keys and nulls resolve to the same m
               R"({"num_key_value_heads": 2, "head_dim": 10, "rope_theta": 10000, "rope_scaling": {"type": "default"}})"},
       }) {
     CAPTURE(std::string(row.patch));
-    const attnctl::Model plain = MemoryModel::golden(row.model).bound();
-    const attnctl::Model changed = MemoryModel::golden(row.model).patched(row.patch).bound();
+    const attnctl::model::Model plain = MemoryModel::golden(row.model).bound();
+    const attnctl::model::Model changed = MemoryModel::golden(row.model).patched(row.patch).bound();
     CHECK(changed.parameters() == plain.parameters());
-    const attnctl::LayerConfig& a = plain.config().layers.at(0);
-    const attnctl::LayerConfig& b = changed.config().layers.at(0);
+    const attnctl::model::LayerConfig& a = plain.config().layers.at(0);
+    const attnctl::model::LayerConfig& b = changed.config().layers.at(0);
     CHECK(a.attention.heads == b.attention.heads);
     CHECK(a.attention.kv_heads == b.attention.kv_heads);
     CHECK(a.attention.d_head == b.attention.d_head);
@@ -92,7 +92,7 @@ TEST_CASE("properties of the forward pass come from the configuration") {
 
   const auto albert = MemoryModel::golden("albert").bound();
   std::vector<std::size_t> groups;
-  for (const attnctl::LayerConfig& layer : albert.config().layers) groups.push_back(layer.stored_as);
+  for (const attnctl::model::LayerConfig& layer : albert.config().layers) groups.push_back(layer.stored_as);
   CHECK(groups == std::vector<std::size_t>{0, 0, 0, 1, 1});
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("which layers have a window, also for missing and null keys") {
     CAPTURE(std::string(row.patch));
     std::vector<std::size_t> sizes;
     const auto model = MemoryModel::golden(row.model).patched(row.patch).bound();
-    for (const attnctl::LayerConfig& layer : model.config().layers)
+    for (const attnctl::model::LayerConfig& layer : model.config().layers)
       sizes.push_back(layer.attention.kind.size);
     CHECK(sizes == row.want);
   }
@@ -143,18 +143,18 @@ TEST_CASE("every activation name resolves") {
 }
 
 TEST_CASE("every family has a golden model whose configuration resolves without weights") {
-  for (const attnctl::FamilySpec& family : attnctl::families()) {
+  for (const attnctl::model::FamilySpec& family : attnctl::model::families()) {
     CAPTURE(family.name);
-    attnctl::ModelSource source = MemoryModel::golden(family.name).source();
-    const auto with_weights = attnctl::resolve_config(source);
+    attnctl::checkpoint::ModelSource source = MemoryModel::golden(family.name).source();
+    const auto with_weights = attnctl::model::resolve_config(source);
     CHECK(with_weights.family == family.name);
     source.weights.reset();
-    if (family.sizes == attnctl::SizesFrom::tensors) {
-      attnctl::test::check_refusal([&] { static_cast<void>(attnctl::resolve_config(source)); },
+    if (family.sizes == attnctl::model::SizesFrom::tensors) {
+      attnctl::test::check_refusal([&] { static_cast<void>(attnctl::model::resolve_config(source)); },
                                    Status::bad_input, {"need a weights file"});
       continue;
     }
-    const auto without = attnctl::resolve_config(source);
+    const auto without = attnctl::model::resolve_config(source);
     CHECK(without.layers.size() == with_weights.layers.size());
     CHECK(without.layers[0].attention.d_head == with_weights.layers[0].attention.d_head);
     CHECK(without.head.present == with_weights.head.present);
@@ -404,17 +404,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const attnctl::RotaryConfig& rotary_of(const attnctl::ModelConfig& config) {
+const attnctl::model::RotaryConfig& rotary_of(const attnctl::model::ModelConfig& config) {
   return *config.layers.at(0).attention.rotary;
 }
 
-attnctl::ModelConfig resolved(Json config) {
+attnctl::model::ModelConfig resolved(Json config) {
   config["model_type"] = "llama";
   config["num_hidden_layers"] = 1;
-  attnctl::ModelSource source;
+  attnctl::checkpoint::ModelSource source;
   source.config_path = "config.json";
   source.config = std::move(config);
-  return attnctl::resolve_config(source);
+  return attnctl::model::resolve_config(source);
 }
 
 std::vector<float> numbers(const Json& list) {
@@ -443,12 +443,12 @@ Json with_old_keys(Json config) {
 
 TEST_CASE("inverse frequencies equal those of transformers bit for bit, with new keys, old keys and both") {
   const auto path = ATTNCTL_SOURCE_DIR "/tests/golden/rotary.json";
-  const Json cases = attnctl::parse_json(path, attnctl::test::slurp(path));
+  const Json cases = attnctl::formats::parse_json(path, attnctl::test::slurp(path));
   CHECK(cases.size() >= 31);
   for (const Json& row : cases) {
     CAPTURE(row["config"].dump());
     for (const auto& config : {resolved(row["config"]), resolved(with_old_keys(row["config"]))}) {
-      const attnctl::RotaryConfig& rotary = rotary_of(config);
+      const attnctl::model::RotaryConfig& rotary = rotary_of(config);
       CHECK(rotary.dims == 2 * row["inverse_frequency"].size());
       CHECK(rotary.inverse_frequency == numbers(row["inverse_frequency"]));
       CHECK(rotary.attention_factor == static_cast<float>(row["attention_factor"].get<double>()));

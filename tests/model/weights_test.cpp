@@ -17,16 +17,16 @@
 #include "support/memory_checkpoint.hpp"
 #include "support/temp_dir.hpp"
 
-using attnctl::Checkpoint;
-using attnctl::Model;
-using attnctl::TensorInfo;
-using attnctl::TensorView;
+using attnctl::checkpoint::Checkpoint;
+using attnctl::checkpoint::TensorInfo;
+using attnctl::checkpoint::TensorView;
+using attnctl::model::Model;
 
 namespace {
 
 using attnctl::DType;
-using attnctl::Linear;
-using attnctl::Model;
+using attnctl::model::Linear;
+using attnctl::model::Model;
 using attnctl::test::MemoryModel;
 
 }  // namespace
@@ -38,7 +38,7 @@ TEST_CASE("packed projections are slices of one tensor in both orientations") {
   std::vector<float> packed(15UL * 45);
   std::memcpy(packed.data(), stored.bytes.data(), stored.bytes.size());
   const auto lease = model.layer(0);
-  const attnctl::LayerWeights& layer = *lease;
+  const attnctl::model::LayerWeights& layer = *lease;
   CHECK(layer.query.stored(2, 3) == packed[2 * 45 + 3]);
   CHECK(layer.key.stored(2, 3) == packed[2 * 45 + 15 + 3]);
   CHECK(layer.value.stored(14, 14) == packed[14 * 45 + 30 + 14]);
@@ -46,7 +46,7 @@ TEST_CASE("packed projections are slices of one tensor in both orientations") {
   CHECK(layer.key.bias.size() == 15);
 
   const Model torch = MemoryModel::golden("attention-torch-packed").bound();
-  CHECK(torch.layer(0)->key.orientation == attnctl::Orientation::out_in);
+  CHECK(torch.layer(0)->key.orientation == attnctl::model::Orientation::out_in);
   CHECK(torch.layer(0)->key.stored.data == torch.layer(0)->query.stored.data + 12UL * 12);
 
   const Linear key = layer.key;
@@ -199,12 +199,12 @@ class Lender final : public Checkpoint {
 
 /// Opens a golden model; `count` is the number of tensors on loan.
 Model lent(const char* golden, std::size_t& count, attnctl::Warnings& warnings) {
-  attnctl::ModelSource source = attnctl::test::MemoryModel::golden(golden).source();
+  attnctl::checkpoint::ModelSource source = attnctl::test::MemoryModel::golden(golden).source();
   source.weights = std::make_unique<Lender>(std::move(source.weights), count);
   return Model::bind(std::move(source), warnings);
 }
 
-std::vector<float> values(const attnctl::Linear& linear) {
+std::vector<float> values(const attnctl::model::Linear& linear) {
   const auto& stored = linear.stored;
   std::vector<float> all;
   for (std::size_t r = 0; r < stored.rows; ++r)
@@ -329,7 +329,7 @@ TEST_CASE("with_attention changes a copy of the configuration and shares the wei
   attnctl::Warnings warnings;
   const Model model = Model::bind(attnctl::test::MemoryModel::golden("llama").source(), warnings);
   const std::size_t layers[] = {1};
-  const Model windowed = model.with_attention(*attnctl::parse_attention_kind("window:4"), layers);
+  const Model windowed = model.with_attention(*attnctl::model::parse_attention_kind("window:4"), layers);
   CHECK(to_string(windowed.config().layers[1].attention.kind) == "window:4");
   CHECK(to_string(windowed.config().layers[0].attention.kind) == "full");
   CHECK(to_string(model.config().layers[1].attention.kind) == "full");

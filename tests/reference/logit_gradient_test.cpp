@@ -13,7 +13,7 @@
 #include "support/memory_checkpoint.hpp"
 #include "textbook/gradients.hpp"
 
-namespace attnctl {
+namespace attnctl::reference {
 namespace {
 
 const std::string kGolden = ATTNCTL_SOURCE_DIR "/tests/golden/";
@@ -40,7 +40,7 @@ TEST_CASE("the gradient of a logit to heads and tokens equals that of torch.auto
     CAPTURE(name);
     const test::Golden inputs(kGolden + name);
     const test::Golden want(kGolden + "experiments/" + name);
-    const Model model = test::MemoryModel::golden(name).bound();
+    const model::Model model = test::MemoryModel::golden(name).bound();
     Pool pool(2);
     for (std::size_t i = 0; i < inputs.inputs(); ++i) {
       CAPTURE(i);
@@ -68,15 +68,15 @@ TEST_CASE("the gradient of a logit to heads and tokens equals that of torch.auto
 
 TEST_CASE("the logit of a given token equals the reference, and attributions are inner products") {
   const test::Golden inputs(kGolden + "llama");
-  const Model model = test::MemoryModel::golden("llama").bound();
-  const Sequence sequence = inputs.sequence(1);
+  const model::Model model = test::MemoryModel::golden("llama").bound();
+  const input::Sequence sequence = inputs.sequence(1);
   Pool pool(1);
   const ReferencePass pass = run_reference(model, sequence, 1, true, pool);
   const LogitGradient gradient = logit_gradient(model, sequence, {2, 7}, pool);
   CHECK(gradient.token == 7);
   CHECK(gradient.logit == doctest::Approx(pass.logits(2, 7)).epsilon(1e-12));
-  const HeadId head{1, 4};
-  const LogitAttribution result = attribute(gradient, {{head}});
+  const model::HeadId head{1, 4};
+  const textbook::LogitAttribution result = textbook::attribute(gradient, {{head}});
   REQUIRE(result.heads.size() == 1);
   double along = 0;
   const HeadLogitGradient& of_head = gradient.layers[1][4];
@@ -95,11 +95,11 @@ TEST_CASE("gradients need an output head and keys of the same sequence") {
   CHECK_THROWS_AS((void)logit_gradient(test::MemoryModel::golden("bert-headless").bound(),
                                        headless.sequence(0), {}, pool),
                   Error);
-  Sequence cross;
+  input::Sequence cross;
   cross.embeddings = OwnedMatrix<float>(2, 24);
   cross.key_embeddings = OwnedMatrix<float>(3, 24);
   CHECK_THROWS_AS((void)logit_gradient(test::MemoryModel::golden("llama").bound(), cross, {}, pool), Error);
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::reference

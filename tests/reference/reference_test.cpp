@@ -47,13 +47,13 @@ struct Comparison {
   }
 };
 
-void check_input(const attnctl::Model& model, const Golden& golden, std::size_t input, double bound) {
+void check_input(const attnctl::model::Model& model, const Golden& golden, std::size_t input, double bound) {
   attnctl::Pool pool(2);
   const std::size_t last = model.config().layers.size() - 1;
   const bool logits = golden.has("logits_" + std::to_string(input));
-  const auto pass = attnctl::run_reference(model, golden.sequence(input), last, logits, pool);
+  const auto pass = attnctl::reference::run_reference(model, golden.sequence(input), last, logits, pool);
   const Comparison comparison = {golden, std::to_string(input), bound};
-  for (const attnctl::Component component : attnctl::test::components_of(model.config())) {
+  for (const attnctl::model::Component component : attnctl::test::components_of(model.config())) {
     std::vector<const OwnedMatrix<double>*> patterns;
     std::vector<const OwnedMatrix<double>*> scores;
     std::vector<const OwnedMatrix<double>*> zs;
@@ -86,7 +86,7 @@ TEST_CASE("the float64 pass agrees with transformers and with the definition on 
   for (const auto& directory : cases) {
     CAPTURE(directory.filename().string());
     attnctl::Warnings warnings;
-    const attnctl::Model model = attnctl::test::bind_model(directory, warnings);
+    const attnctl::model::Model model = attnctl::test::bind_model(directory, warnings);
     const Golden golden(directory);
     REQUIRE(golden.inputs() > 0);
     const bool rotary = model.config().position_in_scores();

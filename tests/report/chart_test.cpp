@@ -11,7 +11,7 @@
 #include "report/svg.hpp"
 #include "support/temp_dir.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 std::vector<std::string> labels(const ChartAxis& axis) {
@@ -85,4 +85,4 @@ TEST_CASE("a chart of a missing column throws") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::report

@@ -17,6 +17,7 @@
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
+using namespace attnctl::report;
 namespace fs = std::filesystem;
 
 namespace {
@@ -168,6 +169,7 @@ TEST_CASE("an output folder that is a file, or has no parent, is an environment 
 }
 
 using namespace attnctl;
+using namespace attnctl::report;
 
 TEST_CASE("chunks are written in order for any number of threads") {
   for (const std::size_t threads : {1U, 2U, 4U}) {

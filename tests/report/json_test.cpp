@@ -12,6 +12,7 @@
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
+using namespace attnctl::report;
 
 namespace {
 
@@ -192,6 +193,9 @@ TEST_CASE("an exception of a row generator reaches the caller") {
 }
 
 namespace attnctl::test {
+
+using namespace report;
+
 namespace {
 
 std::string whole(const Document& document, JsonLayout style) {

@@ -22,6 +22,7 @@
 #include "support/zip_reader.hpp"
 
 using namespace attnctl;
+using namespace attnctl::report;
 
 namespace {
 
@@ -180,13 +181,15 @@ TEST_CASE("the checksum of pieces in any order equals that of the whole") {
       CHECK_FALSE(checksum.value(5000).has_value());
       checksum.add(i * 100, bytes.subspan(i * 100, 100));
     }
-    CHECK(checksum.value(5000) == crc32_of(bytes));
+    CHECK(checksum.value(5000) == formats::crc32_of(bytes));
     CHECK_FALSE(checksum.value(5001).has_value());
   }
-  CHECK(crc32_of(std::as_bytes(std::span("123456789", 9))) == 0xCBF43926);  // the check value of CRC-32
+  // the check value of CRC-32
+  CHECK(formats::crc32_of(std::as_bytes(std::span("123456789", 9))) == 0xCBF43926);
 }
 
 using namespace attnctl;
+using namespace attnctl::report;
 
 TEST_CASE("the checkpoint reader reads the output of the NPZ writer") {
   const test::TempDir folder;
@@ -207,20 +210,20 @@ TEST_CASE("the checkpoint reader reads the output of the NPZ writer") {
       out.commit();
     }
     Warnings warnings;
-    const auto checkpoint = open_checkpoint(path, warnings);
+    const auto checkpoint = checkpoint::open_checkpoint(path, warnings);
     CHECK(warnings.list().empty());
     REQUIRE(checkpoint->tensors().size() == 3);
 
-    const TensorView ids = checkpoint->tensor(checkpoint->find("ids_0"));
+    const checkpoint::TensorView ids = checkpoint->tensor(checkpoint->find("ids_0"));
     CHECK(ids.dtype == DType::i64);
     CHECK(ids.shape == Shape{3});
-    const TensorView pattern = checkpoint->tensor(checkpoint->find("pattern_0"));
+    const checkpoint::TensorView pattern = checkpoint->tensor(checkpoint->find("pattern_0"));
     CHECK(pattern.dtype == DType::f32);
     CHECK(pattern.shape == Shape{2, 3, 50});
     std::vector<float> read(values.size());
     convert(pattern.dtype, pattern.bytes, read);
     CHECK(read == values);
-    const TensorView rank = checkpoint->tensor(checkpoint->find("rank"));
+    const checkpoint::TensorView rank = checkpoint->tensor(checkpoint->find("rank"));
     CHECK(rank.shape.empty());
     double number = 0;
     convert(rank.dtype, rank.bytes, std::span(&number, 1));

@@ -16,7 +16,7 @@
 
 #include <doctest/doctest.h>
 
-using attnctl::NumberFormat;
+using attnctl::report::NumberFormat;
 
 namespace {
 
@@ -115,8 +115,8 @@ TEST_CASE("the longest number fits its buffer") {
         NumberFormat::most_characters);
 }
 
-using attnctl::kShortestFloatSpace;
-using attnctl::write_shortest_float;
+using attnctl::report::kShortestFloatSpace;
+using attnctl::report::write_shortest_float;
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "support/raster.hpp"
 #include "support/temp_dir.hpp"
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 constexpr int kZoom = 2;
@@ -226,4 +226,4 @@ TEST_CASE("pixels: lines and bars") {
   CHECK(is(middle, zero + 3, {0xff, 0xff, 0xff}));
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::report

@@ -17,6 +17,7 @@
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
+using namespace attnctl::report;
 
 namespace {
 

@@ -13,6 +13,7 @@
 #include "results/results.hpp"
 
 using namespace attnctl;
+using namespace attnctl::report;
 
 namespace {
 
@@ -116,7 +117,7 @@ TEST_CASE("a matrix as text, by hand") {
   CHECK_THROWS_AS(append_text_matrix(text, matrix), std::invalid_argument);
 }
 
-namespace attnctl {
+namespace attnctl::report {
 namespace {
 
 std::string drawn(const Chart& chart, std::vector<std::vector<Cell>> rows, std::size_t width = 40) {
@@ -233,4 +234,4 @@ TEST_CASE("the nearest colours of a terminal") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::report

@@ -55,22 +55,24 @@ TEST_CASE("writers count the numbers that they cannot write") {
   const test::TempDir folder;
   std::atomic<std::uint64_t> count = 0;
   OutputFile csv(folder.path() / "t.csv");
-  write_csv_table(csv, table(), {.number = {}, .pool = nullptr, .non_finite = &count});
+  report::write_csv_table(csv, table(), {.number = {}, .pool = nullptr, .non_finite = &count});
   CHECK(count == 2);
 
   count = 0;
-  TextOptions style;
+  report::TextOptions style;
   style.non_finite = &count;
   std::string text;
-  append_text_table(text, table(), style);
+  report::append_text_table(text, table(), style);
   CHECK(count == 2);
   const Tensor values = make_tensor({1, 3}, std::vector<float>{kNaN, kUndefinedFloat, 0});
-  append_text_matrix(text, {.corner = "q", .row_labels = {}, .column_labels = {}, .values = values}, style);
-  append_text_heatmap(text, {.corner = "q", .row_labels = {}, .column_labels = {}, .values = values}, style);
+  report::append_text_matrix(text, {.corner = "q", .row_labels = {}, .column_labels = {}, .values = values},
+                             style);
+  report::append_text_heatmap(text, {.corner = "q", .row_labels = {}, .column_labels = {}, .values = values},
+                              style);
   CHECK(count == 4);
 
   OutputFile out(folder.path() / "t.npz");
-  NpzWriter npz(out);
+  report::NpzWriter npz(out);
   npz.add("values", values);
   CHECK(npz.non_finite() == 1);
   const std::vector<float> scores{-static_cast<float>(kInfinity), kNaN};

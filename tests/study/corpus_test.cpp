@@ -17,6 +17,9 @@
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {
+
+using namespace study;
+
 namespace {
 
 using nlohmann::json;
@@ -26,8 +29,8 @@ using Places = std::vector<std::size_t>;
 const std::string kBert = ATTNCTL_SOURCE_DIR "/data/tiny-bert";
 const std::string kCorpus = ATTNCTL_SOURCE_DIR "/tests/golden/study/corpus.txt";
 
-Sequence sequence_of(std::vector<std::int64_t> ids) {
-  Sequence sequence;
+input::Sequence sequence_of(std::vector<std::int64_t> ids) {
+  input::Sequence sequence;
   sequence.ids = std::move(ids);
   for (const std::int64_t id : sequence.ids) sequence.special.push_back(id >= 90 ? 1 : 0);
   return sequence;
@@ -45,7 +48,7 @@ TEST_CASE("rarest_tokens returns all equally rare tokens and ignores special tok
   CHECK(rarest_tokens(sequence_of({90, 4, 2, 4, 91}), frequencies) == Places{1, 3});
   CHECK(rarest_tokens(sequence_of({90, 4, 77, 91}), frequencies) == Places{2});
   CHECK(rarest_tokens(sequence_of({90, 91}), frequencies).empty());
-  Sequence hidden = sequence_of({90, 4, 2, 91});
+  input::Sequence hidden = sequence_of({90, 4, 2, 91});
   hidden.key_visible = {1, 0, 1, 1};
   CHECK(rarest_tokens(hidden, frequencies) == Places{2});
   const TokenFrequencies unknown;
@@ -62,9 +65,9 @@ TEST_CASE("shuffled_tokens keeps the set of tokens and the positions of special 
   block.batch.sequences.assign(3, sequence_of(ids));
   std::set<std::vector<std::int64_t>> orders;
   for (std::uint64_t repetition = 0; repetition < 4; ++repetition) {
-    const Batch batch = shuffled_tokens(block, 7, repetition);
+    const input::Batch batch = shuffled_tokens(block, 7, repetition);
     CHECK(batch.sequences[1].ids == shuffled_tokens(block, 7, repetition).sequences[1].ids);
-    for (const Sequence& sequence : batch.sequences) {
+    for (const input::Sequence& sequence : batch.sequences) {
       orders.insert(sequence.ids);
       CHECK(std::ranges::is_permutation(sequence.ids, ids));
       for (const std::size_t place : {std::size_t{0}, std::size_t{20}, ids.size() - 1})
@@ -90,7 +93,7 @@ TEST_CASE("shuffled_tokens draws each order equally often") {
 
 TEST_CASE("frequency files are read by token or by id") {
   const TempDir folder;
-  const Vocabulary vocabulary({"a", "b\tc", "d", ""}, {});
+  const tokenizer::Vocabulary vocabulary({"a", "b\tc", "d", ""}, {});
   const auto read = [&](const std::string& text) {
     return read_frequencies(folder.write("counts.tsv", text), vocabulary, 4);
   };
@@ -224,7 +227,7 @@ TEST_CASE("results with --null-shuffle do not depend on threads, shards or resta
 }
 
 TEST_CASE("the probe repeats distinct tokens, and its control has other tokens in the first copy") {
-  const Vocabulary vocabulary = PlantedModel::vocabulary();
+  const tokenizer::Vocabulary vocabulary = PlantedModel::vocabulary();
   const ProbeLimits room{{PlantedModel::kBegin}, 34, 20};
   const std::vector<ProbeSequence> probes = probe_sequences({.sequences = 3, .seed = 5}, room, vocabulary);
   REQUIRE(probes.size() == 6);

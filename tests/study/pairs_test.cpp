@@ -21,6 +21,9 @@
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {
+
+using namespace study;
+
 namespace {
 
 using nlohmann::json;
@@ -61,7 +64,7 @@ TEST_CASE("pattern_pairs agrees with naive sums") {
   const std::size_t heads = 5;
   const std::size_t weights = 130 * 17;  // more than one chunk of the summation
   const std::vector<float> patterns = random_patterns(heads, 130, 17);
-  const PatternPairs pairs = pattern_pairs(patterns, heads);
+  const analysis::PatternPairs pairs = analysis::pattern_pairs(patterns, heads);
   for (std::size_t a = 0; a < heads; ++a) {
     for (std::size_t b = a; b < heads; ++b) {
       double divergence = 0;
@@ -72,8 +75,8 @@ TEST_CASE("pattern_pairs agrees with naive sums") {
         divergence += entropy_term((p + q) / 2) - (entropy_term(p) + entropy_term(q)) / 2;
         product += p * q;
       }
-      CHECK(pairs.divergence[pair_index(heads, a, b)] == doctest::Approx(divergence).epsilon(1e-6));
-      CHECK(pairs.product[pair_index(heads, a, b)] == doctest::Approx(product).epsilon(1e-6));
+      CHECK(pairs.divergence[analysis::pair_index(heads, a, b)] == doctest::Approx(divergence).epsilon(1e-6));
+      CHECK(pairs.product[analysis::pair_index(heads, a, b)] == doctest::Approx(product).epsilon(1e-6));
     }
   }
 }
@@ -84,14 +87,15 @@ TEST_CASE("the divergence is 0 for equal heads and ln 2 per row for heads withou
   std::vector<float> one = random_patterns(1, rows, keys);
   std::vector<float> patterns = one;
   patterns.insert(patterns.end(), one.begin(), one.end());
-  CHECK(pattern_pairs(patterns, 2).divergence[pair_index(2, 0, 1)] == 0);
+  CHECK(analysis::pattern_pairs(patterns, 2).divergence[analysis::pair_index(2, 0, 1)] == 0);
   for (std::size_t i = 0; i < rows * keys; ++i) {
     patterns[i] = i % keys == 2 ? 1.0F : 0.0F;
     patterns[rows * keys + i] = i % keys == 5 ? 1.0F : 0.0F;
   }
-  const PatternPairs apart = pattern_pairs(patterns, 2);
-  CHECK(apart.divergence[pair_index(2, 0, 1)] == doctest::Approx(rows * std::numbers::ln2).epsilon(1e-6));
-  CHECK(apart.product[pair_index(2, 0, 1)] == 0);
+  const analysis::PatternPairs apart = analysis::pattern_pairs(patterns, 2);
+  CHECK(apart.divergence[analysis::pair_index(2, 0, 1)] ==
+        doctest::Approx(rows * std::numbers::ln2).epsilon(1e-6));
+  CHECK(apart.product[analysis::pair_index(2, 0, 1)] == 0);
 }
 
 TEST_CASE("permuted heads have permuted pairs") {
@@ -104,13 +108,14 @@ TEST_CASE("permuted heads have permuted pairs") {
     const auto* const from = patterns.data() + h * weights;
     moved.insert(moved.end(), from, from + weights);
   }
-  const PatternPairs before = pattern_pairs(patterns, heads);
-  const PatternPairs after = pattern_pairs(moved, heads);
+  const analysis::PatternPairs before = analysis::pattern_pairs(patterns, heads);
+  const analysis::PatternPairs after = analysis::pattern_pairs(moved, heads);
   for (std::size_t a = 0; a < heads; ++a) {
     for (std::size_t b = a; b < heads; ++b) {
-      const std::size_t was = pair_index(heads, std::min(order[a], order[b]), std::max(order[a], order[b]));
-      CHECK(after.divergence[pair_index(heads, a, b)] == doctest::Approx(before.divergence[was]));
-      CHECK(after.product[pair_index(heads, a, b)] == doctest::Approx(before.product[was]));
+      const std::size_t was =
+          analysis::pair_index(heads, std::min(order[a], order[b]), std::max(order[a], order[b]));
+      CHECK(after.divergence[analysis::pair_index(heads, a, b)] == doctest::Approx(before.divergence[was]));
+      CHECK(after.product[analysis::pair_index(heads, a, b)] == doctest::Approx(before.product[was]));
     }
   }
 }
@@ -133,7 +138,7 @@ std::vector<std::vector<float>> some_outputs(std::size_t rows) {
 }
 
 /// Returns HSIC by equation 5 of Song et al. 2012, computed from full kernel matrices.
-double naive_hsic(const HeadOutputs& outputs, std::size_t a, std::size_t b) {
+double naive_hsic(const analysis::HeadOutputs& outputs, std::size_t a, std::size_t b) {
   const std::size_t n = outputs.rows.size();
   const auto kernel = [&](std::size_t head, std::size_t i, std::size_t j) {
     double sum = 0;
@@ -161,12 +166,12 @@ double naive_hsic(const HeadOutputs& outputs, std::size_t a, std::size_t b) {
 }
 
 TEST_CASE("output_pairs agrees with HSIC of full kernel matrices, also for shifted and rotated outputs") {
-  for (const std::size_t rows : {kLeastOutputs, std::size_t{60}}) {
+  for (const std::size_t rows : {analysis::kLeastOutputs, std::size_t{60}}) {
     CAPTURE(rows);
     const std::vector<std::vector<float>> values = some_outputs(rows);
-    const HeadOutputs outputs{.columns = {0, 3, 8, 11}, .rows = {values.begin(), values.end()}};
-    const std::vector<double> pairs = output_pairs(outputs);
-    const auto of = [&](std::size_t a, std::size_t b) { return pairs[pair_index(3, a, b)]; };
+    const analysis::HeadOutputs outputs{.columns = {0, 3, 8, 11}, .rows = {values.begin(), values.end()}};
+    const std::vector<double> pairs = analysis::output_pairs(outputs);
+    const auto of = [&](std::size_t a, std::size_t b) { return pairs[analysis::pair_index(3, a, b)]; };
     for (std::size_t a = 0; a < 3; ++a) {
       for (std::size_t b = a; b < 3; ++b) {
         const double scale = std::sqrt(of(a, a) * of(b, b));

@@ -24,6 +24,9 @@
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {
+
+using namespace study;
+
 namespace {
 
 std::string saved(const GroupScores& scores) {
@@ -195,8 +198,8 @@ TEST_CASE("spanning trees have the weight of Kruskal's algorithm and connect all
 
 /// A sentence between two special tokens. The pieces of word w are tokens[w].
 struct Planted {
-  Sequence sequence;
-  std::shared_ptr<ConlluSentence> annotation = std::make_shared<ConlluSentence>();
+  input::Sequence sequence;
+  std::shared_ptr<input::ConlluSentence> annotation = std::make_shared<input::ConlluSentence>();
   std::vector<std::vector<std::size_t>> tokens;  // [words]
   [[nodiscard]] std::size_t n() const { return sequence.ids.size(); }
 };
@@ -218,7 +221,7 @@ Planted planted(std::uint64_t seed) {
     // Builds a tree: the head of a word left of the root is to the word's right, and vice versa.
     const std::size_t head =
         word < root ? word + 1 + below(root - word) : root + below(std::max<std::size_t>(word - root, 1));
-    ConlluWord& annotated = made.annotation->words.emplace_back();
+    input::ConlluWord& annotated = made.annotation->words.emplace_back();
     annotated.head = word == root ? 0U : static_cast<std::uint32_t>(head + 1);
     annotated.deprel = word == root ? "root" : "r" + std::to_string(word % 3) + ":sub";
   }
@@ -246,7 +249,7 @@ std::size_t at_self(const Planted& in, std::size_t word) {
 const std::vector<Target> kHeads = {at_head, at_next, at_self};
 
 struct Fixture {
-  Model model = open_golden("bert");
+  model::Model model = open_golden("bert");
   StudyShape shape;
 
   explicit Fixture(bool fold = false) {
@@ -279,12 +282,12 @@ std::unique_ptr<Measure> Fixture::measured(const std::vector<Planted>& sentences
       }
       for (std::size_t first = 0; first < in.n(); first += panel_rows) {
         const std::size_t rows = std::min(panel_rows, in.n() - first);
-        AttentionPanel panel;
+        forward::AttentionPanel panel;
         panel.sequence = s;
         panel.head = head;
         panel.first_query = first;
         panel.pattern = {pattern.data() + first * in.n(), rows, in.n()};
-        std::vector<PatternRow> shown;
+        std::vector<analysis::PatternRow> shown;
         for (std::size_t r = 0; r < rows; ++r)
           shown.emplace_back(panel.pattern.row(r), first + r, block.marks(s));
         measure->panel({panel, head, shown, block.visible(s, 0)});

@@ -21,6 +21,9 @@
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {
+
+using namespace study;
+
 namespace {
 
 using Words = std::vector<std::string>;
@@ -34,17 +37,17 @@ struct Asked {
 
 /// Returns the roles ("0.0 positional -1", ...) of a model on a corpus of the planted model's tokens.
 std::vector<std::string> roles_of(const MemoryModel& memory, const Asked& asked) {
-  const Model model = memory.bound();
+  const model::Model model = memory.bound();
   const TempDir folder;
-  const Vocabulary vocabulary = PlantedModel::vocabulary();
-  TextEncoder encoder({}, "planted");
+  const tokenizer::Vocabulary vocabulary = PlantedModel::vocabulary();
+  input::TextEncoder encoder({}, "planted");
   StudySettings settings{.measures = parse_measures("probe,rare,roles"),
-                         .selection = Selection::all(model.config()),
+                         .selection = forward::Selection::all(model.config()),
                          .corpus = {},
                          .seed = asked.seed,
                          .null_shuffles = asked.shuffles,
                          .frequencies = {}};
-  settings.corpus.files = {{folder.write("corpus.jsonl", asked.text), InputFormat::jsonl}};
+  settings.corpus.files = {{folder.write("corpus.jsonl", asked.text), input::InputFormat::jsonl}};
   settings.corpus.probe.sequences = 8;
   settings.corpus.probe.seed = asked.seed;
   StudyState state(plain_header(settings, model));
@@ -144,7 +147,7 @@ TEST_CASE("the picture of roles shows the letters of the grid") {
 std::string documented(const RoleRow& row) {
   std::ostringstream line;
   for (const MeasureRow& measure : measure_catalogue()) {
-    for (const Metric& metric : measure.metrics) {
+    for (const analysis::Metric& metric : measure.metrics) {
       if (metric.name != row.metric) continue;
       line << "| `" << row.name << "` | " << row.letter << " | `" << measure.name << "` | "
            << metric.definition << " | " << metric.null << " | " << rule_of(row) << " | " << metric.source

@@ -8,6 +8,9 @@
 #include "study/plan.hpp"
 
 namespace attnctl::test {
+
+using namespace study;
+
 namespace {
 
 BlockSize block(std::uint64_t number, std::uint64_t tokens, std::uint64_t pairs) {

@@ -27,19 +27,19 @@ void put_rows(MatrixView<const float> rows, std::size_t first, std::size_t all_r
 
 }  // namespace
 
-void Capture::begin(const Model& model, const Batch& batch) {
+void Capture::begin(const model::Model& model, const input::Batch& batch) {
   sequences.resize(batch.sequences.size());
   for (std::size_t i = 0; i < sequences.size(); ++i) {
-    const Sequence& sequence = batch.sequences[i];
-    for (const HeadId& id : selection_.heads) {
-      const Sides sides = sides_of(model.config().layers[id.layer].component, sequence);
+    const input::Sequence& sequence = batch.sequences[i];
+    for (const model::HeadId& id : selection_.heads) {
+      const forward::Sides sides = forward::sides_of(model.config().layers[id.layer].component, sequence);
       sequences[i].heads[id].fully_masked.assign(sides.queries(), 2);
     }
     lengths_.push_back(sequence.target ? sequence.target->queries() : sequence.queries());
   }
 }
 
-void Capture::panel(const AttentionPanel& panel) {
+void Capture::panel(const forward::AttentionPanel& panel) {
   CapturedHead& head = sequences.at(panel.sequence).heads.at({panel.layer, panel.head});
   const std::size_t n = head.fully_masked.size();
   put_rows(panel.pattern, panel.first_query, n, head.pattern);
@@ -64,15 +64,16 @@ void Capture::logits(std::size_t sequence, std::size_t first_query, MatrixView<c
   put_rows(values, first_query, lengths_.at(sequence), sequences.at(sequence).logits);
 }
 
-std::vector<CapturedSequence> capture_all(const Model& model, const Batch& batch,
+std::vector<CapturedSequence> capture_all(const model::Model& model, const input::Batch& batch,
                                           const PassOptions& options) {
   Pool pool(options.threads);
   Warnings warnings;
-  RunContext context{pool, warnings, nullptr, options.panel_rows, options.packed_rows, options.streamed_rows};
-  const Selection all = Selection::all(model.config());
+  forward::RunContext context{
+      pool, warnings, nullptr, options.panel_rows, options.packed_rows, options.streamed_rows};
+  const forward::Selection all = forward::Selection::all(model.config());
   Capture capture(all);
-  Observer* const observers[] = {&capture};
-  run_forward(model, batch, all, observers, context);
+  forward::Observer* const observers[] = {&capture};
+  forward::run_forward(model, batch, all, observers, context);
   return std::move(capture.sequences);
 }
 

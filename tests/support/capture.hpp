@@ -20,28 +20,29 @@ struct CapturedHead {
 };
 
 struct CapturedSequence {
-  std::map<HeadId, CapturedHead> heads;
+  std::map<model::HeadId, CapturedHead> heads;
   std::map<std::size_t, OwnedMatrix<float>> output;  // by layer
   OwnedMatrix<float> logits;                         // [n, V]; empty if not reported
 };
 
 /// An observer that stores everything that a pass reports.
-class Capture : public Observer {
+class Capture : public forward::Observer {
  public:
-  explicit Capture(Selection selection,
-                   Needs needs = {.scores = true, .values = true, .z = true, .output = true, .logits = true})
+  explicit Capture(
+      forward::Selection selection,
+      forward::Needs needs = {.scores = true, .values = true, .z = true, .output = true, .logits = true})
       : selection_(std::move(selection)), needs_(needs) {}
-  [[nodiscard]] Needs needs() const override { return needs_; }
-  void begin(const Model& model, const Batch& batch) override;
-  void panel(const AttentionPanel& panel) override;
+  [[nodiscard]] forward::Needs needs() const override { return needs_; }
+  void begin(const model::Model& model, const input::Batch& batch) override;
+  void panel(const forward::AttentionPanel& panel) override;
   void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
 
   std::vector<CapturedSequence> sequences;
 
  private:
-  Selection selection_;
-  Needs needs_;
+  forward::Selection selection_;
+  forward::Needs needs_;
   std::vector<std::size_t> lengths_;  // number of rows of the logits of each sequence
 };
 
@@ -54,7 +55,7 @@ struct PassOptions {
 };
 
 /// Runs all heads of a model and returns everything that the pass reports.
-[[nodiscard]] std::vector<CapturedSequence> capture_all(const Model& model, const Batch& batch,
+[[nodiscard]] std::vector<CapturedSequence> capture_all(const model::Model& model, const input::Batch& batch,
                                                         const PassOptions& options = {});
 
 }  // namespace attnctl::test

@@ -21,12 +21,12 @@ OwnedMatrix<float> matrix_of(const GoldenArray& array) {
 }
 
 /// Converts an array [n, m] or [h, n, m] to a mask. Booleans: 1 = may attend. Floats are added to the scores.
-ScoreMask mask_of(const GoldenArray& array, bool added) {
+input::ScoreMask mask_of(const GoldenArray& array, bool added) {
   const std::size_t rank = array.shape.size();
-  ScoreMask mask = {.heads = rank == 3 ? array.shape[0] : 1,
-                    .queries = array.shape.at(rank - 2),
-                    .keys = array.shape.at(rank - 1),
-                    .added = {}};
+  input::ScoreMask mask = {.heads = rank == 3 ? array.shape[0] : 1,
+                           .queries = array.shape.at(rank - 2),
+                           .keys = array.shape.at(rank - 1),
+                           .added = {}};
   for (const double value : array.values) {
     const double hidden = value == 0 ? -std::numeric_limits<double>::infinity() : 0;
     mask.added.push_back(static_cast<float>(added ? value : hidden));
@@ -36,7 +36,7 @@ ScoreMask mask_of(const GoldenArray& array, bool added) {
 
 /// Cuts an image [channels, height, width] into patches. The patch size is that of config.json in
 /// `directory`.
-Sequence image_of(const std::filesystem::path& directory, const GoldenArray& array) {
+input::Sequence image_of(const std::filesystem::path& directory, const GoldenArray& array) {
   const std::size_t patch = nlohmann::json::parse(slurp(directory / "config.json")).at("patch_size");
   const PatchGrid grid = {.channels = array.shape.at(0),
                           .height = array.shape.at(1),
@@ -44,22 +44,22 @@ Sequence image_of(const std::filesystem::path& directory, const GoldenArray& arr
                           .patch_height = patch,
                           .patch_width = patch};
   const std::vector<float> pixels(array.values.begin(), array.values.end());
-  return make_pixel_sequence(pixels, grid);
+  return input::make_pixel_sequence(pixels, grid);
 }
 
 }  // namespace
 
 Golden::Golden(const std::filesystem::path& directory)
-    : directory_(directory), arrays_(open_checkpoint(directory / "golden.npz", warnings_)) {}
+    : directory_(directory), arrays_(checkpoint::open_checkpoint(directory / "golden.npz", warnings_)) {}
 
 bool Golden::has(const std::string& name) const {
-  return arrays_->find(name) != Checkpoint::npos;
+  return arrays_->find(name) != checkpoint::Checkpoint::npos;
 }
 
 GoldenArray Golden::array(const std::string& name) const {
   const std::size_t index = arrays_->find(name);
-  if (index == Checkpoint::npos) throw std::out_of_range("no golden array " + name);
-  const TensorView view = arrays_->tensor(index);
+  if (index == checkpoint::Checkpoint::npos) throw std::out_of_range("no golden array " + name);
+  const checkpoint::TensorView view = arrays_->tensor(index);
   GoldenArray array = {view.shape, std::vector<double>(view.bytes.size() / size_of(view.dtype))};
   convert(view.dtype, view.bytes, array.values);
   return array;
@@ -77,9 +77,9 @@ std::size_t Golden::inputs() const {
   return count;
 }
 
-Sequence Golden::sequence(std::size_t input) const {
+input::Sequence Golden::sequence(std::size_t input) const {
   const std::string number = std::to_string(input);
-  Sequence sequence;
+  input::Sequence sequence;
   if (has("ids_" + number)) sequence.ids = integers("ids_" + number);
   if (has("pixels_" + number)) sequence = image_of(directory_, array("pixels_" + number));
   sequence.id = number;
@@ -95,19 +95,19 @@ Sequence Golden::sequence(std::size_t input) const {
     sequence.mask = mask_of(array("mask_" + number), added);
   }
   if (has("target_ids_" + number)) {
-    sequence.target = std::make_shared<Sequence>();
+    sequence.target = std::make_shared<input::Sequence>();
     sequence.target->ids = integers("target_ids_" + number);
   }
   return sequence;
 }
 
-std::string component_suffix(Component component) {
-  return component == Component::none ? "" : "_" + std::string(name_of(component));
+std::string component_suffix(model::Component component) {
+  return component == model::Component::none ? "" : "_" + std::string(name_of(component));
 }
 
-std::set<Component> components_of(const ModelConfig& config) {
-  std::set<Component> components;
-  for (const LayerConfig& layer : config.layers) components.insert(layer.component);
+std::set<model::Component> components_of(const model::ModelConfig& config) {
+  std::set<model::Component> components;
+  for (const model::LayerConfig& layer : config.layers) components.insert(layer.component);
   return components;
 }
 
@@ -121,8 +121,8 @@ std::vector<std::filesystem::path> golden_models() {
   return found;
 }
 
-Model bind_model(const std::filesystem::path& path, Warnings& warnings) {
-  return Model::bind(open_model_source(path.string(), {}, warnings), warnings);
+model::Model bind_model(const std::filesystem::path& path, Warnings& warnings) {
+  return model::Model::bind(checkpoint::open_model_source(path.string(), {}, warnings), warnings);
 }
 
 }  // namespace attnctl::test

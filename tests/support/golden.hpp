@@ -32,23 +32,23 @@ class Golden {
 
   /// inputs() returns the number of inputs; sequence() returns one of them with its masks and embeddings.
   [[nodiscard]] std::size_t inputs() const;
-  [[nodiscard]] Sequence sequence(std::size_t input) const;
+  [[nodiscard]] input::Sequence sequence(std::size_t input) const;
 
  private:
   std::filesystem::path directory_;
   Warnings warnings_;
-  std::unique_ptr<Checkpoint> arrays_;
+  std::unique_ptr<checkpoint::Checkpoint> arrays_;
 };
 
 /// Returns the part of an array name between the name proper and the input number: "", "_enc", "_dec",
 /// "_cross".
-[[nodiscard]] std::string component_suffix(Component component);
-[[nodiscard]] std::set<Component> components_of(const ModelConfig& config);
+[[nodiscard]] std::string component_suffix(model::Component component);
+[[nodiscard]] std::set<model::Component> components_of(const model::ModelConfig& config);
 
 /// Returns the folders in tests/golden that hold a model and its golden.npz, sorted by name.
 [[nodiscard]] std::vector<std::filesystem::path> golden_models();
 
 /// Opens and binds a checkpoint folder or file.
-[[nodiscard]] Model bind_model(const std::filesystem::path& path, Warnings& warnings);
+[[nodiscard]] model::Model bind_model(const std::filesystem::path& path, Warnings& warnings);
 
 }  // namespace attnctl::test

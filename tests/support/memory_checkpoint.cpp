@@ -9,7 +9,7 @@
 namespace attnctl::test {
 namespace {
 
-class MemoryCheckpoint : public Checkpoint {
+class MemoryCheckpoint : public checkpoint::Checkpoint {
  public:
   explicit MemoryCheckpoint(const std::map<std::string, MemoryTensor>& tensors) {
     for (const auto& [name, tensor] : tensors) {
@@ -17,14 +17,14 @@ class MemoryCheckpoint : public Checkpoint {
       tensors_.push_back(tensor);
     }
   }
-  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return infos_; }
-  [[nodiscard]] TensorView tensor(std::size_t index) override {
+  [[nodiscard]] std::span<const checkpoint::TensorInfo> tensors() const override { return infos_; }
+  [[nodiscard]] checkpoint::TensorView tensor(std::size_t index) override {
     const MemoryTensor& tensor = tensors_.at(index);
     return {tensor.dtype, tensor.shape, tensor.bytes};
   }
 
  private:
-  std::vector<TensorInfo> infos_;
+  std::vector<checkpoint::TensorInfo> infos_;
   std::vector<MemoryTensor> tensors_;
 };
 
@@ -50,10 +50,10 @@ MemoryTensor zeros(DType dtype, Shape shape) {
 
 MemoryModel MemoryModel::read(const std::filesystem::path& path) {
   Warnings warnings;
-  const ModelSource source = open_model_source(path.string(), {}, warnings);
+  const checkpoint::ModelSource source = checkpoint::open_model_source(path.string(), {}, warnings);
   MemoryModel model = {source.config, {}};
   for (std::size_t i = 0; i < source.weights->tensors().size(); ++i) {
-    const TensorView view = source.weights->tensor(i);
+    const checkpoint::TensorView view = source.weights->tensor(i);
     model.tensors[source.weights->tensors()[i].name] = {
         view.dtype, view.shape, std::vector<std::byte>(view.bytes.begin(), view.bytes.end())};
   }
@@ -64,14 +64,14 @@ MemoryModel MemoryModel::golden(const std::string& name) {
   return read(std::filesystem::path(ATTNCTL_SOURCE_DIR) / "tests/golden" / name);
 }
 
-Model MemoryModel::bound() const {
+model::Model MemoryModel::bound() const {
   static Warnings ignored;
-  return Model::bind(source(), ignored);
+  return model::Model::bind(source(), ignored);
 }
 
 MemoryModel MemoryModel::patched(std::string_view keys) const {
   MemoryModel changed = *this;
-  const nlohmann::ordered_json patch = parse_json("patch", keys);
+  const nlohmann::ordered_json patch = formats::parse_json("patch", keys);
   for (const auto& [key, value] : patch.items()) {
     if (value.is_null()) {
       changed.config.erase(key);
@@ -93,8 +93,8 @@ void MemoryModel::rename(std::string_view from, std::string_view to) {
   tensors = std::move(renamed);
 }
 
-ModelSource MemoryModel::source() const {
-  ModelSource source;
+checkpoint::ModelSource MemoryModel::source() const {
+  checkpoint::ModelSource source;
   source.given = "model";
   source.config_path = "config.json";
   source.config = config;

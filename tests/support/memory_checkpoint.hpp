@@ -40,9 +40,9 @@ struct MemoryModel {  // NOLINT(bugprone-exception-escape): moving JSON throws n
   void rename(std::string_view from, std::string_view to);  // in all names; `from` at most once per name
 
   /// Returns a model source. Errors name the files config.json and weights.bin.
-  [[nodiscard]] ModelSource source() const;
+  [[nodiscard]] checkpoint::ModelSource source() const;
   /// Binds the model and discards warnings.
-  [[nodiscard]] Model bound() const;
+  [[nodiscard]] model::Model bound() const;
 };
 
 }  // namespace attnctl::test

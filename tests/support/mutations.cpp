@@ -8,19 +8,19 @@ namespace attnctl::test {
 namespace {
 
 /// Returns another norm place that binds the same tensors.
-NormPlace other_place(NormPlace place) {
+model::NormPlace other_place(model::NormPlace place) {
   switch (place) {
-    case NormPlace::pre:
-      return NormPlace::post;
-    case NormPlace::post:
-      return NormPlace::pre;
-    case NormPlace::both:
-      return NormPlace::pre;
-    case NormPlace::output:
-      return NormPlace::post;
-    case NormPlace::stream:
-      return NormPlace::pre;
-    case NormPlace::none:
+    case model::NormPlace::pre:
+      return model::NormPlace::post;
+    case model::NormPlace::post:
+      return model::NormPlace::pre;
+    case model::NormPlace::both:
+      return model::NormPlace::pre;
+    case model::NormPlace::output:
+      return model::NormPlace::post;
+    case model::NormPlace::stream:
+      return model::NormPlace::pre;
+    case model::NormPlace::none:
       break;
   }
   return place;
@@ -28,15 +28,15 @@ NormPlace other_place(NormPlace place) {
 
 /// Changes packed tensors to another packing with the same number of outputs. Returns false if there are
 /// none.
-bool repack(FamilySpec& row) {
+bool repack(model::FamilySpec& row) {
   bool changed = false;
-  LayerSpec& layer = row.stack.layer;
-  for (LinearSpec* spec : {&layer.query, &layer.key, &layer.value}) {
+  model::LayerSpec& layer = row.stack.layer;
+  for (model::LinearSpec* spec : {&layer.query, &layer.key, &layer.value}) {
     for (auto* tensors : {&spec->weight, &spec->bias}) {
-      for (StoredTensor& tensor : *tensors) {
-        if (tensor.packing == Packing::whole) continue;
-        tensor.packing =
-            tensor.packing == Packing::query_key_value ? Packing::by_key_head : Packing::query_key_value;
+      for (model::StoredTensor& tensor : *tensors) {
+        if (tensor.packing == model::Packing::whole) continue;
+        tensor.packing = tensor.packing == model::Packing::query_key_value ? model::Packing::by_key_head
+                                                                           : model::Packing::query_key_value;
         changed = true;
       }
     }
@@ -44,16 +44,17 @@ bool repack(FamilySpec& row) {
   return changed;
 }
 
-bool repack_gate(FamilySpec& row) {
+bool repack_gate(model::FamilySpec& row) {
   bool changed = false;
-  LayerSpec& layer = row.stack.layer;
-  std::vector<LinearSpec*> specs = {&layer.gate, &layer.up};
+  model::LayerSpec& layer = row.stack.layer;
+  std::vector<model::LinearSpec*> specs = {&layer.gate, &layer.up};
   if (layer.experts) specs = {&layer.experts->gate, &layer.experts->up};
-  for (LinearSpec* spec : specs) {
+  for (model::LinearSpec* spec : specs) {
     for (auto* tensors : {&spec->weight, &spec->bias}) {
-      for (StoredTensor& tensor : *tensors) {
-        if (tensor.packing == Packing::whole) continue;
-        tensor.packing = tensor.packing == Packing::gate_up ? Packing::gate_up_by_turns : Packing::gate_up;
+      for (model::StoredTensor& tensor : *tensors) {
+        if (tensor.packing == model::Packing::whole) continue;
+        tensor.packing = tensor.packing == model::Packing::gate_up ? model::Packing::gate_up_by_turns
+                                                                   : model::Packing::gate_up;
         changed = true;
       }
     }
@@ -63,27 +64,28 @@ bool repack_gate(FamilySpec& row) {
 
 }  // namespace
 
-Mutation in_layers(std::string name, std::function<bool(LayerConfig&)> change) {
+Mutation in_layers(std::string name, std::function<bool(model::LayerConfig&)> change) {
   return {std::move(name), [change = std::move(change)](Subject& subject) {
             bool changed = false;
-            for (LayerConfig& layer : subject.config.layers) changed = change(layer) || changed;
+            for (model::LayerConfig& layer : subject.config.layers) changed = change(layer) || changed;
             return changed;
           }};
 }
 
-Mutation in_attention(std::string name, std::function<bool(AttentionConfig&)> change) {
-  return in_layers(std::move(name),
-                   [change = std::move(change)](LayerConfig& layer) { return change(layer.attention); });
+Mutation in_attention(std::string name, std::function<bool(model::AttentionConfig&)> change) {
+  return in_layers(std::move(name), [change = std::move(change)](model::LayerConfig& layer) {
+    return change(layer.attention);
+  });
 }
 
-bool flip_kind(NormConfig& norm) {
-  if (norm.kind == NormKind::none) return false;
-  norm.kind = norm.kind == NormKind::layer ? NormKind::rms : NormKind::layer;
+bool flip_kind(model::NormConfig& norm) {
+  if (norm.kind == model::NormKind::none) return false;
+  norm.kind = norm.kind == model::NormKind::layer ? model::NormKind::rms : model::NormKind::layer;
   return true;
 }
 
-bool remove_norm(NormConfig& norm) {
-  if (norm.kind == NormKind::none) return false;
+bool remove_norm(model::NormConfig& norm) {
+  if (norm.kind == model::NormKind::none) return false;
   norm = {};
   return true;
 }
@@ -102,51 +104,53 @@ bool grow(double& value) {
 
 std::vector<Mutation> layer_mutations() {
   return {
-      in_layers("norm kind", [](LayerConfig& l) { return flip_kind(l.norm); }),
+      in_layers("norm kind", [](model::LayerConfig& l) { return flip_kind(l.norm); }),
       in_layers("norm eps",
-                [](LayerConfig& l) {
-                  if (l.norm.kind == NormKind::none) return false;
+                [](model::LayerConfig& l) {
+                  if (l.norm.kind == model::NormKind::none) return false;
                   l.norm.eps += 0.1F;
                   return true;
                 }),
-      in_layers(
-          "norm place",
-          [](LayerConfig& l) { return std::exchange(l.place, other_place(l.place)) != NormPlace::none; }),
-      in_layers("parallel",
-                [](LayerConfig& l) {
-                  l.parallel = !l.parallel;
-                  return l.place == NormPlace::pre && l.mlp.width > 0;
+      in_layers("norm place",
+                [](model::LayerConfig& l) {
+                  return std::exchange(l.place, other_place(l.place)) != model::NormPlace::none;
                 }),
-      in_layers("residual multiplier", [](LayerConfig& l) { return grow(l.residual_multiplier); }),
+      in_layers("parallel",
+                [](model::LayerConfig& l) {
+                  l.parallel = !l.parallel;
+                  return l.place == model::NormPlace::pre && l.mlp.width > 0;
+                }),
+      in_layers("residual multiplier", [](model::LayerConfig& l) { return grow(l.residual_multiplier); }),
       in_layers("activation",
-                [](LayerConfig& l) {
-                  l.mlp.activation =
-                      l.mlp.activation == Activation::tanh ? Activation::relu : Activation::tanh;
+                [](model::LayerConfig& l) {
+                  l.mlp.activation = l.mlp.activation == model::Activation::tanh ? model::Activation::relu
+                                                                                 : model::Activation::tanh;
                   return l.mlp.width > 0 && l.experts.limit == 0;
                 }),
       in_layers("experts of a token",
-                [](LayerConfig& l) {
+                [](model::LayerConfig& l) {
                   if (l.experts.per_token < 2) return false;
                   --l.experts.per_token;
                   return true;
                 }),
       in_layers("weights of experts renormalised",
-                [](LayerConfig& l) {
+                [](model::LayerConfig& l) {
                   l.experts.renormalised = !l.experts.renormalised;
                   return l.experts.count > 0;
                 }),
       in_layers("softmax of picked experts",
-                [](LayerConfig& l) {
+                [](model::LayerConfig& l) {
                   l.experts.softmax_after_topk = !l.experts.softmax_after_topk;
                   return l.experts.count > 0;
                 }),
-      in_layers("limit of experts", [](LayerConfig& l) { return grow(l.experts.limit); }),
+      in_layers("limit of experts", [](model::LayerConfig& l) { return grow(l.experts.limit); }),
       in_layers("alpha of experts",
-                [](LayerConfig& l) {
+                [](model::LayerConfig& l) {
                   l.experts.alpha *= 1.3;
                   return l.experts.limit > 0;
                 }),
-      in_layers("shared expert", [](LayerConfig& l) { return std::exchange(l.experts.shared_width, 0) > 0; }),
+      in_layers("shared expert",
+                [](model::LayerConfig& l) { return std::exchange(l.experts.shared_width, 0) > 0; }),
   };
 }
 
@@ -161,19 +165,20 @@ std::vector<Mutation> other_mutations() {
       {"packing of gate and up", [](Subject& s) { return repack_gate(s.row); }},
       {"positions",
        [](Subject& s) {
-         return std::exchange(s.config.embedding.position, PositionKind::none) != PositionKind::none;
+         return std::exchange(s.config.embedding.position, model::PositionKind::none) !=
+                model::PositionKind::none;
        }},
       {"positions of padding",
        [](Subject& s) { return std::exchange(s.config.embedding.padding, {}).has_value(); }},
       {"positions among visible tokens",
        [](Subject& s) {
          bool had = std::exchange(s.config.embedding.counts_visible, false) &&
-                    s.config.embedding.position != PositionKind::none;
-         for (LayerConfig& layer : s.config.layers) {
+                    s.config.embedding.position != model::PositionKind::none;
+         for (model::LayerConfig& layer : s.config.layers) {
            if (!layer.attention.alibi || !layer.attention.alibi->counts_visible) continue;
-           AlibiConfig alibi = *layer.attention.alibi;
+           model::AlibiConfig alibi = *layer.attention.alibi;
            alibi.counts_visible = false;
-           layer.attention.alibi = std::make_shared<const AlibiConfig>(alibi);
+           layer.attention.alibi = std::make_shared<const model::AlibiConfig>(alibi);
            had = true;
          }
          return had;
@@ -182,38 +187,39 @@ std::vector<Mutation> other_mutations() {
       {"place of positions",
        [](Subject& s) {
          s.config.embedding.positions_last = !s.config.embedding.positions_last;
-         return s.config.embedding.position != PositionKind::none && s.config.embedding.projection.weight;
+         return s.config.embedding.position != model::PositionKind::none &&
+                s.config.embedding.projection.weight;
        }},
       {"scale of each layer",
        [](Subject& s) {
          const double scale = s.config.layers.front().attention.scale;
          bool changed = false;
-         for (LayerConfig& layer : s.config.layers)
+         for (model::LayerConfig& layer : s.config.layers)
            changed = std::exchange(layer.attention.scale, scale) != scale || changed;
          return changed;
        }},
       {"numbers of layers",
        [](Subject& s) {
          bool changed = false;
-         for (LayerConfig& layer : s.config.layers)
+         for (model::LayerConfig& layer : s.config.layers)
            changed = std::exchange(layer.stored_as, std::size_t{0}) != 0 || changed;
          return changed;
        }},
       {"long rotary frequencies",
        [](Subject& s) {
          bool had = false;
-         for (LayerConfig& layer : s.config.layers) {
+         for (model::LayerConfig& layer : s.config.layers) {
            if (!layer.attention.rotary || layer.attention.rotary->long_inverse_frequency.empty()) continue;
-           RotaryConfig rotary = *layer.attention.rotary;
+           model::RotaryConfig rotary = *layer.attention.rotary;
            rotary.long_inverse_frequency.clear();
-           layer.attention.rotary = std::make_shared<const RotaryConfig>(rotary);
+           layer.attention.rotary = std::make_shared<const model::RotaryConfig>(rotary);
            had = true;
          }
          return had;
        }},
       {"order of sines and cosines",
        [](Subject& s) {
-         using attnctl::PositionKind;
+         using attnctl::model::PositionKind;
          if (s.config.embedding.position != PositionKind::sinusoidal_halves) return false;
          s.config.embedding.position = PositionKind::sinusoidal;
          return true;
@@ -222,8 +228,9 @@ std::vector<Mutation> other_mutations() {
        [](Subject& s) { return s.config.decoder && remove_norm(s.config.decoder->encoder_norm); }},
       {"positions of the target",
        [](Subject& s) {
-         return s.config.decoder && std::exchange(s.config.decoder->embedding.position,
-                                                  attnctl::PositionKind::none) != attnctl::PositionKind::none;
+         return s.config.decoder &&
+                std::exchange(s.config.decoder->embedding.position, attnctl::model::PositionKind::none) !=
+                    attnctl::model::PositionKind::none;
        }},
       {"norm of the target's embeddings",
        [](Subject& s) { return s.config.decoder && remove_norm(s.config.decoder->embedding.norm); }},
@@ -241,8 +248,9 @@ std::vector<Mutation> other_mutations() {
        }},
       {"activation of the head",
        [](Subject& s) {
-         s.config.head.activation =
-             s.config.head.activation == Activation::tanh ? Activation::relu : Activation::tanh;
+         s.config.head.activation = s.config.head.activation == model::Activation::tanh
+                                        ? model::Activation::relu
+                                        : model::Activation::tanh;
          return s.config.head.present && s.config.head.transform;
        }},
   };

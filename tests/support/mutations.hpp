@@ -14,8 +14,8 @@ namespace attnctl::test {
 /// The subject of a mutation: the family's row, which still determines tensor names, and the resolved
 /// configuration.
 struct Subject {
-  FamilySpec& row;
-  ModelConfig& config;
+  model::FamilySpec& row;
+  model::ModelConfig& config;
 };
 
 /// A change of one property. `apply` returns false if the model does not have the property.
@@ -25,12 +25,12 @@ struct Mutation {
 };
 
 /// Return a mutation that makes the same change in every layer that has the property.
-[[nodiscard]] Mutation in_layers(std::string name, std::function<bool(LayerConfig&)> change);
-[[nodiscard]] Mutation in_attention(std::string name, std::function<bool(AttentionConfig&)> change);
+[[nodiscard]] Mutation in_layers(std::string name, std::function<bool(model::LayerConfig&)> change);
+[[nodiscard]] Mutation in_attention(std::string name, std::function<bool(model::AttentionConfig&)> change);
 
 /// Return false if there is no norm.
-[[nodiscard]] bool flip_kind(NormConfig& norm);
-[[nodiscard]] bool remove_norm(NormConfig& norm);
+[[nodiscard]] bool flip_kind(model::NormConfig& norm);
+[[nodiscard]] bool remove_norm(model::NormConfig& norm);
 /// Increases a value by a third. Returns false if it is 0.
 [[nodiscard]] bool grow(float& value);
 [[nodiscard]] bool grow(double& value);

@@ -8,22 +8,22 @@ namespace attnctl::test {
 namespace {
 
 /// Returns a mutation of the rotary position of queries and keys.
-Mutation in_rotary(std::string name, std::function<bool(RotaryConfig&)> change) {
-  return in_attention(std::move(name), [change = std::move(change)](AttentionConfig& attention) {
+Mutation in_rotary(std::string name, std::function<bool(model::RotaryConfig&)> change) {
+  return in_attention(std::move(name), [change = std::move(change)](model::AttentionConfig& attention) {
     if (!attention.rotary) return false;
-    RotaryConfig rotary = *attention.rotary;
+    model::RotaryConfig rotary = *attention.rotary;
     if (!change(rotary)) return false;
-    attention.rotary = std::make_shared<const RotaryConfig>(std::move(rotary));
+    attention.rotary = std::make_shared<const model::RotaryConfig>(std::move(rotary));
     return true;
   });
 }
 
-Mutation in_alibi(std::string name, std::function<bool(AlibiConfig&)> change) {
-  return in_attention(std::move(name), [change = std::move(change)](AttentionConfig& attention) {
+Mutation in_alibi(std::string name, std::function<bool(model::AlibiConfig&)> change) {
+  return in_attention(std::move(name), [change = std::move(change)](model::AttentionConfig& attention) {
     if (!attention.alibi) return false;
-    AlibiConfig alibi = *attention.alibi;
+    model::AlibiConfig alibi = *attention.alibi;
     if (!change(alibi)) return false;
-    attention.alibi = std::make_shared<const AlibiConfig>(std::move(alibi));
+    attention.alibi = std::make_shared<const model::AlibiConfig>(std::move(alibi));
     return true;
   });
 }
@@ -33,94 +33,97 @@ Mutation in_alibi(std::string name, std::function<bool(AlibiConfig&)> change) {
 std::vector<Mutation> attention_mutations() {
   return {
       in_attention("scale",
-                   [](AttentionConfig& a) {
+                   [](model::AttentionConfig& a) {
                      a.scale *= 1.3;
                      return true;
                    }),
       in_attention("causal",
-                   [](AttentionConfig& a) {
+                   [](model::AttentionConfig& a) {
                      a.causal = !a.causal;
                      return true;
                    }),
       in_attention("window",
-                   [](AttentionConfig& a) {
-                     if (a.kind.rule != AttentionKind::Rule::window) return false;
+                   [](model::AttentionConfig& a) {
+                     if (a.kind.rule != model::AttentionKind::Rule::window) return false;
                      ++a.kind.size;
                      return true;
                    }),
       in_attention("window of some layers",
-                   [](AttentionConfig& a) {
-                     if (a.kind.rule != AttentionKind::Rule::window) return false;
+                   [](model::AttentionConfig& a) {
+                     if (a.kind.rule != model::AttentionKind::Rule::window) return false;
                      a.kind = {};
                      return true;
                    }),
       in_attention("a window where there is none",
-                   [](AttentionConfig& a) {
-                     if (a.kind.rule != AttentionKind::Rule::full) return false;
-                     a.kind = {AttentionKind::Rule::window, 2};
+                   [](model::AttentionConfig& a) {
+                     if (a.kind.rule != model::AttentionKind::Rule::full) return false;
+                     a.kind = {model::AttentionKind::Rule::window, 2};
                      return true;
                    }),
       in_attention("clip",
-                   [](AttentionConfig& a) {
+                   [](model::AttentionConfig& a) {
                      a.clip = a.clip > 0 ? 0 : 0.1F;
                      return true;
                    }),
       in_attention("soft cap",
-                   [](AttentionConfig& a) {
+                   [](model::AttentionConfig& a) {
                      a.soft_cap = a.soft_cap > 0 ? 0 : 1;
                      return true;
                    }),
-      in_attention("sinks", [](AttentionConfig& a) { return std::exchange(a.sinks, false); }),
-      in_attention("query and key norm", [](AttentionConfig& a) { return remove_norm(a.head_norm); }),
-      in_attention("kind of query and key norm", [](AttentionConfig& a) { return flip_kind(a.head_norm); }),
+      in_attention("sinks", [](model::AttentionConfig& a) { return std::exchange(a.sinks, false); }),
+      in_attention("query and key norm", [](model::AttentionConfig& a) { return remove_norm(a.head_norm); }),
+      in_attention("kind of query and key norm",
+                   [](model::AttentionConfig& a) { return flip_kind(a.head_norm); }),
       in_attention("span of query and key norm",
-                   [](AttentionConfig& a) {
-                     if (a.head_norm.kind == NormKind::none) return false;
-                     a.head_norm_span =
-                         a.head_norm_span == HeadNormSpan::shared ? HeadNormSpan::each : HeadNormSpan::shared;
+                   [](model::AttentionConfig& a) {
+                     if (a.head_norm.kind == model::NormKind::none) return false;
+                     a.head_norm_span = a.head_norm_span == model::HeadNormSpan::shared
+                                            ? model::HeadNormSpan::each
+                                            : model::HeadNormSpan::shared;
                      return true;
                    }),
       in_attention("rotary position",
-                   [](AttentionConfig& a) { return std::exchange(a.rotary, {}) != nullptr; }),
+                   [](model::AttentionConfig& a) { return std::exchange(a.rotary, {}) != nullptr; }),
       in_rotary("rotary pairing",
-                [](RotaryConfig& r) {
-                  r.pairing =
-                      r.pairing == RotaryPairing::half ? RotaryPairing::interleaved : RotaryPairing::half;
+                [](model::RotaryConfig& r) {
+                  r.pairing = r.pairing == model::RotaryPairing::half ? model::RotaryPairing::interleaved
+                                                                      : model::RotaryPairing::half;
                   return r.dims > 2;  // a single pair is the same in both pairings
                 }),
       in_rotary("rotary frequencies",
-                [](RotaryConfig& r) {
+                [](model::RotaryConfig& r) {
                   for (float& inverse : r.inverse_frequency) inverse *= 1.3F;
                   for (float& inverse : r.long_inverse_frequency) inverse *= 1.3F;
                   return true;
                 }),
-      in_rotary("rotary attention factor", [](RotaryConfig& r) { return grow(r.attention_factor); }),
+      in_rotary("rotary attention factor", [](model::RotaryConfig& r) { return grow(r.attention_factor); }),
       in_rotary("rotary part",
-                [](RotaryConfig& r) {
+                [](model::RotaryConfig& r) {
                   if (r.dims < 4) return false;
                   r.dims -= 2;
                   r.inverse_frequency.pop_back();
                   if (!r.long_inverse_frequency.empty()) r.long_inverse_frequency.pop_back();
                   return true;
                 }),
-      in_attention("ALiBi", [](AttentionConfig& a) { return std::exchange(a.alibi, {}) != nullptr; }),
+      in_attention("ALiBi", [](model::AttentionConfig& a) { return std::exchange(a.alibi, {}) != nullptr; }),
       in_alibi("ALiBi slopes",
-               [](AlibiConfig& a) {
+               [](model::AlibiConfig& a) {
                  for (float& slope : a.slopes) slope *= 1.3F;
                  return true;
                }),
       in_alibi("ALiBi rounding",
-               [](AlibiConfig& a) {
+               [](model::AlibiConfig& a) {
                  a.rounded = !a.rounded;
                  return true;
                }),
       in_alibi("ALiBi origin",
-               [](AlibiConfig& a) {
+               [](model::AlibiConfig& a) {
                  a.from_last = !a.from_last;
                  return true;
                }),
-      in_attention("relative buckets",
-                   [](AttentionConfig& a) { return std::exchange(a.relative_buckets, {}) != nullptr; }),
+      in_attention(
+          "relative buckets",
+          [](model::AttentionConfig& a) { return std::exchange(a.relative_buckets, {}) != nullptr; }),
   };
 }
 

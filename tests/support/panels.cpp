@@ -7,15 +7,15 @@
 
 namespace attnctl::test {
 
-Model open_golden(const std::string& name) {
+model::Model open_golden(const std::string& name) {
   static Warnings warnings;  // static, because a model may add warnings throughout its lifetime
   return bind_model(ATTNCTL_SOURCE_DIR "/tests/golden/" + name, warnings);
 }
 
-void show(Observer& observer, const AttentionPanel& where, MatrixView<const float> pattern,
+void show(forward::Observer& observer, const forward::AttentionPanel& where, MatrixView<const float> pattern,
           std::size_t panel_rows) {
   for (std::size_t first = 0; first < pattern.rows; first += panel_rows) {
-    AttentionPanel panel = where;
+    forward::AttentionPanel panel = where;
     panel.first_query = first;
     panel.pattern = pattern.row_range(first, std::min(panel_rows, pattern.rows - first));
     std::vector<std::uint8_t> masked;

@@ -263,15 +263,15 @@ MemoryModel PlantedModel::random(std::uint64_t seed) {
   return model;
 }
 
-Vocabulary PlantedModel::vocabulary() {
+tokenizer::Vocabulary PlantedModel::vocabulary() {
   std::vector<std::string> tokens;
   for (std::size_t i = 0; i < kOrdinary; ++i) tokens.push_back("t" + std::to_string(i));
   tokens.insert(tokens.end(), {"[CLS]", "[SEP]"});
   return {std::move(tokens), std::set<std::int64_t>{kBegin, kEnd}};
 }
 
-TokenFrequencies PlantedModel::frequencies() {
-  TokenFrequencies frequencies;
+study::TokenFrequencies PlantedModel::frequencies() {
+  study::TokenFrequencies frequencies;
   for (std::size_t id = 0; id < kOrdinary; ++id)
     frequencies.set(static_cast<std::int64_t>(id), 2 * kOrdinary - id);
   return frequencies;

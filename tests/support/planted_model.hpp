@@ -21,7 +21,7 @@ struct PlantedModel {
   static constexpr std::int64_t kBegin = 32, kEnd = 33;
 
   /// Returns counts in which each token is rarer than the one before it, as the rare-token head assumes.
-  [[nodiscard]] static TokenFrequencies frequencies();
+  [[nodiscard]] static study::TokenFrequencies frequencies();
 
   MemoryModel model;
   std::map<std::string, std::string> roles;  // by head: "positional -1"
@@ -30,7 +30,7 @@ struct PlantedModel {
   /// Returns a model of the same shape whose weights are drawn from N(0, 0.02), as in untrained encoders.
   [[nodiscard]] static MemoryModel random(std::uint64_t seed);
   /// Returns the tokens t0 to t31, [CLS] and [SEP].
-  [[nodiscard]] static Vocabulary vocabulary();
+  [[nodiscard]] static tokenizer::Vocabulary vocabulary();
   /// Returns lines {"ids": [...]} of 16 to 24 tokens of five different types, between [CLS] and [SEP].
   [[nodiscard]] static std::string corpus(std::uint64_t seed, std::size_t sentences);
 };

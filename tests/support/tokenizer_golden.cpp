@@ -111,11 +111,11 @@ std::string RandomTexts::text(std::uint64_t number) const {
   return text;
 }
 
-std::string encoding_line(const Encoding& encoding) {
+std::string encoding_line(const tokenizer::Encoding& encoding) {
   fmt::memory_buffer line;
   const auto out = fmt::appender(line);
   for (std::size_t i = 0; i < encoding.size(); ++i) {
-    const TextRange range = encoding.offsets[i];
+    const tokenizer::TextRange range = encoding.offsets[i];
     fmt::format_to(out, "{}{}@{}-{}", i == 0 ? "" : " ", encoding.ids[i], range.begin, range.end);
     if (encoding.words[i]) fmt::format_to(out, "/{}", *encoding.words[i]);
     if (encoding.type_ids[i] != 0) fmt::format_to(out, ":{}", encoding.type_ids[i]);

@@ -28,7 +28,7 @@ class RandomTexts {
 };
 
 /// Formats the tokens as one line: ID@BEGIN-END[/WORD][:TYPE][*] per token.
-[[nodiscard]] std::string encoding_line(const Encoding& encoding);
+[[nodiscard]] std::string encoding_line(const tokenizer::Encoding& encoding);
 /// Returns the line, or its token count and hash if it has more than 16 tokens.
 [[nodiscard]] std::string shortened_line(const std::string& line);
 

@@ -26,11 +26,11 @@ std::string torch_pickle(const std::vector<std::pair<std::string, TorchTensor>>&
   return "\x80\x02}(" + items + "u.";
 }
 
-std::string torch_file_of(Checkpoint& checkpoint) {
+std::string torch_file_of(checkpoint::Checkpoint& checkpoint) {
   std::vector<std::pair<std::string, TorchTensor>> tensors;
   std::vector<ZipPart> parts(1);
   for (std::size_t i = 0; i < checkpoint.tensors().size(); ++i) {
-    const TensorView view = checkpoint.tensor(i);
+    const checkpoint::TensorView view = checkpoint.tensor(i);
     if (view.dtype != DType::f32 && view.dtype != DType::f16) {
       throw std::runtime_error("torch_file_of writes F32 and F16 alone");
     }

@@ -29,6 +29,6 @@ std::string torch_number(std::size_t number);
 /// Returns the pickle of a dictionary of tensors.
 std::string torch_pickle(const std::vector<std::pair<std::string, TorchTensor>>& tensors);
 /// Returns an archive in the format of torch.save with the tensors of a checkpoint (F32 and F16).
-std::string torch_file_of(Checkpoint& checkpoint);
+std::string torch_file_of(checkpoint::Checkpoint& checkpoint);
 
 }  // namespace attnctl::test

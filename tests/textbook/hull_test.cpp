@@ -14,7 +14,7 @@
 #include "base/random.hpp"
 #include "checkpoint/checkpoint.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 struct Points {
@@ -127,9 +127,9 @@ TEST_CASE("hull: the mean of two keys ties with both and beats neither") {
 
 TEST_CASE("hull: 1,000 sets agree with linear programming in SciPy, and every proof holds") {
   Warnings warnings;
-  const auto file = open_checkpoint(ATTNCTL_SOURCE_DIR "/tests/golden/hull/golden.npz", warnings);
+  const auto file = checkpoint::open_checkpoint(ATTNCTL_SOURCE_DIR "/tests/golden/hull/golden.npz", warnings);
   const auto values = [&](const char* name) {
-    const TensorView tensor = file->tensor(file->find(name));
+    const checkpoint::TensorView tensor = file->tensor(file->find(name));
     std::vector<double> numbers(tensor.bytes.size() / size_of(tensor.dtype));
     convert(tensor.dtype, tensor.bytes, std::span<double>(numbers));
     return numbers;
@@ -212,4 +212,4 @@ TEST_CASE("hull: a key inside many others in 24 dimensions, with the same result
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -15,6 +15,9 @@
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::test {
+
+using namespace tokenizer;
+
 namespace {
 
 /// Flags of a token by letter: n normalized, l lstrip, r rstrip, w single_word.

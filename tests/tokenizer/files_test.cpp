@@ -22,6 +22,9 @@
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::test {
+
+using namespace tokenizer;
+
 namespace {
 
 using nlohmann::json;

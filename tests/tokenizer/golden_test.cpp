@@ -10,11 +10,11 @@
 #include "support/tokenizer_golden.hpp"
 #include "tokenizer/tokenizer.hpp"
 
-using attnctl::Encoding;
-using attnctl::Tokenizer;
 using attnctl::test::block_hash;
 using attnctl::test::kGoldenBlock;
 using attnctl::test::TokenizerGolden;
+using attnctl::tokenizer::Encoding;
+using attnctl::tokenizer::Tokenizer;
 
 namespace {
 

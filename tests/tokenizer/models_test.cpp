@@ -18,6 +18,9 @@
 #include "tokenizer/token_table.hpp"
 
 namespace attnctl::test {
+
+using namespace tokenizer;
+
 namespace {
 
 /// Returns "id:begin-end" of each token, separated by spaces.

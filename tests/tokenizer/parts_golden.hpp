@@ -15,6 +15,8 @@
 
 namespace attnctl::test {
 
+using namespace tokenizer;
+
 /// Returns a document of expected results of the reference (tests/golden/tokenizer_parts.py).
 inline PartConfig::Json parts_golden(const std::string& name) {
   return PartConfig::Json::parse(std::ifstream(ATTNCTL_SOURCE_DIR "/tests/golden/tokenizer_parts/" + name));

@@ -15,6 +15,9 @@
 #include "tokenizer/tokenizer.hpp"
 
 namespace attnctl::test {
+
+using namespace tokenizer;
+
 namespace {
 
 PostProcessor post_processor(std::string_view json) {

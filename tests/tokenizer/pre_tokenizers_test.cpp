@@ -11,6 +11,9 @@
 #include "tokenizer/parts_golden.hpp"
 
 namespace attnctl::test {
+
+using namespace tokenizer;
+
 namespace {
 
 TextStep pre_tokenizer(std::string_view json) {

@@ -18,6 +18,9 @@
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::test {
+
+using namespace tokenizer;
+
 namespace {
 
 using Json = PartConfig::Json;

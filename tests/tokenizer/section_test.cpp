@@ -15,10 +15,13 @@
 #include "tokenizer/tokenizer.hpp"
 
 namespace attnctl::test {
+
+using namespace tokenizer;
+
 namespace {
 
 using nlohmann::json;
-using Type = TokenizerSection::Type;
+using Type = formats::TokenizerSection::Type;
 
 const std::string kGoldens = ATTNCTL_SOURCE_DIR "/tests/golden/";
 
@@ -30,7 +33,7 @@ std::vector<std::int64_t> ids_of(const Tokenizer& tokenizer, const std::string& 
 }
 
 Tokenizer open_section(const std::string& name) {
-  const auto section = read_tokenizer_section(kGoldens + "gguf/tokenizers/" + name + ".gguf");
+  const auto section = checkpoint::read_tokenizer_section(kGoldens + "gguf/tokenizers/" + name + ".gguf");
   REQUIRE(section != nullptr);
   return Tokenizer::open(TokenizerOrigin{{}, section});
 }
@@ -65,8 +68,8 @@ TEST_CASE("a GGUF file's byte-level tokenizer gives the ids of its tokenizer.jso
 }
 
 /// Returns a byte-level section.
-TokenizerSection bytes_section() {
-  TokenizerSection section;
+formats::TokenizerSection bytes_section() {
+  formats::TokenizerSection section;
   section.file = "f.gguf";
   section.model = "gpt2";
   section.tokens = {"a", "b", "ab", "<s>"};
@@ -77,8 +80,8 @@ TokenizerSection bytes_section() {
 }
 
 /// Returns a SentencePiece section.
-TokenizerSection pieces_section() {
-  TokenizerSection section = bytes_section();
+formats::TokenizerSection pieces_section() {
+  formats::TokenizerSection section = bytes_section();
   section.model = "llama";
   section.tokens = {"a", "b", "ab", "\u2581"};
   section.types = {Type::normal, Type::normal, Type::normal, Type::normal};
@@ -88,13 +91,13 @@ TokenizerSection pieces_section() {
   return section;
 }
 
-Tokenizer open_section(const TokenizerSection& section) {
-  return Tokenizer::open(TokenizerOrigin{{}, std::make_shared<const TokenizerSection>(section)});
+Tokenizer open_section(const formats::TokenizerSection& section) {
+  return Tokenizer::open(TokenizerOrigin{{}, std::make_shared<const formats::TokenizerSection>(section)});
 }
 
 TEST_CASE("the section sets the tokens around the text and the space before it") {
   using Ids = std::vector<std::int64_t>;
-  TokenizerSection section = bytes_section();
+  formats::TokenizerSection section = bytes_section();
   CHECK(ids_of(open_section(section), "ab") == Ids{2});
   section.add_bos = true;
   section.add_eos = true;
@@ -103,14 +106,14 @@ TEST_CASE("the section sets the tokens around the text and the space before it")
   section.pre = "llama-bpe";
   section.add_bos.reset();
   CHECK(ids_of(open_section(section), "ab") == Ids{3, 2, 3});
-  TokenizerSection pieces = pieces_section();
+  formats::TokenizerSection pieces = pieces_section();
   CHECK(ids_of(open_section(pieces), "ab") == Ids{3, 2});
   pieces.add_space_prefix = false;
   CHECK(ids_of(open_section(pieces), "aab") == Ids{0, 2});
 }
 
 TEST_CASE("the merge with the better scored piece comes first") {
-  TokenizerSection section = pieces_section();
+  formats::TokenizerSection section = pieces_section();
   section.add_space_prefix = false;
   section.tokens = {"a", "b", "c", "ab", "bc"};
   section.types.assign(5, Type::normal);
@@ -122,7 +125,7 @@ TEST_CASE("the merge with the better scored piece comes first") {
 
 TEST_CASE("unsupported sections are errors, but their vocabulary can be read") {
   struct Row {
-    TokenizerSection section;
+    formats::TokenizerSection section;
     std::vector<std::string_view> says;
   };
   std::vector<Row> rows = {{bytes_section(), {"tokenizer.ggml.model", "unsupported \"bert\"", "llama, gpt2"}},
@@ -138,10 +141,10 @@ TEST_CASE("unsupported sections are errors, but their vocabulary can be read") {
   for (const Row& row : rows) {
     CAPTURE(row.says[0]);
     check_refusal([&] { (void)open_section(row.section); }, Status::bad_input, row.says);
-    const auto section = std::make_shared<const TokenizerSection>(row.section);
+    const auto section = std::make_shared<const formats::TokenizerSection>(row.section);
     CHECK(read_vocabulary(TokenizerOrigin{{}, section}).id("ab") == 2);
   }
-  TokenizerSection twice = bytes_section();
+  formats::TokenizerSection twice = bytes_section();
   twice.tokens[1] = "a";
   check_refusal([&] { (void)open_section(twice); }, Status::bad_input, {"\"a\" twice", "f.gguf"});
 }

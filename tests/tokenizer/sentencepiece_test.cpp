@@ -13,6 +13,9 @@
 #include "tokenizer/tokenizer.hpp"
 
 namespace attnctl::test {
+
+using namespace tokenizer;
+
 namespace {
 
 using nlohmann::json;

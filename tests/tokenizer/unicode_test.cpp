@@ -11,6 +11,9 @@
 #include "tokenizer/parts_golden.hpp"
 
 namespace attnctl::test {
+
+using namespace tokenizer;
+
 namespace {
 
 namespace uni = unicode;

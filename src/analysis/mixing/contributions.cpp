@@ -8,7 +8,7 @@
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 std::optional<double> ratio(double value, double by) {
@@ -43,11 +43,11 @@ std::optional<double> relative(double squared_change, double squared_whole) {
 
 /// Returns the SVD W_O = U S V^T. The output is y = z U S V^T, and |y|^2 is the sum of (s_i |z u_i|)^2.
 /// Reducing the rank of W_O removes terms of this sum.
-ProductSvd decompose(const Linear& weights) {
+linalg::ProductSvd decompose(const model::Linear& weights) {
   const OwnedMatrix<double> output = weights.in_out_double();
   const std::size_t rank = std::min(output.rows(), output.cols());
-  if (!all_finite(output.values())) {
-    ProductSvd undefined;  // makes all changes NaN
+  if (!linalg::all_finite(output.values())) {
+    linalg::ProductSvd undefined;  // makes all changes NaN
     undefined.values.assign(rank, std::numeric_limits<double>::quiet_NaN());
     undefined.left = OwnedMatrix<double>(rank, output.rows());
     return undefined;
@@ -57,13 +57,13 @@ ProductSvd decompose(const Linear& weights) {
     for (std::size_t j = 0; j < output.cols(); ++j) columns(j, i) = output(i, j);
   }
   OwnedMatrix<double> unit = identity(output.cols());
-  return svd_of_product(columns.view(), unit.view(), rank);
+  return linalg::svd_of_product(columns.view(), unit.view(), rank);
 }
 
 /// Returns (s_i |z u_i|)^2 for each singular value s_i, in descending order of s_i.
-std::vector<double> energies(const OwnedMatrix<double>& z, const ProductSvd& svd) {
+std::vector<double> energies(const OwnedMatrix<double>& z, const linalg::ProductSvd& svd) {
   OwnedMatrix<double> along(z.rows(), svd.left.rows());
-  gemm_nt(z.view(), svd.left.view(), along.view());
+  linalg::gemm_nt(z.view(), svd.left.view(), along.view());
   std::vector<double> energy(svd.left.rows(), 0.0);
   for (std::size_t r = 0; r < along.rows(); ++r) {
     for (std::size_t i = 0; i < energy.size(); ++i) {
@@ -76,12 +76,12 @@ std::vector<double> energies(const OwnedMatrix<double>& z, const ProductSvd& svd
 
 }  // namespace
 
-std::uint64_t Contributions::memory(const Model& model, const Batch& batch) const {
+std::uint64_t Contributions::memory(const model::Model& model, const input::Batch& batch) const {
   const std::uint64_t found = batch.sequences.size() * heads_.size() * 2 * sizeof(HeadContribution);
   return found + writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 2, .of_output = 2});
 }
 
-void Contributions::begin(const Model& model, const Batch& batch) {
+void Contributions::begin(const model::Model& model, const input::Batch& batch) {
   LayerWritesObserver::begin(model, batch);
   seen_.assign(batch.sequences.size(), {});
   stream_.assign(batch.sequences.size(), 0);
@@ -97,7 +97,7 @@ void Contributions::stream(std::size_t sequence, std::size_t layer, MatrixView<c
   for (std::size_t head = 0; head < attention(layer).heads; ++head) seen_[sequence][{layer, head}] = 0;
 }
 
-void Contributions::panel(const AttentionPanel& panel) {
+void Contributions::panel(const forward::AttentionPanel& panel) {
   if (!is_selected(panel.layer) || panel.z.data == nullptr) return;
   LayerWritesObserver::panel(panel);
   std::uint64_t& seen = seen_[panel.sequence].at({panel.layer, panel.head});
@@ -117,9 +117,9 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
       grams_.push_back(gram(output_.view().row_range(head * width, width)));
   }
   OwnedMatrix<double> whole(z.rows(), output_.cols());
-  gemm_nn(z.view(), output_.view(), whole.view());
+  linalg::gemm_nn(z.view(), output_.view(), whole.view());
   OwnedMatrix<double> back(z.rows(), z.cols());
-  gemm_nt(whole.view(), output_.view(), back.view());
+  linalg::gemm_nt(whole.view(), output_.view(), back.view());
   double whole_norms = 0;    // sum of |t_i|
   double whole_squares = 0;  // |t|^2
   for (std::size_t r = 0; r < whole.rows(); ++r) {
@@ -137,7 +137,7 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
   }
   const auto count = static_cast<double>(z.rows());
   for (std::size_t head = 0; head < heads; ++head) {
-    const HeadId id{layer, head};
+    const model::HeadId id{layer, head};
     if (!head_index(heads_, id)) continue;
     const HeadSums& own = sums[head];
     const std::uint64_t rows = seen_[sequence].at(id);
@@ -156,17 +156,17 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
   }
 }
 
-std::uint64_t OutputRank::memory(const Model& model, const Batch& batch) const {
+std::uint64_t OutputRank::memory(const model::Model& model, const input::Batch& batch) const {
   return writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 0, .of_output = 6});
 }
 
-void OutputRank::begin(const Model& model, const Batch& batch) {
+void OutputRank::begin(const model::Model& model, const input::Batch& batch) {
   LayerWritesObserver::begin(model, batch);
-  std::vector<Lease<AttentionWeights>> leases;
-  std::vector<std::pair<Linear, ProductSvd*>> tasks;
+  std::vector<model::Lease<model::AttentionWeights>> leases;
+  std::vector<std::pair<model::Linear, linalg::ProductSvd*>> tasks;
   for (const std::size_t layer : layers_) {
     leases.push_back(model.attention(layer));
-    const Linear& weights = leases.back()->output;
+    const model::Linear& weights = leases.back()->output;
     const auto [place, is_new] = decomposed_.try_emplace(model.shared_with(layer));
     if (is_new && weights.present()) tasks.emplace_back(weights, &place->second);
   }
@@ -176,7 +176,7 @@ void OutputRank::begin(const Model& model, const Batch& batch) {
 
 void OutputRank::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                            MatrixView<const float> output) {
-  const Lease<AttentionWeights> weights = model_->attention(layer);
+  const model::Lease<model::AttentionWeights> weights = model_->attention(layer);
   if (!weights->output.present()) return;
   const std::vector<double> energy = energies(z, decomposed_.at(model_->shared_with(layer)));
   // [rank]: sum of the energies that a reduction to this rank removes.
@@ -201,4 +201,4 @@ void OutputRank::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<
   found.removed = relative(change, left_out[0]);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -13,7 +13,7 @@
 #include "forward/run.hpp"
 #include "linalg/decompositions.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// The contribution of one head to the attention output of its layer, for one input. Compares the output of
 /// the head, w = z W_O^h [n, d], with t, the sum of the outputs of all heads of the layer. w_i and t_i are
@@ -22,7 +22,7 @@ namespace attnctl {
 /// a term is not finite.
 struct HeadContribution {
   std::size_t input = 0;  // index in the batch
-  HeadId head;
+  model::HeadId head;
   std::uint64_t rows = 0;             // number of positions that can attend to at least one key
   std::optional<double> norm;         // mean |w_i| over those positions
   std::optional<double> norm_share;   // sum |w_i| / (the same sum over all heads); sums to 1 over the heads
@@ -37,13 +37,13 @@ struct HeadContribution {
 /// sums over z are in float64.
 class Contributions final : public LayerWritesObserver {
  public:
-  explicit Contributions(const Selection& selection)
+  explicit Contributions(const forward::Selection& selection)
       : LayerWritesObserver(selection), heads_(selection.heads) {}
 
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
-  void begin(const Model& model, const Batch& batch) override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
-  void panel(const AttentionPanel& panel) override;
+  void panel(const forward::AttentionPanel& panel) override;
 
   /// Returns the contributions sorted by input, then in selection order. Call once, after the pass.
   [[nodiscard]] std::vector<HeadContribution> finish() { return take_values(found_); }
@@ -52,14 +52,14 @@ class Contributions final : public LayerWritesObserver {
   void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                  MatrixView<const float> output) override;
 
-  std::vector<HeadId> heads_;
+  std::vector<model::HeadId> heads_;
   /// [sequences]: for each head, the number of positions that can attend to a key.
-  std::vector<std::map<HeadId, std::uint64_t>> seen_;
+  std::vector<std::map<model::HeadId, std::uint64_t>> seen_;
   std::vector<double> stream_;              // [sequences]: sum of |x_i| in the current layer
   std::optional<std::size_t> layer_;        // layer of output_ and grams_
   OwnedMatrix<double> output_;              // W_O
   std::vector<OwnedMatrix<double>> grams_;  // [heads of the layer]: W_O^h W_O^h^T
-  std::map<std::pair<std::size_t, HeadId>, HeadContribution> found_;
+  std::map<std::pair<std::size_t, model::HeadId>, HeadContribution> found_;
 };
 
 /// The relative change |y_r - y|_F / |y|_F of the output y = z W_O (without b_O) of a layer, for one input.
@@ -88,11 +88,11 @@ class OutputRank final : public LayerWritesObserver {
   /// begin() computes the SVD of each layer on the pool.
   ///
   /// @param ranks  ranks to reduce W_O to; empty: the powers of two below the full rank of each layer
-  OutputRank(const Selection& selection, std::vector<std::size_t> ranks, Pool& pool)
+  OutputRank(const forward::Selection& selection, std::vector<std::size_t> ranks, Pool& pool)
       : LayerWritesObserver(selection), ranks_(std::move(ranks)), pool_(pool) {}
 
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
-  void begin(const Model& model, const Batch& batch) override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
 
   /// Returns the changes sorted by input, then layer. Call once, after the pass.
   [[nodiscard]] std::vector<LayerOutputRank> finish() { return take_values(found_); }
@@ -103,8 +103,9 @@ class OutputRank final : public LayerWritesObserver {
 
   std::vector<std::size_t> ranks_;
   Pool& pool_;
-  std::map<std::size_t, ProductSvd> decomposed_;  // [layer]; layers that share weights use the first of them
+  // [layer]; layers that share weights use the first of them
+  std::map<std::size_t, linalg::ProductSvd> decomposed_;
   std::map<std::pair<std::size_t, std::size_t>, LayerOutputRank> found_;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "linalg/kernels/kernels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// For each level of a layered graph with n nodes per level: a set of nodes, stored as bits in one row.
@@ -265,7 +265,7 @@ std::vector<OwnedMatrix<std::int64_t>> in_units(std::span<const OwnedMatrix<doub
 
 }  // namespace
 
-void require_flow_length(const Sequence& sequence) {
+void require_flow_length(const input::Sequence& sequence) {
   if (sequence.queries() <= largest_flow) return;
   fail(Status::limit,
        "input {} has {} tokens, but flow supports at most {}; shorten the input, or leave flow out of "
@@ -277,7 +277,7 @@ OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,
                                   std::span<const std::size_t> from, Pool& pool) {
   const std::size_t n = layers.front().rows();
   OwnedMatrix<double> flows(from.size(), n);
-  const auto is_finite = [](const OwnedMatrix<double>& layer) { return all_finite(layer.values()); };
+  const auto is_finite = [](const OwnedMatrix<double>& layer) { return linalg::all_finite(layer.values()); };
   if (!std::ranges::all_of(layers, is_finite)) {
     std::ranges::fill(flows.values(), std::numeric_limits<double>::quiet_NaN());
     return flows;
@@ -293,17 +293,17 @@ OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,
   return flows;
 }
 
-std::uint64_t AttentionFlow::memory(const Model& model, const Batch& batch) const {
+std::uint64_t AttentionFlow::memory(const model::Model& model, const input::Batch& batch) const {
   const std::uint64_t matrices = 3 * model.config().layers.size() + 4;  // patterns, capacities, residuals
   std::uint64_t bytes = 0;
-  for (const Sequence& sequence : batch.sequences)
+  for (const input::Sequence& sequence : batch.sequences)
     bytes += matrices * sequence.queries() * sequence.queries() * sizeof(double);
   return bytes;
 }
 
-void AttentionFlow::begin(const Model& model, const Batch& batch) {
+void AttentionFlow::begin(const model::Model& model, const input::Batch& batch) {
   FusedLayers::begin(model, batch);
-  for (const Sequence& sequence : batch.sequences) require_flow_length(sequence);
+  for (const input::Sequence& sequence : batch.sequences) require_flow_length(sequence);
   layers_.assign(batch.sequences.size(), {});
 }
 
@@ -323,4 +323,4 @@ std::vector<OwnedMatrix<double>> AttentionFlow::finish(std::span<const std::vect
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

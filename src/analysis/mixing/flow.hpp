@@ -9,13 +9,13 @@
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// Maximum number of positions of a sequence. Attention flow computes one maximum flow per pair of positions.
 inline constexpr std::size_t largest_flow = 128;
 
 /// Throws Error(limit) if the sequence is longer than largest_flow.
-void require_flow_length(const Sequence& sequence);
+void require_flow_length(const input::Sequence& sequence);
 
 /// Returns maximum flows through a layered graph, [from, n]. Each layer l connects n nodes above it with n
 /// nodes below it; layers[l](u, v) in [0, 1] is the capacity of the arc from node u above to node v below.
@@ -35,10 +35,10 @@ class AttentionFlow final : public FusedLayers {
  public:
   explicit AttentionFlow(const RolloutOptions& options = {}) : FusedLayers(options, "flow") {}
 
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
   /// Throws Error(limit) if a sequence is longer than largest_flow, and Error(bad_input) if queries and keys
   /// are different tokens.
-  void begin(const Model& model, const Batch& batch) override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
 
   /// Returns the flows [from, n] of each sequence. Call once, after the pass.
   ///
@@ -52,4 +52,4 @@ class AttentionFlow final : public FusedLayers {
   std::vector<std::vector<OwnedMatrix<double>>> layers_;  // [sequences]: A', lowest layer first
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

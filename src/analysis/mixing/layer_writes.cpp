@@ -5,7 +5,7 @@
 
 #include "linalg/gemm.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
@@ -14,22 +14,22 @@ void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
 
 }  // namespace
 
-OwnedMatrix<double> output_matrix(const Model& model, std::size_t layer) {
-  const Lease<AttentionWeights> weights = model.attention(layer);
+OwnedMatrix<double> output_matrix(const model::Model& model, std::size_t layer) {
+  const model::Lease<model::AttentionWeights> weights = model.attention(layer);
   if (weights->output.present()) return weights->output.in_out_double();
-  const AttentionConfig& attention = model.config().layers[layer].attention;
+  const model::AttentionConfig& attention = model.config().layers[layer].attention;
   return identity(attention.heads * attention.d_value);
 }
 
 OwnedMatrix<double> gram(MatrixView<const double> w) {
   OwnedMatrix<double> product(w.rows, w.rows);
-  gemm_nt(w, w, product.view());
+  linalg::gemm_nt(w, w, product.view());
   return product;
 }
 
 std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<double>& gram) {
   OwnedMatrix<double> product(x.rows, x.cols);
-  gemm_nn(x, gram.view(), product.view());
+  linalg::gemm_nn(x, gram.view(), product.view());
   std::vector<double> norms(x.rows);
   for (std::size_t r = 0; r < x.rows; ++r) {
     const double squared = dot(x.row(r), product.view().row(r));
@@ -42,7 +42,7 @@ double norm(std::span<const double> a) {
   return std::sqrt(dot(a, a));
 }
 
-ValueNorms::ValueNorms(const Model& model, HeadId head) : lease_(model.attention(head.layer)) {
+ValueNorms::ValueNorms(const model::Model& model, model::HeadId head) : lease_(model.attention(head.layer)) {
   const std::size_t width = model.config().layers[head.layer].attention.d_value;
   if (lease_->output.present()) output_ = lease_->output.inputs(head.head * width, width);
 }
@@ -60,9 +60,11 @@ std::vector<double> ValueNorms::of(MatrixView<const float> values) {
   return norms;
 }
 
-std::uint64_t value_norms_bytes(const Model& model, const Batch& batch, std::span<const HeadId> heads) {
+std::uint64_t value_norms_bytes(const model::Model& model, const input::Batch& batch,
+                                std::span<const model::HeadId> heads) {
   std::uint64_t keys = 0;
-  for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());
+  for (const input::Sequence& sequence : batch.sequences)
+    keys = std::max<std::uint64_t>(keys, sequence.keys());
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const std::uint64_t width = model.config().layers[heads[i].layer].attention.d_value;
@@ -82,7 +84,7 @@ bool LayerWritesObserver::is_selected(std::size_t layer) const {
   return std::ranges::binary_search(layers_, layer);
 }
 
-void LayerWritesObserver::begin(const Model& model, const Batch& batch) {
+void LayerWritesObserver::begin(const model::Model& model, const input::Batch& batch) {
   model_ = &model;
   z_.assign(batch.sequences.size(), {});
 }
@@ -91,7 +93,7 @@ void LayerWritesObserver::stream(std::size_t sequence, std::size_t layer, Matrix
   if (is_selected(layer)) z_[sequence] = empty_z(layer, values.rows);
 }
 
-void LayerWritesObserver::panel(const AttentionPanel& panel) {
+void LayerWritesObserver::panel(const forward::AttentionPanel& panel) {
   if (is_selected(panel.layer) && panel.z.data != nullptr)
     copy_rows(panel.z, part_of(z_[panel.sequence], panel));
 }
@@ -102,16 +104,16 @@ void LayerWritesObserver::output(std::size_t sequence, std::size_t layer, Matrix
   add_layer(sequence, layer, z, values);
 }
 
-std::uint64_t writes_bytes(const Model& model, const Batch& batch, std::span<const std::size_t> layers,
-                           const WritesKept& kept) {
-  const ModelConfig& config = model.config();
+std::uint64_t writes_bytes(const model::Model& model, const input::Batch& batch,
+                           std::span<const std::size_t> layers, const WritesKept& kept) {
+  const model::ModelConfig& config = model.config();
   std::uint64_t rows = 0;
-  for (const Sequence& sequence : batch.sequences)
+  for (const input::Sequence& sequence : batch.sequences)
     rows += std::max<std::uint64_t>(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
   std::uint64_t width = 0;
   std::uint64_t bytes = 0;
   for (const std::size_t layer : layers) {
-    const AttentionConfig& attention = config.layers.at(layer).attention;
+    const model::AttentionConfig& attention = config.layers.at(layer).attention;
     const std::uint64_t heads = std::uint64_t{attention.heads} * attention.d_value;
     width = std::max(width, heads);
     bytes += model.attention_bytes(layer) + kept.of_output * heads * config.d_output * sizeof(double);
@@ -119,4 +121,4 @@ std::uint64_t writes_bytes(const Model& model, const Batch& batch, std::span<con
   return bytes + rows * (kept.of_heads * width + kept.of_stream * config.d_model) * sizeof(double);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

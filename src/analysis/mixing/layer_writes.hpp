@@ -12,11 +12,11 @@
 #include "forward/run.hpp"
 #include "model/model.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// Returns W_O of a layer, [heads v, d_out], in double. If the checkpoint has no W_O, returns the identity,
 /// because the output is then the concatenation of the heads.
-[[nodiscard]] OwnedMatrix<double> output_matrix(const Model& model, std::size_t layer);
+[[nodiscard]] OwnedMatrix<double> output_matrix(const model::Model& model, std::size_t layer);
 
 /// Returns the Gram matrix of the rows of W: W W^T. For a row vector x, |x W|^2 = x (W W^T) x^T.
 [[nodiscard]] OwnedMatrix<double> gram(MatrixView<const double> w);
@@ -33,34 +33,34 @@ namespace attnctl {
 class ValueNorms {
  public:
   ValueNorms() = default;
-  ValueNorms(const Model& model, HeadId head);
+  ValueNorms(const model::Model& model, model::HeadId head);
 
   /// Returns |f(x_j)| for each row j of `values` [m, v].
   [[nodiscard]] std::vector<double> of(MatrixView<const float> values);
 
  private:
-  Lease<AttentionWeights> lease_;  // keeps output_ valid
-  Linear output_;                  // W_O^h [v, d_out]; not present: the identity
-  OwnedMatrix<double> gram_;       // W_O^h W_O^h^T, computed at the first use
+  model::Lease<model::AttentionWeights> lease_;  // keeps output_ valid
+  model::Linear output_;                         // W_O^h [v, d_out]; not present: the identity
+  OwnedMatrix<double> gram_;                     // W_O^h W_O^h^T, computed at the first use
 };
 
 /// Returns the memory, in bytes, of one ValueNorms per head and of the norms of the longest input for each
 /// head.
-[[nodiscard]] std::uint64_t value_norms_bytes(const Model& model, const Batch& batch,
-                                              std::span<const HeadId> heads);
+[[nodiscard]] std::uint64_t value_norms_bytes(const model::Model& model, const input::Batch& batch,
+                                              std::span<const model::HeadId> heads);
 
 /// Base class of observers that need the outputs z of all heads of a selected layer at once. The pass must
 /// include every head of the selected layers.
-class LayerWritesObserver : public Observer {
+class LayerWritesObserver : public forward::Observer {
  public:
-  explicit LayerWritesObserver(const Selection& selection) : layers_(selection.layers()) {}
+  explicit LayerWritesObserver(const forward::Selection& selection) : layers_(selection.layers()) {}
 
-  [[nodiscard]] Needs needs() const override {
+  [[nodiscard]] forward::Needs needs() const override {
     return {.patterns = false, .z = true, .output = true, .stream = true};
   }
-  void begin(const Model& model, const Batch& batch) override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
-  void panel(const AttentionPanel& panel) override;
+  void panel(const forward::AttentionPanel& panel) override;
   void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) final;
 
  protected:
@@ -69,7 +69,7 @@ class LayerWritesObserver : public Observer {
   virtual void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                          MatrixView<const float> output) = 0;
   [[nodiscard]] bool is_selected(std::size_t layer) const;
-  [[nodiscard]] const AttentionConfig& attention(std::size_t layer) const {
+  [[nodiscard]] const model::AttentionConfig& attention(std::size_t layer) const {
     return model_->config().layers[layer].attention;
   }
   /// Returns zeros in the shape of z of a layer, for n positions.
@@ -77,14 +77,15 @@ class LayerWritesObserver : public Observer {
     return {n, attention(layer).heads * attention(layer).d_value};
   }
   /// Returns the part of z for the queries and the head of a panel: [queries of the panel, v].
-  [[nodiscard]] static MatrixView<double> part_of(OwnedMatrix<double>& z, const AttentionPanel& panel) {
+  [[nodiscard]] static MatrixView<double> part_of(OwnedMatrix<double>& z,
+                                                  const forward::AttentionPanel& panel) {
     return z.view()
         .row_range(panel.first_query, panel.z.rows)
         .col_range(panel.head * panel.z.cols, panel.z.cols);
   }
 
   std::vector<std::size_t> layers_;
-  const Model* model_ = nullptr;
+  const model::Model* model_ = nullptr;
 
  private:
   std::vector<OwnedMatrix<double>> z_;  // [sequences], of the current layer
@@ -98,7 +99,7 @@ struct WritesKept {
   std::uint64_t of_stream = 0;
   std::uint64_t of_output = 0;
 };
-[[nodiscard]] std::uint64_t writes_bytes(const Model& model, const Batch& batch,
+[[nodiscard]] std::uint64_t writes_bytes(const model::Model& model, const input::Batch& batch,
                                          std::span<const std::size_t> layers, const WritesKept& kept);
 
 /// Moves the values out of a map, in the order of their keys.
@@ -110,4 +111,4 @@ template <typename Key, typename Found>
   return values;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "linalg/gemm.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 double mean_of(std::span<const double> row) {
@@ -19,10 +19,10 @@ double mean_of(std::span<const double> row) {
 
 /// Applies the linear part of a norm to a row. Its scale is that of `normed`, the row that the model
 /// normalises.
-void apply_linear_part(const NormConfig& config, const NormWeights& weights, std::span<const double> normed,
-                       std::span<double> row) {
+void apply_linear_part(const model::NormConfig& config, const model::NormWeights& weights,
+                       std::span<const double> normed, std::span<double> row) {
   const auto centre_of = [&](std::span<const double> of) {
-    return config.kind == NormKind::layer ? mean_of(of) : 0;
+    return config.kind == model::NormKind::layer ? mean_of(of) : 0;
   };
   const double normed_centre = centre_of(normed);
   double squares = 0;
@@ -41,13 +41,13 @@ std::optional<double> PositionMixing::ratio() const {
   return mix + keep == 0 ? std::nullopt : std::optional(mix / (mix + keep));
 }
 
-std::uint64_t Mixing::memory(const Model& model, const Batch& batch) const {
+std::uint64_t Mixing::memory(const model::Model& model, const input::Batch& batch) const {
   return writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 3, .of_output = 1});
 }
 
-void Mixing::begin(const Model& model, const Batch& batch) {
+void Mixing::begin(const model::Model& model, const input::Batch& batch) {
   require_own_keys(batch, "mixing");
-  const ModelConfig& config = model.config();
+  const model::ModelConfig& config = model.config();
   if (config.d_output != 0 && config.d_output != config.d_model) {
     fail(Status::bad_input,
          "{}: the attention output has width {} and the stream has width {}, so the mixing ratio is "
@@ -55,8 +55,9 @@ void Mixing::begin(const Model& model, const Batch& batch) {
          "leave mixing out of --include",
          escaped(model.name()), config.d_output, config.d_model);
   }
-  for (const LayerConfig& layer : config.layers) {
-    if (layer.place != NormPlace::output && layer.place != NormPlace::both && layer.residual_multiplier == 1)
+  for (const model::LayerConfig& layer : config.layers) {
+    if (layer.place != model::NormPlace::output && layer.place != model::NormPlace::both &&
+        layer.residual_multiplier == 1)
       continue;
     fail(Status::bad_input,
          "{}: mixing ratios are unsupported, because the model normalises or scales the attention output "
@@ -76,7 +77,7 @@ void Mixing::stream(std::size_t sequence, std::size_t layer, MatrixView<const fl
   stream_[sequence] = widened(values);
 }
 
-void Mixing::panel(const AttentionPanel& panel) {
+void Mixing::panel(const forward::AttentionPanel& panel) {
   if (!is_selected(panel.layer) || panel.z.data == nullptr) return;
   LayerWritesObserver::panel(panel);
   const MatrixView<double> own = part_of(own_[panel.sequence], panel);
@@ -100,16 +101,16 @@ void Mixing::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<doub
   std::ranges::transform(z.values(), own.values(), others.values().begin(), std::minus<>());
   OwnedMatrix<double> keep = stream;
   OwnedMatrix<double> mix(stream.rows(), stream.cols());
-  gemm_nn(own.view(), output_.view(), keep.view(), 1, 1);
-  gemm_nn(others.view(), output_.view(), mix.view());
+  linalg::gemm_nn(own.view(), output_.view(), keep.view(), 1, 1);
+  linalg::gemm_nn(others.view(), output_.view(), mix.view());
 
-  const LayerConfig& config = model_->config().layers[layer];
-  const Lease<LayerWeights> weights = model_->layer(layer);
+  const model::LayerConfig& config = model_->config().layers[layer];
+  const model::Lease<model::LayerWeights> weights = model_->layer(layer);
   LayerMixing& found = found_[{sequence, layer}];
   found = {sequence, layer, {}};
   std::vector<double> sum(stream.cols());
   for (std::size_t r = 0; r < stream.rows(); ++r) {
-    if (config.place == NormPlace::post && config.norm.kind != NormKind::none) {
+    if (config.place == model::NormPlace::post && config.norm.kind != model::NormKind::none) {
       for (std::size_t c = 0; c < sum.size(); ++c) sum[c] = stream(r, c) + double{output(r, c)};
       apply_linear_part(config.norm, weights->attention_norm, sum, keep.view().row(r));
       apply_linear_part(config.norm, weights->attention_norm, sum, mix.view().row(r));
@@ -118,4 +119,4 @@ void Mixing::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<doub
   }
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

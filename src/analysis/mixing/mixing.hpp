@@ -11,7 +11,7 @@
 #include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// The norms of the two parts of one position after an attention block: the part from other positions and the
 /// part from the position itself (see Mixing).
@@ -44,15 +44,15 @@ class Mixing final : public LayerWritesObserver {
  public:
   using LayerWritesObserver::LayerWritesObserver;
 
-  [[nodiscard]] Needs needs() const override {
+  [[nodiscard]] forward::Needs needs() const override {
     return {.values = true, .z = true, .output = true, .stream = true};
   }
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
   /// Throws Error(bad_input) if queries and keys are different tokens, if the output of a selected layer has
   /// a different width than the stream, or if it is normalised or scaled before it is added to the stream.
-  void begin(const Model& model, const Batch& batch) override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
-  void panel(const AttentionPanel& panel) override;
+  void panel(const forward::AttentionPanel& panel) override;
 
   /// Returns the records sorted by input, then layer. Call once, after the pass.
   [[nodiscard]] std::vector<LayerMixing> finish() { return take_values(found_); }
@@ -68,4 +68,4 @@ class Mixing final : public LayerWritesObserver {
   std::map<std::pair<std::size_t, std::size_t>, LayerMixing> found_;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

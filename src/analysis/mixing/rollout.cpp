@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "linalg/gemm.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// Rounds a weight to a multiple of 2^-40. Sums of up to 4096 such weights are exact in double in any order.
@@ -37,8 +37,8 @@ void add_residual(OwnedMatrix<double>& fused, double residual) {
   }
 }
 
-void require_own_keys(const Batch& batch, std::string_view analysis) {
-  for (const Sequence& sequence : batch.sequences) {
+void require_own_keys(const input::Batch& batch, std::string_view analysis) {
+  for (const input::Sequence& sequence : batch.sequences) {
     if (sequence.key_embeddings.rows() == 0) continue;
     fail(Status::bad_input,
          "input {}: {} needs queries and keys that are the same tokens, but the input has separate keys; "
@@ -47,16 +47,16 @@ void require_own_keys(const Batch& batch, std::string_view analysis) {
   }
 }
 
-void FusedLayers::begin(const Model& model, const Batch& batch) {
+void FusedLayers::begin(const model::Model& model, const input::Batch& batch) {
   require_own_keys(batch, analysis_);
   heads_.clear();
-  for (const LayerConfig& layer : model.config().layers) heads_.push_back(layer.attention.heads);
+  for (const model::LayerConfig& layer : model.config().layers) heads_.push_back(layer.attention.heads);
   fusions_.clear();
-  for (const Sequence& sequence : batch.sequences)
+  for (const input::Sequence& sequence : batch.sequences)
     fusions_.push_back(std::make_unique<Fusion>(sequence.queries(), neutral(options_.fusion)));
 }
 
-void FusedLayers::join(std::span<const float> weights, KeyRange keys, std::span<double> to) const {
+void FusedLayers::join(std::span<const float> weights, forward::KeyRange keys, std::span<double> to) const {
   switch (options_.fusion) {
     case HeadFusion::mean:
       for (std::size_t j = keys.first; j < keys.last; ++j) to[j] += rounded(weights[j]);
@@ -70,7 +70,7 @@ void FusedLayers::join(std::span<const float> weights, KeyRange keys, std::span<
   }
 }
 
-void FusedLayers::panel(const AttentionPanel& panel) {
+void FusedLayers::panel(const forward::AttentionPanel& panel) {
   Fusion& fusion = *fusions_[panel.sequence];
   {
     const std::lock_guard guard(fusion.layer_lock);
@@ -98,26 +98,26 @@ void FusedLayers::finish_layers() {
   for (std::size_t s = 0; s < fusions_.size(); ++s) close(s);
 }
 
-std::uint64_t Rollout::memory(const Model& /*model*/, const Batch& batch) const {
+std::uint64_t Rollout::memory(const model::Model& /*model*/, const input::Batch& batch) const {
   constexpr std::uint64_t kMatrices = 4;  // F, rollout, next rollout, F of the last layer
   std::uint64_t bytes = 0;
-  for (const Sequence& sequence : batch.sequences)
+  for (const input::Sequence& sequence : batch.sequences)
     bytes += kMatrices * sequence.queries() * sequence.queries() * sizeof(double);
   return bytes;
 }
 
-void Rollout::begin(const Model& model, const Batch& batch) {
+void Rollout::begin(const model::Model& model, const input::Batch& batch) {
   FusedLayers::begin(model, batch);
   last_layer_.assign(batch.sequences.size(), {});
   rolled_.clear();
-  for (const Sequence& sequence : batch.sequences) rolled_.push_back(identity(sequence.queries()));
+  for (const input::Sequence& sequence : batch.sequences) rolled_.push_back(identity(sequence.queries()));
 }
 
 void Rollout::add_layer(std::size_t sequence, OwnedMatrix<double>& fused) {
   last_layer_[sequence] = fused;
   add_residual(fused, options_.residual);
   OwnedMatrix<double> next(fused.rows(), fused.cols());
-  gemm_nn(fused.view(), rolled_[sequence].view(), next.view());
+  linalg::gemm_nn(fused.view(), rolled_[sequence].view(), next.view());
   rolled_[sequence] = std::move(next);
 }
 
@@ -126,4 +126,4 @@ std::vector<OwnedMatrix<double>> Rollout::finish() {
   return std::move(rolled_);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -15,7 +15,7 @@
 #include "input/batch.hpp"
 #include "model/model.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// Element-wise function that combines the patterns of a layer's heads into one.
 enum class HeadFusion { mean, max, min };
@@ -33,17 +33,17 @@ void add_residual(OwnedMatrix<double>& fused, double residual);
 
 /// Throws Error(bad_input) if the keys of an input are not the tokens of its queries. `analysis` is the name
 /// of the analysis in the error.
-void require_own_keys(const Batch& batch, std::string_view analysis);
+void require_own_keys(const input::Batch& batch, std::string_view analysis);
 
 /// Base class of observers that use the combined pattern F of each layer (see RolloutOptions). The pass must
 /// include every head of every layer (Selection::all), even if the user selected fewer. The heads of a layer
 /// may arrive in parallel. A layer is complete when the first panel of the next layer arrives. Sums over
 /// heads are exact, so results do not depend on the number of threads.
-class FusedLayers : public Observer {
+class FusedLayers : public forward::Observer {
  public:
   /// Throws Error(bad_input) if queries and keys are different tokens.
-  void begin(const Model& model, const Batch& batch) override;
-  void panel(const AttentionPanel& panel) override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
+  void panel(const forward::AttentionPanel& panel) override;
 
  protected:
   /// @param analysis  name of the analysis in errors
@@ -73,7 +73,7 @@ class FusedLayers : public Observer {
 
   /// Calls add_layer for the current layer, then resets F for the next layer.
   void close(std::size_t sequence);
-  void join(std::span<const float> weights, KeyRange keys, std::span<double> to) const;
+  void join(std::span<const float> weights, forward::KeyRange keys, std::span<double> to) const;
 
   std::string_view analysis_;
   std::vector<std::size_t> heads_;                // [layers]
@@ -88,8 +88,8 @@ class Rollout final : public FusedLayers {
  public:
   explicit Rollout(const RolloutOptions& options = {}) : FusedLayers(options, "rollout") {}
 
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
-  void begin(const Model& model, const Batch& batch) override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
 
   /// Returns the rollout [n, n] of each sequence. Call once, after the pass.
   [[nodiscard]] std::vector<OwnedMatrix<double>> finish();
@@ -103,4 +103,4 @@ class Rollout final : public FusedLayers {
   std::vector<OwnedMatrix<double>> last_layer_;  // [sequences]: F of the last layer
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

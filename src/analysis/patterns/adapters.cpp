@@ -7,71 +7,71 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
-Needs ObserverGroup::needs() const {
-  Needs needs{.patterns = false};
-  for (const Observer* const observer : observers_) needs |= observer->needs();
+forward::Needs ObserverGroup::needs() const {
+  forward::Needs needs{.patterns = false};
+  for (const forward::Observer* const observer : observers_) needs |= observer->needs();
   return needs;
 }
 
-std::uint64_t ObserverGroup::memory(const Model& model, const Batch& batch) const {
+std::uint64_t ObserverGroup::memory(const model::Model& model, const input::Batch& batch) const {
   std::uint64_t bytes = 0;
-  for (const Observer* const observer : observers_)
+  for (const forward::Observer* const observer : observers_)
     bytes = saturating_sum(bytes, observer->memory(model, batch));
   return bytes;
 }
 
-void ObserverGroup::begin(const Model& model, const Batch& batch) {
-  for (Observer* const observer : observers_) observer->begin(model, batch);
+void ObserverGroup::begin(const model::Model& model, const input::Batch& batch) {
+  for (forward::Observer* const observer : observers_) observer->begin(model, batch);
 }
 
 void ObserverGroup::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  for (Observer* const observer : observers_) {
+  for (forward::Observer* const observer : observers_) {
     if (observer->needs().stream) observer->stream(sequence, layer, values);
   }
 }
 
-void ObserverGroup::panel(const AttentionPanel& panel) {
-  for (Observer* const observer : observers_) observer->panel(panel);
+void ObserverGroup::panel(const forward::AttentionPanel& panel) {
+  for (forward::Observer* const observer : observers_) observer->panel(panel);
 }
 
 void ObserverGroup::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  for (Observer* const observer : observers_) {
+  for (forward::Observer* const observer : observers_) {
     if (observer->needs().output) observer->output(sequence, layer, values);
   }
 }
 
 void ObserverGroup::logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) {
-  for (Observer* const observer : observers_) {
+  for (forward::Observer* const observer : observers_) {
     if (observer->needs().logits) observer->logits(sequence, first_query, values);
   }
 }
 
-WordPooling::WordPooling(const Selection& selection, std::span<const WordUnits> units, const Batch& words,
-                         PoolFrom from, std::vector<Observer*> observers)
+WordPooling::WordPooling(const forward::Selection& selection, std::span<const input::WordUnits> units,
+                         const input::Batch& words, PoolFrom from, std::vector<forward::Observer*> observers)
     : ObserverGroup(std::move(observers)),
       heads_(selection.heads),
       units_(units),
       words_(words),
       from_(from) {}
 
-std::uint64_t WordPooling::memory(const Model& model, const Batch& /*batch*/) const {
+std::uint64_t WordPooling::memory(const model::Model& model, const input::Batch& /*batch*/) const {
   std::uint64_t bytes = 0;
-  for (const WordUnits& units : units_)
+  for (const input::WordUnits& units : units_)
     bytes = std::max<std::uint64_t>(bytes, heads_.size() * units.count * sizeof(double));
   return bytes + ObserverGroup::memory(model, words_);
 }
 
-void WordPooling::begin(const Model& model, const Batch& /*batch*/) {
+void WordPooling::begin(const model::Model& model, const input::Batch& /*batch*/) {
   open_.assign(heads_.size(), {});
   ObserverGroup::begin(model, words_);
 }
 
-void WordPooling::panel(const AttentionPanel& panel) {
+void WordPooling::panel(const forward::AttentionPanel& panel) {
   const auto head = head_index(heads_, {panel.layer, panel.head});
   if (!head) return;
-  const WordUnits& units = units_[panel.sequence];
+  const input::WordUnits& units = units_[panel.sequence];
   const std::vector<std::size_t>& unit_of = units.unit_of_token;
   OpenWord& open = open_[*head];
   std::vector<float> rows;  // of the words that this panel completes
@@ -95,7 +95,7 @@ void WordPooling::panel(const AttentionPanel& panel) {
     masked.push_back(open.rows == 0 ? 1 : 0);
   }
   if (masked.empty()) return;
-  AttentionPanel pooled;
+  forward::AttentionPanel pooled;
   pooled.sequence = panel.sequence;
   pooled.layer = panel.layer;
   pooled.head = panel.head;
@@ -106,7 +106,8 @@ void WordPooling::panel(const AttentionPanel& panel) {
   ObserverGroup::panel(pooled);
 }
 
-OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const WordUnits& units, PoolFrom from) {
+OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const input::WordUnits& units,
+                                PoolFrom from) {
   OwnedMatrix<double> words(units.count, units.count);
   std::vector<double> rows(units.count, 0.0);
   for (std::size_t i = 0; i < tokens.rows; ++i) {
@@ -121,21 +122,21 @@ OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const WordUnits
   return words;
 }
 
-NormWeighting::NormWeighting(const Selection& selection, Weighting weighting,
-                             std::vector<Observer*> observers)
+NormWeighting::NormWeighting(const forward::Selection& selection, Weighting weighting,
+                             std::vector<forward::Observer*> observers)
     : ObserverGroup(std::move(observers)), ids_(selection.heads), weighting_(weighting) {}
 
-Needs NormWeighting::needs() const {
-  Needs needs = ObserverGroup::needs();
+forward::Needs NormWeighting::needs() const {
+  forward::Needs needs = ObserverGroup::needs();
   needs.values = true;
   return needs;
 }
 
-std::uint64_t NormWeighting::memory(const Model& model, const Batch& batch) const {
+std::uint64_t NormWeighting::memory(const model::Model& model, const input::Batch& batch) const {
   return value_norms_bytes(model, batch, ids_) + ObserverGroup::memory(model, batch);
 }
 
-void NormWeighting::begin(const Model& model, const Batch& batch) {
+void NormWeighting::begin(const model::Model& model, const input::Batch& batch) {
   heads_.assign(ids_.size(), {});
   for (std::size_t i = 0; i < ids_.size(); ++i) {
     if (!model.config().layers[ids_[i].layer].attention.value.weight) {
@@ -147,7 +148,7 @@ void NormWeighting::begin(const Model& model, const Batch& batch) {
   ObserverGroup::begin(model, batch);
 }
 
-void NormWeighting::panel(const AttentionPanel& panel) {
+void NormWeighting::panel(const forward::AttentionPanel& panel) {
   const auto place = head_index(ids_, {panel.layer, panel.head});
   if (!place) return;
   HeadValues& head = heads_[*place];
@@ -164,9 +165,9 @@ void NormWeighting::panel(const AttentionPanel& panel) {
     const double by = weighting_ == Weighting::norm_row && total != 0 ? total : 1;
     for (std::size_t j = 0; j < row.size(); ++j) norms(r, j) = static_cast<float>(row[j] / by);
   }
-  AttentionPanel shown = panel;
+  forward::AttentionPanel shown = panel;
   shown.pattern = norms.view();
   ObserverGroup::panel(shown);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

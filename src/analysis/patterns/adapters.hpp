@@ -12,26 +12,26 @@
 #include "forward/run.hpp"
 #include "input/words.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// Base class of observers that pass the events of a forward pass on to other observers.
-class ObserverGroup : public Observer {
+class ObserverGroup : public forward::Observer {
  public:
   /// The observers must outlive this object.
-  explicit ObserverGroup(std::vector<Observer*> observers) : observers_(std::move(observers)) {}
+  explicit ObserverGroup(std::vector<forward::Observer*> observers) : observers_(std::move(observers)) {}
 
   /// Returns what any of the observers needs.
-  [[nodiscard]] Needs needs() const override;
+  [[nodiscard]] forward::Needs needs() const override;
   /// Returns the sum for all observers.
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
-  void begin(const Model& model, const Batch& batch) override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
-  void panel(const AttentionPanel& panel) override;
+  void panel(const forward::AttentionPanel& panel) override;
   void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
 
  private:
-  std::vector<Observer*> observers_;
+  std::vector<forward::Observer*> observers_;
 };
 
 /// How the pattern rows of a word are computed from the rows of its tokens: their mean, or the row of the
@@ -47,12 +47,12 @@ class WordPooling final : public ObserverGroup {
   /// @param units  for each sequence, the word of each token; must outlive this object
   /// @param words  the batch over words, with the same number of sequences; must outlive this object
   /// @param observers  must outlive this object
-  WordPooling(const Selection& selection, std::span<const WordUnits> units, const Batch& words, PoolFrom from,
-              std::vector<Observer*> observers);
+  WordPooling(const forward::Selection& selection, std::span<const input::WordUnits> units,
+              const input::Batch& words, PoolFrom from, std::vector<forward::Observer*> observers);
 
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
-  void begin(const Model& model, const Batch& batch) override;
-  void panel(const AttentionPanel& panel) override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
+  void panel(const forward::AttentionPanel& panel) override;
 
  private:
   /// The current word of one head, until all its rows have arrived.
@@ -60,16 +60,16 @@ class WordPooling final : public ObserverGroup {
     std::vector<double> sum;  // [words]
     std::size_t rows = 0;     // number of rows added
   };
-  std::vector<HeadId> heads_;
-  std::span<const WordUnits> units_;
-  const Batch& words_;
+  std::vector<model::HeadId> heads_;
+  std::span<const input::WordUnits> units_;
+  const input::Batch& words_;
   PoolFrom from_;
   std::vector<OpenWord> open_;  // [heads]
 };
 
 /// Converts a matrix over tokens [n, n] to a matrix over words [words, words]. Columns of a word are summed;
 /// rows are pooled as `from` requires.
-[[nodiscard]] OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const WordUnits& units,
+[[nodiscard]] OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const input::WordUnits& units,
                                               PoolFrom from);
 
 /// What the entries of a pattern are: the weights alpha_ij, the norms |alpha_ij f(x_j)| (see NormWeighting),
@@ -83,13 +83,14 @@ enum class Weighting { weights, norm, norm_row };
 class NormWeighting final : public ObserverGroup {
  public:
   /// Passes on the selected heads only. The observers must outlive this object.
-  NormWeighting(const Selection& selection, Weighting weighting, std::vector<Observer*> observers);
+  NormWeighting(const forward::Selection& selection, Weighting weighting,
+                std::vector<forward::Observer*> observers);
 
-  [[nodiscard]] Needs needs() const override;
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
+  [[nodiscard]] forward::Needs needs() const override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
   /// Throws Error(bad_input) if a selected layer has no values (W_V).
-  void begin(const Model& model, const Batch& batch) override;
-  void panel(const AttentionPanel& panel) override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
+  void panel(const forward::AttentionPanel& panel) override;
 
  private:
   struct HeadValues {
@@ -97,9 +98,9 @@ class NormWeighting final : public ObserverGroup {
     std::vector<double> values;  // |f(x_j)| of each key j of the current sequence
   };
 
-  std::vector<HeadId> ids_;
+  std::vector<model::HeadId> ids_;
   Weighting weighting_;
   std::vector<HeadValues> heads_;  // [selected heads]
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

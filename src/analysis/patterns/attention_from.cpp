@@ -6,7 +6,7 @@
 #include "analysis/head_axes.hpp"
 #include "forward/block.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// Sets `top` and `to` of an answer from its `weights`.
@@ -38,25 +38,25 @@ std::vector<KeyWeight> strongest(std::span<const float> weights, std::size_t cou
   return keys;
 }
 
-std::uint64_t AttentionFrom::memory(const Model& /*model*/, const Batch& batch) const {
+std::uint64_t AttentionFrom::memory(const model::Model& /*model*/, const input::Batch& batch) const {
   std::uint64_t bytes = 0;
   for (const AttentionQuestion& question : questions_)
     bytes += heads_.size() * batch.sequences.at(question.sequence).keys() * sizeof(double);
   return bytes;
 }
 
-void AttentionFrom::begin(const Model& model, const Batch& batch) {
+void AttentionFrom::begin(const model::Model& model, const input::Batch& batch) {
   rows_.assign(questions_.size() * heads_.size(), {});
   for (std::size_t q = 0; q < questions_.size(); ++q) {
-    const Sequence& sequence = batch.sequences.at(questions_[q].sequence);
+    const input::Sequence& sequence = batch.sequences.at(questions_[q].sequence);
     for (std::size_t h = 0; h < heads_.size(); ++h) {
-      const Component component = model.config().layers.at(heads_[h].layer).component;
-      rows_[q * heads_.size() + h].sum.resize(sides_of(component, sequence).keys());
+      const model::Component component = model.config().layers.at(heads_[h].layer).component;
+      rows_[q * heads_.size() + h].sum.resize(forward::sides_of(component, sequence).keys());
     }
   }
 }
 
-void AttentionFrom::panel(const AttentionPanel& panel) {
+void AttentionFrom::panel(const forward::AttentionPanel& panel) {
   const auto head = head_index(heads_, {panel.layer, panel.head});
   if (!head) return;
   for (std::size_t q = 0; q < questions_.size(); ++q) {
@@ -113,4 +113,4 @@ AttentionAnswer mean_of(std::span<const AttentionAnswer> answers, const Attentio
   return mean;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -10,7 +10,7 @@
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// A question: what does one query word of an input attend to? A word is a list of token positions
 /// (input/words.hpp).
@@ -30,7 +30,7 @@ struct KeyWeight {
 /// The answer of one head to one question.
 struct AttentionAnswer {
   std::size_t question = 0;
-  HeadId head;
+  model::HeadId head;
   std::vector<float> weights;  // [m], weights of the query word; empty if all its rows are fully masked
   std::vector<KeyWeight> top;  // largest weight first; equal weights: lower key first
   /// Weight on each word of AttentionQuestion::to. nullopt if `weights` is empty.
@@ -44,14 +44,14 @@ struct AttentionAnswer {
 /// Answers questions from the pattern rows of their query words. The row of a word is the mean of the rows of
 /// its tokens, without fully masked rows. The weight on a word is the sum of the weights on its tokens (Clark
 /// et al. 2019).
-class AttentionFrom final : public Observer {
+class AttentionFrom final : public forward::Observer {
  public:
-  AttentionFrom(const Selection& selection, std::vector<AttentionQuestion> questions)
+  AttentionFrom(const forward::Selection& selection, std::vector<AttentionQuestion> questions)
       : heads_(selection.heads), questions_(std::move(questions)) {}
 
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
-  void begin(const Model& model, const Batch& batch) override;
-  void panel(const AttentionPanel& panel) override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
+  void panel(const forward::AttentionPanel& panel) override;
 
   /// Returns the answers sorted by question, then in selection order.
   [[nodiscard]] std::vector<AttentionAnswer> finish() const;
@@ -61,7 +61,7 @@ class AttentionFrom final : public Observer {
     std::vector<double> sum;  // [m]
     std::size_t count = 0;
   };
-  std::vector<HeadId> heads_;
+  std::vector<model::HeadId> heads_;
   std::vector<AttentionQuestion> questions_;
   std::vector<SummedRow> rows_;  // [questions, heads]
 };
@@ -71,4 +71,4 @@ class AttentionFrom final : public Observer {
 [[nodiscard]] AttentionAnswer mean_of(std::span<const AttentionAnswer> answers,
                                       const AttentionQuestion& question);
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

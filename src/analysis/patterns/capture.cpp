@@ -12,22 +12,22 @@
 #include "base/undefined.hpp"
 #include "forward/block.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// An array that can be captured.
 struct CapturedArray {
   std::string_view name;
-  bool Needs::*need;  // null: always computed
+  bool forward::Needs::*need;  // null: always computed
 };
-constexpr std::array<CapturedArray, kAllCaptured.size()> kArrays{{{"pattern", &Needs::patterns},
-                                                                  {"scores", &Needs::scores},
+constexpr std::array<CapturedArray, kAllCaptured.size()> kArrays{{{"pattern", &forward::Needs::patterns},
+                                                                  {"scores", &forward::Needs::scores},
                                                                   {"queries", nullptr},
                                                                   {"keys", nullptr},
-                                                                  {"values", &Needs::values},
-                                                                  {"z", &Needs::z},
-                                                                  {"output", &Needs::output},
-                                                                  {"logits", &Needs::logits}}};
+                                                                  {"values", &forward::Needs::values},
+                                                                  {"z", &forward::Needs::z},
+                                                                  {"output", &forward::Needs::output},
+                                                                  {"logits", &forward::Needs::logits}}};
 
 /// Writes the rows of a view to an array, one after another, from element `offset` on.
 void write_rows(ArraySink& sink, std::size_t offset, MatrixView<const float> rows) {
@@ -53,7 +53,7 @@ std::string_view name_of(Captured what) {
   return kArrays.at(static_cast<std::size_t>(what)).name;
 }
 
-CaptureLayout::CaptureLayout(const Selection& selection, const ModelConfig& config)
+CaptureLayout::CaptureLayout(const forward::Selection& selection, const model::ModelConfig& config)
     : heads_(selection.heads),
       kv_heads_(HeadAxes::of_kv_heads(selection.heads, config)),
       d_output_(config.d_output),
@@ -61,8 +61,8 @@ CaptureLayout::CaptureLayout(const Selection& selection, const ModelConfig& conf
   if (selection.heads.empty()) throw std::logic_error("a capture of no heads");
   component_ = config.layers.at(selection.heads.front().layer).component;
   attention_ = config.layers.at(selection.heads.front().layer).attention;
-  for (const HeadId head : selection.heads) {
-    const AttentionConfig& other = config.layers.at(head.layer).attention;
+  for (const model::HeadId head : selection.heads) {
+    const model::AttentionConfig& other = config.layers.at(head.layer).attention;
     if (other.d_head != attention_.d_head || other.d_value != attention_.d_value) {
       fail(Status::usage,
            "the heads of layers {} and {} have different sizes, so one array cannot hold both; use --layers "
@@ -85,10 +85,10 @@ bool CaptureLayout::available(Captured what) const {
   }
 }
 
-Shape CaptureLayout::shape(Captured what, const Sequence& sequence) const {
+Shape CaptureLayout::shape(Captured what, const input::Sequence& sequence) const {
   if (what == Captured::logits)
     return {sequence.target ? sequence.target->queries() : sequence.queries(), vocabulary_};
-  const Sides sides = sides_of(component_, sequence);
+  const forward::Sides sides = forward::sides_of(component_, sequence);
   if (what == Captured::output) return {heads_.layers().size(), sides.queries(), d_output_};
   const bool by_key = what == Captured::keys || what == Captured::values;
   const std::size_t rows = by_key ? sides.keys() : sides.queries();
@@ -122,8 +122,8 @@ Tensor MemorySink::take() {
   return {std::move(shape_), values, std::move(values_)};
 }
 
-Needs Capture::needs() const {
-  Needs needs{.patterns = false};
+forward::Needs Capture::needs() const {
+  forward::Needs needs{.patterns = false};
   for (const CaptureTarget& target : targets_) {
     const auto need = kArrays.at(static_cast<std::size_t>(target.what)).need;
     if (need != nullptr) needs.*need = true;
@@ -131,17 +131,17 @@ Needs Capture::needs() const {
   return needs;
 }
 
-void Capture::begin(const Model& model, const Batch& batch) {
+void Capture::begin(const model::Model& model, const input::Batch& batch) {
   sinks_.assign(batch.sequences.size(), Sinks{});
   queries_.clear();
-  for (const Sequence& sequence : batch.sequences)
-    queries_.push_back(sides_of(layout_.component(), sequence).queries());
+  for (const input::Sequence& sequence : batch.sequences)
+    queries_.push_back(forward::sides_of(layout_.component(), sequence).queries());
   for (const CaptureTarget& target : targets_) {
     sinks_.at(target.sequence).at(static_cast<std::size_t>(target.what)) = target.sink;
   }
   reads_kv_first_.clear();
-  std::set<HeadId> read;
-  for (const HeadId head : layout_.heads().heads())
+  std::set<model::HeadId> read;
+  for (const model::HeadId head : layout_.heads().heads())
     reads_kv_first_.push_back(read.insert({head.layer, kv_head_of(model.config(), head)}).second);
 }
 
@@ -149,7 +149,7 @@ ArraySink* Capture::sink(std::size_t sequence, Captured what) const {
   return sinks_[sequence][static_cast<std::size_t>(what)];
 }
 
-void Capture::panel(const AttentionPanel& panel) {
+void Capture::panel(const forward::AttentionPanel& panel) {
   const auto place = layout_.heads().place({panel.layer, panel.head});
   if (!place) return;
   const std::size_t first_row = *place * queries_[panel.sequence] + panel.first_query;
@@ -182,4 +182,4 @@ void Capture::logits(std::size_t sequence, std::size_t first_query, MatrixView<c
   if (ArraySink* to = sink(sequence, Captured::logits)) write_rows(*to, first_query * values.cols, values);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

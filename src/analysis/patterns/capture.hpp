@@ -13,7 +13,7 @@
 #include "forward/run.hpp"
 #include "results/results.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// The arrays of a forward pass that can be captured.
 enum class Captured { pattern, scores, queries, keys, values, z, output, logits };
@@ -34,21 +34,21 @@ inline constexpr std::array kAllCaptured{Captured::pattern, Captured::scores, Ca
 /// which has the keys. In encoder-decoder models, logits are those of the target sequence.
 class CaptureLayout {
  public:
-  CaptureLayout(const Selection& selection, const ModelConfig& config);
+  CaptureLayout(const forward::Selection& selection, const model::ModelConfig& config);
 
   /// Returns whether the model computes this array. Values, z and output need W_V; logits need an output
   /// head.
   [[nodiscard]] bool available(Captured what) const;
-  [[nodiscard]] Shape shape(Captured what, const Sequence& sequence) const;
-  [[nodiscard]] Component component() const { return component_; }
+  [[nodiscard]] Shape shape(Captured what, const input::Sequence& sequence) const;
+  [[nodiscard]] model::Component component() const { return component_; }
   [[nodiscard]] const HeadAxes& heads() const { return heads_; }
   [[nodiscard]] const HeadAxes& kv_heads() const { return kv_heads_; }
 
  private:
   HeadAxes heads_;
   HeadAxes kv_heads_;
-  Component component_ = Component::none;
-  AttentionConfig attention_;  // config of the selected layers
+  model::Component component_ = model::Component::none;
+  model::AttentionConfig attention_;  // config of the selected layers
   std::size_t d_output_ = 0;
   std::size_t vocabulary_ = 0;  // 0: no output head
 };
@@ -80,14 +80,14 @@ struct CaptureTarget {
 /// Writes the arrays of a forward pass to sinks as they arrive, without buffering. Writes each element once;
 /// keys and values once per key/value head. Queries and keys are those of the product q k^T, after rotary
 /// embedding.
-class Capture final : public Observer {
+class Capture final : public forward::Observer {
  public:
   Capture(CaptureLayout layout, std::span<const CaptureTarget> targets)
       : layout_(std::move(layout)), targets_(targets.begin(), targets.end()) {}
 
-  [[nodiscard]] Needs needs() const override;
-  void begin(const Model& model, const Batch& batch) override;
-  void panel(const AttentionPanel& panel) override;
+  [[nodiscard]] forward::Needs needs() const override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
+  void panel(const forward::AttentionPanel& panel) override;
   void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
 
@@ -102,4 +102,4 @@ class Capture final : public Observer {
   std::vector<bool> reads_kv_first_;  // [selected heads]: true for the first head of each key/value head
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -8,7 +8,7 @@
 #include "analysis/head_axes.hpp"
 #include "base/error.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 void DistanceSums::operator+=(const DistanceSums& other) {
   pairs += other.pairs;
   weight += other.weight;
@@ -25,14 +25,14 @@ std::vector<DistanceBin> distance_bins(std::size_t n) {
   return bins;
 }
 
-std::uint64_t DistanceProfile::memory(const Model& model, const Batch& batch) const {
+std::uint64_t DistanceProfile::memory(const model::Model& model, const input::Batch& batch) const {
   constexpr std::uint64_t of_head = sizeof(DistanceState) + 64 * (sizeof(DistanceBin) + sizeof(DistanceSums));
   return heads_.size() * of_head + value_norms_bytes(model, batch, heads_);
 }
 
-void DistanceProfile::begin(const Model& model, const Batch& batch) {
+void DistanceProfile::begin(const model::Model& model, const input::Batch& batch) {
   std::size_t longest = 0;
-  for (const Sequence& sequence : batch.sequences) {
+  for (const input::Sequence& sequence : batch.sequences) {
     if (sequence.key_embeddings.rows() > 0) {
       fail(Status::bad_input, "input {}: distances need queries and keys that are the same tokens",
            escaped(sequence.id));
@@ -44,7 +44,7 @@ void DistanceProfile::begin(const Model& model, const Batch& batch) {
   for (std::size_t bin = 0; bin < bins_.size(); ++bin)
     bin_of_.resize(bins_[bin].last + 1, static_cast<std::uint8_t>(bin));
   states_.clear();
-  for (const HeadId head : heads_) {
+  for (const model::HeadId head : heads_) {
     DistanceState& state = states_.emplace_back();
     state.sums.head = head;
     state.sums.bins.resize(bins_.size());
@@ -52,7 +52,7 @@ void DistanceProfile::begin(const Model& model, const Batch& batch) {
   }
 }
 
-void DistanceProfile::panel(const AttentionPanel& panel) {
+void DistanceProfile::panel(const forward::AttentionPanel& panel) {
   const auto head = head_index(heads_, {panel.layer, panel.head});
   if (!head) return;
   DistanceState& state = states_[*head];
@@ -96,4 +96,4 @@ std::vector<HeadDistances> DistanceProfile::finish() const {
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -8,7 +8,7 @@
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// A range of distances |query position - key position| in tokens, from `first` to `last`, both included.
 struct DistanceBin {
@@ -32,7 +32,7 @@ struct DistanceSums {
 
 /// The sums of one head over all inputs.
 struct HeadDistances {
-  HeadId head;
+  model::HeadId head;
   std::uint64_t rows = 0;          // number of queries with at least one visible key
   bool finite = true;              // false: a weight or value is not finite, and the sums are invalid
   bool has_values = false;         // false: no W_V, so influence is undefined
@@ -42,15 +42,15 @@ struct HeadDistances {
 /// Computes the attention weight and the influence per distance bin. In head h, the influence of key j on
 /// query i is a_ij |f(x_j)|, with f(x) = (x W_V^h + b_V^h) W_O^h, without b_O (Kobayashi et al. 2020). If the
 /// layer has no W_O, f(x) is the value itself. Only visible keys are counted.
-class DistanceProfile final : public Observer {
+class DistanceProfile final : public forward::Observer {
  public:
-  explicit DistanceProfile(const Selection& selection) : heads_(selection.heads) {}
+  explicit DistanceProfile(const forward::Selection& selection) : heads_(selection.heads) {}
 
-  [[nodiscard]] Needs needs() const override { return {.scores = true, .values = true}; }
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
+  [[nodiscard]] forward::Needs needs() const override { return {.scores = true, .values = true}; }
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
   /// Throws Error(bad_input) if queries and keys are different tokens.
-  void begin(const Model& model, const Batch& batch) override;
-  void panel(const AttentionPanel& panel) override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
+  void panel(const forward::AttentionPanel& panel) override;
 
   [[nodiscard]] const std::vector<DistanceBin>& bins() const { return bins_; }
   /// Returns the sums of each selected head, in selection order.
@@ -65,10 +65,10 @@ class DistanceProfile final : public Observer {
   void add_row(DistanceState& state, std::span<const float> pattern, std::span<const float> scores,
                std::size_t query) const;
 
-  std::vector<HeadId> heads_;
+  std::vector<model::HeadId> heads_;
   std::vector<DistanceBin> bins_;
   std::vector<std::uint8_t> bin_of_;   // [distance]: index of the bin
   std::vector<DistanceState> states_;  // [heads]
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -6,7 +6,7 @@
 #include "analysis/head_axes.hpp"
 #include "linalg/kernels/kernels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 std::vector<std::size_t> positions(std::span<const std::uint8_t> flags) {
@@ -103,7 +103,7 @@ constexpr auto rows = std::to_array<RowMetric>({
 
 }  // namespace
 
-SequenceMarks marks_of(const Sides& sides) {
+SequenceMarks marks_of(const forward::Sides& sides) {
   SequenceMarks marks;
   marks.end_queries = sides.queries_of.separator;
   marks.over_another = &sides.queries_of != &sides.keys_of;
@@ -113,44 +113,44 @@ SequenceMarks marks_of(const Sides& sides) {
   return marks;
 }
 
-PatternRow::PatternRow(std::span<const float> row_weights, KeyRange row_visible, std::size_t row_query,
-                       const SequenceMarks& row_marks)
+PatternRow::PatternRow(std::span<const float> row_weights, forward::KeyRange row_visible,
+                       std::size_t row_query, const SequenceMarks& row_marks)
     : weights(row_weights), visible(row_visible), query(row_query), marks(&row_marks) {
   const auto seen = without_trailing_zeros(weights.subspan(visible.first, visible.size()));
   const auto offset = static_cast<std::ptrdiff_t>(visible.first) - static_cast<std::ptrdiff_t>(query);
-  const WeightMoments moments = kernels().weight_moments(seen, offset);
+  const linalg::WeightMoments moments = linalg::kernels().weight_moments(seen, offset);
   total = moments.total;
   distance = moments.distance;
   signed_distance = moments.signed_distance;
   largest = moments.largest;
   const auto found = static_cast<std::size_t>(std::find(seen.begin(), seen.end(), largest) - seen.begin());
   argmax = largest > 0 ? visible.first + found : 0;
-  entropy = std::max(0.0, -kernels().sum_x_log_x(seen));
+  entropy = std::max(0.0, -linalg::kernels().sum_x_log_x(seen));
 }
 
 std::span<const RowMetric> row_metrics() {
   return rows;
 }
 
-std::uint64_t PatternMetrics::memory(const Model& /*model*/, const Batch& batch) const {
+std::uint64_t PatternMetrics::memory(const model::Model& /*model*/, const input::Batch& batch) const {
   const std::uint64_t records = per_input_ ? batch.sequences.size() : 1;
   const std::uint64_t record = sizeof(MetricSums) + sizeof(HeadPatternMetrics) +
                                row_metrics().size() * (sizeof(Mean) + sizeof(std::optional<double>));
   std::uint64_t bytes = records * heads_.size() * record;
-  for (const Sequence& sequence : batch.sequences)
+  for (const input::Sequence& sequence : batch.sequences)
     bytes += 2 * sequence.keys() * sizeof(std::size_t);  // key positions of SequenceMarks
   return bytes;
 }
 
-void PatternMetrics::begin(const Model& model, const Batch& batch) {
+void PatternMetrics::begin(const model::Model& model, const input::Batch& batch) {
   components_.clear();
-  for (const LayerConfig& layer : model.config().layers) components_.push_back(layer.component);
+  for (const model::LayerConfig& layer : model.config().layers) components_.push_back(layer.component);
   marks_.clear();
-  for (const HeadId head : heads_) {
-    const Component component = components_.at(head.layer);
+  for (const model::HeadId head : heads_) {
+    const model::Component component = components_.at(head.layer);
     for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
       if (!marks_.contains({s, component}))
-        marks_.emplace(std::pair(s, component), marks_of(sides_of(component, batch.sequences[s])));
+        marks_.emplace(std::pair(s, component), marks_of(forward::sides_of(component, batch.sequences[s])));
     }
   }
   const std::size_t records = per_input_ ? batch.sequences.size() : 1;
@@ -158,7 +158,7 @@ void PatternMetrics::begin(const Model& model, const Batch& batch) {
   for (MetricSums& state : states_) state.means.resize(row_metrics().size());
 }
 
-void PatternMetrics::panel(const AttentionPanel& panel) {
+void PatternMetrics::panel(const forward::AttentionPanel& panel) {
   const auto head = head_index(heads_, {panel.layer, panel.head});
   if (!head || panel.pattern.cols == 0) return;
   const SequenceMarks& marks = marks_.at({panel.sequence, components_[panel.layer]});
@@ -209,4 +209,4 @@ std::vector<HeadPatternMetrics> PatternMetrics::finish() const {
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -18,7 +18,7 @@
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// The description of one column of the heads table (analysis/heads_table.hpp).
 struct Metric {
@@ -41,12 +41,12 @@ struct SequenceMarks {
 };
 
 /// Returns the marks of an input. If the keys are given as embeddings, the lists of key positions are empty.
-[[nodiscard]] SequenceMarks marks_of(const Sides& sides);
+[[nodiscard]] SequenceMarks marks_of(const forward::Sides& sides);
 
 /// The attention weights w of one query, with the sums that several metrics use.
 struct PatternRow {
   std::span<const float> weights;  // [m]
-  KeyRange visible;                // keys whose weight can be nonzero
+  forward::KeyRange visible;       // keys whose weight can be nonzero
   std::size_t query = 0;           // position of the query
   const SequenceMarks* marks = nullptr;
   double total = 0;            // sum of the weights: 1, or less if the model has an attention sink
@@ -59,7 +59,7 @@ struct PatternRow {
   /// Computes the sums. If a weight is not finite, `distance` is not finite either.
   PatternRow(std::span<const float> row_weights, std::size_t row_query, const SequenceMarks& row_marks)
       : PatternRow(row_weights, {0, row_weights.size()}, row_query, row_marks) {}
-  PatternRow(std::span<const float> row_weights, KeyRange row_visible, std::size_t row_query,
+  PatternRow(std::span<const float> row_weights, forward::KeyRange row_visible, std::size_t row_query,
              const SequenceMarks& row_marks);
 };
 
@@ -83,16 +83,16 @@ inline constexpr std::size_t kOffsetCount = 2 * kLargestOffset + 1;
 
 /// Returns the range of keys, within the row [m], that are at most `farthest` tokens before or after the
 /// query.
-[[nodiscard]] inline KeyRange keys_near(const PatternRow& row, std::size_t farthest) {
+[[nodiscard]] inline forward::KeyRange keys_near(const PatternRow& row, std::size_t farthest) {
   return {row.query - std::min(row.query, farthest), std::min(row.query + farthest + 1, row.weights.size())};
 }
 
 /// Calls add(offset + kLargestOffset) for each offset in -8..8 whose key is visible to the query of the row.
 /// Used to count the visible keys for baselines per offset.
 template <typename Add>
-void for_each_visible_offset(const PatternRow& row, const VisibleKeys& visible, const Add& add) {
+void for_each_visible_offset(const PatternRow& row, const forward::VisibleKeys& visible, const Add& add) {
   constexpr std::size_t farthest = kLargestOffset;
-  const KeyRange keys = keys_near(row, farthest);
+  const forward::KeyRange keys = keys_near(row, farthest);
   for (std::size_t key = keys.first; key < keys.last; ++key) {
     if (visible.shows(row.query, key)) add(key + farthest - row.query);
   }
@@ -127,7 +127,7 @@ struct OffsetPeaks {
 
 /// The metrics of one head over all inputs, or over one input.
 struct HeadPatternMetrics {
-  HeadId head;
+  model::HeadId head;
   std::optional<std::size_t> input;  // index in the batch; nullopt: all inputs pooled
   std::uint64_t rows = 0;            // number of averaged query rows; fully masked rows are excluded
   /// One mean per item of row_metrics(). nullopt if no row has a value.
@@ -140,15 +140,15 @@ struct HeadPatternMetrics {
 /// Computes the pattern metrics of the selected heads. Each metric is a mean over query rows. Sums are exact,
 /// so results do not depend on the number of threads, the panel size or the order of the inputs. If a weight
 /// of a head is not finite, the metrics of that head are undefined, and the forward pass adds a warning.
-class PatternMetrics final : public Observer {
+class PatternMetrics final : public forward::Observer {
  public:
   /// @param per_input  true: one record per head and input; false: one record per head
-  PatternMetrics(const Selection& selection, bool per_input)
+  PatternMetrics(const forward::Selection& selection, bool per_input)
       : heads_(selection.heads), per_input_(per_input) {}
 
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
-  void begin(const Model& model, const Batch& batch) override;
-  void panel(const AttentionPanel& panel) override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
+  void panel(const forward::AttentionPanel& panel) override;
 
   /// Returns the metrics sorted by input, then in selection order.
   [[nodiscard]] std::vector<HeadPatternMetrics> finish() const;
@@ -166,16 +166,16 @@ class PatternMetrics final : public Observer {
   };
 
   void add(MetricSums& state, const PatternRow& row) const;
-  [[nodiscard]] bool over_another(HeadId head) const {
-    return components_.at(head.layer) == Component::cross;
+  [[nodiscard]] bool over_another(model::HeadId head) const {
+    return components_.at(head.layer) == model::Component::cross;
   }
 
-  std::vector<HeadId> heads_;
+  std::vector<model::HeadId> heads_;
   bool per_input_ = false;
-  std::vector<Component> components_;  // [layers]
+  std::vector<model::Component> components_;  // [layers]
   /// Key: index of the sequence and component of the head.
-  std::map<std::pair<std::size_t, Component>, SequenceMarks> marks_;
+  std::map<std::pair<std::size_t, model::Component>, SequenceMarks> marks_;
   std::vector<MetricSums> states_;  // [inputs or 1, heads]
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

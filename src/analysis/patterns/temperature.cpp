@@ -8,7 +8,7 @@
 #include "analysis/head_axes.hpp"
 #include "linalg/kernels/kernels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 // The integrals use the trapezoidal rule. Its error is about exp(-pi^2 / step) for analytic functions that
@@ -159,21 +159,22 @@ std::optional<double> temperature_of_entropy(double mean_entropy, RowsByKeys row
   return std::exp(-(low + high) / 2);
 }
 
-std::uint64_t Temperatures::memory(const Model& /*model*/, const Batch& batch) const {
+std::uint64_t Temperatures::memory(const model::Model& /*model*/, const input::Batch& batch) const {
   std::uint64_t keys = 0;
-  for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());
+  for (const input::Sequence& sequence : batch.sequences)
+    keys = std::max<std::uint64_t>(keys, sequence.keys());
   return (heads_.size() + 1) * (sizeof(ScoreSums) + (keys + 1) * sizeof(std::uint64_t));
 }
 
-void Temperatures::begin(const Model& /*model*/, const Batch& batch) {
+void Temperatures::begin(const model::Model& /*model*/, const input::Batch& batch) {
   std::size_t keys = 0;
-  for (const Sequence& sequence : batch.sequences) keys = std::max(keys, sequence.keys());
+  for (const input::Sequence& sequence : batch.sequences) keys = std::max(keys, sequence.keys());
   ScoreSums empty;
   empty.rows_by_keys.resize(keys + 1);
   states_.assign(heads_.size(), empty);
 }
 
-void Temperatures::panel(const AttentionPanel& panel) {
+void Temperatures::panel(const forward::AttentionPanel& panel) {
   const auto head = head_index(heads_, {panel.layer, panel.head});
   if (!head) return;
   for (std::size_t r = 0; r < panel.pattern.rows; ++r)
@@ -204,7 +205,7 @@ void Temperatures::add_row(ScoreSums& state, std::span<const float> pattern,
     largest = std::max(largest, pattern[j]);
   }
   state.freedom += static_cast<double>(keys - 1);
-  state.entropy -= kernels().sum_x_log_x(pattern);
+  state.entropy -= linalg::kernels().sum_x_log_x(pattern);
   if (static_cast<double>(largest) > saturation_) ++state.saturated;
   ++state.rows_by_keys[keys];
   ++state.rows;
@@ -227,4 +228,4 @@ std::vector<HeadTemperature> Temperatures::finish(Pool& pool) const {
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

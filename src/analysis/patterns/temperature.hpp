@@ -9,7 +9,7 @@
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// Numbers of rows: rows_by_keys[m] is the number of rows with m visible keys. The entropies below are means
 /// over all these rows.
@@ -31,7 +31,7 @@ using RowsByKeys = std::span<const std::uint64_t>;
 /// The sharpness of a head. Only rows with at least two visible keys are counted, because a row with one key
 /// always has entropy 0.
 struct HeadTemperature {
-  HeadId head;
+  model::HeadId head;
   std::uint64_t rows = 0;  // number of counted rows
   /// Variance of the visible scores within rows: the sum of squared deviations from the row mean, divided by
   /// the sum of (keys - 1). Row means are removed because softmax does not depend on them.
@@ -43,15 +43,15 @@ struct HeadTemperature {
 
 /// Computes HeadTemperature of every selected head. If a score of a visible key is not finite, the values of
 /// the head are undefined.
-class Temperatures final : public Observer {
+class Temperatures final : public forward::Observer {
  public:
-  explicit Temperatures(const Selection& selection, double saturation = 0.99)
+  explicit Temperatures(const forward::Selection& selection, double saturation = 0.99)
       : heads_(selection.heads), saturation_(saturation) {}
 
-  [[nodiscard]] Needs needs() const override { return {.scores = true}; }
-  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
-  void begin(const Model& model, const Batch& batch) override;
-  void panel(const AttentionPanel& panel) override;
+  [[nodiscard]] forward::Needs needs() const override { return {.scores = true}; }
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  void begin(const model::Model& model, const input::Batch& batch) override;
+  void panel(const forward::AttentionPanel& panel) override;
 
   /// Returns the temperatures in selection order.
   [[nodiscard]] std::vector<HeadTemperature> finish(Pool& pool) const;
@@ -68,9 +68,9 @@ class Temperatures final : public Observer {
   };
   void add_row(ScoreSums& state, std::span<const float> pattern, std::span<const float> scores) const;
 
-  std::vector<HeadId> heads_;
+  std::vector<model::HeadId> heads_;
   double saturation_;
   std::vector<ScoreSums> states_;  // [heads]
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

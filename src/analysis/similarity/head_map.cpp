@@ -9,7 +9,7 @@
 
 #include "linalg/decompositions.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// Merges clusters by the nearest-neighbour chain algorithm. Each cluster is identified by the index of one
@@ -162,7 +162,7 @@ Linkage average_linkage(MatrixView<const double> distances) {
 PlanarMap classical_mds(MatrixView<const double> distances) {
   PlanarMap map{OwnedMatrix<double>(distances.rows, 2), {}, {}};
   const OwnedMatrix<double> centred = doubly_centred(distances);
-  const SymmetricEigen eigen = symmetric_eigen(centred.view());
+  const linalg::SymmetricEigen eigen = linalg::symmetric_eigen(centred.view());
   double drawn = 0;
   for (std::size_t axis = 0; axis < std::min<std::size_t>(2, distances.rows); ++axis) {
     const double value = std::max(eigen.values[axis], 0.0);
@@ -178,15 +178,15 @@ PlanarMap classical_mds(MatrixView<const double> distances) {
   return map;
 }
 
-std::vector<HeadId> HeadMap::order() const {
-  std::vector<HeadId> all;
+std::vector<model::HeadId> HeadMap::order() const {
+  std::vector<model::HeadId> all;
   all.reserve(heads.size() + undefined.size());
   for (const std::size_t leaf : linkage.leaves) all.push_back(heads[leaf]);
   all.insert(all.end(), undefined.begin(), undefined.end());
   return all;
 }
 
-HeadMap map_heads(std::span<const HeadId> heads, MatrixView<const double> similarity) {
+HeadMap map_heads(std::span<const model::HeadId> heads, MatrixView<const double> similarity) {
   HeadMap result;
   std::vector<std::size_t> defined;
   for (std::size_t i = 0; i < heads.size(); ++i) {
@@ -211,4 +211,4 @@ HeadMap map_heads(std::span<const HeadId> heads, MatrixView<const double> simila
   return result;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -8,7 +8,7 @@
 #include "base/matrix_view.hpp"
 #include "model/model.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// A merge of two clusters. Each of the n items is a separate cluster, numbered 0..n-1. ClusterMerge i
 /// creates cluster n + i.
@@ -52,16 +52,16 @@ struct PlanarMap {
 
 /// Groups of similar heads: a cluster tree and positions in the plane. Both use the distance 1 - similarity.
 struct HeadMap {
-  std::vector<HeadId> heads;      // heads with finite similarities, in the given order
-  std::vector<HeadId> undefined;  // the other heads
-  Linkage linkage;                // over `heads`
-  PlanarMap map;                  // over `heads`
+  std::vector<model::HeadId> heads;      // heads with finite similarities, in the given order
+  std::vector<model::HeadId> undefined;  // the other heads
+  Linkage linkage;                       // over `heads`
+  PlanarMap map;                         // over `heads`
 
   /// Returns the heads in the order of the tree's leaves, followed by the undefined heads.
-  [[nodiscard]] std::vector<HeadId> order() const;
+  [[nodiscard]] std::vector<model::HeadId> order() const;
 };
 
 /// Returns the cluster tree and the positions of the heads.
-[[nodiscard]] HeadMap map_heads(std::span<const HeadId> heads, MatrixView<const double> similarity);
+[[nodiscard]] HeadMap map_heads(std::span<const model::HeadId> heads, MatrixView<const double> similarity);
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -7,7 +7,7 @@
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// Number of weights per head in a chunk. The chunks of all heads together fit into the cache, and float sums
@@ -21,7 +21,7 @@ constexpr std::size_t kNearby = 24;
 constexpr std::size_t kGroup = 256;
 
 void add_divergences(MatrixView<const float> patterns, OwnedMatrix<float>& halves, std::vector<double>& to) {
-  const Kernels& kernel = kernels();
+  const linalg::Kernels& kernel = linalg::kernels();
   const auto half = [&](std::size_t head) { return halves.view().row(head).first(patterns.cols); };
   std::vector<double> entropies;  // [heads], negative entropies
   for (std::size_t h = 0; h < patterns.rows; ++h) {
@@ -40,8 +40,8 @@ void add_products(MatrixView<const float> patterns, OwnedMatrix<float>& room, st
   for (std::size_t first = 0; first < patterns.rows; first += kNearby) {
     const std::size_t count = std::min(kNearby, patterns.rows - first);
     const std::size_t others = patterns.rows - first;  // pairs with earlier heads are already done
-    gemm_nt(patterns.row_range(first, count), patterns.row_range(first, others),
-            room.view().row_range(first, count).col_range(first, others));
+    linalg::gemm_nt(patterns.row_range(first, count), patterns.row_range(first, others),
+                    room.view().row_range(first, count).col_range(first, others));
   }
   for (std::size_t a = 0; a < patterns.rows; ++a) {
     double* const pairs = to.data() + pair_index(patterns.rows, a, 0);
@@ -124,7 +124,7 @@ std::vector<double> cross_norms(MatrixView<const float> values, const std::vecto
       const MatrixView<const float> right = of_group(groups[j]);
       room.resize(left.rows * right.rows);
       const MatrixView<float> product(room.data(), left.rows, right.rows);
-      gemm_nt(left, right, product);
+      linalg::gemm_nt(left, right, product);
       for (std::size_t a = groups[i].first; a < groups[i].last; ++a) {
         for (std::size_t b = std::max(a, groups[j].first); b < groups[j].last; ++b) {
           const auto of_pair =
@@ -162,7 +162,7 @@ std::vector<double> output_pairs(const HeadOutputs& outputs) {
   const std::size_t heads = outputs.columns.size() - 1;
   const OwnedMatrix<double> squares = squares_of(columns.view(), outputs);
   OwnedMatrix<double> products(heads, heads);
-  gemm_nt(squares.view(), squares.view(), products.view());
+  linalg::gemm_nt(squares.view(), squares.view(), products.view());
   std::vector<double> totals;
   for (std::size_t h = 0; h < heads; ++h) {
     double total = 0;
@@ -181,4 +181,4 @@ std::vector<double> output_pairs(const HeadOutputs& outputs) {
   return pairs;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

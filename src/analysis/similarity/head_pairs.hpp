@@ -5,7 +5,7 @@
 #include <vector>
 
 // Sums for all pairs of some heads. The similarity measures between heads are computed from these sums.
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// Returns the number of pairs (a, b) with a <= b < heads. The pairs are numbered in the order (0, 0), (0,
 /// 1), ..., (1, 1), (1, 2), ...; pair_index returns the number of a pair.
@@ -38,4 +38,4 @@ constexpr std::size_t kLeastOutputs = 4;
 /// pair of heads, [pairs]. Uses linear kernels (Song et al. 2012, HSIC_1). Needs at least kLeastOutputs rows.
 [[nodiscard]] std::vector<double> output_pairs(const HeadOutputs& outputs);
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -9,7 +9,7 @@
 #include "base/undefined.hpp"
 #include "linalg/gemm.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 // PairProduct and BlockProduct compute inner products <A, B> = sum((L_a^T L_b) o (R_a^T R_b)) of the circuits
@@ -68,7 +68,7 @@ class PairProduct {
       const MatrixView<const double> right = b.read(second);
       if (product.rows() != left.rows || product.cols() != right.rows)
         product = OwnedMatrix<double>(left.rows, right.rows);
-      gemm_nt(left, right, product.view());
+      linalg::gemm_nt(left, right, product.view());
     }
   };
   PairSide left_, right_;
@@ -152,9 +152,9 @@ class BlockProduct {
           const MatrixView<float> part =
               product.row_range(row.begin, row.width()).col_range(col.begin, col.width());
           if (by_rows) {
-            gemm_nt(row.stored(), col.stored(), part);
+            linalg::gemm_nt(row.stored(), col.stored(), part);
           } else {
-            gemm_tn(row.stored(), col.stored(), part);
+            linalg::gemm_tn(row.stored(), col.stored(), part);
           }
         }
       }
@@ -309,4 +309,4 @@ OffDiagonal off_diagonal(MatrixView<const double> similarity) {
   return {sum / static_cast<double>(pairs), sum_abs / static_cast<double>(pairs)};
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

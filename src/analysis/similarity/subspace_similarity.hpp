@@ -10,7 +10,7 @@
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// A head to compare with others by its circuit (QK or OV).
 struct ComparedHead {
@@ -47,7 +47,7 @@ struct ComparedHead {
 /// nullopt.
 struct HeadMatrix {
   std::optional<std::size_t> layer;
-  std::vector<HeadId> heads;
+  std::vector<model::HeadId> heads;
   OwnedMatrix<double> values;  // [heads, heads]; NaN if undefined
 };
 
@@ -59,4 +59,4 @@ struct OffDiagonal {
 };
 [[nodiscard]] OffDiagonal off_diagonal(MatrixView<const double> similarity);
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

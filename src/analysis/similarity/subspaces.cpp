@@ -11,7 +11,7 @@
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// The subspace of one projection of a head (see CircuitFactor). Heads and layers can share it.
@@ -27,13 +27,13 @@ Subspace decompose(const CircuitFactor& factor, std::size_t head) {
   Subspace result;
   result.dimension = factor.dimension();
   OwnedMatrix<double> columns = factor.columns(head);
-  if (!all_finite(columns.values())) return result;
+  if (!linalg::all_finite(columns.values())) return result;
   OwnedMatrix<double> unit = identity(factor.width());
-  const ProductSvd svd = svd_of_product(columns.view(), unit.view(), factor.width());
+  const linalg::ProductSvd svd = linalg::svd_of_product(columns.view(), unit.view(), factor.width());
   ProjectionSpectrum& spectrum = result.spectrum;
-  spectrum.effective_rank = effective_rank(svd.values);
+  spectrum.effective_rank = linalg::effective_rank(svd.values);
   if (!spectrum.effective_rank) return result;
-  spectrum.rank = numerical_rank(svd.values, columns.cols(), factor.width());
+  spectrum.rank = linalg::numerical_rank(svd.values, columns.cols(), factor.width());
   result.basis = OwnedMatrix<float>(*spectrum.rank, columns.cols());
   std::ranges::transform(svd.left.values().first(result.basis.values().size()), result.basis.values().begin(),
                          [](double value) { return static_cast<float>(value); });
@@ -46,10 +46,10 @@ Subspace decompose(const CircuitFactor& factor, std::size_t head) {
 std::vector<double> cosines_between(const Subspace& a, const Subspace& b) {
   if (a.basis.rows() == 0 || b.basis.rows() == 0) return {};
   OwnedMatrix<float> product(a.basis.rows(), b.basis.rows());
-  gemm_nt(a.basis.view(), b.basis.view(), product.view());
+  linalg::gemm_nt(a.basis.view(), b.basis.view(), product.view());
   OwnedMatrix<double> core(product.rows(), product.cols());
   std::ranges::copy(product.values(), core.values().begin());
-  std::vector<double> cosines = singular_values(core.view());
+  std::vector<double> cosines = linalg::singular_values(core.view());
   for (double& cosine : cosines) cosine = std::min(cosine, 1.0);
   return cosines;
 }
@@ -115,7 +115,7 @@ SubspaceAngles angles_of(const HeadGroup& group, std::span<const Subspace> subsp
 }
 
 ProjectionAnalysis analyze(const SharedFactors<CircuitFactor>& shared, Projection projection,
-                           const std::vector<HeadId>& heads, bool across_layers, Pool& pool) {
+                           const std::vector<model::HeadId>& heads, bool across_layers, Pool& pool) {
   std::vector<Subspace> subspaces(shared.items.size());
   pool.run(subspaces.size(), [&](std::size_t task, std::size_t) {
     subspaces[task] = decompose(*shared.items[task].factors, shared.items[task].head);
@@ -150,7 +150,8 @@ RandomNull projection_kernel_null(std::size_t dimension, std::size_t rank_a, std
   return {std::sqrt(a * b) / d, std::sqrt(2 * (d - a) * (d - b) / (d - 1) / (d + 2)) / d};
 }
 
-std::vector<ProjectionAnalysis> analyze_subspaces(const Model& model, const Selection& selection,
+std::vector<ProjectionAnalysis> analyze_subspaces(const model::Model& model,
+                                                  const forward::Selection& selection,
                                                   const SubspacesOptions& options, Pool& pool,
                                                   Warnings& warnings) {
   std::vector<ProjectionAnalysis> analyses;
@@ -172,4 +173,4 @@ std::vector<ProjectionAnalysis> analyze_subspaces(const Model& model, const Sele
   return analyses;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

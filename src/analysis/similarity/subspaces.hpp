@@ -14,12 +14,12 @@
 #include "forward/run.hpp"
 #include "model/model.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// The singular values of one projection matrix of a head. The subspace of the projection is the column space
 /// of W_Q, W_K or W_V, or the row space of W_O.
 struct ProjectionSpectrum {
-  HeadId head;
+  model::HeadId head;
   std::vector<double> singular_values;  // descending; empty: undefined
   std::optional<double> effective_rank;
   std::optional<std::size_t> rank;  // numerical rank: the dimension of the subspace
@@ -42,7 +42,7 @@ struct RandomNull {
 /// The angles between the subspaces of the heads of one layer, or of all selected heads.
 struct SubspaceAngles {
   std::optional<std::size_t> layer;  // nullopt: the heads are in several layers
-  std::vector<HeadId> heads;
+  std::vector<model::HeadId> heads;
   std::vector<std::optional<std::size_t>> ranks;  // [heads]: dimension of each subspace
   std::size_t dimension = 0;                      // dimension of the space that contains the subspaces
   /// [heads, heads], in [0, 1]: |U_a^T U_b|_F^2 / sqrt(r_a r_b), as in projection_kernel_null. NaN if
@@ -77,9 +77,9 @@ struct SubspacesOptions {
 /// that share a key/value head have the same W_K and W_V subspaces. The results of a projection are undefined
 /// if all its weights are zero or if a weight is not finite; the warning `undefined_projection` counts these
 /// projections.
-[[nodiscard]] std::vector<ProjectionAnalysis> analyze_subspaces(const Model& model,
-                                                                const Selection& selection,
+[[nodiscard]] std::vector<ProjectionAnalysis> analyze_subspaces(const model::Model& model,
+                                                                const forward::Selection& selection,
                                                                 const SubspacesOptions& options, Pool& pool,
                                                                 Warnings& warnings);
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

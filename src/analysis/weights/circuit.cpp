@@ -6,7 +6,7 @@
 #include "analysis/head_axes.hpp"
 #include "linalg/gemm.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 std::string_view name_of(Circuit circuit) {
   return circuit == Circuit::qk ? "qk" : "ov";
@@ -17,20 +17,21 @@ std::string_view name_of(Projection projection) {
   return names.at(static_cast<std::size_t>(projection));
 }
 
-CircuitFactor CircuitFactor::of_outputs(const Linear& weight, std::size_t width,
+CircuitFactor CircuitFactor::of_outputs(const model::Linear& weight, std::size_t width,
                                         std::vector<std::size_t> slices) {
-  CircuitFactor factor(weight.last(), weight.orientation == Orientation::out_in, width, std::move(slices));
+  CircuitFactor factor(weight.last(), weight.orientation == model::Orientation::out_in, width,
+                       std::move(slices));
   factor.other_ = weight.first.values;
-  factor.other_by_rows_ = weight.first.orientation == Orientation::out_in;
+  factor.other_by_rows_ = weight.first.orientation == model::Orientation::out_in;
   return factor;
 }
 
-CircuitFactor CircuitFactor::of_inputs(const Linear& weight, std::size_t width) {
-  const StoredMatrix& sliced = weight.factorised() ? weight.first : weight.last();
-  CircuitFactor factor(sliced, sliced.orientation == Orientation::in_out, width, {});
+CircuitFactor CircuitFactor::of_inputs(const model::Linear& weight, std::size_t width) {
+  const model::StoredMatrix& sliced = weight.factorised() ? weight.first : weight.last();
+  CircuitFactor factor(sliced, sliced.orientation == model::Orientation::in_out, width, {});
   if (weight.factorised()) {
     factor.other_ = weight.stored;
-    factor.other_by_rows_ = weight.orientation == Orientation::in_out;
+    factor.other_by_rows_ = weight.orientation == model::Orientation::in_out;
   }
   return factor;
 }
@@ -77,9 +78,9 @@ MatrixView<double> CircuitFactor::read_columns(std::size_t head, OwnedMatrix<dou
     for (std::size_t r = 0; r < other_.rows; ++r)
       std::ranges::copy(other_.row(r), other.view().row(r).begin());
     if (other_by_rows_) {
-      gemm_nn(slice.view(), other.view(), out);
+      linalg::gemm_nn(slice.view(), other.view(), out);
     } else {
-      gemm_nt(slice.view(), other.view(), out);
+      linalg::gemm_nt(slice.view(), other.view(), out);
     }
   }
   for (std::size_t c = 0; c < width_; ++c) {
@@ -99,26 +100,27 @@ OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head
   const OwnedMatrix<double> left = factors.left.columns(head);
   const OwnedMatrix<double> right = factors.right.columns(head);
   OwnedMatrix<double> circuit(left.cols(), right.cols());
-  gemm_tn(left.view(), right.view(), circuit.view());
+  linalg::gemm_tn(left.view(), right.view(), circuit.view());
   return circuit;
 }
 
-std::span<const float> folded_gain(const Model& model, std::size_t layer) {
-  const ModelConfig& config = model.config();
-  const LayerConfig& here = config.layers.at(layer);
-  const auto gain = [](const NormConfig& norm, const NormWeights& weights) -> std::span<const float> {
-    if (norm.kind == NormKind::none) return {};
+std::span<const float> folded_gain(const model::Model& model, std::size_t layer) {
+  const model::ModelConfig& config = model.config();
+  const model::LayerConfig& here = config.layers.at(layer);
+  const auto gain = [](const model::NormConfig& norm,
+                       const model::NormWeights& weights) -> std::span<const float> {
+    if (norm.kind == model::NormKind::none) return {};
     return weights.gain;
   };
-  if (here.place == NormPlace::none || here.place == NormPlace::output) return {};
-  if (here.place != NormPlace::post && here.attention_normed)
+  if (here.place == model::NormPlace::none || here.place == model::NormPlace::output) return {};
+  if (here.place != model::NormPlace::post && here.attention_normed)
     return gain(here.norm, model.layer(layer)->attention_norm);
-  const bool begins_decoder = here.component == Component::decoder && here.number == 0;
+  const bool begins_decoder = here.component == model::Component::decoder && here.number == 0;
   if (begins_decoder) return gain(config.decoder->embedding.norm, model.target_embedding()->norm);
   if (layer > 0) {
-    if (here.place != NormPlace::post) return {};
-    const LayerConfig& below = config.layers.at(layer - 1);
-    const Lease<LayerWeights> weights = model.layer(layer - 1);
+    if (here.place != model::NormPlace::post) return {};
+    const model::LayerConfig& below = config.layers.at(layer - 1);
+    const model::Lease<model::LayerWeights> weights = model.layer(layer - 1);
     if (below.convolution) return gain(below.norm, weights->convolution_norm);
     return gain(below.norm, below.mlp.width > 0 ? weights->mlp_norm : weights->attention_norm);
   }
@@ -128,23 +130,23 @@ std::span<const float> folded_gain(const Model& model, std::size_t layer) {
 
 /// Returns the gain of the final norm of the encoder, which applies to the keys and values of
 /// cross-attention.
-static std::span<const float> memory_gain(const Model& model) {
-  const ModelConfig& config = model.config();
-  if (config.decoder.value().encoder_norm.kind != NormKind::none) return model.encoder_norm().gain;
+static std::span<const float> memory_gain(const model::Model& model) {
+  const model::ModelConfig& config = model.config();
+  if (config.decoder.value().encoder_norm.kind != model::NormKind::none) return model.encoder_norm().gain;
   std::size_t last = 0;
-  while (config.layers.at(last + 1).component == Component::encoder) ++last;
-  if (config.layers[last].place != NormPlace::post) return {};
+  while (config.layers.at(last + 1).component == model::Component::encoder) ++last;
+  if (config.layers[last].place != model::NormPlace::post) return {};
   return model.layer(last)->mlp_norm.gain;
 }
 
-std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t layer, Projection projection,
-                                               bool fold_norm) {
-  const Lease<AttentionWeights> weights = model.attention(layer);
-  const AttentionConfig& attention = model.config().layers.at(layer).attention;
+std::optional<CircuitFactor> projection_factor(const model::Model& model, std::size_t layer,
+                                               Projection projection, bool fold_norm) {
+  const model::Lease<model::AttentionWeights> weights = model.attention(layer);
+  const model::AttentionConfig& attention = model.config().layers.at(layer).attention;
   const auto folded = [&](CircuitFactor factor) {
     if (!fold_norm) return factor;
-    const bool of_memory =
-        model.config().layers.at(layer).component == Component::cross && projection != Projection::query;
+    const bool of_memory = model.config().layers.at(layer).component == model::Component::cross &&
+                           projection != Projection::query;
     factor.fold(of_memory ? memory_gain(model) : folded_gain(model, layer));
     return factor;
   };
@@ -167,7 +169,7 @@ std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t l
   return std::nullopt;
 }
 
-std::optional<CircuitFactors> circuit_factors(const Model& model, std::size_t layer, Circuit circuit,
+std::optional<CircuitFactors> circuit_factors(const model::Model& model, std::size_t layer, Circuit circuit,
                                               bool fold_norm) {
   const bool is_qk = circuit == Circuit::qk;
   auto left = projection_factor(model, layer, is_qk ? Projection::query : Projection::value, fold_norm);
@@ -176,11 +178,11 @@ std::optional<CircuitFactors> circuit_factors(const Model& model, std::size_t la
   return CircuitFactors{std::move(*left), std::move(*right)};
 }
 
-std::vector<HeadGroup> group_heads(const std::vector<HeadId>& heads,
+std::vector<HeadGroup> group_heads(const std::vector<model::HeadId>& heads,
                                    std::span<const std::size_t> item_of_head, bool across_layers) {
   std::vector<HeadGroup> groups;
-  const auto group_of = [&](HeadId head) { return across_layers ? 0 : head.layer; };
-  for_each_group(heads, group_of, [&](std::span<const HeadId> of_group) {
+  const auto group_of = [&](model::HeadId head) { return across_layers ? 0 : head.layer; };
+  for_each_group(heads, group_of, [&](std::span<const model::HeadId> of_group) {
     HeadGroup& group = groups.emplace_back();
     group.heads = of_group;
     if (!across_layers) group.layer = of_group.front().layer;
@@ -194,4 +196,4 @@ std::vector<HeadGroup> group_heads(const std::vector<HeadId>& heads,
   return groups;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

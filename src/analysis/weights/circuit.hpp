@@ -14,7 +14,7 @@
 #include "forward/run.hpp"
 #include "model/model.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// The two circuits of a head (Elhage et al. 2021): QK = W_Q W_K^T determines the attention scores, OV = W_V
 /// W_O determines the output.
@@ -32,10 +32,11 @@ class CircuitFactor {
   /// Returns the factor whose slices are ranges of outputs of `weight` (W_Q, W_K or W_V).
   ///
   /// @param slices  [heads], index of the slice of each head; empty: one slice per head
-  static CircuitFactor of_outputs(const Linear& weight, std::size_t width, std::vector<std::size_t> slices);
+  static CircuitFactor of_outputs(const model::Linear& weight, std::size_t width,
+                                  std::vector<std::size_t> slices);
   /// Returns the factor whose slices are ranges of inputs of `weight`, transposed: the W_O^T [d_out, v] of
   /// each head.
-  static CircuitFactor of_inputs(const Linear& weight, std::size_t width);
+  static CircuitFactor of_inputs(const model::Linear& weight, std::size_t width);
 
   /// Multiplies row r of every slice by gain[r]. An empty gain has no effect.
   void fold(std::span<const float> gain);
@@ -63,7 +64,8 @@ class CircuitFactor {
   [[nodiscard]] bool in_place() const { return gain_.empty() && other_.data == nullptr; }
 
  private:
-  CircuitFactor(const StoredMatrix& sliced, bool by_rows, std::size_t width, std::vector<std::size_t> slices)
+  CircuitFactor(const model::StoredMatrix& sliced, bool by_rows, std::size_t width,
+                std::vector<std::size_t> slices)
       : stored_(sliced.values), by_rows_(by_rows), width_(width), slices_(std::move(slices)) {}
 
   [[nodiscard]] std::size_t inner_dimension() const { return by_rows_ ? stored_.cols : stored_.rows; }
@@ -99,7 +101,7 @@ inline constexpr std::array kAllProjections{Projection::query, Projection::key, 
 
 /// Returns one projection of all heads of a layer: W_Q, W_K, W_V, or the transposed W_O. Returns nullopt if
 /// the checkpoint does not have it. See circuit_factors for `fold_norm`.
-[[nodiscard]] std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t layer,
+[[nodiscard]] std::optional<CircuitFactor> projection_factor(const model::Model& model, std::size_t layer,
                                                              Projection projection, bool fold_norm);
 
 /// Returns the circuits of all heads of a layer. The result refers to memory of the model. Returns nullopt
@@ -111,11 +113,11 @@ inline constexpr std::array kAllProjections{Projection::query, Projection::key, 
 /// the layer below, or for layer 0 the norm of the embeddings (BERT). Nothing is folded if there is no such
 /// norm, or if a projection follows the norm (layer 0 of ALBERT). Biases of norms are ignored. Not
 /// thread-safe, like Model::layer.
-[[nodiscard]] std::optional<CircuitFactors> circuit_factors(const Model& model, std::size_t layer,
+[[nodiscard]] std::optional<CircuitFactors> circuit_factors(const model::Model& model, std::size_t layer,
                                                             Circuit circuit, bool fold_norm);
 
 /// Returns the gain that circuit_factors multiplies in if `fold_norm` is true. Empty if there is none.
-[[nodiscard]] std::span<const float> folded_gain(const Model& model, std::size_t layer);
+[[nodiscard]] std::span<const float> folded_gain(const model::Model& model, std::size_t layer);
 
 /// Returns the full circuit matrix of a head, [dimension of left, dimension of right]. The matrix is large.
 [[nodiscard]] OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head);
@@ -139,12 +141,12 @@ struct SharedFactors {
 /// layer has no factors.
 template <typename Factors>
 [[nodiscard]] std::optional<SharedFactors<Factors>> share_factors(
-    const Model& model, const Selection& selection, bool fold_norm,
+    const model::Model& model, const forward::Selection& selection, bool fold_norm,
     const std::function<std::optional<Factors>(std::size_t layer)>& read,
     const std::function<std::size_t(const Factors& factors, std::size_t head)>& number) {
   SharedFactors<Factors> shared;
   std::map<std::pair<const Factors*, std::size_t>, std::size_t> known;
-  for (const HeadId id : selection.heads) {
+  for (const model::HeadId id : selection.heads) {
     const std::pair source(model.shared_with(id.layer),
                            fold_norm ? folded_gain(model, id.layer).data() : nullptr);
     auto found = shared.factors.find(source);
@@ -165,14 +167,14 @@ template <typename Factors>
 /// Heads that are compared with each other, and the items of SharedFactors that they use.
 struct HeadGroup {
   std::optional<std::size_t> layer;  // nullopt: the heads are in several layers
-  std::span<const HeadId> heads;
+  std::span<const model::HeadId> heads;
   std::vector<std::size_t> items;  // indices of the items, each once
   std::vector<std::size_t> place;  // [heads]: index into `items`
 };
 
 /// Returns the heads of each layer, or all heads as one group if `across_layers` is true.
-[[nodiscard]] std::vector<HeadGroup> group_heads(const std::vector<HeadId>& heads,
+[[nodiscard]] std::vector<HeadGroup> group_heads(const std::vector<model::HeadId>& heads,
                                                  std::span<const std::size_t> item_of_head,
                                                  bool across_layers);
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -19,15 +19,15 @@
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 using Matrix = OwnedMatrix<double>;
 
 /// Returns why the model has no copying scores. Empty if it has them.
-std::string missing_part(const Model& model) {
+std::string missing_part(const model::Model& model) {
   if (!model.embedding()->token.present()) return "the checkpoint has no token embedding";
-  const Lease<HeadWeights> head = model.head();
+  const model::Lease<model::HeadWeights> head = model.head();
   if (!head->decoder.present()) return "the checkpoint has no output head";
   const std::size_t d = model.config().d_model;
   const bool fits = head->decoder.in() == d || (head->transform.present() && head->transform.in() == d &&
@@ -38,11 +38,11 @@ std::string missing_part(const Model& model) {
 
 /// Returns sum_t u_t^T e_t over all tokens t, [decoder.in, embedding width]. u_t is the column of token t in
 /// the decoder (the matrix that computes the logits), and e_t is its row in the token embedding.
-Matrix over_vocabulary(const Model& model, Pool& pool) {
-  const Lease<EmbeddingWeights> table_lease = model.embedding();
-  const LookupTable& table = table_lease->token;
-  const Lease<HeadWeights> decoder_lease = model.head();
-  const Linear& decoder = decoder_lease->decoder;
+Matrix over_vocabulary(const model::Model& model, Pool& pool) {
+  const model::Lease<model::EmbeddingWeights> table_lease = model.embedding();
+  const model::LookupTable& table = table_lease->token;
+  const model::Lease<model::HeadWeights> decoder_lease = model.head();
+  const model::Linear& decoder = decoder_lease->decoder;
   const std::size_t vocabulary = std::min(table.rows(), decoder.out());
   constexpr std::size_t most_tokens = 512;
   constexpr std::size_t block = 64;  // number of rows of the sum per task
@@ -56,16 +56,16 @@ Matrix over_vocabulary(const Model& model, Pool& pool) {
       table.row(first + task, rows[worker]);
       std::ranges::copy(rows[worker], e.view().row(task).begin());
       for (std::size_t i = 0; i < decoder.in(); ++i) {
-        u(task, i) =
-            static_cast<double>(decoder.orientation == Orientation::in_out ? decoder.stored(i, first + task)
-                                                                           : decoder.stored(first + task, i));
+        u(task, i) = static_cast<double>(decoder.orientation == model::Orientation::in_out
+                                             ? decoder.stored(i, first + task)
+                                             : decoder.stored(first + task, i));
       }
     });
     pool.run((sum.rows() + block - 1) / block, [&](std::size_t task, std::size_t) {
       const std::size_t begin = task * block;
       const std::size_t height = std::min(block, sum.rows() - begin);
-      gemm_tn(u.view().row_range(0, count).col_range(begin, height), e.view().row_range(0, count),
-              sum.view().row_range(begin, height), 1, 1);
+      linalg::gemm_tn(u.view().row_range(0, count).col_range(begin, height), e.view().row_range(0, count),
+                      sum.view().row_range(begin, height), 1, 1);
     });
   }
   return sum;
@@ -73,16 +73,16 @@ Matrix over_vocabulary(const Model& model, Pool& pool) {
 
 Matrix product(const Matrix& a, const Matrix& b) {
   Matrix result(a.rows(), b.cols());
-  gemm_nn(a.view(), b.view(), result.view());
+  linalg::gemm_nn(a.view(), b.view(), result.view());
   return result;
 }
 
 /// Returns W_U W_E [d, d] (see ov_copying).
-Matrix through_vocabulary(const Model& model, Pool& pool) {
+Matrix through_vocabulary(const model::Model& model, Pool& pool) {
   Matrix sum = over_vocabulary(model, pool);
-  const Lease<HeadWeights> head = model.head();
+  const model::Lease<model::HeadWeights> head = model.head();
   if (head->decoder.in() != model.config().d_model) sum = product(head->transform.in_out_double(), sum);
-  const Lease<EmbeddingWeights> embedding = model.embedding();
+  const model::Lease<model::EmbeddingWeights> embedding = model.embedding();
   if (embedding->projection.present()) sum = product(sum, embedding->projection.in_out_double());
   return sum;
 }
@@ -104,19 +104,19 @@ std::optional<double> copying_of(const CircuitFactors& ov, std::size_t head, con
   const Matrix w_o = ov.right.columns(head);  // W_O of the head [v, d_out]
   const Matrix written = product(w_o, vocabulary);
   Matrix core(w_o.rows(), w_v.rows());
-  gemm_nt(written.view(), w_v.view(), core.view());
-  if (!all_finite(core.values())) return std::numeric_limits<double>::quiet_NaN();
-  return score_of(eigenvalues(core.view()));
+  linalg::gemm_nt(written.view(), w_v.view(), core.view());
+  if (!linalg::all_finite(core.values())) return std::numeric_limits<double>::quiet_NaN();
+  return score_of(linalg::eigenvalues(core.view()));
 }
 
 /// Returns R B^T / |R B^T|_F [r, dimension of b], where A = Q R is a QR decomposition. The smaller matrix R
 /// B^T can replace A B^T in products with the B side: the Frobenius norm of the product is the same. `a` is
 /// A^T and is overwritten; `b` is B^T. Empty if the result is zero or not finite.
 OwnedMatrix<float> half_of(Matrix& a, const Matrix& b) {
-  if (!all_finite(a.values()) || !all_finite(b.values())) return {};
-  const Matrix triangle = triangle_of(a.view());
+  if (!linalg::all_finite(a.values()) || !linalg::all_finite(b.values())) return {};
+  const Matrix triangle = linalg::triangle_of(a.view());
   Matrix half(triangle.cols(), b.cols());
-  gemm_tn(triangle.view(), b.view(), half.view());
+  linalg::gemm_tn(triangle.view(), b.view(), half.view());
   double norm = 0;  // computed with hypot, because squares could overflow or underflow
   for (const double value : half.values()) norm = std::hypot(norm, value);
   if (!(norm > 0) || !std::isfinite(norm)) return {};
@@ -150,7 +150,7 @@ OwnedMatrix<float> reading_half(const LayerCircuits& layer, CompositionKind kind
 /// Returns the Frobenius norm of a b^T.
 double product_norm(const OwnedMatrix<float>& a, const OwnedMatrix<float>& b) {
   OwnedMatrix<float> product(a.rows(), b.rows());
-  gemm_nt(std::as_const(a).view(), std::as_const(b).view(), product.view());
+  linalg::gemm_nt(std::as_const(a).view(), std::as_const(b).view(), product.view());
   double sum = 0;
   for (const float value : product.values()) sum += static_cast<double>(value) * static_cast<double>(value);
   return std::sqrt(sum);
@@ -193,7 +193,8 @@ RandomNull null_of(const PairShape& shape, const CompositionOptions& options, Po
 /// The composition analysis of one model.
 class Composer {
  public:
-  Composer(const Model& model, const Selection& selection, const CompositionOptions& options, Pool& pool)
+  Composer(const model::Model& model, const forward::Selection& selection, const CompositionOptions& options,
+           Pool& pool)
       : heads_(selection.heads), options_(options), pool_(pool) {
     for (const std::size_t layer : selection.layers()) {
       layers_[layer] = {circuit_factors(model, layer, Circuit::qk, options.fold_norm),
@@ -247,7 +248,7 @@ class Composer {
     });
   }
 
-  [[nodiscard]] PairShape shape_of(CompositionKind kind, HeadId earlier, HeadId later) const {
+  [[nodiscard]] PairShape shape_of(CompositionKind kind, model::HeadId earlier, model::HeadId later) const {
     const CircuitFactors& writes = *layers_.at(earlier.layer).ov;
     const LayerCircuits& layer = layers_.at(later.layer);
     const CircuitFactors& reads = kind == CompositionKind::value ? *layer.ov : *layer.qk;
@@ -279,7 +280,7 @@ class Composer {
     composition.null = RandomNull{all.mean / pairs, std::sqrt(all.deviation / pairs)};
   }
 
-  const std::vector<HeadId>& heads_;
+  const std::vector<model::HeadId>& heads_;
   CompositionOptions options_;
   Pool& pool_;
   std::map<std::size_t, LayerCircuits> layers_;
@@ -291,8 +292,8 @@ class Composer {
 
 }  // namespace
 
-std::vector<std::optional<double>> ov_copying(const Model& model, const Selection& selection, bool fold_norm,
-                                              Pool& pool, Warnings& warnings) {
+std::vector<std::optional<double>> ov_copying(const model::Model& model, const forward::Selection& selection,
+                                              bool fold_norm, Pool& pool, Warnings& warnings) {
   std::vector<std::optional<double>> scores(selection.heads.size());
   const std::string missing = missing_part(model);
   if (!missing.empty()) {
@@ -324,9 +325,9 @@ std::string_view name_of(CompositionKind kind) {
   return names.at(static_cast<std::size_t>(kind));
 }
 
-std::vector<Composition> analyze_composition(const Model& model, const Selection& selection,
+std::vector<Composition> analyze_composition(const model::Model& model, const forward::Selection& selection,
                                              const CompositionOptions& options, Pool& pool) {
   return Composer(model, selection, options, pool).run();
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

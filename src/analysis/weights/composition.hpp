@@ -14,7 +14,7 @@
 #include "forward/run.hpp"
 #include "model/model.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 /// Returns the OV copying score of each selected head (Elhage et al. 2021): Re(sum lambda) / sum |lambda|
 /// over the eigenvalues lambda of W_E OV W_U, in [-1, 1]. W_E is the token embedding, multiplied by its
@@ -27,7 +27,8 @@ namespace attnctl {
 /// model has no embedding, no output head or no OV circuit of matching width. It is also nullopt for a head
 /// whose eigenvalues are all zero or not finite. Adds the warning `no_copying` if the model has no scores,
 /// and `undefined_copying` if a head has none.
-[[nodiscard]] std::vector<std::optional<double>> ov_copying(const Model& model, const Selection& selection,
+[[nodiscard]] std::vector<std::optional<double>> ov_copying(const model::Model& model,
+                                                            const forward::Selection& selection,
                                                             bool fold_norm, Pool& pool, Warnings& warnings);
 
 /// Which input of a later head reads the output of an earlier head: queries, keys or values.
@@ -43,7 +44,7 @@ inline constexpr std::array kAllCompositions{CompositionKind::query, Composition
 /// queries, QK^T for keys, OV for values. Rows are earlier heads, columns later heads.
 struct Composition {
   CompositionKind kind = CompositionKind::query;
-  std::vector<HeadId> heads;
+  std::vector<model::HeadId> heads;
   /// [heads, heads], in [0, 1]. NaN if undefined, or if the head of the row is not in an earlier layer than
   /// the head of the column.
   OwnedMatrix<double> scores;
@@ -66,7 +67,8 @@ struct CompositionOptions {
 /// W_OV M then equals that of (R W_O) (R' L^T)^T. Both matrices of this product are scaled to norm 1 in
 /// double and multiplied in float32, which changes a score by about 1e-7. Results do not depend on the number
 /// of threads.
-[[nodiscard]] std::vector<Composition> analyze_composition(const Model& model, const Selection& selection,
+[[nodiscard]] std::vector<Composition> analyze_composition(const model::Model& model,
+                                                           const forward::Selection& selection,
                                                            const CompositionOptions& options, Pool& pool);
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

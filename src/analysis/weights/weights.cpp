@@ -13,7 +13,7 @@
 #include "linalg/decompositions.hpp"
 #include "linalg/kernels/kernels.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 namespace {
 
 /// Both factors of the circuit of one head, transposed, in double. Each worker reuses its buffers for all its
@@ -41,14 +41,14 @@ AnalyzedCircuit analyze(const SharedFactors<CircuitFactors>::Item& item, std::si
   const MatrixView<double> right = item.factors->right.read_columns(item.head, buffers.right);
   AnalyzedCircuit result;
   HeadSpectrum& spectrum = result.spectrum;
-  spectrum.finite = all_finite(buffers.left.values()) && all_finite(buffers.right.values());
+  spectrum.finite = linalg::all_finite(buffers.left.values()) && linalg::all_finite(buffers.right.values());
   if (!spectrum.finite) return result;
 
   const double mass = circuit_mass(left, right);
-  ProductSvd svd = svd_of_product(left, right, directions);
-  spectrum.effective_rank = effective_rank(svd.values);
-  spectrum.stable_rank = stable_rank(svd.values);
-  spectrum.numerical_rank = numerical_rank(svd.values, left.cols, right.cols);
+  linalg::ProductSvd svd = linalg::svd_of_product(left, right, directions);
+  spectrum.effective_rank = linalg::effective_rank(svd.values);
+  spectrum.stable_rank = linalg::stable_rank(svd.values);
+  spectrum.numerical_rank = linalg::numerical_rank(svd.values, left.cols, right.cols);
   const double norm = std::sqrt(dot(svd.values, svd.values));
   result.compared = {item.factors, item.head, norm, mass / norm};
   if (spectrum.effective_rank) {
@@ -88,8 +88,8 @@ std::vector<SubspaceSimilarity> similarities_of(const std::vector<HeadGroup>& gr
 
 /// Appends the results of the selected heads to `analysis`. Returns false if a layer does not have the
 /// circuit.
-bool add_circuit(const Model& model, const Selection& selection, const WeightsOptions& options, Pool& pool,
-                 CircuitAnalysis& analysis) {
+bool add_circuit(const model::Model& model, const forward::Selection& selection,
+                 const WeightsOptions& options, Pool& pool, CircuitAnalysis& analysis) {
   const auto shared = share_factors<CircuitFactors>(
       model, selection, options.fold_norm,
       [&](std::size_t layer) { return circuit_factors(model, layer, analysis.circuit, options.fold_norm); },
@@ -121,17 +121,17 @@ void warn_of_undefined(const CircuitAnalysis& circuit, Warnings& warnings) {
 
 }  // namespace
 
-WeightsAnalysis analyze_weights(const Model& model, const Selection& selection, const WeightsOptions& options,
-                                Pool& pool, Warnings& warnings) {
+WeightsAnalysis analyze_weights(const model::Model& model, const forward::Selection& selection,
+                                const WeightsOptions& options, Pool& pool, Warnings& warnings) {
   const bool by_layer = options.streamed && !options.across_layers;
-  std::vector<Selection> parts;  // the heads of each layer, or all heads
-  for (const HeadId head : selection.heads) {
+  std::vector<forward::Selection> parts;  // the heads of each layer, or all heads
+  for (const model::HeadId head : selection.heads) {
     if (parts.empty() || (by_layer && parts.back().heads.back().layer != head.layer)) parts.emplace_back();
     parts.back().heads.push_back(head);
   }
   std::array<std::optional<CircuitAnalysis>, 2> found{CircuitAnalysis{Circuit::qk, {}, {}},
                                                       CircuitAnalysis{Circuit::ov, {}, {}}};
-  for (const Selection& part : parts) {
+  for (const forward::Selection& part : parts) {
     for (const std::size_t layer : part.layers()) (void)model.attention(layer, &pool);
     for (std::optional<CircuitAnalysis>& circuit : found) {
       if (circuit && !add_circuit(model, part, options, pool, *circuit)) circuit.reset();
@@ -148,4 +148,4 @@ WeightsAnalysis analyze_weights(const Model& model, const Selection& selection, 
   return {std::move(found[0]).value(), std::move(found[1])};
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -12,7 +12,7 @@
 #include "forward/run.hpp"
 #include "model/model.hpp"
 
-namespace attnctl {
+namespace attnctl::analysis {
 
 struct WeightsOptions {
   bool across_layers = false;  // one similarity matrix over all selected heads instead of one per layer
@@ -24,7 +24,7 @@ struct WeightsOptions {
 
 /// The singular values and ranks of one circuit (QK or OV) of one head.
 struct HeadSpectrum {
-  HeadId head;
+  model::HeadId head;
   bool finite = true;                   // false: a weight of the head is NaN or infinite
   std::vector<double> singular_values;  // [r], descending; r = min(both dimensions, width); empty: undefined
   std::optional<double> effective_rank;
@@ -61,7 +61,7 @@ struct WeightsAnalysis {
 /// x d matrix is formed. Layers that share weights are computed once and reported for each layer. The results
 /// of a head are undefined if the factors of its circuit are all zero or not finite; the warning
 /// `undefined_circuit` counts these heads.
-[[nodiscard]] WeightsAnalysis analyze_weights(const Model& model, const Selection& selection,
+[[nodiscard]] WeightsAnalysis analyze_weights(const model::Model& model, const forward::Selection& selection,
                                               const WeightsOptions& options, Pool& pool, Warnings& warnings);
 
-}  // namespace attnctl
+}  // namespace attnctl::analysis

@@ -8,7 +8,7 @@
 #include "checkpoint/gguf/gguf.hpp"
 #include "checkpoint/readers.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 namespace {
 
 // The formulas are those of the functions dequantize_row_* of ggml (ggml-quants.c). Every product and sum is
@@ -173,4 +173,4 @@ const GgmlType& ggml_type(std::uint32_t id, std::string_view file, std::string_v
   refuse(file, "{}: unsupported type {}; supported: {}", what, name, supported);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

@@ -13,10 +13,10 @@
 #include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 namespace {
 
-using TokenType = TokenizerSection::Type;
+using TokenType = formats::TokenizerSection::Type;
 
 constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
 constexpr std::string_view kScores = "tokenizer.ggml.scores";
@@ -52,7 +52,7 @@ std::vector<TokenType> read_types(const GgufMetadata& metadata, std::size_t toke
   return types;
 }
 
-void check_tokens(const std::string& file, const TokenizerSection& section) {
+void check_tokens(const std::string& file, const formats::TokenizerSection& section) {
   for (std::size_t id = 0; id < section.tokens.size(); ++id) {
     const std::string& token = section.tokens[id];
     const auto reject = [&](std::string_view need) {
@@ -115,13 +115,13 @@ std::vector<std::byte> subtract_added(const GgufTensor& tensor, float added) {
 
 }  // namespace
 
-std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& file,
-                                                            const GgufMetadata& metadata) {
+std::shared_ptr<const formats::TokenizerSection> read_gguf_tokenizer(const std::string& file,
+                                                                     const GgufMetadata& metadata) {
   const auto model = metadata.text("tokenizer.ggml.model");
   if (!model || *model == "none" || *model == "no_vocab") return nullptr;
   auto tokens = metadata.texts(kTokens);
   if (!tokens) return nullptr;
-  const auto section = std::make_shared<TokenizerSection>();
+  const auto section = std::make_shared<formats::TokenizerSection>();
   section->file = file;
   section->model = *model;
   section->pre = metadata.text("tokenizer.ggml.pre").value_or("");
@@ -176,8 +176,8 @@ std::unique_ptr<Checkpoint> open_gguf(FileBytes file) {
   return checkpoint;
 }
 
-std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file) {
+std::shared_ptr<const formats::TokenizerSection> read_gguf_tokenizer(const FileBytes& file) {
   return read_gguf_tokenizer(file.name(), read_gguf_layout(file).metadata);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

@@ -15,7 +15,7 @@
 #include "base/files/mapped_file.hpp"
 #include "formats/tokenizer_section.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 
 /// A ggml type, which says how numbers are stored: one by one, or in blocks of small integers with scales.
 struct GgmlType {
@@ -120,8 +120,8 @@ struct GgufLayout {
 /// Reads the tokenizer of a GGUF file; returns null if there is none. Throws Error(bad_input) if a list has a
 /// wrong type or length, if the name of a byte token is not a byte (such as <0x-1>), or if an id has no
 /// token. `file` is the file's escaped name.
-[[nodiscard]] std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& file,
-                                                                          const GgufMetadata& metadata);
+[[nodiscard]] std::shared_ptr<const formats::TokenizerSection> read_gguf_tokenizer(
+    const std::string& file, const GgufMetadata& metadata);
 
 /// How the elements of a matrix are ordered in GGUF, compared with a Hugging Face checkpoint.
 enum class GgufOrder {
@@ -152,4 +152,4 @@ struct GgufModel {  // NOLINT(bugprone-exception-escape): moving JSON throws not
 /// supported, or if the shape of a tensor does not match its GgufOrder.
 [[nodiscard]] GgufModel map_gguf(const std::string& file, const GgufLayout& layout);
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

@@ -15,7 +15,7 @@
 #include "checkpoint/gguf/gguf.hpp"
 #include "checkpoint/readers.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 namespace {
 
 // Size of a value in bytes, by GgufType. For a string, the size of its length field.
@@ -401,4 +401,4 @@ GgufLayout read_gguf_layout(const FileBytes& file) {
   return GgufLayoutReader(file).read();
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

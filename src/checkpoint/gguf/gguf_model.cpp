@@ -13,7 +13,7 @@
 #include "checkpoint/gguf/gguf.hpp"
 #include "checkpoint/readers.hpp"
 
-namespace attnctl {
+namespace attnctl::checkpoint {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -432,4 +432,4 @@ GgufModel map_gguf(const std::string& file, const GgufLayout& layout) {
   return GgufMapping(file, layout).map();
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::checkpoint

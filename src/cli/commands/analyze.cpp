@@ -62,7 +62,7 @@ void apply_show(AnalysisRequest& request) {
   const bool picture =
       request.output.format.empty() || request.output.format == "text" || request.output.format == "svg";
   if (!picture) fail(Status::usage, "--show needs --format text or svg, got {}", request.output.format);
-  if (request.inspect.weighting == Weighting::norm && request.output.format != "svg" &&
+  if (request.inspect.weighting == analysis::Weighting::norm && request.output.format != "svg" &&
       !request.output.path.ends_with(".svg")) {
     fail(Status::usage, "--show draws values from 0 to 1 in text: use --weighting norm-row, or --format svg");
   }
@@ -74,7 +74,7 @@ void apply_show(AnalysisRequest& request) {
 
 void write_npz(inspect::Inspection& inspection, const Target& target, bool compress, Session& session) {
   OutputFile out(target.path);
-  NpzWriter npz(out, {.compress = compress, .pool = &session.pool});
+  report::NpzWriter npz(out, {.compress = compress, .pool = &session.pool});
   inspection.run(npz);
   warn_non_finite(session.warnings, "arrays", npz.non_finite());
   check_before_commit(session);  // close() sends the file to a pipe, so the checks run first
@@ -113,7 +113,7 @@ void run_analysis(AnalysisRequest options) {
   } else {
     ResultWriter writer(target, options.output, session);
     Results results;
-    results.document.head.set("model", model_record(open.model));
+    results.document.head.set("model", analysis::model_record(open.model));
     results.append(inspection.run());
     writer.write("attnctl.analysis/1", std::move(results));
   }
@@ -140,14 +140,15 @@ void add_mixing_options(Command& command, inspect::InspectRequest& request) {
   command.add(
       "Values of patterns, rollout, flow and contributions",
       {{"--weighting",
-        choice<Weighting>(
-            request.weighting,
-            {{"weights", Weighting::weights}, {"norm", Weighting::norm}, {"norm-row", Weighting::norm_row}}),
+        choice<analysis::Weighting>(request.weighting, {{"weights", analysis::Weighting::weights},
+                                                        {"norm", analysis::Weighting::norm},
+                                                        {"norm-row", analysis::Weighting::norm_row}}),
         "Values of patterns: weights, norm (|weight f(x)|, the length of the weighted value) or norm-row "
         "(norm, with rows that sum to 1)"},
        {"--rollout-fusion",
-        choice<HeadFusion>(request.rollout.fusion,
-                           {{"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}),
+        choice<analysis::HeadFusion>(request.rollout.fusion, {{"mean", analysis::HeadFusion::mean},
+                                                              {"max", analysis::HeadFusion::max},
+                                                              {"min", analysis::HeadFusion::min}}),
         "How rollout and flow combine the heads of a layer (default: mean)"},
        number("--rollout-residual", &request.rollout.residual,
               "Weight of the residual connection in rollout and flow", Range{0.0, 1.0}),
@@ -179,7 +180,8 @@ void add_token_options(Command& command, AnalysisRequest& request) {
         "HEAD"},
        {"--by-word", &request.inspect.by_word, "Merge word pieces into words in all pattern output"},
        {"--pool-from",
-        choice<PoolFrom>(request.inspect.pool_from, {{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}),
+        choice<analysis::PoolFrom>(request.inspect.pool_from, {{"mean", analysis::PoolFrom::mean},
+                                                               {"first", analysis::PoolFrom::first}}),
         "With --by-word: the attention from a word is the mean over its pieces, or that of its first piece "
         "(default: mean)"}});
 }

@@ -53,20 +53,21 @@
 namespace attnctl::cli {
 namespace {
 
+using input::Batch;
 using inspect::Form;
 
 // --- Stages. Each stage does the same work as in `analyze` or `weights`.
 
 /// Sums the weights of the pattern of each head. If `end` is true, the last layer is computed completely.
-class PatternSums final : public Observer {
+class PatternSums final : public forward::Observer {
  public:
-  PatternSums(const ModelConfig& config, bool end) : end_(end) {
-    for (const LayerConfig& layer : config.layers) sums_.emplace_back(layer.attention.heads);
+  PatternSums(const model::ModelConfig& config, bool end) : end_(end) {
+    for (const model::LayerConfig& layer : config.layers) sums_.emplace_back(layer.attention.heads);
   }
-  [[nodiscard]] Needs needs() const override { return {.end = end_}; }
-  void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
-  void panel(const AttentionPanel& panel) override {
-    const KeyRange keys = panel.keys();
+  [[nodiscard]] forward::Needs needs() const override { return {.end = end_}; }
+  void begin(const model::Model& /*model*/, const Batch& /*batch*/) override {}
+  void panel(const forward::AttentionPanel& panel) override {
+    const forward::KeyRange keys = panel.keys();
     std::array<float, 16> lanes{};  // independent sums, which the CPU adds in parallel
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
       const std::span<const float> row = panel.pattern.row(r).subspan(keys.first, keys.size());
@@ -85,26 +86,27 @@ class PatternSums final : public Observer {
 };
 
 /// Makes the forward pass compute the last layer completely, and reads no results.
-class EndOfPass final : public Observer {
+class EndOfPass final : public forward::Observer {
  public:
-  [[nodiscard]] Needs needs() const override { return {.patterns = false, .end = true}; }
-  void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
-  void panel(const AttentionPanel& /*panel*/) override {}
+  [[nodiscard]] forward::Needs needs() const override { return {.patterns = false, .end = true}; }
+  void begin(const model::Model& /*model*/, const Batch& /*batch*/) override {}
+  void panel(const forward::AttentionPanel& /*panel*/) override {}
 };
 
 /// Returns a configuration for which count_flops() counts only the products that the forward pass computes.
-ModelConfig counted_config(const ModelConfig& config, std::size_t length, bool to_the_end) {
-  ModelConfig counted = config;
+model::ModelConfig counted_config(const model::ModelConfig& config, std::size_t length, bool to_the_end) {
+  model::ModelConfig counted = config;
   counted.head.present = false;
-  for (LayerConfig& layer : counted.layers) {
-    AttentionConfig& attention = layer.attention;
-    if (attention.causal && attention.kind.rule == AttentionKind::Rule::full)  // counts only visible scores
-      attention.kind = {.rule = AttentionKind::Rule::window, .size = std::max<std::size_t>(length, 1)};
+  for (model::LayerConfig& layer : counted.layers) {
+    model::AttentionConfig& attention = layer.attention;
+    if (attention.causal &&
+        attention.kind.rule == model::AttentionKind::Rule::full)  // counts only visible scores
+      attention.kind = {.rule = model::AttentionKind::Rule::window, .size = std::max<std::size_t>(length, 1)};
     if (layer.experts.count > 0)
       layer.mlp.width = layer.mlp.width * layer.experts.per_token + layer.experts.shared_width;
   }
   if (!to_the_end) {
-    LayerConfig& last = counted.layers.back();
+    model::LayerConfig& last = counted.layers.back();
     last.mlp.width = 0;
     last.attention.value.weight = false;
     last.attention.output.weight = false;
@@ -129,8 +131,8 @@ class BenchStages {
       : options_(options),
         open_(open),
         session_(session),
-        selection_(Selection::all(open.model.config())),
-        components_(split_by_component(selection_, open.model.config())) {}
+        selection_(forward::Selection::all(open.model.config())),
+        components_(analysis::split_by_component(selection_, open.model.config())) {}
 
   /// Sets the inputs of the following stages.
   void set_inputs(Batch batch) {
@@ -142,10 +144,10 @@ class BenchStages {
   [[nodiscard]] std::uint64_t pattern_values() const {
     constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t values = 0;
-    for (const ComponentHeads& component : components_) {
-      const CaptureLayout layout(component.selection, open_.model.config());
-      for (const Sequence& sequence : batch_.sequences) {
-        const auto count = checked_product(layout.shape(Captured::pattern, sequence));
+    for (const analysis::ComponentHeads& component : components_) {
+      const analysis::CaptureLayout layout(component.selection, open_.model.config());
+      for (const input::Sequence& sequence : batch_.sequences) {
+        const auto count = checked_product(layout.shape(analysis::Captured::pattern, sequence));
         values = saturating_sum(values, count.value_or(kMost));
       }
     }
@@ -168,8 +170,8 @@ class BenchStages {
   void patterns(Warnings& warnings) { sum_patterns(false, warnings); }
   /// Computes all pattern metrics.
   void analyze(Warnings& warnings) {
-    PatternMetrics metrics(selection_, false);
-    Observer* const observers[] = {&metrics};
+    analysis::PatternMetrics metrics(selection_, false);
+    forward::Observer* const observers[] = {&metrics};
     pass(observers, warnings);
     (void)metrics.finish();
   }
@@ -177,16 +179,17 @@ class BenchStages {
   /// As forward(), and keeps all patterns in memory.
   void capture(Warnings& warnings) {
     captured_.clear();
-    std::deque<MemorySink> sinks;
-    std::deque<Capture> captures;
+    std::deque<analysis::MemorySink> sinks;
+    std::deque<analysis::Capture> captures;
     EndOfPass end;
-    std::vector<Observer*> observers = {&end};
-    for (const ComponentHeads& component : components_) {
-      const CaptureLayout layout(component.selection, open_.model.config());
-      std::vector<CaptureTarget> targets;
+    std::vector<forward::Observer*> observers = {&end};
+    for (const analysis::ComponentHeads& component : components_) {
+      const analysis::CaptureLayout layout(component.selection, open_.model.config());
+      std::vector<analysis::CaptureTarget> targets;
       for (std::size_t s = 0; s < batch_.sequences.size(); ++s) {
-        MemorySink& sink = sinks.emplace_back(layout.shape(Captured::pattern, batch_.sequences[s]));
-        targets.push_back({Captured::pattern, s, &sink});
+        analysis::MemorySink& sink =
+            sinks.emplace_back(layout.shape(analysis::Captured::pattern, batch_.sequences[s]));
+        targets.push_back({analysis::Captured::pattern, s, &sink});
       }
       observers.push_back(&captures.emplace_back(layout, targets));
     }
@@ -194,7 +197,7 @@ class BenchStages {
     for (std::size_t i = 0; i < sinks.size(); ++i) {
       const std::size_t sequences = batch_.sequences.size();
       captured_.push_back(
-          {std::string(name_of(Captured::pattern)), i % sequences, i / sequences, sinks[i].take()});
+          {std::string(name_of(analysis::Captured::pattern)), i % sequences, i / sequences, sinks[i].take()});
     }
   }
 
@@ -215,10 +218,11 @@ class BenchStages {
                                   .warnings = unused,
                                   .components = components_,
                                   .arrays = captured_};
-    const WriteOptions options{.number = {}, .pool = &session_.pool};
-    if (form == Form::document) return write_json(out, results_of(run).document, options);
-    if (form == Form::tables) return write_csv_table(out, table_named(results_of(run), "patterns"), options);
-    NpzWriter npz(out, {.pool = &session_.pool});
+    const report::WriteOptions options{.number = {}, .pool = &session_.pool};
+    if (form == Form::document) return report::write_json(out, inspect::results_of(run).document, options);
+    if (form == Form::tables)
+      return report::write_csv_table(out, table_named(inspect::results_of(run), "patterns"), options);
+    report::NpzWriter npz(out, {.pool = &session_.pool});
     inspect::add_selection_arrays(npz, run);
     for (const inspect::InputArray& each : captured_) {
       const std::string prefix = inspect::prefix_of(components_[each.component].component);
@@ -229,26 +233,26 @@ class BenchStages {
 
   /// Computes the ranks and the similarity of heads.
   void weights(Warnings& warnings) {
-    (void)analyze_weights(open_.model, selection_, {}, session_.pool, warnings);
+    (void)analysis::analyze_weights(open_.model, selection_, {}, session_.pool, warnings);
   }
 
  private:
-  void pass(std::span<Observer* const> observers, Warnings& warnings) const {
-    RunContext context{.pool = session_.pool, .warnings = warnings};
-    run_forward(open_.model, batch_, selection_, observers, context);
+  void pass(std::span<forward::Observer* const> observers, Warnings& warnings) const {
+    forward::RunContext context{.pool = session_.pool, .warnings = warnings};
+    forward::run_forward(open_.model, batch_, selection_, observers, context);
   }
 
   void sum_patterns(bool end, Warnings& warnings) const {
     PatternSums sums(open_.model.config(), end);
-    Observer* const observers[] = {&sums};
+    forward::Observer* const observers[] = {&sums};
     pass(observers, warnings);
   }
 
   const ModelOptions& options_;
   const OpenModel& open_;
   Session& session_;
-  Selection selection_;
-  std::vector<ComponentHeads> components_;
+  forward::Selection selection_;
+  std::vector<analysis::ComponentHeads> components_;
   Batch batch_;
   std::vector<inspect::InputArray> captured_;
 };
@@ -284,15 +288,15 @@ constexpr std::array kStages = {
 /// Returns the FLOPs of the matrix products that a stage needs for sequences of these lengths. A multiply-add
 /// counts as 2. Does not count scores that the causal mask or the kind of attention hides. Returns nullopt
 /// for stages without a forward pass. Throws Error(limit) if the count exceeds 64 bits.
-std::optional<std::uint64_t> stage_flops(Layers layers, const ModelConfig& config,
+std::optional<std::uint64_t> stage_flops(Layers layers, const model::ModelConfig& config,
                                          std::span<const std::size_t> lengths) {
   if (layers == Layers::none) return std::nullopt;
   std::map<std::size_t, std::uint64_t> inputs;  // number of inputs of each length
   for (const std::size_t length : lengths) ++inputs[length];
   std::uint64_t sum = 0;
   for (const auto& [length, count] : inputs) {
-    const ModelConfig counted = counted_config(config, length, layers == Layers::to_end);
-    const auto flops = checked_mul<std::uint64_t>(count_flops(counted, length).all, count);
+    const model::ModelConfig counted = counted_config(config, length, layers == Layers::to_end);
+    const auto flops = checked_mul<std::uint64_t>(model::count_flops(counted, length).all, count);
     const auto next = flops ? checked_add<std::uint64_t>(sum, *flops) : std::nullopt;
     if (!next)
       fail(Status::limit, "{} inputs: the number of FLOPs exceeds 64 bits; use fewer inputs", lengths.size());
@@ -317,7 +321,7 @@ struct BenchOptions {
 constexpr std::size_t kLengths[] = {16, 128, 512};
 
 /// Returns the lengths to measure. Throws Error(usage) for a length that the model does not support.
-std::vector<std::size_t> choose_lengths(const BenchOptions& options, const ModelConfig& config) {
+std::vector<std::size_t> choose_lengths(const BenchOptions& options, const model::ModelConfig& config) {
   if (const PatchGrid& grid = config.embedding.pixels; grid.present()) {
     const std::size_t tokens = grid.patches() + 1;
     for (const std::size_t length : options.lengths) {
@@ -344,13 +348,13 @@ Batch seeded(std::size_t length, std::size_t count, const OpenModel& open) {
   SeededInputs seeds(open.model.config());
   Batch batch;
   for (std::size_t i = 0; i < count; ++i) batch.sequences.push_back(seeds.next(length, length));
-  finish_batch(batch, open.vocabulary);
+  input::finish_batch(batch, open.vocabulary);
   return batch;
 }
 
 std::vector<std::size_t> lengths_of(const Batch& batch) {
   std::vector<std::size_t> lengths;
-  std::ranges::transform(batch.sequences, std::back_inserter(lengths), &Sequence::queries);
+  std::ranges::transform(batch.sequences, std::back_inserter(lengths), &input::Sequence::queries);
   return lengths;
 }
 
@@ -375,11 +379,11 @@ std::vector<Batch> bench_inputs(const BenchOptions& options, OpenModel& open, Wa
     for (const std::size_t length : choose_lengths(options, open.model.config()))
       all.push_back(seeded(length, options.batch.value_or(1), open));
   }
-  for (const Batch& batch : all) check_batch(open.model, batch);
+  for (const Batch& batch : all) forward::check_batch(open.model, batch);
   return all;
 }
 
-constexpr GemmShape kPeak = {2048, 2048, 2048};
+constexpr linalg::GemmShape kPeak = {2048, 2048, 2048};
 constexpr std::size_t kReadBytes = std::size_t{256} << 20;  // larger than the caches of the CPU
 
 struct Measurement {
@@ -444,8 +448,8 @@ class BenchRun {
 
  private:
   void measure_machine(std::size_t repeat) {
-    peak_gflops_ = std::max(peak_gflops_, measure_sgemm(session_.pool, kPeak, repeat));
-    read_gbs_ = std::max(read_gbs_, measure_read(session_.pool, kReadBytes, repeat));
+    peak_gflops_ = std::max(peak_gflops_, linalg::measure_sgemm(session_.pool, kPeak, repeat));
+    read_gbs_ = std::max(read_gbs_, linalg::measure_read(session_.pool, kReadBytes, repeat));
   }
 
   /// Runs a stage once without measuring it, then --repeat times. `warnings` receives only the warnings of
@@ -537,7 +541,7 @@ class BenchRun {
 
   [[nodiscard]] Results results() const {
     Results results;
-    results.document.head.set("model", model_record(open_.model))
+    results.document.head.set("model", analysis::model_record(open_.model))
         .set("repeat", options_.repeat)
         .set("peak_gflops", rounded(peak_gflops_))
         .set("read_gbs", rounded(read_gbs_));
@@ -545,8 +549,8 @@ class BenchRun {
     results.document.sections.push_back({"rows", "row", rows});
     results.tables.push_back(rows);
     results.text.emplace_back(TextLine{fmt::format(
-        "{} {}, kernels {}, {} threads: sgemm {:.1f} GFLOP/s, memory read {:.1f} GB/s", blas_name(),
-        blas_kernel(), kernels().name, session_.pool.size(), peak_gflops_, read_gbs_)});
+        "{} {}, kernels {}, {} threads: sgemm {:.1f} GFLOP/s, memory read {:.1f} GB/s", linalg::blas_name(),
+        linalg::blas_kernel(), linalg::kernels().name, session_.pool.size(), peak_gflops_, read_gbs_)});
     results.text.emplace_back(TextTable{"", rows, 3});
     return results;
   }

@@ -27,7 +27,7 @@ struct InfoOptions {
   ModelOptions model;
   std::string preset;
   SizeOptions sizes;
-  SummaryRequest asked;
+  analysis::SummaryRequest asked;
   OutputOptions output;
   ResourceOptions run;
 };
@@ -52,19 +52,20 @@ bool check_subject(const InfoOptions& options) {
 
 /// Returns the model, preset or sizes that `info` describes. If MODEL is given, opens it and stores it in
 /// `open`.
-SummarySubject subject_of(const InfoOptions& options, std::optional<OpenModel>& open, Warnings& warnings) {
-  SummarySubject subject;
+analysis::SummarySubject subject_of(const InfoOptions& options, std::optional<OpenModel>& open,
+                                    Warnings& warnings) {
+  analysis::SummarySubject subject;
   if (!options.preset.empty()) {
-    subject.preset = &preset_named(options.preset);
+    subject.preset = &model::preset_named(options.preset);
     subject.config = subject.preset->config;
   } else if (options.sizes.any()) {
     const SizeOptions& sizes = options.sizes;
-    subject.config = bare_config({.d_model = *sizes.d,
-                                  .heads = *sizes.heads,
-                                  .layers = sizes.layers.value_or(1),
-                                  .kv_heads = sizes.kv_heads,
-                                  .d_head = sizes.d_head,
-                                  .d_value = sizes.d_value});
+    subject.config = model::bare_config({.d_model = *sizes.d,
+                                         .heads = *sizes.heads,
+                                         .layers = sizes.layers.value_or(1),
+                                         .kv_heads = sizes.kv_heads,
+                                         .d_head = sizes.d_head,
+                                         .d_value = sizes.d_value});
   } else {
     open = open_model(options.model, warnings);
     subject.model = &open->model;
@@ -78,10 +79,10 @@ void info(const InfoOptions& options) {
   const bool has_subject = check_subject(options);
   Session session(options.run);
   std::optional<OpenModel> open;
-  std::optional<SummarySubject> subject;
+  std::optional<analysis::SummarySubject> subject;
   if (has_subject) subject = subject_of(options, open, session.warnings);
   ResultWriter(target, options.output, session)
-      .write("attnctl.info/1", model_summary(subject, options.asked));
+      .write("attnctl.info/1", analysis::model_summary(subject, options.asked));
   print_warnings(session);
 }
 
@@ -106,7 +107,7 @@ Command info_command() {
   add_model_options(command, options->model);
   command.options.front().required = false;
   command.add({{"--preset", &options->preset,
-                "Describe a published architecture instead of MODEL, of: " + preset_names()}});
+                "Describe a published architecture instead of MODEL, of: " + model::preset_names()}});
   add_size_options(command, options->sizes);
   command.add(
       {number("--length", &options->asked.length,

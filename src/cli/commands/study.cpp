@@ -37,15 +37,15 @@ struct StudyScope {
   InputOptions inputs;
   SelectionOptions selection;
   std::string measures;
-  StudySettings settings;  // all settings except the measures, the heads and the corpus files
+  study::StudySettings settings;  // all settings except the measures, the heads and the corpus files
 };
 
 /// The model of a study with its complete settings.
 struct OpenStudy {
-  StudySettings settings;
+  study::StudySettings settings;
   OpenModel open;
 
-  [[nodiscard]] StudyInput input() { return {settings, open.model, open.vocabulary, open.encoder}; }
+  [[nodiscard]] study::StudyInput input() { return {settings, open.model, open.vocabulary, open.encoder}; }
 };
 
 /// Returns whether the corpus comes from standard input, so that it can be read only once.
@@ -57,7 +57,7 @@ constexpr std::size_t kProbeSequences = 32;
 
 std::string measures_help() {
   std::string text = "Measures to compute (default: all), of:";
-  for (const MeasureRow& row : measure_catalogue()) text += fmt::format(" {},", row.name);
+  for (const study::MeasureRow& row : study::measure_catalogue()) text += fmt::format(" {},", row.name);
   text.pop_back();
   return text;
 }
@@ -66,16 +66,16 @@ std::string measures_help() {
 /// input would be read twice, and adds a warning for them. Throws Error(usage) for an unknown measure, for a
 /// measure that would need to read standard input twice, and if --frequencies is given but no measure needs
 /// it.
-std::vector<const MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings) {
-  std::vector<const MeasureRow*> measures = parse_measures(scope.measures);
-  const bool needed = std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
+std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings) {
+  std::vector<const study::MeasureRow*> measures = study::parse_measures(scope.measures);
+  const bool needed = std::ranges::any_of(measures, &study::MeasureRow::needs_frequencies);
   if (scope.settings.frequencies && !needed)
     fail(Status::usage, "--frequencies: only the measure rare uses it; add rare to --measures");
   if (scope.settings.frequencies || !needed || !reads_standard_input(scope)) return measures;
   const char* const why =
       "reads the corpus twice, to count its tokens first; give a file, or --frequencies FILE";
   if (!scope.measures.empty()) fail(Status::usage, "--input -: the measure rare {}", why);
-  std::erase_if(measures, [](const MeasureRow* row) { return row->needs_frequencies; });
+  std::erase_if(measures, [](const study::MeasureRow* row) { return row->needs_frequencies; });
   warnings.add("no_frequencies", fmt::format("skipped the measure rare: it {}", why), 1);
   return measures;
 }
@@ -132,15 +132,16 @@ void require_study_scope(const StudyScope& scope) {
 
 /// Opens the model and completes the settings. Throws the errors of study_measures().
 OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
-  std::vector<const MeasureRow*> measures = study_measures(scope, warnings);
+  std::vector<const study::MeasureRow*> measures = study_measures(scope, warnings);
   OpenStudy study{scope.settings, open_model(scope.model, warnings)};
-  StudySettings& settings = study.settings;
+  study::StudySettings& settings = study.settings;
   settings.selection = select_heads(scope.selection, study.open.model.config(), false);
-  if (std::ranges::any_of(measures, &MeasureRow::probe_only))
+  if (std::ranges::any_of(measures, &study::MeasureRow::probe_only))
     settings.corpus.probe = {.sequences = kProbeSequences, .seed = settings.seed};
   for (const InputItem& item : scope.inputs.items)
     settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
-  if (scope.measures.empty()) measures = within_limit(measures, settings.selection.heads.size(), warnings);
+  if (scope.measures.empty())
+    measures = study::within_limit(measures, settings.selection.heads.size(), warnings);
   settings.measures = std::move(measures);
   return study;
 }
@@ -154,7 +155,7 @@ std::vector<std::filesystem::path> files_read(const StudyScope& scope) {
 
 std::string measures_footer() {
   std::string text = "Measures:\n";
-  for (const MeasureRow& row : measure_catalogue())
+  for (const study::MeasureRow& row : study::measure_catalogue())
     text += fmt::format("  {:<10} {}\n", row.name, row.description);
   return text;
 }
@@ -162,12 +163,14 @@ std::string measures_footer() {
 // --- study and merge
 
 /// Returns the results of a study, with the first fields of the JSON document.
-Results finished_study(const StudyState& state, Session& session) {
+Results finished_study(const study::StudyState& state, Session& session) {
   Record tool;
-  tool.set("version", ATTNCTL_VERSION).set("blas", blas_name()).set("kernel", kernel_names(state));
+  tool.set("version", ATTNCTL_VERSION)
+      .set("blas", linalg::blas_name())
+      .set("kernel", study::kernel_names(state));
   Results results;
   results.document.head.set("schema", "attnctl.study/1").set("attnctl", std::move(tool));
-  results.append(study_results(state, session.pool));
+  results.append(study::study_results(state, session.pool));
   return results;
 }
 
@@ -187,7 +190,7 @@ struct StudyOptions {
   double checkpoint_every = 60;
 };
 
-Shard parse_shard(const std::string& text) {
+study::Shard parse_shard(const std::string& text) {
   if (text.empty()) return {};
   const std::size_t slash = text.find('/');
   const auto index = parse_number(std::string_view(text).substr(0, slash));
@@ -198,7 +201,7 @@ Shard parse_shard(const std::string& text) {
   return {*index - 1, *count};
 }
 
-void check_options(const StudyOptions& options, const Shard& shard) {
+void check_options(const StudyOptions& options, const study::Shard& shard) {
   require_study_scope(options.scope);
   if (reads_standard_input(options.scope) && (shard.count > 1 || options.state || options.checkpoint))
     fail(Status::usage, "--input -: --shard, --state and --checkpoint need files instead of standard input");
@@ -211,17 +214,17 @@ void check_options(const StudyOptions& options, const Shard& shard) {
 
 /// Returns the state in --checkpoint; nullopt if the file does not exist. Throws Error if the file cannot be
 /// read or cannot be written.
-std::optional<StudyState> open_checkpoint(const std::optional<std::string>& path) {
+std::optional<study::StudyState> open_checkpoint(const std::optional<std::string>& path) {
   if (!path) return std::nullopt;
-  std::optional<StudyState> state;
-  if (std::filesystem::exists(*path)) state = StudyState::read(*path);
+  std::optional<study::StudyState> state;
+  if (std::filesystem::exists(*path)) state = study::StudyState::read(*path);
   const OutputFile writable(*path);
   return state;
 }
 
 /// Returns the target of the results, or nullopt for a shard, which writes only a state. Checks all outputs
 /// with check_outputs().
-std::optional<Target> study_target(const StudyOptions& options, const Shard& shard) {
+std::optional<Target> study_target(const StudyOptions& options, const study::Shard& shard) {
   std::vector<OutputPath> states;
   if (options.state) states.push_back({"--state", *options.state});
   if (options.checkpoint && options.checkpoint != options.state)
@@ -232,7 +235,7 @@ std::optional<Target> study_target(const StudyOptions& options, const Shard& sha
 }
 
 void run_study_command(const StudyOptions& options) {
-  const Shard shard = parse_shard(options.shard);
+  const study::Shard shard = parse_shard(options.shard);
   Session session(options.run);
   check_options(options, shard);
   OpenStudy study = open_study(options.scope, session.warnings);
@@ -241,27 +244,27 @@ void run_study_command(const StudyOptions& options) {
   if (target) output.emplace(*target, options.output, session);
   std::optional<OutputFile> state_file;
   if (options.state) state_file.emplace(*options.state);
-  std::optional<StudyState> resumed = open_checkpoint(options.checkpoint);
-  const StudySettings& settings = study.settings;
-  const StudyInput input = study.input();
-  StudyBeginning beginning = begin_study(input, session.pool, session.progress);
+  std::optional<study::StudyState> resumed = open_checkpoint(options.checkpoint);
+  const study::StudySettings& settings = study.settings;
+  const study::StudyInput input = study.input();
+  study::StudyBeginning beginning = study::begin_study(input, session.pool, session.progress);
   if (resumed)
-    require_same_study(resumed->header().identity, escaped(*options.checkpoint), beginning.header.identity,
-                       "this command");
-  StudyState state = resumed ? std::move(*resumed) : StudyState(std::move(beginning.header));
+    study::require_same_study(resumed->header().identity, escaped(*options.checkpoint),
+                              beginning.header.identity, "this command");
+  study::StudyState state = resumed ? std::move(*resumed) : study::StudyState(std::move(beginning.header));
   Warnings ignored;  // random_twins() repeats the warnings of open_model()
-  const std::vector<Model> null_models =
-      random_twins(input.model, settings.null_models, settings.seed, ignored);
-  session.progress.begin("study", corpus_bytes(settings.corpus));
-  run_study({.input = input,
-             .pool = session.pool,
-             .progress = session.progress,
-             .null_models = null_models,
-             .frequencies = beginning.frequencies ? &*beginning.frequencies : nullptr,
-             .shard = shard,
-             .checkpoint = options.checkpoint,
-             .checkpoint_seconds = options.checkpoint_every},
-            state);
+  const std::vector<model::Model> null_models =
+      study::random_twins(input.model, settings.null_models, settings.seed, ignored);
+  session.progress.begin("study", study::corpus_bytes(settings.corpus));
+  study::run_study({.input = input,
+                    .pool = session.pool,
+                    .progress = session.progress,
+                    .null_models = null_models,
+                    .frequencies = beginning.frequencies ? &*beginning.frequencies : nullptr,
+                    .shard = shard,
+                    .checkpoint = options.checkpoint,
+                    .checkpoint_seconds = options.checkpoint_every},
+                   state);
   session.progress.end();
   if (state_file) state.write(*state_file);
   if (output) output->write(finished_study(state, session));
@@ -292,7 +295,7 @@ struct MergeOptions {
   ResourceOptions run;
 };
 
-void check_complete(const StudyState& state, bool partial) {
+void check_complete(const study::StudyState& state, bool partial) {
   if (state.complete() || partial) return;
   if (!state.blocks()) {
     fail(Status::bad_input,
@@ -313,9 +316,9 @@ void merge(const MergeOptions& options) {
   ResultWriter output(target, options.output, session);
   std::optional<OutputFile> state_file;
   if (!options.state.empty()) state_file.emplace(options.state);
-  StudyState state = StudyState::read(options.states.front());
+  study::StudyState state = study::StudyState::read(options.states.front());
   for (std::size_t i = 1; i < options.states.size(); ++i) {
-    state.merge(StudyState::read(options.states[i]), escaped(options.states.front()),
+    state.merge(study::StudyState::read(options.states[i]), escaped(options.states.front()),
                 escaped(options.states[i]));
   }
   check_complete(state, options.partial);
@@ -336,18 +339,18 @@ struct PlanOptions {
   StudyScope scope;
   OutputOptions output;
   ResourceOptions run;
-  PlanRequest request;
+  study::PlanRequest request;
 };
 
 void plan(const PlanOptions& options) {
   require_study_scope(options.scope);
   const Target target = resolve_target(options.output, files_read(options.scope));
-  PlanRequest request = options.request;
+  study::PlanRequest request = options.request;
   request.begin = std::chrono::steady_clock::now();
   Session session(options.run);
   OpenStudy study = open_study(options.scope, session.warnings);
   ResultWriter writer(target, options.output, session);
-  writer.write("attnctl.plan/1", plan_study(study.input(), request, session.pool, session.progress));
+  writer.write("attnctl.plan/1", study::plan_study(study.input(), request, session.pool, session.progress));
   print_warnings(session);
 }
 

@@ -32,15 +32,15 @@ namespace {
 
 /// One input and its encoding.
 struct EncodedText {
-  const TextInput& input;
-  const Encoding& encoding;
+  const input::TextInput& input;
+  const tokenizer::Encoding& encoding;
 };
 
 void append_number(std::string& text, std::int64_t number) {
-  NumberFormat().append(text, number);
+  report::NumberFormat().append(text, number);
 }
 
-std::string_view token_of(const Tokenizer& tokenizer, std::int64_t id) {
+std::string_view token_of(const tokenizer::Tokenizer& tokenizer, std::int64_t id) {
   return tokenizer.vocabulary().token(id).value_or(std::string_view());
 }
 
@@ -61,7 +61,7 @@ void append_list(std::string& text, std::string_view name, std::size_t count, Ea
 std::string covered(const EncodedText& encoded, std::size_t token) {
   const bool second = encoded.encoding.sequence[token] == 1 && encoded.input.pair;
   std::string_view text = second ? *encoded.input.pair : encoded.input.text;
-  const TextRange range = encoded.encoding.offsets[token];
+  const tokenizer::TextRange range = encoded.encoding.offsets[token];
   std::string part;
   for (std::uint32_t place = 0; place < range.end && !text.empty(); ++place) {
     std::size_t length = 1;
@@ -92,7 +92,7 @@ Value value_of(const nlohmann::ordered_json& node) {
 }
 
 Value section_of(const std::string& path, const std::string& section) {
-  return section.empty() ? Value() : value_of(parse_json(path, section));
+  return section.empty() ? Value() : value_of(formats::parse_json(path, section));
 }
 
 /// Writes the output of `tokenize` (docs/cli.md) input by input, without keeping the whole output in memory.
@@ -101,7 +101,8 @@ Value section_of(const std::string& path, const std::string& section) {
 class TokenOutput {
  public:
   /// `path` is MODEL as the user gave it.
-  TokenOutput(const Target& target, const Tokenizer& tokenizer, const std::string& path, Session& session)
+  TokenOutput(const Target& target, const tokenizer::Tokenizer& tokenizer, const std::string& path,
+              Session& session)
       : target_(target), tokenizer_(tokenizer), path_(path), session_(session) {
     if (target.is_folder()) {
       out_ = &folder_.emplace(target.path).open(fmt::format("tokens{}", target.format.extension));
@@ -155,11 +156,11 @@ class TokenOutput {
   }
 
   void append_json(std::string& text, const EncodedText& encoded) const {
-    const Encoding& encoding = encoded.encoding;
+    const tokenizer::Encoding& encoding = encoded.encoding;
     const std::size_t n = encoding.size();
     const auto string = [&](std::string_view name, std::string_view value) {
       text += name;
-      append_json_string(text, value);
+      report::append_json_string(text, value);
     };
     const auto number_or_null = [&](bool known, std::int64_t number) {
       known ? append_number(text, number) : void(text += "null");
@@ -168,8 +169,9 @@ class TokenOutput {
     string("\"id\": ", encoded.input.id);
     string(", \"text\": ", encoded.input.text);
     if (encoded.input.pair) string(", \"text_pair\": ", *encoded.input.pair);
-    append_list(text, "tokens", n,
-                [&](std::size_t i) { append_json_string(text, token_of(tokenizer_, encoding.ids[i])); });
+    append_list(text, "tokens", n, [&](std::size_t i) {
+      report::append_json_string(text, token_of(tokenizer_, encoding.ids[i]));
+    });
     append_list(text, "ids", n, [&](std::size_t i) { append_number(text, encoding.ids[i]); });
     append_list(text, "offsets", n, [&](std::size_t i) {
       text += '[';
@@ -197,16 +199,16 @@ class TokenOutput {
   }
 
   void append_csv(std::string& text, const EncodedText& encoded) const {
-    const Encoding& encoding = encoded.encoding;
+    const tokenizer::Encoding& encoding = encoded.encoding;
     const char separator = target_.format.separator;
     std::string input;
-    append_csv_text(input, encoded.input.id, separator);
+    report::append_csv_text(input, encoded.input.id, separator);
     for (std::size_t i = 0; i < encoding.size(); ++i) {
       text += input;
       text += separator;
       append_number(text, static_cast<std::int64_t>(i));
       text += separator;
-      append_csv_text(text, token_of(tokenizer_, encoding.ids[i]), separator);
+      report::append_csv_text(text, token_of(tokenizer_, encoding.ids[i]), separator);
       for (const std::int64_t number : {encoding.ids[i], std::int64_t{encoding.offsets[i].begin},
                                         std::int64_t{encoding.offsets[i].end}}) {
         text += separator;
@@ -221,12 +223,12 @@ class TokenOutput {
   }
 
   void append_table(std::string& text, const EncodedText& encoded) const {
-    const Encoding& encoding = encoded.encoding;
-    const TextOptions style = text_style(target_);
+    const tokenizer::Encoding& encoding = encoded.encoding;
+    const report::TextOptions style = text_style(target_);
     std::string title =
         fmt::format("input \"{}\": {}", escaped(encoded.input.id), escaped(encoded.input.text));
     if (encoded.input.pair) title += fmt::format(" | {}", escaped(*encoded.input.pair));
-    text += fmt::format("\n{}\n", strong(title, style));
+    text += fmt::format("\n{}\n", report::strong(title, style));
     if (encoding.size() == 0) {
       text += "no tokens\n";
       return;
@@ -238,7 +240,7 @@ class TokenOutput {
            std::int64_t{encoding.offsets[i].begin}, std::int64_t{encoding.offsets[i].end},
            encoding.words[i] ? Cell(std::int64_t{*encoding.words[i]}) : Cell(), covered(encoded, i)});
     }
-    append_text_table(
+    report::append_text_table(
         text, make_table("", {"position", "token", "id", "begin", "end", "word", "text"}, std::move(rows)),
         style);
   }
@@ -253,8 +255,9 @@ class TokenOutput {
   }
 
   [[nodiscard]] std::string heading() const {
-    std::string text = fmt::format("{}: a vocabulary of {}\n", strong(escaped(path_), text_style(target_)),
-                                   tokenizer_.vocabulary().size());
+    std::string text =
+        fmt::format("{}: a vocabulary of {}\n", report::strong(escaped(path_), text_style(target_)),
+                    tokenizer_.vocabulary().size());
     const auto tell = [&](const char* name, const std::string& section) {
       if (!section.empty())
         text += fmt::format("{} of the tokenizer file is not applied: {}\n", name, escaped(section));
@@ -265,13 +268,13 @@ class TokenOutput {
   }
 
   const Target& target_;
-  const Tokenizer& tokenizer_;
+  const tokenizer::Tokenizer& tokenizer_;
   std::string path_;
   Session& session_;
   std::optional<OutputFolder> folder_;
   std::optional<OutputFile> file_;
   OutputFile* out_ = nullptr;
-  std::optional<JsonStream> json_;
+  std::optional<report::JsonStream> json_;
   bool begun_ = false;
 };
 
@@ -293,7 +296,7 @@ class TokenizeRun {
       : options_(options),
         target_(resolve_target(options.output, files_read(options.model, options.inputs))),
         session_(options.run),
-        tokenizer_(Tokenizer::open(inspect::tokenizer_origin(options.model.model))),
+        tokenizer_(tokenizer::Tokenizer::open(inspect::tokenizer_origin(options.model.model))),
         output_(target_, tokenizer_, options.model.model, session_) {
     for (std::size_t i = 0; i < session_.pool.size(); ++i) workers_.push_back({tokenizer_.make_state(), {}});
   }
@@ -309,31 +312,31 @@ class TokenizeRun {
  private:
   /// The inputs that one task of the worker pool tokenizes.
   struct TextBatch {
-    TextBlock block;
-    std::vector<TextInput> inputs;
+    input::TextBlock block;
+    std::vector<input::TextInput> inputs;
     std::uint64_t blank_lines = 0;
     std::string output;
   };
   struct Worker {
-    Tokenizer::StatePtr state;
-    Encoding encoding;
+    tokenizer::Tokenizer::StatePtr state;
+    tokenizer::Encoding encoding;
   };
 
   void run_text(const InputItem& item) {
-    require_utf8(item.value, {"--text", 0, 1});
-    if (item.pair) require_utf8(*item.pair, {"--text-pair", 0, 1});
+    input::require_utf8(item.value, {"--text", 0, 1});
+    if (item.pair) input::require_utf8(*item.pair, {"--text-pair", 0, 1});
     TextBatch batch;
     batch.inputs.push_back({{}, item.value, item.pair, std::nullopt});
     tokenize(std::span(&batch, 1));
   }
 
   void run_file(const std::string& path) {
-    const InputFormat format = input_format(path, options_.inputs);
-    format == InputFormat::json ? run_document(path) : run_blocks(path, format);
+    const input::InputFormat format = input_format(path, options_.inputs);
+    format == input::InputFormat::json ? run_document(path) : run_blocks(path, format);
   }
 
-  void run_blocks(const std::string& path, InputFormat format) {
-    TextBlocks blocks(path, format);
+  void run_blocks(const std::string& path, input::InputFormat format) {
+    input::TextBlocks blocks(path, format);
     std::vector<TextBatch> batches(kBlocksAWorker * session_.pool.size());
     std::uint64_t inputs = 0;
     std::uint64_t blank = 0;
@@ -346,7 +349,8 @@ class TokenizeRun {
       session_.pool.run(count, [&](std::size_t task, std::size_t /*worker*/) {
         TextBatch& batch = round[task];
         batch.inputs.clear();
-        batch.blank_lines = read_text_inputs(batch.block.text, format, batch.block.place, batch.inputs);
+        batch.blank_lines =
+            input::read_text_inputs(batch.block.text, format, batch.block.place, batch.inputs);
       });
       tokenize(round);
       for (const TextBatch& batch : round) {
@@ -366,14 +370,14 @@ class TokenizeRun {
   void run_document(const std::string& path) {
     const std::string name = path == "-" ? "standard input" : path;
     const std::string text = read_input_file(path);
-    std::vector<TextInput> inputs;
-    read_text_inputs(text, InputFormat::json, {escaped(name), 0, 1}, inputs);
+    std::vector<input::TextInput> inputs;
+    input::read_text_inputs(text, input::InputFormat::json, {escaped(name), 0, 1}, inputs);
     if (inputs.empty()) fail(Status::bad_input, "{}: contains no inputs", escaped(name));
     for (std::size_t first = 0; first < inputs.size();) {
       std::vector<TextBatch> batches;
       while (first < inputs.size() && batches.size() < kBlocksAWorker * session_.pool.size()) {
         const std::size_t last = std::min(first + kInputsABlock, inputs.size());
-        std::vector<TextInput>& part = batches.emplace_back().inputs;
+        std::vector<input::TextInput>& part = batches.emplace_back().inputs;
         for (; first < last; ++first) part.push_back(std::move(inputs[first]));
       }
       tokenize(batches);
@@ -383,13 +387,13 @@ class TokenizeRun {
   /// Gives each input an id, tokenizes the inputs in parallel and writes the results.
   void tokenize(std::span<TextBatch> batches) {
     for (TextBatch& batch : batches) {
-      for (TextInput& input : batch.inputs) input.id = ids_.next(input.id);
+      for (input::TextInput& input : batch.inputs) input.id = ids_.next(input.id);
     }
     session_.pool.run(batches.size(), [&](std::size_t task, std::size_t number) {
       Worker& worker = workers_[number];
       TextBatch& batch = batches[task];
       batch.output.clear();
-      for (const TextInput& input : batch.inputs) {
+      for (const input::TextInput& input : batch.inputs) {
         std::optional<std::string_view> pair;
         if (input.pair) pair = *input.pair;
         tokenizer_.encode(input.text, pair, *worker.state, worker.encoding);
@@ -402,10 +406,10 @@ class TokenizeRun {
   const TokenizeOptions& options_;
   Target target_;
   Session session_;
-  Tokenizer tokenizer_;
+  tokenizer::Tokenizer tokenizer_;
   TokenOutput output_;
   std::vector<Worker> workers_;
-  InputIds ids_;
+  input::InputIds ids_;
 };
 
 void check_options(const TokenizeOptions& options) {

@@ -37,7 +37,7 @@ namespace {
 struct ReferenceInput {
   std::vector<std::int64_t> ids;  // empty if the file has no ids for the input
   std::vector<std::int64_t> target_ids;
-  ReferencePass pass;  // converted to float64
+  reference::ReferencePass pass;  // converted to float64
 };
 
 /// The layers of the reference arrays of one component, as indices into the model's layers.
@@ -52,23 +52,23 @@ struct ReferenceLayers {
 /// model with components, all names except ids, target_ids and logits start with enc_, dec_ or cross_.
 class ReferenceReader {
  public:
-  ReferenceReader(Checkpoint& file, std::string path, const ModelConfig& config)
+  ReferenceReader(checkpoint::Checkpoint& file, std::string path, const model::ModelConfig& config)
       : file_(file), path_(std::move(path)), config_(config) {
-    std::set<Component> components;
-    for (const LayerConfig& layer : config.layers) components.insert(layer.component);
-    for (const Component component : components) stacks_.push_back(layers_of(component));
+    std::set<model::Component> components;
+    for (const model::LayerConfig& layer : config.layers) components.insert(layer.component);
+    for (const model::Component component : components) stacks_.push_back(layers_of(component));
   }
 
   /// Returns the arrays of an input, or nullopt if the file has none for this input.
   std::optional<ReferenceInput> read(std::size_t input) {
     ReferenceInput result;
-    ReferencePass& pass = result.pass;
+    reference::ReferencePass& pass = result.pass;
     pass.layers.resize(config_.layers.size());
     bool found = false;
     for (const ReferenceLayers& stack : stacks_) {
-      found |= read_heads(input, "pattern", stack, pass, &ReferenceLayer::pattern);
-      found |= read_heads(input, "scores", stack, pass, &ReferenceLayer::scores);
-      found |= read_heads(input, "z", stack, pass, &ReferenceLayer::z);
+      found |= read_heads(input, "pattern", stack, pass, &reference::ReferenceLayer::pattern);
+      found |= read_heads(input, "scores", stack, pass, &reference::ReferenceLayer::scores);
+      found |= read_heads(input, "z", stack, pass, &reference::ReferenceLayer::z);
       if (const auto output = read_checked(fmt::format("{}output_{}", stack.prefix, input), 3, &stack)) {
         found = true;
         for (std::size_t i = 0; i < stack.layers.size(); ++i)
@@ -88,7 +88,7 @@ class ReferenceReader {
  private:
   std::optional<FileArray<double>> read_array(const std::string& name) {
     const std::size_t index = file_.find(name);
-    if (index == Checkpoint::npos) return std::nullopt;
+    if (index == checkpoint::Checkpoint::npos) return std::nullopt;
     return FileArray<double>(path_, file_.tensor(index));
   }
 
@@ -101,7 +101,7 @@ class ReferenceReader {
   }
 
   /// Returns the layers in the array `layers`, or all layers of the component if the file has no such array.
-  ReferenceLayers layers_of(Component component) {
+  ReferenceLayers layers_of(model::Component component) {
     ReferenceLayers found{inspect::prefix_of(component), {}};
     std::vector<std::size_t> all;
     for (std::size_t i = 0; i < config_.layers.size(); ++i) {
@@ -137,8 +137,9 @@ class ReferenceReader {
     return array;
   }
 
-  bool read_heads(std::size_t input, const char* kind, const ReferenceLayers& stack, ReferencePass& pass,
-                  std::vector<OwnedMatrix<double>> ReferenceLayer::*member) {
+  bool read_heads(std::size_t input, const char* kind, const ReferenceLayers& stack,
+                  reference::ReferencePass& pass,
+                  std::vector<OwnedMatrix<double>> reference::ReferenceLayer::*member) {
     const std::string name = fmt::format("{}{}_{}", stack.prefix, kind, input);
     const auto array = read_checked(name, 4, &stack);
     if (!array) return false;
@@ -154,15 +155,15 @@ class ReferenceReader {
     return true;
   }
 
-  Checkpoint& file_;
+  checkpoint::Checkpoint& file_;
   std::string path_;
-  const ModelConfig& config_;
+  const model::ModelConfig& config_;
   std::vector<ReferenceLayers> stacks_;
 };
 
 /// Throws Error(bad_input) if the shapes of the arrays do not fit the length of the input.
-void check_reference_shapes(const ReferencePass& pass, const ModelConfig& config, const Sequence& sequence,
-                            const std::string& path) {
+void check_reference_shapes(const reference::ReferencePass& pass, const model::ModelConfig& config,
+                            const input::Sequence& sequence, const std::string& path) {
   const auto check = [&](const OwnedMatrix<double>& matrix, const char* name, std::size_t queries,
                          std::size_t keys) {
     if (matrix.rows() == 0) return;
@@ -172,10 +173,10 @@ void check_reference_shapes(const ReferencePass& pass, const ModelConfig& config
     }
   };
   for (std::size_t i = 0; i < pass.layers.size(); ++i) {
-    const Component component = config.layers[i].component;
-    const ReferenceLayer& layer = pass.layers[i];
-    if (needs_target(component) && !sequence.target) continue;
-    const Sides sides = sides_of(component, sequence);
+    const model::Component component = config.layers[i].component;
+    const reference::ReferenceLayer& layer = pass.layers[i];
+    if (forward::needs_target(component) && !sequence.target) continue;
+    const forward::Sides sides = forward::sides_of(component, sequence);
     for (const auto& pattern : layer.pattern) check(pattern, "pattern", sides.queries(), sides.keys());
     for (const auto& scores : layer.scores) check(scores, "scores", sides.queries(), sides.keys());
     for (const auto& z : layer.z) check(z, "z", sides.queries(), 0);
@@ -186,9 +187,9 @@ void check_reference_shapes(const ReferencePass& pass, const ModelConfig& config
 
 /// Returns the arrays of each input. Throws Error(bad_input) if the file has none, or if shapes do not fit
 /// the model.
-std::vector<ReferenceInput> read_reference(const std::string& path, const ModelConfig& config) {
+std::vector<ReferenceInput> read_reference(const std::string& path, const model::ModelConfig& config) {
   Warnings unused;
-  const std::unique_ptr<Checkpoint> file = open_checkpoint(path, unused);
+  const std::unique_ptr<checkpoint::Checkpoint> file = checkpoint::open_checkpoint(path, unused);
   ReferenceReader reader(*file, escaped(path), config);
   std::vector<ReferenceInput> inputs;
   while (auto input = reader.read(inputs.size())) inputs.push_back(std::move(*input));
@@ -216,7 +217,7 @@ constexpr std::size_t kSeededIds = 64;
 
 /// Returns a seeded input of 64 ids, or fewer if the model has fewer positions. For an encoder-decoder model,
 /// the target has half as many ids.
-Sequence choose_seeded(const ModelConfig& config) {
+input::Sequence choose_seeded(const model::ModelConfig& config) {
   if (config.embedding.vocabulary == 0 && !config.embedding.pixels.present()) {
     fail(Status::bad_input, "the model has no embedding table: give --embeddings");
   }
@@ -225,23 +226,23 @@ Sequence choose_seeded(const ModelConfig& config) {
 }
 
 /// Returns the inputs of the command line, else the inputs of the reference, else a seeded input.
-Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
-                    const std::vector<ReferenceInput>& reference, Warnings& warnings) {
+input::Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
+                           const std::vector<ReferenceInput>& reference, Warnings& warnings) {
   if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
-  Batch batch;
+  input::Batch batch;
   for (const ReferenceInput& input : reference) {
     if (input.ids.empty()) {
       fail(Status::bad_input, "{}: has no array ids_{}; give the inputs", escaped(*options.against),
            batch.sequences.size());
     }
-    Sequence& sequence = batch.sequences.emplace_back();
+    input::Sequence& sequence = batch.sequences.emplace_back();
     sequence.ids = input.ids;
     if (input.target_ids.empty()) continue;
-    sequence.target = std::make_shared<Sequence>();
+    sequence.target = std::make_shared<input::Sequence>();
     sequence.target->ids = input.target_ids;
   }
   if (reference.empty()) batch.sequences.push_back(choose_seeded(open.model.config()));
-  finish_batch(batch, open.vocabulary);
+  input::finish_batch(batch, open.vocabulary);
   return batch;
 }
 
@@ -249,52 +250,56 @@ Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
 struct VerifyRun {
   const VerifyOptions& options;
   const OpenModel& open;
-  Batch& batch;
-  const std::optional<AxialGrid>& grid;
+  input::Batch& batch;
+  const std::optional<analysis::AxialGrid>& grid;
   Session& session;
   /// True if all inputs have targets. Only then can the heads of a decoder be compared.
-  bool targets = std::ranges::all_of(batch.sequences, [](const Sequence& each) { return !!each.target; });
-  Selection selection = select_heads(options.selection, open.model.config(), targets);
+  bool targets =
+      std::ranges::all_of(batch.sequences, [](const input::Sequence& each) { return !!each.target; });
+  forward::Selection selection = select_heads(options.selection, open.model.config(), targets);
 
-  [[nodiscard]] std::vector<Comparison> compare(const std::vector<ReferencePass>& passes,
-                                                const std::string& reference) const {
-    CompareObserver observer(passes);
-    Observer* const observers[] = {&observer};
-    RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+  [[nodiscard]] std::vector<analysis::Comparison> compare(const std::vector<reference::ReferencePass>& passes,
+                                                          const std::string& reference) const {
+    analysis::CompareObserver observer(passes);
+    forward::Observer* const observers[] = {&observer};
+    forward::RunContext context{
+        .pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
     if (grid) {
-      run_axial(open.model, batch, *grid, selection, observers, context);
+      analysis::run_axial(open.model, batch, *grid, selection, observers, context);
     } else {
-      run_forward(open.model, batch, selection, observers, context);
+      forward::run_forward(open.model, batch, selection, observers, context);
     }
     return observer.finish(reference);
   }
 
   /// Runs the forward pass of each sequence in float64 and compares the results with the float32 pass.
-  [[nodiscard]] std::vector<Comparison> compare_float64() const {
-    const ModelConfig& config = open.model.config();
+  [[nodiscard]] std::vector<analysis::Comparison> compare_float64() const {
+    const model::ModelConfig& config = open.model.config();
     const bool all = options.selection.layers.empty() && options.selection.heads.empty() &&
                      options.selection.component.empty();
     const bool logits = all && config.head.present && (!config.decoder || targets);
     (void)inspect::plan_memory(session.options.memory,
                                inspect::reference_bytes(open.model, batch, logits, session.pool.size()));
-    if (grid) return compare(run_axial_reference(open.model, batch, *grid, session.pool), "float64");
-    std::vector<ReferencePass> passes;
+    if (grid)
+      return compare(analysis::run_axial_reference(open.model, batch, *grid, session.pool), "float64");
+    std::vector<reference::ReferencePass> passes;
     session.progress.begin("float64", batch.sequences.size());
-    for (const Sequence& sequence : batch.sequences) {
-      passes.push_back(run_reference(open.model, sequence, selection.layers().back(), logits, session.pool));
+    for (const input::Sequence& sequence : batch.sequences) {
+      passes.push_back(
+          reference::run_reference(open.model, sequence, selection.layers().back(), logits, session.pool));
       session.progress.advance();
     }
     session.progress.end();
     return compare(passes, "float64");
   }
-  [[nodiscard]] std::vector<Comparison> compare_file(std::vector<ReferenceInput> reference) const {
+  [[nodiscard]] std::vector<analysis::Comparison> compare_file(std::vector<ReferenceInput> reference) const {
     if (reference.size() != batch.sequences.size()) {
       fail(Status::bad_input, "{}: has {} inputs, the run has {}", escaped(*options.against),
            reference.size(), batch.sequences.size());
     }
-    std::vector<ReferencePass> passes;
+    std::vector<reference::ReferencePass> passes;
     for (ReferenceInput& input : reference) {
-      const Sequence& sequence = batch.sequences[passes.size()];
+      const input::Sequence& sequence = batch.sequences[passes.size()];
       check_reference_shapes(input.pass, open.model.config(), sequence, *options.against);
       passes.push_back(std::move(input.pass));
     }
@@ -304,34 +309,36 @@ struct VerifyRun {
 
 /// Returns the absolute tolerance of a comparison: `tolerance` times the largest value. For patterns, the
 /// largest value counts as 1.
-double tolerance_of(const Comparison& comparison, double tolerance) {
+double tolerance_of(const analysis::Comparison& comparison, double tolerance) {
   return tolerance * comparison.largest;
 }
 
-bool within(const Comparison& comparison, double tolerance) {
+bool within(const analysis::Comparison& comparison, double tolerance) {
   return comparison.max_difference <= tolerance_of(comparison, tolerance);
 }
 
-Table comparison_table(const std::vector<Comparison>& comparisons, const ModelConfig& config,
+Table comparison_table(const std::vector<analysis::Comparison>& comparisons, const model::ModelConfig& config,
                        double tolerance) {
   std::vector<std::vector<Cell>> rows;
-  for (const Comparison& each : comparisons) {
-    rows.push_back({each.reference, each.array, component_cell(config, each.layer),
-                    number_cell(config, each.layer), each.max_difference, tolerance_of(each, tolerance),
-                    within(each, tolerance)});
+  for (const analysis::Comparison& each : comparisons) {
+    rows.push_back({each.reference, each.array, analysis::component_cell(config, each.layer),
+                    analysis::number_cell(config, each.layer), each.max_difference,
+                    tolerance_of(each, tolerance), within(each, tolerance)});
   }
   return make_table("comparisons",
                     {"reference", "array", "component", "layer", "max_difference", "tolerance", "ok"},
                     std::move(rows));
 }
 
-Results verify_results(const VerifyOptions& options, const OpenModel& open, const Batch& batch,
+Results verify_results(const VerifyOptions& options, const OpenModel& open, const input::Batch& batch,
                        const Table& table, bool ok) {
   Results results;
   Document& document = results.document;
-  document.head.set("model", model_record(open.model)).set("tolerance", options.tolerance).set("ok", ok);
+  document.head.set("model", analysis::model_record(open.model))
+      .set("tolerance", options.tolerance)
+      .set("ok", ok);
   List inputs;
-  for (const Sequence& sequence : batch.sequences) {
+  for (const input::Sequence& sequence : batch.sequences) {
     Record record;
     record.set("id", sequence.id).set("length", sequence.queries());
     if (!sequence.ids.empty()) record.set("ids", make_tensor({sequence.ids.size()}, sequence.ids));
@@ -354,27 +361,27 @@ void verify(const VerifyOptions& options) {
   std::vector<ReferenceInput> reference;  // empty without --against
   if (options.against) reference = read_reference(*options.against, open.model.config());
   open.model = with_attention_option(open.model, options.selection);
-  Batch batch = choose_inputs(options, open, reference, session.warnings);
+  input::Batch batch = choose_inputs(options, open, reference, session.warnings);
   const auto grid = axial_grid(options.selection, options.inputs, open.model, batch);
   if (grid && options.against) fail(Status::usage, "--against cannot be used with --attention axial");
-  check_batch(open.model, batch);
+  forward::check_batch(open.model, batch);
 
   ResultWriter writer(target, options.output, session);
   const VerifyRun run{options, open, batch, grid, session};
-  std::vector<Comparison> comparisons = run.compare_float64();
+  std::vector<analysis::Comparison> comparisons = run.compare_float64();
   if (options.against) {
     const auto more = run.compare_file(std::move(reference));
     comparisons.insert(comparisons.end(), more.begin(), more.end());
   }
   const auto outside = std::ranges::count_if(
-      comparisons, [&](const Comparison& each) { return !within(each, options.tolerance); });
+      comparisons, [&](const analysis::Comparison& each) { return !within(each, options.tolerance); });
   const Table table = comparison_table(comparisons, open.model.config(), options.tolerance);
   writer.write("attnctl.verify/1", verify_results(options, open, batch, table, outside == 0));
   if (outside == 0) {
     print_warnings(session);
     return;
   }
-  const auto excess = [](const Comparison& each) { return each.max_difference / each.largest; };
+  const auto excess = [](const analysis::Comparison& each) { return each.max_difference / each.largest; };
   const auto worst =
       std::max_element(comparisons.begin(), comparisons.end(), [&](const auto& a, const auto& b) {
         return !std::isnan(a.max_difference) && (std::isnan(b.max_difference) || excess(a) < excess(b));
@@ -382,7 +389,7 @@ void verify(const VerifyOptions& options) {
   fail(Status::difference,
        "{} of {} comparisons exceed the tolerance {}; the largest difference is {} ({}{}, against {})",
        outside, comparisons.size(), options.tolerance, worst->max_difference, worst->array,
-       worst->layer ? " of layer " + layer_name(open.model.config(), *worst->layer) : "",
+       worst->layer ? " of layer " + model::layer_name(open.model.config(), *worst->layer) : "",
        escaped(worst->reference));
 }
 

@@ -62,14 +62,14 @@ void run_experiment(const ExperimentRequest& request) {
     fail(Status::usage, "--picture needs --format svg, or -o FILE.svg");
   Session session(request.run);
   ResultWriter writer(target, options, session);
-  Results results = results_of(experiment.run(session), request.show);
+  Results results = textbook::results_of(experiment.run(session), request.show);
   if (!options.digits) give_own_digits(results);
   writer.write("attnctl.experiment/1", std::move(results));
   print_warnings(session);
 }
 
 Experiment add_averaging(Command& command) {
-  auto options = std::make_shared<AveragingOptions>();
+  auto options = std::make_shared<textbook::AveragingOptions>();
   command.add(
       {number("--targets", &options->targets,
               "Largest number of values to return at once, and largest number of heads", Range{1, 64}),
@@ -84,11 +84,12 @@ Experiment add_averaging(Command& command) {
   command.footer =
       "Examples:\n  attnctl experiment averaging --targets 3 --format text\n"
       "  attnctl experiment averaging -o averaging.svg";
-  return {.run = [options](Session& session) { return averaging_experiment(*options, session.pool); }};
+  return {
+      .run = [options](Session& session) { return textbook::averaging_experiment(*options, session.pool); }};
 }
 
 struct DiversityRequest {
-  DiversityOptions options;
+  textbook::DiversityOptions options;
   std::optional<std::size_t> d_head;
   std::string model;
   std::string circuit = "qk";
@@ -107,8 +108,8 @@ void save_weights(const DiversityRequest& request, Session& session) {
   if (error) fail(Status::environment, "{}: {}", escaped(request.save), error.message());
   for (const bool specialised : {false, true}) {
     OutputFile out(folder / kSaved[specialised ? 1 : 0]);
-    NpzWriter writer(out);
-    for (const Tensor& tensor : diversity_weights(request.options, specialised, session.pool))
+    report::NpzWriter writer(out);
+    for (const Tensor& tensor : textbook::diversity_weights(request.options, specialised, session.pool))
       writer.add(tensor.name, tensor);
     writer.close();
     out.commit();
@@ -118,25 +119,26 @@ void save_weights(const DiversityRequest& request, Session& session) {
   config.commit();
 }
 
-ExperimentResult run_diversity(DiversityRequest request, Session& session) {
-  DiversityOptions& options = request.options;
+textbook::ExperimentResult run_diversity(DiversityRequest request, Session& session) {
+  textbook::DiversityOptions& options = request.options;
   if (!request.model.empty()) {
-    const Model model = Model::bind(open_model_source(request.model, {}, session.warnings), session.warnings);
-    const Circuit circuit = request.circuit == "ov" ? Circuit::ov : Circuit::qk;
-    return model_diversity_experiment(model, circuit, options, session.pool, session.warnings);
+    const model::Model model = model::Model::bind(
+        checkpoint::open_model_source(request.model, {}, session.warnings), session.warnings);
+    const analysis::Circuit circuit = request.circuit == "ov" ? analysis::Circuit::ov : analysis::Circuit::qk;
+    return textbook::model_diversity_experiment(model, circuit, options, session.pool, session.warnings);
   }
   if (!request.d_head && options.d % options.heads != 0) {
     fail(Status::usage, "--heads: {} heads do not divide --d {}; give --d-head", options.heads, options.d);
   }
   options.d_head = request.d_head.value_or(options.d / options.heads);
-  ExperimentResult result = diversity_experiment(options, session.pool);
+  textbook::ExperimentResult result = textbook::diversity_experiment(options, session.pool);
   if (!request.save.empty()) save_weights(request, session);
   return result;
 }
 
 Experiment add_diversity(Command& command) {
   auto request = std::make_shared<DiversityRequest>();
-  DiversityOptions& options = request->options;
+  textbook::DiversityOptions& options = request->options;
   command.add(without_model(
       {number("--d", &options.d, "Width of the input of the heads", Range{1, 1 << 15}),
        number("--heads", &options.heads, "Number of heads", Range{1, 1024}),
@@ -183,8 +185,9 @@ OwnedMatrix<double> read_keys(const std::string& given) {
     if (array.shape.size() != 2) array.refuse_shape("[keys, d]");
     return array.matrix(0);
   }
-  if (given.ends_with(".json")) return parse_json_keys(read_file(given, kKeysLimit), escaped(given));
-  return parse_keys(given, "--keys");
+  if (given.ends_with(".json"))
+    return textbook::parse_json_keys(read_file(given, kKeysLimit), escaped(given));
+  return textbook::parse_keys(given, "--keys");
 }
 
 Experiment add_hull(Command& command) {
@@ -201,13 +204,13 @@ Experiment add_hull(Command& command) {
   return {.run =
               [keys](Session& session) {
                 const OwnedMatrix<double> set = read_keys(*keys);
-                return hull_experiment(set.view(), session.pool);
+                return textbook::hull_experiment(set.view(), session.pool);
               },
           .inputs = [keys] { return std::vector<std::filesystem::path>{*keys}; }};
 }
 
 Experiment add_heads(Command& command) {
-  auto options = std::make_shared<HeadsOptions>();
+  auto options = std::make_shared<textbook::HeadsOptions>();
   command.add(
       {number("--d", &options->d, "Width that is divided among the heads", Range{1, 4096}),
        number("--heads", &options->heads, "Numbers of heads to compare; each must divide d", Range{1, 1024}),
@@ -216,30 +219,30 @@ Experiment add_heads(Command& command) {
   command.footer =
       "Examples:\n  attnctl experiment heads --format text\n"
       "  attnctl experiment heads --d 256 --heads 1,8,32 -o heads.svg";
-  return {.run = [options](Session& session) { return heads_experiment(*options, session.pool); }};
+  return {.run = [options](Session& session) { return textbook::heads_experiment(*options, session.pool); }};
 }
 
 constexpr std::size_t kMostOfAModel = 512;  // default limit of positions with --model
 
 struct PositionsRequest {
-  PositionsOptions options;
+  textbook::PositionsOptions options;
   std::optional<std::size_t> positions, d;
   ModelOptions model;
 };
 
-ExperimentResult run_positions(PositionsRequest request, Session& session) {
-  PositionsOptions& options = request.options;
+textbook::ExperimentResult run_positions(PositionsRequest request, Session& session) {
+  textbook::PositionsOptions& options = request.options;
   std::optional<OpenModel> open;
   if (!request.model.model.empty()) {
     open = open_model(request.model, session.warnings);
-    const ModelConfig& config = open->model.config();
+    const model::ModelConfig& config = open->model.config();
     options.model = &open->model;
     options.positions = std::min(kMostOfAModel, config.max_positions.value_or(kMostOfAModel));
     options.d = config.embedding.width;
   }
   if (request.positions) options.positions = *request.positions;
   if (request.d) options.d = *request.d;
-  return positions_experiment(options, session.pool);
+  return textbook::positions_experiment(options, session.pool);
 }
 
 Experiment add_positions(Command& command) {

@@ -14,7 +14,7 @@ namespace attnctl::cli {
 
 /// The functions of one experiment. They use the parsed options of the experiment.
 struct Experiment {
-  std::function<ExperimentResult(Session& session)> run;
+  std::function<textbook::ExperimentResult(Session& session)> run;
   /// Return the files that the experiment reads, and those that it writes in addition to -o, for
   /// check_outputs().
   std::function<std::vector<std::filesystem::path>()> inputs = [] {

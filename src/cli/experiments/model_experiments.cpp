@@ -41,16 +41,16 @@ struct TrainedOptions {
 /// Returns an experiment that reads the files of `request->trained`.
 template <typename Request>
 Experiment experiment_of(const std::shared_ptr<Request>& request,
-                         ExperimentResult (*run)(const Request& request, Session& session)) {
+                         textbook::ExperimentResult (*run)(const Request& request, Session& session)) {
   return {.run = [request, run](Session& session) { return run(*request, session); },
           .inputs = [request] { return files_read(request->trained.model, request->trained.inputs); }};
 }
 
 constexpr std::size_t kSeededIds = 128;
 
-std::size_t token_count(const Batch& batch) {
+std::size_t token_count(const input::Batch& batch) {
   std::size_t tokens = 0;
-  for (const Sequence& sequence : batch.sequences) tokens += sequence.queries();
+  for (const input::Sequence& sequence : batch.sequences) tokens += sequence.queries();
   return tokens;
 }
 
@@ -62,24 +62,25 @@ class ModelRun {
       : open(open_model(options.model, session.warnings)), seed_(inputs_seed) {
     if (options.inputs.items.empty()) {
       batch.sequences.push_back(random_sequence());
-      finish_batch(batch, open.vocabulary);
+      input::finish_batch(batch, open.vocabulary);
     } else {
       batch = read_inputs(options.inputs, open, session.warnings);
     }
     selection = select_heads(options.selection, open.model.config());
-    check_batch(open.model, batch);
+    forward::check_batch(open.model, batch);
   }
 
-  void observe(Observer& observer, Session& session) const {
-    Observer* const observers[] = {&observer};
-    RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+  void observe(forward::Observer& observer, Session& session) const {
+    forward::Observer* const observers[] = {&observer};
+    forward::RunContext context{
+        .pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
     const inspect::WorkBytes work = inspect::pass_bytes(open.model, batch, selection, observers, context);
     context.streamed_rows = inspect::plan_memory(session.options.memory, work).rows;
-    run_forward(open.model, batch, selection, observers, context);
+    forward::run_forward(open.model, batch, selection, observers, context);
   }
 
   /// Sets the seed of a result, and adds "model", "inputs" and "tokens" to its parameters.
-  void describe(ExperimentResult& result) const {
+  void describe(textbook::ExperimentResult& result) const {
     result.seed = seed_;
     result.parameters.set("model", open.model.name())
         .set("inputs", batch.sequences.size())
@@ -87,19 +88,19 @@ class ModelRun {
   }
 
   OpenModel open;
-  Batch batch;
-  Selection selection;
+  input::Batch batch;
+  forward::Selection selection;
 
  private:
   /// Returns 128 random ids, or fewer if the model has fewer positions.
-  [[nodiscard]] Sequence random_sequence() const {
-    const ModelConfig& config = open.model.config();
+  [[nodiscard]] input::Sequence random_sequence() const {
+    const model::ModelConfig& config = open.model.config();
     if (config.embedding.vocabulary == 0) {
       fail(Status::bad_input, "the model has no embedding table: give {}",
            config.embedding.pixels.present() ? "--pixels" : "--embeddings");
     }
     Random random(seed_);
-    Sequence sequence;
+    input::Sequence sequence;
     sequence.ids.resize(std::min(kSeededIds, config.max_positions.value_or(kSeededIds)));
     for (std::int64_t& id : sequence.ids)
       id = static_cast<std::int64_t>(random.next() % config.embedding.vocabulary);
@@ -125,41 +126,42 @@ void add_model_experiment(Command& command, TrainedOptions& options, bool heads)
 }
 
 struct ScalingRequest {
-  ScalingOptions made;
+  textbook::ScalingOptions made;
   TrainedOptions trained;
   double saturation = 0.99;
 };
 
-ExperimentResult run_scaling(const ScalingRequest& request, Session& session) {
-  if (!request.trained.given()) return scaling_experiment(request.made, session.pool);
+textbook::ExperimentResult run_scaling(const ScalingRequest& request, Session& session) {
+  if (!request.trained.given()) return textbook::scaling_experiment(request.made, session.pool);
   const ModelRun run(request.trained, request.made.seed, session);
-  Temperatures temperatures(run.selection, request.saturation);
+  analysis::Temperatures temperatures(run.selection, request.saturation);
   run.observe(temperatures, session);
-  ExperimentResult result = scaling_of_model(temperatures.finish(session.pool));
+  textbook::ExperimentResult result = textbook::scaling_of_model(temperatures.finish(session.pool));
   run.describe(result);
   result.parameters.set("saturation", request.saturation);
   return result;
 }
 
 struct DistanceRequest {
-  DistanceOptions built;
+  textbook::DistanceOptions built;
   TrainedOptions trained;
   std::string by = "layer";
 };
 
-ExperimentResult run_distance(const DistanceRequest& request, Session& session) {
-  if (!request.trained.given()) return distance_experiment(request.built);
+textbook::ExperimentResult run_distance(const DistanceRequest& request, Session& session) {
+  if (!request.trained.given()) return textbook::distance_experiment(request.built);
   const ModelRun run(request.trained, request.built.seed, session);
-  DistanceProfile profile(run.selection);
+  analysis::DistanceProfile profile(run.selection);
   run.observe(profile, session);
-  ExperimentResult result = distance_of_model(profile.finish(), profile.bins(), request.by == "head");
+  textbook::ExperimentResult result =
+      textbook::distance_of_model(profile.finish(), profile.bins(), request.by == "head");
   run.describe(result);
   result.parameters.set("by", request.by);
   return result;
 }
 
 struct GradientsRequest {
-  GradientsOptions made;
+  textbook::GradientsOptions made;
   TrainedOptions trained;
   std::string heads;                    // number of heads; with --model, a list of heads
   std::string target;                   // empty: the token with the largest logit
@@ -177,7 +179,7 @@ std::size_t head_count(const std::string& heads) {
 /// Returns the token id for --target, which is an id, a token of the vocabulary, or the text of a token
 /// without its word mark.
 std::size_t target_id(const std::string& target, const OpenModel& open) {
-  const Vocabulary& vocabulary = open.vocabulary;
+  const tokenizer::Vocabulary& vocabulary = open.vocabulary;
   std::optional<std::int64_t> id;
   if (target.find_first_not_of("0123456789") == std::string::npos && target.size() < 10) {
     id = std::stoll(target);
@@ -193,14 +195,16 @@ std::size_t target_id(const std::string& target, const OpenModel& open) {
   return static_cast<std::size_t>(*id);
 }
 
-LogitAttribution trace_back(const GradientsRequest& request, const ModelRun& run, const Sequence& sequence,
-                            std::optional<std::size_t> token, Session& session) {
+textbook::LogitAttribution trace_back(const GradientsRequest& request, const ModelRun& run,
+                                      const input::Sequence& sequence, std::optional<std::size_t> token,
+                                      Session& session) {
   const std::size_t position = request.position.value_or(sequence.queries() - 1);
   if (position >= sequence.queries())
     fail(Status::usage, "--position: input {} has positions 0 to {}, got {}", escaped(sequence.id),
          sequence.queries() - 1, position);
-  LogitAttribution result = attribute(
-      logit_gradient(run.open.model, sequence, {position, token}, session.pool), run.selection.heads);
+  textbook::LogitAttribution result = textbook::attribute(
+      reference::logit_gradient(run.open.model, sequence, {position, token}, session.pool),
+      run.selection.heads);
   result.input = sequence.id;
   result.tokens = sequence.tokens;
   result.position = position;
@@ -209,25 +213,25 @@ LogitAttribution trace_back(const GradientsRequest& request, const ModelRun& run
   return result;
 }
 
-ExperimentResult run_gradients(const GradientsRequest& request, Session& session) {
+textbook::ExperimentResult run_gradients(const GradientsRequest& request, Session& session) {
   if (!request.trained.given()) {
-    GradientsOptions made = request.made;
+    textbook::GradientsOptions made = request.made;
     if (!request.heads.empty()) made.heads = head_count(request.heads);
-    return gradients_experiment(made, session.pool);
+    return textbook::gradients_experiment(made, session.pool);
   }
   TrainedOptions trained = request.trained;
   trained.selection.heads = request.heads;
   const ModelRun run(trained, request.made.seed, session);
   std::optional<std::size_t> token;
   if (!request.target.empty()) token = target_id(request.target, run.open);
-  std::vector<LogitAttribution> inputs;
+  std::vector<textbook::LogitAttribution> inputs;
   session.progress.begin("gradients", run.batch.sequences.size());
-  for (const Sequence& sequence : run.batch.sequences) {
+  for (const input::Sequence& sequence : run.batch.sequences) {
     inputs.push_back(trace_back(request, run, sequence, token, session));
     session.progress.advance();
   }
   session.progress.end();
-  ExperimentResult result = gradients_of_model(inputs);
+  textbook::ExperimentResult result = textbook::gradients_of_model(inputs);
   run.describe(result);
   return result;
 }
@@ -238,11 +242,11 @@ struct KindsRequest {
   std::string grid;
   std::size_t layer = 0;
   std::size_t n = 256;
-  RandomLayer random;
+  model::RandomLayer random;
   bool causal = false;
 };
 
-std::optional<AxialGrid> parse_grid(const std::string& text) {
+std::optional<analysis::AxialGrid> parse_grid(const std::string& text) {
   if (text.empty()) return std::nullopt;
   const std::size_t by = text.find('x');
   const auto rows = parse_number(std::string_view(text).substr(0, by));
@@ -251,11 +255,11 @@ std::optional<AxialGrid> parse_grid(const std::string& text) {
   if (!rows || !columns || *rows == 0 || *columns == 0 || *rows > 65536 || *columns > 65536) {
     fail(Status::usage, "--grid: got \"{}\", need ROWSxCOLUMNS such as 16x16", escaped(text));
   }
-  return AxialGrid{*rows, *columns};
+  return analysis::AxialGrid{*rows, *columns};
 }
 
-KindsOptions kinds_options(const KindsRequest& request, const Session& session) {
-  KindsOptions options;
+textbook::KindsOptions kinds_options(const KindsRequest& request, const Session& session) {
+  textbook::KindsOptions options;
   options.layer = request.layer;
   options.memory = session.options.memory;
   options.grid = parse_grid(request.grid);
@@ -267,9 +271,9 @@ KindsOptions kinds_options(const KindsRequest& request, const Session& session) 
   return options;
 }
 
-Batch random_input(const KindsRequest& request) {
-  Batch batch;
-  Sequence& sequence = batch.sequences.emplace_back();
+input::Batch random_input(const KindsRequest& request) {
+  input::Batch batch;
+  input::Sequence& sequence = batch.sequences.emplace_back();
   sequence.id = "0";
   sequence.embeddings = OwnedMatrix<float>(request.n, request.random.d_model);
   Random random(request.random.seed);
@@ -277,7 +281,8 @@ Batch random_input(const KindsRequest& request) {
   return batch;
 }
 
-void check_layer_and_grid(const KindsOptions& options, const Model& model, const Batch& batch) {
+void check_layer_and_grid(const textbook::KindsOptions& options, const model::Model& model,
+                          const input::Batch& batch) {
   const std::size_t layers = model.config().layers.size();
   if (options.layer >= layers)
     fail(Status::usage, "--layer: got {}, the model has {} (0 to {})", options.layer, layers, layers - 1);
@@ -289,8 +294,8 @@ void check_layer_and_grid(const KindsOptions& options, const Model& model, const
   }
 }
 
-ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
-  const KindsOptions options = kinds_options(request, session);
+textbook::ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
+  const textbook::KindsOptions options = kinds_options(request, session);
   const bool drawn = !request.trained.given();
   if (drawn && !request.trained.inputs.items.empty()) fail(Status::usage, "inputs need --model");
   if (drawn && request.random.d_model % request.random.heads != 0) {
@@ -299,15 +304,17 @@ ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
   }
   std::optional<OpenModel> open;
   if (!drawn) open = open_model(request.trained.model, session.warnings);
-  const Model model = drawn ? random_layer(request.random, session.warnings) : open->model;
-  Batch batch = drawn ? random_input(request) : read_inputs(request.trained.inputs, *open, session.warnings);
+  const model::Model model = drawn ? model::random_layer(request.random, session.warnings) : open->model;
+  input::Batch batch =
+      drawn ? random_input(request) : read_inputs(request.trained.inputs, *open, session.warnings);
   if (request.causal) {
-    for (Sequence& sequence : batch.sequences) sequence.causal = true;
+    for (input::Sequence& sequence : batch.sequences) sequence.causal = true;
   }
   check_layer_and_grid(options, model, batch);
-  RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
-  ExperimentResult result = kinds_experiment(model, batch, options, context);
-  const AttentionConfig& attention = model.config().layers[options.layer].attention;
+  forward::RunContext context{
+      .pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+  textbook::ExperimentResult result = textbook::kinds_experiment(model, batch, options, context);
+  const model::AttentionConfig& attention = model.config().layers[options.layer].attention;
   result.seed = request.random.seed;
   result.parameters.set("model", drawn ? Value() : Value(request.trained.model.model))
       .set("layer", options.layer)
@@ -327,7 +334,7 @@ ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
 
 Experiment add_scaling(Command& command) {
   auto request = std::make_shared<ScalingRequest>();
-  ScalingOptions& made = request->made;
+  textbook::ScalingOptions& made = request->made;
   add_model_experiment(command, request->trained, true);
   command.add(with_model({number("--saturation", &request->saturation,
                                  "With --model: a row is saturated if its largest weight is over this value",
@@ -352,7 +359,7 @@ Experiment add_kinds(Command& command) {
   command.add(
       {{.names = "--kinds",
         .target = &request->kinds,
-        .help = "Kinds of attention to compare, of: " + std::string(kAttentionKinds),
+        .help = "Kinds of attention to compare, of: " + std::string(model::kAttentionKinds),
         .show_default = true,
         .split = true},
        {"--grid", &request->grid,
@@ -377,7 +384,7 @@ Experiment add_kinds(Command& command) {
 
 Experiment add_gradients(Command& command) {
   auto request = std::make_shared<GradientsRequest>();
-  GradientsOptions& made = request->made;
+  textbook::GradientsOptions& made = request->made;
   add_model_experiment(command, request->trained, false);
   command.add(with_model({{"--layers", &request->trained.selection.layers,
                            "With --model: layers, such as 0,3-5 (default: all)", "LIST"}}));
@@ -410,7 +417,7 @@ Experiment add_gradients(Command& command) {
 
 Experiment add_distance(Command& command) {
   auto request = std::make_shared<DistanceRequest>();
-  DistanceOptions& built = request->built;
+  textbook::DistanceOptions& built = request->built;
   add_model_experiment(command, request->trained, true);
   command.add(with_model({{.names = "--by",
                            .target = &request->by,

@@ -70,7 +70,7 @@ std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
 /// Reads images from an array [channels, height, width] or [batch, channels, height, width] of a
 /// floating-point type. Returns one sequence per image, divided into the patches of `grid`. Throws
 /// Error(bad_input) for integers, or if the shape is not that of the model's images.
-std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid) {
+std::vector<input::Sequence> read_images(const std::string& path, const PatchGrid& grid) {
   const FileArray<float> array = read_array(path);
   if (!is_floating(array.dtype)) {
     fail(Status::bad_input,
@@ -86,9 +86,10 @@ std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid
     array.refuse_shape(fmt::format("{0} or [batch, {1}, the channels, height and width of the model's images",
                                    to_string(image), to_string(image).substr(1)));
   }
-  std::vector<Sequence> sequences;
+  std::vector<input::Sequence> sequences;
   for (std::size_t begin = 0; begin < array.values.size(); begin += grid.image_size())
-    sequences.push_back(make_pixel_sequence(std::span(array.values).subspan(begin, grid.image_size()), grid));
+    sequences.push_back(
+        input::make_pixel_sequence(std::span(array.values).subspan(begin, grid.image_size()), grid));
   return sequences;
 }
 
@@ -96,7 +97,7 @@ std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid
 /// [batch, n, m], [batch, 1, n, m] or [batch, h, n, m]. Bool and integer masks hold 1 (may attend) or 0
 /// (hidden). Float masks are added to the scores and may hold -inf. Throws Error(bad_input) if the shape does
 /// not fit the batch, and for NaN, +inf and integers other than 0 and 1.
-void read_score_masks(const std::string& path, Batch& batch) {
+void read_score_masks(const std::string& path, input::Batch& batch) {
   FileArray<float> array = read_array(path);
   const std::size_t axes = array.shape.size();
   const std::string need = fmt::format(
@@ -109,19 +110,19 @@ void read_score_masks(const std::string& path, Batch& batch) {
   const std::size_t keys = array.shape[axes - 1];
   const std::size_t each = heads * queries * keys;
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
-    Sequence& sequence = batch.sequences[s];
+    input::Sequence& sequence = batch.sequences[s];
     if (queries != sequence.queries() || keys != sequence.keys()) {
       array.refuse_shape(fmt::format("{} queries and {} keys as input \"{}\" has", sequence.queries(),
                                      sequence.keys(), escaped(sequence.id)));
     }
     const std::span<const float> values = std::span(array.values).subspan(axes == 2 ? 0 : s * each, each);
-    sequence.mask = ScoreMask{heads, queries, keys, {values.begin(), values.end()}};
+    sequence.mask = input::ScoreMask{heads, queries, keys, {values.begin(), values.end()}};
   }
 }
 
 /// Reads a mask over the m keys of each sequence from an array [batch, m] of bool or integers. 1 means that
 /// the key is visible, 0 that it is hidden. Throws the same errors as read_score_masks().
-void read_key_masks(const std::string& path, Batch& batch) {
+void read_key_masks(const std::string& path, input::Batch& batch) {
   FileArray<float> array = read_array(path);
   if (is_floating(array.dtype))
     fail(Status::bad_input, "{}: got {}, need bool or integer", array.file, name_of(array.dtype));
@@ -131,7 +132,7 @@ void read_key_masks(const std::string& path, Batch& batch) {
   to_added(array);
   const std::size_t keys = array.shape[1];
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
-    Sequence& sequence = batch.sequences[s];
+    input::Sequence& sequence = batch.sequences[s];
     if (keys != sequence.keys()) {
       array.refuse_shape(fmt::format("{} keys as input \"{}\" has", sequence.keys(), escaped(sequence.id)));
     }
@@ -143,34 +144,35 @@ void read_key_masks(const std::string& path, Batch& batch) {
 
 // --- Inputs
 
-using InputExtension = std::pair<std::string_view, InputFormat>;
+using InputExtension = std::pair<std::string_view, input::InputFormat>;
 constexpr std::array kExtensions = {
-    InputExtension{".txt", InputFormat::txt}, InputExtension{".jsonl", InputFormat::jsonl},
-    InputExtension{".json", InputFormat::json}, InputExtension{".conllu", InputFormat::conllu}};
+    InputExtension{".txt", input::InputFormat::txt}, InputExtension{".jsonl", input::InputFormat::jsonl},
+    InputExtension{".json", input::InputFormat::json}, InputExtension{".conllu", input::InputFormat::conllu}};
 
-void read_file_item(const InputItem& item, const InputOptions& options, OpenModel& open, Batch& batch,
+void read_file_item(const InputItem& item, const InputOptions& options, OpenModel& open, input::Batch& batch,
                     Warnings& warnings) {
-  const InputFormat format = input_format(item.value, options);
+  const input::InputFormat format = input_format(item.value, options);
   const std::string name = item.value == "-" ? "standard input" : item.value;
   const std::string text = read_input_file(item.value);
   const std::size_t before = batch.sequences.size();
-  const std::uint64_t blank = read_sequences(text, format, name, {open.vocabulary, open.encoder}, batch);
+  const std::uint64_t blank =
+      input::read_sequences(text, format, name, {open.vocabulary, open.encoder}, batch);
   if (batch.sequences.size() == before)
     fail(Status::bad_input, "{}: contains no inputs", escaped(item.value));
   if (blank > 0) warnings.add("blank_lines", fmt::format("{}: skipped a blank line", name), blank);
 }
 
-Sequence text_sequence(const InputItem& item, OpenModel& open) {
-  require_utf8(item.value, {"--text", 0, 1});
-  if (item.pair) require_utf8(*item.pair, {"--text-pair", 0, 1});
+input::Sequence text_sequence(const InputItem& item, OpenModel& open) {
+  input::require_utf8(item.value, {"--text", 0, 1});
+  if (item.pair) input::require_utf8(*item.pair, {"--text-pair", 0, 1});
   return open.encoder.encode({{}, item.value, item.pair, std::nullopt});
 }
 
 /// Applies --truncate, and adds a warning for each truncated input.
-void truncate_inputs(std::size_t most, Batch& batch, Warnings& warnings) {
-  truncate_ids(batch, most);
+void truncate_inputs(std::size_t most, input::Batch& batch, Warnings& warnings) {
+  input::truncate_ids(batch, most);
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
-    const Sequence& sequence = batch.sequences[s];
+    const input::Sequence& sequence = batch.sequences[s];
     if (sequence.truncated == 0) continue;
     warnings.add("truncated", fmt::format("input {}: {} tokens cut to the model's {} positions (--truncate)",
                                           s, sequence.queries() + sequence.truncated, most));
@@ -180,7 +182,7 @@ void truncate_inputs(std::size_t most, Batch& batch, Warnings& warnings) {
 /// Reads the file of --embeddings with this index, and its --keys and --values. Adds one sequence per item of
 /// the batch axis.
 void read_embeddings_item(const std::string& path, std::size_t index, const InputOptions& options,
-                          Batch& batch) {
+                          input::Batch& batch) {
   std::vector<OwnedMatrix<float>> queries = read_embeddings(path);
   const auto read_other = [&](const std::vector<std::string>& files) {
     std::vector<OwnedMatrix<float>> items(queries.size());
@@ -195,7 +197,7 @@ void read_embeddings_item(const std::string& path, std::size_t index, const Inpu
   std::vector<OwnedMatrix<float>> keys = read_other(options.keys);
   std::vector<OwnedMatrix<float>> values = read_other(options.values);
   for (std::size_t i = 0; i < queries.size(); ++i) {
-    Sequence& sequence = batch.sequences.emplace_back();
+    input::Sequence& sequence = batch.sequences.emplace_back();
     sequence.embeddings = std::move(queries[i]);
     sequence.key_embeddings = std::move(keys[i]);
     sequence.value_embeddings = std::move(values[i]);
@@ -208,9 +210,9 @@ void read_embeddings_item(const std::string& path, std::size_t index, const Inpu
 }
 
 /// Adds the k-th target to the k-th input.
-void add_targets(const InputOptions& options, OpenModel& open, Batch& batch) {
+void add_targets(const InputOptions& options, OpenModel& open, input::Batch& batch) {
   if (options.targets.empty()) return;
-  const std::optional<DecoderConfig>& decoder = open.model.config().decoder;
+  const std::optional<model::DecoderConfig>& decoder = open.model.config().decoder;
   if (!decoder)
     fail(Status::usage, "--target-ids and --target-text: the model is not an encoder-decoder model");
   if (options.targets.size() != batch.sequences.size()) {
@@ -219,44 +221,44 @@ void add_targets(const InputOptions& options, OpenModel& open, Batch& batch) {
   }
   for (std::size_t i = 0; i < options.targets.size(); ++i) {
     const InputItem& item = options.targets[i];
-    auto target = std::make_shared<Sequence>();
+    auto target = std::make_shared<input::Sequence>();
     if (item.kind == InputKind::ids) {
-      target->ids = parse_ids(item.value, "--target-ids");
+      target->ids = input::parse_ids(item.value, "--target-ids");
     } else {
-      require_utf8(item.value, {"--target-text", 0, 1});
+      input::require_utf8(item.value, {"--target-text", 0, 1});
       *target = open.encoder.encode({{}, item.value, std::nullopt, std::nullopt});
       if (!decoder->start_token)
         fail(Status::bad_input,
              "{}: /decoder_start_token_id is missing, which --target-text needs; give --target-ids instead",
              escaped(open.model.source().config_path.string()));
-      put_first(*decoder->start_token, *target);
+      input::put_first(*decoder->start_token, *target);
     }
     batch.sequences[i].target = std::move(target);
   }
 }
 
 /// Removes the token types of the tokenizer if the model has no token type embedding.
-void drop_token_types(const ModelConfig& config, Batch& batch) {
+void drop_token_types(const model::ModelConfig& config, input::Batch& batch) {
   if (config.embedding.token_types > 0) return;
-  for (Sequence& sequence : batch.sequences) {
+  for (input::Sequence& sequence : batch.sequences) {
     if (sequence.text) sequence.token_type_ids.clear();
     if (sequence.target) sequence.target->token_type_ids.clear();
   }
 }
 
-void read_pixels_item(const std::string& path, const ModelConfig& config, Batch& batch) {
+void read_pixels_item(const std::string& path, const model::ModelConfig& config, input::Batch& batch) {
   const PatchGrid& grid = config.embedding.pixels;
   if (!grid.present()) {
     fail(Status::bad_input, "--pixels {}: a model of type {} does not read images; give --text or --ids",
          escaped(path), config.family);
   }
-  for (Sequence& sequence : read_images(path, grid)) batch.sequences.push_back(std::move(sequence));
+  for (input::Sequence& sequence : read_images(path, grid)) batch.sequences.push_back(std::move(sequence));
 }
 
-void apply_masks(const InputOptions& options, Batch& batch) {
+void apply_masks(const InputOptions& options, input::Batch& batch) {
   const bool causal = options.mask == "causal";
   if (causal || options.mask == "none") {
-    for (Sequence& sequence : batch.sequences) sequence.causal = causal;
+    for (input::Sequence& sequence : batch.sequences) sequence.causal = causal;
   } else if (options.mask) {
     read_score_masks(*options.mask, batch);
   }
@@ -270,7 +272,7 @@ std::string read_input_file(const std::string& path) {
   return path == "-" ? read_descriptor(STDIN_FILENO, "standard input", kLimit) : read_file(path, kLimit);
 }
 
-InputFormat input_format(const std::string& path, const InputOptions& options) {
+input::InputFormat input_format(const std::string& path, const InputOptions& options) {
   const bool standard_input = path == "-";
   if (standard_input && options.input_format.empty())
     fail(Status::usage, "--input -: need --input-format txt, jsonl, json or conllu");
@@ -296,8 +298,8 @@ std::vector<std::filesystem::path> files_read(const ModelOptions& model, const I
   std::vector<std::filesystem::path> files;
   const auto add = [&](const auto& paths) { files.insert(files.end(), paths.begin(), paths.end()); };
   if (!model.model.empty()) {
-    add(checkpoint_files(model.model));
-    add(tokenizer_files(model_directory(model.model)));
+    add(checkpoint::checkpoint_files(model.model));
+    add(tokenizer::tokenizer_files(checkpoint::model_directory(model.model)));
   }
   if (model.config) files.emplace_back(*model.config);
   for (const InputItem& item : inputs.items) {
@@ -311,7 +313,7 @@ std::vector<std::filesystem::path> files_read(const ModelOptions& model, const I
   return files;
 }
 
-Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings) {
+input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings) {
   require_inputs(options, "--text, --ids, --input, --embeddings or --pixels");
   const auto embeddings =
       std::count_if(options.items.begin(), options.items.end(),
@@ -322,7 +324,7 @@ Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnin
   }
   const std::optional<std::size_t>& most = open.model.config().max_positions;
   if (options.truncate && most) open.encoder.truncate_to(*most);
-  Batch batch;
+  input::Batch batch;
   std::size_t embedding_items = 0;
   for (const InputItem& item : options.items) {
     switch (item.kind) {
@@ -330,7 +332,7 @@ Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnin
         batch.sequences.push_back(text_sequence(item, open));
         break;
       case InputKind::ids:
-        batch.sequences.emplace_back().ids = parse_ids(item.value);
+        batch.sequences.emplace_back().ids = input::parse_ids(item.value);
         break;
       case InputKind::file:
         read_file_item(item, options, open, batch, warnings);
@@ -345,7 +347,7 @@ Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnin
   }
   if (options.truncate && most) truncate_inputs(*most, batch, warnings);
   add_targets(options, open, batch);
-  finish_batch(batch, open.vocabulary);
+  input::finish_batch(batch, open.vocabulary);
   drop_token_types(open.model.config(), batch);
   apply_masks(options, batch);
   return batch;
@@ -365,11 +367,11 @@ OwnedMatrix<float> SeededInputs::matrix(std::size_t rows, std::size_t columns) {
   return matrix;
 }
 
-Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
-  const EmbeddingConfig& embedding = config_.embedding;
+input::Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
+  const model::EmbeddingConfig& embedding = config_.embedding;
   if (embedding.pixels.present())
-    return make_pixel_sequence(matrix(1, embedding.pixels.image_size()).values(), embedding.pixels);
-  Sequence sequence;
+    return input::make_pixel_sequence(matrix(1, embedding.pixels.image_size()).values(), embedding.pixels);
+  input::Sequence sequence;
   if (embedding.vocabulary > 0) {
     sequence.ids = ids(length, embedding.vocabulary);
   } else {
@@ -381,7 +383,7 @@ Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
     sequence.key_embeddings = matrix(length, config_.d_key_input);
   if (own_values) sequence.value_embeddings = matrix(length, config_.d_value_input);
   if (config_.decoder) {
-    sequence.target = std::make_shared<Sequence>();
+    sequence.target = std::make_shared<input::Sequence>();
     sequence.target->ids = ids(target_length, config_.decoder->embedding.vocabulary);
   }
   return sequence;
@@ -393,20 +395,22 @@ void add_attention_option(Command& command, SelectionOptions& options) {
   command.add("Selection",
               {{"--attention", &options.attention,
                 "Replace the attention of the layers of --layers (default: all) by another kind: " +
-                    std::string(kAttentionKinds) +
+                    std::string(model::kAttentionKinds) +
                     ", or axial (over the rows and columns of one array --embeddings [N, L, d])",
                 "KIND"}});
 }
 
-std::optional<AttentionKind> parse_attention_option(const std::string& option, const std::string& kind) {
+std::optional<model::AttentionKind> parse_attention_option(const std::string& option,
+                                                           const std::string& kind) {
   if (kind == "axial") return std::nullopt;
-  const auto parsed = parse_attention_kind(kind);
+  const auto parsed = model::parse_attention_kind(kind);
   if (!parsed)
-    fail(Status::usage, "{}: unsupported \"{}\"; known: {}, axial", option, escaped(kind), kAttentionKinds);
+    fail(Status::usage, "{}: unsupported \"{}\"; known: {}, axial", option, escaped(kind),
+         model::kAttentionKinds);
   return parsed;
 }
 
-Model with_attention_option(const Model& model, const SelectionOptions& options) {
+model::Model with_attention_option(const model::Model& model, const SelectionOptions& options) {
   if (options.attention.empty()) return model;
   const auto kind = parse_attention_option("--attention", options.attention);
   if (!kind) return model;
@@ -417,14 +421,14 @@ Model with_attention_option(const Model& model, const SelectionOptions& options)
   return model.with_attention(*kind, layers);
 }
 
-std::optional<AxialGrid> axial_grid(const SelectionOptions& options, const InputOptions& inputs,
-                                    const Model& model, Batch& batch) {
+std::optional<analysis::AxialGrid> axial_grid(const SelectionOptions& options, const InputOptions& inputs,
+                                              const model::Model& model, input::Batch& batch) {
   if (options.attention != "axial") return std::nullopt;
   if (inputs.items.size() != 1 || inputs.items.front().kind != InputKind::embeddings) {
     fail(Status::usage,
          "--attention axial needs exactly one input, a grid: --embeddings X.npy of shape [N, L, d]");
   }
-  return make_axial(model, batch);
+  return analysis::make_axial(model, batch);
 }
 
 }  // namespace attnctl::cli

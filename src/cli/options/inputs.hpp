@@ -36,7 +36,7 @@ struct FileArray {
   Shape shape;
   std::vector<T> values;
 
-  FileArray(const std::string& path, const TensorView& tensor)
+  FileArray(const std::string& path, const checkpoint::TensorView& tensor)
       : file(escaped(path)),
         dtype(tensor.dtype),
         shape(tensor.shape),
@@ -58,7 +58,7 @@ struct FileArray {
 template <typename T>
 [[nodiscard]] FileArray<T> read_npy(const std::string& path) {
   Warnings unused;
-  return {path, open_checkpoint(path, unused)->tensor(0)};
+  return {path, checkpoint::open_checkpoint(path, unused)->tensor(0)};
 }
 
 /// Reads a whole file of inputs, at most 1 GiB; "-" is standard input.
@@ -68,11 +68,11 @@ template <typename T>
 /// completed by finish_batch(). Opens the model's tokenizer if an input is text. Throws Error(usage) without
 /// inputs, if standard input is named twice, or if --keys has no --embeddings. Throws Error(bad_input) for an
 /// invalid input, and Error(environment) if a file cannot be read.
-[[nodiscard]] Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
+[[nodiscard]] input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
 
 /// Returns the format of an --input file: from its extension, or from --input-format if the path is "-".
 /// Throws Error(usage) or Error(bad_input) if the format is unknown.
-[[nodiscard]] InputFormat input_format(const std::string& path, const InputOptions& options);
+[[nodiscard]] input::InputFormat input_format(const std::string& path, const InputOptions& options);
 
 /// Throws Error(usage) without inputs, or if standard input is named twice. The error message lists `kinds`,
 /// the accepted kinds of input.
@@ -87,18 +87,18 @@ void require_inputs(const InputOptions& options, const std::string& kinds);
 /// A generator of inputs for a model. The inputs are the same in every run and on every machine.
 class SeededInputs {
  public:
-  explicit SeededInputs(const ModelConfig& config) : config_(config) {}
+  explicit SeededInputs(const model::ModelConfig& config) : config_(config) {}
 
   /// Returns `length` random ids. Returns an image if the model reads images; the image has one token per
   /// patch plus one and ignores `length`. Returns `length` embeddings with values in -1..1 if the model has
   /// no embedding table. Adds a target of `target_length` ids for an encoder-decoder model.
-  [[nodiscard]] Sequence next(std::size_t length, std::size_t target_length);
+  [[nodiscard]] input::Sequence next(std::size_t length, std::size_t target_length);
 
  private:
   std::vector<std::int64_t> ids(std::size_t length, std::size_t vocabulary);
   OwnedMatrix<float> matrix(std::size_t rows, std::size_t columns);
 
-  const ModelConfig& config_;
+  const model::ModelConfig& config_;
   /// The C++ standard defines the numbers of this generator, but not those of distributions.
   std::mt19937 random_{20170612};
 };
@@ -106,8 +106,8 @@ class SeededInputs {
 // --- Heads and attention
 
 /// Returns the heads that --component, --layers and --heads select.
-[[nodiscard]] inline Selection select_heads(const SelectionOptions& options, const ModelConfig& config,
-                                            bool targets = true) {
+[[nodiscard]] inline forward::Selection select_heads(const SelectionOptions& options,
+                                                     const model::ModelConfig& config, bool targets = true) {
   return inspect::select_heads({options.component, options.layers, options.heads}, config, targets);
 }
 
@@ -116,16 +116,17 @@ void add_attention_option(Command& command, SelectionOptions& options);
 
 /// Parses a kind of attention. Returns nullopt for axial attention, which changes the batch and not the
 /// layer. Throws Error(usage) for an unknown kind; the error message names `option`.
-[[nodiscard]] std::optional<AttentionKind> parse_attention_option(const std::string& option,
-                                                                  const std::string& kind);
+[[nodiscard]] std::optional<model::AttentionKind> parse_attention_option(const std::string& option,
+                                                                         const std::string& kind);
 
 /// Returns the model with the attention kind of --attention in the layers of --layers. Without --attention,
 /// the model is unchanged.
-[[nodiscard]] Model with_attention_option(const Model& model, const SelectionOptions& options);
+[[nodiscard]] model::Model with_attention_option(const model::Model& model, const SelectionOptions& options);
 
 /// If --attention is axial, reads the tokens of the batch as one grid, replaces the batch by the columns and
 /// rows of the grid, and returns the grid. Returns nullopt for any other kind.
-[[nodiscard]] std::optional<AxialGrid> axial_grid(const SelectionOptions& options, const InputOptions& inputs,
-                                                  const Model& model, Batch& batch);
+[[nodiscard]] std::optional<analysis::AxialGrid> axial_grid(const SelectionOptions& options,
+                                                            const InputOptions& inputs,
+                                                            const model::Model& model, input::Batch& batch);
 
 }  // namespace attnctl::cli

@@ -164,7 +164,7 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
   command.add("Output",
               {number("--digits", &options.digits,
                       "Number of decimals (default: as many as are needed to read back the same number)",
-                      Range{0, NumberFormat::most_digits})});
+                      Range{0, report::NumberFormat::most_digits})});
 }
 
 void add_table_option(Command& command, OutputOptions& options, const std::string& help) {

@@ -25,7 +25,8 @@ using inspect::Form;
 
 constexpr std::array kFormats = {
     Format{.name = "json", .extension = ".json", .form = Form::document},
-    Format{.name = "jsonl", .extension = ".jsonl", .form = Form::document, .layout = JsonLayout::lines},
+    Format{
+        .name = "jsonl", .extension = ".jsonl", .form = Form::document, .layout = report::JsonLayout::lines},
     Format{.name = "csv", .extension = ".csv", .form = Form::tables},
     Format{.name = "tsv", .extension = ".tsv", .form = Form::tables, .separator = '\t'},
     Format{.name = "npz", .extension = ".npz", .form = Form::arrays},
@@ -186,8 +187,8 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
   return target;
 }
 
-TextOptions text_style(const Target& target) {
-  TextOptions style;
+report::TextOptions text_style(const Target& target) {
+  report::TextOptions style;
   if (target.path != "-" || isatty(STDOUT_FILENO) != 1) return style;
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);

@@ -14,11 +14,11 @@ namespace attnctl::cli {
 
 /// An output format: a row of the table in target.cpp.
 struct Format {
-  std::string_view name;                         // in --format
-  std::string_view extension;                    // of its files: ".json"
-  inspect::Form form = inspect::Form::document;  // the form of results that its writer uses
-  JsonLayout layout = JsonLayout::document;      // for a document
-  char separator = ',';                          // for tables: the character between columns
+  std::string_view name;                                     // in --format
+  std::string_view extension;                                // of its files: ".json"
+  inspect::Form form = inspect::Form::document;              // the form of results that its writer uses
+  report::JsonLayout layout = report::JsonLayout::document;  // for a document
+  char separator = ',';                                      // for tables: the character between columns
 };
 
 /// Returns the names of all formats.
@@ -60,6 +60,6 @@ struct Target {
 
 /// Returns the text style of a target. On a terminal, the style has the width of the terminal, and bold, dim
 /// and colours unless NO_COLOR is set. Elsewhere, the style is plain text.
-[[nodiscard]] TextOptions text_style(const Target& target);
+[[nodiscard]] report::TextOptions text_style(const Target& target);
 
 }  // namespace attnctl::cli

@@ -13,7 +13,7 @@ namespace {
 
 bool all_finite(MatrixView<const float> values) {
   for (std::size_t r = 0; r < values.rows; ++r) {
-    if (!kernels().all_finite(values.row(r))) return false;
+    if (!linalg::kernels().all_finite(values.row(r))) return false;
   }
   return true;
 }
@@ -38,7 +38,7 @@ bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<fl
       scores, [](float score) { return score != -std::numeric_limits<float>::infinity(); });
   workspace.assign(scores.begin(), scores.end());
   workspace.push_back(sink);
-  kernels().softmax(workspace, workspace);
+  linalg::kernels().softmax(workspace, workspace);
   std::copy_n(workspace.begin(), weights.size(), weights.begin());
   return some_visible;
 }
@@ -113,7 +113,7 @@ class LinearHead {
     }
     const MatrixView<const float> queries(query_features_.data(), sums.size(), q_.cols);
     const MatrixView<const float> keys(key_features_.data(), k_.rows, k_.cols);
-    gemm_nt(queries, keys.row_range(range.first, range.size()), out);
+    linalg::gemm_nt(queries, keys.row_range(range.first, range.size()), out);
   }
 
  private:
@@ -206,7 +206,8 @@ void PanelBuffers::reserve(const Block& block, const AttentionLayer& layer) {
 class HeadPass {
  public:
   /// `keys_of` is the sequence of the keys.
-  HeadPass(const AttentionLayer& layer, const Sequence& keys_of, const BlockSequence& place, std::size_t head)
+  HeadPass(const AttentionLayer& layer, const input::Sequence& keys_of, const BlockSequence& place,
+           std::size_t head)
       : layer_(layer),
         place_(place),
         head_(head),
@@ -221,9 +222,9 @@ class HeadPass {
         finite_values_(all_finite(v_)) {}
 
   void run(std::span<Observer* const> observers, PanelBuffers& buffers, RowWarnings& warnings) const {
-    const AttentionKind::Rule rule = layer_.config.kind.rule;
-    const bool linear = rule == AttentionKind::Rule::linear;
-    const bool strided = rule == AttentionKind::Rule::strided;
+    const model::AttentionKind::Rule rule = layer_.config.kind.rule;
+    const bool linear = rule == model::AttentionKind::Rule::linear;
+    const bool strided = rule == model::AttentionKind::Rule::strided;
     const bool patterns = !(linear || strided) || (layer_.patterns && !observers.empty());
     std::optional<LinearHead> sums;
     if (linear) sums.emplace(q_, k_, z_.empty() ? MatrixView<const float>() : v_, visibility_, patterns);
@@ -325,7 +326,8 @@ class HeadPass {
       });
     };
     for_each_stride([&](const KeySteps& keys, std::span<float> scores) {
-      gemm_nt(q_.row_range(i, 1), rows_of(k_, keys), {scores.data(), 1, keys.count}, scale_in_product());
+      linalg::gemm_nt(q_.row_range(i, 1), rows_of(k_, keys), {scores.data(), 1, keys.count},
+                      scale_in_product());
       finish_scores(i, keys, scores);
     });
     if (layer_.scores) spread(panel.scores, -std::numeric_limits<float>::infinity());
@@ -336,7 +338,7 @@ class HeadPass {
     for_each_stride([&](const KeySteps& keys, std::span<float> weights) {
       const MatrixView<const float> row_weights(weights.data(), 1, keys.count);
       if (finite_values_) {
-        gemm_nn(row_weights, rows_of(v_, keys), z_.row_range(i, 1), 1, 1);
+        linalg::gemm_nn(row_weights, rows_of(v_, keys), z_.row_range(i, 1), 1, 1);
       } else {
         add_visible_values(row_weights, rows_of(v_, keys), z_.row_range(i, 1));
       }
@@ -384,12 +386,12 @@ class HeadPass {
   }
 
   void finish_scores(std::size_t i, KeySteps keys, std::span<float> scores) const {
-    const AttentionConfig& config = layer_.config;
-    if (!scale_is_float()) kernels().scale(config.scale, scores);
+    const model::AttentionConfig& config = layer_.config;
+    if (!scale_is_float()) linalg::kernels().scale(config.scale, scores);
     if (config.soft_cap > 0) {
-      kernels().scale(1 / double{config.soft_cap}, scores);
-      kernels().tanh(scores);
-      kernels().scale(double{config.soft_cap}, scores);
+      linalg::kernels().scale(1 / double{config.soft_cap}, scores);
+      linalg::kernels().tanh(scores);
+      linalg::kernels().scale(double{config.soft_cap}, scores);
     }
     position_bias_.add(i, keys, scores);
     visibility_.mask(i, keys, scores);
@@ -417,7 +419,7 @@ class HeadPass {
     constexpr float lowest = -std::numeric_limits<float>::infinity();
     const bool one_overflowed =
         layer_.scores && any_visible(i, keys, [&](std::size_t index) { return scores[index] == lowest; });
-    const bool some_finite = layer_.sinks.empty() ? kernels().softmax(scores, weights)
+    const bool some_finite = layer_.sinks.empty() ? linalg::kernels().softmax(scores, weights)
                                                   : softmax_with_sink(scores, layer_.sinks[head_],
                                                                       panel.buffers.sink_scores_, weights);
     const bool all_overflowed = !some_finite && any_visible(i, keys, [](std::size_t) { return true; });
@@ -465,8 +467,8 @@ class HeadPass {
   bool finite_values_;
 };
 
-RowWarnings attend(const AttentionLayer& layer, const Batch& batch, const Block& block, std::size_t head,
-                   std::span<Observer* const> observers, PanelBuffers& buffers) {
+RowWarnings attend(const AttentionLayer& layer, const input::Batch& batch, const Block& block,
+                   std::size_t head, std::span<Observer* const> observers, PanelBuffers& buffers) {
   RowWarnings warnings;
   for (const BlockSequence& place : block.sequences) {
     const Sides sides = sides_of(block.component, batch.sequences[place.index]);

@@ -18,7 +18,7 @@ namespace attnctl::forward {
 
 /// The data of one layer and one block that all heads share.
 struct AttentionLayer {
-  const AttentionConfig& config;
+  const model::AttentionConfig& config;
   std::size_t layer = 0;
   MatrixView<const float> q;          // [rows, query_slices * k], after rotary positions
   MatrixView<const float> k;          // [key rows, kv_heads * k], after rotary positions
@@ -34,7 +34,7 @@ struct AttentionLayer {
 /// A warning about rows of patterns: the number of rows, and the position of the first one.
 struct RowWarning {
   std::uint64_t count = 0;
-  HeadId head;
+  model::HeadId head;
   std::size_t sequence = 0, query = 0;
 
   void add(const RowWarning& later);
@@ -79,10 +79,10 @@ class PanelBuffers {
   friend class HeadPass;
   PanelRows pattern_{0};
   PanelRows scores_{-std::numeric_limits<float>::infinity()};
-  PackedMatrix keys_, values_;      // k^T and v of the current head and sequence
-  std::vector<float> sink_scores_;  // the scores of one query, followed by the sink
-  std::vector<float> strided_row_;  // the scores, later the weights, of the visible keys of one query
-  std::vector<double> sums_;        // for linear attention
+  linalg::PackedMatrix keys_, values_;  // k^T and v of the current head and sequence
+  std::vector<float> sink_scores_;      // the scores of one query, followed by the sink
+  std::vector<float> strided_row_;      // the scores, later the weights, of the visible keys of one query
+  std::vector<double> sums_;            // for linear attention
   std::vector<std::uint8_t> fully_masked_;
 };
 
@@ -92,7 +92,7 @@ class PanelBuffers {
 
 /// Computes scores, pattern and z of one head for all sequences of a block, and passes each panel to the
 /// observers, which may be none. Returns warnings about rows of the pattern.
-[[nodiscard]] RowWarnings attend(const AttentionLayer& layer, const Batch& batch, const Block& block,
+[[nodiscard]] RowWarnings attend(const AttentionLayer& layer, const input::Batch& batch, const Block& block,
                                  std::size_t head, std::span<Observer* const> observers,
                                  PanelBuffers& buffers);
 

@@ -23,10 +23,10 @@ RotaryTable make_table(const std::vector<float>& inverse_frequency, float factor
 }
 
 /// Rotates the pairs (j, j + r/2) or (2j, 2j + 1) of a vector.
-template <RotaryPairing pairing>
+template <model::RotaryPairing pairing>
 void rotate_pairs(std::span<const float> cosine, std::span<const float> sine, float* x) {
-  constexpr std::size_t step = pairing == RotaryPairing::half ? 1 : 2;
-  float* const y = x + (pairing == RotaryPairing::half ? cosine.size() : 1);
+  constexpr std::size_t step = pairing == model::RotaryPairing::half ? 1 : 2;
+  float* const y = x + (pairing == model::RotaryPairing::half ? cosine.size() : 1);
   for (std::size_t j = 0; j < cosine.size(); ++j) {
     const float first = x[j * step];
     const float second = y[j * step];
@@ -65,7 +65,7 @@ void add_sinusoidal(MatrixView<float> x, bool halves) {
   }
 }
 
-const RotaryTable& RotaryTables::table(const RotaryConfig& config, std::size_t length) {
+const RotaryTable& RotaryTables::table(const model::RotaryConfig& config, std::size_t length) {
   const bool is_long = !config.long_inverse_frequency.empty() && length > config.long_from;
   RotaryTable& table = tables_[{&config, is_long}];
   if (table.cosine.rows() < length) {
@@ -75,10 +75,11 @@ const RotaryTable& RotaryTables::table(const RotaryConfig& config, std::size_t l
   return table;
 }
 
-void rotate(Pool& pool, const RotaryConfig& config, const RotaryTable& table, std::size_t d_head,
+void rotate(Pool& pool, const model::RotaryConfig& config, const RotaryTable& table, std::size_t d_head,
             MatrixView<float> x) {
-  const auto rotate_one = config.pairing == RotaryPairing::half ? rotate_pairs<RotaryPairing::half>
-                                                                : rotate_pairs<RotaryPairing::interleaved>;
+  const auto rotate_one = config.pairing == model::RotaryPairing::half
+                              ? rotate_pairs<model::RotaryPairing::half>
+                              : rotate_pairs<model::RotaryPairing::interleaved>;
   for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
     for (std::size_t p = first; p < first + count; ++p) {
       const auto cosine = table.cosine.view().row(p);
@@ -90,7 +91,7 @@ void rotate(Pool& pool, const RotaryConfig& config, const RotaryTable& table, st
   });
 }
 
-std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance) {
+std::size_t relative_bucket(const model::RelativeBuckets& config, std::int64_t distance) {
   const std::size_t buckets = config.bidirectional ? config.buckets / 2 : config.buckets;
   const std::size_t offset = config.bidirectional && distance > 0 ? buckets : 0;
   if (!config.bidirectional && distance > 0) return 0;
@@ -102,7 +103,7 @@ std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance
   return offset + std::min(near + static_cast<std::size_t>(steps), buckets - 1);
 }
 
-std::size_t disentangled_row(const DisentangledConfig& config, std::int64_t distance) {
+std::size_t disentangled_row(const model::DisentangledConfig& config, std::int64_t distance) {
   const auto span = static_cast<std::int64_t>(config.span);
   const std::size_t near = config.span / 2;
   const auto away = static_cast<std::size_t>(distance < 0 ? -distance : distance);
@@ -116,15 +117,15 @@ std::size_t disentangled_row(const DisentangledConfig& config, std::int64_t dist
   return static_cast<std::size_t>(std::clamp<std::int64_t>(step + span, 0, 2 * span - 1));
 }
 
-ProjectedDistances DistanceTable::project(Pool& pool, const AttentionConfig& config,
-                                          const AttentionWeights& weights) {
+ProjectedDistances DistanceTable::project(Pool& pool, const model::AttentionConfig& config,
+                                          const model::AttentionWeights& weights) {
   ProjectedDistances projected;
   if (!config.disentangled) return projected;
   const MatrixView<const float> table = weights.disentangled.table;
   const MatrixView<float> normed = normed_.take(table.rows, table.cols);
   apply_norm(pool, config.disentangled->norm, weights.disentangled.norm, table, normed);
   std::vector<Dense> products;
-  const auto add = [&](bool wanted, const Linear& linear, Buffer& buffer) {
+  const auto add = [&](bool wanted, const model::Linear& linear, Buffer& buffer) {
     if (!wanted) return MatrixView<const float>();
     const MatrixView<float> out = buffer.take(table.rows, linear.out());
     products.push_back({normed, linear, out});
@@ -136,8 +137,8 @@ ProjectedDistances DistanceTable::project(Pool& pool, const AttentionConfig& con
   return projected;
 }
 
-PositionBias::PositionBias(const AttentionConfig& config, const Tables& tables, const Sequence& sequence,
-                           std::size_t head, const Operands& operands)
+PositionBias::PositionBias(const model::AttentionConfig& config, const Tables& tables,
+                           const input::Sequence& sequence, std::size_t head, const Operands& operands)
     : queries_(operands.q.rows), scale_(config.scale) {
   if (config.alibi) prepare_alibi(config, sequence, head);
   if (config.relative_buckets) {
@@ -152,8 +153,9 @@ PositionBias::PositionBias(const AttentionConfig& config, const Tables& tables, 
 
 /// Computes slope * (position of the key) for each key (Press, Smith and Lewis 2022). slope * (key position -
 /// query position) would give the same softmax.
-void PositionBias::prepare_alibi(const AttentionConfig& config, const Sequence& sequence, std::size_t head) {
-  const AlibiConfig& alibi = *config.alibi;
+void PositionBias::prepare_alibi(const model::AttentionConfig& config, const input::Sequence& sequence,
+                                 std::size_t head) {
+  const model::AlibiConfig& alibi = *config.alibi;
   const float slope = alibi.rounded ? round_to_bfloat16(alibi.slopes[head]) : alibi.slopes[head];
   const bool counts = alibi.counts_visible && !sequence.key_visible.empty();
   std::size_t next = 0;
@@ -170,8 +172,9 @@ void PositionBias::prepare_alibi(const AttentionConfig& config, const Sequence& 
 
 /// Computes the products of queries and keys with distance embeddings, only for distances that occur in the
 /// sequence.
-void PositionBias::prepare_disentangled(const AttentionConfig& config, const ProjectedDistances& distances,
-                                        std::size_t head, const Operands& operands) {
+void PositionBias::prepare_disentangled(const model::AttentionConfig& config,
+                                        const ProjectedDistances& distances, std::size_t head,
+                                        const Operands& operands) {
   rows_.resize(operands.q.rows + operands.k.rows - 1);
   for (std::size_t at = 0; at < rows_.size(); ++at) {
     const auto distance = static_cast<std::int64_t>(queries_ - 1) - static_cast<std::int64_t>(at);
@@ -185,7 +188,7 @@ void PositionBias::prepare_disentangled(const AttentionConfig& config, const Pro
     if (table.data == nullptr) return OwnedMatrix<float>();
     OwnedMatrix<float> product(x.rows, count);
     const std::size_t width = config.d_head;
-    gemm_nt(x, table.row_range(lowest, count).col_range(head * width, width), product.view());
+    linalg::gemm_nt(x, table.row_range(lowest, count).col_range(head * width, width), product.view());
     return product;
   };
   content_ = multiply(operands.q, distances.keys);

@@ -31,24 +31,24 @@ struct RotaryTable {
 class RotaryTables {
  public:
   /// Returns the table for sequences of `length` positions. Valid until the next call.
-  [[nodiscard]] const RotaryTable& table(const RotaryConfig& config, std::size_t length);
+  [[nodiscard]] const RotaryTable& table(const model::RotaryConfig& config, std::size_t length);
 
  private:
-  std::map<std::pair<const RotaryConfig*, bool>, RotaryTable> tables_;
+  std::map<std::pair<const model::RotaryConfig*, bool>, RotaryTable> tables_;
 };
 
 /// Rotates the first r columns of each head in x [n, heads * d_head]. Row p is rotated by the angles of
 /// position p.
-void rotate(Pool& pool, const RotaryConfig& config, const RotaryTable& table, std::size_t d_head,
+void rotate(Pool& pool, const model::RotaryConfig& config, const RotaryTable& table, std::size_t d_head,
             MatrixView<float> x);
 
 /// Returns the T5 bucket for `distance` = key position - query position. Computes the logarithm in float32,
 /// like the original implementation.
-[[nodiscard]] std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance);
+[[nodiscard]] std::size_t relative_bucket(const model::RelativeBuckets& config, std::int64_t distance);
 
 /// Returns the row of the DeBERTa table for `distance` = query position - key position. Computes the
 /// logarithm in float32, like the original implementation.
-[[nodiscard]] std::size_t disentangled_row(const DisentangledConfig& config, std::int64_t distance);
+[[nodiscard]] std::size_t disentangled_row(const model::DisentangledConfig& config, std::int64_t distance);
 
 /// The distance embeddings of disentangled attention, projected to keys and queries of all heads: each [2
 /// span, heads k]. A matrix has no data if the layer does not use it.
@@ -60,8 +60,8 @@ struct ProjectedDistances {
 class DistanceTable {
  public:
   /// Returns the projected embeddings. Valid until the next call.
-  [[nodiscard]] ProjectedDistances project(Pool& pool, const AttentionConfig& config,
-                                           const AttentionWeights& weights);
+  [[nodiscard]] ProjectedDistances project(Pool& pool, const model::AttentionConfig& config,
+                                           const model::AttentionWeights& weights);
 
  private:
   Buffer normed_, keys_, queries_;
@@ -81,15 +81,15 @@ class PositionBias {
     MatrixView<const float> q, k;
   };
   /// `sequence` is the sequence of the keys.
-  PositionBias(const AttentionConfig& config, const Tables& tables, const Sequence& sequence,
+  PositionBias(const model::AttentionConfig& config, const Tables& tables, const input::Sequence& sequence,
                std::size_t head, const Operands& operands);
 
   /// Adds the position terms to the scores of query i and these keys.
   void add(std::size_t i, KeySteps keys, std::span<float> scores) const;
 
  private:
-  void prepare_alibi(const AttentionConfig& config, const Sequence& sequence, std::size_t head);
-  void prepare_disentangled(const AttentionConfig& config, const ProjectedDistances& distances,
+  void prepare_alibi(const model::AttentionConfig& config, const input::Sequence& sequence, std::size_t head);
+  void prepare_disentangled(const model::AttentionConfig& config, const ProjectedDistances& distances,
                             std::size_t head, const Operands& operands);
 
   std::size_t queries_;

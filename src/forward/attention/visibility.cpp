@@ -4,17 +4,16 @@
 
 #include "base/error.hpp"
 
-namespace attnctl {
-namespace forward {
+namespace attnctl::forward {
 namespace {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-using Rule = AttentionKind::Rule;
+using Rule = model::AttentionKind::Rule;
 
 /// Returns the range of keys that the kind of attention allows for the queries first to last. For strided
 /// attention, returns the keys near these queries.
-KeyRange range_of(const AttentionKind& kind, std::size_t first, std::size_t last, std::size_t keys) {
+KeyRange range_of(const model::AttentionKind& kind, std::size_t first, std::size_t last, std::size_t keys) {
   switch (kind.rule) {
     case Rule::window:
     case Rule::strided:
@@ -35,7 +34,8 @@ KeyRange clipped(KeyRange range, std::size_t end) {
 
 }  // namespace
 
-Visibility::Visibility(const AttentionConfig& config, const Sequence& sequence, std::size_t head)
+Visibility::Visibility(const model::AttentionConfig& config, const input::Sequence& sequence,
+                       std::size_t head)
     : sequence_(sequence),
       kind_(config.kind),
       keys_(sequence.keys()),
@@ -62,13 +62,13 @@ std::array<KeySteps, 3> Visibility::strides_of(std::size_t i) const {
 bool Visibility::sees(std::size_t i, std::size_t key) const {
   if (!shows(key)) return false;
   if (!sequence_.mask) return true;
-  const ScoreMask& mask = *sequence_.mask;
+  const input::ScoreMask& mask = *sequence_.mask;
   return mask.added[(mask_head_ * mask.queries + i) * mask.keys + key] != kHidden;
 }
 
 void Visibility::mask(std::size_t i, KeySteps keys, std::span<float> scores) const {
   if (sequence_.mask) {
-    const ScoreMask& mask = *sequence_.mask;
+    const input::ScoreMask& mask = *sequence_.mask;
     const float* const added = mask.added.data() + (mask_head_ * mask.queries + i) * mask.keys + keys.first;
     for (std::size_t t = 0; t < keys.count; ++t) {
       const float value = added[t * keys.step];
@@ -83,9 +83,7 @@ void Visibility::mask(std::size_t i, KeySteps keys, std::span<float> scores) con
   }
 }
 
-}  // namespace forward
-
-VisibleKeys::VisibleKeys(const AttentionConfig& config, const Sequence& sequence)
+VisibleKeys::VisibleKeys(const model::AttentionConfig& config, const input::Sequence& sequence)
     : visible_(sequence.key_visible) {
   if (sequence.mask || sequence.key_embeddings.rows() > 0)
     fail(Status::bad_input,
@@ -96,7 +94,7 @@ VisibleKeys::VisibleKeys(const AttentionConfig& config, const Sequence& sequence
     for (const std::uint8_t visible : visible_) before_.push_back(before_.back() + visible);
   }
   const forward::Visibility visibility(config, sequence, 0);
-  const bool strided = config.kind.rule == AttentionKind::Rule::strided;
+  const bool strided = config.kind.rule == model::AttentionKind::Rule::strided;
   contiguous_ = !strided && visible_.empty();
   for (std::size_t i = 0; i < sequence.queries(); ++i) {
     VisibleRow& row = rows_.emplace_back();
@@ -113,7 +111,7 @@ VisibleKeys::VisibleKeys(const AttentionConfig& config, const Sequence& sequence
 bool VisibleKeys::finds(const VisibleRow& row, std::size_t key) const {
   if (!visible_.empty() && visible_[key] == 0) return false;
   if (key >= row.range.first && key < row.range.last) return true;
-  return std::ranges::any_of(row.far, [&](const forward::KeySteps& steps) {
+  return std::ranges::any_of(row.far, [&](const KeySteps& steps) {
     return key >= steps.first && (key - steps.first) % steps.step == 0 &&
            (key - steps.first) / steps.step < steps.count;
   });
@@ -127,7 +125,7 @@ std::size_t VisibleKeys::count_among(const VisibleRow& row, std::size_t first, s
     return before_.empty() ? to - from : before_[to] - before_[from];
   };
   std::size_t found = count_range(row.range.first, row.range.last);
-  for (const forward::KeySteps& steps : row.far) {
+  for (const KeySteps& steps : row.far) {
     for (std::size_t i = 0; i < steps.count; ++i) {
       const std::size_t key = steps.first + i * steps.step;
       if (key >= first && key < last && (visible_.empty() || visible_[key] != 0)) ++found;
@@ -136,4 +134,4 @@ std::size_t VisibleKeys::count_among(const VisibleRow& row, std::size_t first, s
   return found;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::forward

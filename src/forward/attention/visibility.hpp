@@ -11,8 +11,7 @@
 #include "input/batch.hpp"
 #include "model/config/config.hpp"
 
-namespace attnctl {
-namespace forward {
+namespace attnctl::forward {
 
 /// `count` keys at the positions first, first + step, first + 2 step, ...
 struct KeySteps {
@@ -24,7 +23,7 @@ struct KeySteps {
 class Visibility {
  public:
   /// `sequence` is the sequence of the keys.
-  Visibility(const AttentionConfig& config, const Sequence& sequence, std::size_t head);
+  Visibility(const model::AttentionConfig& config, const input::Sequence& sequence, std::size_t head);
 
   /// Returns the range of keys that contains all keys that the layer's mask allows for query i. Strided
   /// attention allows only some keys of the range: see strides_of.
@@ -50,21 +49,19 @@ class Visibility {
   }
 
  private:
-  const Sequence& sequence_;
-  AttentionKind kind_;
+  const input::Sequence& sequence_;
+  model::AttentionKind kind_;
   std::size_t keys_;
   bool causal_;
   std::size_t mask_head_;
 };
-
-}  // namespace forward
 
 /// The number of visible keys of each query of a sequence, which the baseline of uniform attention needs.
 class VisibleKeys {
  public:
   VisibleKeys() = default;
   /// Throws Error(bad_input) if the sequence has a score mask or separate keys.
-  VisibleKeys(const AttentionConfig& config, const Sequence& sequence);
+  VisibleKeys(const model::AttentionConfig& config, const input::Sequence& sequence);
 
   [[nodiscard]] std::size_t count(std::size_t query) const { return rows_[query].count; }
   [[nodiscard]] bool shows(std::size_t query, std::size_t key) const {
@@ -83,7 +80,7 @@ class VisibleKeys {
  private:
   struct VisibleRow {
     KeyRange range;
-    std::array<forward::KeySteps, 2> far{};  // visible keys outside of `range`; only for strided attention
+    std::array<KeySteps, 2> far{};  // visible keys outside of `range`; only for strided attention
     std::size_t count = 0;
   };
   [[nodiscard]] bool finds(const VisibleRow& row, std::size_t key) const;
@@ -96,4 +93,4 @@ class VisibleKeys {
   std::vector<std::uint8_t> visible_;  // [n] or empty
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::forward

@@ -73,36 +73,37 @@ void cut(std::size_t product, std::size_t rows, std::size_t cols, std::size_t wo
 }
 
 // Indexed by Activation.
-constexpr std::array kActivations = {&Kernels::gelu_erf, &Kernels::gelu_tanh,    &Kernels::silu,
-                                     &Kernels::relu,     &Kernels::relu_squared, &Kernels::tanh};
+constexpr std::array kActivations = {&linalg::Kernels::gelu_erf,     &linalg::Kernels::gelu_tanh,
+                                     &linalg::Kernels::silu,         &linalg::Kernels::relu,
+                                     &linalg::Kernels::relu_squared, &linalg::Kernels::tanh};
 
 MatrixView<float> part_of(MatrixView<float> out, const Slab& slab) {
   return out.row_range(slab.first_row, slab.rows).col_range(slab.first_col, slab.cols);
 }
 
 void compute(const Dense& product, const Slab& slab) {
-  const Linear weights = product.weights.outputs(slab.first_col, slab.cols);
+  const model::Linear weights = product.weights.outputs(slab.first_col, slab.cols);
   const MatrixView<const float> x = product.x.row_range(slab.first_row, slab.rows);
   const MatrixView<float> out = part_of(product.out, slab);
   const float beta = product.accumulate ? 1.0F : 0.0F;
-  if (weights.orientation == Orientation::in_out) {
-    gemm_nn_biased(x, weights.stored, weights.bias, out, beta);
+  if (weights.orientation == model::Orientation::in_out) {
+    linalg::gemm_nn_biased(x, weights.stored, weights.bias, out, beta);
   } else {
-    gemm_nt_biased(x, weights.stored, weights.bias, out, beta);
+    linalg::gemm_nt_biased(x, weights.stored, weights.bias, out, beta);
   }
   if (!product.activation) return;
-  const auto activate = kernels().*kActivations.at(static_cast<std::size_t>(*product.activation));
+  const auto activate = linalg::kernels().*kActivations.at(static_cast<std::size_t>(*product.activation));
   for (std::size_t r = 0; r < out.rows; ++r) activate(out.row(r));
 }
 
-void norm_row(const NormConfig& config, const NormWeights& weights, std::span<const float> x,
+void norm_row(const model::NormConfig& config, const model::NormWeights& weights, std::span<const float> x,
               std::span<float> out) {
   switch (config.kind) {
-    case NormKind::layer:
-      return kernels().layer_norm(x, weights.gain, weights.bias, config.eps, out);
-    case NormKind::rms:
-      return kernels().rms_norm(x, weights.gain, config.eps, out);
-    case NormKind::none:
+    case model::NormKind::layer:
+      return linalg::kernels().layer_norm(x, weights.gain, weights.bias, config.eps, out);
+    case model::NormKind::rms:
+      return linalg::kernels().rms_norm(x, weights.gain, config.eps, out);
+    case model::NormKind::none:
       if (x.data() != out.data()) std::copy(x.begin(), x.end(), out.begin());
   }
 }
@@ -148,13 +149,13 @@ void run_gated(Pool& pool, const Dense& gate, const Dense& up) {
     compute(up, slabs[task]);
     const MatrixView<float> factor = part_of(gate.out, slabs[task]);
     const MatrixView<float> out = part_of(up.out, slabs[task]);
-    for (std::size_t r = 0; r < out.rows; ++r) kernels().multiply(factor.row(r), out.row(r));
+    for (std::size_t r = 0; r < out.rows; ++r) linalg::kernels().multiply(factor.row(r), out.row(r));
   });
 }
 
-void apply_norm(Pool& pool, const NormConfig& config, const NormWeights& weights, MatrixView<const float> x,
-                MatrixView<float> out) {
-  if (config.kind == NormKind::none && x.data == out.data) return;
+void apply_norm(Pool& pool, const model::NormConfig& config, const model::NormWeights& weights,
+                MatrixView<const float> x, MatrixView<float> out) {
+  if (config.kind == model::NormKind::none && x.data == out.data) return;
   for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
     for (std::size_t r = first; r < first + count; ++r) norm_row(config, weights, x.row(r), out.row(r));
   });
@@ -164,7 +165,7 @@ void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float 
   for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
     for (std::size_t r = first; r < first + count; ++r) {
       if (factor == 1) {
-        kernels().add(y.row(r), x.row(r));
+        linalg::kernels().add(y.row(r), x.row(r));
       } else {
         for (std::size_t c = 0; c < x.cols; ++c) x(r, c) += factor * y(r, c);
       }
@@ -172,19 +173,19 @@ void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float 
   });
 }
 
-void Convolution::keep(const ModelConfig& config, MatrixView<const float> embeddings) {
+void Convolution::keep(const model::ModelConfig& config, MatrixView<const float> embeddings) {
   const bool needed = std::ranges::any_of(
-      config.layers, [](const LayerConfig& layer) { return layer.convolution != nullptr; });
+      config.layers, [](const model::LayerConfig& layer) { return layer.convolution != nullptr; });
   if (!needed) return;
   const MatrixView<float> copy = embeddings_.take(embeddings.rows, embeddings.cols);
   for (std::size_t r = 0; r < copy.rows; ++r) std::ranges::copy(embeddings.row(r), copy.row(r).begin());
   kept_ = copy;
 }
 
-void Convolution::add(Pool& pool, const Block& block, const LayerConfig& config, const LayerWeights& weights,
-                      MatrixView<float> x) {
+void Convolution::add(Pool& pool, const Block& block, const model::LayerConfig& config,
+                      const model::LayerWeights& weights, MatrixView<float> x) {
   if (!config.convolution) return;
-  const ConvolutionConfig& convolution = *config.convolution;
+  const model::ConvolutionConfig& convolution = *config.convolution;
   const std::size_t channels = x.cols / convolution.groups;
   const MatrixView<float> windows = windows_.take(x.rows, x.cols * convolution.kernel);
   const MatrixView<float> out = out_.take(x.rows, x.cols);

@@ -42,9 +42,9 @@ void for_row_ranges(Pool& pool, std::size_t rows, std::size_t elements_per_row, 
 /// A product with weights: out = act(x W + b). If `accumulate` is true, the result is added to `out`.
 struct Dense {
   MatrixView<const float> x;  // [rows, in]
-  Linear weights;             // [in, out], not factorised
+  model::Linear weights;      // [in, out], not factorised
   MatrixView<float> out;      // [rows, out]
-  std::optional<Activation> activation = std::nullopt;
+  std::optional<model::Activation> activation = std::nullopt;
   bool accumulate = false;
 };
 
@@ -58,8 +58,8 @@ void run_gated(Pool& pool, const Dense& gate, const Dense& up);
 
 /// Normalises each row: out = N(x), both [rows, width]. x and out may be the same memory. NormKind::none
 /// copies the rows.
-void apply_norm(Pool& pool, const NormConfig& config, const NormWeights& weights, MatrixView<const float> x,
-                MatrixView<float> out);
+void apply_norm(Pool& pool, const model::NormConfig& config, const model::NormWeights& weights,
+                MatrixView<const float> x, MatrixView<float> out);
 
 /// Computes x += factor * y.
 void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float factor = 1);
@@ -68,11 +68,11 @@ void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float 
 class Convolution {
  public:
   /// Copies the embeddings [rows, d] if a layer of the model has a convolution.
-  void keep(const ModelConfig& config, MatrixView<const float> embeddings);
+  void keep(const model::ModelConfig& config, MatrixView<const float> embeddings);
 
   /// Computes x = N(x + act(conv(embeddings))) for each sequence, if the layer has a convolution.
-  void add(Pool& pool, const Block& block, const LayerConfig& config, const LayerWeights& weights,
-           MatrixView<float> x);
+  void add(Pool& pool, const Block& block, const model::LayerConfig& config,
+           const model::LayerWeights& weights, MatrixView<float> x);
 
  private:
   Buffer embeddings_, windows_, out_;

@@ -13,7 +13,7 @@ namespace attnctl::forward {
 namespace {
 
 /// Returns, for each token, the row of the position table that it uses.
-std::vector<std::size_t> position_rows(const EmbeddingConfig& config, const Sequence& sequence,
+std::vector<std::size_t> position_rows(const model::EmbeddingConfig& config, const input::Sequence& sequence,
                                        std::size_t count) {
   std::vector<std::size_t> rows(count);
   std::size_t next = config.position_offset;
@@ -31,7 +31,7 @@ std::vector<std::size_t> position_rows(const EmbeddingConfig& config, const Sequ
 
 /// Returns the factor kept / (1 - s) of all embeddings, where s is the fraction of visible tokens that are
 /// the dropped token.
-float dropout_factor(const TokenDropout& dropout, const Sequence& sequence) {
+float dropout_factor(const model::TokenDropout& dropout, const input::Sequence& sequence) {
   const auto& visible = sequence.key_visible;
   const auto length =
       visible.empty() ? sequence.ids.size() : std::accumulate(visible.begin(), visible.end(), std::size_t{0});
@@ -40,7 +40,7 @@ float dropout_factor(const TokenDropout& dropout, const Sequence& sequence) {
 }
 
 /// Sets the embeddings of hidden tokens to zero if the model does so.
-void zero_hidden(const EmbeddingConfig& config, const Sequence& sequence, MatrixView<float> x) {
+void zero_hidden(const model::EmbeddingConfig& config, const input::Sequence& sequence, MatrixView<float> x) {
   if (!config.zero_hidden || sequence.key_visible.size() != x.rows) return;
   for (std::size_t p = 0; p < x.rows; ++p) {
     if (sequence.key_visible[p] == 0) std::ranges::fill(x.row(p), 0.0F);
@@ -49,8 +49,8 @@ void zero_hidden(const EmbeddingConfig& config, const Sequence& sequence, Matrix
 
 /// Writes the embedding of token p: the row of its id, the class token of an image, or the embedding in the
 /// sequence.
-void embed_token(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
-                 std::size_t p, std::span<float> out) {
+void embed_token(const model::EmbeddingConfig& config, const model::EmbeddingWeights& weights,
+                 const input::Sequence& sequence, std::size_t p, std::span<float> out) {
   if (sequence.patches.rows() > 0) {
     if (p == 0) weights.class_token.row(0, out);  // the caller has already computed the patches
   } else if (sequence.ids.empty()) {
@@ -65,8 +65,8 @@ void embed_token(const EmbeddingConfig& config, const EmbeddingWeights& weights,
 }
 
 /// Writes the token embeddings of one sequence and adds the token types.
-void embed_tokens(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
-                  MatrixView<float> x) {
+void embed_tokens(const model::EmbeddingConfig& config, const model::EmbeddingWeights& weights,
+                  const input::Sequence& sequence, MatrixView<float> x) {
   std::vector<float> row(x.cols);
   const bool drops = config.dropout && !sequence.ids.empty();
   const float factor = drops ? dropout_factor(*config.dropout, sequence) : 1.0F;
@@ -79,43 +79,46 @@ void embed_tokens(const EmbeddingConfig& config, const EmbeddingWeights& weights
     if (weights.token_type.present()) {
       const std::int64_t type = sequence.token_type_ids.empty() ? 0 : sequence.token_type_ids[p];
       weights.token_type.row(static_cast<std::size_t>(type), row);
-      kernels().add(row, x.row(p));
+      linalg::kernels().add(row, x.row(p));
     }
   }
 }
 
-void add_positions(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
-                   MatrixView<float> x) {
-  const bool halves = config.position == PositionKind::sinusoidal_halves;
-  if (halves || config.position == PositionKind::sinusoidal) return add_sinusoidal(x, halves);
-  if (config.position != PositionKind::learned) return;
+void add_positions(const model::EmbeddingConfig& config, const model::EmbeddingWeights& weights,
+                   const input::Sequence& sequence, MatrixView<float> x) {
+  const bool halves = config.position == model::PositionKind::sinusoidal_halves;
+  if (halves || config.position == model::PositionKind::sinusoidal) return add_sinusoidal(x, halves);
+  if (config.position != model::PositionKind::learned) return;
   std::vector<float> row(x.cols);
   const std::vector<std::size_t> positions = position_rows(config, sequence, x.rows);
   for (std::size_t p = 0; p < x.rows; ++p) {
     weights.position.row(positions[p], row);
-    kernels().add(row, x.row(p));
+    linalg::kernels().add(row, x.row(p));
   }
 }
 
-void scale_logits(const HeadConfig& config, std::span<float> logits) {
-  if (config.multiplier != 1) kernels().scale(double{config.multiplier}, logits);
+void scale_logits(const model::HeadConfig& config, std::span<float> logits) {
+  if (config.multiplier != 1) linalg::kernels().scale(double{config.multiplier}, logits);
   if (config.soft_cap == 0) return;
-  kernels().scale(1 / double{config.soft_cap}, logits);
-  kernels().tanh(logits);
-  kernels().scale(double{config.soft_cap}, logits);
+  linalg::kernels().scale(1 / double{config.soft_cap}, logits);
+  linalg::kernels().tanh(logits);
+  linalg::kernels().scale(double{config.soft_cap}, logits);
 }
 
 }  // namespace
 
-std::size_t embedding_width(const ModelConfig& config) {
+std::size_t embedding_width(const model::ModelConfig& config) {
   return config.embedding.width == 0 ? config.d_model : config.embedding.width;
 }
 
-void embed(Pool& pool, const Model& model, const Batch& batch, const Block& block, MatrixView<float> x) {
+void embed(Pool& pool, const model::Model& model, const input::Batch& batch, const Block& block,
+           MatrixView<float> x) {
   const bool for_target = needs_target(block.component);
-  const EmbeddingConfig& config = for_target ? model.config().decoder->embedding : model.config().embedding;
-  const Lease<EmbeddingWeights> lease = for_target ? model.target_embedding() : model.embedding();
-  const EmbeddingWeights& weights = *lease;
+  const model::EmbeddingConfig& config =
+      for_target ? model.config().decoder->embedding : model.config().embedding;
+  const model::Lease<model::EmbeddingWeights> lease =
+      for_target ? model.target_embedding() : model.embedding();
+  const model::EmbeddingWeights& weights = *lease;
   const bool projected = weights.projection.present();
   OwnedMatrix<float> narrow(projected ? x.rows : 0, embedding_width(model.config()));
   const MatrixView<float> sum = projected ? narrow.view() : x;
@@ -126,7 +129,7 @@ void embed(Pool& pool, const Model& model, const Batch& batch, const Block& bloc
     }
   };
   for (const BlockSequence& place : block.sequences) {
-    const Sequence& sequence = sides_of(block.component, batch.sequences[place.index]).queries_of;
+    const input::Sequence& sequence = sides_of(block.component, batch.sequences[place.index]).queries_of;
     const MatrixView<float> rows = sum.row_range(place.first_query, place.queries);
     if (sequence.patches.rows() > 0)
       run_dense(pool, Dense{sequence.patches.view(), weights.patches, rows.row_range(1, rows.rows - 1)});
@@ -148,9 +151,9 @@ std::size_t logits_rows(std::size_t vocabulary) {
 }
 
 MatrixView<const float> OutputHead::logits(MatrixView<const float> x) {
-  const HeadConfig& config = model_.config().head;
-  const Lease<HeadWeights> lease = model_.head();
-  const HeadWeights& weights = *lease;
+  const model::HeadConfig& config = model_.config().head;
+  const model::Lease<model::HeadWeights> lease = model_.head();
+  const model::HeadWeights& weights = *lease;
   MatrixView<float> stream = normed_.take(x.rows, x.cols);
   apply_norm(pool_, model_.config().final_norm, model_.final_norm(), x, stream);
   if (weights.projection.present()) {

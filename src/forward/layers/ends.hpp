@@ -13,11 +13,12 @@
 namespace attnctl::forward {
 
 /// Returns the required width of the embeddings that a sequence may have instead of token ids.
-[[nodiscard]] std::size_t embedding_width(const ModelConfig& config);
+[[nodiscard]] std::size_t embedding_width(const model::ModelConfig& config);
 
 /// Writes the input of the first layer, x [block.rows, d_model]: the sum of token, token type and position
 /// embeddings, normalised and projected. For a decoder block, these are the embeddings of the targets.
-void embed(Pool& pool, const Model& model, const Batch& batch, const Block& block, MatrixView<float> x);
+void embed(Pool& pool, const model::Model& model, const input::Batch& batch, const Block& block,
+           MatrixView<float> x);
 
 /// Returns the number of rows for which logits are computed at once.
 [[nodiscard]] std::size_t logits_rows(std::size_t vocabulary);
@@ -25,7 +26,7 @@ void embed(Pool& pool, const Model& model, const Batch& batch, const Block& bloc
 /// The final norm and the output head. The number of logit rows in memory is limited.
 class OutputHead {
  public:
-  OutputHead(Pool& pool, const Model& model) : pool_(pool), model_(model) {}
+  OutputHead(Pool& pool, const model::Model& model) : pool_(pool), model_(model) {}
 
   /// Returns the largest number of rows for one call of logits().
   [[nodiscard]] std::size_t rows_at_once() const { return logits_rows(model_.head(&pool_)->decoder.out()); }
@@ -35,7 +36,7 @@ class OutputHead {
 
  private:
   Pool& pool_;
-  const Model& model_;
+  const model::Model& model_;
   Buffer normed_, projected_, transformed_, logits_;
 };
 

@@ -11,8 +11,8 @@ namespace {
 
 /// Computes the MLP down(act(...)) of down.x [rows, d_model]. If down.accumulate is true, adds the result to
 /// down.out; otherwise overwrites down.out.
-void run_mlp(Pool& pool, const MlpConfig& config, const MlpWeights& weights, MlpBuffers& buffers,
-             Dense down) {
+void run_mlp(Pool& pool, const model::MlpConfig& config, const model::MlpWeights& weights,
+             MlpBuffers& buffers, Dense down) {
   Dense up{down.x, weights.up, buffers.inner.take(down.x.rows, weights.up.out())};
   if (config.gated) {
     const Dense gate{down.x, weights.gate, buffers.gate.take(down.x.rows, weights.up.out()),
@@ -42,7 +42,7 @@ std::vector<double> softmax_over(std::span<const float> scores, std::span<const 
 }
 
 /// Returns the experts and their weights for one row of router scores.
-ExpertRoute route_of(const ExpertsConfig& config, std::span<const float> scores) {
+ExpertRoute route_of(const model::ExpertsConfig& config, std::span<const float> scores) {
   std::vector<std::size_t> all(scores.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   std::vector<std::size_t> picked = all;
@@ -63,7 +63,8 @@ ExpertRoute route_of(const ExpertsConfig& config, std::span<const float> scores)
 
 /// Computes inner = (up + 1) g sigmoid(alpha g). On entry, `inner` holds up. `up` and the gate g are clamped
 /// first.
-void combine_clamped(const ExpertsConfig& config, MatrixView<const float> gate, MatrixView<float> inner) {
+void combine_clamped(const model::ExpertsConfig& config, MatrixView<const float> gate,
+                     MatrixView<float> inner) {
   const float limit = config.limit;
   for (std::size_t r = 0; r < inner.rows; ++r) {
     for (std::size_t c = 0; c < inner.cols; ++c) {
@@ -75,8 +76,8 @@ void combine_clamped(const ExpertsConfig& config, MatrixView<const float> gate, 
 }
 
 /// Computes the output of one expert for the rows that use it.
-void run_expert(Pool& pool, const LayerConfig& config, const MlpWeights& weights, MlpBuffers& buffers,
-                MatrixView<const float> input, MatrixView<float> out) {
+void run_expert(Pool& pool, const model::LayerConfig& config, const model::MlpWeights& weights,
+                MlpBuffers& buffers, MatrixView<const float> input, MatrixView<float> out) {
   if (config.experts.limit == 0)
     return run_mlp(pool, config.mlp, weights, buffers, {input, weights.down, out});
   const std::size_t width = weights.up.out();
@@ -88,7 +89,7 @@ void run_expert(Pool& pool, const LayerConfig& config, const MlpWeights& weights
 }
 
 /// Adds the output of the shared expert, multiplied by the sigmoid of its gate.
-void add_shared_expert(Pool& pool, const LayerConfig& config, const LayerWeights& weights,
+void add_shared_expert(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
                        MlpBuffers& buffers, MatrixView<const float> input, MatrixView<float> out) {
   OwnedMatrix<float> factor(input.rows, 1);
   OwnedMatrix<float> made(input.rows, out.cols);
@@ -101,8 +102,9 @@ void add_shared_expert(Pool& pool, const LayerConfig& config, const LayerWeights
 }
 
 /// Computes out [rows, d_model]: the weighted sum of the experts of each row, plus the shared expert.
-void run_experts(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
-                 MatrixView<const float> input, MatrixView<float> out, std::vector<ExpertRoute>* routes) {
+void run_experts(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
+                 MlpBuffers& buffers, MatrixView<const float> input, MatrixView<float> out,
+                 std::vector<ExpertRoute>* routes) {
   OwnedMatrix<float> scores(input.rows, config.experts.count);
   run_dense(pool, Dense{input, weights.router, scores.view()});
   // For each expert, the rows that use it, with its weights.
@@ -132,16 +134,16 @@ void run_experts(Pool& pool, const LayerConfig& config, const LayerWeights& weig
 
 /// Returns true if the MLP's output must be computed separately before it is added to x: if it is normalised
 /// or scaled, or the layer has experts.
-bool needs_own_output(const LayerConfig& config) {
-  return config.place == NormPlace::output || config.place == NormPlace::both ||
+bool needs_own_output(const model::LayerConfig& config) {
+  return config.place == model::NormPlace::output || config.place == model::NormPlace::both ||
          config.residual_multiplier != 1 || config.experts.count > 0;
 }
 
-void add_mlp_of_rows(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
-                     MatrixView<float> x, std::vector<ExpertRoute>* routes) {
+void add_mlp_of_rows(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
+                     MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes) {
   MatrixView<const float> input = x;
-  if (config.place == NormPlace::stream) apply_norm(pool, config.norm, weights.mlp_norm, x, x);
-  if (config.place == NormPlace::pre || config.place == NormPlace::both) {
+  if (config.place == model::NormPlace::stream) apply_norm(pool, config.norm, weights.mlp_norm, x, x);
+  if (config.place == model::NormPlace::pre || config.place == model::NormPlace::both) {
     const MatrixView<float> normed = buffers.normed.take(x.rows, x.cols);
     apply_norm(pool, config.norm, weights.mlp_norm, x, normed);
     input = normed;
@@ -154,17 +156,18 @@ void add_mlp_of_rows(Pool& pool, const LayerConfig& config, const LayerWeights& 
     run_mlp(pool, config.mlp, weights.mlp, buffers, {input, weights.mlp.down, out, {}, !separate});
   }
   if (separate) {
-    if (config.place == NormPlace::output) apply_norm(pool, config.norm, weights.mlp_norm, out, out);
-    if (config.place == NormPlace::both) apply_norm(pool, config.norm, weights.mlp_output_norm, out, out);
+    if (config.place == model::NormPlace::output) apply_norm(pool, config.norm, weights.mlp_norm, out, out);
+    if (config.place == model::NormPlace::both)
+      apply_norm(pool, config.norm, weights.mlp_output_norm, out, out);
     add_rows(pool, out, x, config.residual_multiplier);
   }
-  if (config.place == NormPlace::post) apply_norm(pool, config.norm, weights.mlp_norm, x, x);
+  if (config.place == model::NormPlace::post) apply_norm(pool, config.norm, weights.mlp_norm, x, x);
 }
 
 }  // namespace
 
-void add_mlp(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
-             MatrixView<float> x, std::vector<ExpertRoute>* routes) {
+void add_mlp(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
+             MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes) {
   if (config.mlp.width == 0) return;
   for (std::size_t first = 0; first < x.rows; first += kMlpRows) {
     add_mlp_of_rows(pool, config, weights, buffers, x.row_range(first, std::min(kMlpRows, x.rows - first)),

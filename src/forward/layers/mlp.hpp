@@ -22,7 +22,7 @@ struct MlpBuffers {
 
 /// Computes x += M(x), where M is the layer's MLP with its norms and x is [rows, d_model]. Does nothing if
 /// the layer has no MLP. Appends the experts of each row to `routes` if `routes` is not null.
-void add_mlp(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
-             MatrixView<float> x, std::vector<ExpertRoute>* routes = nullptr);
+void add_mlp(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
+             MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes = nullptr);
 
 }  // namespace attnctl::forward

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-namespace attnctl {
+namespace attnctl::linalg {
 
 /// Sums over the attention weights w_j of one query, where offset + j is the position of key j minus the
 /// position of the query. `offset` is negative if the first key is before the query.
@@ -76,12 +76,9 @@ struct Kernels {
   return finite;
 }
 
-namespace linalg {
-
 /// Return the sets of this build; null if the build does not contain the set.
 [[nodiscard]] const Kernels* baseline_kernels();
 [[nodiscard]] const Kernels* avx2_kernels();
 [[nodiscard]] const Kernels* avx512_kernels();
 
-}  // namespace linalg
-}  // namespace attnctl
+}  // namespace attnctl::linalg

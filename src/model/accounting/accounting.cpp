@@ -16,7 +16,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 /// Returns the value. Throws Error(limit) if it is nullopt: a count needs more than 64 bits.
@@ -545,4 +545,4 @@ Table sharing_table(const ModelConfig& config, const Model* model) {
   return statements.table();
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

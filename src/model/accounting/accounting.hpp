@@ -8,7 +8,7 @@
 #include "model/model.hpp"
 #include "results/results.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 
 // The cost of a model, computed from its configuration. Functions throw Error(limit) for counts above 64
 // bits.
@@ -88,4 +88,4 @@ struct PatternMemory {
 /// `model` may be null. Then the function cannot compare the values of stored weights.
 [[nodiscard]] Table sharing_table(const ModelConfig& config, const Model* model);
 
-}  // namespace attnctl
+}  // namespace attnctl::model

@@ -16,7 +16,7 @@
 #include "base/text.hpp"
 #include "model/binding/tensor_names.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 constexpr std::string_view kExpertMark = "{expert}";
@@ -110,7 +110,7 @@ std::optional<std::size_t> layer_number(std::string_view name, const std::string
 /// no tensor for it, and check_faults() throws later.
 class TensorBinder {
  public:
-  TensorBinder(const FamilySpec& family, const ModelConfig& config, const Checkpoint& weights,
+  TensorBinder(const FamilySpec& family, const ModelConfig& config, const checkpoint::Checkpoint& weights,
                std::string config_file)
       : family_(family),
         config_(config),
@@ -242,7 +242,7 @@ class TensorBinder {
       return std::nullopt;
     }
     bound_.used[found->index] = true;
-    const TensorInfo& info = names_.info(*found);
+    const checkpoint::TensorInfo& info = names_.info(*found);
     if (!is_floating(info.dtype)) {
       add_fault(fmt::format("{}: tensor \"{}\": got dtype {}, need F64, F32, F16 or BF16", info.file,
                             escaped(info.name), name_of(info.dtype)));
@@ -255,7 +255,7 @@ class TensorBinder {
   }
 
   void expect_shape(const LocatedTensor& tensor, const Shape& expected) {
-    const TensorInfo& info = names_.info(tensor);
+    const checkpoint::TensorInfo& info = names_.info(tensor);
     if (info.shape == expected) return;
     add_fault(fmt::format("{}: tensor \"{}\": got shape {}, need {} ({} by {}{})", info.file,
                           escaped(info.name), to_string(info.shape), to_string(expected), shape_origin_,
@@ -541,7 +541,7 @@ class TensorBinder {
     }
     const auto tensors = names_.weights().tensors();
     std::string_view file;
-    for (const TensorInfo& tensor : tensors) {
+    for (const checkpoint::TensorInfo& tensor : tensors) {
       const auto number = layer_number(tensor.name, layer_prefix);
       if (!number || known.contains(*number) || is_known_buffer(tensor.name)) continue;
       extra.insert(*number);
@@ -569,9 +569,9 @@ class TensorBinder {
 
 }  // namespace
 
-Binding bind_tensors(const FamilySpec& family, const ModelConfig& config, const Checkpoint& weights,
-                     const std::string& config_file) {
+Binding bind_tensors(const FamilySpec& family, const ModelConfig& config,
+                     const checkpoint::Checkpoint& weights, const std::string& config_file) {
   return TensorBinder(family, config, weights, config_file).bind();
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

@@ -8,9 +8,9 @@
 #include "checkpoint/checkpoint.hpp"
 #include "model/families/family.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 
-inline constexpr std::size_t kNoTensor = Checkpoint::npos;
+inline constexpr std::size_t kNoTensor = checkpoint::Checkpoint::npos;
 
 /// The outputs of a stored tensor that belong to one projection. They form `groups` groups of `each`
 /// consecutive outputs. The first group begins at output `first`; each group begins `stride` outputs after
@@ -111,6 +111,6 @@ struct Binding {
 /// tensors, wrong shapes and types, and stored layers that the configuration does not have. `config_file` is
 /// used in the message.
 [[nodiscard]] Binding bind_tensors(const FamilySpec& family, const ModelConfig& config,
-                                   const Checkpoint& weights, const std::string& config_file);
+                                   const checkpoint::Checkpoint& weights, const std::string& config_file);
 
-}  // namespace attnctl
+}  // namespace attnctl::model

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 /// Replaces the `{}` in a name by a number.
@@ -13,28 +13,29 @@ std::string with_number(const std::string& name, std::size_t number) {
 }
 
 /// Returns how many names of one layer exist in a checkpoint with this prefix.
-std::size_t count_stored_names(const LayerSpec& layer, const Checkpoint& weights, const std::string& prefix) {
+std::size_t count_stored_names(const LayerSpec& layer, const checkpoint::Checkpoint& weights,
+                               const std::string& prefix) {
   std::size_t count = 0;
   for (const LinearSpec* spec :
        {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.down}) {
     for (const StoredTensor& tensor : spec->weight) {
-      if (weights.find(prefix + tensor.name) != Checkpoint::npos) ++count;
+      if (weights.find(prefix + tensor.name) != checkpoint::Checkpoint::npos) ++count;
     }
     for (const auto& factor : {spec->factors.first, spec->factors.last}) {
-      if (factor && weights.find(prefix + factor->name) != Checkpoint::npos) ++count;
+      if (factor && weights.find(prefix + factor->name) != checkpoint::Checkpoint::npos) ++count;
     }
   }
   return count;
 }
 
-[[noreturn]] void reject_both(const TensorInfo& one, const std::string& other) {
+[[noreturn]] void reject_both(const checkpoint::TensorInfo& one, const std::string& other) {
   fail(Status::bad_input, "{}: tensors \"{}\" and \"{}\" are the same projection; need one of them", one.file,
        escaped(one.name), escaped(other));
 }
 
 }  // namespace
 
-TensorNames::TensorNames(const FamilySpec& family, const Checkpoint& weights, std::size_t layers)
+TensorNames::TensorNames(const FamilySpec& family, const checkpoint::Checkpoint& weights, std::size_t layers)
     : weights_(&weights), one_name_each_(family.one_name_each) {
   std::size_t best = 0;
   bool first = true;
@@ -68,7 +69,7 @@ std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> nam
   std::optional<LocatedTensor> found;
   for (const StoredTensor& tensor : names) {
     const std::size_t index = weights_->find(prefix + tensor.name);
-    if (index == Checkpoint::npos) continue;
+    if (index == checkpoint::Checkpoint::npos) continue;
     if (found) reject_both(info(*found), prefix + tensor.name);
     found = LocatedTensor{index, tensor.axes, tensor.packing};
     if (!one_name_each_) break;
@@ -85,7 +86,7 @@ LocatedWeight TensorNames::find_weight(const LinearSpec& spec, const std::string
   located.first = find({&first, 1}, prefix);
   located.last = find({&last, 1}, prefix);
   if (!located.first && !located.last) return located;
-  const TensorInfo& factor = info(located.first ? *located.first : *located.last);
+  const checkpoint::TensorInfo& factor = info(located.first ? *located.first : *located.last);
   if (located.whole) reject_both(info(*located.whole), factor.name);
   if (!located.first || !located.last) {
     fail(Status::bad_input, "{}: tensor \"{}\" is one factor of a projection; need \"{}\" too", factor.file,
@@ -94,9 +95,9 @@ LocatedWeight TensorNames::find_weight(const LinearSpec& spec, const std::string
   return located;
 }
 
-bool same_values(Checkpoint& weights, std::size_t a, std::size_t b) {
-  const TensorInfo& first = weights.tensors()[a];
-  const TensorInfo& second = weights.tensors()[b];
+bool same_values(checkpoint::Checkpoint& weights, std::size_t a, std::size_t b) {
+  const checkpoint::TensorInfo& first = weights.tensors()[a];
+  const checkpoint::TensorInfo& second = weights.tensors()[b];
   if (first.dtype != second.dtype || first.shape != second.shape) return false;
   const bool same = std::ranges::equal(weights.tensor(a).bytes, weights.tensor(b).bytes);
   weights.release(a);
@@ -111,4 +112,4 @@ std::vector<StoredTensor> stored(const std::vector<std::string>& names) {
   return tensors;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

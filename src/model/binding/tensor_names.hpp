@@ -9,7 +9,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "model/families/family.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 
 /// A tensor that was found in a checkpoint, and its layout according to the family.
 struct LocatedTensor {
@@ -34,7 +34,7 @@ struct LocatedWeight {
 /// stored. They throw Error(bad_input) if two of the names are stored and the family does not allow this.
 class TensorNames {
  public:
-  TensorNames(const FamilySpec& family, const Checkpoint& weights, std::size_t layers);
+  TensorNames(const FamilySpec& family, const checkpoint::Checkpoint& weights, std::size_t layers);
 
   /// Return what precedes the names of a layer's tensors and of tensors outside of layers.
   [[nodiscard]] std::string in_layer(const LayerConfig::Key& layer) const;
@@ -56,13 +56,13 @@ class TensorNames {
   /// weight are.
   [[nodiscard]] LocatedWeight find_weight(const LinearSpec& spec, const std::string& prefix) const;
 
-  [[nodiscard]] const Checkpoint& weights() const { return *weights_; }
-  [[nodiscard]] const TensorInfo& info(const LocatedTensor& tensor) const {
+  [[nodiscard]] const checkpoint::Checkpoint& weights() const { return *weights_; }
+  [[nodiscard]] const checkpoint::TensorInfo& info(const LocatedTensor& tensor) const {
     return weights_->tensors()[tensor.index];
   }
 
  private:
-  const Checkpoint* weights_;
+  const checkpoint::Checkpoint* weights_;
   bool one_name_each_;
   std::string prefix_;
   std::string layer_prefix_;
@@ -71,9 +71,9 @@ class TensorNames {
 };
 
 /// Returns true if two tensors have the same type, shape and bytes. Ends the loans of both tensors.
-[[nodiscard]] bool same_values(Checkpoint& weights, std::size_t a, std::size_t b);
+[[nodiscard]] bool same_values(checkpoint::Checkpoint& weights, std::size_t a, std::size_t b);
 
 /// Converts plain names to stored tensors with the default layout.
 [[nodiscard]] std::vector<StoredTensor> stored(const std::vector<std::string>& names);
 
-}  // namespace attnctl
+}  // namespace attnctl::model

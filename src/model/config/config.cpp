@@ -7,7 +7,7 @@
 
 #include "base/text.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 using Rule = AttentionKind::Rule;
@@ -70,4 +70,4 @@ std::string head_name(const ModelConfig& config, HeadId head) {
   return fmt::format("{}.{}", layer_name(config, head.layer), head.head);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

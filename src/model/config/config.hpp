@@ -10,7 +10,9 @@
 
 #include "base/dtype.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
+
+using attnctl::to_string;  // of a Shape
 
 // The resolved hyperparameters of a model. The forward pass depends only on these properties, never on the
 // name of a family.
@@ -314,4 +316,4 @@ struct HeadId {
 /// Returns the name of a layer in the same form: "L" or "enc.L".
 [[nodiscard]] std::string layer_name(const ModelConfig& config, std::size_t layer);
 
-}  // namespace attnctl
+}  // namespace attnctl::model

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "model/families/family.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -165,4 +165,4 @@ void ConfigReader::check_limit(std::string_view name, std::uint64_t value, std::
   fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(file_), pointer(name), value, limit);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

@@ -12,7 +12,7 @@
 
 #include "base/error.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 
 struct NumberKey;
 struct SizeKey;
@@ -93,4 +93,4 @@ class ConfigReader {
   std::string pointer_;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::model

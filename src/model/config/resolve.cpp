@@ -15,7 +15,7 @@
 #include "checkpoint/readers.hpp"
 #include "model/binding/tensor_names.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 // gelu_fast and similar names are different formulas for the tanh form.
@@ -124,18 +124,19 @@ void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names
 /// Returns the index of the token table in the checkpoint; npos if it is not stored.
 std::size_t token_table(const EmbeddingSpec& spec, const TensorNames& names) {
   const auto found = names.find_outside_layers(spec.token);
-  return found ? found->index : Checkpoint::npos;
+  return found ? found->index : checkpoint::Checkpoint::npos;
 }
 
 /// Sets the properties of the head that depend on the stored tensors: present, tied and bias.
 void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
-                         Checkpoint& weights, HeadConfig& head) {
+                         checkpoint::Checkpoint& weights, HeadConfig& head) {
   const HeadSpec& spec = *family.head;
   const TensorNames names(family, weights, model.layers.size());
   const auto decoder = names.find(spec.decoder.weight, "");
   const auto token = token_table(family.decoder ? family.decoder->embedding : family.embedding, names);
   // Some programs store a tied output matrix a second time.
-  head.tied = !decoder || (token != Checkpoint::npos && same_values(weights, decoder->index, token));
+  head.tied =
+      !decoder || (token != checkpoint::Checkpoint::npos && same_values(weights, decoder->index, token));
   if (spec.decoder.bias_presence.condition == Presence::Condition::stored)
     head.bias = names.find(spec.decoder.bias, "").has_value();
   const auto is_stored = [&](const LinearSpec& part) {
@@ -194,7 +195,7 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
 /// Adds the decoder of an encoder-decoder model: its layers, model.decoder and the final norm. All other
 /// members of `model` except the head must be set.
 void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
-                     const ModelSource& source, ModelConfig& model) {
+                     const checkpoint::ModelSource& source, ModelConfig& model) {
   for (LayerConfig& layer : model.layers) layer.component = Component::encoder;
   const FamilySpec self = decoder_part(family, config, Component::decoder);
   const FamilySpec cross = decoder_part(family, config, Component::cross);
@@ -223,7 +224,7 @@ void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const
 
 /// Returns the head. If `weights` is null, returns the usual head of the family.
 HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
-                        Checkpoint* weights) {
+                        checkpoint::Checkpoint* weights) {
   HeadConfig head;
   if (!family.head) return head;
   const HeadSpec& spec = *family.head;
@@ -285,19 +286,19 @@ void check_parts(const FamilySpec& family, const ConfigReader& config) {
 }
 
 /// If the checkpoint contains inverse frequencies, uses them instead of the computed ones.
-void use_stored_frequencies(const FamilySpec& family, Checkpoint& weights, ModelConfig& model) {
+void use_stored_frequencies(const FamilySpec& family, checkpoint::Checkpoint& weights, ModelConfig& model) {
   if (!family.rotary || family.rotary->stored.empty()) return;
   const TensorNames names(family, weights, model.layers.size());
   const auto found = names.find_outside_layers(family.rotary->stored);
   if (!found) return;
-  const TensorInfo& info = names.info(*found);
+  const checkpoint::TensorInfo& info = names.info(*found);
   RotaryConfig rotary = *model.layers.front().attention.rotary;
   const Shape need = {rotary.dims / 2};
   if (info.shape != need || !is_floating(info.dtype)) {
-    refuse_tensor(info.file, info.name, "got {} of shape {}, need rotary frequencies of shape {}",
-                  name_of(info.dtype), to_string(info.shape), to_string(need));
+    checkpoint::refuse_tensor(info.file, info.name, "got {} of shape {}, need rotary frequencies of shape {}",
+                              name_of(info.dtype), to_string(info.shape), to_string(need));
   }
-  const TensorView view = weights.tensor(found->index);
+  const checkpoint::TensorView view = weights.tensor(found->index);
   convert(view.dtype, view.bytes, std::span(rotary.inverse_frequency));
   const auto shared = std::make_shared<const RotaryConfig>(std::move(rotary));
   for (LayerConfig& layer : model.layers) layer.attention.rotary = shared;
@@ -321,7 +322,7 @@ std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config, std::s
 }
 
 ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& config,
-                                const ModelSource& source) {
+                                const checkpoint::ModelSource& source) {
   ModelConfig model;
   model.d_model = config.size(family.keys.d_model);
   model.max_positions = resolve_max_positions(family.keys, config);
@@ -386,11 +387,11 @@ LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config) {
   return {present(spec.weight, spec.weight_presence), present(spec.bias, spec.bias_presence)};
 }
 
-ModelConfig resolve_config(const ModelSource& source) {
+ModelConfig resolve_config(const checkpoint::ModelSource& source) {
   return resolve_config(family_of(source.config_path.string(), source.config), source);
 }
 
-ModelConfig resolve_config(const FamilySpec& family, const ModelSource& source) {
+ModelConfig resolve_config(const FamilySpec& family, const checkpoint::ModelSource& source) {
   const std::string file = source.config_path.string();
   const ConfigReader config = ConfigReader::of_text(file, source.config);
   check_parts(family, config);
@@ -406,4 +407,4 @@ ModelConfig resolve_config(const FamilySpec& family, const ModelSource& source) 
   return model;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

@@ -8,7 +8,7 @@
 #include "model/config/config_reader.hpp"
 #include "model/families/family.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 
 // The steps of resolve_config, in the order in which they are called. All functions throw Error(bad_input)
 // with the file and the JSON pointer.
@@ -55,6 +55,6 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
 /// Returns the configuration of a family with SizesFrom::tensors. Reads the sizes from the shapes of the
 /// tensors of the first layer (docs/attention.md).
 [[nodiscard]] ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& config,
-                                               const Checkpoint& weights);
+                                               const checkpoint::Checkpoint& weights);
 
-}  // namespace attnctl
+}  // namespace attnctl::model

@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "model/config/resolve.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& config, std::size_t d_model,
@@ -387,4 +387,4 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
   }
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

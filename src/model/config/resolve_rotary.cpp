@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "model/config/resolve.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 // Each operation is rounded to float32 where transformers rounds it. An error of one unit in the last place
@@ -253,4 +253,4 @@ RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config, 
   return rotary;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

@@ -12,7 +12,7 @@
 #include "model/binding/tensor_names.hpp"
 #include "model/config/resolve.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 struct Extents {
@@ -64,7 +64,7 @@ std::vector<std::string> resolve_vocabulary(const ConfigReader& config, std::siz
 /// with the name of the tensor or of the key.
 class BareResolver {
  public:
-  BareResolver(const FamilySpec& family, const ConfigReader& config, const Checkpoint& weights)
+  BareResolver(const FamilySpec& family, const ConfigReader& config, const checkpoint::Checkpoint& weights)
       : family_(family),
         config_(config),
         layers_(resolve_layer_count(family, config)),
@@ -104,7 +104,7 @@ class BareResolver {
     const Extents first = extents(weight.first.value(), heads, is_output);
     const Extents last = extents(weight.last.value(), heads, is_output);
     if (first.out != last.in) {
-      const TensorInfo& info = names_.info(*weight.first);
+      const checkpoint::TensorInfo& info = names_.info(*weight.first);
       reject(*weight.last, fmt::format("{} inputs, the rank of tensor \"{}\" of shape {}", first.out,
                                        escaped(info.name), to_string(info.shape)));
     }
@@ -162,8 +162,8 @@ class BareResolver {
   }
 
   [[noreturn]] void reject(const LocatedTensor& tensor, const std::string& need) const {
-    const TensorInfo& info = names_.info(tensor);
-    refuse_tensor(info.file, info.name, "got shape {}, need {}", to_string(info.shape), need);
+    const checkpoint::TensorInfo& info = names_.info(tensor);
+    checkpoint::refuse_tensor(info.file, info.name, "got shape {}, need {}", to_string(info.shape), need);
   }
 
   LocatedProjections locate_projections() const {
@@ -282,9 +282,9 @@ class BareResolver {
       for (std::size_t layer = 0; layer < layers_; ++layer) {
         const auto found = names_.find({&tensor, 1}, names_.in_layer({.number = layer}));
         if (!found) continue;
-        refuse_tensor(names_.info(*found).file, names_.info(*found).name,
-                      "learned key or value vectors are unsupported; need weights without {}",
-                      fmt::join(family_.rejected_tensors, ", "));
+        checkpoint::refuse_tensor(names_.info(*found).file, names_.info(*found).name,
+                                  "learned key or value vectors are unsupported; need weights without {}",
+                                  fmt::join(family_.rejected_tensors, ", "));
       }
     }
   }
@@ -309,8 +309,8 @@ class BareResolver {
 }  // namespace
 
 ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& config,
-                                 const Checkpoint& weights) {
+                                 const checkpoint::Checkpoint& weights) {
   return BareResolver(family, config, weights).resolve();
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

@@ -8,7 +8,7 @@
 #include "model/config/config_reader.hpp"
 #include "model/families/family_parts.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 /// Returns one projection of a bare attention layer: `W_q` and `b_q` stored as [in, out], or the names that
@@ -144,4 +144,4 @@ bool is_known_buffer(std::string_view tensor_name) {
   });
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

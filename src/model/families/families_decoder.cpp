@@ -1,7 +1,7 @@
 #include "model/families/family_parts.hpp"
 
 // Decoders that do not use llama's tensor names, with learned positions, rotary positions or ALiBi.
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 FamilySpec gpt_neox() {
@@ -304,4 +304,4 @@ std::vector<FamilySpec> decoder_families() {
   return {bloom(), codegen(), falcon(), gpt2(), gpt_bigcode(), gpt_neo(), gpt_neox(), gptj(), mpt(), opt()};
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

@@ -5,7 +5,7 @@
 #include "model/families/family_parts.hpp"
 
 // Encoders of text and images, and encoder-decoder models.
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 FamilySpec bert() {
@@ -488,4 +488,4 @@ std::vector<FamilySpec> encoder_families() {
           bart(),   marian(),     mbart(),   pegasus(),    t5()};
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

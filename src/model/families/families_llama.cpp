@@ -2,7 +2,7 @@
 
 // Decoders that use llama's tensor names, some of them with experts, other norms, or norms at other
 // positions.
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 const std::vector<std::string> kQueryKeyValue = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
@@ -400,4 +400,4 @@ std::vector<FamilySpec> llama_families() {
   // clang-format on
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

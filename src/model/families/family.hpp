@@ -11,9 +11,11 @@
 
 #include "model/config/config.hpp"
 
-namespace attnctl {
-
+namespace attnctl::checkpoint {
 struct ModelSource;
+}  // namespace attnctl::checkpoint
+
+namespace attnctl::model {
 
 // A model family as data: the names that its configurations and checkpoints use. A tensor name may contain
 // `{}` for the number of the layer (or of the group of layers). To support a new property of a family, add a
@@ -361,8 +363,8 @@ struct FamilySpec {
 /// Returns the resolved hyperparameters of a model. `source.weights` may be null if the family takes its
 /// sizes from the configuration. Then properties that depend on stored tensors have the usual values of the
 /// family. Throws Error(bad_input) with the JSON pointer, or Error(limit) if a size is too large.
-[[nodiscard]] ModelConfig resolve_config(const ModelSource& source);
+[[nodiscard]] ModelConfig resolve_config(const checkpoint::ModelSource& source);
 /// Returns the hyperparameters for a given row, which may differ from the row of the family.
-[[nodiscard]] ModelConfig resolve_config(const FamilySpec& row, const ModelSource& source);
+[[nodiscard]] ModelConfig resolve_config(const FamilySpec& row, const checkpoint::ModelSource& source);
 
-}  // namespace attnctl
+}  // namespace attnctl::model

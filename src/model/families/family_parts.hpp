@@ -8,7 +8,7 @@
 
 #include "model/families/family.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 
 // Functions that build the rows of the table of families. `name` is the name of a module in the checkpoint.
 
@@ -147,4 +147,4 @@ inline void set_defaults(ConfigKeys& keys, const DefaultSizes& sizes) {
 [[nodiscard]] std::vector<FamilySpec> decoder_families();
 [[nodiscard]] std::vector<FamilySpec> llama_families();
 
-}  // namespace attnctl
+}  // namespace attnctl::model

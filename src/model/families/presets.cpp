@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "model/config/resolve.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 namespace {
 
 std::size_t exact_quotient(std::string_view what, std::size_t whole, std::string_view by, std::size_t part) {
@@ -41,7 +41,7 @@ constexpr PresetRow kPresets[] = {
 ModelConfig config_of(const PresetRow& row) {
   if (*row.type == '\0')
     return bare_config({.d_model = row.d_model, .heads = row.heads, .layers = row.layers});
-  ModelSource source;
+  checkpoint::ModelSource source;
   source.config = {{"model_type", row.type},
                    {"hidden_size", row.d_model},
                    {"num_hidden_layers", row.layers},
@@ -112,4 +112,4 @@ const Preset& preset_named(std::string_view name) {
   fail(Status::usage, "--preset: got {}, need one of {}", escaped(name), preset_names());
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::model

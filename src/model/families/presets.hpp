@@ -8,7 +8,7 @@
 
 #include "model/config/config.hpp"
 
-namespace attnctl {
+namespace attnctl::model {
 
 /// The sizes of a stack of attention layers without MLPs and norms.
 struct BareSizes {
@@ -47,4 +47,4 @@ struct Preset {
 /// none.
 [[nodiscard]] const Preset& preset_named(std::string_view name);
 
-}  // namespace attnctl
+}  // namespace attnctl::model

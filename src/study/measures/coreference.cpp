@@ -16,7 +16,7 @@
 // is anaphoric if the head word of another mention of the same entity comes before its own head word. The
 // candidates are the head words of all earlier mentions. A candidate is an antecedent if its mention has the
 // same entity. Every antecedent counts as a correct answer.
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 constexpr std::array kTypes = {"all", "pronoun", "proper", "nominal"};
@@ -24,14 +24,15 @@ constexpr std::array kTypes = {"all", "pronoun", "proper", "nominal"};
 constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
 
 constexpr std::array kMetrics = {
-    Metric{"coreference_accuracy", "share", "[0, 1]", "the largest of nearest, same_string and random",
-           "share of anaphoric mentions whose head word gives its largest weight, among the head words of "
-           "earlier mentions, to an antecedent",
-           "Clark et al. 2019, section 4.3"},
+    analysis::Metric{
+        "coreference_accuracy", "share", "[0, 1]", "the largest of nearest, same_string and random",
+        "share of anaphoric mentions whose head word gives its largest weight, among the head words of "
+        "earlier mentions, to an antecedent",
+        "Clark et al. 2019, section 4.3"},
 };
 
 /// Returns the word forms of a mention, with ASCII letters in lower case.
-std::string string_of(const Mention& mention, const ConlluSentence& sentence) {
+std::string string_of(const input::Mention& mention, const input::ConlluSentence& sentence) {
   std::string text;
   for (const std::size_t word : mention.words)
     text += (text.empty() ? "" : " ") + sentence.words[word].word.form;
@@ -48,20 +49,21 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   void begin(const StudyBlock& block) override {
     const CorpusBlock& corpus = block.corpus;
     patterns_.begin(block, [&](std::size_t i) { return !corpus.annotations[i]->mentions.empty(); });
-    std::set<const Mention*> asked;  // mentions that have a question in at least one window of the sentence
+    // mentions that have a question in at least one window of the sentence
+    std::set<const input::Mention*> asked;
     for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
       plans_.emplace_back();
       const auto& annotation = corpus.annotations[i];
       if (patterns_.pieces(i).place_of.empty()) continue;
-      for (const Mention& mention : annotation->mentions) {
+      for (const input::Mention& mention : annotation->mentions) {
         if (ask(*annotation, mention, patterns_.pieces(i), group_of(corpus.number, i), plans_.back()))
           asked.insert(&mention);
       }
       const bool last_window = i + 1 == corpus.annotations.size() || corpus.annotations[i + 1] != annotation;
       if (!last_window) continue;
       mentions_ += annotation->mentions.size();
-      for (const Mention& mention : annotation->mentions) {
-        const bool anaphoric = std::ranges::any_of(annotation->mentions, [&](const Mention& other) {
+      for (const input::Mention& mention : annotation->mentions) {
+        const bool anaphoric = std::ranges::any_of(annotation->mentions, [&](const input::Mention& other) {
           return other.entity == mention.entity && other.head < mention.head;
         });
         if (anaphoric && !asked.contains(&mention)) ++left_out_;
@@ -119,8 +121,8 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
   /// Adds a question for an anaphoric mention. Returns false if no antecedent is in the window, or if the
   /// head word of the mention has no token.
-  [[nodiscard]] bool ask(const ConlluSentence& sentence, const Mention& mention, const WordPieces& pieces,
-                         std::size_t group, std::vector<MentionQuestion>& plan) {
+  [[nodiscard]] bool ask(const input::ConlluSentence& sentence, const input::Mention& mention,
+                         const WordPieces& pieces, std::size_t group, std::vector<MentionQuestion>& plan) {
     const std::size_t place = pieces.place_of[mention.head];
     if (place == WordPieces::kNone) return false;
     const std::string text = string_of(mention, sentence);
@@ -128,7 +130,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
       bool antecedent = false, same_string = false;
     };
     std::map<std::size_t, AntecedentCandidate> candidates;  // by word position
-    for (const Mention& other : sentence.mentions) {
+    for (const input::Mention& other : sentence.mentions) {
       const std::size_t other_place = pieces.place_of[other.head];
       if (other_place == WordPieces::kNone || other_place >= place) continue;
       AntecedentCandidate& candidate = candidates[other_place];
@@ -238,4 +240,4 @@ MeasureRow coreference_measure() {
       .depends_on_order = true};
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

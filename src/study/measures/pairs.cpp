@@ -19,19 +19,20 @@
 #include "study/state/sums.hpp"
 
 // The measure `pairs`: the similarity of all pairs of heads.
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 constexpr std::array kMetrics = {
-    Metric{"pairs.js_divergence", "nats", "[0, ln 2]", "",
-           "mean over rows of the Jensen-Shannon divergence of the two heads' rows, "
-           "H((p + q) / 2) - (H(p) + H(q)) / 2",
-           "Clark et al. 2019, section 6; Lin 1991"},
-    Metric{"pairs.frobenius_cosine", "", "[0, 1]", "",
-           "cosine of the two heads' patterns: the sum of the products of their weights, divided by the root "
-           "of the product of their sums of squares",
-           "cosine of the patterns, all rows of the corpus as one matrix"},
-    Metric{
+    analysis::Metric{"pairs.js_divergence", "nats", "[0, ln 2]", "",
+                     "mean over rows of the Jensen-Shannon divergence of the two heads' rows, "
+                     "H((p + q) / 2) - (H(p) + H(q)) / 2",
+                     "Clark et al. 2019, section 6; Lin 1991"},
+    analysis::Metric{
+        "pairs.frobenius_cosine", "", "[0, 1]", "",
+        "cosine of the two heads' patterns: the sum of the products of their weights, divided by the root "
+        "of the product of their sums of squares",
+        "cosine of the patterns, all rows of the corpus as one matrix"},
+    analysis::Metric{
         "pairs.cka", "", "[-1, 1]; below 0 only by chance", "0 for independent outputs",
         "linear CKA of the outputs z, HSIC(a, b) / sqrt(HSIC(a, a) HSIC(b, b)), with unbiased estimates of "
         "HSIC from a random sample of rows of the whole corpus",
@@ -157,32 +158,33 @@ std::vector<float> matrix_of(std::size_t heads, const PairValue& value) {
 /// Returns sum(a, b) / sqrt(sum(a, a) * sum(b, b)) for each pair of heads a and b.
 std::vector<float> cosines_of(std::size_t heads, const std::vector<double>& sums) {
   return matrix_of(heads, [&](std::size_t a, std::size_t b) -> std::optional<double> {
-    const double own_a = sums[pair_index(heads, a, a)];
-    const double own_b = sums[pair_index(heads, b, b)];
+    const double own_a = sums[analysis::pair_index(heads, a, a)];
+    const double own_b = sums[analysis::pair_index(heads, b, b)];
     if (!(own_a > 0) || !(own_b > 0)) return std::nullopt;
-    return a == b ? 1 : sums[pair_index(heads, a, b)] / (std::sqrt(own_a) * std::sqrt(own_b));
+    return a == b ? 1 : sums[analysis::pair_index(heads, a, b)] / (std::sqrt(own_a) * std::sqrt(own_b));
   });
 }
 
 class PairsMeasure final : public Measure {
  public:
-  explicit PairsMeasure(const StudyShape& shape) : shape_(shape), sums_(pair_count(shape.heads.size())) {}
+  explicit PairsMeasure(const StudyShape& shape)
+      : shape_(shape), sums_(analysis::pair_count(shape.heads.size())) {}
 
-  [[nodiscard]] Needs needs() const override { return {.z = true}; }
+  [[nodiscard]] forward::Needs needs() const override { return {.z = true}; }
   void set_context(const Measure& so_far) override {
     outputs_end_ = dynamic_cast<const PairsMeasure&>(so_far).outputs_.end();
   }
   void begin(const StudyBlock& block) override {
     PairsBlock& open = open_.emplace();
-    const std::vector<LayerConfig>& layers = block.model.config().layers;
+    const std::vector<model::LayerConfig>& layers = block.model.config().layers;
     bool causal = true;
     columns_ = {0};
     for (const StudyHead& head : shape_.heads) {
-      const AttentionConfig& attention = layers.at(head.id.layer).attention;
+      const model::AttentionConfig& attention = layers.at(head.id.layer).attention;
       causal = causal && attention.causal;
       columns_.push_back(columns_.back() + attention.d_value);
     }
-    for (const Sequence& sequence : block.corpus.batch.sequences) {
+    for (const input::Sequence& sequence : block.corpus.batch.sequences) {
       open.first_row.push_back(open.widths.size());
       const std::size_t n = sequence.queries();
       for (std::size_t i = 0; i < n; ++i) open.widths.push_back(causal ? i + 1 : n);
@@ -195,7 +197,8 @@ class PairsMeasure final : public Measure {
       columns_.clear();
       return;
     }
-    const std::size_t capacity = std::max(kOutputBytes / sizeof(float) / columns_.back(), kLeastOutputs);
+    const std::size_t capacity =
+        std::max(kOutputBytes / sizeof(float) / columns_.back(), analysis::kLeastOutputs);
     outputs_.set_capacity(capacity);
     open.drawn = draw_rows(shape_.seed, block.corpus.number, rows, capacity, outputs_end_);
     open.outputs.resize(rows);
@@ -208,7 +211,7 @@ class PairsMeasure final : public Measure {
     const std::size_t first = open.first_row[panel.panel.sequence];
     float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.size();
     std::size_t expected = panel.panel.first_query;
-    for (const PatternRow& row : panel.rows) {
+    for (const analysis::PatternRow& row : panel.rows) {
       for (; expected < row.query; ++expected) open.absent[first + expected] = 1;
       ++expected;
       const std::size_t offset = open.pattern_rows.offset(first + row.query);
@@ -237,7 +240,7 @@ class PairsMeasure final : public Measure {
     if (rows > 0) {
       pattern_rows_ += rows;
       const std::span patterns(open_->patterns.get(), heads() * stride);
-      const PatternPairs pairs = pattern_pairs(patterns, heads());
+      const analysis::PatternPairs pairs = analysis::pattern_pairs(patterns, heads());
       for (std::size_t p = 0; p < sums_.size(); ++p) {
         sums_[p].divergence.add(pairs.divergence[p]);
         sums_[p].product.add(pairs.product[p]);
@@ -279,15 +282,15 @@ class PairsMeasure final : public Measure {
     const std::size_t count = heads();
     const auto divergence = [&](std::size_t a, std::size_t b) -> std::optional<double> {
       if (pattern_rows_ == 0) return std::nullopt;
-      const double sum = sums_[pair_index(count, a, b)].divergence.value();
+      const double sum = sums_[analysis::pair_index(count, a, b)].divergence.value();
       return std::clamp(sum / static_cast<double>(pattern_rows_), 0.0, std::numbers::ln2);
     };
     std::vector<double> products, criteria(sums_.size());
     for (const PairSums& sums : sums_) products.push_back(sums.product.value());
-    if (outputs_.rows().size() >= kLeastOutputs) {
-      HeadOutputs outputs{.columns = columns_, .rows = {}};
+    if (outputs_.rows().size() >= analysis::kLeastOutputs) {
+      analysis::HeadOutputs outputs{.columns = columns_, .rows = {}};
       for (const auto& [key, row] : outputs_.rows()) outputs.rows.emplace_back(row);
-      criteria = output_pairs(outputs);
+      criteria = analysis::output_pairs(outputs);
     }
     add_pair_matrices(results, shape_,
                       {{"js_divergence", true, pattern_rows_, matrix_of(count, divergence)},
@@ -393,4 +396,4 @@ MeasureRow pairs_measure() {
       .max_heads = kMaxHeads};
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

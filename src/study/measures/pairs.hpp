@@ -12,7 +12,7 @@
 
 #include "study/state/state_io.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 
 /// The key of a pattern row of the corpus: a random number, then the position of the row. The rows with the
 /// smallest keys are drawn.
@@ -76,4 +76,4 @@ class RowSample {
   std::size_t rows_ = 0;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::study

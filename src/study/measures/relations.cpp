@@ -9,7 +9,7 @@
 #include "base/random.hpp"
 #include "linalg/gemm.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 /// Returns the largest value, or 0 if no value is positive.
@@ -57,16 +57,17 @@ std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::spa
 
 }  // namespace
 
-WordPieces::WordPieces(const Sequence& sequence, std::size_t word_count) : place_of(word_count, kNone) {
+WordPieces::WordPieces(const input::Sequence& sequence, std::size_t word_count)
+    : place_of(word_count, kNone) {
   std::set<std::size_t> found;
   for (const auto& word : sequence.words) {
     if (word) found.insert(*word);
   }
-  for (const Sequence::SharedToken& shared : sequence.shared_tokens) found.insert(shared.word);
+  for (const input::Sequence::SharedToken& shared : sequence.shared_tokens) found.insert(shared.word);
   words.assign(found.begin(), found.end());
   for (std::size_t place = 0; place < words.size(); ++place) place_of.at(words[place]) = place;
   for (const auto& word : sequence.words) of_token.push_back(word ? place_of[*word] : places());
-  for (Sequence::SharedToken shared : sequence.shared_tokens) {
+  for (input::Sequence::SharedToken shared : sequence.shared_tokens) {
     shared.word = place_of[shared.word];
     further.push_back(shared);
   }
@@ -92,19 +93,19 @@ std::optional<WordPatterns::Pattern> WordPatterns::add(const StudyPanel& panel) 
     open.weights.assign(places * (places + 1), 0.0);
     open.rows.assign(places, 0);
   }
-  const auto add_to = [&](std::size_t place, const PatternRow& row) {
+  const auto add_to = [&](std::size_t place, const analysis::PatternRow& row) {
     double* const sums = open.weights.data() + place * (places + 1);
     for (std::size_t key = row.visible.first; key < row.visible.last; ++key)
       sums[pieces.of_token[key]] += static_cast<double>(row.weights[key]);
-    for (const Sequence::SharedToken& shared : pieces.further)
+    for (const input::Sequence::SharedToken& shared : pieces.further)
       sums[shared.word] += static_cast<double>(row.weights[shared.token]);
     ++open.rows[place];
   };
-  for (const PatternRow& row : panel.rows) {
+  for (const analysis::PatternRow& row : panel.rows) {
     const std::size_t place = pieces.of_token[row.query];
     if (place == places) continue;
     add_to(place, row);
-    for (const Sequence::SharedToken& shared : pieces.further) {
+    for (const input::Sequence::SharedToken& shared : pieces.further) {
       if (shared.token == row.query) add_to(shared.word, row);
     }
   }
@@ -238,9 +239,9 @@ std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupS
   if (groups < kFewest) return intervals;
   const Draws& draws = half.first == 0 ? all_ : odd_;
   OwnedMatrix<double> sums(counts.rows(), draws.cols());  // sums of integers, therefore exact
-  gemm_nn(counts.view(), draws.view(), sums.view());
+  linalg::gemm_nn(counts.view(), draws.view(), sums.view());
   for (std::size_t i = 0; i < count; ++i) intervals[i] = middle(sums.view().row(0), sums.view().row(1 + i));
   return intervals;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

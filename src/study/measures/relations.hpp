@@ -15,7 +15,7 @@
 #include "study/state/sums.hpp"
 
 // Patterns over words and scores of answers, for the measures `syntax` and `coreference`.
-namespace attnctl {
+namespace attnctl::study {
 
 /// The words of one sequence, in order, without words that have no token in the sequence. A `place` is an
 /// index into these words.
@@ -28,11 +28,11 @@ struct WordPieces {
   /// [n], place of each token's first word; places() if the token has no word.
   std::vector<std::size_t> of_token;
   /// The second and further words of tokens; SharedToken::word is a place.
-  std::vector<Sequence::SharedToken> further;
+  std::vector<input::Sequence::SharedToken> further;
 
   WordPieces() = default;
   /// `words` is the number of words in the annotation.
-  WordPieces(const Sequence& sequence, std::size_t words);
+  WordPieces(const input::Sequence& sequence, std::size_t words);
   [[nodiscard]] std::size_t places() const { return words.size(); }
 };
 
@@ -168,4 +168,4 @@ class Bootstrap {
   Draws all_, odd_;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -10,11 +10,11 @@
 #include "study/state/sums.hpp"
 
 // The measure `rollout`: attention rollout to special tokens and position 0.
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 constexpr std::array kMetrics = {
-    Metric{
+    analysis::Metric{
         "rollout.mass", "", "[0, 1]", "uniform: rollout of uniform attention over the visible keys",
         "mean attention rollout from the queries of this layer to the special token, or to position 0, over "
         "the rows from which rollout of uniform attention reaches it",
@@ -54,7 +54,7 @@ struct SequenceRollout {
     sums.assign(mass.size(), 0);
   }
 
-  void add(const PatternRow& row) {
+  void add(const analysis::PatternRow& row) {
     totals[row.query] += row.total;
     // The columns of one key are adjacent. Adds up to four columns at once, because most sequences have few
     // columns.
@@ -65,7 +65,7 @@ struct SequenceRollout {
     if (columns - c == 1) return add_columns<1>(row, c);
   }
 
-  void close_layer(std::size_t heads, const VisibleKeys& visible) {
+  void close_layer(std::size_t heads, const forward::VisibleKeys& visible) {
     const double share = (1 - kResidual) / static_cast<double>(heads);
     for (std::size_t i = 0; i < mass.size(); ++i)
       mass[i] = (share * sums[i] + kResidual * mass[i]) / (share * totals[i / columns] + kResidual);
@@ -78,7 +78,7 @@ struct SequenceRollout {
  private:
   /// Adds the columns [first, first + together).
   template <std::size_t together>
-  void add_columns(const PatternRow& row, std::size_t first) {
+  void add_columns(const analysis::PatternRow& row, std::size_t first) {
     std::array<double, together> sum{};
     const double* from = mass.data() + row.visible.first * columns + first;
     for (const float each : row.weights.subspan(row.visible.first, row.visible.size())) {
@@ -90,7 +90,7 @@ struct SequenceRollout {
     for (std::size_t i = 0; i < together; ++i) to[i] += sum[i];
   }
 
-  void add_uniform_layer(const VisibleKeys& visible) {
+  void add_uniform_layer(const forward::VisibleKeys& visible) {
     const std::size_t n = totals.size();
     std::vector<double> next = uniform;
     std::vector<double> sum(columns);
@@ -137,7 +137,7 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
            layers[whole].heads == block.model.config().layers.at(layers[whole].index).attention.heads)
       ++whole;
     layers.resize(whole);
-    for (const Sequence& sequence : block.corpus.batch.sequences)
+    for (const input::Sequence& sequence : block.corpus.batch.sequences)
       open_->sequences.emplace_back(special_targets(sequence, names_), sequence.queries());
   }
   void panel(const StudyPanel& panel) override {
@@ -148,7 +148,7 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
     const auto masked = std::ranges::count_if(panel.panel.fully_masked, [](auto each) { return each != 0; });
     if (panel.rows.size() + static_cast<std::size_t>(masked) != panel.panel.pattern.rows)
       sequence.complete = false;
-    for (const PatternRow& row : panel.rows) sequence.add(row);
+    for (const analysis::PatternRow& row : panel.rows) sequence.add(row);
   }
   void end() override {
     for (std::size_t s = 0; s < open_->sequences.size(); ++s) close_layers(s, open_->layers.size());
@@ -233,4 +233,4 @@ MeasureRow rollout_measure() {
           .metrics = kMetrics};
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -12,7 +12,7 @@
 #include "study/state/sums.hpp"
 
 // The measures `metrics`, `positional` and `distance`: sums over the rows of the patterns.
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 struct HeadMetrics {
@@ -24,7 +24,7 @@ struct HeadMetrics {
 
 HeadMetrics empty_metrics() {
   HeadMetrics empty;
-  for (const RowMetric& metric : row_metrics()) {
+  for (const analysis::RowMetric& metric : analysis::row_metrics()) {
     Bins bins;  // they depend on the unit
     if (metric.about.unit == "tokens") bins = {.spacing = Bins::Spacing::octaves, .highest = 0, .count = 0};
     if (metric.about.unit == "nats") bins = {.highest = 12.8, .count = 256};
@@ -45,17 +45,17 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
   void panel(const StudyPanel& panel) override {
     HeadMetrics& state = states_[panel.head];
     state.rows += panel.rows.size();
-    const auto metrics = row_metrics();
+    const auto metrics = analysis::row_metrics();
     for (std::size_t i = 0; i < metrics.size(); ++i) {
       values_.clear();
-      for (const PatternRow& row : panel.rows) {
+      for (const analysis::PatternRow& row : panel.rows) {
         if (const auto value = metrics[i].value(row)) values_.push_back(*value);
       }
       state.metrics[i].add(values_);
     }
   }
   void finish(StudyResults& results) const override {
-    const auto metrics = row_metrics();
+    const auto metrics = analysis::row_metrics();
     std::vector<ResultRow> distributions;
     std::vector<std::vector<Cell>> means(metrics.size());  // [metrics, heads]
     for (std::size_t h = 0; h < states_.size(); ++h) {
@@ -78,7 +78,7 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
       }
     }
     for (std::size_t i = 0; i < metrics.size(); ++i) {
-      const Metric& metric = metrics[i].about;
+      const analysis::Metric& metric = metrics[i].about;
       if (metric.name == "entropy" || metric.name == "distance") {
         results.text.emplace_back(
             head_grid(shape_, fmt::format("Mean {} ({})", metric.name, metric.unit), means[i]));
@@ -92,18 +92,21 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
 };
 
 constexpr std::array kPositionalMetrics = {
-    Metric{"positional.weight", "", "[0, 1]", "uniform: the mean of 1 / visible keys over the same rows",
-           "for each offset o from query to key, -8 to 8: mean of a_i,i+o over the rows that may attend to "
-           "key i+o",
-           "Voita et al. 2019"},
-    Metric{"positional.peaks", "", "[0, 1]", "1 / visible keys if the largest weight is on a random key",
-           "share of all rows whose largest weight is at offset o (the first of equal weights)",
-           "Voita et al. 2019: 0.9 at one offset makes a positional head"},
+    analysis::Metric{
+        "positional.weight", "", "[0, 1]", "uniform: the mean of 1 / visible keys over the same rows",
+        "for each offset o from query to key, -8 to 8: mean of a_i,i+o over the rows that may attend to "
+        "key i+o",
+        "Voita et al. 2019"},
+    analysis::Metric{"positional.peaks", "", "[0, 1]",
+                     "1 / visible keys if the largest weight is on a random key",
+                     "share of all rows whose largest weight is at offset o (the first of equal weights)",
+                     "Voita et al. 2019: 0.9 at one offset makes a positional head"},
 };
 constexpr std::array kDistanceMetrics = {
-    Metric{"distance.weight", "", "[0, 1]", "uniform: the same for uniform attention over the visible keys",
-           "mean over rows of the weight on the keys whose distance |i - j| is in the bin",
-           "Vig and Belinkov 2019"},
+    analysis::Metric{"distance.weight", "", "[0, 1]",
+                     "uniform: the same for uniform attention over the visible keys",
+                     "mean over rows of the weight on the keys whose distance |i - j| is in the bin",
+                     "Vig and Belinkov 2019"},
 };
 
 /// The rows of one head in a table that has several rows per head, such as one row per offset.
@@ -141,7 +144,7 @@ void add_series(StudyResults& results, const StudyShape& shape, const std::strin
   results.tables.push_back(make_table(name, std::move(all_columns), std::move(rows)));
 }
 
-constexpr std::size_t kFarthest = kLargestOffset;  // largest offset in each direction, in tokens
+constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset in each direction, in tokens
 
 /// Sums for one offset. An offset is key position minus query position.
 struct OffsetSums {
@@ -153,7 +156,7 @@ struct OffsetSums {
 
 struct HeadOffsets {
   std::uint64_t rows = 0;
-  std::array<OffsetSums, kOffsetCount> offsets;
+  std::array<OffsetSums, analysis::kOffsetCount> offsets;
 
   auto parts() { return std::tie(rows, offsets); }
   [[nodiscard]] Cell peak_share(std::size_t offset) const {
@@ -175,26 +178,26 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
   void panel(const StudyPanel& panel) override {
     HeadOffsets& state = states_[panel.head];
     state.rows += panel.rows.size();
-    OffsetPeaks peaks;
-    std::array<double, kOffsetCount> weights{};
-    for (const PatternRow& row : panel.rows) {
+    analysis::OffsetPeaks peaks;
+    std::array<double, analysis::kOffsetCount> weights{};
+    for (const analysis::PatternRow& row : panel.rows) {
       peaks.add(row);
-      const KeyRange keys = keys_near(row, kFarthest);
+      const forward::KeyRange keys = analysis::keys_near(row, kFarthest);
       double* const at = weights.data() + (keys.first + kFarthest - row.query);
       for (std::size_t i = 0; i < keys.size(); ++i) at[i] += static_cast<double>(row.weights[keys.first + i]);
     }
     const auto& nulls = nulls_.of(panel, [&] {
-      std::array<UniformNull, kOffsetCount> found;
-      for (const PatternRow& row : panel.rows) {
+      std::array<UniformNull, analysis::kOffsetCount> found;
+      for (const analysis::PatternRow& row : panel.rows) {
         const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
-        for_each_visible_offset(row, panel.visible, [&](std::size_t i) {
+        analysis::for_each_visible_offset(row, panel.visible, [&](std::size_t i) {
           ++found[i].count;
           found[i].uniform += uniform;
         });
       }
       return found;
     });
-    for (std::size_t i = 0; i < kOffsetCount; ++i) {
+    for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) {
       state.offsets[i].peaks += peaks.counts[i];
       state.offsets[i].visible.count += nulls[i].count;
       state.offsets[i].visible.weight.add(weights[i]);
@@ -206,18 +209,19 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
     std::vector<Cell> best, best_shares;
     for (const HeadOffsets& state : states_) {
       HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
-      OffsetPeaks peaks;
-      for (std::size_t i = 0; i < kOffsetCount; ++i) {
+      analysis::OffsetPeaks peaks;
+      for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) {
         const WeightSums& sums = state.offsets[i].visible;
         peaks.counts[i] = state.offsets[i].peaks;
-        of_head.cells.push_back({static_cast<std::int64_t>(i) - kLargestOffset, count_cell(sums.count),
-                                 mean_cell(sums.weight.value(), sums.count),
+        of_head.cells.push_back({static_cast<std::int64_t>(i) - analysis::kLargestOffset,
+                                 count_cell(sums.count), mean_cell(sums.weight.value(), sums.count),
                                  mean_cell(sums.uniform.value(), sums.count), state.peak_share(i)});
       }
       const auto offset = peaks.best();
       best.push_back(offset ? Cell(std::int64_t{*offset}) : Cell());
-      best_shares.push_back(offset ? state.peak_share(static_cast<std::size_t>(*offset + kLargestOffset))
-                                   : mean_cell(0, state.rows));
+      best_shares.push_back(
+          offset ? state.peak_share(static_cast<std::size_t>(*offset + analysis::kLargestOffset))
+                 : mean_cell(0, state.rows));
       results.head_fields.push_back(
           {{"best_offset", best.back()}, {"best_offset_share", best_shares.back()}});
     }
@@ -230,12 +234,12 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
   }
 
  private:
-  PerPanel<std::array<UniformNull, kOffsetCount>> nulls_;  // by offset
+  PerPanel<std::array<UniformNull, analysis::kOffsetCount>> nulls_;  // by offset
 };
 
-const std::vector<DistanceBin>& all_bins() {
+const std::vector<analysis::DistanceBin>& all_bins() {
   constexpr std::size_t longest = std::size_t{1} << 40;  // upper bound of the length of a sequence
-  static const std::vector<DistanceBin> bins = distance_bins(longest);
+  static const std::vector<analysis::DistanceBin> bins = analysis::distance_bins(longest);
   return bins;
 }
 
@@ -262,13 +266,13 @@ struct HeadDistanceSums {
 /// Returns the uniform baseline of each bin, up to the last bin with a pair.
 std::vector<UniformNull> bin_nulls(const StudyPanel& panel) {
   std::vector<UniformNull> nulls;
-  const std::vector<DistanceBin>& bins = all_bins();
-  for (const PatternRow& row : panel.rows) {
+  const std::vector<analysis::DistanceBin>& bins = all_bins();
+  for (const analysis::PatternRow& row : panel.rows) {
     const std::size_t n = row.weights.size();
     const std::size_t query = row.query;
     const auto visible = static_cast<double>(panel.visible.count(query));
     for (std::size_t b = 0; b < bins.size(); ++b) {
-      const DistanceBin bin = bins[b];
+      const analysis::DistanceBin bin = bins[b];
       if (bin.first > query && query + bin.first >= n) break;
       std::size_t pairs = 0;
       if (bin.first <= query)
@@ -296,7 +300,7 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
     const std::size_t n = std::max(panel.panel.pattern.cols, panel.rows.back().query + 1);
     diagonals_.assign(2 * n - 1, 0);
     double* const main_diagonal = diagonals_.data() + (n - 1);
-    for (const PatternRow& row : panel.rows) {
+    for (const analysis::PatternRow& row : panel.rows) {
       double* const to = main_diagonal + row.visible.first - row.query;
       const float* const from = row.weights.data() + row.visible.first;
       for (std::size_t j = 0; j < row.visible.size(); ++j) to[j] += static_cast<double>(from[j]);
@@ -304,7 +308,7 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
     const std::vector<UniformNull>& nulls = nulls_.of(panel, [&] { return bin_nulls(panel); });
     if (state.bins.size() < nulls.size()) state.bins.resize(nulls.size());
     for (std::size_t b = 0; b < nulls.size(); ++b) {
-      const DistanceBin bin = all_bins()[b];
+      const analysis::DistanceBin bin = all_bins()[b];
       double weight = 0;
       for (std::size_t distance = bin.first; distance <= std::min(bin.last, n - 1); ++distance) {
         weight += *(main_diagonal + distance);
@@ -320,7 +324,7 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
     for (const HeadDistanceSums& state : states_) {
       HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
       for (std::size_t b = 0; b < state.bins.size(); ++b) {
-        const DistanceBin bin = all_bins()[b];
+        const analysis::DistanceBin bin = all_bins()[b];
         const WeightSums& sums = state.bins[b];
         of_head.cells.push_back({count_cell(bin.first), count_cell(bin.last), count_cell(sums.count),
                                  mean_cell(sums.weight.value(), state.rows),
@@ -340,9 +344,9 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
 }  // namespace
 
 MeasureRow metrics_measure() {
-  static const std::vector<Metric> metrics = [] {
-    std::vector<Metric> all;
-    for (const RowMetric& row : row_metrics()) all.push_back(row.about);
+  static const std::vector<analysis::Metric> metrics = [] {
+    std::vector<analysis::Metric> all;
+    for (const analysis::RowMetric& row : analysis::row_metrics()) all.push_back(row.about);
     return all;
   }();
   return {.name = "metrics",
@@ -366,4 +370,4 @@ MeasureRow distance_measure() {
           .metrics = kDistanceMetrics};
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -16,19 +16,20 @@
 #include "study/measures/relations.hpp"
 
 // The measure `syntax`: how well the heads' patterns over words match the dependencies of a treebank.
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 constexpr std::array kMetrics = {
-    Metric{
+    analysis::Metric{
         "relation_accuracy", "share", "[0, 1]", "baseline: the best fixed offset, -5 to 5 words",
         "share of the word pairs of a relation in which one word gives its largest weight, among all other "
         "words, to the other word of the pair",
         "Clark et al. 2019, section 4.2; Voita et al. 2019, section 5.2"},
-    Metric{"tree_accuracy", "share", "[0, 1]", "adjacent: each word is joined to the next word",
-           "share of annotated edges that are in the maximum spanning tree of A + A^T over words, ignoring "
-           "direction and punctuation (UUAS)",
-           "Hewitt and Manning 2019; Htut et al. 2019"},
+    analysis::Metric{
+        "tree_accuracy", "share", "[0, 1]", "adjacent: each word is joined to the next word",
+        "share of annotated edges that are in the maximum spanning tree of A + A^T over words, ignoring "
+        "direction and punctuation (UUAS)",
+        "Hewitt and Manning 2019; Htut et al. 2019"},
 };
 
 constexpr std::int64_t kFarthest = 5;  // largest fixed offset in words
@@ -98,7 +99,7 @@ class SyntaxMeasure final : public Measure {
     const CorpusBlock& corpus = block.corpus;
     patterns_.begin(block, [&](std::size_t sequence) {
       return std::ranges::any_of(corpus.annotations[sequence]->words,
-                                 [](const ConlluWord& word) { return word.head.has_value(); });
+                                 [](const input::ConlluWord& word) { return word.head.has_value(); });
     });
     // The words of a sentence that are in at least one window, and the words that are in at least one window
     // together with their head word.
@@ -117,7 +118,7 @@ class SyntaxMeasure final : public Measure {
       counts_.words += annotation->words.size();
       counts_.words_without_piece += annotation->words.size() - found_words.size();
       counts_.pairs_left_out += static_cast<std::uint64_t>(std::ranges::count_if(
-          annotation->words, [](const ConlluWord& word) { return word.head.value_or(0) > 0; }));
+          annotation->words, [](const input::ConlluWord& word) { return word.head.value_or(0) > 0; }));
       counts_.pairs_left_out -= found_pairs.size();
       found_words.clear();
       found_pairs.clear();
@@ -234,7 +235,8 @@ class SyntaxMeasure final : public Measure {
     if (shape_.fold_subtypes) name = without_subtype(name);
     return relations_.try_emplace(std::string(name), GroupScores(2 * heads() + kOffsets)).first->second;
   }
-  void plan(const ConlluSentence& sentence, const WordPieces& pieces, std::size_t group, SentencePlan& plan) {
+  void plan(const input::ConlluSentence& sentence, const WordPieces& pieces, std::size_t group,
+            SentencePlan& plan) {
     std::vector<std::size_t> node_of(pieces.places(), WordPieces::kNone);
     for (std::size_t place = 0; place < pieces.places(); ++place) {
       if (without_subtype(sentence.words[pieces.words[place]].deprel) == "punct") continue;
@@ -400,4 +402,4 @@ MeasureRow syntax_measure() {
           .depends_on_order = true};
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

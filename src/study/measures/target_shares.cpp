@@ -11,30 +11,33 @@
 #include "study/state/sums.hpp"
 
 // The measures `special`, `repeats`, `rare` and `probe`: attention weight on target keys.
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 constexpr std::string_view kUniform = "uniform: the mean over the same rows of target keys / visible keys";
 
 constexpr std::array kSpecialMetrics = {
-    Metric{
+    analysis::Metric{
         "special.share", "", "[0, 1]", kUniform,
         "share of the attention weight that is on the keys with this special token, or on position 0, over "
         "the rows that may attend to such a key",
         "Clark et al. 2019, section 3.2; Xiao et al. 2023"},
 };
 constexpr std::array kRepeatsMetrics = {
-    Metric{"repeats.previous", "", "[0, 1]", kUniform,
-           "share of the attention weight that is on the previous token, over the rows that may attend to it",
-           "TransformerLens, head detector; Olsson et al. 2022"},
-    Metric{"repeats.duplicate", "", "[0, 1]", kUniform,
-           "share of the attention weight that is on earlier occurrences of the query's own token, over the "
-           "rows that may attend to one",
-           "TransformerLens; Wang et al. 2022"},
-    Metric{"repeats.induction", "", "[0, 1]", kUniform,
-           "share of the attention weight that is on the tokens directly after earlier occurrences of the "
-           "query's own token, over the rows that may attend to one",
-           "TransformerLens; Olsson et al. 2022"},
+    analysis::Metric{
+        "repeats.previous", "", "[0, 1]", kUniform,
+        "share of the attention weight that is on the previous token, over the rows that may attend to it",
+        "TransformerLens, head detector; Olsson et al. 2022"},
+    analysis::Metric{
+        "repeats.duplicate", "", "[0, 1]", kUniform,
+        "share of the attention weight that is on earlier occurrences of the query's own token, over the "
+        "rows that may attend to one",
+        "TransformerLens; Wang et al. 2022"},
+    analysis::Metric{
+        "repeats.induction", "", "[0, 1]", kUniform,
+        "share of the attention weight that is on the tokens directly after earlier occurrences of the "
+        "query's own token, over the rows that may attend to one",
+        "TransformerLens; Olsson et al. 2022"},
 };
 
 /// The share of the attention weight that is on target keys, and the same share under uniform attention. The
@@ -67,8 +70,8 @@ struct TargetWeight {
 };
 
 /// Returns the attention to the keys `shift` tokens after each of `keys`.
-TargetWeight weight_on(std::span<const std::size_t> keys, const PatternRow& row, const VisibleKeys& visible,
-                       std::size_t shift = 0) {
+TargetWeight weight_on(std::span<const std::size_t> keys, const analysis::PatternRow& row,
+                       const forward::VisibleKeys& visible, std::size_t shift = 0) {
   TargetWeight sum;
   for (const std::size_t key : keys) {
     if (!visible.shows(row.query, key + shift)) continue;
@@ -98,7 +101,7 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
 
   void begin(const StudyBlock& block) override {
     targets_.clear();
-    for (const Sequence& sequence : block.corpus.batch.sequences)
+    for (const input::Sequence& sequence : block.corpus.batch.sequences)
       targets_.push_back(special_targets(sequence, names_));
   }
   void panel(const StudyPanel& panel) override {
@@ -109,7 +112,7 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
       double weight = 0;
       double total = 0;
       double uniform = 0;
-      for (const PatternRow& row : panel.rows) {
+      for (const analysis::PatternRow& row : panel.rows) {
         std::size_t visible = 0;
         for (const std::size_t key : keys) {
           if (!panel.visible.shows(row.query, key)) continue;
@@ -156,7 +159,7 @@ class RepeatsMeasure final : public PerHead<KindShares> {
 
   void begin(const StudyBlock& block) override {
     earlier_.clear();
-    for (const Sequence& sequence : block.corpus.batch.sequences) {
+    for (const input::Sequence& sequence : block.corpus.batch.sequences) {
       auto& earlier = earlier_.emplace_back();
       PositionsOf positions;
       for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
@@ -168,7 +171,7 @@ class RepeatsMeasure final : public PerHead<KindShares> {
   }
   void panel(const StudyPanel& panel) override {
     KindShares& state = states_[panel.head];
-    for (const PatternRow& row : panel.rows) {
+    for (const analysis::PatternRow& row : panel.rows) {
       const auto add = [&](TargetShare& share, std::span<const std::size_t> keys, std::size_t shift) {
         const auto [weight, targets] = weight_on(keys, row, panel.visible, shift);
         if (targets == 0) {
@@ -216,13 +219,15 @@ std::string id_name(std::int64_t id) {
 }
 
 constexpr std::array kRareMetrics = {
-    Metric{"rare.weight", "", "[0, 1]", "uniform: the mean of rarest keys / visible keys over the same rows",
-           "mean weight on the token of the sentence that is rarest in the corpus (all occurrences, and all "
-           "equally rare tokens), over the rows that may attend to it and also to other tokens",
-           "Voita et al. 2019, section 5.3"},
-    Metric{"rare.peaks", "", "[0, 1]", "uniform, as for rare.weight",
-           "share of rows whose largest weight is on the rarest token, over the rows of rare.weight",
-           "Voita et al. 2019, section 5.3"},
+    analysis::Metric{
+        "rare.weight", "", "[0, 1]", "uniform: the mean of rarest keys / visible keys over the same rows",
+        "mean weight on the token of the sentence that is rarest in the corpus (all occurrences, and all "
+        "equally rare tokens), over the rows that may attend to it and also to other tokens",
+        "Voita et al. 2019, section 5.3"},
+    analysis::Metric{
+        "rare.peaks", "", "[0, 1]", "uniform, as for rare.weight",
+        "share of rows whose largest weight is on the rarest token, over the rows of rare.weight",
+        "Voita et al. 2019, section 5.3"},
 };
 
 struct HeadRare {
@@ -240,7 +245,7 @@ class RareMeasure final : public PerHead<HeadRare> {
   void begin(const StudyBlock& block) override {
     const TokenFrequencies unknown;  // without frequencies, all tokens are equally rare
     const TokenFrequencies& frequencies = block.frequencies == nullptr ? unknown : *block.frequencies;
-    for (const Sequence& sequence : block.corpus.batch.sequences)
+    for (const input::Sequence& sequence : block.corpus.batch.sequences)
       rarest_.push_back(rarest_tokens(sequence, frequencies));
     terms_.assign(states_.size(), std::vector<SentenceTerm>(rarest_.size()));
   }
@@ -248,7 +253,7 @@ class RareMeasure final : public PerHead<HeadRare> {
     HeadRare& state = states_[panel.head];
     SentenceTerm& term = terms_[panel.head][panel.panel.sequence];
     const std::vector<std::size_t>& rarest = rarest_[panel.panel.sequence];
-    for (const PatternRow& row : panel.rows) {
+    for (const analysis::PatternRow& row : panel.rows) {
       const auto [weight, targets] = weight_on(rarest, row, panel.visible);
       const std::size_t visible = panel.visible.count(row.query);
       if (targets == 0 || targets == visible) {
@@ -302,18 +307,21 @@ class RareMeasure final : public PerHead<HeadRare> {
 constexpr std::string_view kControl = "control: the same weight if the first copy has other tokens";
 
 constexpr std::array kProbeMetrics = {
-    Metric{"probe.induction", "", "[0, 1]", kControl,
-           "random sequence, repeated once: mean weight from each token of the second copy on the token "
-           "after its first occurrence",
-           "Olsson et al. 2022, prefix matching"},
-    Metric{"probe.duplicate", "", "[0, 1]", kControl,
-           "random sequence, repeated once: mean weight from each token of the second copy on its first "
-           "occurrence",
-           "Wang et al. 2022"},
-    Metric{"probe.previous", "", "[0, 1]", "uniform: the mean of 1 / visible keys",
-           "random sequence, repeated once: mean weight from each token of the second copy on the previous "
-           "token",
-           "Olsson et al. 2022; TransformerLens"},
+    analysis::Metric{
+        "probe.induction", "", "[0, 1]", kControl,
+        "random sequence, repeated once: mean weight from each token of the second copy on the token "
+        "after its first occurrence",
+        "Olsson et al. 2022, prefix matching"},
+    analysis::Metric{
+        "probe.duplicate", "", "[0, 1]", kControl,
+        "random sequence, repeated once: mean weight from each token of the second copy on its first "
+        "occurrence",
+        "Wang et al. 2022"},
+    analysis::Metric{
+        "probe.previous", "", "[0, 1]", "uniform: the mean of 1 / visible keys",
+        "random sequence, repeated once: mean weight from each token of the second copy on the previous "
+        "token",
+        "Olsson et al. 2022; TransformerLens"},
 };
 
 /// A target key of the queries in the second copy of a probe sequence.
@@ -347,7 +355,7 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
   void panel(const StudyPanel& panel) override {
     const ProbeMarks& marks = marks_[panel.panel.sequence];
     Terms& terms = terms_[panel.head][panel.panel.sequence];
-    for (const PatternRow& row : panel.rows) {
+    for (const analysis::PatternRow& row : panel.rows) {
       if (row.query < marks.first + marks.length) continue;
       const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
       for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
@@ -399,7 +407,7 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
 
 }  // namespace
 
-void TokenNames::add(const Sequence& sequence, std::size_t position) {
+void TokenNames::add(const input::Sequence& sequence, std::size_t position) {
   const std::int64_t id = sequence.ids[position];
   if (!names_.contains(id)) names_[id] = sequence.tokens.empty() ? id_name(id) : sequence.tokens[position];
 }
@@ -409,7 +417,7 @@ std::string TokenNames::of(std::int64_t id) const {
   return name == names_.end() ? id_name(id) : name->second;
 }
 
-PositionsOf special_positions(const Sequence& sequence, std::size_t first, TokenNames& names) {
+PositionsOf special_positions(const input::Sequence& sequence, std::size_t first, TokenNames& names) {
   PositionsOf positions;
   for (std::size_t i = first; i < sequence.ids.size(); ++i) {
     if (sequence.special[i] == 0) continue;
@@ -419,7 +427,7 @@ PositionsOf special_positions(const Sequence& sequence, std::size_t first, Token
   return positions;
 }
 
-PositionsOf special_targets(const Sequence& sequence, TokenNames& names) {
+PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names) {
   PositionsOf targets = special_positions(sequence, 0, names);
   targets[kFirstPosition] = {0};
   return targets;
@@ -473,4 +481,4 @@ MeasureRow probe_measure() {
       .gives_evidence = true};
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

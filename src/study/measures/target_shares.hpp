@@ -9,14 +9,14 @@
 #include "study/measure.hpp"
 #include "study/state/state_io.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 
 /// The names of the token ids that the states of a measure (PerHead) use. The names are part of the state of
 /// the measure, because results are written without the model.
 class TokenNames {
  public:
   /// Adds the token at a position of a sequence. The name is "#id" if the input has only ids.
-  void add(const Sequence& sequence, std::size_t position);
+  void add(const input::Sequence& sequence, std::size_t position);
   [[nodiscard]] std::string of(std::int64_t id) const;
 
   void merge(const TokenNames& other) { names_.insert(other.names_.begin(), other.names_.end()); }
@@ -35,9 +35,10 @@ using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;
 
 /// Returns the positions of the special tokens of a sequence that are at least `first`. Adds the names of
 /// these tokens to `names`.
-[[nodiscard]] PositionsOf special_positions(const Sequence& sequence, std::size_t first, TokenNames& names);
+[[nodiscard]] PositionsOf special_positions(const input::Sequence& sequence, std::size_t first,
+                                            TokenNames& names);
 /// Returns the positions of each target in a sequence: position 0 and all special tokens.
-[[nodiscard]] PositionsOf special_targets(const Sequence& sequence, TokenNames& names);
+[[nodiscard]] PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names);
 
 /// Returns the name of a target: "[SEP]" or "position 0".
 [[nodiscard]] std::string target_name(std::int64_t target, const TokenNames& names);
@@ -45,4 +46,4 @@ using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;
 [[nodiscard]] Cell target_token(std::int64_t target, const TokenNames& names);
 [[nodiscard]] Cell target_position(std::int64_t target);
 
-}  // namespace attnctl
+}  // namespace attnctl::study

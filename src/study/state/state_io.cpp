@@ -11,7 +11,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 /// The type of a value in a state file. The numbers must not change. The first six are the alternatives of
@@ -170,4 +170,4 @@ Cell StateReader::cell() {
   return std::get<Cell>(std::move(read.data));
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -13,7 +13,7 @@
 #include "base/exact_sum.hpp"
 #include "results/results.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 
 /// Writer of a study state. The bytes are little-endian. Integers have variable length (LEB128), which keeps
 /// histograms with many zeros small.
@@ -177,4 +177,4 @@ void load_list(StateReader& in, std::vector<T>& list) {
   for (std::size_t left = in.count(); left > 0; --left) load_state(in, list.emplace_back());
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -12,7 +12,7 @@
 #include "base/text.hpp"
 #include "study/roles.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 constexpr std::string_view kMagic = "attnctl study\n";
@@ -366,7 +366,7 @@ Results study_results(const StudyState& state, Pool& pool) {
       .set("summary", std::move(summary));
   List metrics;
   for (const MeasureRow* const row : header.measures) {
-    for (const Metric& metric : row->metrics) {
+    for (const analysis::Metric& metric : row->metrics) {
       metrics.emplace_back(Record{{{"name", std::string(metric.name)},
                                    {"measure", std::string(row->name)},
                                    {"unit", std::string(metric.unit)},
@@ -411,4 +411,4 @@ Results study_results(const StudyState& state, Pool& pool) {
   return results;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -21,7 +21,7 @@
 #include "study/measure.hpp"
 #include "study/state/state_io.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 
 /// Names and values that must be equal in all states of one study ("weights": a hash, "batch-tokens": "4096",
 /// ...).
@@ -149,4 +149,4 @@ void require_same_study(const StudyIdentity& identity, const std::string& name, 
 /// shards or restarts.
 [[nodiscard]] Results study_results(const StudyState& state, Pool& pool);
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-namespace attnctl {
+namespace attnctl::study {
 namespace {
 
 // For Spacing::octaves, the exponent and the first three bits of the mantissa of a magnitude determine its
@@ -231,4 +231,4 @@ double student_quantile(std::uint64_t degrees) {
   return x + first / v + second / (v * v);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::study

@@ -11,7 +11,7 @@
 #include "base/exact_sum.hpp"
 #include "study/state/state_io.hpp"
 
-namespace attnctl {
+namespace attnctl::study {
 
 /// A sum over the rows of a corpus. Within one block, the sum is a double, because the order of its rows is
 /// fixed. Across blocks, the sum is exact, so that the order of merging does not change a bit. Terms must be
@@ -147,4 +147,4 @@ class RatioSums {
 /// Returns the 97.5 % quantile of Student's t. `degrees` must be at least 1.
 [[nodiscard]] double student_quantile(std::uint64_t degrees);
 
-}  // namespace attnctl
+}  // namespace attnctl::study

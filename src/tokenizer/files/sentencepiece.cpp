@@ -12,7 +12,7 @@
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -322,4 +322,4 @@ TokenizerFile read_sentencepiece(const std::filesystem::path& path, TokenizerCon
   return make_sentencepiece(std::move(name), model, config, wanted);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -15,7 +15,7 @@
 #include "base/text.hpp"
 #include "formats/json.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -264,7 +264,8 @@ std::vector<AddedToken> read_added_tokens(const PartConfig& document, Wanted wan
 }
 
 Json read_json_object(const std::filesystem::path& path) {
-  Json document = parse_json(path.string(), read_file(path, kLargestTokenizerFile, Status::bad_input));
+  Json document =
+      formats::parse_json(path.string(), read_file(path, kLargestTokenizerFile, Status::bad_input));
   if (!document.is_object()) {
     fail(Status::bad_input, "{}: top level: expected an object", escaped(path.string()));
   }
@@ -381,4 +382,4 @@ void add_tokens(TokenizerFile& file, const TokenizerConfig& config) {
   check_vocabulary(file);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -16,7 +16,7 @@
 #include "tokenizer/token_table.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 
 inline constexpr std::uint64_t kLargestTokenId = 16'777'215;
 inline constexpr std::size_t kLargestTokenizerFile = std::size_t{256} << 20U;  // in bytes
@@ -88,7 +88,7 @@ enum class Wanted { vocabulary, tokenizer };
 /// A SentencePiece model. The members are the fields of sentencepiece_model.proto that tokenizing needs, with
 /// their default values.
 struct SentencePieceModel {
-  using Type = TokenizerSection::Type;
+  using Type = formats::TokenizerSection::Type;
   struct ScoredPiece {
     std::string text;
     float score = 0;
@@ -123,7 +123,7 @@ struct SentencePieceModel {
                                                Wanted wanted);
 [[nodiscard]] TokenizerFile make_sentencepiece(std::string name, const SentencePieceModel& model,
                                                TokenizerConfig& config, Wanted wanted);
-[[nodiscard]] TokenizerFile read_section(const TokenizerSection& section, Wanted wanted);
+[[nodiscard]] TokenizerFile read_section(const formats::TokenizerSection& section, Wanted wanted);
 
 /// Reads /added_tokens of tokenizer.json. A tokenizer needs all flags of each token; for the vocabulary,
 /// false is the default. Throws Error(bad_input) if an element is invalid.
@@ -172,4 +172,4 @@ struct TemplatePiece {
 [[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file, const TokenizerConfig& config,
                                                    bool ends = false);
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -13,13 +13,13 @@
 #include "formats/json.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 /// Parses tokenizer.json. Stores /model/vocab and /model/merges in the vocabulary and the merges of a
 /// TokenizerFile, and the rest of the document as a JSON tree.
 // NOLINTNEXTLINE(bugprone-exception-escape): moving JSON throws nothing
-class TokenizerJson final : public JsonTree {
+class TokenizerJson final : public formats::JsonTree {
  public:
   explicit TokenizerJson(TokenizerFile& file) : file_(file) {}
   [[nodiscard]] bool has_vocabulary() const { return has_vocabulary_; }
@@ -34,7 +34,7 @@ class TokenizerJson final : public JsonTree {
       if (key_ == "vocab") section_ = Section::vocabulary;
       if (key_ == "merges") section_ = Section::merges;
     }
-    if (section_ == Section::tree) return JsonTree::on_begin(container);
+    if (section_ == Section::tree) return formats::JsonTree::on_begin(container);
     const bool in_vocabulary = section_ == Section::vocabulary;
     const bool is_array = container == Container::array;
     if (depth() == 2) {
@@ -53,7 +53,7 @@ class TokenizerJson final : public JsonTree {
 
   void on_end(Container container) override {
     if (section_ == Section::tree) {
-      JsonTree::on_end(container);
+      formats::JsonTree::on_end(container);
     } else if (depth() == 2) {
       section_ = Section::tree;
     } else if (strings_ != 2) {
@@ -68,11 +68,11 @@ class TokenizerJson final : public JsonTree {
     }
     if (depth() == 1) top_key_ = key;
     if (depth() == 2) key_ = key;
-    JsonTree::on_key(key);
+    formats::JsonTree::on_key(key);
   }
 
-  void on_scalar(const JsonScalar& scalar) override {
-    if (section_ == Section::tree) return JsonTree::on_scalar(scalar);
+  void on_scalar(const formats::JsonScalar& scalar) override {
+    if (section_ == Section::tree) return formats::JsonTree::on_scalar(scalar);
     if (section_ == Section::merges) return take_merge(scalar);
     is_list_ ? take_piece(scalar) : take_id(scalar);
   }
@@ -81,16 +81,17 @@ class TokenizerJson final : public JsonTree {
     return section_ == Section::merges ? "need two tokens" : "need a token and its score";
   }
 
-  void take_id(const JsonScalar& scalar) {
+  void take_id(const formats::JsonScalar& scalar) {
     const auto* id = std::get_if<std::uint64_t>(&scalar);
     if (id == nullptr || *id > kLargestTokenId) {
-      refuse(fmt::format("got {}, need an id, an integer from 0 to {}", describe(scalar), kLargestTokenId));
+      refuse(fmt::format("got {}, need an id, an integer from 0 to {}", formats::describe(scalar),
+                         kLargestTokenId));
     }
     file_.vocabulary.back().id = static_cast<std::int32_t>(*id);
   }
 
   /// Reads the token or the score of a pair ["token", score] of the vocabulary.
-  void take_piece(const JsonScalar& scalar) {
+  void take_piece(const formats::JsonScalar& scalar) {
     if (depth() == 4 && ++strings_ == 1) {
       if (const auto* token = std::get_if<std::string*>(&scalar)) {
         if (file_.vocabulary.size() > kLargestTokenId) refuse("got too many tokens");
@@ -108,13 +109,13 @@ class TokenizerJson final : public JsonTree {
         return;
       }
     }
-    refuse(fmt::format("got {}, {}", describe(scalar), needed_pair()));
+    refuse(fmt::format("got {}, {}", formats::describe(scalar), needed_pair()));
   }
 
   /// Reads a merge "left right", or one token of a merge ["left", "right"].
-  void take_merge(const JsonScalar& scalar) {
+  void take_merge(const formats::JsonScalar& scalar) {
     const auto* text = std::get_if<std::string*>(&scalar);
-    if (text == nullptr) refuse(fmt::format("got {}, {}", describe(scalar), needed_pair()));
+    if (text == nullptr) refuse(fmt::format("got {}, {}", formats::describe(scalar), needed_pair()));
     if (depth() == 4) {
       if (++strings_ <= 2) file_.merges.add_side(**text);
       return;
@@ -240,4 +241,4 @@ TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerCo
   return file;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -16,7 +16,7 @@
 
 // Reads the tokenizers of models without tokenizer.json: vocab.json with merges.txt (byte-level BPE),
 // vocab.txt (BERT), and GGUF files.
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -120,7 +120,7 @@ void set_bert_parts(TokenizerFile& file, TokenizerConfig& config) {
       make_template(file, {{begin}, {"$A"}, {end}}, {{begin}, {"$A"}, {end}, {"$B", 1}, {end, 1}});
 }
 
-using Type = TokenizerSection::Type;
+using Type = formats::TokenizerSection::Type;
 
 constexpr WordRules words_with_digits(unsigned digits) {
   return {WordRules::Letters::after_any, true, digits, WordRules::Tail::newlines, true};
@@ -147,7 +147,7 @@ constexpr PreTokenizerRow kPreTokenizers[] = {
      .add_bos = true},
 };
 
-const PreTokenizerRow& row_of(const TokenizerSection& section) {
+const PreTokenizerRow& row_of(const formats::TokenizerSection& section) {
   std::vector<std::string_view> known;
   for (const PreTokenizerRow& row : kPreTokenizers) {
     if (std::find(row.names.begin(), row.names.end(), section.pre) != row.names.end()) return row;
@@ -161,14 +161,14 @@ const PreTokenizerRow& row_of(const TokenizerSection& section) {
 
 /// Returns the options of the tokenizer in a GGUF file in the form of tokenizer_config.json. `add_bos` is the
 /// default of add_bos_token.
-TokenizerConfig config_of(const TokenizerSection& section, bool add_bos) {
+TokenizerConfig config_of(const formats::TokenizerSection& section, bool add_bos) {
   Json options = {{"add_bos_token", section.add_bos.value_or(add_bos)},
                   {"add_eos_token", section.add_eos.value_or(false)}};
   for (const auto& [role, id] : section.roles) options[std::string(role)] = section.tokens[id];
   return {section.file, std::move(options)};
 }
 
-TokenizerFile read_pieces(const TokenizerSection& section, Wanted wanted) {
+TokenizerFile read_pieces(const formats::TokenizerSection& section, Wanted wanted) {
   SentencePieceModel model;
   model.algorithm = SentencePieceModel::Algorithm::bpe;
   model.add_dummy_prefix = section.add_space_prefix.value_or(true);
@@ -182,7 +182,7 @@ TokenizerFile read_pieces(const TokenizerSection& section, Wanted wanted) {
   return make_sentencepiece(section.file, model, config, wanted);
 }
 
-void read_merges(const TokenizerSection& section, TokenizerFile& file) {
+void read_merges(const formats::TokenizerSection& section, TokenizerFile& file) {
   for (std::size_t i = 0; i < section.merges.size(); ++i) {
     // From byte 1 on, because the left token may begin with a space.
     if (file.merges.add_line(section.merges[i], 1)) continue;
@@ -209,7 +209,7 @@ void set_text_parts(const PreTokenizerRow& row, TokenizerFile& file) {
   file.parts["model"]["ignore_merges"] = row.ignore_merges;
 }
 
-TokenizerFile read_bytes(const TokenizerSection& section, Wanted wanted) {
+TokenizerFile read_bytes(const formats::TokenizerSection& section, Wanted wanted) {
   TokenizerFile file;
   file.name = section.file;
   for (std::size_t id = 0; id < section.tokens.size(); ++id) {
@@ -283,7 +283,7 @@ TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig&
   return file;
 }
 
-TokenizerFile read_section(const TokenizerSection& section, Wanted wanted) {
+TokenizerFile read_section(const formats::TokenizerSection& section, Wanted wanted) {
   if (section.model == "llama") return read_pieces(section, wanted);
   // The vocabulary can be read for any kind of tokenizer.
   if (section.model == "gpt2" || wanted == Wanted::vocabulary) return read_bytes(section, wanted);
@@ -293,4 +293,4 @@ TokenizerFile read_section(const TokenizerSection& section, Wanted wanted) {
        section.file, in_quotes(section.model));
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

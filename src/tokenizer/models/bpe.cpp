@@ -8,7 +8,7 @@
 #include "tokenizer/models/token_model.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
@@ -338,4 +338,4 @@ TokenModelPtr make_bpe(const PartConfig& model, TokenizerFile& file) {
   return std::make_unique<Bpe>(model, file);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 /// A model in which each piece is one token.
@@ -234,4 +234,4 @@ void WordCache::put(std::string_view word, std::span<const PieceToken> tokens) {
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

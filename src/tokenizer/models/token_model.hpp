@@ -14,7 +14,7 @@
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/token_table.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 
 /// A token and its range in a piece of text: bytes [begin, end).
 struct PieceToken {
@@ -201,4 +201,4 @@ using TokenModelPtr = std::unique_ptr<const TokenModel>;
 [[nodiscard]] TokenModelPtr make_token_model(TokenizerFile& file);
 [[nodiscard]] TokenModelPtr make_bpe(const PartConfig& model, TokenizerFile& file);
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -5,7 +5,7 @@
 #include "tokenizer/token_table.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 /// The contents of the added tokens that one step finds. An id is the token's index in the list of added
@@ -96,4 +96,4 @@ TextStep make_cut(const std::vector<AddedToken>& tokens, bool are_normalized, co
 AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, const TextStep& normalizer)
     : cut_raw(make_cut(tokens, false, normalizer)), cut_normalized(make_cut(tokens, true, normalizer)) {}
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

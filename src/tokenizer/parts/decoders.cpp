@@ -9,7 +9,7 @@
 #include "tokenizer/regex/regex.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 /// Returns bytes as UTF-8 text. A byte that is not part of a complete UTF-8 character becomes its number,
@@ -127,4 +127,4 @@ Decoder make_decoder(const PartConfig& config) {
   return find_part(config, kDecoders).make(config);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -10,7 +10,7 @@
 #include "tokenizer/regex/regex.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 using unicode::ChangedCharacter;
@@ -507,4 +507,4 @@ std::optional<std::string_view> Charsmap::find(std::string_view text) const {
   return std::nullopt;
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 std::string found_text(const PartConfig::Json* value) {
@@ -112,4 +112,4 @@ void PartConfig::unsupported(std::string_view key, std::string_view found,
   refuse(key, fmt::format("unsupported {}, supported: {}", in_quotes(found), fmt::join(supported, ", ")));
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

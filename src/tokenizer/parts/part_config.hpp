@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 
 /// A value of a JSON document, such as tokenizer.json, with its JSON pointer. If the value under a key is
 /// missing or null, a getter returns `default_value`, or throws Error(bad_input) if the caller passed none. A
@@ -88,4 +88,4 @@ const Row& find_part(const PartConfig& config, const Row (&rows)[N]) {
   return rows[config.choice("type", types)];
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

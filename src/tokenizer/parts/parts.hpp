@@ -22,7 +22,7 @@
 
 // The parts of a tokenizer (normalizer, pre-tokenizer, ...) that tokenizer.json describes, except the model.
 // The make_* functions throw Error(bad_input) if a part is invalid or not supported.
-namespace attnctl {
+namespace attnctl::tokenizer {
 
 /// A text that the tokenizer is processing. Holds the current bytes of the text, the pieces that the text is
 /// cut into, and the origin of each byte: the range of code points in the original text that the byte was
@@ -324,4 +324,4 @@ inline constexpr char32_t kSpace = kCharacters[0x20];
 void write(PieceText& text);
 
 }  // namespace byte_level
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

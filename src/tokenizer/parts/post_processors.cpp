@@ -10,7 +10,7 @@
 #include "tokenizer/parts/parts.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 bool is_space(char32_t c) {
@@ -247,4 +247,4 @@ PostProcessor make_post_processor(const PartConfig& config, const Vocabulary& vo
   return find_part(config, kPostProcessors).make(config, vocabulary);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -11,7 +11,7 @@
 #include "tokenizer/regex/word_cutter.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 // Groups of characters (see cut_by_group).
@@ -350,4 +350,4 @@ void write(PieceText& text) {
 }
 
 }  // namespace byte_level
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

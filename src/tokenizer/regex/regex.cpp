@@ -24,7 +24,7 @@
 #include "tokenizer/regex/word_cutter.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 using icu::UnicodeSet;
@@ -468,4 +468,4 @@ Regex read_pattern(const PartConfig& config) {
   config.refuse("pattern", R"(unsupported, supported: {"String": text}, {"Regex": expression})");
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

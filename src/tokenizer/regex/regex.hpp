@@ -9,7 +9,7 @@
 
 #include "tokenizer/parts/part_config.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 
 /// A regular expression of tokenizer.json, in the syntax of the library Oniguruma. Several threads may use
 /// one expression at once.
@@ -45,4 +45,4 @@ class Regex {
 /// has another form or the expression is invalid.
 [[nodiscard]] Regex read_pattern(const PartConfig& config);
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

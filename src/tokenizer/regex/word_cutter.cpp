@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 namespace {
 
 using Letters = WordRules::Letters;
@@ -193,4 +193,4 @@ std::size_t WordCutter::end(std::string_view text, std::size_t i) const {
   return end > i ? end : white_space(text, i);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

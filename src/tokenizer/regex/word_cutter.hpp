@@ -9,7 +9,7 @@
 
 #include "tokenizer/unicode/unicode.hpp"
 
-namespace attnctl {
+namespace attnctl::tokenizer {
 
 /// The options that describe one of the regular expressions used by many models to split a text into words.
 /// The matches of these expressions cover the whole text.
@@ -69,4 +69,4 @@ class WordCutter {
   std::array<std::uint16_t, 128> ascii_{};
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::tokenizer

@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 
-namespace attnctl::unicode {
+namespace attnctl::tokenizer::unicode {
 namespace {
 
 /// A range of code points that are in a class (or, if `is_member` is false, are not) although their category
@@ -442,4 +442,4 @@ void NormalForm::compose(std::vector<ChangedCharacter>& run) const {
   run.resize(kept);
 }
 
-}  // namespace attnctl::unicode
+}  // namespace attnctl::tokenizer::unicode

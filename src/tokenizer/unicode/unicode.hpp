@@ -10,7 +10,7 @@
 
 #include <unicode/utf8.h>
 
-namespace attnctl::unicode {
+namespace attnctl::tokenizer::unicode {
 
 inline constexpr std::size_t kCodePoints = 0x110000;
 
@@ -186,4 +186,4 @@ class NormalForm {
   CodePointTable<std::uint8_t> bits_;
 };
 
-}  // namespace attnctl::unicode
+}  // namespace attnctl::tokenizer::unicode

@@ -8,7 +8,7 @@
 #include "base/random.hpp"
 #include "textbook/heads.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 std::vector<double> numbers(const Table& table, std::size_t row) {
@@ -74,4 +74,4 @@ TEST_CASE("averaging: blunt queries do worse, and values need room to be orthogo
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -11,7 +11,7 @@
 #include "support/capture.hpp"
 #include "support/memory_checkpoint.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 std::vector<Cell> row_at(const Table& table, std::size_t index) {
@@ -49,7 +49,7 @@ TEST_CASE("the pass itself gives the built head these weights") {
   model.tensors["W_q"] = test::floats({64, 16}, narrow(head.query));
   model.tensors["W_k"] = test::floats({64, 16}, narrow(head.key));
   model.tensors["W_v"] = test::floats({64, 16}, narrow(head.value));
-  Batch batch;
+  input::Batch batch;
   batch.sequences.resize(1);
   batch.sequences[0].embeddings = OwnedMatrix<float>(512, 64);
   for (std::size_t i = 0; i < head.x.values().size(); ++i)
@@ -82,4 +82,4 @@ TEST_CASE("recurrence and local layers: steps and influence by their formulas") 
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::textbook

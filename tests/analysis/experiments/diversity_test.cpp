@@ -10,7 +10,7 @@
 #include "linalg/decompositions.hpp"
 #include "support/memory_checkpoint.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 double number(const Record& record, const std::string& name) {
@@ -65,10 +65,10 @@ TEST_CASE("diversity: saved weights are those that were measured, whatever the t
           for (std::size_t c = 0; c < 4; ++c) circuit(i, j) += value(0, head, i, c) * value(1, head, j, c);
         }
       }
-      std::vector<double> spectrum = singular_values(circuit.view());
+      std::vector<double> spectrum = linalg::singular_values(circuit.view());
       spectrum.resize(4);
       const double rank = std::get<double>(cell(result.rows, head, specialised ? 4 : 1));
-      CHECK(effective_rank(spectrum).value() == doctest::Approx(rank).epsilon(1e-6));
+      CHECK(linalg::effective_rank(spectrum).value() == doctest::Approx(rank).epsilon(1e-6));
     }
     double inner = 0;
     double first = 0;
@@ -95,9 +95,9 @@ TEST_CASE("diversity: random heads are tied as the model's are") {
   // Heads 0 and 2 are equal, so one of six pairs has similarity 1. The mean of the others is about 0.
   Pool pool(1);
   Warnings warnings;
-  const Model model = test::MemoryModel::golden("attention-tied").bound();
+  const model::Model model = test::MemoryModel::golden("attention-tied").bound();
   const ExperimentResult result =
-      model_diversity_experiment(model, Circuit::qk, {.draws = 20, .seed = 4}, pool, warnings);
+      model_diversity_experiment(model, analysis::Circuit::qk, {.draws = 20, .seed = 4}, pool, warnings);
   REQUIRE(result.rows.columns.at(5) == "random_similarity");
   CHECK(std::abs(std::get<double>(cell(result.rows, 0, 5)) - 1.0 / 6) < 0.05);
 }
@@ -105,9 +105,9 @@ TEST_CASE("diversity: random heads are tied as the model's are") {
 TEST_CASE("diversity: a model's layers beside random heads of their shapes") {
   Pool pool(2);
   Warnings warnings;
-  const Model model = test::MemoryModel::golden("llama").bound();
+  const model::Model model = test::MemoryModel::golden("llama").bound();
   const DiversityOptions options{.draws = 200};
-  for (const Circuit circuit : {Circuit::qk, Circuit::ov}) {
+  for (const analysis::Circuit circuit : {analysis::Circuit::qk, analysis::Circuit::ov}) {
     const ExperimentResult result = model_diversity_experiment(model, circuit, options, pool, warnings);
     REQUIRE(result.rows.rows == model.config().layers.size());
     for (std::size_t layer = 0; layer < result.rows.rows; ++layer) {
@@ -123,10 +123,11 @@ TEST_CASE("diversity: a model's layers beside random heads of their shapes") {
             5 * std::get<double>(cell(result.rows, layer, 9)));
     }
   }
-  const Model no_values = test::MemoryModel::golden("attention-qk-only").bound();
-  CHECK_THROWS_AS(
-      static_cast<void>(model_diversity_experiment(no_values, Circuit::ov, options, pool, warnings)), Error);
+  const model::Model no_values = test::MemoryModel::golden("attention-qk-only").bound();
+  CHECK_THROWS_AS(static_cast<void>(
+                      model_diversity_experiment(no_values, analysis::Circuit::ov, options, pool, warnings)),
+                  Error);
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::textbook

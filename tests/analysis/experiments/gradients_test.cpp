@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "support/golden.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 /// Returns matrix `index` along the leading axes of an array. The last two axes are the matrix.
@@ -125,4 +125,4 @@ TEST_CASE("gradients: threads change nothing, the seed does; heads must divide d
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "textbook/bare_layer.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 std::vector<Cell> cells(const Table& table, std::size_t row) {
@@ -130,4 +130,4 @@ TEST_CASE("the random layer is attention, computed the long way") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::textbook

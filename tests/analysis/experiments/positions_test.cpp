@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "support/golden.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 nlohmann::json golden() {
@@ -91,7 +91,7 @@ TEST_CASE("positions: of models, learned and rotary, against NumPy") {
   const nlohmann::json want = golden();
   Warnings warnings;
   Pool pool(2);
-  const Model bert = test::bind_model(ATTNCTL_SOURCE_DIR "/data/tiny-bert", warnings);
+  const model::Model bert = test::bind_model(ATTNCTL_SOURCE_DIR "/data/tiny-bert", warnings);
   const ExperimentResult learned = positions_experiment({.positions = 32, .model = &bert}, pool);
   check_close(column(learned.rows, "learned_dot_product"), want.at("learned_dot_product"), 1e-10);
   check_close(column(learned.rows, "learned_dot_product_deviation"), want.at("learned_dot_product_deviation"),
@@ -100,12 +100,12 @@ TEST_CASE("positions: of models, learned and rotary, against NumPy") {
         doctest::Approx(want.at("learned_smallest_distance").get<double>()).epsilon(1e-10));
   CHECK(learned.heatmaps.size() == 3);
 
-  const Model llama = test::bind_model(ATTNCTL_SOURCE_DIR "/data/tiny-llama", warnings);
+  const model::Model llama = test::bind_model(ATTNCTL_SOURCE_DIR "/data/tiny-llama", warnings);
   const ExperimentResult rotary = positions_experiment({.positions = 32, .model = &llama}, pool);
   check_close(column(rotary.rows, "rotary_kernel"), want.at("rotary_kernel"), 1e-5);  // float32 frequencies
   CHECK(rotary.heatmaps.size() == 2);
 
-  const Model sinusoidal =
+  const model::Model sinusoidal =
       test::bind_model(ATTNCTL_SOURCE_DIR "/tests/golden/attention-sinusoidal", warnings);
   CHECK(positions_experiment({.model = &sinusoidal}, pool).rows.columns.size() == 5);
 }
@@ -113,8 +113,8 @@ TEST_CASE("positions: of models, learned and rotary, against NumPy") {
 TEST_CASE("positions: what cannot be is refused") {
   Warnings warnings;
   Pool pool(1);
-  const Model bert = test::bind_model(ATTNCTL_SOURCE_DIR "/data/tiny-bert", warnings);
-  const Model none = test::bind_model(ATTNCTL_SOURCE_DIR "/tests/golden/attention-linear", warnings);
+  const model::Model bert = test::bind_model(ATTNCTL_SOURCE_DIR "/data/tiny-bert", warnings);
+  const model::Model none = test::bind_model(ATTNCTL_SOURCE_DIR "/tests/golden/attention-linear", warnings);
   struct Row {
     PositionsOptions options;
     Status status;
@@ -135,4 +135,4 @@ TEST_CASE("positions: what cannot be is refused") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::textbook

@@ -9,7 +9,7 @@
 
 #include "base/random.hpp"
 
-namespace attnctl {
+namespace attnctl::textbook {
 namespace {
 
 double cell(const Table& table, std::size_t row, std::size_t column) {
@@ -82,4 +82,4 @@ TEST_CASE("threads change nothing, the seed does") {
 }
 
 }  // namespace
-}  // namespace attnctl
+}  // namespace attnctl::textbook
