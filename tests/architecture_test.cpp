@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -16,18 +17,32 @@ namespace {
 
 TEST_CASE("every source file keeps the order and the namespaces of the folders") {
   const std::filesystem::path root = ATTNCTL_SOURCE_DIR;
-  std::size_t files = 0;
-  {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "src")) {
-      const std::string extension = entry.path().extension().string();
-      if (extension != ".cpp" && extension != ".hpp") continue;
-      const std::string path = entry.path().lexically_relative(root).generic_string();
-      CAPTURE(path);
-      ++files;
-      for (const std::string& breach : source_breaches(path, slurp(entry.path()))) FAIL_CHECK(breach);
+  static const std::regex type("(?:class|struct) ([A-Z]\\w*)(?: final)?(?: ?:[^:;{][^;{]*)? ?\\{");
+  std::map<std::string, std::size_t> files;               // of each folder
+  std::map<std::string, std::vector<std::string>> types;  // the files that define each type
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "src")) {
+    const std::string extension = entry.path().extension().string();
+    if (extension != ".cpp" && extension != ".hpp") continue;
+    const std::string path = entry.path().lexically_relative(root).generic_string();
+    CAPTURE(path);
+    ++files[entry.path().parent_path().string()];
+    const std::string text = slurp(entry.path());
+    for (const std::string& breach : source_breaches(path, text)) FAIL_CHECK(breach);
+    const std::string code = without_comments(text);
+    for (std::sregex_iterator found(code.begin(), code.end(), type), end; found != end; ++found) {
+      types[(*found)[1]].push_back(path);
     }
   }
-  CHECK(files > 20);
+  CHECK(files.size() > 20);
+  for (const auto& [folder, count] : files) {
+    CAPTURE(folder);
+    CHECK(count <= 30);
+  }
+  for (const auto& [name, places] : types) {
+    CAPTURE(name);
+    CAPTURE(places);
+    CHECK(places.size() == 1);  // a type has a name of its own
+  }
 }
 
 TEST_CASE("installed headers include only the standard library and each other") {

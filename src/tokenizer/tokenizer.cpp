@@ -111,7 +111,7 @@ class Tokenizer::State {
 
  private:
   PieceText pieces_;
-  TokenModel::State model_;
+  TokenModel::ModelState model_;
   std::vector<PieceToken> tokens_;
 };
 

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (!entry.token.empty() && pieces.size() < 50) pieces.push_back(entry.token + pieces.back());
     }
     const tokenizer::TokenModelPtr model = tokenizer::make_token_model(file);
-    tokenizer::TokenModel::State state;
+    tokenizer::TokenModel::ModelState state;
     std::vector<tokenizer::PieceToken> tokens;
     for (const std::string& piece : pieces) {
       tokens.clear();

@@ -184,7 +184,7 @@ TEST_CASE("unused ids, and byte fallback with an unknown token, are accepted") {
   REQUIRE(file.has_value());
   CHECK(make_vocabulary(*file).size() == 21);
   const TokenModelPtr made = make_token_model(*file);
-  const auto state = std::make_unique<TokenModel::State>();
+  const auto state = std::make_unique<TokenModel::ModelState>();
   std::vector<PieceToken> tokens;
   made->tokenize("abx", *state, tokens);
   REQUIRE(tokens.size() == 2);

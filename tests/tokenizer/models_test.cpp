@@ -24,7 +24,7 @@ using namespace tokenizer;
 namespace {
 
 /// Returns "id:begin-end" of each token, separated by spaces.
-std::string tokens_of(const TokenModel& model, TokenModel::State& state, std::string_view piece) {
+std::string tokens_of(const TokenModel& model, TokenModel::ModelState& state, std::string_view piece) {
   std::vector<PieceToken> tokens;
   model.tokenize(piece, state, tokens);
   std::string text;
@@ -166,11 +166,11 @@ TEST_CASE("models give the reference's tokens, also from their caches") {
        "4:28-30 4:30-32 4:32-34 4:34-36 4:36-38 4:38-40 0:40-41"},
   };
   TokenModelPtr model;
-  std::unique_ptr<TokenModel::State> state;
+  std::unique_ptr<TokenModel::ModelState> state;
   for (const Row& row : rows) {
     if (*row.model != '\0') {
       model = model_of(row.model);
-      state = std::make_unique<TokenModel::State>();
+      state = std::make_unique<TokenModel::ModelState>();
     }
     CAPTURE(row.name);
     CAPTURE(row.piece);

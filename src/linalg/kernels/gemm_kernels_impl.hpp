@@ -22,7 +22,7 @@ struct PackingKernel {
   static constexpr std::size_t kKc = 384;
 
   /// The part of b that becomes one panel. `data` is its first element in b.
-  struct Source {
+  struct PanelSource {
     const float* data = nullptr;
     std::size_t depth = 0, count = 0;  // number of rows along k, number of columns along n
   };
@@ -36,7 +36,7 @@ struct PackingKernel {
     }
   };
 
-  static Source source(const Product& p, bool transposed, Place at) {
+  static PanelSource source(const Product& p, bool transposed, Place at) {
     if (at.col >= p.n) return {};
     const float* const data =
         transposed ? p.b + at.col * p.b_stride + at.inner : p.b + at.inner * p.b_stride + at.col;
@@ -45,7 +45,7 @@ struct PackingKernel {
 
   /// Multiplies all rows of a by one panel. Calls `step` once per step of the tiles.
   template <typename Step>
-  static void pass(const Product& p, Place at, const Source& own, const float* panel, Step& step) {
+  static void pass(const Product& p, Place at, const PanelSource& own, const float* panel, Step& step) {
     const std::size_t tiles = row_tiles(p);
     const bool last = at.inner + own.depth == p.k;
     const float* const bias = last && p.bias != nullptr ? p.bias + at.col : nullptr;
@@ -76,7 +76,7 @@ struct PackingKernel {
 
   /// A panel to pack, and the panel after it, which is prefetched at the end.
   struct Job {
-    Source own, after;
+    PanelSource own, after;
     std::size_t stride;
     float* to;
     std::size_t steps;  // number of steps of the pass during which the panel is packed
@@ -120,7 +120,7 @@ struct PackingKernel {
 
     /// Packs the rows that are not packed yet.
     void finish() {
-      const Source& own = job.own;
+      const PanelSource& own = job.own;
       if (own.count != kNr) return Columns::pack(own.data, job.stride, own.depth, own.count, job.to);
       while (row < own.depth) next();
     }
@@ -140,7 +140,9 @@ struct PackingKernel {
     explicit PieceByPiece(const Job& l)
         : job(l), turns(l.steps, is_whole(l.own) ? l.own.depth / kPiece * kNr : 0) {}
 
-    static bool is_whole(const Source& source) { return source.count == kNr && source.depth % kPiece == 0; }
+    static bool is_whole(const PanelSource& source) {
+      return source.count == kNr && source.depth % kPiece == 0;
+    }
 
     [[gnu::always_inline]] void operator()(std::size_t /*step*/) {
       if (turns.is_due() && inner < job.own.depth) next();
@@ -168,7 +170,7 @@ struct PackingKernel {
     }
 
     void finish() {
-      const Source& own = job.own;
+      const PanelSource& own = job.own;
       if (inner == 0 && row == 0)
         return Columns::pack_transposed(own.data, job.stride, own.depth, own.count, job.to);
       while (inner < own.depth) next();
@@ -180,12 +182,12 @@ struct PackingKernel {
     float* panel = workspace;
     float* other = workspace + kNr * kKc;
     Place at;
-    Source own = source(p, Packer::transposed, at);
-    Source next = source(p, Packer::transposed, at.next(p));
+    PanelSource own = source(p, Packer::transposed, at);
+    PanelSource next = source(p, Packer::transposed, at.next(p));
     Packer({own, next, p.b_stride, panel, 0}).finish();
     while (own.data != nullptr) {
       const Place following = at.next(p);
-      const Source after = source(p, Packer::transposed, following.next(p));
+      const PanelSource after = source(p, Packer::transposed, following.next(p));
       Packer step({next, after, p.b_stride, other, row_tiles(p) * own.depth});
       pass(p, at, own, panel, step);
       step.finish();

@@ -384,13 +384,13 @@ struct NnKernel {
   }
 
   /// The part b[kc, nc] of b that is multiplied at once.
-  struct Block {
+  struct ProductBlock {
     std::size_t first_inner, depth;
     std::size_t first_col, count;
     const float* next;  // the next part of b to prefetch, or null
   };
 
-  static void multiply_block(const Product& p, const Block& block, float* workspace) {
+  static void multiply_block(const Product& p, const ProductBlock& block, float* workspace) {
     const std::size_t row_tiles = (p.m + kMr - 1) / kMr;
     const std::size_t col_tiles = (block.count + kNr - 1) / kNr;
     const float* const b = p.b + block.first_inner * p.b_stride + block.first_col;

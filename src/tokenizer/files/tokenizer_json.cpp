@@ -27,15 +27,15 @@ class TokenizerJson final : public formats::JsonTree {
   [[nodiscard]] bool is_list() const { return is_list_; }
 
  private:
-  enum class Section { tree, vocabulary, merges };
+  enum class FileSection { tree, vocabulary, merges };
 
   void on_begin(Container container) override {
-    if (section_ == Section::tree && depth() == 2 && top_key_ == "model") {
-      if (key_ == "vocab") section_ = Section::vocabulary;
-      if (key_ == "merges") section_ = Section::merges;
+    if (section_ == FileSection::tree && depth() == 2 && top_key_ == "model") {
+      if (key_ == "vocab") section_ = FileSection::vocabulary;
+      if (key_ == "merges") section_ = FileSection::merges;
     }
-    if (section_ == Section::tree) return formats::JsonTree::on_begin(container);
-    const bool in_vocabulary = section_ == Section::vocabulary;
+    if (section_ == FileSection::tree) return formats::JsonTree::on_begin(container);
+    const bool in_vocabulary = section_ == FileSection::vocabulary;
     const bool is_array = container == Container::array;
     if (depth() == 2) {
       if (std::exchange(in_vocabulary ? has_vocabulary_ : has_merges_, true)) {
@@ -52,17 +52,17 @@ class TokenizerJson final : public formats::JsonTree {
   }
 
   void on_end(Container container) override {
-    if (section_ == Section::tree) {
+    if (section_ == FileSection::tree) {
       formats::JsonTree::on_end(container);
     } else if (depth() == 2) {
-      section_ = Section::tree;
+      section_ = FileSection::tree;
     } else if (strings_ != 2) {
       refuse(needed_pair());
     }
   }
 
   void on_key(std::string& key) override {
-    if (section_ == Section::vocabulary) {
+    if (section_ == FileSection::vocabulary) {
       file_.vocabulary.push_back({std::move(key), 0, 0});
       return;
     }
@@ -72,13 +72,13 @@ class TokenizerJson final : public formats::JsonTree {
   }
 
   void on_scalar(const formats::JsonScalar& scalar) override {
-    if (section_ == Section::tree) return formats::JsonTree::on_scalar(scalar);
-    if (section_ == Section::merges) return take_merge(scalar);
+    if (section_ == FileSection::tree) return formats::JsonTree::on_scalar(scalar);
+    if (section_ == FileSection::merges) return take_merge(scalar);
     is_list_ ? take_piece(scalar) : take_id(scalar);
   }
 
   [[nodiscard]] std::string_view needed_pair() const {
-    return section_ == Section::merges ? "need two tokens" : "need a token and its score";
+    return section_ == FileSection::merges ? "need two tokens" : "need a token and its score";
   }
 
   void take_id(const formats::JsonScalar& scalar) {
@@ -127,7 +127,7 @@ class TokenizerJson final : public formats::JsonTree {
   }
 
   TokenizerFile& file_;
-  Section section_ = Section::tree;
+  FileSection section_ = FileSection::tree;
   std::string top_key_, key_;  // current keys at nesting depths 1 and 2
   bool has_vocabulary_ = false;
   bool has_merges_ = false;

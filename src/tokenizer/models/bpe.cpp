@@ -122,14 +122,14 @@ class Bpe final : public TokenModel {
     if (plain && !ignore_merges_) cuts_ = find_cuts(file);
   }
 
-  void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const override;
+  void tokenize(std::string_view piece, ModelState& state, std::vector<PieceToken>& tokens) const override;
 
  private:
   /// Pieces of up to this number of bytes are looked up in the cache without being cut.
   static constexpr std::size_t kLongestUncut = 32;
 
-  void make(std::string_view word, State& state, std::vector<PieceToken>& tokens) const;
-  void list_characters(std::string_view word, State& state) const;
+  void make(std::string_view word, ModelState& state, std::vector<PieceToken>& tokens) const;
+  void list_characters(std::string_view word, ModelState& state) const;
   [[nodiscard]] bool append_bytes(std::string_view character, std::vector<BpeSymbol>& symbols) const;
   [[nodiscard]] std::optional<BpeCuts> find_cuts(const TokenizerFile& file) const;
   [[nodiscard]] std::size_t next_cut(std::string_view piece, std::size_t begin) const;
@@ -187,7 +187,7 @@ std::size_t Bpe::next_cut(std::string_view piece, std::size_t begin) const {
   return piece.size();
 }
 
-void Bpe::tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const {
+void Bpe::tokenize(std::string_view piece, ModelState& state, std::vector<PieceToken>& tokens) const {
   const auto append = [&](std::string_view word) {
     state.cache.append(word, tokens, [&] { make(word, state, tokens); });
   };
@@ -209,7 +209,7 @@ void Bpe::tokenize(std::string_view piece, State& state, std::vector<PieceToken>
 }
 
 /// Computes the tokens of a word that is not in the cache and appends them to `tokens`.
-void Bpe::make(std::string_view word, State& state, std::vector<PieceToken>& tokens) const {
+void Bpe::make(std::string_view word, ModelState& state, std::vector<PieceToken>& tokens) const {
   const std::int32_t whole = ignore_merges_ ? vocabulary_.find(word) : -1;
   if (whole >= 0) {
     tokens.push_back({whole, 0, static_cast<std::uint32_t>(word.size())});
@@ -227,7 +227,7 @@ void Bpe::make(std::string_view word, State& state, std::vector<PieceToken>& tok
 /// Stores the characters of a word as symbols. As in Hugging Face tokenizers, an unknown token is not added
 /// until the next known character or unknown token. If byte tokens replace a character in between, they
 /// therefore come before the unknown token.
-void Bpe::list_characters(std::string_view word, State& state) const {
+void Bpe::list_characters(std::string_view word, ModelState& state) const {
   std::vector<BpeSymbol>& symbols = state.merger.symbols;
   symbols.clear();
   std::uint32_t unknown = 0;  // size in bytes of the unknown token that was not added yet; 0: none

@@ -18,7 +18,8 @@ class WordLevel final : public TokenModel {
   WordLevel(const PartConfig& model, TokenizerFile& file)
       : vocabulary_(std::move(*file.table)), unk_(file, model.string("unk_token"), vocabulary_) {}
 
-  void tokenize(std::string_view piece, State& /*state*/, std::vector<PieceToken>& tokens) const override {
+  void tokenize(std::string_view piece, ModelState& /*state*/,
+                std::vector<PieceToken>& tokens) const override {
     const std::int32_t known = vocabulary_.find(piece);
     tokens.push_back({known < 0 ? unk_.id() : known, 0, static_cast<std::uint32_t>(piece.size())});
   }
@@ -42,7 +43,8 @@ class WordPiece final : public TokenModel {
     longest_ = static_cast<std::size_t>(longest);
   }
 
-  void tokenize(std::string_view piece, State& /*state*/, std::vector<PieceToken>& tokens) const override {
+  void tokenize(std::string_view piece, ModelState& /*state*/,
+                std::vector<PieceToken>& tokens) const override {
     const std::size_t first = tokens.size();
     const bool is_too_long = piece.size() > longest_ && unicode::count_code_points(piece) > longest_;
     if (is_too_long || !append(piece, tokens)) {
@@ -103,7 +105,7 @@ class Unigram final : public TokenModel {
 
   [[nodiscard]] std::int32_t verbatim() const override { return unk_; }
 
-  void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const override {
+  void tokenize(std::string_view piece, ModelState& state, std::vector<PieceToken>& tokens) const override {
     state.cache.append(piece, tokens, [&] {
       search(piece, state.best);
       collect(state.best, state.unigram_tokens);

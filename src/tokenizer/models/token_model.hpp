@@ -174,11 +174,11 @@ class BpeMerger {
 };
 
 /// A model that splits pieces of text into tokens. Several threads may use one model at once, each with its
-/// own State.
+/// own ModelState.
 class TokenModel {
  public:
   /// The buffers and the cache of one thread, which must be used with one model only.
-  struct State {
+  struct ModelState {
     WordCache cache;
     BpeMerger merger;
     std::string character;                   // BPE: a character with its prefix and suffix
@@ -189,7 +189,7 @@ class TokenModel {
   virtual ~TokenModel() = default;
 
   /// Appends the tokens of `piece` to `tokens`. `piece` must be UTF-8 and not empty.
-  virtual void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const = 0;
+  virtual void tokenize(std::string_view piece, ModelState& state, std::vector<PieceToken>& tokens) const = 0;
   /// Returns the id of the token whose string is the text that it covers, instead of a string of the
   /// vocabulary; -1 if the model has no such token.
   [[nodiscard]] virtual std::int32_t verbatim() const { return -1; }
