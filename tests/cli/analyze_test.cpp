@@ -315,7 +315,7 @@ TEST_CASE("usage errors are one line and status 2") {
 TEST_CASE("an output over the limit is rejected before computing, with its size") {
   const RunResult result = run_attnctl({"analyze", kLlama, "--ids", "1,2,3,4,5,6", "--limit", "100"});
   CHECK(result.status == 5);
-  CHECK_MESSAGE(result.err.find("--limit 100") != std::string::npos, result.err);
+  CHECK_MESSAGE(result.err.find("--limit allows 100 values") != std::string::npos, result.err);
   CHECK_MESSAGE(result.err.find("bytes") != std::string::npos, result.err);
   CHECK_MESSAGE(result.err.find("npz") != std::string::npos, result.err);
 }

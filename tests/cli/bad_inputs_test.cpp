@@ -160,8 +160,9 @@ TEST_CASE("bad tokens are rejected") {
     command.insert(command.end(), row.arguments.begin(), row.arguments.end());
     check_command_refuses(command, {.parts = {row.says}});
   }
-  check_command_refuses({"analyze", kLlama, "--ids", "1,2,3", "--limit", "10"},
-                        {.status = Status::limit, .parts = {"--limit 10", "bytes"}});  // kind 107
+  check_command_refuses(
+      {"analyze", kLlama, "--ids", "1,2,3", "--limit", "10"},
+      {.status = Status::limit, .parts = {"--limit allows 10 values", "bytes"}});  // kind 107
 }
 
 TEST_CASE("bad masks are rejected") {

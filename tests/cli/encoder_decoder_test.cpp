@@ -132,7 +132,7 @@ TEST_CASE("invalid requests to an encoder and a decoder are rejected") {
       {{"--target-ids", "2", "--include", "map"}, 2, "one component at a time"},
       {{"--target-ids", "2", "--from", "0"}, 2, "one component at a time"},
       {{"--by-word"}, 2, "unsupported"},
-      {{"--mask", "causal"}, 3, "unsupported"},
+      {{"--mask", "causal"}, 3, "do not support score masks"},
   };
   for (const Row& row : rows) {
     std::vector<std::string> arguments = {"analyze", kModel, "--ids", "5,9,12", "--format", "json"};

@@ -145,7 +145,7 @@ TEST_CASE("mixing: unsupported requests are rejected") {
   std::string long_input = "5";
   for (int i = 0; i < 128; ++i) long_input += ",5";
   const std::vector<Refusal> refusals{
-      {5, {"--ids", long_input, "--include", "flow"}, "limit of 128"},
+      {5, {"--ids", long_input, "--include", "flow"}, "at most 128"},
       {2, {"--ids", "5,6", "--include", "flow", "--by-word"}, "flow"},
       {2, {"--ids", "5,6", "--include", "contributions", "--output-rank", "4,0"}, "--output-rank"},
       {2, {"--ids", "5,6", "--include", "contributions", "--output-rank", "4,"}, "--output-rank"},

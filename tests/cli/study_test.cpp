@@ -331,7 +331,7 @@ TEST_CASE("contradictory options of a study are rejected") {
       {{"--shard", "3/2", "--state", "x"}, "need I/N"},
       {{"--shard", "1", "--state", "x"}, "need I/N"},
       {{"--shard", "1/2"}, "needs --state"},
-      {{"--shard", "1/2", "--state", "x", "-o", "y.json"}, "give -o"},
+      {{"--shard", "1/2", "--state", "x", "-o", "y.json"}, "remove -o"},
       {{"--measures", "entropy"}, "unsupported \"entropy\""},
       {{"--input", "-", "--input-format", "txt", "--checkpoint", "x"}, "need files"},
       {{"--max-length", "8", "--stride", "9"}, "--stride"},

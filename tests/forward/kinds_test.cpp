@@ -220,7 +220,7 @@ TEST_CASE("linear attention computes patterns only if needed and rejects score m
   batch.sequences[0].mask = attnctl::input::ScoreMask{1, 13, 13, std::vector<float>(169, 0)};
   attnctl::test::check_refusal([&] { attnctl::forward::check_batch(model, batch); },
                                attnctl::Status::bad_input,
-                               {"input 0", "unsupported by linear attention", "--key-mask"});
+                               {"input 0", "linear attention has no scores", "--key-mask"});
 }
 
 TEST_CASE("axial attention agrees with explicit loops over columns and rows") {

@@ -323,10 +323,7 @@ TEST_CASE("bad configurations are reported with file and JSON pointer before any
           {"attention", R"({"heads": null})", Status::bad_input, {"/heads: missing"}},
           // images
           {"vit", R"({"num_channels": 0})", Status::bad_input, {"/num_channels: got 0"}},
-          {"vit",
-           R"({"image_size": [12]})",
-           Status::bad_input,
-           {"/image_size: got [12]", "height and width"}},
+          {"vit", R"({"image_size": [12]})", Status::bad_input, {"/image_size: got [12]", "height, width"}},
           {"vit", R"({"image_size": [12, 0]})", Status::bad_input, {"/image_size: got 0"}},
           {"vit", R"({"patch_size": 13})", Status::bad_input, {"/image_size: got 12 by 12", "/patch_size"}},
           {"vit", R"({"image_size": 1000000})", Status::limit, {"/image_size: got 3 channels of 1000000"}},

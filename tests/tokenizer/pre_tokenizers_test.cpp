@@ -207,7 +207,7 @@ TEST_CASE("the growth of a text is limited") {
   const TextStep part = pre_tokenizer(R"({"type": "Sequence", "pretokenizers": [)" + parts + "]}");
   PieceText text;
   text.assign("\u00E9");
-  check_refusal([&] { part(text); }, Status::limit, {"text", "more than 1048704 bytes"});
+  check_refusal([&] { part(text); }, Status::limit, {"text", "longer than 1048704 bytes"});
 }
 
 }  // namespace
