@@ -104,7 +104,6 @@ input::Sequence cut(const input::Sequence& sequence, const Window& window) {
 std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::size_t length,
                                         std::size_t stride) {
   const std::size_t n = sequence.ids.size();
-  if (n <= length) return {sequence};
   if (sequence.text_pair)
     fail(Status::bad_input, "input {}: --stride does not support pairs of texts", escaped(sequence.id));
   Window window{.before = 0, .first = 0, .last = 0, .end = n, .n = n};

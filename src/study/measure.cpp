@@ -129,8 +129,6 @@ RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string de
 void StudyResults::append(StudyResults&& other) {
   const auto move = [](auto& from, auto& to) { std::ranges::move(from, std::back_inserter(to)); };
   move(other.evidence, evidence);
-  with_roles = with_roles || other.with_roles;
-  move(other.null_evidence, null_evidence);
   head_fields.resize(std::max(head_fields.size(), other.head_fields.size()));
   for (std::size_t h = 0; h < other.head_fields.size(); ++h) move(other.head_fields[h], head_fields[h]);
   move(other.strongest, strongest);

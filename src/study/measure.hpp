@@ -130,12 +130,10 @@ struct RoleEvidence {
 
 /// Results of the measures after the last block.
 struct StudyResults : Results {
-  std::vector<RoleEvidence> evidence;       // evidence for the roles of the heads
-  bool with_roles = false;                  // true if the measure `roles` ran
-  std::vector<RoleEvidence> null_evidence;  // evidence from random models
-  std::vector<ResultRow> head_fields;       // [heads], additional fields of the section `heads`; or empty
-  std::vector<StrongHead> strongest;        // shown in the section `summary` and in text output
-  Record summary;                           // additional fields of the section `summary`
+  std::vector<RoleEvidence> evidence;  // evidence for the roles of the heads
+  std::vector<ResultRow> head_fields;  // [heads], additional fields of the section `heads`; or empty
+  std::vector<StrongHead> strongest;   // shown in the section `summary` and in text output
+  Record summary;                      // additional fields of the section `summary`
 
   /// Appends the results of another measure.
   void append(StudyResults&& other);
@@ -201,7 +199,7 @@ class Measure {
   /// result must not depend on `so_far`.
   virtual void set_context(const Measure& /*so_far*/) {}
   /// Starts a block, before its forward pass. All calls for one block come from one thread.
-  virtual void begin(const StudyBlock& block) = 0;
+  virtual void begin(const StudyBlock& /*block*/) {}
   /// Processes a panel. The layers arrive in ascending order, the heads of a layer in any order. The panels
   /// of one head arrive in the order of sequences, then rows.
   virtual void panel(const StudyPanel& panel) = 0;
@@ -323,7 +321,6 @@ class PerPanel {
     const auto found = cached_.find(key);
     return found != cached_.end() ? found->second : cached_.emplace(key, make()).first->second;
   }
-  void clear() { cached_.clear(); }
 
  private:
   std::map<std::array<std::size_t, 3>, T> cached_;  // by visible_index, first query and number of rows

@@ -231,10 +231,6 @@ double rounded(double value) {
   return std::round(value * scale) / scale;
 }
 
-double blocks_per_worker(const StudyPlan& plan, std::size_t nodes) {
-  return static_cast<double>(plan.survey.blocks.size()) / static_cast<double>(nodes * plan.memory.workers);
-}
-
 /// Returns the first fields of the JSON document.
 Record document_head(const StudyPlan& plan) {
   const StudySettings& settings = plan.input.settings;
@@ -271,7 +267,7 @@ Record document_head(const StudyPlan& plan) {
                                {"cpu_seconds", rounded(plan.chosen.cpu_seconds)},
                                {"imbalance", rounded(plan.chosen.imbalance)},
                                {"efficiency", rounded(plan.chosen.efficiency)},
-                               {"blocks_per_worker", rounded(blocks_per_worker(plan, plan.nodes))},
+                               {"blocks_per_worker", rounded(plan.chosen.blocks_per_worker)},
                                {"suggested_nodes", plan.suggested}}}},
            {"memory", Record{{{"process", memory.process},
                               {"weights", memory.weights},
@@ -304,11 +300,10 @@ std::string mebibytes(std::uint64_t bytes) {
   return fmt::format("{} MiB", (bytes + (1U << 20U) - 1) >> 20U);
 }
 
-std::vector<PageBlock> head_lines(const StudyPlan& plan) {
+void add_head_lines(const StudyPlan& plan, Results& results) {
   const CorpusCounts& counts = plan.survey.counts;
   const NodeMemory& memory = plan.memory;
-  std::vector<PageBlock> lines;
-  const auto add = [&lines](std::string line) { lines.emplace_back(TextLine{"", std::move(line)}); };
+  const auto add = [&](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
   add(fmt::format("{} sentences, {} tokens in {} blocks", counts.sentences, counts.tokens,
                   plan.survey.blocks.size()));
   add(fmt::format("Time      {} for the slowest of {} nodes with {} threads; {} of processor time in total",
@@ -325,7 +320,6 @@ std::vector<PageBlock> head_lines(const StudyPlan& plan) {
                   duration(plan.cost.read)));
   add(fmt::format("Nodes     at most {} are useful; with more, each works less than {:.0f} % of its time",
                   plan.suggested, 100 * ShardPlanner::kLeastEfficiency));
-  return lines;
 }
 
 /// Returns the tables, the JSON document and the text of a plan.
@@ -340,7 +334,7 @@ Results results_of(const StudyPlan& plan) {
   for (const NodesPlan& choice : plan.choices) {
     choices.push_back({count_cell(choice.nodes), rounded(choice.seconds), rounded(choice.cpu_seconds),
                        rounded(choice.imbalance), rounded(choice.efficiency),
-                       rounded(blocks_per_worker(plan, choice.nodes))});
+                       rounded(choice.blocks_per_worker)});
   }
   for (const BlockTrial& trial : plan.trials) {
     const double law = plan.cost.law.seconds(trial.size);
@@ -350,7 +344,7 @@ Results results_of(const StudyPlan& plan) {
   }
   Results results;
   results.document.head = document_head(plan);
-  results.text = head_lines(plan);
+  add_head_lines(plan, results);
   const auto add = [&](std::string record, std::string title, const Table& table) {
     results.document.sections.push_back({table.name, std::move(record), table});
     results.tables.push_back(table);
@@ -394,7 +388,6 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   std::set<std::size_t> counts = {plan.nodes, plan.suggested};
   for (std::size_t n = 1; n <= 2 * plan.suggested; n *= 2) counts.insert(n);
   for (const std::size_t count : counts) plan.choices.push_back(planner.nodes(count));
-
   return results_of(plan);
 }
 
@@ -494,6 +487,7 @@ std::vector<ShardPlan> ShardPlanner::shards(std::size_t nodes) const {
 
 NodesPlan ShardPlanner::nodes(std::size_t nodes) const {
   NodesPlan plan{.nodes = nodes};
+  plan.blocks_per_worker = static_cast<double>(blocks_.size()) / static_cast<double>(nodes * threads_);
   const std::vector<ShardPlan> plans = shards(nodes);
   double sum = 0;
   for (const ShardPlan& shard : plans) {

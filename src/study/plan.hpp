@@ -68,6 +68,7 @@ struct NodesPlan {
   double cpu_seconds = 0;  // sum over all workers of all shards
   double imbalance = 0;    // slowest shard / mean of all shards - 1
   double efficiency = 1;   // seconds of one node / (nodes * seconds)
+  double blocks_per_worker = 0;
 };
 
 /// Predicts the time of the shards of a study on nodes with `threads` workers. The first free worker takes

@@ -218,7 +218,6 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
   explicit RolesMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& block) override {
-    specials_.clear();
     for (const input::Sequence& sequence : block.corpus.batch.sequences)
       specials_.push_back(special_positions(sequence, 1, names_));
     open_.assign(states_.size(), {});
@@ -261,10 +260,8 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
   }
   void end() override {
     for (std::size_t h = 0; h < states_.size(); ++h) close(h);
-    nulls_.clear();
   }
   void finish(StudyResults& results) const override {
-    results.with_roles = true;
     for (std::size_t h = 0; h < states_.size(); ++h) {
       const auto give = [&](std::string_view role, std::string detail, const RatioSums& sums) {
         results.evidence.push_back(evidence_of(h, role, std::move(detail), sums));
@@ -379,8 +376,6 @@ std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence) {
 }
 
 void add_roles(StudyResults& results, const StudyShape& shape) {
-  if (!results.with_roles) return;
-  set_random(results.evidence, results.null_evidence);
   const std::vector<HeadRole> roles = decide_roles(results.evidence);
   std::vector<HeadRoles> heads(shape.heads.size());
   for (const HeadRole& role : roles) heads.at(role.evidence.head).push_back(&role);

@@ -46,8 +46,7 @@ void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvide
 [[nodiscard]] std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence);
 
 /// Adds the section and the table of roles, the grid of role letters, and the table of the strongest heads of
-/// each role. Does nothing if the measure `roles` did not run. A head without a role has one row with an
-/// empty role.
+/// each role. A head without a role has one row with an empty role.
 void add_roles(StudyResults& results, const StudyShape& shape);
 
 }  // namespace attnctl::study

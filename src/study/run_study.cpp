@@ -12,6 +12,7 @@
 #include "analysis/model_summary.hpp"
 #include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
+#include "base/files/output_file.hpp"
 #include "base/interrupt.hpp"
 #include "base/text.hpp"
 #include "checkpoint/source.hpp"
@@ -262,7 +263,8 @@ void run_study(const StudyRun& run, StudyState& state) {
   const auto write_checkpoint = [&] {
     if (!run.checkpoint) return;
     const InterruptHold hold;
-    state.write(*run.checkpoint);
+    OutputFile out(*run.checkpoint);
+    state.write(out);
   };
   // Returns the next block of this shard that is not done yet.
   const auto take = [&]() -> std::optional<CorpusBlock> {

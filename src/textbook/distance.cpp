@@ -1,5 +1,6 @@
 #include "textbook/distance.hpp"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -43,38 +44,16 @@ Vector weighted_sum(const Vector& weights, const Matrix& values) {
   return xt::sum(xt::view(weights, xt::all(), xt::newaxis()) * first_rows(values, weights.size()), {0});
 }
 
-/// Layers of uniform attention to the last `window` tokens. Computes for each token how much of the first
-/// token its output contains.
-class LocalStack {
- public:
-  LocalStack(std::size_t n, std::size_t window) : window_(window), held_(n) { held_[0] = 1; }
-
-  /// Returns the smallest number of layers through which a token sees the first token from `distance` tokens
-  /// after it.
-  [[nodiscard]] std::size_t layers_to(std::size_t distance) const {
-    return (distance + window_ - 2) / (window_ - 1);
+/// Returns the share of the first token in the output of each token of a layer, [n]. The layer has uniform
+/// attention to the last `window` tokens. `held` has the shares in the inputs of the layer.
+std::vector<double> after_local_layer(const std::vector<double>& held, std::size_t window) {
+  std::vector<double> next(held.size());
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    const std::size_t first = i + 1 < window ? 0 : i + 1 - window;
+    for (std::size_t j = first; j <= i; ++j) next[i] += held[j] / static_cast<double>(i - first + 1);
   }
-  /// Returns the share of the first token in the output of the token `distance` tokens after it, after
-  /// layers_to(distance) layers. Calls must have ascending distances.
-  double held_at(std::size_t distance) {
-    for (; layers_ < layers_to(distance); ++layers_) add_layer();
-    return held_[distance];
-  }
-
- private:
-  void add_layer() {
-    std::vector<double> next(held_.size());
-    for (std::size_t i = 0; i < next.size(); ++i) {
-      const std::size_t first = i + 1 < window_ ? 0 : i + 1 - window_;
-      for (std::size_t j = first; j <= i; ++j) next[i] += held_[j] / static_cast<double>(i - first + 1);
-    }
-    held_ = std::move(next);
-  }
-
-  std::size_t window_;
-  std::size_t layers_ = 0;
-  std::vector<double> held_;
-};
+  return next;
+}
 
 /// The data of one line in a chart. A line belongs to a head, or to all heads of a layer.
 struct DistanceLine {
@@ -97,15 +76,14 @@ struct DistanceLine {
   }
 };
 
-/// The table cells of one distance bin of a line.
-struct BinMeans {
-  Cell weight, uniform, share, uniform_share, influence, influence_share;
-};
+/// The cells of one distance bin of a line: weight, uniform, share, uniform_share, influence,
+/// influence_share.
+using BinMeans = std::array<Cell, 6>;
+constexpr std::size_t kWeight = 0, kInfluence = 4;
 
 BinMeans means_of(const DistanceLine& line, std::size_t bin) {
-  BinMeans means;
   const analysis::DistanceSums& sums = line.bins[bin];
-  if (sums.pairs == 0) return means;
+  if (sums.pairs == 0) return {};
   if (!line.finite) {
     const Cell lost = std::numeric_limits<double>::quiet_NaN();
     const Cell influence = line.has_values ? lost : Cell();
@@ -113,15 +91,12 @@ BinMeans means_of(const DistanceLine& line, std::size_t bin) {
   }
   const auto pairs = static_cast<double>(sums.pairs);
   const auto rows = static_cast<double>(line.rows);
-  means.weight = sums.weight / pairs;
-  means.uniform = sums.uniform / pairs;
-  means.share = sums.weight / rows;
-  means.uniform_share = sums.uniform / rows;
+  BinMeans means = {sums.weight / pairs, sums.uniform / pairs, sums.weight / rows, sums.uniform / rows};
   if (!line.has_values) return means;
   double whole = 0;
   for (const analysis::DistanceSums& each : line.bins) whole += each.influence;
-  means.influence = sums.influence / pairs;
-  if (whole > 0) means.influence_share = sums.influence / whole;
+  means[kInfluence] = sums.influence / pairs;
+  if (whole > 0) means[kInfluence + 1] = sums.influence / whole;
   return means;
 }
 
@@ -134,8 +109,8 @@ Table drawn_table(std::span<const DistanceLine> lines, std::span<const analysis:
   CellRows rows;
   for (std::size_t b = 0; b < bins.size(); ++b) {
     std::vector<Cell>& row = rows.emplace_back(1, count_cell(bins[b].last));
-    for (const DistanceLine& line : lines) row.push_back(means_of(line, b).weight);
-    for (const DistanceLine& line : lines) row.push_back(means_of(line, b).influence);
+    for (const DistanceLine& line : lines) row.push_back(means_of(line, b)[kWeight]);
+    for (const DistanceLine& line : lines) row.push_back(means_of(line, b)[kInfluence]);
   }
   return make_table("lines", std::move(columns), std::move(rows));
 }
@@ -203,7 +178,9 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
   Matrix changed = v;  // the value of the first token changed by a unit vector
   changed(0, 0) += 1;
   const double scale = 1 / std::sqrt(static_cast<double>(options.d_k));
-  LocalStack local(options.n, options.window);
+  std::size_t layers = 0;               // layers of local attention so far
+  std::vector<double> held(options.n);  // share of the first token in the output of each token after them
+  held[0] = 1;
   std::vector<std::size_t> distances;
   for (std::size_t distance = 1; distance < options.n - 1; distance *= 2) distances.push_back(distance);
   distances.push_back(options.n - 1);
@@ -212,11 +189,14 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
     // The weights of the query on the event and on all tokens up to the query.
     Vector row = xt::sum(scale * xt::view(q, distance) * first_rows(k, distance + 1), {1});
     softmax({row.data(), row.size()});
+    // The smallest number of layers through which the query sees the first token.
+    const std::size_t layers_needed = (distance + options.window - 2) / (options.window - 1);
+    for (; layers < layers_needed; ++layers) held = after_local_layer(held, options.window);
     rows.push_back({count_cell(distance), row(0),
                     xt::norm_l2(weighted_sum(row, changed) - weighted_sum(row, v))(),
                     1 / static_cast<double>(distance + 1), count_cell(distance),
                     std::pow(options.decay, static_cast<double>(distance)) * (1 - options.decay),
-                    count_cell(local.layers_to(distance)), local.held_at(distance)});
+                    count_cell(layers), held[distance]});
   }
   result.summary.set("weight_from_n_to_1", rows.back()[1])
       .set("steps", 1)
@@ -249,10 +229,10 @@ ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> head
   for (const DistanceLine& line : lines) {
     for (std::size_t b = 0; b < bins.size(); ++b) {
       const BinMeans means = means_of(line, b);
-      rows.push_back({count_cell(line.layer), line.head ? count_cell(*line.head) : Cell(),
-                      count_cell(bins[b].first), count_cell(bins[b].last), count_cell(line.bins[b].pairs),
-                      means.weight, means.uniform, means.share, means.uniform_share, means.influence,
-                      means.influence_share});
+      std::vector<Cell>& row = rows.emplace_back(means.begin(), means.end());
+      row.insert(row.begin(),
+                 {count_cell(line.layer), line.head ? count_cell(*line.head) : Cell(),
+                  count_cell(bins[b].first), count_cell(bins[b].last), count_cell(line.bins[b].pairs)});
     }
   }
   result.rows = make_table("rows",

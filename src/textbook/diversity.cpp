@@ -216,28 +216,6 @@ RandomHeads random_heads(const CircuitShape& shape, std::uint64_t number, const 
   return heads;
 }
 
-/// A layer of the model and the random heads with which it is compared.
-struct ComparedLayer {
-  std::size_t index = 0;
-  HeadMeasures means;
-  const RandomHeads* random = nullptr;
-};
-
-Table table_of(const std::vector<ComparedLayer>& layers) {
-  std::vector<std::string> columns{"layer"};
-  for (const std::string name : kNames)
-    columns.insert(columns.end(), {name, "random_" + name, "random_" + name + "_deviation"});
-  CellRows rows;
-  for (const ComparedLayer& layer : layers) {
-    std::vector<Cell>& row = rows.emplace_back(1, count_cell(layer.index));
-    for (std::size_t i = 0; i < kNames.size(); ++i) {
-      const Spread& random = layer.random->spreads[i];
-      row.insert(row.end(), {cell_of(layer.means[i]), cell_of(random.mean), cell_of(random.deviation)});
-    }
-  }
-  return make_table("rows", std::move(columns), std::move(rows));
-}
-
 }  // namespace
 
 ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& pool) {
@@ -302,7 +280,8 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
   const analysis::CircuitAnalysis& analysis = circuit == analysis::Circuit::qk ? weights.qk : *weights.ov;
 
   std::map<CircuitShape, RandomHeads> random;
-  std::vector<ComparedLayer> layers;
+  CellRows rows;
+  std::vector<HeadMeasures> trained, drawn;  // [layers], means of the model's heads and of the random heads
   std::vector<Heatmap> maps;
   for (const analysis::SubspaceSimilarity& similarity : analysis.similarity) {
     const std::size_t index = similarity.layer.value();
@@ -322,7 +301,14 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
       if (head.head.layer == index && head.effective_rank) ranks.push_back(*head.effective_rank);
     }
     const analysis::OffDiagonal& pairs = similarity.off_diagonal;
-    layers.push_back({index, {spread_of(ranks).mean, pairs.mean, pairs.mean_abs}, &known->second});
+    trained.push_back({spread_of(ranks).mean, pairs.mean, pairs.mean_abs});
+    drawn.emplace_back();
+    std::vector<Cell>& row = rows.emplace_back(1, count_cell(index));
+    for (std::size_t i = 0; i < kNames.size(); ++i) {
+      const Spread& spread = known->second.spreads[i];
+      drawn.back()[i] = spread.mean;
+      row.insert(row.end(), {cell_of(trained.back()[i]), cell_of(spread.mean), cell_of(spread.deviation)});
+    }
     maps.push_back(heatmap_of(similarity.values, fmt::format("Layer {}", index), ""));
   }
   for (const auto& [shape, heads] : random) {
@@ -334,24 +320,22 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
   result.parameters.set("model", model.name())
       .set("circuit", std::string(name_of(circuit)))
       .set("draws", options.draws);
-  result.rows = table_of(layers);
-  // The summary has the means over the layers.
-  std::vector<HeadMeasures> trained, drawn;
-  for (const auto& [index, means, heads] : layers) {
-    trained.push_back(means);
-    drawn.push_back({heads->spreads[0].mean, heads->spreads[1].mean, heads->spreads[2].mean});
-  }
+  std::vector<std::string> columns{"layer"};
   for (std::size_t i = 0; i < kNames.size(); ++i) {
-    result.summary.set(kNames[i], cell_of(spreads_of(trained)[i].mean))
-        .set(std::string("random_") + kNames[i], cell_of(spreads_of(drawn)[i].mean));
+    const std::string name = kNames[i];
+    columns.insert(columns.end(), {name, "random_" + name, "random_" + name + "_deviation"});
+    // The summary has the means over the layers.
+    result.summary.set(name, cell_of(spreads_of(trained)[i].mean))
+        .set("random_" + name, cell_of(spreads_of(drawn)[i].mean));
   }
+  result.rows = make_table("rows", columns, std::move(rows));
   result.charts = {make_chart("Effective rank", "layer", {"effective_rank", "random_effective_rank"},
                               {"Layer", "Effective rank"}),
                    make_chart("Mean magnitude of similarity", "layer",
                               {"absolute_similarity", "random_absolute_similarity"},
                               {"Layer", "Mean magnitude of similarity"})};
-  const std::size_t columns = std::min<std::size_t>(4, maps.size());
-  result.heatmaps = {{"similarity", page_of(std::move(maps), columns)}};
+  const std::size_t maps_per_row = std::min<std::size_t>(4, maps.size());
+  result.heatmaps = {{"similarity", page_of(std::move(maps), maps_per_row)}};
   return result;
 }
 

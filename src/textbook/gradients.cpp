@@ -97,19 +97,6 @@ double worst_error(const GradientLayer& layer, const OwnedMatrix<double>& gradie
   return largest > 0 ? worst / largest : worst;
 }
 
-/// Returns the largest error of the gradients through the query, key and value projections of a head. To
-/// check a projection, changes only its input.
-double check_head(const GradientLayer& layer, const HeadMatrices& head, const HeadGradient& gradient) {
-  using InputView = MatrixView<const double>;
-  const InputView x = layer.x.view();
-  const auto loss = [&](InputView query, InputView key, InputView value) {
-    return inner(head_output(layer, head, {query, key, value}), layer.d_output);
-  };
-  return std::max({worst_error(layer, gradient.query, [&](InputView moved) { return loss(moved, x, x); }),
-                   worst_error(layer, gradient.key, [&](InputView moved) { return loss(x, moved, x); }),
-                   worst_error(layer, gradient.value, [&](InputView moved) { return loss(x, x, moved); })});
-}
-
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
@@ -159,7 +146,18 @@ void append_rows(const GradientLayer& layer, std::size_t d_k, Pool& pool, CellRo
       report.largest_weight += std::ranges::max(report.gradient.pattern.view().row(i));
     }
     report.largest_weight /= static_cast<double>(query.rows);
-    report.error = check_head(layer, layer.heads[h], report.gradient);
+    // To check the gradient through a projection, changes only the input of this projection.
+    using Input = MatrixView<const double> RouteInputs::*;
+    const auto check = [&](const OwnedMatrix<double>& gradient, Input input) {
+      return worst_error(layer, gradient, [&](MatrixView<const double> moved) {
+        RouteInputs inputs = {layer.x.view(), layer.x.view(), layer.x.view()};
+        inputs.*input = moved;
+        return inner(head_output(layer, layer.heads[h], inputs), layer.d_output);
+      });
+    };
+    report.error = std::max({check(report.gradient.query, &RouteInputs::query),
+                             check(report.gradient.key, &RouteInputs::key),
+                             check(report.gradient.value, &RouteInputs::value)});
   });
   const Report sum = sum_of(layer, heads);
   const OwnedMatrix<double> whole = path_of(sum.gradient);
@@ -230,19 +228,6 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
     add_chart("Through values", {5, 6});
   }
   result.drawn = make_table(heads ? "heads" : "lines", std::move(columns), std::move(lines));
-}
-
-/// Appends the rows of one input: first the tokens, then the heads.
-void append_rows(const LogitAttribution& input, CellRows& rows) {
-  for (std::size_t j = 0; j < input.embeddings.size(); ++j) {
-    const Attribution& each = input.embeddings[j];
-    const Cell token = j < input.tokens.size() && !input.tokens[j].empty() ? Cell(input.tokens[j]) : Cell();
-    rows.push_back({input.input, Cell(), Cell(), count_cell(j), token, each.attribution, each.gradient});
-  }
-  for (const auto& [head, each] : input.heads) {
-    rows.push_back({input.input, count_cell(head.layer), count_cell(head.head), Cell(), Cell(),
-                    each.attribution, each.gradient});
-  }
 }
 
 Record target_of(const LogitAttribution& input) {
@@ -354,8 +339,16 @@ ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
   CellRows rows;
   List targets;
   for (const LogitAttribution& input : inputs) {
-    append_rows(input, rows);
     targets.emplace_back(target_of(input));
+    for (std::size_t j = 0; j < input.embeddings.size(); ++j) {
+      const Attribution& each = input.embeddings[j];
+      const Cell token = j < input.tokens.size() && !input.tokens[j].empty() ? Cell(input.tokens[j]) : Cell();
+      rows.push_back({input.input, Cell(), Cell(), count_cell(j), token, each.attribution, each.gradient});
+    }
+    for (const auto& [head, each] : input.heads) {
+      rows.push_back({input.input, count_cell(head.layer), count_cell(head.head), Cell(), Cell(),
+                      each.attribution, each.gradient});
+    }
   }
   result.rows = make_table("rows", {"input", "layer", "head", "position", "token", "attribution", "gradient"},
                            std::move(rows));

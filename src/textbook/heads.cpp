@@ -125,22 +125,19 @@ struct Tokens {
   Matrix values;
 };
 
-/// Returns z of a head with this query: the sum of the values of all tokens, weighted by attention.
-Vector attend(const Tokens& tokens, const Vector& query) {
+/// Returns z of a head, the sum of the values of all tokens, weighted by attention. The query has the score
+/// `sharpness` for the tokens [first, first + count) and 0 for the others.
+Vector attend(const Tokens& tokens, std::size_t first, std::size_t count, double sharpness) {
+  const Vector query = xt::sum(sharpness * xt::view(tokens.keys, xt::range(first, first + count)), {0});
   Vector weights = xt::sum(tokens.keys * query, {1});
   softmax({weights.data(), weights.size()});
   return xt::sum(xt::view(weights, xt::all(), xt::newaxis()) * tokens.values, {0});
 }
 
-/// Returns a query that has the score `sharpness` for the tokens [first, first + count) and 0 for the others.
-Vector query_for(const Tokens& tokens, std::size_t first, std::size_t count, double sharpness) {
-  return xt::sum(sharpness * xt::view(tokens.keys, xt::range(first, first + count)), {0});
-}
-
 /// Returns the distance between the sum of the heads' outputs and the sum of the targets' values, if every
 /// head attends equally to all targets.
 double error_of_sum(const Tokens& tokens, std::size_t targets, std::size_t heads, double sharpness) {
-  const Vector z = attend(tokens, query_for(tokens, 0, targets, sharpness));
+  const Vector z = attend(tokens, 0, targets, sharpness);
   const Vector wanted = xt::sum(xt::view(tokens.values, xt::range(std::size_t{0}, targets)), {0});
   return xt::norm_l2(wanted - static_cast<double>(heads) * z)();
 }
@@ -150,8 +147,7 @@ double error_of_sum(const Tokens& tokens, std::size_t targets, std::size_t heads
 /// the result and the values of the targets.
 double error_of_all(const Tokens& tokens, std::size_t targets, std::size_t heads, double sharpness) {
   Matrix off = xt::view(tokens.values, xt::range(std::size_t{0}, targets));
-  for (std::size_t i = 0; i < heads; ++i)
-    xt::view(off, i) -= attend(tokens, query_for(tokens, i, 1, sharpness));
+  for (std::size_t i = 0; i < heads; ++i) xt::view(off, i) -= attend(tokens, i, 1, sharpness);
   return xt::norm_l2(xt::flatten(off))();
 }
 

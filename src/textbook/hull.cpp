@@ -179,12 +179,6 @@ class Simplex {
   Number denominator_{1};
 };
 
-Rational dot(std::span<const Rational> a, std::span<const mpz_class> b) {
-  Rational sum;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
 HullQuery query_of(const RationalVector& values) {
   HullQuery query;
   bool rounded = false;
@@ -286,7 +280,9 @@ class Decision {
 
   /// Returns the lead q (p - x) of p over the point x = others_[other], where q is `query`.
   [[nodiscard]] Rational lead(const RationalVector& query, std::size_t other) const {
-    return -dot(query, exact_.view().row(other));
+    Rational sum;
+    for (std::size_t i = 0; i < query.size(); ++i) sum -= query[i] * exact_(other, i);
+    return sum;
   }
 
   /// Returns the smallest lead of p over another point. If this margin is positive, the query proves that p
@@ -448,34 +444,6 @@ Value record_of(const std::vector<HullWeight>& combination) {
   return parts;
 }
 
-/// The results of a construction with one head per coordinate. Head i scores a key with the key's coordinate
-/// i. `lowest` has the lowest score of each key over the heads. `picked` is the key whose lowest score is
-/// higher than that of all other keys, or nullopt if there is none.
-struct AxisHeads {
-  std::vector<double> lowest;
-  std::optional<std::size_t> picked;
-
-  explicit AxisHeads(MatrixView<const double> keys) {
-    for (std::size_t j = 0; j < keys.rows; ++j) lowest.push_back(std::ranges::min(keys.row(j)));
-    const auto best = std::ranges::max_element(lowest);
-    if (std::ranges::count(lowest, *best) == 1) picked = static_cast<std::size_t>(best - lowest.begin());
-  }
-};
-
-Table rows_of(MatrixView<const double> keys, const std::vector<HullPoint>& places, const AxisHeads& heads) {
-  CellRows rows;
-  for (std::size_t j = 0; j < keys.rows; ++j) {
-    const HullPoint& place = places[j];
-    rows.push_back({count_cell(j), text_of(keys.row(j)), place_of(place), place.vertex,
-                    text_of(place.witness), cell_of(place.margin), text_of(place.combination),
-                    text_of(place.support), text_of(place.ties), heads.lowest[j], heads.picked == j});
-  }
-  return make_table("rows",
-                    {"key", "vector", "place", "reachable", "query", "margin", "combination", "tie_query",
-                     "ties_with", "axis_heads_lowest", "axis_heads_pick"},
-                    std::move(rows));
-}
-
 /// Draws keys in the plane. The chart shows separately the keys that a head can select and those that it
 /// cannot select.
 void draw_plane(MatrixView<const double> keys, const std::vector<HullPoint>& places,
@@ -562,10 +530,16 @@ std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool) 
 ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
   if (keys.empty()) fail(Status::bad_input, "--keys: got no keys; need at least one key with one component");
   const std::vector<HullPoint> places = hull_points(keys, pool);
-  const AxisHeads heads(keys);
+  // A construction with one head per coordinate: head i scores a key with the key's coordinate i. `lowest`
+  // has the lowest score of each key over the heads. `picked` is the key whose lowest score is higher than
+  // that of all other keys, or nullopt if there is none.
+  std::vector<double> lowest;
+  for (std::size_t j = 0; j < keys.rows; ++j) lowest.push_back(std::ranges::min(keys.row(j)));
+  const auto best = std::ranges::max_element(lowest);
+  std::optional<std::size_t> picked;
+  if (std::ranges::count(lowest, *best) == 1) picked = static_cast<std::size_t>(best - lowest.begin());
   ExperimentResult result{.name = "hull"};
   result.parameters.set("keys", array_of(keys));
-  result.rows = rows_of(keys, places, heads);
   if (keys.cols == 2) {
     draw_plane(keys, places, result);
   } else {
@@ -575,9 +549,13 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
   const auto count = [&](const char* place) {
     return static_cast<std::size_t>(std::ranges::count(places, place, place_of));
   };
+  CellRows rows;
   List proofs;  // complete, unlike the texts of the rows
   for (std::size_t j = 0; j < keys.rows; ++j) {
     const HullPoint& key = places[j];
+    rows.push_back({count_cell(j), text_of(keys.row(j)), place_of(key), key.vertex, text_of(key.witness),
+                    cell_of(key.margin), text_of(key.combination), text_of(key.support), text_of(key.ties),
+                    lowest[j], picked == j});
     proofs.emplace_back(Record{{{"key", j},
                                 {"place", place_of(key)},
                                 {"reachable", key.vertex},
@@ -588,12 +566,16 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
                                 {"tie_query", record_of(key.support)},
                                 {"ties_with", List(key.ties.begin(), key.ties.end())}}});
   }
+  result.rows = make_table("rows",
+                           {"key", "vector", "place", "reachable", "query", "margin", "combination",
+                            "tie_query", "ties_with", "axis_heads_lowest", "axis_heads_pick"},
+                           std::move(rows));
   result.summary.set("reachable", count("vertex"))
       .set("duplicates", count("duplicate"))
       .set("on_the_boundary", count("boundary"))
       .set("inside", count("inside"))
       .set("axis_heads", keys.cols)
-      .set("axis_heads_pick", heads.picked ? Value(*heads.picked) : Value())
+      .set("axis_heads_pick", picked ? Value(*picked) : Value())
       .set("keys", std::move(proofs));
   return result;
 }

@@ -99,39 +99,6 @@ class LayerWatch final : public forward::Observer {
   double squares_ = 0, full_squares_ = 0;
 };
 
-/// The sizes that determine the costs of a kind.
-struct Costs {
-  const model::AttentionConfig& layer;
-  std::uint64_t queries = 0, keys = 0;  // over all inputs
-
-  [[nodiscard]] std::uint64_t state() const {
-    return layer.kv_heads * (layer.d_head * layer.d_value + layer.d_head);
-  }
-  [[nodiscard]] std::uint64_t cache() const { return layer.kv_heads * (layer.d_head + layer.d_value); }
-  /// Returns the FLOPs of scores and weighted values for a number of visible query-key pairs, summed over all
-  /// heads.
-  [[nodiscard]] std::uint64_t pairs(std::uint64_t visible) const {
-    return 2 * visible * (layer.d_head + layer.d_value);
-  }
-  /// Returns the FLOPs of linear attention: each key is added to the state, and each query is multiplied with
-  /// the state.
-  [[nodiscard]] std::uint64_t linear() const {
-    return 2 * (keys * state() + queries * layer.heads * (layer.d_head * layer.d_value + layer.d_head));
-  }
-};
-
-std::vector<Cell> cost_row(std::string kind, const Costs& costs, std::uint64_t visible) {
-  std::vector<Cell> row = {std::move(kind), count_cell(costs.pairs(visible)),
-                           count_cell(sizeof(float) * visible), count_cell(sizeof(float) * costs.cache())};
-  row.resize(7);
-  return row;
-}
-
-/// Returns the number of visible query-key pairs among n tokens.
-std::uint64_t pairs_of(std::uint64_t n, bool causal) {
-  return causal ? n * (n + 1) / 2 : n * n;
-}
-
 }  // namespace
 
 ExperimentResult kinds_experiment(const model::Model& model, const input::Batch& batch,
@@ -158,30 +125,36 @@ ExperimentResult kinds_experiment(const model::Model& model, const input::Batch&
   LayerWatch full(options.layer, nullptr);
   run({}, full);
 
-  Costs costs{layer};
-  for (const input::Sequence& sequence : batch.sequences) {
-    costs.queries += sequence.queries();
-    costs.keys += sequence.keys();
-  }
   CellRows rows;
+  // Adds a row with the costs of `visible` query-key pairs, summed over all heads.
+  const auto add_row = [&](std::string kind, std::uint64_t visible) -> std::vector<Cell>& {
+    const std::uint64_t width = layer.d_head + layer.d_value;
+    rows.push_back({std::move(kind), count_cell(2 * visible * width), count_cell(sizeof(float) * visible),
+                    count_cell(sizeof(float) * layer.kv_heads * width), Cell(), Cell(), Cell()});
+    return rows.back();
+  };
   for (const model::AttentionKind& kind : options.kinds) {
     LayerWatch watch(options.layer, &full.kept);
     run(kind, watch);
-    std::vector<Cell>& row = rows.emplace_back(cost_row(to_string(kind), costs, watch.visible()));
+    std::vector<Cell>& row = add_row(to_string(kind), watch.visible());
     if (kind.rule == model::AttentionKind::Rule::linear) {
-      row[1] = count_cell(costs.linear());
+      // Each key is added to the state, and each query is multiplied with the state.
+      const std::uint64_t state = layer.d_head * layer.d_value + layer.d_head;  // elements per head
+      std::uint64_t operations = 0;
+      for (const input::Sequence& sequence : batch.sequences)
+        operations += 2 * state * (sequence.keys() * layer.kv_heads + sequence.queries() * layer.heads);
+      row[1] = count_cell(operations);
       row[2] = row[3] = count_cell(0);
-      row[4] = count_cell(sizeof(float) * costs.state());
+      row[4] = count_cell(sizeof(float) * layer.kv_heads * state);
     }
     row[5] = watch.total_variation();
     row[6] = watch.output_error();
   }
   if (options.grid) {
     const bool causal = batch.sequences.front().causal.value_or(layer.causal);
-    const auto& [grid_rows, grid_columns] = *options.grid;
-    rows.push_back(cost_row("axial", costs,
-                            layer.heads * (grid_columns * pairs_of(grid_rows, causal) +
-                                           grid_rows * pairs_of(grid_columns, causal))));
+    const auto pairs_of = [causal](std::uint64_t n) { return causal ? n * (n + 1) / 2 : n * n; };
+    const auto [grid_rows, grid_columns] = *options.grid;
+    add_row("axial", layer.heads * (grid_columns * pairs_of(grid_rows) + grid_rows * pairs_of(grid_columns)));
   }
   ExperimentResult result{.name = "kinds"};
   const std::vector<Cell>* closest = nullptr;

@@ -135,36 +135,6 @@ double permutation_error(const PositionsOptions& options, bool with_positions) {
   return xt::amax(xt::abs(y_permuted - permuted(y)))() / xt::amax(xt::abs(y))();
 }
 
-/// The positions to compare.
-struct ComparedPositions {
-  OwnedMatrix<double> sinusoidal;  // [2 n, d]; the second half has the rows p + distance
-  OwnedMatrix<double> far;         // [2 n, d], from position PositionsOptions::far on
-  OwnedMatrix<double> learned;     // [n, width]; empty if the model has no position table
-  const model::RotaryConfig* rotary = nullptr;
-};
-
-std::vector<Cell> row_of(const PositionsOptions& options, const ComparedPositions& positions,
-                         std::size_t distance) {
-  const AtDistance sinusoidal =
-      dots_at(positions.sinusoidal.view().row_range(0, options.positions), distance);
-  std::vector<Cell> row = {count_cell(distance), sinusoidal.mean, sinusoidal.farthest,
-                           rotation_residual(positions.sinusoidal, distance),
-                           rotation_residual(positions.far, distance)};
-  if (positions.learned.rows() > 0) {
-    const AtDistance learned = dots_at(positions.learned.view(), distance);
-    row.emplace_back(learned.mean);
-    row.emplace_back(learned.deviation);
-  }
-  if (positions.rotary != nullptr) {
-    const auto& thetas = positions.rotary->inverse_frequency;
-    double sum = 0;
-    for (const float theta : thetas)
-      sum += std::cos(static_cast<double>(distance) * static_cast<double>(theta));
-    row.emplace_back(sum / static_cast<double>(thetas.size()));
-  }
-  return row;
-}
-
 /// Returns a page with a heatmap whose rows are positions.
 HeatmapPage page_of(const char* title, const char* x_axis, const char* scale, Tensor values) {
   HeatmapPage page;
@@ -217,13 +187,17 @@ void turn_positions(MatrixView<double> rows, std::size_t offset) {
 
 ExperimentResult positions_experiment(const PositionsOptions& options, Pool& pool) {
   check(options);
-  ComparedPositions positions;
-  positions.sinusoidal = sinusoidal_positions(0, 2 * options.positions, options.d);
-  positions.far = sinusoidal_positions(options.far, 2 * options.positions, options.d);
+  // [2 n, d] each; the second half has the rows p + distance.
+  const OwnedMatrix<double> near = sinusoidal_positions(0, 2 * options.positions, options.d);
+  const OwnedMatrix<double> far = sinusoidal_positions(options.far, 2 * options.positions, options.d);
+  const MatrixView<const double> sinusoidal = near.view().row_range(0, options.positions);
+  OwnedMatrix<double> table;  // [n, width]; empty if the model has no position table
+  const model::RotaryConfig* rotary = nullptr;
   if (options.model != nullptr) {
-    positions.learned = position_table(*options.model, options.positions);
-    positions.rotary = rotary_of(*options.model);
+    table = position_table(*options.model, options.positions);
+    rotary = rotary_of(*options.model);
   }
+  const MatrixView<const double> learned = std::as_const(table).view();
   ExperimentResult result{.name = "positions", .seed = options.seed};
   result.parameters.set("positions", options.positions)
       .set("d", options.d)
@@ -232,7 +206,19 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
       .set("model", options.model != nullptr ? Value(options.model->name()) : Value());
   CellRows rows(options.positions);
   pool.run(options.positions, [&](std::size_t distance, std::size_t /*worker*/) {
-    rows[distance] = row_of(options, positions, distance);
+    const AtDistance dots = dots_at(sinusoidal, distance);
+    std::vector<Cell>& row = rows[distance];
+    row = {count_cell(distance), dots.mean, dots.farthest, rotation_residual(near, distance),
+           rotation_residual(far, distance)};
+    if (learned.rows > 0) {
+      const AtDistance learned_dots = dots_at(learned, distance);
+      row.insert(row.end(), {learned_dots.mean, learned_dots.deviation});
+    }
+    if (rotary == nullptr) return;
+    double sum = 0;
+    for (const float theta : rotary->inverse_frequency)
+      sum += std::cos(static_cast<double>(distance) * static_cast<double>(theta));
+    row.emplace_back(sum / static_cast<double>(rotary->inverse_frequency.size()));
   });
   std::vector<std::string> columns = {"distance", "dot_product", "dot_product_spread", "rotation_residual",
                                       "far_rotation_residual"};
@@ -240,18 +226,16 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
     result.charts.push_back(make_chart(title, "distance", {column}, {"Distance", axis}));
   };
   add_chart("Sinusoidal positions", "dot_product", "Dot product");
-  if (positions.learned.rows() > 0) {
+  if (learned.rows > 0) {
     columns.insert(columns.end(), {"learned_dot_product", "learned_dot_product_deviation"});
     add_chart("Learned positions", "learned_dot_product", "Mean dot product");
   }
-  if (positions.rotary != nullptr) {
+  if (rotary != nullptr) {
     columns.emplace_back("rotary_kernel");
     add_chart("Rotary positions", "rotary_kernel", "Mean cosine");
   }
   result.rows = make_table("rows", columns, std::move(rows));
 
-  const auto sinusoidal = std::as_const(positions.sinusoidal).view().row_range(0, options.positions);
-  const auto learned = std::as_const(positions.learned).view();
   const auto shown = sinusoidal.row_range(0, std::min(sinusoidal.rows, kDrawnPositions))
                          .col_range(0, std::min(sinusoidal.cols, kDrawnColumns));
   result.heatmaps.push_back(

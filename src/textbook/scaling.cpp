@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -18,43 +19,34 @@ constexpr std::size_t kQueriesABlock = 16;  // queries per block; the queries of
 // With so many queries, the variance of scores is accurate to 2 % at every d_k.
 constexpr std::size_t kFewestQueries = 2048;
 
-/// Sums over query rows for one d_k and one scale.
-struct RowSums {
-  double score = 0, score_squared = 0;
-  double largest = 0, entropy = 0, jacobian = 0;
-
-  void operator+=(const RowSums& other) {
-    score += other.score;
-    score_squared += other.score_squared;
-    largest += other.largest;
-    entropy += other.entropy;
-    jacobian += other.jacobian;
-  }
-};
+/// Sums over query rows for one d_k and one scale: of the scores, the squared scores, the largest weights,
+/// the entropies and the norms of the Jacobians.
+using RowSums = std::array<double, 5>;
 
 /// The sums with unscaled scores, then the sums with scaled scores.
 using Both = std::array<RowSums, 2>;
 
 void add_row(const std::vector<double>& scores, double scale, RowSums& sums) {
+  auto& [score, score_squared, largest, entropy, jacobian] = sums;
   std::vector<double> p = scores;
   for (double& value : p) {
     value *= scale;
-    sums.score += value;
-    sums.score_squared += value * value;
+    score += value;
+    score_squared += value * value;
   }
   softmax(p);
-  sums.largest += std::ranges::max(p);
-  for (const double w : p) sums.entropy -= w > 0 ? w * std::log(w) : 0;
-  sums.jacobian += softmax_jacobian_norm(p);
+  largest += std::ranges::max(p);
+  for (const double w : p) entropy -= w > 0 ? w * std::log(w) : 0;
+  jacobian += softmax_jacobian_norm(p);
 }
 
 void append_cells(std::vector<Cell>& row, const RowSums& sums, std::size_t queries, std::size_t keys) {
+  const auto& [score, score_squared, largest, entropy, jacobian] = sums;
   const auto rows = static_cast<double>(queries);
   const double scores = rows * static_cast<double>(keys);
-  const double mean = sums.score / scores;
-  for (const double value : {sums.score_squared / scores - mean * mean, sums.largest / rows,
-                             sums.entropy / rows, sums.jacobian / rows})
-    row.emplace_back(value);
+  const double mean = score / scores;
+  row.insert(row.end(),
+             {score_squared / scores - mean * mean, largest / rows, entropy / rows, jacobian / rows});
 }
 
 /// Returns the table of the chart. Each row has the lowest, mean and highest temperature of the heads of one
@@ -109,16 +101,14 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
       }
     });
     stream += blocks;
-    Both total{};
-    for (const Both& each : sums) {
-      total[0] += each[0];
-      total[1] += each[1];
-    }
     const std::size_t queries = blocks * kQueriesABlock;
-    std::vector<Cell> row = {count_cell(d_k), count_cell(queries)};
-    append_cells(row, total[0], queries, options.keys);
-    append_cells(row, total[1], queries, options.keys);
-    rows.push_back(std::move(row));
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {count_cell(d_k), count_cell(queries)};
+    for (std::size_t scale = 0; scale < 2; ++scale) {
+      RowSums total{};
+      for (const Both& each : sums) std::ranges::transform(total, each[scale], total.begin(), std::plus());
+      append_cells(row, total, queries, options.keys);
+    }
   }
   result.rows =
       make_table("rows",

@@ -49,17 +49,6 @@ struct PairSums {
   auto parts() { return std::tie(divergence, product); }
 };
 
-/// Data of a block that is kept until all heads have been processed.
-struct PairsBlock {
-  std::vector<std::size_t> first_row;  // [sequences], index of the first row in the block
-  std::vector<std::uint8_t> absent;    // [rows], 1 if the row is missing for at least one head
-  RowSample pattern_rows;
-  std::vector<std::size_t> widths;  // [rows], elements per pattern row
-  std::shared_ptr<float> patterns;  // [heads, pattern_rows.size()]; fully written before it is read
-  std::vector<std::optional<DrawnKey>> drawn;  // [rows]; nullopt: the output is not drawn
-  std::vector<std::vector<float>> outputs;     // [rows]; empty if the row is not drawn
-};
-
 /// The values of one measure for all pairs of heads.
 struct PairMatrix {
   const char* name;
@@ -175,7 +164,6 @@ class PairsMeasure final : public Measure {
     outputs_end_ = dynamic_cast<const PairsMeasure&>(so_far).outputs_.end();
   }
   void begin(const StudyBlock& block) override {
-    PairsBlock& open = open_.emplace();
     const std::vector<model::LayerConfig>& layers = block.model.config().layers;
     bool causal = true;
     columns_ = {0};
@@ -185,14 +173,14 @@ class PairsMeasure final : public Measure {
       columns_.push_back(columns_.back() + attention.d_value);
     }
     for (const input::Sequence& sequence : block.corpus.batch.sequences) {
-      open.first_row.push_back(open.widths.size());
+      first_row_.push_back(widths_.size());
       const std::size_t n = sequence.queries();
-      for (std::size_t i = 0; i < n; ++i) open.widths.push_back(causal ? i + 1 : n);
+      for (std::size_t i = 0; i < n; ++i) widths_.push_back(causal ? i + 1 : n);
     }
-    const std::size_t rows = open.widths.size();
-    open.absent.assign(rows, 0);
-    open.pattern_rows = RowSample(open.widths, kPatternBytes / sizeof(float) / heads());
-    open.patterns = fresh_floats(heads() * open.pattern_rows.size());
+    const std::size_t rows = widths_.size();
+    heads_with_row_.assign(rows, 0);
+    kept_ = RowSample(widths_, kPatternBytes / sizeof(float) / heads());
+    patterns_ = fresh_floats(heads() * kept_.size());
     if (std::ranges::adjacent_find(columns_) != columns_.end()) {  // a head has no values
       columns_.clear();
       return;
@@ -200,46 +188,41 @@ class PairsMeasure final : public Measure {
     const std::size_t capacity =
         std::max(kOutputBytes / sizeof(float) / columns_.back(), analysis::kLeastOutputs);
     outputs_.set_capacity(capacity);
-    open.drawn = draw_rows(shape_.seed, block.corpus.number, rows, capacity, outputs_end_);
-    open.outputs.resize(rows);
+    drawn_ = draw_rows(shape_.seed, block.corpus.number, rows, capacity, outputs_end_);
+    drawn_outputs_.resize(rows);
     for (std::size_t row = 0; row < rows; ++row) {
-      if (open.drawn[row]) open.outputs[row].resize(columns_.back());
+      if (drawn_[row]) drawn_outputs_[row].resize(columns_.back());
     }
   }
   void panel(const StudyPanel& panel) override {
-    PairsBlock& open = *open_;
-    const std::size_t first = open.first_row[panel.panel.sequence];
-    float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.size();
-    std::size_t expected = panel.panel.first_query;
+    const std::size_t first = first_row_[panel.panel.sequence];
+    float* const patterns = patterns_.get() + panel.head * kept_.size();
     for (const analysis::PatternRow& row : panel.rows) {
-      for (; expected < row.query; ++expected) open.absent[first + expected] = 1;
-      ++expected;
-      const std::size_t offset = open.pattern_rows.offset(first + row.query);
+      ++heads_with_row_[first + row.query];
+      const std::size_t offset = kept_.offset(first + row.query);
       if (offset == RowSample::kNone) continue;
-      std::copy_n(row.weights.data(), open.widths[first + row.query], patterns + offset);
+      std::copy_n(row.weights.data(), widths_[first + row.query], patterns + offset);
     }
-    const std::size_t last = panel.panel.first_query + panel.panel.pattern.rows;
-    for (; expected < last; ++expected) open.absent[first + expected] = 1;
     if (columns_.empty()) return;
     for (std::size_t r = 0; r < panel.panel.z.rows; ++r) {
-      std::vector<float>& output = open.outputs[first + panel.panel.first_query + r];
+      std::vector<float>& output = drawn_outputs_[first + panel.panel.first_query + r];
       if (!output.empty()) std::ranges::copy(panel.panel.z.row(r), output.data() + columns_[panel.head]);
     }
   }
   void end() override {
-    const std::size_t stride = open_->pattern_rows.size();
-    std::size_t rows = open_->pattern_rows.rows();
+    const std::size_t stride = kept_.size();
+    std::size_t rows = kept_.rows();
     // If a row is missing for any head, leaves the row out: sets it to zero for all heads.
-    for (std::size_t row = 0; row < open_->absent.size(); ++row) {
-      const std::size_t offset = open_->pattern_rows.offset(row);
-      if (open_->absent[row] == 0 || offset == RowSample::kNone) continue;
+    for (std::size_t row = 0; row < heads_with_row_.size(); ++row) {
+      const std::size_t offset = kept_.offset(row);
+      if (heads_with_row_[row] == heads() || offset == RowSample::kNone) continue;
       --rows;
       for (std::size_t h = 0; h < heads(); ++h)
-        std::fill_n(open_->patterns.get() + h * stride + offset, open_->widths[row], 0.0F);
+        std::fill_n(patterns_.get() + h * stride + offset, widths_[row], 0.0F);
     }
     if (rows > 0) {
       pattern_rows_ += rows;
-      const std::span patterns(open_->patterns.get(), heads() * stride);
+      const std::span patterns(patterns_.get(), heads() * stride);
       const analysis::PatternPairs pairs = analysis::pattern_pairs(patterns, heads());
       for (std::size_t p = 0; p < sums_.size(); ++p) {
         sums_[p].divergence.add(pairs.divergence[p]);
@@ -247,12 +230,12 @@ class PairsMeasure final : public Measure {
       }
     }
     const auto finite = [](float value) { return std::isfinite(value); };
-    for (std::size_t row = 0; row < open_->outputs.size(); ++row) {
-      std::vector<float>& output = open_->outputs[row];
-      if (output.empty() || open_->absent[row] != 0 || !std::ranges::all_of(output, finite)) continue;
-      outputs_.add(*open_->drawn[row], std::move(output));
+    for (std::size_t row = 0; row < drawn_outputs_.size(); ++row) {
+      std::vector<float>& output = drawn_outputs_[row];
+      if (output.empty() || heads_with_row_[row] < heads() || !std::ranges::all_of(output, finite)) continue;
+      outputs_.add(*drawn_[row], std::move(output));
     }
-    open_.reset();
+    patterns_.reset();  // the measure lives until its block is merged
   }
 
   void merge(const Measure& other) override {
@@ -308,7 +291,14 @@ class PairsMeasure final : public Measure {
                                       // first block, or if a head has no values
   DrawnRows outputs_;
   std::optional<DrawnKey> outputs_end_;  // DrawnRows::end() of the study so far
-  std::optional<PairsBlock> open_;
+  // Data of the block, kept until all heads have been processed.
+  std::vector<std::size_t> first_row_;             // [sequences], index of the first row in the block
+  std::vector<std::size_t> widths_;                // [rows], elements per pattern row
+  std::vector<std::size_t> heads_with_row_;        // [rows], number of heads that have the row
+  RowSample kept_;                                 // rows whose patterns are kept
+  std::shared_ptr<float> patterns_;                // [heads, kept_.size()]; fully written before it is read
+  std::vector<std::optional<DrawnKey>> drawn_;     // [rows]; nullopt: the output is not drawn
+  std::vector<std::vector<float>> drawn_outputs_;  // [rows]; empty if the row is not drawn
 };
 
 }  // namespace

@@ -24,22 +24,6 @@ double largest_of(std::span<const double> values) {
   return std::max(std::max(largest[0], largest[1]), std::max(largest[2], largest[3]));
 }
 
-/// Returns the value with a given rank (1: the first) in the order `before`. Fast if the rank is small
-/// compared to the number of values.
-template <typename Before>
-double ranked(std::span<const double> values, std::size_t rank, const Before& before) {
-  std::vector<double> first;  // the first values so far, sorted; most values are not inserted
-  first.reserve(rank + 1);
-  for (const double value : values) {
-    if (first.size() == rank && !before(value, first.back())) continue;
-    // Counting is faster than a binary search, whose branches would be unpredictable.
-    const auto place = std::ranges::count_if(first, [&](double each) { return !before(value, each); });
-    first.insert(first.begin() + place, value);
-    if (first.size() > rank) first.pop_back();
-  }
-  return first.back();
-}
-
 /// Returns the interval of the middle 95 % of right / asked over the draws with asked > 0.
 std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::span<const double> right) {
   std::vector<double> shares(asked.size());
@@ -50,9 +34,11 @@ std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::spa
   }
   if (draws == 0) return std::nullopt;
   shares.resize(draws);
-  const std::size_t rank = shares.size() / 40 + 1;  // leaves out 2.5 % on each side
-  return ConfidenceInterval{ranked(shares, rank, std::ranges::less()),
-                            ranked(shares, rank, std::ranges::greater())};
+  std::vector<double> outer(shares.size() / 40 + 1);  // leaves out 2.5 % on each side
+  std::ranges::partial_sort_copy(shares, outer);
+  const double low = outer.back();
+  std::ranges::partial_sort_copy(shares, outer, std::ranges::greater());
+  return ConfidenceInterval{low, outer.back()};
 }
 
 }  // namespace
@@ -190,6 +176,7 @@ std::optional<std::size_t> GroupScores::best(std::size_t first, std::size_t coun
 }
 
 void GroupScores::merge(const GroupScores& other) {
+  answers_ = other.answers_;
   for (const auto& [number, counts] : other.groups_) {
     std::vector<std::uint64_t>& sums = group(number);
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += counts.at(i);

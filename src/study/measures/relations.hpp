@@ -109,7 +109,9 @@ constexpr Half kOddBlocks{kGroups / 2, kGroups};
 /// baseline. The counts are integers, so the order of merging does not matter.
 class GroupScores {
  public:
-  explicit GroupScores(std::size_t answers) : answers_(answers) {}
+  /// `answers` is the number of heads and baselines. Without it, merge() takes the number of the other
+  /// scores.
+  explicit GroupScores(std::size_t answers = 0) : answers_(answers) {}
 
   /// Returns the counts of a group, [1 + answers]: first the number of questions, then the number of correct
   /// answers of each head and baseline. The reference stays valid.

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -126,33 +125,32 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
   explicit RolloutMeasure(const StudyShape& shape) : shape_(shape) {}
 
   void begin(const StudyBlock& block) override {
-    std::vector<WholeLayer>& layers = open_.emplace(RolloutBlock{block, {}, {}}).layers;
+    block_ = &block;
     for (const StudyHead& head : shape_.heads) {
-      if (layers.empty() || layers.back().index != head.id.layer)
-        layers.push_back({head.id.layer, head.layer, 0});
-      ++layers.back().heads;
+      if (layers_.empty() || layers_.back().index != head.id.layer)
+        layers_.push_back({head.id.layer, head.layer, 0});
+      ++layers_.back().heads;
     }
     std::size_t whole = 0;
-    while (whole < layers.size() && layers[whole].number == whole &&
-           layers[whole].heads == block.model.config().layers.at(layers[whole].index).attention.heads)
+    while (whole < layers_.size() && layers_[whole].number == whole &&
+           layers_[whole].heads == block.model.config().layers.at(layers_[whole].index).attention.heads)
       ++whole;
-    layers.resize(whole);
+    layers_.resize(whole);
     for (const input::Sequence& sequence : block.corpus.batch.sequences)
-      open_->sequences.emplace_back(special_targets(sequence, names_), sequence.queries());
+      sequences_.emplace_back(special_targets(sequence, names_), sequence.queries());
   }
   void panel(const StudyPanel& panel) override {
-    const auto layer = std::ranges::find(open_->layers, panel.panel.layer, &WholeLayer::index);
-    if (layer == open_->layers.end()) return;
-    close_layers(panel.panel.sequence, static_cast<std::size_t>(layer - open_->layers.begin()));
-    SequenceRollout& sequence = open_->sequences[panel.panel.sequence];
+    const auto layer = std::ranges::find(layers_, panel.panel.layer, &WholeLayer::index);
+    if (layer == layers_.end()) return;
+    close_layers(panel.panel.sequence, static_cast<std::size_t>(layer - layers_.begin()));
+    SequenceRollout& sequence = sequences_[panel.panel.sequence];
     const auto masked = std::ranges::count_if(panel.panel.fully_masked, [](auto each) { return each != 0; });
     if (panel.rows.size() + static_cast<std::size_t>(masked) != panel.panel.pattern.rows)
       sequence.complete = false;
     for (const analysis::PatternRow& row : panel.rows) sequence.add(row);
   }
   void end() override {
-    for (std::size_t s = 0; s < open_->sequences.size(); ++s) close_layers(s, open_->layers.size());
-    open_.reset();
+    for (std::size_t s = 0; s < sequences_.size(); ++s) close_layers(s, layers_.size());
   }
   auto parts() { return std::tie(names_, sums_); }
   void finish(StudyResults& results) const override {
@@ -171,25 +169,17 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
   }
 
  private:
-  struct RolloutBlock {
-    const StudyBlock& block;
-    std::vector<WholeLayer> layers;
-    std::vector<SequenceRollout> sequences;
-  };
   /// Finishes all layers before the layer `before`. All panels of these layers have been processed.
   void close_layers(std::size_t sequence, std::size_t before) {
-    SequenceRollout& of = open_->sequences[sequence];
+    SequenceRollout& of = sequences_[sequence];
     while (of.layer < before) {
-      const WholeLayer& layer = open_->layers[of.layer];
-      of.close_layer(layer.heads, open_->block.visible(sequence, layer.index));
+      const WholeLayer& layer = layers_[of.layer];
+      of.close_layer(layer.heads, block_->visible(sequence, layer.index));
       if (!of.complete) continue;
       for (const auto& [target, column] : of.targets) {
         WeightSums& sums = sums_[{layer.number, target}];
         for (std::size_t at = column; at < of.mass.size(); at += of.columns) {
-          if (!(of.uniform[at] > 0)) continue;
-          ++sums.count;
-          sums.weight.add(of.mass[at]);
-          sums.uniform.add(of.uniform[at]);
+          if (of.uniform[at] > 0) sums.add(1, of.mass[at], of.uniform[at]);
         }
       }
     }
@@ -203,7 +193,7 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
       if (std::ranges::find(targets, key.second) == targets.end()) targets.push_back(key.second);
     }
     for (const std::int64_t target : targets) {
-      columns.push_back(target_name(target, names_));
+      columns.push_back(names_.of(target));
       columns.emplace_back("null");
     }
     std::vector<std::vector<Cell>> rows;
@@ -221,7 +211,9 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
   const StudyShape& shape_;
   TokenNames names_;
   std::map<std::pair<std::size_t, std::int64_t>, WeightSums> sums_;  // of the mass, by layer and target
-  std::optional<RolloutBlock> open_;
+  const StudyBlock* block_ = nullptr;
+  std::vector<WholeLayer> layers_;          // layers before the first layer that is not whole
+  std::vector<SequenceRollout> sequences_;  // [sequences] of the block
 };
 
 }  // namespace

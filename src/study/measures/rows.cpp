@@ -41,7 +41,6 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
  public:
   explicit MetricsMeasure(const StudyShape& shape) : PerHead(shape, empty_metrics()) {}
 
-  void begin(const StudyBlock& /*block*/) override {}
   void panel(const StudyPanel& panel) override {
     HeadMetrics& state = states_[panel.head];
     state.rows += panel.rows.size();
@@ -174,7 +173,6 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
  public:
   explicit PositionalMeasure(const StudyShape& shape) : PerHead(shape) {}
 
-  void begin(const StudyBlock& /*block*/) override { nulls_.clear(); }
   void panel(const StudyPanel& panel) override {
     HeadOffsets& state = states_[panel.head];
     state.rows += panel.rows.size();
@@ -199,9 +197,7 @@ class PositionalMeasure final : public PerHead<HeadOffsets> {
     });
     for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) {
       state.offsets[i].peaks += peaks.counts[i];
-      state.offsets[i].visible.count += nulls[i].count;
-      state.offsets[i].visible.weight.add(weights[i]);
-      state.offsets[i].visible.uniform.add(nulls[i].uniform);
+      state.offsets[i].visible.add(nulls[i].count, weights[i], nulls[i].uniform);
     }
   }
   void finish(StudyResults& results) const override {
@@ -292,7 +288,6 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
  public:
   explicit DistanceMeasure(const StudyShape& shape) : PerHead(shape) {}
 
-  void begin(const StudyBlock& /*block*/) override { nulls_.clear(); }
   void panel(const StudyPanel& panel) override {
     if (panel.rows.empty()) return;
     HeadDistanceSums& state = states_[panel.head];
@@ -314,9 +309,7 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
         weight += *(main_diagonal + distance);
         if (distance > 0) weight += *(main_diagonal - distance);
       }
-      state.bins[b].count += nulls[b].count;
-      state.bins[b].weight.add(weight);
-      state.bins[b].uniform.add(nulls[b].uniform);
+      state.bins[b].add(nulls[b].count, weight, nulls[b].uniform);
     }
   }
   void finish(StudyResults& results) const override {

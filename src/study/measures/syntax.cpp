@@ -90,7 +90,7 @@ struct RelationQuestion {
   }
 };
 
-class SyntaxMeasure final : public Measure {
+class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
  public:
   explicit SyntaxMeasure(const StudyShape& shape)
       : shape_(shape), trees_(shape.heads.size() + kTreeBaselines) {}
@@ -160,17 +160,7 @@ class SyntaxMeasure final : public Measure {
       (*plan.trees)[1 + heads() + kCombined] += hits(plan, plan.combined);
     }
   }
-  void merge(const Measure& other) override {
-    const auto& from = dynamic_cast<const SyntaxMeasure&>(other);
-    merge_state(counts_, from.counts_);
-    for (const auto& [name, scores] : from.relations_) relation(name).merge(scores);
-    trees_.merge(from.trees_);
-  }
-  void save(StateWriter& out) const override {
-    save_state(out, counts_);
-    save_state(out, relations_);
-    trees_.save(out);
-  }
+  auto parts() { return std::tie(counts_, relations_, trees_); }
   void load(StateReader& in) override {
     load_state(in, counts_);
     relations_.clear();

@@ -95,36 +95,48 @@ struct HeadTargets {
   auto parts() { return std::tie(rows, targets); }
 };
 
+/// For one target, the rows of a panel that may attend to the target, and the uniform baseline.
+struct TargetNull {
+  std::vector<std::size_t> rows;  // indices of the rows
+  double uniform = 0;
+};
+
 class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
  public:
   explicit SpecialMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& block) override {
-    targets_.clear();
     for (const input::Sequence& sequence : block.corpus.batch.sequences)
       targets_.push_back(special_targets(sequence, names_));
   }
   void panel(const StudyPanel& panel) override {
     HeadTargets& state = states_[panel.head];
     state.rows += panel.rows.size();
-    for (const auto& [id, keys] : targets_[panel.panel.sequence]) {
-      std::uint64_t rows = 0;
+    const PositionsOf& targets = targets_[panel.panel.sequence];
+    const std::vector<TargetNull>& nulls = nulls_.of(panel, [&] {
+      std::vector<TargetNull> found;
+      for (const auto& [id, keys] : targets) {
+        TargetNull& null = found.emplace_back();
+        for (std::size_t r = 0; r < panel.rows.size(); ++r) {
+          const std::size_t query = panel.rows[r].query;
+          const auto visible =
+              std::ranges::count_if(keys, [&](std::size_t key) { return panel.visible.shows(query, key); });
+          if (visible == 0) continue;
+          null.rows.push_back(r);
+          null.uniform += static_cast<double>(visible) / static_cast<double>(panel.visible.count(query));
+        }
+      }
+      return found;
+    });
+    for (auto null = nulls.begin(); const auto& [id, keys] : targets) {
       double weight = 0;
       double total = 0;
-      double uniform = 0;
-      for (const analysis::PatternRow& row : panel.rows) {
-        std::size_t visible = 0;
-        for (const std::size_t key : keys) {
-          if (!panel.visible.shows(row.query, key)) continue;
-          ++visible;
-          weight += static_cast<double>(row.weights[key]);
-        }
-        if (visible == 0) continue;
-        ++rows;
-        total += row.total;
-        uniform += static_cast<double>(visible) / static_cast<double>(panel.visible.count(row.query));
+      for (const std::size_t r : null->rows) {
+        for (const std::size_t key : keys) weight += static_cast<double>(panel.rows[r].weights[key]);
+        total += panel.rows[r].total;
       }
-      if (rows > 0) state.targets[id].add(rows, weight, total, uniform);
+      if (!null->rows.empty()) state.targets[id].add(null->rows.size(), weight, total, null->uniform);
+      ++null;
     }
   }
   void finish(StudyResults& results) const override {
@@ -139,7 +151,7 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
                         {"uniform", share.uniform_share()},
                         {"rows", count_cell(share.rows)},
                         {"rows_without", count_cell(states_[h].rows - share.rows)}});
-        add_head(heads[id], target_name(id, names_), shape_.heads[h], share);
+        add_head(heads[id], names_.of(id), shape_.heads[h], share);
       }
     }
     for (auto& [id, of_target] : heads) results.add_strongest(std::move(of_target));
@@ -147,7 +159,8 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
   }
 
  private:
-  std::vector<PositionsOf> targets_;  // [sequences] of the block
+  std::vector<PositionsOf> targets_;         // [sequences] of the block
+  PerPanel<std::vector<TargetNull>> nulls_;  // [targets of the sequence]
 };
 
 constexpr std::array kKinds = {"previous", "duplicate", "induction"};
@@ -158,7 +171,6 @@ class RepeatsMeasure final : public PerHead<KindShares> {
   explicit RepeatsMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& block) override {
-    earlier_.clear();
     for (const input::Sequence& sequence : block.corpus.batch.sequences) {
       auto& earlier = earlier_.emplace_back();
       PositionsOf positions;
@@ -269,7 +281,6 @@ class RareMeasure final : public PerHead<HeadRare> {
     for (std::size_t h = 0; h < states_.size(); ++h) {
       for (const SentenceTerm& term : terms_[h]) states_[h].weight.add(term);
     }
-    terms_.clear();
   }
   void finish(StudyResults& results) const override {
     const auto* const twin = dynamic_cast<const RareMeasure*>(shuffled_twin());
@@ -413,6 +424,7 @@ void TokenNames::add(const input::Sequence& sequence, std::size_t position) {
 }
 
 std::string TokenNames::of(std::int64_t id) const {
+  if (id == kFirstPosition) return "position 0";
   const auto name = names_.find(id);
   return name == names_.end() ? id_name(id) : name->second;
 }
@@ -431,10 +443,6 @@ PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names) 
   PositionsOf targets = special_positions(sequence, 0, names);
   targets[kFirstPosition] = {0};
   return targets;
-}
-
-std::string target_name(std::int64_t target, const TokenNames& names) {
-  return target == kFirstPosition ? "position 0" : names.of(target);
 }
 
 Cell target_token(std::int64_t target, const TokenNames& names) {

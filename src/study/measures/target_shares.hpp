@@ -11,12 +11,17 @@
 
 namespace attnctl::study {
 
+/// The id of the target "position 0". A target is a key whose attention is measured. The other targets are
+/// special tokens, with their token ids.
+constexpr std::int64_t kFirstPosition = -1;
+
 /// The names of the token ids that the states of a measure (PerHead) use. The names are part of the state of
 /// the measure, because results are written without the model.
 class TokenNames {
  public:
   /// Adds the token at a position of a sequence. The name is "#id" if the input has only ids.
   void add(const input::Sequence& sequence, std::size_t position);
+  /// Returns the name of a token or target: "[SEP]" or "position 0".
   [[nodiscard]] std::string of(std::int64_t id) const;
 
   void merge(const TokenNames& other) { names_.insert(other.names_.begin(), other.names_.end()); }
@@ -27,9 +32,6 @@ class TokenNames {
   std::map<std::int64_t, std::string> names_;
 };
 
-/// The id of the target "position 0". A target is a key whose attention is measured. The other targets are
-/// special tokens, with their token ids.
-constexpr std::int64_t kFirstPosition = -1;
 /// Maps the id of a token or target to its positions in a sequence.
 using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;
 
@@ -40,8 +42,6 @@ using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;
 /// Returns the positions of each target in a sequence: position 0 and all special tokens.
 [[nodiscard]] PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names);
 
-/// Returns the name of a target: "[SEP]" or "position 0".
-[[nodiscard]] std::string target_name(std::int64_t target, const TokenNames& names);
 /// Return the cells of a target for the columns token and position. One of the two cells is undefined.
 [[nodiscard]] Cell target_token(std::int64_t target, const TokenNames& names);
 [[nodiscard]] Cell target_position(std::int64_t target);

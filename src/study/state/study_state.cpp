@@ -114,15 +114,6 @@ StudyResults finish_all(const Measures& measures, Pool& pool) {
   return results;
 }
 
-void add_heads(Results& results, const StudyShape& shape, std::vector<ResultRow> fields) {
-  fields.resize(shape.heads.size());
-  for (std::size_t h = 0; h < fields.size(); ++h) {
-    fields[h].insert(fields[h].begin(),
-                     {{"head", RowHead{h, true}}, {"kv_head", count_cell(shape.heads[h].kv_head)}});
-  }
-  add_rows(results, shape, "heads", "head", fields);
-}
-
 Table strongest_table(const StudyResults& results) {
   std::vector<std::vector<Cell>> rows;
   for (const StrongHead& each : results.strongest)
@@ -134,16 +125,12 @@ Table strongest_table(const StudyResults& results) {
 
 void require_same_study(const StudyIdentity& identity, const std::string& name, const StudyIdentity& wanted,
                         const std::string& wanted_name) {
-  for (std::size_t i = 0; i < std::max(identity.size(), wanted.size()); ++i) {
-    const auto field = [&](const StudyIdentity& of) {
-      return i < of.size() ? of[i] : std::pair<std::string, std::string>("nothing", "");
-    };
-    const auto [what, found] = field(identity);
-    const auto [wanted_what, need] = field(wanted);
-    if (what == wanted_what && found == need) continue;
-    fail(Status::bad_input, "{}: belongs to another study: {}: got {}, need {} as in {}", name, what,
-         in_quotes(found), in_quotes(need), wanted_name);
-  }
+  const auto [own, other] = std::ranges::mismatch(identity, wanted);
+  if (own == identity.end() && other == wanted.end()) return;
+  const std::pair<std::string, std::string> nothing("nothing", "");
+  const auto& [what, found] = own == identity.end() ? nothing : *own;
+  fail(Status::bad_input, "{}: belongs to another study: {}: got {}, need {} as in {}", name, what,
+       in_quotes(found), in_quotes(other == wanted.end() ? "" : other->second), wanted_name);
 }
 
 std::vector<const MeasureRow*> StudyHeader::null_measures() const {
@@ -261,9 +248,12 @@ StudyResults StudyState::finish(Pool& pool) const {
     measures_.own[i]->compare_with(twin == twins.end() ? nullptr : measures_.shuffled[index].get());
   }
   StudyResults results = finish_all(measures_.own, pool);
+  std::vector<RoleEvidence> of_random;
   for (const Measures& measures : measures_.nulls)
-    std::ranges::move(finish_all(measures, pool).evidence, std::back_inserter(results.null_evidence));
-  add_roles(results, header_->shape);
+    std::ranges::move(finish_all(measures, pool).evidence, std::back_inserter(of_random));
+  set_random(results.evidence, of_random);
+  if (std::ranges::find(header_->measures, "roles", &MeasureRow::name) != header_->measures.end())
+    add_roles(results, header_->shape);
   return results;
 }
 
@@ -295,11 +285,6 @@ void StudyState::load(StateReader& in) {
   for (std::size_t left = in.count(); left > 0; --left) kernels_.insert(in.text());
   for (Measure* const measure : measures_.all()) measure->load(in);
   if (!in.at_end()) in.damaged("there are bytes after the end");
-}
-
-void StudyState::write(const std::filesystem::path& path) const {
-  OutputFile out(path);
-  write(out);
 }
 
 void StudyState::write(OutputFile& out) const {
@@ -377,7 +362,13 @@ Results study_results(const StudyState& state, Pool& pool) {
     }
   }
   results.document.sections.push_back({"metrics", "metric", std::move(metrics)});
-  add_heads(results, header.shape, std::move(found.head_fields));
+  std::vector<ResultRow> heads;
+  for (std::size_t h = 0; h < header.shape.heads.size(); ++h) {
+    ResultRow& row = heads.emplace_back();
+    row = {{"head", RowHead{h, true}}, {"kv_head", count_cell(header.shape.heads[h].kv_head)}};
+    if (h < found.head_fields.size()) std::ranges::move(found.head_fields[h], std::back_inserter(row));
+  }
+  add_rows(results, header.shape, "heads", "head", heads);
   results.text.emplace_back(
       TextLine{header.model_path, fmt::format(": {} heads over {} sentences, {} tokens",
                                               header.shape.heads.size(), counts.sentences, counts.tokens)});

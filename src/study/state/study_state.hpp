@@ -104,7 +104,6 @@ class StudyState {
   /// Writes a magic number, the version, the length, the content and the XXH64 of the content, then commits
   /// the file. Numbers are little-endian.
   void write(OutputFile& out) const;
-  void write(const std::filesystem::path& path) const;
   [[nodiscard]] static StudyState read(const std::filesystem::path& path);
 
  private:

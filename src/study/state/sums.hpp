@@ -46,6 +46,11 @@ struct WeightSums {
   BlockSum weight, uniform;
 
   auto parts() { return std::tie(count, weight, uniform); }
+  void add(std::uint64_t new_count, double new_weight, double new_uniform) {
+    count += new_count;
+    weight.add(new_weight);
+    uniform.add(new_uniform);
+  }
 };
 
 /// The bins of a histogram. They do not depend on the data. `linear`: bins of equal width over [0, highest).
@@ -84,7 +89,6 @@ class QuantityMoments {
   void add(std::span<const double> values);
   void merge(const QuantityMoments& other);
 
-  [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] MomentsSummary summary() const;
   /// Returns the quantile `q`, exact to one bin. Assumes that the observations of a bin are evenly spread.
   /// The result is always between minimum and maximum. Returns nullopt without observations.
