@@ -137,9 +137,9 @@ Record subject_record(const SummarySubject& subject) {
   const std::uint64_t parameters = model::count_parameters(subject.config).all;
   Record record = config_record(subject.config, Value(), parameters);
   if (subject.preset != nullptr) {
-    record.set("preset", subject.preset->name)
-        .set("title", subject.preset->title)
-        .set("attentions", subject.preset->attentions);
+    record.set("preset", std::string(subject.preset->name))
+        .set("title", std::string(subject.preset->title))
+        .set("attentions", subject.preset->attentions());
   }
   return record;
 }
@@ -197,8 +197,8 @@ Record parameters_record(const SummarySubject& subject, const model::ParameterCo
   Record record;
   record.set("all", parameters.all).set("attention", parameters.attention);
   const std::size_t layers = subject.config.layers.size();
-  if (subject.preset != nullptr && subject.preset->attentions != layers) {
-    record.set("attention_of_both_stacks", parameters.attention / layers * subject.preset->attentions);
+  if (subject.preset != nullptr && subject.preset->attentions() != layers) {
+    record.set("attention_of_both_stacks", parameters.attention / layers * subject.preset->attentions());
   }
   record.set("mlp", parameters.mlp)
       .set("norms", parameters.norms)
@@ -395,7 +395,8 @@ Cell position_of(const FamilySpec& row) {
 Cell activation_of(const FamilySpec& row) {
   if (row.keys.activation.default_value.empty()) return {};
   const model::LayerSpec& layer = row.stack.layer;
-  const bool gated = !layer.gate.weight.empty() || (layer.experts && !layer.experts->gate.weight.empty());
+  const bool gated =
+      !layer.mlp.gate.weight.empty() || (layer.experts && !layer.experts->each.gate.weight.empty());
   return row.keys.activation.default_value + (gated ? ", gated" : "");
 }
 
@@ -419,8 +420,8 @@ constexpr std::pair<model::Packing, const char*> kPackings[] = {
 Cell packing_of(const FamilySpec& row) {
   const auto packed = [](const FamilySpec& each, model::Packing packing) {
     const model::LayerSpec& layer = each.stack.layer;
-    std::vector<const model::LinearSpec*> linears = {&layer.query, &layer.up};
-    if (layer.experts) linears.push_back(&layer.experts->up);
+    std::vector<const model::LinearSpec*> linears = {&layer.query, &layer.mlp.up};
+    if (layer.experts) linears.push_back(&layer.experts->each.up);
     return std::ranges::any_of(linears, [&](const model::LinearSpec* linear) {
       return std::ranges::any_of(
           linear->weight, [&](const model::StoredTensor& tensor) { return tensor.packing == packing; });
@@ -449,7 +450,7 @@ Cell specials_of(const FamilySpec& row) {
   words.add(layer.experts.has_value(), "experts");
   words.add(row.stack.convolution.has_value(), "convolution");
   words.add(row.token_dropout.has_value(), "token dropout");
-  words.add(row.stack.numbering == model::Numbering::by_group, "layers share weights");
+  words.add(row.stack.numbered_by_group, "layers share weights");
   words.add(may(row, [](const FamilySpec& each) { return is_set(each.keys.scale, 0); }), "scale of its own");
   words.add(is_set(keys.soft_cap, 0), "soft cap");
   words.add(is_set(keys.clip, 0), "clipped q, k, v");

@@ -16,24 +16,20 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// What the function that opens a file receives in addition to the file's bytes.
-struct OpenContext {
-  const std::filesystem::path& path;
-  Warnings& warnings;
-};
+using Path = std::filesystem::path;
 
 /// A file format. To support a new format, write a function that opens it and add a row to kFormats.
 struct FileFormat {
   std::string_view extension;  // lower case
   std::string_view name;
   bool (*plausible)(std::string_view content);  // returns false if the first bytes rule out this format
-  std::unique_ptr<Checkpoint> (*open)(FileBytes file, const OpenContext& context);
+  std::unique_ptr<Checkpoint> (*open)(FileBytes file, const Path& path, Warnings& warnings);
   /// Reads the tokenizer inside a file; null if files of this format contain no tokenizer.
   std::shared_ptr<const formats::TokenizerSection> (*tokenizer)(const FileBytes& file) = nullptr;
 };
 
-std::unique_ptr<Checkpoint> open_torch(FileBytes file, const OpenContext& context) {
-  return open_torch_file(std::move(file), context.warnings);
+std::unique_ptr<Checkpoint> open_torch(FileBytes file, const Path& /*path*/, Warnings& warnings) {
+  return open_torch_file(std::move(file), warnings);
 }
 
 bool begins_like_json(std::string_view content) {
@@ -54,28 +50,28 @@ bool begins_like_torch(std::string_view content) {
 
 constexpr FileFormat kFormats[] = {
     {".safetensors.index.json", "an index of safetensors shards", begins_like_json,
-     [](FileBytes file, const OpenContext& context) {
-       return open_shard_index(std::move(file), context.path.parent_path(), ".safetensors", context.warnings);
+     [](FileBytes file, const Path& path, Warnings& warnings) {
+       return open_shard_index(std::move(file), path.parent_path(), ".safetensors", warnings);
      }},
     {".bin.index.json", "an index of PyTorch shards", begins_like_json,
-     [](FileBytes file, const OpenContext& context) {
-       return open_shard_index(std::move(file), context.path.parent_path(), ".bin", context.warnings);
+     [](FileBytes file, const Path& path, Warnings& warnings) {
+       return open_shard_index(std::move(file), path.parent_path(), ".bin", warnings);
      }},
     {".safetensors", "safetensors", begins_like_safetensors,
-     [](FileBytes file, const OpenContext&) { return open_safetensors(std::move(file)); }},
+     [](FileBytes file, const Path&, Warnings&) { return open_safetensors(std::move(file)); }},
     {".npz", "an NPZ archive", [](std::string_view content) { return content.starts_with("PK"); },
-     [](FileBytes file, const OpenContext& context) { return open_npz(std::move(file), context.warnings); }},
+     [](FileBytes file, const Path&, Warnings& warnings) { return open_npz(std::move(file), warnings); }},
     {".npy", "an NPY array", [](std::string_view content) { return content.starts_with("\x93NUMPY"); },
-     [](FileBytes file, const OpenContext& context) {
-       return open_npy(std::move(file), context.path.stem().string());
+     [](FileBytes file, const Path& path, Warnings&) {
+       return open_npy(std::move(file), path.stem().string());
      }},
     {".bin", "a PyTorch checkpoint", begins_like_torch, open_torch},
     {".pt", "a PyTorch checkpoint", begins_like_torch, open_torch},
     {".pth", "a PyTorch checkpoint", begins_like_torch, open_torch},
     {".gguf", "GGUF", [](std::string_view content) { return content.starts_with("GGUF"); },
-     [](FileBytes file, const OpenContext&) { return open_gguf(std::move(file)); }, read_gguf_tokenizer},
+     [](FileBytes file, const Path&, Warnings&) { return open_gguf(std::move(file)); }, read_gguf_tokenizer},
     {".json", "JSON weights", begins_like_json,
-     [](FileBytes file, const OpenContext&) { return open_json_weights(std::move(file)); }},
+     [](FileBytes file, const Path&, Warnings&) { return open_json_weights(std::move(file)); }},
 };
 
 /// Extensions of unsupported weights files. The error message advises to convert them.
@@ -91,14 +87,14 @@ std::string lower_case(std::string_view text) {
 }
 
 /// Returns the format with the extension of a path; null if the extension is unknown.
-const FileFormat* find_format(const std::filesystem::path& path) {
+const FileFormat* find_format(const Path& path) {
   const std::string name = lower_case(path.filename().string());
   const auto* const format =
       std::ranges::find_if(kFormats, [&](const FileFormat& f) { return name.ends_with(f.extension); });
   return format != std::end(kFormats) ? format : nullptr;
 }
 
-[[noreturn]] void refuse_extension(const std::filesystem::path& path) {
+[[noreturn]] void refuse_extension(const Path& path) {
   const std::string name = lower_case(path.filename().string());
   if (std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); }))
     refuse(escaped(path.string()), "unsupported weights format; convert it to safetensors");
@@ -167,16 +163,15 @@ std::size_t Checkpoint::find(std::string_view name) const {
   return found != all.end() && found->name == name ? static_cast<std::size_t>(found - all.begin()) : npos;
 }
 
-std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path, Warnings& warnings,
-                                            Status absent) {
+std::unique_ptr<Checkpoint> open_checkpoint(const Path& path, Warnings& warnings, Status absent) {
   FileBytes file(path, absent);
   const FileFormat* const format = find_format(path);
   if (format == nullptr) refuse_extension(path);
   check_plausible(*format, file);
-  return format->open(std::move(file), {path, warnings});
+  return format->open(std::move(file), path, warnings);
 }
 
-std::shared_ptr<const formats::TokenizerSection> read_tokenizer_section(const std::filesystem::path& path) {
+std::shared_ptr<const formats::TokenizerSection> read_tokenizer_section(const Path& path) {
   const FileFormat* const format = find_format(path);
   if (format == nullptr || format->tokenizer == nullptr) return nullptr;
   const FileBytes file(path, Status::environment);

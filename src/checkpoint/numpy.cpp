@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "checkpoint/readers.hpp"
@@ -31,25 +32,23 @@ struct Array {
 /// Reads the NPY header of an archive member. Of a compressed member, only the header is unpacked.
 formats::NpyHeader member_header(const FileBytes& file, const formats::StoredMember& member) {
   const std::string where = formats::at_member(file, member);
+  std::optional<formats::Inflater> inflater;
+  if (member.deflated) inflater.emplace(where, member.data);
   std::string first;
-  if (!member.deflated) {
-    const std::string_view text = text_of(member.data);
-    const std::size_t end = formats::npy_header_end(where, text.substr(0, formats::kNpyPreamble));
-    first = text.substr(0, end);
-    if (first.size() != end) refuse(where, "got {} bytes, need a header of {}", text.size(), end);
-  } else {
-    formats::Inflater inflater(where, member.data);
-    const auto extend = [&](std::size_t size) {
-      const std::size_t before = first.size();
-      first.resize(size);
-      first.resize(before + inflater.read(std::as_writable_bytes(std::span(first)).subspan(before)));
-    };
-    extend(formats::kNpyPreamble);
-    const std::size_t end = formats::npy_header_end(where, first);
-    extend(std::max(end, first.size()));
-    if (first.size() < end) refuse(where, "got {} bytes, need a header of {}", first.size(), end);
-    first.resize(end);
-  }
+  const auto extend = [&](std::size_t size) {
+    if (!inflater) {
+      first = text_of(member.data).substr(0, size);
+      return;
+    }
+    const std::size_t before = first.size();
+    first.resize(size);
+    first.resize(before + inflater->read(std::as_writable_bytes(std::span(first)).subspan(before)));
+  };
+  extend(formats::kNpyPreamble);
+  const std::size_t end = formats::npy_header_end(where, first);
+  extend(std::max(end, first.size()));
+  if (first.size() < end) refuse(where, "got {} bytes, need a header of {}", first.size(), end);
+  first.resize(end);
   formats::NpyHeader header = formats::read_npy_header(where, first);
   if (member.size < header.data_begin)
     refuse(where, "got {} bytes, need a header of {}", member.size, header.data_begin);

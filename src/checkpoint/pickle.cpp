@@ -85,11 +85,8 @@ const PickleName& name_at(const PickleValue& global) {
 /// opcodes.
 class Unpickler {
  public:
-  explicit Unpickler(Pickle& pickle)
-      : pickle_(pickle),
-        text_(pickle.source_.text),
-        at_(std::min(pickle.source_.begin, text_.size())),
-        next_(at_) {}
+  Unpickler(Pickle& pickle, std::size_t begin)
+      : pickle_(pickle), text_(pickle.file), at_(std::min(begin, text_.size())), next_(at_) {}
 
   void run();
 
@@ -126,8 +123,8 @@ class Unpickler {
 
   void push_node(Kind kind, std::vector<PickleValue> items = {}) {
     charge(kNodeBytes + items.size() * sizeof(PickleValue));
-    pickle_.nodes_.push_back(std::move(items));
-    push(kind, static_cast<std::int64_t>(pickle_.nodes_.size() - 1));
+    pickle_.nodes.push_back(std::move(items));
+    push(kind, static_cast<std::int64_t>(pickle_.nodes.size() - 1));
   }
 
   std::vector<PickleValue> pop_items(std::size_t count) {
@@ -150,7 +147,7 @@ class Unpickler {
     need_kind(top(), kind, "to put items into");
     // Times 2, because a vector may reserve twice the memory of its items.
     charge(items.size() * 2 * sizeof(PickleValue));
-    auto& node = pickle_.nodes_[static_cast<std::size_t>(top().number)];
+    auto& node = pickle_.nodes[static_cast<std::size_t>(top().number)];
     node.insert(node.end(), items.begin(), items.end());
   }
 
@@ -230,8 +227,8 @@ class Unpickler {
                          storage.count));
     }
     charge(2 * sizeof storage);
-    pickle_.storages_.push_back(storage);
-    push(Kind::storage, static_cast<std::int64_t>(pickle_.storages_.size() - 1));
+    pickle_.storages.push_back(storage);
+    push(Kind::storage, static_cast<std::int64_t>(pickle_.storages.size() - 1));
   }
 
   void call() {
@@ -302,7 +299,7 @@ class Unpickler {
     need_kind(arguments[0], Kind::storage, "for a tensor");
     const auto storage = static_cast<std::size_t>(arguments[0].number);
     PickleTensor tensor = {storage, DType::f32, arguments[1], arguments[2], arguments[3]};
-    std::optional<DType> dtype = pickle_.storages_[storage].dtype;
+    std::optional<DType> dtype = pickle_.storages[storage].dtype;
     if (name.typed) {
       need_kind(arguments[6], Kind::global, "of a dtype");
       const PickleName& type = name_at(arguments[6]);
@@ -317,8 +314,8 @@ class Unpickler {
     if (metadata && (arguments.back().kind != Kind::dict || !pickle_.items(arguments.back()).empty()))
       refuse("unsupported metadata of a tensor");
     charge(2 * sizeof tensor);
-    pickle_.tensors_.push_back(tensor);
-    push(Kind::tensor, static_cast<std::int64_t>(pickle_.tensors_.size() - 1));
+    pickle_.tensors.push_back(tensor);
+    push(Kind::tensor, static_cast<std::int64_t>(pickle_.tensors.size() - 1));
   }
 
   void push(PickleValue value) {
@@ -348,7 +345,7 @@ class Unpickler {
     charged_ += bytes;
     if (charged_ > kMaxPickleBytes) {
       fail(Status::limit, "{}: its pickle makes more than {} MiB of objects; convert it to safetensors",
-           pickle_.where(), kMaxPickleBytes >> 20);
+           pickle_.where, kMaxPickleBytes >> 20);
     }
   }
 
@@ -471,15 +468,15 @@ void Unpickler::run() {
     if (opcode.run == nullptr) refuse("unsupported opcode");
     opcode.run(*this);
   }
-  pickle_.root_ = pop();
+  pickle_.root = pop();
   if (!stack_.empty()) refuse("got more than one value on the stack at the end, need one");
-  pickle_.end_ = next_;
+  pickle_.end = next_;
 }
 
 void Unpickler::refuse(std::string_view what) const {
   const std::string_view name =
       at_ < text_.size() ? kOpcodes[static_cast<unsigned char>(text_[at_])].name : "";
-  fail(Status::bad_input, "{}: pickle @byte {}{}{}: {}", pickle_.where(), at_, name.empty() ? "" : ", ", name,
+  fail(Status::bad_input, "{}: pickle @byte {}{}{}: {}", pickle_.where, at_, name.empty() ? "" : ", ", name,
        what);
 }
 
@@ -500,8 +497,9 @@ std::string_view name_of(PickleValue::Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-Pickle::Pickle(Source source) : source_(std::move(source)) {
-  Unpickler(*this).run();
+Pickle::Pickle(std::string place, std::string_view file_text, std::size_t begin)
+    : where(std::move(place)), file(file_text) {
+  Unpickler(*this, begin).run();
 }
 
 }  // namespace attnctl::checkpoint

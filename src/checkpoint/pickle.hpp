@@ -27,8 +27,8 @@ struct PickleValue {
     list,
     dict,
     global,   // `number` is the index in the table of known names
-    storage,  // the storage is storages()[number]
-    tensor,   // the tensor is tensors()[number]
+    storage,  // the storage is Pickle::storages[number]
+    tensor,   // the tensor is Pickle::tensors[number]
     opaque    // a value that is not kept: a float, bytes, a device
   };
   Kind kind = Kind::none;
@@ -62,42 +62,27 @@ struct PickleTensor {
 /// A pickle of a PyTorch checkpoint (protocols 2 to 5), read without executing any code. Supports tensors,
 /// dictionaries and plain values: their opcodes, and the Python names that torch.save writes for them. All
 /// other opcodes and names are errors.
-class Pickle {
- public:
-  struct Source {
-    std::string where;      // names of the file and the archive member, for messages
-    std::string_view text;  // the bytes that contain the pickle; must outlive the Pickle
-    std::size_t begin = 0;  // offset of the pickle in `text`
-  };
-
-  /// Reads the pickle. Throws Error(bad_input) if it is invalid or not supported, and Error(limit) if its
-  /// objects need more than 40 MiB of memory.
-  explicit Pickle(Source source);
-
-  [[nodiscard]] const PickleValue& root() const { return root_; }
-  [[nodiscard]] std::size_t end() const { return end_; }  // offset in `text` after the pickle
-  [[nodiscard]] const std::string& where() const { return source_.where; }
+struct Pickle {
+  /// Reads the pickle at offset `begin` of `file`. Throws Error(bad_input) if it is invalid or not supported,
+  /// and Error(limit) if its objects need more than 40 MiB of memory.
+  Pickle(std::string where, std::string_view file, std::size_t begin);
 
   /// Returns the bytes of a value whose kind is `text` or `wide`.
   [[nodiscard]] std::string_view text(const PickleValue& value) const {
-    return source_.text.substr(static_cast<std::size_t>(value.number), value.length);
+    return file.substr(static_cast<std::size_t>(value.number), value.length);
   }
   /// Returns the items of a value whose kind is `tuple`, `list` or `dict`.
   [[nodiscard]] std::span<const PickleValue> items(const PickleValue& value) const {
-    return nodes_.at(static_cast<std::size_t>(value.number));
+    return nodes.at(static_cast<std::size_t>(value.number));
   }
-  [[nodiscard]] std::span<const PickleStorage> storages() const { return storages_; }
-  [[nodiscard]] std::span<const PickleTensor> tensors() const { return tensors_; }
 
- private:
-  friend class Unpickler;
-
-  Source source_;
-  PickleValue root_;
-  std::size_t end_ = 0;
-  std::deque<std::vector<PickleValue>> nodes_;
-  std::vector<PickleStorage> storages_;
-  std::vector<PickleTensor> tensors_;
+  std::string where;      // names of the file and the archive member, for messages
+  std::string_view file;  // the bytes that contain the pickle; must outlive the Pickle
+  std::size_t end = 0;    // offset in `file` after the pickle
+  PickleValue root;
+  std::deque<std::vector<PickleValue>> nodes;  // the items of tuples, lists and dicts
+  std::vector<PickleStorage> storages;
+  std::vector<PickleTensor> tensors;
 };
 
 }  // namespace attnctl::checkpoint

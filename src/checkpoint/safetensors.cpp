@@ -2,7 +2,6 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -138,14 +137,13 @@ void check_entry(const FileBytes& file, const SafetensorsEntry& entry, std::size
   }
 }
 
-/// Throws Error(bad_input) unless every byte after the header belongs to exactly one tensor.
-void check_cover(const FileBytes& file, const std::vector<SafetensorsEntry>& entries, std::size_t data_size) {
-  std::vector<std::size_t> order(entries.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(entries[i].begin, entries[i].end); });
+/// Throws Error(bad_input) unless every byte after the header belongs to exactly one tensor. Sorts the
+/// entries by offset.
+void check_cover(const FileBytes& file, std::vector<SafetensorsEntry>& entries, std::size_t data_size) {
+  std::ranges::sort(entries, {},
+                    [](const SafetensorsEntry& entry) { return std::pair(entry.begin, entry.end); });
   std::size_t covered = 0;
-  for (const std::size_t i : order) {
-    const SafetensorsEntry& entry = entries[i];
+  for (const SafetensorsEntry& entry : entries) {
     if (entry.begin != covered) {
       refuse_tensor(
           file.name(), entry.name, "data_offsets: got begin {}, need {}: {}", entry.begin, covered,
@@ -192,6 +190,7 @@ std::unique_ptr<Checkpoint> open_safetensors(FileBytes file) {
   const auto data = file.bytes().subspan(kLengthBytes + text.size());
   for (const SafetensorsEntry& entry : header.entries) check_entry(file, entry, data.size());
   check_cover(file, header.entries, data.size());
+  std::ranges::sort(header.entries, {}, &SafetensorsEntry::name);
   auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
   const std::string_view name = checkpoint->file().name();
   for (SafetensorsEntry& entry : header.entries) {

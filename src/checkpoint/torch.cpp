@@ -18,7 +18,7 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-/// The objects of a torch.save file and the bytes of its storages. Storage i is pickle->storages()[i].
+/// The objects of a torch.save file and the bytes of its storages. Storage i is pickle->storages[i].
 struct TorchLayout {
   std::unique_ptr<Pickle> pickle;
   std::vector<std::span<const std::byte>> storages;  // bytes of each storage
@@ -36,7 +36,7 @@ std::size_t bytes_until(const Pickle& pickle, const PickleStorage& storage, std:
   const auto count = checked_narrow<std::size_t>(element);
   const auto size = count ? checked_mul(*count, storage.element_size()) : std::nullopt;
   if (!size) {
-    refuse(pickle.where(), "storage {}: got {} elements, whose size does not fit 64 bits",
+    refuse(pickle.where, "storage {}: got {} elements, whose size does not fit 64 bits",
            in_quotes(storage.key), element);
   }
   return *size;
@@ -46,7 +46,7 @@ std::span<const std::byte> view_of(const Pickle& pickle, const PickleStorage& st
                                    std::span<const std::byte> whole) {
   const std::size_t need = bytes_until(pickle, storage, storage.count);
   if (whole.size() < need) {
-    refuse(pickle.where(), "storage {}: got {} bytes, need {} for its {} elements", in_quotes(storage.key),
+    refuse(pickle.where, "storage {}: got {} bytes, need {} for its {} elements", in_quotes(storage.key),
            whole.size(), need, storage.count);
   }
   const std::size_t begin = bytes_until(pickle, storage, storage.view_offset);
@@ -77,16 +77,16 @@ class TorchArchive {
     layout.big_endian = is_big_endian();
     const formats::StoredMember& objects = member("data.pkl");
     std::vector<std::byte> unused;  // members are uncompressed
-    layout.pickle = std::make_unique<Pickle>(Pickle::Source{
-        formats::at_member(file_, objects), text_of(formats::unpack(file_, objects, unused)), 0});
+    layout.pickle = std::make_unique<Pickle>(formats::at_member(file_, objects),
+                                             text_of(formats::unpack(file_, objects, unused)), 0);
     const Pickle& pickle = *layout.pickle;
-    if (pickle.end() != objects.size) {
-      refuse(pickle.where(), "got {} bytes after the pickle @byte {}, need none", objects.size - pickle.end(),
-             pickle.end());
+    if (pickle.end != objects.size) {
+      refuse(pickle.where, "got {} bytes after the pickle @byte {}, need none", objects.size - pickle.end,
+             pickle.end);
     }
-    for (const PickleStorage& storage : pickle.storages()) {
+    for (const PickleStorage& storage : pickle.storages) {
       if (storage.key.empty() || storage.key.find_first_not_of("0123456789") != std::string_view::npos)
-        refuse(pickle.where(), "storage {}: need a key of digits", in_quotes(storage.key));
+        refuse(pickle.where, "storage {}: need a key of digits", in_quotes(storage.key));
       const formats::StoredMember& data = member("data/" + std::string(storage.key));
       layout.storages.push_back(view_of(pickle, storage, data.data));
       layout.members.push_back(static_cast<std::size_t>(&data - members_.data()));
@@ -140,19 +140,19 @@ class LegacyTorchFile {
     constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
     constexpr std::int64_t kVersion = 1001;
     const Pickle magic = next();
-    if (magic.root().kind != Kind::wide || magic.text(magic.root()) != kMagic) {
+    if (magic.root.kind != Kind::wide || magic.text(magic.root) != kMagic) {
       refuse(file_.name(), "got a pickle of {}, need the magic number of torch.save; nothing was executed",
-             name_of(magic.root().kind));
+             name_of(magic.root.kind));
     }
     const Pickle version = next();
-    if (version.root().kind != Kind::integer || version.root().number != kVersion)
+    if (version.root.kind != Kind::integer || version.root.number != kVersion)
       refuse(file_.name(), "unsupported version of the layout before torch 1.6, need {}", kVersion);
     (void)next();  // skips the properties of the machine; elements are always little-endian
     TorchLayout layout;
-    layout.pickle = std::make_unique<Pickle>(Pickle::Source{file_.name(), text_, at_});
-    at_ = layout.pickle->end();
+    layout.pickle = std::make_unique<Pickle>(file_.name(), text_, at_);
+    at_ = layout.pickle->end;
     const auto wholes = read_storages(*layout.pickle, next());
-    for (const PickleStorage& storage : layout.pickle->storages()) {
+    for (const PickleStorage& storage : layout.pickle->storages) {
       const auto whole = wholes.find(storage.key);
       if (whole == wholes.end())
         refuse(file_.name(), "storage {} is missing from the file", in_quotes(storage.key));
@@ -163,23 +163,23 @@ class LegacyTorchFile {
 
  private:
   [[nodiscard]] Pickle next() {
-    Pickle pickle({file_.name(), text_, at_});
-    at_ = pickle.end();
+    Pickle pickle(file_.name(), text_, at_);
+    at_ = pickle.end;
     return pickle;
   }
 
   [[nodiscard]] std::map<std::string_view, std::span<const std::byte>> read_storages(const Pickle& objects,
                                                                                      const Pickle& keys) {
-    if (keys.root().kind != Kind::list)
-      refuse(file_.name(), "got {} after the objects, need the list of storages", name_of(keys.root().kind));
+    if (keys.root.kind != Kind::list)
+      refuse(file_.name(), "got {} after the objects, need the list of storages", name_of(keys.root.kind));
     std::map<std::string_view, std::size_t> sizes;
-    for (const PickleStorage& storage : objects.storages()) {
+    for (const PickleStorage& storage : objects.storages) {
       const std::size_t size = storage.element_size();
       if (sizes.try_emplace(storage.key, size).first->second != size)
         refuse(file_.name(), "storage {}: got two types of elements, need one", in_quotes(storage.key));
     }
     std::map<std::string_view, std::span<const std::byte>> wholes;
-    for (const PickleValue& value : keys.items(keys.root())) {
+    for (const PickleValue& value : keys.items(keys.root)) {
       const std::string_view key = value.kind == Kind::text ? keys.text(value) : "";
       const auto size = sizes.find(key);
       if (size == sizes.end())
@@ -228,11 +228,11 @@ bool has_tensors(const Pickle& pickle, const PickleValue& value) {
 /// Returns the dictionary of tensors: the outermost dictionary, or the only dictionary of tensors in it.
 PickleValue find_state(const Pickle& pickle) {
   constexpr std::string_view kStateNames[] = {"state_dict", "model_state_dict", "model"};
-  if (pickle.root().kind != Kind::dict) {
-    refuse(pickle.where(), "got {}, need a dictionary of tensors; save only the state_dict",
-           name_of(pickle.root().kind));
+  if (pickle.root.kind != Kind::dict) {
+    refuse(pickle.where, "got {}, need a dictionary of tensors; save only the state_dict",
+           name_of(pickle.root.kind));
   }
-  const auto items = pickle.items(pickle.root());
+  const auto items = pickle.items(pickle.root);
   std::optional<PickleValue> state;
   std::string names;
   for (std::size_t i = 0; i < items.size(); i += 2) {
@@ -240,17 +240,17 @@ PickleValue find_state(const Pickle& pickle) {
     const std::string_view name = items[i].kind == Kind::text ? pickle.text(items[i]) : "";
     names += fmt::format("{}{}", names.empty() ? "" : ", ", in_quotes(name));
     const bool known = std::ranges::count(kStateNames, name) > 0;
-    if (!known || state || has_tensors(pickle, pickle.root())) {
-      refuse(pickle.where(),
+    if (!known || state || has_tensors(pickle, pickle.root)) {
+      refuse(pickle.where,
              "unsupported dictionaries of tensors inside the dictionary ({}), need one, under state_dict, "
              "model_state_dict or model; save only the state_dict",
              names);
     }
     state = items[i + 1];
   }
-  if (!state && !items.empty() && !has_tensors(pickle, pickle.root()))
-    refuse(pickle.where(), "got a dictionary without tensors, need one of tensors");
-  return state.value_or(pickle.root());
+  if (!state && !items.empty() && !has_tensors(pickle, pickle.root))
+    refuse(pickle.where, "got a dictionary without tensors, need one of tensors");
+  return state.value_or(pickle.root);
 }
 
 struct TorchTensor {
@@ -331,14 +331,14 @@ std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) 
   const auto items = pickle.items(find_state(pickle));
   for (std::size_t i = 0; i < items.size(); i += 2) {
     if (items[i].kind != Kind::text)
-      refuse(pickle.where(), "got {} for the name of a tensor, need a text", name_of(items[i].kind));
+      refuse(pickle.where, "got {} for the name of a tensor, need a text", name_of(items[i].kind));
     const std::string_view name = pickle.text(items[i]);
     if (items[i + 1].kind != Kind::tensor) {
       warnings.add("ignored_value", fmt::format("{}: {} is {}, not a tensor", file.name(), in_quotes(name),
                                                 name_of(items[i + 1].kind)));
       continue;
     }
-    const auto& tensor = pickle.tensors()[static_cast<std::size_t>(items[i + 1].number)];
+    const auto& tensor = pickle.tensors[static_cast<std::size_t>(items[i + 1].number)];
     entries.push_back(make_tensor(file, layout, name, tensor));
   }
   const auto name_of_tensor = [](const TorchTensor& entry) -> const std::string& { return entry.info.name; };

@@ -102,24 +102,6 @@ class TensorCache {
     return owned(made, owners);
   }
 
-  /// Returns a projection that is stored as [heads, in, k] as a matrix [in, heads * k].
-  [[nodiscard]] std::span<const float> heads_last(const BoundMatrix& bound, Owners& owners, Pool* pool) {
-    if (const auto found = rearranged_[bound.tensor].lock()) return owned(found, owners);
-    Owners stored_owners;
-    const std::span<const float> stored = values(bound.tensor, stored_owners, pool);
-    const auto made = std::make_shared<const Floats>(stored.size());
-    const std::size_t out = bound.out();
-    const std::size_t each = out / bound.heads;
-    for (std::size_t head = 0; head < bound.heads; ++head) {
-      for (std::size_t i = 0; i < bound.in; ++i) {
-        std::memcpy(made->values.data() + i * out + head * each, stored.data() + (head * bound.in + i) * each,
-                    each * sizeof(float));
-      }
-    }
-    rearranged_[bound.tensor] = made;
-    return owned(made, owners);
-  }
-
   /// Returns a table. Releases its memory after the check for non-finite values, because only a few rows will
   /// be read.
   [[nodiscard]] LookupTable table(std::size_t tensor, Owners& owners) {
@@ -215,50 +197,22 @@ class TensorCache {
   std::map<std::size_t, std::size_t> loan_counts_;          // key: index of the tensor
   std::map<std::size_t, std::weak_ptr<const Loan>> loans_;  // key: index of the tensor
   std::map<std::size_t, std::weak_ptr<const Floats>> converted_;
-  std::map<std::size_t, std::weak_ptr<const Floats>> rearranged_;
   std::set<std::size_t> checked_;
 };
 
-/// Reads the weights of a model. Appends to `owners` the owners of the memory to which the weights point.
-class WeightReader {
+/// Visits all stored parts of weights. One subclass reads them, the other counts their bytes.
+class WeightVisitor {
  public:
-  WeightReader(TensorCache& tensors, Owners& owners, Pool* pool)
-      : tensors_(tensors), owners_(owners), pool_(pool) {}
+  virtual ~WeightVisitor() = default;
 
-  [[nodiscard]] Linear linear(const BoundLinear& bound) {
-    const StoredMatrix weight = matrix(bound.weight);
-    return {weight.values, weight.orientation, vector(bound.bias), matrix(bound.first)};
-  }
-  [[nodiscard]] NormWeights norm(const BoundNorm& bound) {
+  NormWeights norm(const BoundNorm& bound) {
     return {joined(bound.gain, bound.gain_offset), joined(bound.bias, 0)};
   }
-  [[nodiscard]] MlpWeights mlp(const BoundMlp& bound) {
-    return {linear(bound.up), linear(bound.gate), linear(bound.down)};
-  }
-  [[nodiscard]] MatrixView<const float> rows(const BoundVector& bound, std::size_t width) {
-    const std::span<const float> stored = vector(bound);
-    return {stored.data(), stored.size() / width, width};
-  }
-
-  [[nodiscard]] std::span<const float> vector(const BoundVector& bound) {
-    if (bound.tensor == kNoTensor) return {};
-    const Slices& slices = bound.elements;
-    const std::span<const float> all = tensors_.values(bound.tensor, owners_for(slices), pool_)
-                                           .subspan(bound.expert * slices.all, slices.all);
-    if (slices.contiguous()) return all.subspan(slices.first, slices.each);
-    std::vector<float>& copy = add_buffer(slices.count());
-    for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = all[slices.position(i)];
-    return copy;
-  }
-
-  [[nodiscard]] LookupTable table(std::size_t tensor) {
-    return tensor == kNoTensor ? LookupTable{} : tensors_.table(tensor, owners_);
-  }
-  [[nodiscard]] EmbeddingWeights embedding(const BoundEmbedding& bound) {
+  EmbeddingWeights embedding(const BoundEmbedding& bound) {
     return {table(bound.token),       table(bound.position),    table(bound.token_type), norm(bound.norm),
             linear(bound.projection), table(bound.class_token), linear(bound.patches)};
   }
-  [[nodiscard]] AttentionWeights attention(const BoundLayer& bound, std::size_t heads, std::size_t d_model) {
+  AttentionWeights attention(const BoundLayer& bound, std::size_t heads, std::size_t d_model) {
     return {linear(bound.query),
             linear(bound.key),
             linear(bound.value),
@@ -270,8 +224,8 @@ class WeightReader {
             {rows(bound.distance_table, d_model), norm(bound.distance_norm), linear(bound.distance_key),
              linear(bound.distance_query)}};
   }
-  /// Reads a layer, given its attention weights.
-  [[nodiscard]] LayerWeights layer(const AttentionWeights& attention, const BoundLayer& bound) {
+  /// Returns a layer with the given attention weights.
+  LayerWeights layer(const AttentionWeights& attention, const BoundLayer& bound) {
     LayerWeights weights;
     static_cast<AttentionWeights&>(weights) = attention;
     weights.attention_norm = norm(bound.attention_norm);
@@ -287,18 +241,60 @@ class WeightReader {
     for (const BoundMlp& expert : bound.experts) weights.experts.push_back(mlp(expert));
     return weights;
   }
+  HeadWeights head(const Binding& bound) {
+    return {linear(bound.head_projection), linear(bound.head_transform), norm(bound.head_norm),
+            linear(bound.head_decoder)};
+  }
+
+ private:
+  virtual StoredMatrix matrix(const BoundMatrix& bound) = 0;
+  virtual std::span<const float> vector(const BoundVector& bound) = 0;
+  /// Returns the concatenated vectors, with `offset` added to each element.
+  virtual std::span<const float> joined(const std::vector<BoundVector>& parts, float offset) = 0;
+  virtual LookupTable table(std::size_t tensor) = 0;
+
+  Linear linear(const BoundLinear& bound) {
+    const StoredMatrix weight = matrix(bound.weight);
+    return {weight.values, weight.orientation, vector(bound.bias), matrix(bound.first)};
+  }
+  MlpWeights mlp(const BoundMlp& bound) { return {linear(bound.up), linear(bound.gate), linear(bound.down)}; }
+  MatrixView<const float> rows(const BoundVector& bound, std::size_t width) {
+    const std::span<const float> stored = vector(bound);
+    return {stored.data(), stored.size() / width, width};
+  }
+};
+
+/// Reads the weights of a model. Appends to `owners` the owners of the memory to which the weights point.
+class WeightReader final : public WeightVisitor {
+ public:
+  WeightReader(TensorCache& tensors, Owners& owners, Pool* pool)
+      : tensors_(tensors), owners_(owners), pool_(pool) {}
 
   void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
 
  private:
-  StoredMatrix matrix(const BoundMatrix& bound) {
+  std::span<const float> vector(const BoundVector& bound) override {
     if (bound.tensor == kNoTensor) return {};
+    const Slices& slices = bound.elements;
+    const std::span<const float> all = tensors_.values(bound.tensor, owners_for(slices), pool_)
+                                           .subspan(bound.expert * slices.all, slices.all);
+    if (slices.contiguous()) return all.subspan(slices.first, slices.each);
+    std::vector<float>& copy = add_buffer(slices.count());
+    for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = all[slices.position(i)];
+    return copy;
+  }
+
+  LookupTable table(std::size_t tensor) override {
+    return tensor == kNoTensor ? LookupTable{} : tensors_.table(tensor, owners_);
+  }
+
+  StoredMatrix matrix(const BoundMatrix& bound) override {
+    if (bound.tensor == kNoTensor) return {};
+    if (bound.heads > 0) return heads_last(bound);
     const Slices& slices = bound.outputs;
     const std::size_t size = slices.all * bound.in;
     const std::span<const float> stored =
-        bound.heads > 0
-            ? tensors_.heads_last(bound, owners_for(slices), pool_)
-            : tensors_.values(bound.tensor, owners_for(slices), pool_).subspan(bound.expert * size, size);
+        tensors_.values(bound.tensor, owners_for(slices), pool_).subspan(bound.expert * size, size);
     if (bound.axes == Axes::out_in) {
       if (slices.contiguous())
         return {{stored.data() + slices.first * bound.in, bound.out(), bound.in}, Orientation::out_in};
@@ -319,8 +315,22 @@ class WeightReader {
     return {{copy.data(), bound.in, bound.out()}, Orientation::in_out};
   }
 
-  /// Returns the concatenated vectors, with `offset` added to each element.
-  std::span<const float> joined(const std::vector<BoundVector>& parts, float offset) {
+  /// Returns a projection that is stored as [heads, in, k] as a matrix [in, heads * k].
+  StoredMatrix heads_last(const BoundMatrix& bound) {
+    const std::span<const float> stored = tensors_.values(bound.tensor, copied_from_, pool_);
+    std::vector<float>& copy = add_buffer(stored.size());
+    const std::size_t out = bound.out();
+    const std::size_t each = out / bound.heads;
+    for (std::size_t head = 0; head < bound.heads; ++head) {
+      for (std::size_t i = 0; i < bound.in; ++i) {
+        std::memcpy(copy.data() + i * out + head * each, stored.data() + (head * bound.in + i) * each,
+                    each * sizeof(float));
+      }
+    }
+    return {{copy.data(), bound.in, out}, Orientation::in_out};
+  }
+
+  std::span<const float> joined(const std::vector<BoundVector>& parts, float offset) override {
     if (parts.empty()) return {};
     if (parts.size() == 1 && offset == 0) return vector(parts.front());
     std::vector<float>& all = add_buffer(0);
@@ -345,88 +355,56 @@ class WeightReader {
   Pool* pool_;
 };
 
-/// Computes an upper bound of the memory for weights as float32, without reading them. The sum contains each
-/// tensor once, copies of outputs that are not contiguous, and the temporary memory of the largest
-/// conversion.
-class WeightBytes {
+/// Computes an upper bound of the memory for the visited weights as float32, without reading them. The sum
+/// contains each tensor once, copies of outputs that are not contiguous, and the temporary memory of the
+/// largest conversion. At most `table_rows` rows of each table are read.
+class WeightBytes final : public WeightVisitor {
  public:
-  explicit WeightBytes(const checkpoint::Checkpoint& weights) : weights_(weights) {}
-
-  WeightBytes& add(const BoundLinear& linear) {
-    add(linear.weight);
-    add(linear.first);
-    add(linear.bias);
-    return *this;
-  }
-
-  WeightBytes& add(const BoundNorm& norm) {
-    for (const auto* parts : {&norm.gain, &norm.bias}) {
-      for (const BoundVector& part : *parts) {
-        add(part);
-        kept_ += part.elements.count() * sizeof(float);  // copy made by the concatenation
-      }
-    }
-    return *this;
-  }
-
-  WeightBytes& add(const BoundMlp& mlp) { return add(mlp.up).add(mlp.gate).add(mlp.down); }
-
-  WeightBytes& add_attention(const BoundLayer& layer) {
-    add(layer.query).add(layer.key).add(layer.value).add(layer.output);
-    add(layer.query_norm).add(layer.key_norm);
-    add(layer.relative_bias);
-    add(layer.sinks);
-    add(layer.distance_table);
-    return add(layer.distance_norm).add(layer.distance_key).add(layer.distance_query);
-  }
-
-  WeightBytes& add_layer(const BoundLayer& layer) {
-    add_attention(layer);
-    add(layer.attention_norm).add(layer.mlp_norm).add(layer.attention_output_norm).add(layer.mlp_output_norm);
-    add(layer.mlp).add(layer.shared).add(layer.router).add(layer.shared_factor);
-    add(layer.convolution).add(layer.convolution_norm);
-    for (const BoundMlp& expert : layer.experts) add(expert);
-    return *this;
-  }
-
-  /// Adds a table of which at most `rows` rows are read.
-  WeightBytes& add_table(std::size_t tensor, std::size_t rows) {
-    if (tensor == kNoTensor) return *this;
-    const checkpoint::TensorInfo& info = weights_.tensors()[tensor];
-    const std::uint64_t all = element_count(info) * size_of(info.dtype);
-    const std::uint64_t copied = weights_.copied_bytes(tensor);
-    if (copied > 0) {
-      kept_ += copied;
-      return *this;
-    }
-    // Reading a row also loads neighbouring pages.
-    constexpr std::uint64_t read_ahead = std::uint64_t{1} << 17U;
-    const std::uint64_t row = all / std::max<std::uint64_t>(info.shape.empty() ? 1 : info.shape.front(), 1);
-    const std::uint64_t read = checked_mul<std::uint64_t>(rows, row + read_ahead).value_or(all);
-    const std::uint64_t checked = std::uint64_t{kPieceElements} * size_of(info.dtype);
-    kept_ += std::min(all, std::max(read, checked));
-    return *this;
-  }
+  explicit WeightBytes(const checkpoint::Checkpoint& weights, std::size_t table_rows = 0)
+      : weights_(weights), table_rows_(table_rows) {}
 
   [[nodiscard]] std::uint64_t total() const { return kept_ + conversion_; }
 
  private:
-  void add(const BoundMatrix& matrix) {
-    if (matrix.tensor == kNoTensor) return;
-    add_tensor(matrix.tensor);
-    const std::uint64_t all = element_count(weights_.tensors()[matrix.tensor]) * sizeof(float);
-    if (matrix.heads > 0) kept_ += all;
-    if (!matrix.outputs.contiguous()) kept_ += std::uint64_t{matrix.out()} * matrix.in * sizeof(float);
+  LookupTable table(std::size_t tensor) override {
+    if (tensor == kNoTensor) return {};
+    const checkpoint::TensorInfo& info = weights_.tensors()[tensor];
+    const std::uint64_t all = element_count(info) * size_of(info.dtype);
+    // Reading a row also loads neighbouring pages.
+    constexpr std::uint64_t read_ahead = std::uint64_t{1} << 17U;
+    const std::uint64_t row = all / std::max<std::uint64_t>(info.shape.empty() ? 1 : info.shape.front(), 1);
+    const std::uint64_t read = checked_mul<std::uint64_t>(table_rows_, row + read_ahead).value_or(all);
+    const std::uint64_t checked = std::uint64_t{kPieceElements} * size_of(info.dtype);
+    const std::uint64_t copied = weights_.copied_bytes(tensor);
+    kept_ += copied > 0 ? copied : std::min(all, std::max(read, checked));
+    return {};
   }
 
-  void add(const BoundVector& vector) {
-    if (vector.tensor == kNoTensor) return;
-    add_tensor(vector.tensor);
-    if (!vector.elements.contiguous()) kept_ += vector.elements.count() * sizeof(float);
+  StoredMatrix matrix(const BoundMatrix& bound) override {
+    if (bound.tensor == kNoTensor) return {};
+    add_tensor(bound.tensor);
+    if (bound.heads > 0) kept_ += element_count(weights_.tensors()[bound.tensor]) * sizeof(float);
+    if (!bound.outputs.contiguous()) kept_ += std::uint64_t{bound.out()} * bound.in * sizeof(float);
+    return {};
+  }
+
+  std::span<const float> vector(const BoundVector& bound) override {
+    if (bound.tensor == kNoTensor) return {};
+    add_tensor(bound.tensor);
+    if (!bound.elements.contiguous()) kept_ += bound.elements.count() * sizeof(float);
+    return {};
+  }
+
+  std::span<const float> joined(const std::vector<BoundVector>& parts, float /*offset*/) override {
+    for (const BoundVector& part : parts) {
+      (void)vector(part);
+      kept_ += part.elements.count() * sizeof(float);  // copy made by the concatenation
+    }
+    return {};
   }
 
   void add_tensor(std::size_t tensor) {
-    if (tensor == kNoTensor || !tensors_.insert(tensor).second) return;
+    if (!tensors_.insert(tensor).second) return;
     const checkpoint::TensorInfo& info = weights_.tensors()[tensor];
     kept_ += element_count(info) * sizeof(float);
     std::uint64_t temporary = weights_.copied_bytes(tensor);
@@ -436,6 +414,7 @@ class WeightBytes {
   }
 
   const checkpoint::Checkpoint& weights_;
+  std::size_t table_rows_;
   std::set<std::size_t> tensors_;
   std::uint64_t kept_ = 0;
   std::uint64_t conversion_ = 0;
@@ -662,11 +641,8 @@ NormWeights Model::final_norm() const {
 }
 
 Lease<HeadWeights> Model::head(Pool* pool) const {
-  const Binding& bound = shared_->binding;
-  return cached(shared_->tensors, shared_->head, pool, [&](WeightReader& reader) {
-    return HeadWeights{reader.linear(bound.head_projection), reader.linear(bound.head_transform),
-                       reader.norm(bound.head_norm), reader.linear(bound.head_decoder)};
-  });
+  return cached(shared_->tensors, shared_->head, pool,
+                [&](WeightReader& reader) { return reader.head(shared_->binding); });
 }
 
 void Model::evict_layer(std::size_t index) const {
@@ -686,29 +662,33 @@ void Model::evict_embedding() const {
 }
 
 std::uint64_t Model::layer_bytes(std::size_t index) const {
-  return WeightBytes(*source().weights).add_layer(shared_->bound(config_->layers.at(index))).total();
+  const LayerConfig& layer = config_->layers.at(index);
+  const BoundLayer& bound = shared_->bound(layer);
+  WeightBytes bytes(*source().weights);
+  bytes.layer(bytes.attention(bound, layer.attention.heads, config_->d_model), bound);
+  return bytes.total();
 }
 
 std::uint64_t Model::attention_bytes(std::size_t index) const {
-  return WeightBytes(*source().weights).add_attention(shared_->bound(config_->layers.at(index))).total();
+  const LayerConfig& layer = config_->layers.at(index);
+  WeightBytes bytes(*source().weights);
+  bytes.attention(shared_->bound(layer), layer.attention.heads, config_->d_model);
+  return bytes.total();
 }
 
 std::uint64_t Model::embedding_bytes(std::size_t rows) const {
-  const Binding& binding = shared_->binding;
-  WeightBytes bytes(*source().weights);
-  for (const BoundEmbedding* bound : {&binding.embedding, &binding.target_embedding}) {
-    for (const std::size_t table : {bound->token, bound->position, bound->token_type, bound->class_token})
-      bytes.add_table(table, rows);
-    bytes.add(bound->norm).add(bound->projection).add(bound->patches);
-  }
+  WeightBytes bytes(*source().weights, rows);
+  bytes.embedding(shared_->binding.embedding);
+  bytes.embedding(shared_->binding.target_embedding);
   return bytes.total();
 }
 
 std::uint64_t Model::head_bytes() const {
-  const Binding& bound = shared_->binding;
   WeightBytes bytes(*source().weights);
-  bytes.add(bound.head_projection).add(bound.head_transform).add(bound.head_norm).add(bound.head_decoder);
-  return bytes.add(bound.final_norm).add(bound.encoder_norm).total();
+  bytes.head(shared_->binding);
+  bytes.norm(shared_->binding.final_norm);
+  bytes.norm(shared_->binding.encoder_norm);
+  return bytes.total();
 }
 
 bool Model::key_is_query(std::size_t index) const {

@@ -32,13 +32,13 @@ TEST_CASE("published architectures have the same numbers of parameters as in tra
   const nlohmann::json golden = nlohmann::json::parse(file);
   REQUIRE(golden.size() == attnctl::model::presets().size());
   for (const attnctl::model::Preset& preset : attnctl::model::presets()) {
-    CAPTURE(preset.name);
-    const nlohmann::json& want = golden.at(preset.name);
-    const auto count = count_parameters(preset.config);
+    CAPTURE(std::string(preset.name));
+    const nlohmann::json& want = golden.at(std::string(preset.name));
+    const auto count = count_parameters(preset.config());
     CHECK(count.attention == want.at("attention").get<std::uint64_t>());
     if (want.contains("all")) CHECK(count.all == want["all"].get<std::uint64_t>());
-    const std::size_t layers = preset.config.layers.size();
-    const std::uint64_t both_stacks = count.attention / layers * preset.attentions;
+    const std::size_t layers = preset.config().layers.size();
+    const std::uint64_t both_stacks = count.attention / layers * preset.attentions();
     CHECK(both_stacks == want.value("both_stacks", count.attention));
   }
   CHECK(golden.at("gpt2-xl").at("all") == 1'557'611'200);  // as published
@@ -96,8 +96,8 @@ TEST_CASE("compare_attention uses the model's groups, otherwise about a quarter 
   }
   // The row of the model itself has the parameters that are counted for its layers, biases too.
   for (const attnctl::model::Preset& preset : attnctl::model::presets()) {
-    CAPTURE(preset.name);
-    const auto table = attnctl::model::compare_attention(preset.config, 512);
+    CAPTURE(std::string(preset.name));
+    const auto table = attnctl::model::compare_attention(preset.config(), 512);
     std::vector<attnctl::Cell> cells(table.columns.size());
     std::size_t own = 0;
     for (std::size_t i = 0; i < table.rows; ++i) {
@@ -105,7 +105,7 @@ TEST_CASE("compare_attention uses the model's groups, otherwise about a quarter 
       if (!std::get<bool>(cells[1])) continue;
       ++own;
       CHECK(std::get<std::int64_t>(cells[5]) ==
-            static_cast<std::int64_t>(count_parameters(preset.config).layers[0].attention));
+            static_cast<std::int64_t>(count_parameters(preset.config()).layers[0].attention));
     }
     CHECK(own == 1);
   }
@@ -125,7 +125,7 @@ TEST_CASE("every preset has the sizes in the table of the textbooks") {
   CHECK(std::size(rows) == attnctl::model::presets().size());
   for (const Row& row : rows) {
     CAPTURE(std::string(row.preset));
-    const attnctl::model::ModelConfig& config = attnctl::model::preset_named(row.preset).config;
+    const attnctl::model::ModelConfig config = attnctl::model::preset_named(row.preset).config();
     CHECK(config.d_model == row.d);
     CHECK(config.layers.size() == row.layers);
     CHECK(config.layers[0].attention.heads == row.heads);
@@ -160,7 +160,7 @@ TEST_CASE("attention has 4 d^2 parameters per layer and equal FLOPs for any numb
 }
 
 TEST_CASE("counts include biases, shared layers and key/value heads") {
-  const auto bert = count_parameters(attnctl::model::preset_named("bert-base").config);
+  const auto bert = count_parameters(attnctl::model::preset_named("bert-base").config());
   CHECK(bert.attention_weights == 12ULL * 4 * 768 * 768);
   CHECK(bert.attention == 12ULL * 4 * (768 * 768 + 768));
   CHECK(bert.mlp == 12ULL * (2 * 768 * 3072 + 3072 + 768));
@@ -175,9 +175,9 @@ TEST_CASE("counts include biases, shared layers and key/value heads") {
   CHECK(shared.attention == 2 * shared.layers[0].attention);
 
   // 2 (keys and values) * layers * kv heads * d_head * 4 bytes
-  CHECK(attnctl::model::count_cache_bytes(attnctl::model::preset_named("llama-65b").config) ==
+  CHECK(attnctl::model::count_cache_bytes(attnctl::model::preset_named("llama-65b").config()) ==
         2ULL * 80 * 64 * 128 * 4);
-  CHECK(attnctl::model::count_cache_bytes(attnctl::model::preset_named("llama2-70b").config, 2) ==
+  CHECK(attnctl::model::count_cache_bytes(attnctl::model::preset_named("llama2-70b").config(), 2) ==
         2ULL * 80 * 8 * 128 * 2);
   CHECK(attnctl::model::count_cache_bytes(
             attnctl::model::bare_config({.d_model = 512, .heads = 8, .kv_heads = 1})) == 2 * 64 * 4);
@@ -187,7 +187,7 @@ TEST_CASE("counts include biases, shared layers and key/value heads") {
 }
 
 TEST_CASE("FLOPs include the MLP and the head") {
-  const auto& config = attnctl::model::preset_named("llama-7b").config;
+  const auto config = attnctl::model::preset_named("llama-7b").config();
   const auto flops = attnctl::model::count_flops(config, 3);
   CHECK(flops.mlp == 2ULL * 3 * 32 * 3 * 4096 * 11008);
   CHECK(flops.head == 2ULL * 3 * 4096 * 32000);

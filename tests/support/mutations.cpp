@@ -47,8 +47,8 @@ bool repack(model::FamilySpec& row) {
 bool repack_gate(model::FamilySpec& row) {
   bool changed = false;
   model::LayerSpec& layer = row.stack.layer;
-  std::vector<model::LinearSpec*> specs = {&layer.gate, &layer.up};
-  if (layer.experts) specs = {&layer.experts->gate, &layer.experts->up};
+  std::vector<model::LinearSpec*> specs = {&layer.mlp.gate, &layer.mlp.up};
+  if (layer.experts) specs = {&layer.experts->each.gate, &layer.experts->each.up};
   for (model::LinearSpec* spec : specs) {
     for (auto* tensors : {&spec->weight, &spec->bias}) {
       for (model::StoredTensor& tensor : *tensors) {

@@ -57,7 +57,7 @@ analysis::SummarySubject subject_of(const InfoOptions& options, std::optional<Op
   analysis::SummarySubject subject;
   if (!options.preset.empty()) {
     subject.preset = &model::preset_named(options.preset);
-    subject.config = subject.preset->config;
+    subject.config = subject.preset->config();
   } else if (options.sizes.any()) {
     const SizeOptions& sizes = options.sizes;
     subject.config = model::bare_config({.d_model = *sizes.d,

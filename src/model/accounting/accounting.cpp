@@ -58,12 +58,6 @@ std::uint64_t mlp_matrices(const MlpConfig& mlp) {
   return mlp.width == 0 ? 0 : mlp.gated ? 3 : 2;
 }
 
-/// Returns the input width of the output matrix of the head.
-std::uint64_t head_width(const ModelConfig& config) {
-  const bool narrow = config.head.transform || config.head.tied || config.head.projection.weight;
-  return narrow ? config.output_embedding().width : config.d_model;
-}
-
 std::uint64_t linear_parameters(LinearParts parts, std::uint64_t in, std::uint64_t out) {
   return sum({parts.weight ? entries(parts, in, out) : 0, parts.bias ? out : 0});
 }
@@ -186,7 +180,7 @@ std::uint64_t count_embedding(const EmbeddingConfig& embedding, const ModelConfi
 
 std::uint64_t count_head(const ModelConfig& config) {
   if (!config.head.present) return 0;
-  const std::uint64_t width = head_width(config);
+  const std::uint64_t width = config.head_width();
   std::uint64_t count = linear_parameters(config.head.projection, config.d_model, width);
   count +=
       linear_parameters({!config.head.tied, config.head.bias}, width, config.output_embedding().vocabulary);
@@ -307,35 +301,22 @@ std::string number_ranges(const std::vector<std::size_t>& numbers) {
   return text;
 }
 
-/// Collects the rows of sharing_table(), in the order of their first layer. Layers with equal kind, heads and
-/// text share a row.
-class Statements {
- public:
-  void add(std::string_view kind, std::size_t layer, const std::vector<std::size_t>& heads,
-           std::string text) {
-    auto row = std::ranges::find_if(
-        rows_, [&](const SharingRow& known) { return known.kind == kind && known.text == text; });
-    if (row == rows_.end())
-      row = rows_.insert(row, {std::string(kind), {}, number_ranges(heads), std::move(text)});
-    row->layers.push_back(layer);
-  }
-  [[nodiscard]] Table table() const {
-    std::vector<std::vector<Cell>> cells;
-    for (const SharingRow& row : rows_) {
-      cells.push_back(
-          {row.kind, number_ranges(row.layers), row.heads.empty() ? Cell() : Cell(row.heads), row.text});
-    }
-    return make_table("sharing", {"kind", "layers", "heads", "text"}, std::move(cells));
-  }
-
- private:
-  struct SharingRow {
-    std::string kind;
-    std::vector<std::size_t> layers;
-    std::string heads, text;
-  };
-  std::vector<SharingRow> rows_;
+/// A row of sharing_table().
+struct SharingRow {
+  std::string kind;
+  std::vector<std::size_t> layers;
+  std::string heads, text;
 };
+
+/// Adds a layer to the row with the same kind and text. If there is none, appends one.
+void add_to(std::vector<SharingRow>& rows, std::string_view kind, std::size_t layer,
+            const std::vector<std::size_t>& heads, std::string text) {
+  auto row = std::ranges::find_if(
+      rows, [&](const SharingRow& known) { return known.kind == kind && known.text == text; });
+  if (row == rows.end())
+    row = rows.insert(row, {std::string(kind), {}, number_ranges(heads), std::move(text)});
+  row->layers.push_back(layer);
+}
 
 /// Returns groups of at least two heads that share a key/value head or, if heads are tied, a slice.
 std::map<std::size_t, std::vector<std::size_t>> groups_of(const AttentionConfig& attention) {
@@ -345,35 +326,35 @@ std::map<std::size_t, std::vector<std::size_t>> groups_of(const AttentionConfig&
   return groups;
 }
 
-void add_layers(const ModelConfig& config, Statements& statements) {
+void add_layers(const ModelConfig& config, std::vector<SharingRow>& rows) {
   std::map<LayerConfig::Key, std::vector<std::size_t>> sharing;
   for (std::size_t i = 0; i < config.layers.size(); ++i) sharing[config.layers[i].stored()].push_back(i);
   for (const auto& [stored_as, layers] : sharing) {
     if (layers.size() < 2) continue;
     const std::string text = fmt::format("layers {} share all weights", number_ranges(layers));
-    for (const std::size_t layer : layers) statements.add("layers", layer, {}, text);
+    for (const std::size_t layer : layers) add_to(rows, "layers", layer, {}, text);
   }
 }
 
-void add_heads(const AttentionConfig& attention, std::size_t layer, Statements& statements) {
+void add_heads(const AttentionConfig& attention, std::size_t layer, std::vector<SharingRow>& rows) {
   for (const auto& [slice, heads] : groups_of(attention)) {
     const bool tied = !attention.head_slices.empty();
     const bool has_value = attention.value.weight;
     const std::string list = number_ranges(heads);
-    statements.add(tied ? "tied_heads" : "kv_head", layer, heads,
-                   tied ? fmt::format("heads {} are tied to slice {} of {}", list, slice,
-                                      has_value ? "W_Q, W_K and W_V" : "W_Q and W_K")
-                        : fmt::format("heads {} share {} (key/value head {})", list,
-                                      has_value ? "W_K and W_V" : "W_K", slice));
+    add_to(rows, tied ? "tied_heads" : "kv_head", layer, heads,
+           tied ? fmt::format("heads {} are tied to slice {} of {}", list, slice,
+                              has_value ? "W_Q, W_K and W_V" : "W_Q and W_K")
+                : fmt::format("heads {} share {} (key/value head {})", list,
+                              has_value ? "W_K and W_V" : "W_K", slice));
   }
 }
 
-void add_factors(const AttentionConfig& attention, std::size_t layer, Statements& statements) {
+void add_factors(const AttentionConfig& attention, std::size_t layer, std::vector<SharingRow>& rows) {
   const std::pair<const char*, LinearParts> projections[] = {
       {"W_Q", attention.query}, {"W_K", attention.key}, {"W_V", attention.value}, {"W_O", attention.output}};
   for (const auto& [name, parts] : projections) {
     if (parts.weight && parts.rank > 0)
-      statements.add("factorised", layer, {}, fmt::format("{} factorised, rank {}", name, parts.rank));
+      add_to(rows, "factorised", layer, {}, fmt::format("{} factorised, rank {}", name, parts.rank));
   }
 }
 
@@ -474,7 +455,7 @@ FlopCount count_flops(const ModelConfig& config, std::size_t length) {
     add(count.embedding, product({2, n - 1, config.embedding.pixels.patch_size(), config.embedding.width}));
   }
   if (config.head.present) {
-    const std::uint64_t width = head_width(config);
+    const std::uint64_t width = config.head_width();
     count.head = product({2, n, width, config.output_embedding().vocabulary});
     if (config.head.transform) add(count.head, product({2, n, d, width}));
   }
@@ -530,19 +511,24 @@ Table compare_attention(const ModelConfig& config, std::size_t length) {
 }
 
 Table sharing_table(const ModelConfig& config, const Model* model) {
-  Statements statements;
-  add_layers(config, statements);
+  std::vector<SharingRow> rows;
+  add_layers(config, rows);
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     const AttentionConfig& attention = config.layers[layer].attention;
     if (!attention.key.weight) {
-      statements.add("query_key", layer, {}, "W_Q = W_K: there is no W_K, W_Q is used");
+      add_to(rows, "query_key", layer, {}, "W_Q = W_K: there is no W_K, W_Q is used");
     } else if (model != nullptr && model->key_is_query(layer)) {
-      statements.add("query_key", layer, {}, "W_Q = W_K: two tensors with the same values");
+      add_to(rows, "query_key", layer, {}, "W_Q = W_K: two tensors with the same values");
     }
-    add_heads(attention, layer, statements);
-    add_factors(attention, layer, statements);
+    add_heads(attention, layer, rows);
+    add_factors(attention, layer, rows);
   }
-  return statements.table();
+  std::vector<std::vector<Cell>> cells;
+  for (const SharingRow& row : rows) {
+    cells.push_back(
+        {row.kind, number_ranges(row.layers), row.heads.empty() ? Cell() : Cell(row.heads), row.text});
+  }
+  return make_table("sharing", {"kind", "layers", "heads", "text"}, std::move(cells));
 }
 
 }  // namespace attnctl::model

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <numeric>
 #include <optional>
@@ -45,31 +47,16 @@ std::vector<StoredTensor> numbered(std::span<const StoredTensor> names, std::str
   return out;
 }
 
-/// Returns the outputs of projection `index` in a tensor in which three projections alternate `groups` times.
-/// `widths` are the widths of the three in stored order.
-Slices one_of_three(std::size_t groups, const std::array<std::size_t, 3>& widths, std::size_t index) {
-  const std::size_t stride = widths[0] + widths[1] + widths[2];
-  const std::size_t first = index == 0 ? 0 : index == 1 ? widths[0] : widths[0] + widths[1];
-  return {.first = first, .groups = groups, .each = widths[index], .stride = stride, .all = groups * stride};
-}
-
-Slices attention_slices(Packing packing, std::size_t index, const AttentionConfig& attention) {
-  const std::size_t k = attention.d_head;
-  const std::size_t v = attention.d_value;
-  switch (packing) {
-    case Packing::by_head:
-      return one_of_three(attention.heads, {k, k, v}, index);
-    case Packing::by_key_head:
-      return one_of_three(attention.kv_heads, {attention.heads / attention.kv_heads * k, k, v}, index);
-    case Packing::in_four_blocks: {
-      const std::size_t quarter = attention.heads / 4 * k;
-      constexpr std::array<std::size_t, 3> order = {0, 2, 1};  // q, v, k
-      return one_of_three(4, {quarter, quarter, quarter}, order[index]);
-    }
-    default:
-      return one_of_three(1, {attention.query_slices() * k, attention.kv_heads * k, attention.kv_heads * v},
-                          index);
-  }
+/// Returns the outputs of projection `index` in a tensor in which several projections alternate `groups`
+/// times. `widths` are the widths of the projections in one group, in stored order.
+Slices one_of(std::initializer_list<std::size_t> widths, std::size_t index, std::size_t groups = 1) {
+  const std::size_t* const own = widths.begin() + index;
+  const std::size_t stride = std::accumulate(widths.begin(), widths.end(), std::size_t{0});
+  return {.first = std::accumulate(widths.begin(), own, std::size_t{0}),
+          .groups = groups,
+          .each = *own,
+          .stride = stride,
+          .all = groups * stride};
 }
 
 /// The outputs of a projection.
@@ -81,15 +68,22 @@ struct ProjectionOutputs {
   std::size_t index = 0;
   const AttentionConfig* attention = nullptr;  // only for query, key and value
 
-  [[nodiscard]] std::size_t count() const { return heads * each; }
   /// Returns the outputs of the projection in a tensor with this packing.
   [[nodiscard]] Slices slices(Packing packing) const {
-    const std::size_t width = count();
-    if (packing == Packing::gate_up) return {index * width, 1, width, width, 2 * width};
-    if (packing == Packing::gate_up_by_turns) return {index, width, 1, 2, 2 * width};
-    if (attention != nullptr && packing != Packing::whole)
-      return attention_slices(packing, index, *attention);
-    return Slices::whole(width);
+    const std::size_t width = heads * each;
+    if (packing == Packing::gate_up) return one_of({width, width}, index);
+    if (packing == Packing::gate_up_by_turns) return one_of({1, 1}, index, width);
+    if (packing == Packing::whole || attention == nullptr) return Slices::whole(width);
+    const AttentionConfig& a = *attention;
+    const std::size_t k = a.d_head;
+    const std::size_t v = a.d_value;
+    if (packing == Packing::by_head) return one_of({k, k, v}, index, a.heads);
+    if (packing == Packing::by_key_head) return one_of({a.heads / a.kv_heads * k, k, v}, index, a.kv_heads);
+    if (packing == Packing::query_key_value)
+      return one_of({a.query_slices() * k, a.kv_heads * k, a.kv_heads * v}, index);
+    const std::size_t quarter = a.heads / 4 * k;
+    constexpr std::array<std::size_t, 3> order = {0, 2, 1};  // in four blocks: q, v, k
+    return one_of({quarter, quarter, quarter}, order[index], 4);
   }
 };
 
@@ -155,8 +149,8 @@ class TensorBinder {
                                    const ProjectionOutputs& out, bool heads_are_inputs = false) {
     BoundLinear bound;
     if (parts.weight && parts.rank > 0) {
-      bound.first = matrix({&spec.factors.first.value(), 1}, in, {.each = parts.rank}, heads_are_inputs);
-      bound.weight = matrix({&spec.factors.last.value(), 1}, parts.rank, out, false);
+      bound.first = matrix({&spec.factors.front(), 1}, in, {.each = parts.rank}, heads_are_inputs);
+      bound.weight = matrix({&spec.factors.back(), 1}, parts.rank, out, false);
     } else if (parts.weight) {
       bound.weight = matrix(spec.weight, in, out, heads_are_inputs);
     }
@@ -367,14 +361,12 @@ class TensorBinder {
     bound.mlp_output_norm = norm(spec.mlp_output_norm);
   }
 
-  void bind_mlp(const LayerConfig& layer, BoundLayer& bound) {
-    const LayerSpec& spec = spec_of(layer);
-    const MlpConfig& mlp = layer.mlp;
-    const LinearParts parts = {true, mlp.bias};
-    shape_origin_ = fmt::format("width {}, MLP width {}", config_.d_model, mlp.width);
-    bound.mlp.up = linear(spec.up, parts, config_.d_model, {1, mlp.width, 1});
-    if (mlp.gated) bound.mlp.gate = linear(spec.gate, parts, config_.d_model, {1, mlp.width, 0});
-    bound.mlp.down = linear(spec.down, parts, mlp.width, {.each = config_.d_model});
+  [[nodiscard]] BoundMlp mlp(const MlpSpec& spec, LinearParts parts, bool gated, std::size_t width) {
+    BoundMlp bound;
+    bound.up = linear(spec.up, parts, config_.d_model, {1, width, 1});
+    if (gated) bound.gate = linear(spec.gate, parts, config_.d_model, {1, width, 0});
+    bound.down = linear(spec.down, parts, width, {.each = config_.d_model});
+    return bound;
   }
 
   void bind_experts(const LayerConfig& layer, BoundLayer& bound) {
@@ -387,72 +379,59 @@ class TensorBinder {
     const auto each = [&](const LinearSpec& of, std::size_t in, const ProjectionOutputs& out) {
       return expert_linears(of, parts, in, out, experts.count);
     };
-    const auto up = each(spec.up, config_.d_model, {1, layer.mlp.width, 1});
-    const auto gate = each(spec.gate, config_.d_model, {1, layer.mlp.width, 0});
-    const auto down = each(spec.down, layer.mlp.width, {.each = config_.d_model});
+    const auto up = each(spec.each.up, config_.d_model, {1, layer.mlp.width, 1});
+    const auto gate = each(spec.each.gate, config_.d_model, {1, layer.mlp.width, 0});
+    const auto down = each(spec.each.down, layer.mlp.width, {.each = config_.d_model});
     for (std::size_t e = 0; e < experts.count; ++e) bound.experts.push_back({up[e], gate[e], down[e]});
     if (experts.shared_width == 0) return;
     shape_origin_ = fmt::format("width {}, shared expert of width {}", config_.d_model, experts.shared_width);
-    const ProjectionOutputs shared = {.each = experts.shared_width};
-    bound.shared.up = linear(spec.shared_up, parts, config_.d_model, shared);
-    bound.shared.gate = linear(spec.shared_gate, parts, config_.d_model, shared);
-    bound.shared.down = linear(spec.shared_down, parts, shared.each, {.each = config_.d_model});
+    bound.shared = mlp(spec.shared, parts, true, experts.shared_width);
     bound.shared_factor = linear(spec.shared_factor, {true, false}, config_.d_model, {.each = 1});
   }
 
-  /// Finds the tables that all layers of a stack share.
-  BoundLayer bind_stack_tables(const LayerConfig& layer) {
+  /// Finds the tensors of a layer that are not stored as part of it: tables that all layers of a stack share,
+  /// and the convolution after the layer.
+  void bind_outside(const LayerConfig& layer, BoundLayer& bound) {
     const AttentionConfig& attention = layer.attention;
-    BoundLayer shared;
     prefix_ = names_.outside_layers();
     if (attention.relative_buckets) {
       const std::size_t rows = attention.relative_buckets->rows;
       shape_origin_ = fmt::format("{} buckets of distances, {} heads", rows, attention.heads);
       const auto& spec =
           layer.component == Component::decoder ? family_.decoder->relative : family_.stack.relative;
-      shared.relative_bias = array(stored(spec->table), {rows, attention.heads});
+      bound.relative_bias = array(stored(spec->table), {rows, attention.heads});
     }
     if (attention.disentangled) {
       const DisentangledSpec& spec = family_.stack.disentangled.value();
       const std::size_t rows = 2 * attention.disentangled->span;
       shape_origin_ = fmt::format("{} rows of distances, width {}", rows, config_.d_model);
-      shared.distance_table = array(stored(spec.table), {rows, config_.d_model});
-      shared.distance_norm = norm(spec.norm, attention.disentangled->norm.kind, config_.d_model);
+      bound.distance_table = array(stored(spec.table), {rows, config_.d_model});
+      bound.distance_norm = norm(spec.norm, attention.disentangled->norm.kind, config_.d_model);
     }
-    return shared;
-  }
-
-  void bind_convolution(const LayerConfig& layer, BoundLayer& bound) {
-    if (!layer.convolution) return;
-    const ConvolutionSpec& spec = family_.stack.convolution.value();
-    const auto& [kernel, groups, activation] = *layer.convolution;
-    prefix_ = names_.outside_layers();
-    shape_origin_ = fmt::format("width {}, a kernel of {} in {} groups", config_.d_model, kernel, groups);
-    bound.convolution = convolution(spec.kernel, {config_.d_model, config_.d_model / groups, kernel});
-    bound.convolution_norm = norm(spec.norm, layer.norm.kind, config_.d_model);
-  }
-
-  void bind_layer(const LayerConfig& layer, const BoundLayer& shared) {
-    BoundLayer bound = shared;
-    bind_convolution(layer, bound);
-    prefix_ = names_.in_layer(layer.stored());
-    bind_attention(layer, bound);
-    bind_norms(layer, bound);
-    if (layer.experts.count > 0) {
-      bind_experts(layer, bound);
-    } else if (layer.mlp.width > 0) {
-      bind_mlp(layer, bound);
+    if (layer.convolution) {
+      const ConvolutionSpec& spec = family_.stack.convolution.value();
+      const auto& [kernel, groups, activation] = *layer.convolution;
+      shape_origin_ = fmt::format("width {}, a kernel of {} in {} groups", config_.d_model, kernel, groups);
+      bound.convolution = convolution(spec.kernel, {config_.d_model, config_.d_model / groups, kernel});
+      bound.convolution_norm = norm(spec.norm, layer.norm.kind, config_.d_model);
     }
-    bound_.layers.emplace(layer.stored(), std::move(bound));
   }
 
   void bind_layers() {
-    std::map<Component, BoundLayer> stacks;
     for (const LayerConfig& layer : config_.layers) {
-      if (bound_.layers.contains(layer.stored())) continue;
-      const auto [tables, is_new] = stacks.try_emplace(layer.component);
-      if (is_new) tables->second = bind_stack_tables(layer);
-      bind_layer(layer, tables->second);
+      const auto [entry, is_new] = bound_.layers.try_emplace(layer.stored());
+      if (!is_new) continue;
+      BoundLayer& bound = entry->second;
+      bind_outside(layer, bound);
+      prefix_ = names_.in_layer(layer.stored());
+      bind_attention(layer, bound);
+      bind_norms(layer, bound);
+      if (layer.experts.count > 0) {
+        bind_experts(layer, bound);
+      } else if (layer.mlp.width > 0) {
+        shape_origin_ = fmt::format("width {}, MLP width {}", config_.d_model, layer.mlp.width);
+        bound.mlp = mlp(spec_of(layer).mlp, {true, layer.mlp.bias}, layer.mlp.gated, layer.mlp.width);
+      }
     }
   }
 
@@ -511,8 +490,7 @@ class TensorBinder {
     const EmbeddingConfig& embedding = config_.output_embedding();
     Binding& bound = bound_;
     const std::size_t token = config_.decoder ? bound.target_embedding.token : bound.embedding.token;
-    const bool narrow = head.transform || head.tied || head.projection.weight;
-    const std::size_t width = narrow ? embedding.width : config_.d_model;
+    const std::size_t width = config_.head_width();
     shape_origin_ = fmt::format("model width {}, embedding width {}, vocabulary of {}", config_.d_model,
                                 embedding.width, embedding.vocabulary);
     prefix_ = names_.outside_layers();

@@ -1,6 +1,7 @@
 #include "model/binding/tensor_names.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "base/error.hpp"
 
@@ -13,16 +14,15 @@ std::string with_number(const std::string& name, std::size_t number) {
 }
 
 /// Returns how many names of one layer exist in a checkpoint with this prefix.
-std::size_t count_stored_names(const LayerSpec& layer, const checkpoint::Checkpoint& weights,
-                               const std::string& prefix) {
-  std::size_t count = 0;
+std::ptrdiff_t count_stored_names(const LayerSpec& layer, const checkpoint::Checkpoint& weights,
+                                  const std::string& prefix) {
+  std::ptrdiff_t count = 0;
   for (const LinearSpec* spec :
-       {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.down}) {
-    for (const StoredTensor& tensor : spec->weight) {
-      if (weights.find(prefix + tensor.name) != checkpoint::Checkpoint::npos) ++count;
-    }
-    for (const auto& factor : {spec->factors.first, spec->factors.last}) {
-      if (factor && weights.find(prefix + factor->name) != checkpoint::Checkpoint::npos) ++count;
+       {&layer.query, &layer.key, &layer.value, &layer.output, &layer.mlp.up, &layer.mlp.down}) {
+    for (const auto* names : {&spec->weight, &spec->factors}) {
+      count += std::ranges::count_if(*names, [&](const StoredTensor& tensor) {
+        return weights.find(prefix + tensor.name) != checkpoint::Checkpoint::npos;
+      });
     }
   }
   return count;
@@ -37,15 +37,13 @@ std::size_t count_stored_names(const LayerSpec& layer, const checkpoint::Checkpo
 
 TensorNames::TensorNames(const FamilySpec& family, const checkpoint::Checkpoint& weights, std::size_t layers)
     : weights_(&weights), one_name_each_(family.one_name_each) {
-  std::size_t best = 0;
-  bool first = true;
+  std::ptrdiff_t best = -1;
   for (const std::string& prefix : family.prefixes) {
     for (const std::string& layer_prefix : family.stack.prefixes) {
       if (layers > 1 && layer_prefix.find("{}") == std::string::npos) continue;
-      const std::size_t count =
+      const std::ptrdiff_t count =
           count_stored_names(family.stack.layer, weights, prefix + with_number(layer_prefix, 0));
-      if (!first && count <= best) continue;
-      first = false;
+      if (count <= best) continue;
       best = count;
       prefix_ = prefix;
       layer_prefix_ = layer_prefix;
@@ -78,21 +76,22 @@ std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> nam
 }
 
 LocatedWeight TensorNames::find_weight(const LinearSpec& spec, const std::string& prefix) const {
-  LocatedWeight located;
-  located.whole = find(spec.weight, prefix);
-  if (!spec.factors.first) return located;
-  const StoredTensor& first = spec.factors.first.value();
-  const StoredTensor& last = spec.factors.last.value();
-  located.first = find({&first, 1}, prefix);
-  located.last = find({&last, 1}, prefix);
-  if (!located.first && !located.last) return located;
-  const checkpoint::TensorInfo& factor = info(located.first ? *located.first : *located.last);
-  if (located.whole) reject_both(info(*located.whole), factor.name);
-  if (!located.first || !located.last) {
-    fail(Status::bad_input, "{}: tensor \"{}\" is one factor of a projection; need \"{}\" too", factor.file,
-         escaped(factor.name), escaped(prefix + (located.first ? last.name : first.name)));
+  const auto whole = find(spec.weight, prefix);
+  LocatedWeight factors;
+  std::string missing;
+  for (const StoredTensor& factor : spec.factors) {
+    const auto found = find({&factor, 1}, prefix);
+    if (found) factors.push_back(*found);
+    if (!found) missing = prefix + factor.name;
   }
-  return located;
+  if (factors.empty()) return whole ? LocatedWeight{*whole} : LocatedWeight{};
+  const checkpoint::TensorInfo& factor = info(factors.front());
+  if (whole) reject_both(info(*whole), factor.name);
+  if (!missing.empty()) {
+    fail(Status::bad_input, "{}: tensor \"{}\" is one factor of a projection; need \"{}\" too", factor.file,
+         escaped(factor.name), escaped(missing));
+  }
+  return factors;
 }
 
 bool same_values(checkpoint::Checkpoint& weights, std::size_t a, std::size_t b) {

@@ -18,16 +18,9 @@ struct LocatedTensor {
   Packing packing = Packing::whole;
 };
 
-/// The stored weight of a projection: one tensor, or two factors if the weight is factorized.
-struct LocatedWeight {
-  std::optional<LocatedTensor> whole;
-  std::optional<LocatedTensor> first, last;  // both are set, or neither
-
-  [[nodiscard]] bool found() const { return whole || first; }
-  /// Return the tensor that has the inputs of the projection, and the tensor that has its outputs.
-  [[nodiscard]] const LocatedTensor& at_inputs() const { return whole ? *whole : first.value(); }
-  [[nodiscard]] const LocatedTensor& at_outputs() const { return whole ? *whole : last.value(); }
-};
+/// The stored weight of a projection: one tensor, two factors, or nothing. The first tensor has the inputs of
+/// the projection, the last one has its outputs.
+using LocatedWeight = std::vector<LocatedTensor>;
 
 /// Finds a family's tensors in a checkpoint. The constructor chooses the prefixes with the most matching
 /// names in the first layer. If a tensor has several possible names, the functions use the first one that is

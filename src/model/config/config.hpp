@@ -295,6 +295,10 @@ struct ModelConfig {
   [[nodiscard]] const EmbeddingConfig& output_embedding() const {
     return decoder ? decoder->embedding : embedding;
   }
+  /// Returns the input width of the output matrix of the head.
+  [[nodiscard]] std::size_t head_width() const {
+    return head.transform || head.tied || head.projection.weight ? output_embedding().width : d_model;
+  }
 
   /// Returns true if positions change the scores in another way than through the embeddings.
   [[nodiscard]] bool position_in_scores() const;

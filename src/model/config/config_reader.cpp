@@ -114,19 +114,6 @@ double ConfigReader::number(const NumberKey& key) const {
   return key.conversion == NumberKey::Conversion::inverse ? 1 / number : 1 / std::sqrt(number);
 }
 
-std::optional<std::vector<double>> ConfigReader::optional_positives(const std::string& name) const {
-  const auto value = find(name);
-  if (!value) return std::nullopt;
-  if (!value->json->is_array()) reject(*value, "a list of numbers");
-  std::vector<double> numbers;
-  for (const Json& element : *value->json) {
-    if (!element.is_number() || !std::isfinite(element.get<double>()) || element.get<double>() <= 0)
-      reject(*value, "a list of numbers above 0");
-    numbers.push_back(element.get<double>());
-  }
-  return numbers;
-}
-
 std::optional<bool> ConfigReader::optional_flag(const std::string& name) const {
   const auto value = find(name);
   if (!value) return std::nullopt;

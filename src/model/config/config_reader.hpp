@@ -55,8 +55,6 @@ class ConfigReader {
   /// Finite and greater than 0.
   [[nodiscard]] std::optional<double> optional_positive(const Names& names) const;
   [[nodiscard]] double number(const NumberKey& key) const;
-  /// Finite numbers greater than 0.
-  [[nodiscard]] std::optional<std::vector<double>> optional_positives(const std::string& name) const;
   [[nodiscard]] std::optional<bool> optional_flag(const std::string& name) const;
   [[nodiscard]] bool flag(const std::string& name, bool default_value = false) const {
     return optional_flag(name).value_or(default_value);

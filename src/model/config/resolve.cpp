@@ -101,18 +101,6 @@ FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, Co
   return part;
 }
 
-/// Returns the layers of the self-attention or the cross-attention, according to `part`.
-std::vector<LayerConfig> component_layers(const FamilySpec& part, const ConfigReader& config,
-                                          const NormConfig& norm, const ModelConfig& model,
-                                          Component component) {
-  ModelConfig only;
-  only.d_model = model.d_model;
-  only.max_positions = model.max_positions;
-  resolve_layers(part, config, norm, only);
-  for (LayerConfig& layer : only.layers) layer.component = component;
-  return std::move(only.layers);
-}
-
 /// If a position table is stored, uses it instead of computed positions, because the model was trained with
 /// the table.
 void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names,
@@ -147,12 +135,6 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
   head.present = head.transform ? is_stored(spec.transform) || is_stored(spec.decoder) : !lost;
 }
 
-/// Returns which tensors of a projection exist. Some exist only if two widths differ.
-LinearParts resolve_parts_between(const LinearSpec& spec, const ConfigReader& config, bool same_width) {
-  if (same_width && spec.weight_presence.condition == Presence::Condition::width_differs) return {};
-  return resolve_parts(spec, config);
-}
-
 /// Returns the largest number of positions: the rows of the position table without the rows before position
 /// 0. Returns nullopt if the family has no limit.
 std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys, const ConfigReader& config) {
@@ -185,8 +167,7 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
   if (family.token_dropout) embedding.dropout = resolve_token_dropout(*family.token_dropout, config);
   const double root = family.scale_embedding ? std::sqrt(static_cast<double>(model.d_model)) : 1;
   embedding.multiplier = root * config.number(keys.embedding_multiplier);
-  embedding.projection =
-      resolve_parts_between(family.embedding.projection, config, embedding.width == model.d_model);
+  embedding.projection = resolve_parts(family.embedding.projection, config, embedding.width == model.d_model);
   embedding.padding = resolve_padding(keys.padding, config);
   if (embedding.padding) embedding.position_offset = *embedding.padding + 1;
   return embedding;
@@ -199,8 +180,13 @@ void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const
   for (LayerConfig& layer : model.layers) layer.component = Component::encoder;
   const FamilySpec self = decoder_part(family, config, Component::decoder);
   const FamilySpec cross = decoder_part(family, config, Component::cross);
-  const auto self_layers = component_layers(self, config, norm, model, Component::decoder);
-  const auto cross_layers = component_layers(cross, config, norm, model, Component::cross);
+  ModelConfig stacks[2];  // only the layers of the self-attention, and of the cross-attention
+  for (ModelConfig& stack : stacks) {
+    stack.d_model = model.d_model;
+    stack.max_positions = model.max_positions;
+  }
+  resolve_layers(self, config, norm, stacks[0]);
+  resolve_layers(cross, config, norm, stacks[1]);
   DecoderConfig decoder;
   decoder.embedding = resolve_embedding(cross, config, model);
   decoder.encoder_norm = with_tensors(norm, family.final_norm);
@@ -214,9 +200,11 @@ void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const
     decoder.shares_tokens =
         token_table(family.embedding, names) == token_table(family.decoder->embedding, names);
   }
-  for (std::size_t i = 0; i < self_layers.size(); ++i) {
-    model.layers.push_back(self_layers[i]);
-    model.layers.push_back(cross_layers[i]);
+  for (std::size_t i = 0; i < stacks[0].layers.size(); ++i) {
+    model.layers.push_back(stacks[0].layers[i]);
+    model.layers.back().component = Component::decoder;
+    model.layers.push_back(stacks[1].layers[i]);
+    model.layers.back().component = Component::cross;
   }
   model.decoder = std::move(decoder);
   model.final_norm = with_tensors(norm, family.decoder->final_norm);
@@ -240,7 +228,7 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
                                                             : resolve_activation(spec.activation, config);
     head.norm = with_tensors(model.layers.at(0).norm, spec.transform_norm);
   }
-  head.projection = resolve_parts_between(spec.projection, config, model.embedding.width == model.d_model);
+  head.projection = resolve_parts(spec.projection, config, model.embedding.width == model.d_model);
   head.multiplier = static_cast<float>(config.number(family.keys.logit_multiplier));
   head.soft_cap = static_cast<float>(config.number(family.keys.logit_soft_cap));
   return head;
@@ -378,7 +366,8 @@ NormConfig with_tensors(NormConfig norm, const NormSpec& spec) {
   return norm;
 }
 
-LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config) {
+LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config, bool same_width) {
+  if (same_width && spec.weight_presence.condition == Presence::Condition::width_differs) return {};
   const auto present = [&](const std::vector<StoredTensor>& names, const Presence& presence) {
     if (names.empty() || presence.condition == Presence::Condition::stored) return false;
     return presence.condition != Presence::Condition::configured ||

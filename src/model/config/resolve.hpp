@@ -34,7 +34,9 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 
 /// Returns which tensors of a projection exist according to the configuration. A tensor with
 /// Presence::Condition::stored counts as absent, because only the checkpoint can tell whether it exists.
-[[nodiscard]] LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config);
+/// `same_width` says whether the embedding tables and the model have the same width.
+[[nodiscard]] LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config,
+                                        bool same_width = false);
 
 /// Returns the attention properties that all layers share. Uses d_model and max_positions of `model`.
 [[nodiscard]] AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& config,

@@ -263,15 +263,14 @@ std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigR
 MlpConfig resolve_mlp(const FamilySpec& family, const ConfigReader& config, std::size_t d_model,
                       bool has_experts) {
   const LayerSpec& layer = family.stack.layer;
-  const LinearSpec& up = has_experts ? layer.experts.value().up : layer.up;
-  const LinearSpec& gate = has_experts ? layer.experts.value().gate : layer.gate;
+  const MlpSpec& spec = has_experts ? layer.experts.value().each : layer.mlp;
   MlpConfig mlp;
-  if (up.weight.empty()) return mlp;
+  if (spec.up.weight.empty()) return mlp;
   const bool own_width = has_experts && !family.keys.expert_width.names.empty();
   mlp.width = config.size(own_width ? family.keys.expert_width : family.keys.mlp_width, 4 * d_model);
   mlp.activation = resolve_activation(family.keys.activation, config);
-  mlp.gated = !gate.weight.empty();
-  mlp.bias = resolve_parts(up, config).bias;
+  mlp.gated = !spec.gate.weight.empty();
+  mlp.bias = resolve_parts(spec.up, config).bias;
   return mlp;
 }
 
@@ -288,7 +287,7 @@ ExpertsConfig resolve_experts(const FamilySpec& family, const ConfigReader& conf
   experts.router_bias = !spec.router.bias.empty();
   experts.limit = static_cast<float>(config.number(keys.expert_limit));
   experts.alpha = config.number(keys.expert_alpha);
-  if (!spec.shared_up.weight.empty()) experts.shared_width = config.size(keys.shared_width);
+  if (!spec.shared.up.weight.empty()) experts.shared_width = config.size(keys.shared_width);
   return experts;
 }
 
@@ -368,9 +367,8 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
   for (std::size_t i = 0; i < count; ++i) {
     LayerConfig& added = model.layers.emplace_back(layer);
     added.number = i;
-    added.stored_as = family.stack.numbering == Numbering::by_layer
-                          ? i
-                          : static_cast<std::size_t>(static_cast<double>(i) / group_size);
+    added.stored_as =
+        family.stack.numbered_by_group ? static_cast<std::size_t>(static_cast<double>(i) / group_size) : i;
     added.attention.kind = windows[i];
     added.attention_normed = i > 0 || spec.first_attention_normed;
     if (experts.count > 0 && !is_dense_layer(keys, config, i)) added.experts = experts;

@@ -137,14 +137,22 @@ RotaryConfig yarn_rotary(const RotaryRequest& request) {
   return rotary;
 }
 
+/// Returns the inverse frequencies, each divided by its factor in the list `name`.
 std::vector<float> scaled_by_list(const RotaryRequest& request, const std::string& name) {
-  const auto factors = request.scaling.optional_positives(name);
+  const auto factors = request.scaling.find(name);
   const std::string need = fmt::format("a list of {} numbers", request.dims / 2);
   if (!factors) request.scaling.reject_missing(name, need);
-  if (factors->size() != request.dims / 2) request.scaling.reject(*request.scaling.find(name), need);
+  const auto wrong = [](const auto& factor) {
+    return !factor.is_number() || !std::isfinite(factor.template get<double>()) ||
+           factor.template get<double>() <= 0;
+  };
+  if (!factors->json->is_array()) request.scaling.reject(*factors, "a list of numbers");
+  if (std::ranges::any_of(*factors->json, wrong))
+    request.scaling.reject(*factors, "a list of numbers above 0");
+  if (factors->json->size() != request.dims / 2) request.scaling.reject(*factors, need);
   std::vector<float> inverse = frequency_powers(request);
   for (std::size_t j = 0; j < inverse.size(); ++j)
-    inverse[j] = 1.0F / (static_cast<float>((*factors)[j]) * inverse[j]);
+    inverse[j] = 1.0F / (static_cast<float>((*factors->json)[j].get<double>()) * inverse[j]);
   return inverse;
 }
 

@@ -79,9 +79,9 @@ class BareResolver {
     attention.causal = config_.flag(family_.keys.causal_if);
     attention.kind = resolve_attention_kind(config_);
     const LocatedProjections found = locate_projections();
-    resolve_heads(found.query.at_outputs(), attention);
+    resolve_heads(found.query.back(), attention);
     resolve_sizes(found, model, attention);
-    if (layers_ > 1 && found.value.found() && model.d_output != model.d_model) {
+    if (layers_ > 1 && !found.value.empty() && model.d_output != model.d_model) {
       config_.refuse("layers", "got {}, but a layer's output has width {} and its input has width {}",
                      layers_, model.d_output, model.d_model);
     }
@@ -100,13 +100,13 @@ class BareResolver {
   /// Returns the numbers of inputs and outputs of a projection, which may be factorized. A tensor of rank 3
   /// has `heads` as its first extent; its heads are outputs, or inputs if `is_output` is true.
   [[nodiscard]] Extents extents(const LocatedWeight& weight, std::size_t heads, bool is_output) const {
-    if (weight.whole) return extents(*weight.whole, heads, is_output);
-    const Extents first = extents(weight.first.value(), heads, is_output);
-    const Extents last = extents(weight.last.value(), heads, is_output);
+    const Extents first = extents(weight.front(), heads, is_output);
+    if (weight.size() == 1) return first;
+    const Extents last = extents(weight.back(), heads, is_output);
     if (first.out != last.in) {
-      const checkpoint::TensorInfo& info = names_.info(*weight.first);
-      reject(*weight.last, fmt::format("{} inputs, the rank of tensor \"{}\" of shape {}", first.out,
-                                       escaped(info.name), to_string(info.shape)));
+      const checkpoint::TensorInfo& info = names_.info(weight.front());
+      reject(weight.back(), fmt::format("{} inputs, the rank of tensor \"{}\" of shape {}", first.out,
+                                        escaped(info.name), to_string(info.shape)));
     }
     return {first.in, last.out};
   }
@@ -170,12 +170,12 @@ class BareResolver {
     const LayerSpec& layer = family_.stack.layer;
     const std::string prefix = names_.in_layer({});
     const LocatedWeight query = names_.find_weight(layer.query, prefix);
-    if (!query.found()) {
+    if (query.empty()) {
       std::string known;
       for (const StoredTensor& tensor : layer.query.weight) known += prefix + tensor.name + ", ";
       fail(Status::bad_input, "{}: no query projection; need one of {}{}{} with {}{}",
-           escaped(config_.file()), known, prefix, layer.query.factors.first.value().name, prefix,
-           layer.query.factors.last.value().name);
+           escaped(config_.file()), known, prefix, layer.query.factors.front().name, prefix,
+           layer.query.factors.back().name);
     }
     return {query, names_.find_weight(layer.key, prefix), names_.find_weight(layer.value, prefix),
             names_.find_weight(layer.output, prefix)};
@@ -220,21 +220,21 @@ class BareResolver {
   void resolve_value_sizes(const LocatedProjections& found, ModelConfig& model,
                            AttentionConfig& attention) const {
     model.d_value_input = model.d_key_input;
-    if (found.value.found()) {
+    if (!found.value.empty()) {
       const Extents sizes = extents(found.value, attention.kv_heads, false);
-      const LocatedTensor& tensor = found.value.at_outputs();
+      const LocatedTensor& tensor = found.value.back();
       const std::size_t outputs = unpacked_outputs(tensor, sizes.out);
       model.d_value_input = sizes.in;
       attention.d_value =
           checked("d_value", divided(tensor, outputs, attention.kv_heads, "kv_heads"), tensor);
     }
-    model.d_output = found.value.found() ? attention.heads * attention.d_value : 0;
-    if (!found.output.found()) return;
+    model.d_output = !found.value.empty() ? attention.heads * attention.d_value : 0;
+    if (found.output.empty()) return;
     const Extents sizes = extents(found.output, attention.heads, true);
-    if (found.value.found()) {
+    if (!found.value.empty()) {
       model.d_output = sizes.out;
     } else {
-      attention.d_value = divided(found.output.at_inputs(), sizes.in, attention.heads, "heads");
+      attention.d_value = divided(found.output.front(), sizes.in, attention.heads, "heads");
     }
   }
 
@@ -242,12 +242,12 @@ class BareResolver {
   void resolve_sizes(const LocatedProjections& found, ModelConfig& model, AttentionConfig& attention) const {
     const std::size_t slices = attention.query_slices();
     const Extents query = extents(found.query, slices, false);
-    const LocatedTensor& tensor = found.query.at_outputs();
+    const LocatedTensor& tensor = found.query.back();
     const std::size_t outputs = unpacked_outputs(tensor, query.out);
     const char* const slices_key = attention.head_slices.empty() ? "heads" : "head_slices";
     model.d_model = model.d_key_input = query.in;
     attention.d_head = checked("d_head", divided(tensor, outputs, slices, slices_key), tensor);
-    if (found.key.found()) {
+    if (!found.key.empty()) {
       model.d_key_input = extents(found.key, attention.kv_heads, false).in;
     } else if (attention.kv_heads != slices) {
       config_.reject(
@@ -264,8 +264,8 @@ class BareResolver {
     const std::string prefix = names_.in_layer({.number = number});
     const auto parts = [&](const LinearSpec& spec) {
       const LocatedWeight weight = names_.find_weight(spec, prefix);
-      return LinearParts{weight.found(), names_.find(spec.bias, prefix).has_value(),
-                         weight.first ? rank(*weight.first) : 0};
+      return LinearParts{!weight.empty(), names_.find(spec.bias, prefix).has_value(),
+                         weight.size() == 2 ? rank(weight.front()) : 0};
     };
     const LayerSpec& layer = family_.stack.layer;
     attention.query = parts(layer.query);

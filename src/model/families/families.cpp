@@ -25,11 +25,6 @@ LinearSpec bare_linear(std::string_view letter, const std::vector<std::string>& 
   return spec;
 }
 
-FactorSpec bare_factors(std::string_view letter, Axes first, Axes last) {
-  return {.first = StoredTensor{fmt::format("W_{}_a", letter), first},
-          .last = StoredTensor{fmt::format("W_{}_b", letter), last}};
-}
-
 /// Returns a query, key or value projection. Accepts also the names of torch.nn.MultiheadAttention.
 LinearSpec bare_input(std::string_view letter) {
   LinearSpec spec = bare_linear(
@@ -37,7 +32,8 @@ LinearSpec bare_input(std::string_view letter) {
   spec.weight.push_back({fmt::format("{}_proj_weight", letter)});
   spec.weight.push_back({"in_proj_weight", Axes::out_in, Packing::query_key_value});
   spec.bias.push_back({"in_proj_bias", Axes::out_in, Packing::query_key_value});
-  spec.factors = bare_factors(letter, Axes::in_out, Axes::in_out_or_head);
+  spec.factors = {{fmt::format("W_{}_a", letter), Axes::in_out},
+                  {fmt::format("W_{}_b", letter), Axes::in_out_or_head}};
   return spec;
 }
 
@@ -51,7 +47,7 @@ FamilySpec bare_attention() {
   layer.key = bare_input("k");
   layer.value = bare_input("v");
   layer.output = bare_linear("o", {"W_o", "w_o", "o_proj", "out_proj"});
-  layer.output.factors = bare_factors("o", Axes::in_out_or_head, Axes::in_out);
+  layer.output.factors = {{"W_o_a", Axes::in_out_or_head}, {"W_o_b", Axes::in_out}};
   spec.embedding.token = {"embedding"};
   spec.sizes = SizesFrom::tensors;
   spec.norm = NormKind::none;

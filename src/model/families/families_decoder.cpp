@@ -16,8 +16,7 @@ FamilySpec gpt_neox() {
                           .output = linear_with_bias_if("attention.dense", "attention_bias", true),
                           .attention_norm = layer_norm("input_layernorm"),
                           .mlp_norm = layer_norm("post_attention_layernorm"),
-                          .up = linear("mlp.dense_h_to_4h"),
-                          .down = linear("mlp.dense_4h_to_h")}};
+                          .mlp = {linear("mlp.dense_h_to_4h"), linear("mlp.dense_4h_to_h")}}};
   spec.embedding = {.token = {"embed_in.weight"}};
   spec.final_norm = layer_norm("final_layer_norm");
   spec.head = plain_head("embed_out");
@@ -46,8 +45,7 @@ FamilySpec gpt2() {
                           .output = conv1d("attn.c_proj"),
                           .attention_norm = layer_norm("ln_1"),
                           .mlp_norm = layer_norm("ln_2"),
-                          .up = conv1d("mlp.c_fc"),
-                          .down = conv1d("mlp.c_proj")}};
+                          .mlp = {conv1d("mlp.c_fc"), conv1d("mlp.c_proj")}}};
   spec.embedding = {.token = {"wte.weight"}, .position = {"wpe.weight"}};
   spec.final_norm = layer_norm("ln_f");
   spec.head = plain_head("lm_head");
@@ -75,8 +73,7 @@ FamilySpec gpt_bigcode() {
   LayerSpec& layer = spec.stack.layer;
   layer.query = layer.key = layer.value = packed_linear("attn.c_attn", Packing::query_key_value);
   layer.output = linear("attn.c_proj");
-  layer.up = linear("mlp.c_fc");
-  layer.down = linear("mlp.c_proj");
+  layer.mlp = {linear("mlp.c_fc"), linear("mlp.c_proj")};
   spec.keys.kv_heads.default_value = 1;
   spec.keys.activation.default_value = "gelu_pytorch_tanh";
   spec.keys.inverse_layer_if = "";
@@ -95,8 +92,7 @@ FamilySpec gpt_neo() {
   set_projections(layer, linear_without_bias,
                   {"attn.attention.q_proj", "attn.attention.k_proj", "attn.attention.v_proj"});
   layer.output = linear("attn.attention.out_proj");
-  layer.up = linear("mlp.c_fc");
-  layer.down = linear("mlp.c_proj");
+  layer.mlp = {linear("mlp.c_fc"), linear("mlp.c_proj")};
   spec.keys.d_model.names = {"hidden_size"};
   spec.keys.layers.names = {"num_layers", "num_hidden_layers"};
   spec.keys.heads.names = {"num_heads", "num_attention_heads"};
@@ -120,8 +116,7 @@ FamilySpec gptj() {
   LayerSpec& layer = spec.stack.layer;
   set_projections(layer, linear_without_bias, {"attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.out_proj"});
   layer.mlp_norm = layer.attention_norm;
-  layer.up = linear("mlp.fc_in");
-  layer.down = linear("mlp.fc_out");
+  layer.mlp = {linear("mlp.fc_in"), linear("mlp.fc_out")};
   spec.embedding.position = {};
   spec.head->decoder.bias = {{"lm_head.bias"}};
   spec.head->tied_by_default = false;
@@ -224,8 +219,8 @@ FamilySpec falcon() {
   pack_falcon(layer, Packing::query_key_value);
   layer.output = linear_with_bias_if("self_attention.dense", "bias");
   layer.mlp_norm = layer.attention_norm;
-  layer.up = linear_with_bias_if("mlp.dense_h_to_4h", "bias");
-  layer.down = linear_with_bias_if("mlp.dense_4h_to_h", "bias");
+  layer.mlp = {linear_with_bias_if("mlp.dense_h_to_4h", "bias"),
+               linear_with_bias_if("mlp.dense_4h_to_h", "bias")};
   spec.embedding.norm = {};
   spec.keys.d_model = {{"hidden_size"}, {}};
   spec.keys.layers = {{"num_hidden_layers", "n_layer"}, {}};
@@ -278,8 +273,7 @@ FamilySpec mpt() {
           {"attn.Wqkv", "attn.Wqkv", "attn.Wqkv"}, norm_without_bias("norm_1"), norm_without_bias("norm_2"))};
   LayerSpec& layer = spec.stack.layer;
   layer.output = linear("attn.out_proj");
-  layer.up = linear("ffn.up_proj");
-  layer.down = linear("ffn.down_proj");
+  layer.mlp = {linear("ffn.up_proj"), linear("ffn.down_proj")};
   remove_biases(layer);
   spec.embedding = {.token = {"wte.weight"}};
   spec.final_norm = norm_without_bias("norm_f");

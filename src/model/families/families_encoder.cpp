@@ -22,7 +22,7 @@ FamilySpec bert() {
                     .token_type = {"embeddings.token_type_embeddings.weight"},
                     .norm = layer_norm("embeddings.LayerNorm")};
   spec.head = masked_token_head("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
-                                "cls.predictions");
+                                "cls.predictions.decoder", "cls.predictions.bias");
   spec.keys = common_keys(3072, 30522, 512);
   spec.keys.token_types = {{"type_vocab_size"}, 2};
   spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-12};
@@ -37,7 +37,7 @@ FamilySpec bert() {
 FamilySpec roberta() {
   FamilySpec spec = named("roberta", bert());
   spec.prefixes = {"roberta.", ""};
-  spec.head = masked_token_head("lm_head.dense", "lm_head.layer_norm", "lm_head");
+  spec.head = masked_token_head("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias");
   spec.head->activation.default_value = "gelu";
   spec.keys.vocabulary.default_value = 50265;
   spec.keys.padding = {{"pad_token_id"}, 1};
@@ -48,13 +48,14 @@ FamilySpec albert() {
   FamilySpec spec = named("albert", bert());
   spec.prefixes = {"albert.", ""};
   spec.stack = {.prefixes = {"encoder.albert_layer_groups.{}.albert_layers.0."},
-                .numbering = Numbering::by_group,
+                .numbered_by_group = true,
                 .layer = plain_layer(linear,
                                      {"attention.query", "attention.key", "attention.value",
                                       "attention.dense", "ffn", "ffn_output"},
                                      layer_norm("attention.LayerNorm"), layer_norm("full_layer_layer_norm"))};
   spec.embedding.projection = linear("encoder.embedding_hidden_mapping_in");
-  spec.head = masked_token_head("predictions.dense", "predictions.LayerNorm", "predictions");
+  spec.head = masked_token_head("predictions.dense", "predictions.LayerNorm", "predictions.decoder",
+                                "predictions.bias");
   set_defaults(spec.keys, {.mlp_width = 16384, .vocabulary = 30000});
   spec.keys.embedding = {{"embedding_size"}, 128};
   spec.keys.groups = {{"num_hidden_groups"}, 1};
@@ -74,12 +75,9 @@ FamilySpec electra() {
   FamilySpec spec = named("electra", bert());
   spec.prefixes = {"electra.", ""};
   spec.embedding.projection = linear("embeddings_project");
-  spec.embedding.projection.weight_presence = {.condition = Presence::Condition::width_differs};
-  spec.embedding.projection.bias_presence = {.condition = Presence::Condition::width_differs};
+  spec.embedding.projection.weight_presence.condition = Presence::Condition::width_differs;
   spec.head = masked_token_head("generator_predictions.dense", "generator_predictions.LayerNorm",
                                 "generator_lm_head");
-  spec.head->decoder.weight = {{"generator_lm_head.weight"}};
-  spec.head->decoder.bias = {{"generator_lm_head.bias"}};
   spec.head->activation.default_value = "gelu";
   spec.keys.mlp_width.default_value = 1024;
   spec.keys.embedding = {{"embedding_size"}, 128};
@@ -95,9 +93,7 @@ FamilySpec distilbert() {
                                       "attention.out_lin", "ffn.lin1", "ffn.lin2"},
                                      layer_norm("sa_layer_norm"), layer_norm("output_layer_norm"))};
   spec.embedding.token_type = {};
-  spec.head = masked_token_head("vocab_transform", "vocab_layer_norm", "");
-  spec.head->decoder.weight = {{"vocab_projector.weight"}};
-  spec.head->decoder.bias = {{"vocab_projector.bias"}};
+  spec.head = masked_token_head("vocab_transform", "vocab_layer_norm", "vocab_projector");
   spec.keys.d_model.names = {"dim", "hidden_size"};
   spec.keys.layers.names = {"n_layers", "num_hidden_layers"};
   spec.keys.heads.names = {"n_heads", "num_attention_heads"};
@@ -232,9 +228,7 @@ FamilySpec modernbert() {
                           .attention_norm = layer_norm("attn_norm"),
                           .mlp_norm = layer_norm("mlp_norm"),
                           .first_attention_normed = false,
-                          .up = inner,
-                          .gate = inner,
-                          .down = linear_with_bias_if("mlp.Wo", "mlp_bias")}};
+                          .mlp = {inner, linear_with_bias_if("mlp.Wo", "mlp_bias"), inner}}};
   spec.embedding = {.token = {"embeddings.tok_embeddings.weight"}, .norm = layer_norm("embeddings.norm")};
   spec.final_norm = layer_norm("final_norm");
   spec.head = HeadSpec{.transform = linear_with_bias_if("head.dense", "classifier_bias"),
@@ -283,15 +277,15 @@ LinearSpec vit_projection(const std::string& name, const std::string& old) {
 FamilySpec vit() {
   FamilySpec spec = {.name = "vit"};
   spec.prefixes = {"vit.", ""};
-  spec.stack = {.prefixes = {"encoder.layer.{}.", "layers.{}."},
-                .layer = {.query = vit_projection("attention.q_proj", "attention.attention.query"),
-                          .key = vit_projection("attention.k_proj", "attention.attention.key"),
-                          .value = vit_projection("attention.v_proj", "attention.attention.value"),
-                          .output = either("attention.o_proj", "attention.output.dense"),
-                          .attention_norm = layer_norm("layernorm_before"),
-                          .mlp_norm = layer_norm("layernorm_after"),
-                          .up = either("mlp.fc1", "intermediate.dense"),
-                          .down = either("mlp.fc2", "output.dense")}};
+  spec.stack = {
+      .prefixes = {"encoder.layer.{}.", "layers.{}."},
+      .layer = {.query = vit_projection("attention.q_proj", "attention.attention.query"),
+                .key = vit_projection("attention.k_proj", "attention.attention.key"),
+                .value = vit_projection("attention.v_proj", "attention.attention.value"),
+                .output = either("attention.o_proj", "attention.output.dense"),
+                .attention_norm = layer_norm("layernorm_before"),
+                .mlp_norm = layer_norm("layernorm_after"),
+                .mlp = {either("mlp.fc1", "intermediate.dense"), either("mlp.fc2", "output.dense")}}};
   spec.embedding = {.position = {"embeddings.position_embeddings"},
                     .class_token = {"embeddings.cls_token"},
                     .patches = linear("embeddings.patch_embeddings.projection")};
@@ -320,8 +314,7 @@ LayerSpec bart_attention(const std::string& name) {
 LayerSpec bart_layer(const std::string& name) {
   LayerSpec layer = bart_attention(name);
   layer.mlp_norm = layer_norm("final_layer_norm");
-  layer.up = linear("fc1");
-  layer.down = linear("fc2");
+  layer.mlp = {linear("fc1"), linear("fc2")};
   return layer;
 }
 
@@ -407,23 +400,19 @@ LayerSpec t5_attention(const std::string& layer, const std::string& name) {
 
 void add_t5_mlp(LayerSpec& spec, const std::string& layer) {
   spec.mlp_norm = norm_without_bias(layer + ".layer_norm");
-  spec.up = linear_without_bias(layer + ".DenseReluDense.wi");
-  spec.down = linear_without_bias(layer + ".DenseReluDense.wo");
+  spec.mlp = {linear_without_bias(layer + ".DenseReluDense.wi"),
+              linear_without_bias(layer + ".DenseReluDense.wo")};
 }
 
 /// Makes the MLPs gated, for configurations with "gated-ACTIVATION" in /feed_forward_proj.
-template <const char* activation>
-void gate_t5(FamilySpec& row) {
+void gate_t5(FamilySpec& row, const char* activation) {
   row.keys.activation = {{}, activation};
   for (const auto& [spec, layer] :
        {std::pair(&row.stack.layer, "layer.1"), {&row.decoder->cross, "layer.2"}}) {
-    spec->gate = linear_without_bias(fmt::format("{}.DenseReluDense.wi_0", layer));
-    spec->up = linear_without_bias(fmt::format("{}.DenseReluDense.wi_1", layer));
+    spec->mlp.gate = linear_without_bias(fmt::format("{}.DenseReluDense.wi_0", layer));
+    spec->mlp.up = linear_without_bias(fmt::format("{}.DenseReluDense.wi_1", layer));
   }
 }
-constexpr char kGeluNew[] = "gelu_new";
-constexpr char kSilu[] = "silu";
-constexpr char kRelu[] = "relu";
 
 /// T5 multiplies the logits by 1, or by d_model^-0.5 if the head is tied. New configurations always have a
 /// tied head, and /scale_decoder_outputs selects the factor.
@@ -471,9 +460,9 @@ FamilySpec t5() {
                .scale = {.default_value = 1}};
   scale_logits(spec);
   spec.norm = NormKind::rms;
-  spec.variants = {{.key = "feed_forward_proj", .value = "gated-gelu", .apply = gate_t5<kGeluNew>},
-                   {.key = "feed_forward_proj", .value = "gated-silu", .apply = gate_t5<kSilu>},
-                   {.key = "feed_forward_proj", .value = "gated-relu", .apply = gate_t5<kRelu>},
+  spec.variants = {{"feed_forward_proj", "gated-gelu", {}, [](FamilySpec& row) { gate_t5(row, "gelu_new"); }},
+                   {"feed_forward_proj", "gated-silu", {}, [](FamilySpec& row) { gate_t5(row, "silu"); }},
+                   {"feed_forward_proj", "gated-relu", {}, [](FamilySpec& row) { gate_t5(row, "relu"); }},
                    {.key = "tie_word_embeddings", .value = false, .apply = leave_logits},
                    {.key = "scale_decoder_outputs", .value = true, .apply = scale_logits},
                    {.key = "scale_decoder_outputs", .value = false, .apply = leave_logits}};

@@ -166,13 +166,13 @@ const StoredTensor kStackedDown = {"mlp.experts.down_proj"};
 FamilySpec mixtral() {
   FamilySpec spec = named("mixtral", mistral_row());
   LayerSpec& layer = spec.stack.layer;
-  layer.up = layer.gate = layer.down = {};
+  layer.mlp = {};
   ExpertsSpec& experts = layer.experts.emplace();
   experts.router = linear_without_bias("block_sparse_moe.gate");
   experts.router.weight.push_back({"mlp.gate.weight"});
-  experts.up = each_or_stacked("block_sparse_moe.experts.{expert}.w3", kStackedGateUp);
-  experts.gate = each_or_stacked("block_sparse_moe.experts.{expert}.w1", kStackedGateUp);
-  experts.down = each_or_stacked("block_sparse_moe.experts.{expert}.w2", kStackedDown);
+  experts.each.up = each_or_stacked("block_sparse_moe.experts.{expert}.w3", kStackedGateUp);
+  experts.each.gate = each_or_stacked("block_sparse_moe.experts.{expert}.w1", kStackedGateUp);
+  experts.each.down = each_or_stacked("block_sparse_moe.experts.{expert}.w2", kStackedDown);
   spec.keys.norm_eps.default_value = 1e-5;
   spec.keys.experts = {{"num_local_experts", "num_experts"}, 8};
   spec.keys.experts_per_token = {{"num_experts_per_tok"}, 2};
@@ -191,12 +191,12 @@ FamilySpec qwen2_moe() {
       kQueryKeyValue);
   ExpertsSpec& experts = layer.experts.emplace();
   experts.router = linear_without_bias("mlp.gate");
-  experts.up = each_or_stacked("mlp.experts.{expert}.up_proj", kStackedGateUp);
-  experts.gate = each_or_stacked("mlp.experts.{expert}.gate_proj", kStackedGateUp);
-  experts.down = each_or_stacked("mlp.experts.{expert}.down_proj", kStackedDown);
-  experts.shared_up = linear_without_bias("mlp.shared_expert.up_proj");
-  experts.shared_gate = linear_without_bias("mlp.shared_expert.gate_proj");
-  experts.shared_down = linear_without_bias("mlp.shared_expert.down_proj");
+  experts.each.up = each_or_stacked("mlp.experts.{expert}.up_proj", kStackedGateUp);
+  experts.each.gate = each_or_stacked("mlp.experts.{expert}.gate_proj", kStackedGateUp);
+  experts.each.down = each_or_stacked("mlp.experts.{expert}.down_proj", kStackedDown);
+  experts.shared.up = linear_without_bias("mlp.shared_expert.up_proj");
+  experts.shared.gate = linear_without_bias("mlp.shared_expert.gate_proj");
+  experts.shared.down = linear_without_bias("mlp.shared_expert.down_proj");
   experts.shared_factor = linear_without_bias("mlp.shared_expert_gate");
   set_defaults(spec.keys, {.kv_heads = 16, .mlp_width = 5632});
   spec.keys.experts = {{"num_experts", "num_local_experts"}, 60};
@@ -223,11 +223,11 @@ FamilySpec gpt_oss() {
   for (LinearSpec* one : {&layer.query, &layer.key, &layer.value, &layer.output})
     one->bias_presence.default_value = true;
   layer.sinks = {"self_attn.sinks"};
-  layer.up = layer.gate = layer.down = {};
+  layer.mlp = {};
   ExpertsSpec& experts = layer.experts.emplace();
   experts.router = linear("mlp.router");
-  experts.up = experts.gate = stacked("mlp.experts.gate_up_proj", Packing::gate_up_by_turns);
-  experts.down = stacked("mlp.experts.down_proj", Packing::whole);
+  experts.each.up = experts.each.gate = stacked("mlp.experts.gate_up_proj", Packing::gate_up_by_turns);
+  experts.each.down = stacked("mlp.experts.down_proj", Packing::whole);
   set_defaults(
       spec.keys,
       {.kv_heads = 8, .d_head = 64, .mlp_width = 2880, .vocabulary = 201088, .max_positions = 131072});
@@ -274,7 +274,7 @@ FamilySpec phi3() {
   FamilySpec spec = named("phi3", mistral_row());
   LayerSpec& layer = spec.stack.layer;
   layer.query = layer.key = layer.value = packed_linear("self_attn.qkv_proj", Packing::query_key_value);
-  layer.gate = layer.up = packed_linear("mlp.gate_up_proj", Packing::gate_up);
+  layer.mlp.gate = layer.mlp.up = packed_linear("mlp.gate_up_proj", Packing::gate_up);
   remove_biases(layer);
   spec.keys.kv_heads = {{"num_key_value_heads"}, {}};
   spec.keys.d_head = {};
@@ -362,7 +362,6 @@ FamilySpec cohere() {
   LayerSpec& layer = spec.stack.layer;
   layer.attention_norm = layer.mlp_norm = norm_without_bias("input_layernorm");
   remove_mlp_biases(layer);
-  spec.final_norm = norm_without_bias("norm");
   spec.head->tied_by_default = true;
   set_defaults(spec.keys, {.mlp_width = 22528, .vocabulary = 256000, .max_positions = 8192});
   spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-5};
@@ -377,7 +376,7 @@ FamilySpec cohere() {
 
 FamilySpec nemotron() {
   FamilySpec spec = named("nemotron", llama_row());
-  spec.stack.layer.gate = {};
+  spec.stack.layer.mlp.gate = {};
   set_layer_norms(spec, "norm_eps");
   set_defaults(spec.keys, {.mlp_width = 24576, .vocabulary = 256000, .max_positions = 4096});
   spec.keys.activation.default_value = "relu2";

@@ -163,11 +163,6 @@ struct Presence {
   bool default_value = false;  // value of the flag if the configuration does not have it
 };
 
-/// The two tensors of a factorized weight W = A B: `first` is A [in, rank], `last` is B [rank, out].
-struct FactorSpec {
-  std::optional<StoredTensor> first = {}, last = {};  // both are set, or neither
-};
-
 /// A projection y = x W + b. Of several names, the first one that is stored is used. A tensor without names
 /// does not exist.
 struct LinearSpec {
@@ -175,7 +170,8 @@ struct LinearSpec {
   std::vector<StoredTensor> bias = {};
   Presence weight_presence = {};
   Presence bias_presence = {};
-  FactorSpec factors = {};  // stored instead of `weight`
+  /// Stored instead of `weight` if the weight is factorized, W = A B: A [in, rank], then B [rank, out].
+  std::vector<StoredTensor> factors = {};
 };
 
 /// The tensor names of a norm's gain and bias. A name with `{head}` stands for one tensor per head.
@@ -187,12 +183,17 @@ struct NormSpec {
   [[nodiscard]] bool present() const { return bare || !gain.empty(); }
 };
 
+struct MlpSpec {
+  LinearSpec up = {}, down = {}, gate = {};
+};
+
 /// The experts of a layer and their router. The experts are stored in one tensor [experts, ...], or in one
 /// tensor per expert with `{expert}` in the name.
 struct ExpertsSpec {
   LinearSpec router = {};
-  LinearSpec up = {}, gate = {}, down = {};
-  LinearSpec shared_up = {}, shared_gate = {}, shared_down = {}, shared_factor = {};
+  MlpSpec each = {};    // of each expert
+  MlpSpec shared = {};  // of the expert that every token uses
+  LinearSpec shared_factor = {};
 };
 
 /// The tensors of a layer: one attention and the MLP after it.
@@ -203,7 +204,7 @@ struct LayerSpec {
   NormSpec query_norm = {}, key_norm = {};
   bool first_attention_normed = true;  // false: layer 0 has no attention_norm
   std::vector<std::string> sinks = {};
-  LinearSpec up = {}, gate = {}, down = {};
+  MlpSpec mlp = {};
   std::optional<ExpertsSpec> experts = {};
 };
 
@@ -233,14 +234,12 @@ struct ConvolutionSpec {
   NormSpec norm = {};
 };
 
-/// The number in the tensor names of a layer: the layer itself, or (as in ALBERT) the group int(layer /
-/// (layers / groups)).
-enum class Numbering { by_layer, by_group };
-
 /// A stack of layers with the same tensor names. Differences between the layers are in the configuration.
 struct StackSpec {
   std::vector<std::string> prefixes = {};  // alternatives, for example "encoder.layer.{}."
-  Numbering numbering = Numbering::by_layer;
+  /// The number in the tensor names is the group int(layer / (layers / groups)), as in ALBERT; otherwise the
+  /// layer.
+  bool numbered_by_group = false;
   LayerSpec layer = {};
   std::optional<RelativeBucketSpec> relative = {};
   std::optional<DisentangledSpec> disentangled = {};

@@ -55,8 +55,8 @@ namespace attnctl::model {
 using MakeLinear = LinearSpec (*)(const std::string& name);
 /// Sets the projections of a layer. The names are in the order query, key, value, output, up, down, gate.
 inline void set_projections(LayerSpec& layer, MakeLinear make, const std::vector<std::string>& names) {
-  LinearSpec* const parts[] = {&layer.query, &layer.key,  &layer.value, &layer.output,
-                               &layer.up,    &layer.down, &layer.gate};
+  LinearSpec* const parts[] = {&layer.query,  &layer.key,      &layer.value,   &layer.output,
+                               &layer.mlp.up, &layer.mlp.down, &layer.mlp.gate};
   for (std::size_t i = 0; i < names.size(); ++i) *parts[i] = make(names[i]);
 }
 
@@ -69,7 +69,7 @@ inline void set_projections(LayerSpec& layer, MakeLinear make, const std::vector
 }
 
 inline void remove_mlp_biases(LayerSpec& layer) {
-  for (LinearSpec* one : {&layer.up, &layer.gate, &layer.down}) one->bias = {};
+  for (LinearSpec* one : {&layer.mlp.up, &layer.mlp.gate, &layer.mlp.down}) one->bias = {};
 }
 
 inline void remove_biases(LayerSpec& layer) {
@@ -94,14 +94,17 @@ inline void remove_biases(LayerSpec& layer) {
                       .weight_presence = {.condition = Presence::Condition::stored}}};
 }
 
-/// Returns a masked-token head. Its bias may be stored under the decoder, under `predictions`, or under both.
+/// Returns a masked-token head. Its bias may be stored under the name of the decoder, as `other_bias`, or as
+/// both.
 [[nodiscard]] inline HeadSpec masked_token_head(const std::string& dense, const std::string& norm,
-                                                const std::string& predictions) {
-  return {.transform = linear(dense),
-          .transform_norm = layer_norm(norm),
-          .decoder = {.weight = {{predictions + ".decoder.weight"}},
-                      .bias = {{predictions + ".decoder.bias"}, {predictions + ".bias"}},
-                      .weight_presence = {.condition = Presence::Condition::stored}}};
+                                                const std::string& decoder,
+                                                const std::string& other_bias = {}) {
+  HeadSpec head = plain_head(decoder);
+  head.transform = linear(dense);
+  head.transform_norm = layer_norm(norm);
+  head.decoder.bias = {{decoder + ".bias"}};
+  if (!other_bias.empty()) head.decoder.bias.push_back({other_bias});
+  return head;
 }
 
 /// Returns the keys that most configurations share: hidden_size, num_hidden_layers, num_attention_heads,

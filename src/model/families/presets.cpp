@@ -1,7 +1,6 @@
 #include "model/families/presets.hpp"
 
 #include <cmath>
-#include <vector>
 
 #include "base/error.hpp"
 #include "model/config/resolve.hpp"
@@ -16,14 +15,7 @@ std::size_t exact_quotient(std::string_view what, std::size_t whole, std::string
   return whole / part;
 }
 
-/// A preset whose configuration is not resolved yet. The help of every command needs only the names.
-struct PresetRow {
-  std::string_view name, alias, title;
-  const char* type;  // model_type; "" for the encoder of the original Transformer, attention only
-  std::size_t d_model, layers, heads;
-  std::size_t positions = 0, mlp = 0, kv_heads = 0;  // 0: the family's default
-};
-constexpr PresetRow kPresets[] = {
+constexpr Preset kPresets[] = {
     {"transformer-base", "", "Transformer base: the attention of its encoder, without biases", "", 512, 6, 8},
     {"transformer-big", "", "Transformer big: the attention of its encoder, without biases", "", 1024, 6, 16},
     {"bert-base", "bert-base-uncased", "BERT base", "bert", 768, 12, 12, 0, 3072},
@@ -37,31 +29,6 @@ constexpr PresetRow kPresets[] = {
     {"llama-65b", "", "LLaMA 65B", "llama", 8192, 80, 64, 2048, 22016, 64},
     {"llama2-70b", "llama-2-70b", "LLaMA-2 70B", "llama", 8192, 80, 64, 4096, 28672, 8},
 };
-
-ModelConfig config_of(const PresetRow& row) {
-  if (*row.type == '\0')
-    return bare_config({.d_model = row.d_model, .heads = row.heads, .layers = row.layers});
-  checkpoint::ModelSource source;
-  source.config = {{"model_type", row.type},
-                   {"hidden_size", row.d_model},
-                   {"num_hidden_layers", row.layers},
-                   {"num_attention_heads", row.heads}};
-  if (row.positions > 0) source.config["max_position_embeddings"] = row.positions;
-  if (row.mlp > 0) source.config["intermediate_size"] = row.mlp;
-  if (row.kv_heads > 0) source.config["num_key_value_heads"] = row.kv_heads;
-  return resolve_config(source);
-}
-
-std::vector<Preset> make_presets() {
-  std::vector<Preset> made;
-  for (const PresetRow& row : kPresets) {
-    const ModelConfig config = config_of(row);
-    // The decoder has as many layers as the encoder, and each of them has two attentions.
-    const std::size_t attentions = (*row.type == '\0' ? 3 : 1) * config.layers.size();
-    made.push_back({std::string(row.name), row.alias, std::string(row.title), config, attentions});
-  }
-  return made;
-}
 
 }  // namespace
 
@@ -91,14 +58,26 @@ ModelConfig bare_config(const BareSizes& sizes) {
   return config;
 }
 
+ModelConfig Preset::config() const {
+  if (*type == '\0') return bare_config({.d_model = d_model, .heads = heads, .layers = layers});
+  checkpoint::ModelSource source;
+  source.config = {{"model_type", type},
+                   {"hidden_size", d_model},
+                   {"num_hidden_layers", layers},
+                   {"num_attention_heads", heads}};
+  if (positions > 0) source.config["max_position_embeddings"] = positions;
+  if (mlp > 0) source.config["intermediate_size"] = mlp;
+  if (kv_heads > 0) source.config["num_key_value_heads"] = kv_heads;
+  return resolve_config(source);
+}
+
 std::span<const Preset> presets() {
-  static const std::vector<Preset> table = make_presets();
-  return table;
+  return kPresets;
 }
 
 std::string preset_names() {
   std::string names;
-  for (const PresetRow& row : kPresets) {
+  for (const Preset& row : kPresets) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
     if (!row.alias.empty()) names += fmt::format(" ({})", row.alias);
   }
@@ -106,7 +85,7 @@ std::string preset_names() {
 }
 
 const Preset& preset_named(std::string_view name) {
-  for (const Preset& preset : presets()) {
+  for (const Preset& preset : kPresets) {
     if (preset.name == name || (!name.empty() && preset.alias == name)) return preset;
   }
   fail(Status::usage, "--preset: got {}, need one of {}", escaped(name), preset_names());

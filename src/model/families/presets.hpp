@@ -26,14 +26,18 @@ struct BareSizes {
 
 /// A published architecture. Presets have no weights.
 struct Preset {
-  std::string name;        // "gpt2"
+  std::string_view name;   // "gpt2"
   std::string_view alias;  // "gpt2-small"; "" if there is none
-  std::string title;       // "GPT-2 small"
-  ModelConfig config;
+  std::string_view title;  // "GPT-2 small"
+  /// The model_type; "" for the encoder of the original Transformer, attention only.
+  const char* type = "";
+  std::size_t d_model = 0, layers = 0, heads = 0;
+  std::size_t positions = 0, mlp = 0, kv_heads = 0;  // 0: the family's default
 
-  /// Number of attention layers in the whole architecture. It is three times the layers of `config` if
-  /// `config` is only the encoder of an encoder-decoder model.
-  std::size_t attentions = 0;
+  [[nodiscard]] ModelConfig config() const;
+  /// Returns the number of attention layers in the whole architecture. It is three times the layers of
+  /// config() if that is only an encoder: the decoder has as many layers, each with two attentions.
+  [[nodiscard]] std::size_t attentions() const { return (*type == '\0' ? 3 : 1) * layers; }
 };
 
 /// Returns all presets, a list of models that textbooks use.
