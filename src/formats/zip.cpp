@@ -312,14 +312,14 @@ void check_entry(const FileBytes& file, const ZipHeader& entry) {
   const std::string place = at_member(file, entry);
   if (const auto fault = path_fault(entry.name)) fail(Status::bad_input, "{}: got a name {}", place, *fault);
   if ((entry.flags & kEncrypted) != 0 || entry.method == 99)
-    fail(Status::bad_input, "{}: unsupported: encrypted", place);
+    fail(Status::bad_input, "{}: is encrypted, which is unsupported; store it without encryption", place);
   if (entry.method != 0 && entry.method != 8) {
     fail(Status::bad_input, "{}: unsupported compression method {}, need stored or deflated", place,
          entry.method);
   }
   if (entry.method == 0 && entry.stored_size != entry.size) {
-    fail(Status::bad_input, "{}: stored, but got {} bytes that unpack to {}", place, entry.stored_size,
-         entry.size);
+    fail(Status::bad_input, "{}: is not compressed, but its stored size is {} bytes and its unpacked size {}",
+         place, entry.stored_size, entry.size);
   }
 }
 

@@ -38,7 +38,7 @@ void check(const HeatmapPage& page, const std::string& name) {
   if (cells > kMaxSvgCells) {
     fail(Status::limit,
          "{}: the heatmaps have {} cells, and svg can show at most {}; select fewer layers, heads or inputs, "
-         "or use --format npz",
+         "or use another --format",
          name, cells, kMaxSvgCells);
   }
   const std::vector<std::string>& texts = page.cell_texts;

@@ -56,7 +56,7 @@ void select_shown(AnalysisRequest& request) {
 void apply_show(AnalysisRequest& request) {
   if (request.show.empty()) return;
   if (!request.selection.layers.empty() || !request.selection.heads.empty()) {
-    fail(Status::usage, "--show HEAD selects the heads: remove --layers and --heads");
+    fail(Status::usage, "--show selects a head or a layer: remove --layers and --heads");
   }
   if (request.include_given) fail(Status::usage, "--show always draws patterns: remove --include");
   const bool picture =
@@ -143,8 +143,8 @@ void add_mixing_options(Command& command, inspect::InspectRequest& request) {
         choice<analysis::Weighting>(request.weighting, {{"weights", analysis::Weighting::weights},
                                                         {"norm", analysis::Weighting::norm},
                                                         {"norm-row", analysis::Weighting::norm_row}}),
-        "Values of patterns: weights, norm (|weight f(x)|, the length of the weighted value) or norm-row "
-        "(norm, with rows that sum to 1)"},
+        "Values of patterns: weights, norm (weight times the length of the value vector after W_O) or "
+        "norm-row (norm, with rows that sum to 1)"},
        {"--rollout-fusion",
         choice<analysis::HeadFusion>(request.rollout.fusion, {{"mean", analysis::HeadFusion::mean},
                                                               {"max", analysis::HeadFusion::max},
@@ -225,8 +225,9 @@ void add_result_options(Command& command, AnalysisRequest& request) {
                {"--sort", &request.inspect.sort,
                 "With text: sort the heads by this column of their table, largest value first", "COLUMN"},
                number("--top", &request.inspect.top,
-                      "With text: show at most this number of heads; with --from: show at most this number "
-                      "of keys per head (default: 5)",
+                      "With text: show at most this number of heads, and of pairs of heads per kind of "
+                      "composition (default: 5 pairs); with --from: show at most this number of keys per "
+                      "head (default: 5)",
                       positive())});
   add_run_options(command, request.run);
 }

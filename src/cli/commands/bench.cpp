@@ -118,7 +118,8 @@ model::ModelConfig counted_config(const model::ModelConfig& config, std::size_t 
 OutputFile scratch_file() {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-  if (error) fail(Status::environment, "$TMPDIR: cannot write to this directory");
+  if (error)
+    fail(Status::environment, "$TMPDIR: is not a directory; set it to a directory for temporary files");
   return OutputFile(folder / fmt::format("attnctl-bench-{}", getpid()));
 }
 
@@ -510,7 +511,7 @@ class BenchRun {
     if (memory != 0 && values > memory / sizeof(float)) {
       fail(Status::limit,
            "{} are {} values of {} bytes, over --memory {}; remove capture and the write_* stages from "
-           "--stages",
+           "--stages, or raise --memory",
            patterns, values, sizeof(float), memory);
     }
   }

@@ -419,7 +419,8 @@ void check_options(const TokenizeOptions& options) {
   }
   const std::string& table = options.output.table;
   if (!table.empty() && table != "tokens")
-    fail(Status::usage, "--table: unsupported \"{}\"; this command has tokens", escaped(table));
+    fail(Status::usage, "--table: unsupported \"{}\"; the only table of this command is tokens",
+         escaped(table));
 }
 
 }  // namespace

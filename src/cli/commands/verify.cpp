@@ -114,8 +114,8 @@ class ReferenceReader {
     }
     for (const std::int64_t layer : *named) {
       if (layer < 0 || static_cast<std::size_t>(layer) >= all.size()) {
-        fail(Status::bad_input, "{}: \"{}layers\": got {}, the model has {}", path_, found.prefix, layer,
-             all.size());
+        fail(Status::bad_input, "{}: \"{}layers\": got layer {}, need layers from 0 to {}", path_,
+             found.prefix, layer, all.size() - 1);
       }
       found.layers.push_back(all[static_cast<std::size_t>(layer)]);
     }
@@ -132,7 +132,8 @@ class ReferenceReader {
     if (!fits) {
       fail(Status::bad_input, "{}: \"{}\": got shape {}, need {} axes{}", path_, name,
            attnctl::to_string(array->shape), axes,
-           stack == nullptr ? "" : fmt::format(", the first of {} layers", stack->layers.size()));
+           stack == nullptr ? ""
+                            : fmt::format(", the first of length {}, one per layer", stack->layers.size()));
     }
     return array;
   }
@@ -168,8 +169,9 @@ void check_reference_shapes(const reference::ReferencePass& pass, const model::M
                          std::size_t keys) {
     if (matrix.rows() == 0) return;
     if (matrix.rows() != queries || (keys != 0 && matrix.cols() != keys)) {
-      fail(Status::bad_input, "{}: {} of input \"{}\": got [{}, {}], the input has {} queries and {} keys",
-           escaped(path), name, escaped(sequence.id), matrix.rows(), matrix.cols(), queries, keys);
+      fail(Status::bad_input, "{}: {} of input \"{}\": got [{}, {}], the input has {} queries{}",
+           escaped(path), name, escaped(sequence.id), matrix.rows(), matrix.cols(), queries,
+           keys == 0 ? "" : fmt::format(" and {} keys", keys));
     }
   };
   for (std::size_t i = 0; i < pass.layers.size(); ++i) {
@@ -195,7 +197,8 @@ std::vector<ReferenceInput> read_reference(const std::string& path, const model:
   while (auto input = reader.read(inputs.size())) inputs.push_back(std::move(*input));
   if (inputs.empty()) {
     fail(Status::bad_input,
-         "{}: need arrays of input 0 to compare with: pattern_0, scores_0, z_0, output_0 or logits_0",
+         "{}: need arrays of input 0 to compare with: pattern_0, scores_0, z_0, output_0 or logits_0; in an "
+         "encoder-decoder model, the first four names start with enc_, dec_ or cross_",
          escaped(path));
   }
   return inputs;
@@ -232,8 +235,8 @@ input::Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
   input::Batch batch;
   for (const ReferenceInput& input : reference) {
     if (input.ids.empty()) {
-      fail(Status::bad_input, "{}: has no array ids_{}; give the inputs", escaped(*options.against),
-           batch.sequences.size());
+      fail(Status::bad_input, "{}: has no array ids_{}; give the inputs on the command line",
+           escaped(*options.against), batch.sequences.size());
     }
     input::Sequence& sequence = batch.sequences.emplace_back();
     sequence.ids = input.ids;
@@ -294,8 +297,8 @@ struct VerifyRun {
   }
   [[nodiscard]] std::vector<analysis::Comparison> compare_file(std::vector<ReferenceInput> reference) const {
     if (reference.size() != batch.sequences.size()) {
-      fail(Status::bad_input, "{}: has {} inputs, the run has {}", escaped(*options.against),
-           reference.size(), batch.sequences.size());
+      fail(Status::bad_input, "{}: has arrays of {} inputs, the command line gives {} inputs",
+           escaped(*options.against), reference.size(), batch.sequences.size());
     }
     std::vector<reference::ReferencePass> passes;
     for (ReferenceInput& input : reference) {
@@ -386,11 +389,12 @@ void verify(const VerifyOptions& options) {
       std::max_element(comparisons.begin(), comparisons.end(), [&](const auto& a, const auto& b) {
         return !std::isnan(a.max_difference) && (std::isnan(b.max_difference) || excess(a) < excess(b));
       });
-  fail(Status::difference,
-       "{} of {} comparisons exceed the tolerance {}; the largest difference is {} ({}{}, against {})",
-       outside, comparisons.size(), options.tolerance, worst->max_difference, worst->array,
-       worst->layer ? " of layer " + model::layer_name(open.model.config(), *worst->layer) : "",
-       escaped(worst->reference));
+  fail(
+      Status::difference,
+      "{} of {} comparisons exceed the tolerance {}; the worst one has a difference of {} ({}{}, against {})",
+      outside, comparisons.size(), options.tolerance, worst->max_difference, worst->array,
+      worst->layer ? " of layer " + model::layer_name(open.model.config(), *worst->layer) : "",
+      escaped(worst->reference));
 }
 
 }  // namespace
@@ -415,7 +419,7 @@ Command verify_command() {
   add_document_options(command, options->output, {"json", "jsonl", "text"});
   add_run_options(command, options->run);
   command.footer =
-      "Without inputs, the inputs are the ids of the reference file, or else 64 random ids, the same in "
+      "Without inputs, verify uses the ids of the reference file, or else one random input, the same in "
       "every run.\n"
       "The exit status is 7 if a difference exceeds the tolerance.\n"
       "Examples:\n"

@@ -31,7 +31,7 @@ constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 FileArray<float> read_array(const std::string& path) {
   if (std::filesystem::path(path).extension() != ".npy")
-    fail(Status::bad_input, "{}: unsupported file of an array; need a .npy file", escaped(path));
+    fail(Status::bad_input, "{}: need an array in a .npy file", escaped(path));
   return read_npy<float>(path);
 }
 
@@ -157,8 +157,7 @@ void read_file_item(const InputItem& item, const InputOptions& options, OpenMode
   const std::size_t before = batch.sequences.size();
   const std::uint64_t blank =
       input::read_sequences(text, format, name, {open.vocabulary, open.encoder}, batch);
-  if (batch.sequences.size() == before)
-    fail(Status::bad_input, "{}: contains no inputs", escaped(item.value));
+  if (batch.sequences.size() == before) fail(Status::bad_input, "{}: contains no inputs", escaped(name));
   if (blank > 0) warnings.add("blank_lines", fmt::format("{}: skipped a blank line", name), blank);
 }
 
@@ -280,7 +279,7 @@ input::InputFormat input_format(const std::string& path, const InputOptions& opt
       standard_input ? "." + options.input_format : std::filesystem::path(path).extension().string();
   const auto* const row = std::ranges::find(kExtensions, extension, &InputExtension::first);
   if (row != kExtensions.end()) return row->second;
-  fail(Status::bad_input, "{}: unsupported input \"{}\"; supported: .txt, .jsonl, .json, .conllu",
+  fail(Status::bad_input, "{}: unsupported extension \"{}\"; supported: .txt, .jsonl, .json, .conllu",
        escaped(path), escaped(extension));
 }
 

@@ -167,12 +167,14 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
                 options.table};
   const Format& format = target.format;
   if (std::ranges::find(options.formats, format.name) == options.formats.end()) {
-    fail(Status::usage, "--format: unsupported {} for this command; it writes {}", format.name,
+    fail(Status::usage, "{}: unsupported {} for this command; it writes {}",
+         options.format.empty() ? "-o " + escaped(options.path) : "--format", format.name,
          fmt::join(options.formats, ", "));
   }
   const bool tables = format.form == Form::tables;
   if (!target.table.empty() && !tables)
-    fail(Status::usage, "--table needs --format {}", table_formats(options.formats));
+    fail(Status::usage, "--table needs --format {}, or -o FILE with this extension",
+         table_formats(options.formats));
   if (tables && target.table.empty()) target.table = options.default_table;
   if (target.is_folder() && (to_stdout || by_extension != nullptr)) {
     fail(Status::usage, "--format {} writes several tables: give -o DIRECTORY, or --table NAME for one table",
