@@ -25,8 +25,8 @@ class ResultWriter {
 
   /// As write(results), after adding the fields "schema" and "attnctl" at the beginning of the document.
   void write(std::string_view schema, Results results);
-  /// Writes and commits the results. Appends the warnings of the session as the last section of a document,
-  /// unless the document already has a section "warnings".
+  /// Writes and commits the results; the format must not be npz. Appends the warnings of the session as the
+  /// last section of a document, unless its last section is "warnings" already.
   void write(const Results& results);
 
  private:

@@ -34,7 +34,8 @@ struct Session {
 using inspect::OpenModel;
 [[nodiscard]] OpenModel open_model(const ModelOptions& options, Warnings& warnings);
 
-/// Returns the record "attnctl", which every document has: {"version", "blas", "kernel", "threads"}.
+/// Returns the record "attnctl" of a document: {"version", "blas", "kernel", "threads"}. The documents of
+/// `study` and `merge` have their own record without "threads".
 [[nodiscard]] Record tool_record(const Session& session);
 
 /// Returns the section of warnings, the last section of every document.

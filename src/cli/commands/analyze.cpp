@@ -51,8 +51,8 @@ void select_shown(AnalysisRequest& request) {
   (head ? request.selection.heads : request.selection.layers) = show;
 }
 
-/// Applies --show to a request: the result is a picture of the pattern of head L.H, or of the patterns of all
-/// heads of layer L. Throws Error(usage) if other options contradict it.
+/// Applies --show, if given: the result is a drawing (text or SVG) of the pattern of head L.H, or of the mean
+/// pattern of layer L and the patterns of its heads. Throws Error(usage) if other options contradict --show.
 void apply_show(AnalysisRequest& request) {
   if (request.show.empty()) return;
   if (!request.selection.layers.empty() || !request.selection.heads.empty()) {
@@ -135,7 +135,7 @@ void parse_output_ranks(const std::string& list, inspect::InspectRequest& reques
   }
 }
 
-/// Adds the options for averaging patterns, and for rollout, flow and contributions.
+/// Adds --weighting, and the options for rollout, flow and contributions.
 void add_mixing_options(Command& command, inspect::InspectRequest& request) {
   command.add(
       "Values of patterns, rollout, flow and contributions",

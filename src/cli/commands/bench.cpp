@@ -56,7 +56,7 @@ namespace {
 using input::Batch;
 using inspect::Form;
 
-// --- Stages. Each stage does the same work as in `analyze` or `weights`.
+// --- Stages. Except for the sums of PatternSums, each stage does the same work as in `analyze` or `weights`.
 
 /// Sums the weights of the pattern of each head. If `end` is true, the last layer is computed completely.
 class PatternSums final : public forward::Observer {
@@ -123,9 +123,9 @@ OutputFile scratch_file() {
   return OutputFile(folder / fmt::format("attnctl-bench-{}", getpid()));
 }
 
-/// Runs stages on all heads. The stages write to a temporary file that is deleted. They add the warnings of
-/// the forward pass to `warnings`. A stage that needs captured patterns captures them first if there are
-/// none.
+/// Runs stages on all heads. All stages except load add their warnings to `warnings`. The write_* stages
+/// write the patterns that `capture` keeps in memory to a temporary file that is deleted. If there are none,
+/// they capture them first.
 class BenchStages {
  public:
   BenchStages(const ModelOptions& options, const OpenModel& open, Session& session)
@@ -140,8 +140,8 @@ class BenchStages {
     captured_.clear();
     batch_ = std::move(batch);
   }
-  /// Returns the number of weights in all patterns of the inputs, or the largest number if that exceeds 64
-  /// bits.
+  /// Returns the number of weights in all patterns of the inputs, or the largest 64-bit number if it does not
+  /// fit 64 bits.
   [[nodiscard]] std::uint64_t pattern_values() const {
     constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t values = 0;
@@ -258,7 +258,7 @@ class BenchStages {
   std::vector<inspect::InputArray> captured_;
 };
 
-/// The layers that a stage computes: no layers, all layers but the last one only up to its patterns, or all
+/// The layers that a stage computes: none; all layers, but the last one only up to its patterns; or all
 /// layers completely.
 enum class Layers { none, to_patterns, to_end };
 
@@ -413,8 +413,8 @@ std::vector<StageRow> choose_stages(const BenchOptions& options) {
   return chosen;
 }
 
-/// One run of `bench`. The speed of the machine changes with time, so it is measured before, between and
-/// after the stages. Only the best measurement is used.
+/// One run of `bench`. The speed of the machine changes with time, so it is measured at the beginning and
+/// after the stages of each batch of inputs. Only the best measurement is used.
 class BenchRun {
  public:
   explicit BenchRun(const BenchOptions& options)
@@ -453,8 +453,8 @@ class BenchRun {
     read_gbs_ = std::max(read_gbs_, linalg::measure_read(session_.pool, kReadBytes, repeat));
   }
 
-  /// Runs a stage once without measuring it, then --repeat times. `warnings` receives only the warnings of
-  /// the first run, because the other runs repeat them.
+  /// Runs a stage once without timing it, then --repeat times with timing. The peak memory is that of all
+  /// runs. `warnings` receives only the warnings of the first run, because the other runs repeat them.
   void measure(const StageRow& row, const Batch* inputs, Warnings& warnings) {
     Measurement measurement{row, inputs, {}, {}, {}};
     if (inputs != nullptr)
@@ -487,7 +487,8 @@ class BenchRun {
     }
   }
 
-  /// Throws Error(limit) before any work if these inputs are too long for the chosen stages.
+  /// Throws Error(limit) if the patterns of these inputs are too large for --limit or --memory in a chosen
+  /// stage.
   void check_size(const Batch& inputs) const {
     const auto any = [&](bool StageRow::*property) {
       return std::ranges::any_of(chosen_, [&](const StageRow& row) { return row.*property; });

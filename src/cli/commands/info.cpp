@@ -33,7 +33,7 @@ struct InfoOptions {
 };
 
 /// Returns whether the options name a model, a preset or sizes to describe. --families can be given without
-/// them. Throws Error(usage) for contradictory options.
+/// them. Throws Error(usage) for missing or contradictory options.
 bool check_subject(const InfoOptions& options) {
   const int given = (options.model.model.empty() ? 0 : 1) + (options.preset.empty() ? 0 : 1) +
                     (options.sizes.any() ? 1 : 0);

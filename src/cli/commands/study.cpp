@@ -122,7 +122,8 @@ void add_study_scope(Command& command, StudyScope& scope) {
         "FILE"}});
 }
 
-/// Throws Error(usage) if options contradict each other.
+/// Throws Error(usage) without --input, if standard input is named twice, or if --stride exceeds
+/// --max-length.
 void require_study_scope(const StudyScope& scope) {
   require_inputs(scope.inputs, "--input");
   if (scope.settings.corpus.stride && scope.settings.corpus.max_length &&
@@ -131,7 +132,8 @@ void require_study_scope(const StudyScope& scope) {
          *scope.settings.corpus.max_length);
 }
 
-/// Opens the model and completes the settings. Throws the errors of study_measures().
+/// Opens the model and completes the settings. Without --measures, leaves out measures that are limited to
+/// fewer heads than are selected, with a warning. Throws the errors of study_measures().
 OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   std::vector<const study::MeasureRow*> measures = study_measures(scope, warnings);
   OpenStudy study{scope.settings, open_model(scope.model, warnings)};
@@ -163,7 +165,8 @@ std::string measures_footer() {
 
 // --- study and merge
 
-/// Returns the results of a study, with the first fields of the JSON document.
+/// Returns the results of a study. Adds the fields "schema" and "attnctl" at the beginning of the JSON
+/// document.
 Results finished_study(const study::StudyState& state, Session& session) {
   Record tool;
   tool.set("version", ATTNCTL_VERSION)
@@ -213,8 +216,8 @@ void check_options(const StudyOptions& options, const study::Shard& shard) {
          "--shard writes a state and no results; remove -o and --format, and give them to attnctl merge");
 }
 
-/// Returns the state in --checkpoint; nullopt if the file does not exist. Throws Error if the file cannot be
-/// read or cannot be written.
+/// Returns the state in the file of --checkpoint; nullopt without --checkpoint, or if the file does not
+/// exist. Throws Error if the file cannot be read or cannot be written.
 std::optional<study::StudyState> open_checkpoint(const std::optional<std::string>& path) {
   if (!path) return std::nullopt;
   std::optional<study::StudyState> state;
@@ -223,8 +226,8 @@ std::optional<study::StudyState> open_checkpoint(const std::optional<std::string
   return state;
 }
 
-/// Returns the target of the results, or nullopt for a shard, which writes only a state. Checks all outputs
-/// with check_outputs().
+/// Returns the target of the results, or nullopt for one of several shards, which writes only a state. Checks
+/// all outputs with check_outputs().
 std::optional<Target> study_target(const StudyOptions& options, const study::Shard& shard) {
   std::vector<OutputPath> states;
   if (options.state) states.push_back({"--state", *options.state});

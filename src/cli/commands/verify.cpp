@@ -46,10 +46,12 @@ struct ReferenceLayers {
   std::vector<std::size_t> layers;
 };
 
-/// Reads the arrays of a reference file (docs/cli.md, NPZ): ids_I, and any of pattern_I, scores_I, z_I
-/// [layers, heads, n, ...], output_I [layers, n, d] and logits_I [n, vocabulary]. I is the index of the
-/// input. The array `layers` lists the layers of these arrays; without it, the arrays have all layers. For a
-/// model with components, all names except ids, target_ids and logits start with enc_, dec_ or cross_.
+/// Reads the arrays of a reference file (docs/cli.md, NPZ): any of pattern_I, scores_I, z_I [layers, heads,
+/// n,
+/// ...], output_I [layers, n, d] and logits_I [n, vocabulary], and optionally ids_I and target_ids_I. I is
+/// the index of the input. The array `layers` lists the layers on the first axis; without it, this axis has
+/// all layers. For an encoder-decoder model, all names except ids_I, target_ids_I and logits_I start with
+/// enc_, dec_ or cross_.
 class ReferenceReader {
  public:
   ReferenceReader(checkpoint::Checkpoint& file, std::string path, const model::ModelConfig& config)
@@ -59,7 +61,7 @@ class ReferenceReader {
     for (const model::Component component : components) stacks_.push_back(layers_of(component));
   }
 
-  /// Returns the arrays of an input, or nullopt if the file has none for this input.
+  /// Returns the arrays of an input, or nullopt if the file has none to compare with (ids do not count).
   std::optional<ReferenceInput> read(std::size_t input) {
     ReferenceInput result;
     reference::ReferencePass& pass = result.pass;
@@ -100,7 +102,8 @@ class ReferenceReader {
     return values;
   }
 
-  /// Returns the layers in the array `layers`, or all layers of the component if the file has no such array.
+  /// Returns the layers in the array `layers` of a component, or all its layers if the file has no such
+  /// array.
   ReferenceLayers layers_of(model::Component component) {
     ReferenceLayers found{inspect::prefix_of(component), {}};
     std::vector<std::size_t> all;
@@ -122,8 +125,8 @@ class ReferenceReader {
     return found;
   }
 
-  /// Reads an array and checks its shape. `stack` has the layers of the first axis; null if the array has no
-  /// layer axis.
+  /// Reads an array, and checks its number of axes and the length of its layer axis. Returns nullopt if the
+  /// file has no such array. `stack` has the layers of the first axis; null if the array has no layer axis.
   std::optional<FileArray<double>> read_checked(const std::string& name, std::size_t axes,
                                                 const ReferenceLayers* stack) {
     auto array = read_array(name);
@@ -162,9 +165,11 @@ class ReferenceReader {
   std::vector<ReferenceLayers> stacks_;
 };
 
-/// Throws Error(bad_input) if the shapes of the arrays do not fit the length of the input.
+/// Throws Error(bad_input) if the arrays do not fit the numbers of queries and keys of the input. Skips the
+/// layers that need a target if the input has none.
 void check_reference_shapes(const reference::ReferencePass& pass, const model::ModelConfig& config,
                             const input::Sequence& sequence, const std::string& path) {
+  // `keys` is 0 if the columns of the matrix are not keys; their number is then not checked.
   const auto check = [&](const OwnedMatrix<double>& matrix, const char* name, std::size_t queries,
                          std::size_t keys) {
     if (matrix.rows() == 0) return;
@@ -187,8 +192,8 @@ void check_reference_shapes(const reference::ReferencePass& pass, const model::M
   check(pass.logits, "logits", sequence.target ? sequence.target->queries() : sequence.queries(), 0);
 }
 
-/// Returns the arrays of each input. Throws Error(bad_input) if the file has none, or if shapes do not fit
-/// the model.
+/// Returns the arrays of the inputs 0, 1, ... up to the first one without arrays. Throws Error(bad_input) if
+/// input 0 has none, or if the axes of layers and heads do not fit the model.
 std::vector<ReferenceInput> read_reference(const std::string& path, const model::ModelConfig& config) {
   Warnings unused;
   const std::unique_ptr<checkpoint::Checkpoint> file = checkpoint::open_checkpoint(path, unused);
@@ -218,8 +223,8 @@ struct VerifyOptions {
 
 constexpr std::size_t kSeededIds = 64;
 
-/// Returns a seeded input of 64 ids, or fewer if the model has fewer positions. For an encoder-decoder model,
-/// the target has half as many ids.
+/// Returns a random image if the model reads images, otherwise 64 random ids, or fewer if the model has fewer
+/// positions. For an encoder-decoder model, the target has half as many ids, rounded up.
 input::Sequence choose_seeded(const model::ModelConfig& config) {
   if (config.embedding.vocabulary == 0 && !config.embedding.pixels.present()) {
     fail(Status::bad_input, "the model has no embedding table: give --embeddings");
@@ -275,7 +280,8 @@ struct VerifyRun {
     return observer.finish(reference);
   }
 
-  /// Runs the forward pass of each sequence in float64 and compares the results with the float32 pass.
+  /// Runs the forward pass of each sequence in float64, up to the last selected layer, and compares the
+  /// results with the float32 pass.
   [[nodiscard]] std::vector<analysis::Comparison> compare_float64() const {
     const model::ModelConfig& config = open.model.config();
     const bool all = options.selection.layers.empty() && options.selection.heads.empty() &&
@@ -310,8 +316,8 @@ struct VerifyRun {
   }
 };
 
-/// Returns the absolute tolerance of a comparison: `tolerance` times the largest value. For patterns, the
-/// largest value counts as 1.
+/// Returns the absolute tolerance of a comparison: `tolerance` times the largest |value| of the reference, at
+/// least 1; just `tolerance` for patterns.
 double tolerance_of(const analysis::Comparison& comparison, double tolerance) {
   return tolerance * comparison.largest;
 }

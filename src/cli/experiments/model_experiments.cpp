@@ -38,7 +38,8 @@ struct TrainedOptions {
   [[nodiscard]] bool given() const { return !model.model.empty(); }
 };
 
-/// Returns an experiment that reads the files of `request->trained`.
+/// Returns an experiment that calls `run`. The model and the inputs of `request->trained` are its input
+/// files.
 template <typename Request>
 Experiment experiment_of(const std::shared_ptr<Request>& request,
                          textbook::ExperimentResult (*run)(const Request& request, Session& session)) {
@@ -176,8 +177,8 @@ std::size_t head_count(const std::string& heads) {
   return *count;
 }
 
-/// Returns the token id for --target, which is an id, a token of the vocabulary, or the text of a token
-/// without its word mark.
+/// Returns the token id for --target. Up to nine digits are an id. Anything else is a token of the
+/// vocabulary, with or without its word mark (U+0120 or U+2581).
 std::size_t target_id(const std::string& target, const OpenModel& open) {
   const tokenizer::Vocabulary& vocabulary = open.vocabulary;
   std::optional<std::int64_t> id;
