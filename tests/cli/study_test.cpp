@@ -334,7 +334,7 @@ TEST_CASE("contradictory options of a study are rejected") {
       {{"--shard", "1/2"}, "needs --state"},
       {{"--shard", "1/2", "--state", "x", "-o", "y.json"}, "give -o"},
       {{"--measures", "entropy"}, "unsupported \"entropy\""},
-      {{"--input", "-", "--input-format", "txt", "--checkpoint", "x"}, "need files"},
+      {{"--input", "-", "--input-format", "txt", "--checkpoint", "x"}, "cannot be used with --shard"},
       {{"--max-length", "8", "--stride", "9"}, "--stride"},
   };
   for (const Row& row : rows) {
