@@ -16,8 +16,8 @@ namespace attnctl::cli {
 void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count);
 
 /// Writes the results of one run in the format of `target`. Adds the warning non_finite_result if the results
-/// have non-finite numbers. With --strict, these numbers are an error, which is thrown before any output
-/// reaches a pipe.
+/// have non-finite numbers. With --strict, these numbers are an error, which is thrown before the output is
+/// committed or sent to a pipe.
 class ResultWriter {
  public:
   /// Opens the output, so that an unwritable path fails before any computation.

@@ -44,9 +44,9 @@ using inspect::OpenModel;
 /// Prints the warnings to standard error, one line per warning, unless --quiet is given.
 void print_warnings(const Session& session);
 
-/// Runs the last checks before an output is committed. Throws Error if an input file became shorter
-/// while it was read. Under --strict, also throws Error for non-finite numbers (warnings whose code starts
-/// with "non_finite").
+/// Runs the last checks before an output is committed. Throws Error if an input file became shorter while it
+/// was read. Under --strict, also throws Error for non-finite numbers (warnings whose code starts with
+/// "non_finite").
 void check_before_commit(const Session& session);
 
 }  // namespace attnctl::cli

@@ -177,7 +177,7 @@ class BenchStages {
     (void)metrics.finish();
   }
 
-  /// As forward(), and keeps all patterns in memory.
+  /// Runs all layers completely, and keeps all patterns in memory.
   void capture(Warnings& warnings) {
     captured_.clear();
     std::deque<analysis::MemorySink> sinks;

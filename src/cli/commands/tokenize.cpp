@@ -95,9 +95,9 @@ Value section_of(const std::string& path, const std::string& section) {
   return section.empty() ? Value() : value_of(formats::parse_json(path, section));
 }
 
-/// Writes the output of `tokenize` (docs/cli.md) in parts, without keeping the whole output in memory.
-/// Opens the output file before any work. Writes nothing before the first inputs are tokenized, so that there
-/// is no output if one of them has an error.
+/// Writes the output of `tokenize` (docs/cli.md) in parts, without keeping the whole output in memory. Opens
+/// the output file before any work. Writes nothing before the first inputs are tokenized, so that there is no
+/// output if one of them has an error.
 class TokenOutput {
  public:
   /// `path` is MODEL as the user gave it.

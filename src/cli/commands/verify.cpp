@@ -47,8 +47,7 @@ struct ReferenceLayers {
 };
 
 /// Reads the arrays of a reference file (docs/cli.md, NPZ): any of pattern_I, scores_I, z_I [layers, heads,
-/// n,
-/// ...], output_I [layers, n, d] and logits_I [n, vocabulary], and optionally ids_I and target_ids_I. I is
+/// n, ...], output_I [layers, n, d] and logits_I [n, vocabulary], and optionally ids_I and target_ids_I. I is
 /// the index of the input. The array `layers` lists the layers on the first axis; without it, this axis has
 /// all layers. For an encoder-decoder model, all names except ids_I, target_ids_I and logits_I start with
 /// enc_, dec_ or cross_.

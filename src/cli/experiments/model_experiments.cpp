@@ -177,7 +177,7 @@ std::size_t head_count(const std::string& heads) {
   return *count;
 }
 
-/// Returns the token id for --target. Up to nine digits are an id. Anything else is a token of the
+/// Returns the token id for --target. A number of up to nine digits is an id. Anything else is a token of the
 /// vocabulary, with or without its word mark (U+0120 or U+2581).
 std::size_t target_id(const std::string& target, const OpenModel& open) {
   const tokenizer::Vocabulary& vocabulary = open.vocabulary;

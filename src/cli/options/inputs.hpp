@@ -81,8 +81,8 @@ void require_inputs(const InputOptions& options, const std::string& kinds);
 
 /// Returns the files that a command reads, for check_outputs(): --config, the files of the inputs and masks,
 /// and the weights, configuration and tokenizer of MODEL. Replaces a hub name by the path of its snapshot in
-/// the cache, and
-/// "-" by /dev/stdin, because standard input may be a file. Throws Error if the model does not exist.
+/// the cache, and "-" by /dev/stdin, because standard input may be a file. Throws Error if the model does not
+/// exist.
 [[nodiscard]] std::vector<std::filesystem::path> files_read(const ModelOptions& model,
                                                             const InputOptions& inputs = {});
 
