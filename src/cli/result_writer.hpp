@@ -16,8 +16,8 @@ namespace attnctl::cli {
 void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count);
 
 /// Writes the results of one run in the format of `target`. Adds the warning non_finite_result if the results
-/// have non-finite numbers. With --strict, these numbers are an error, which is thrown before any output
-/// reaches a pipe.
+/// have non-finite numbers. With --strict, these numbers are an error, which is thrown before the output is
+/// committed or sent to a pipe.
 class ResultWriter {
  public:
   /// Opens the output, so that an unwritable path fails before any computation.
@@ -25,8 +25,8 @@ class ResultWriter {
 
   /// As write(results), after adding the fields "schema" and "attnctl" at the beginning of the document.
   void write(std::string_view schema, Results results);
-  /// Writes and commits the results. Appends the warnings of the session as the last section of a document,
-  /// unless the document already has a section "warnings".
+  /// Writes and commits the results; the format must not be npz. Appends the warnings of the session as the
+  /// last section of a document, unless its last section is "warnings" already.
   void write(const Results& results);
 
  private:

@@ -34,7 +34,8 @@ struct Session {
 using inspect::OpenModel;
 [[nodiscard]] OpenModel open_model(const ModelOptions& options, Warnings& warnings);
 
-/// Returns the record "attnctl", which every document has: {"version", "blas", "kernel", "threads"}.
+/// Returns the record "attnctl" of a document: {"version", "blas", "kernel", "threads"}. The documents of
+/// `study` and `merge` have their own record without "threads".
 [[nodiscard]] Record tool_record(const Session& session);
 
 /// Returns the section of warnings, the last section of every document.
@@ -43,9 +44,9 @@ using inspect::OpenModel;
 /// Prints the warnings to standard error, one line per warning, unless --quiet is given.
 void print_warnings(const Session& session);
 
-/// Runs the last checks before an output is committed. Throws Error if an input file became shorter
-/// while it was read. Under --strict, also throws Error for non-finite numbers (warnings whose code starts
-/// with "non_finite").
+/// Runs the last checks before an output is committed. Throws Error if an input file became shorter while it
+/// was read. Under --strict, also throws Error for non-finite numbers (warnings whose code starts with
+/// "non_finite").
 void check_before_commit(const Session& session);
 
 }  // namespace attnctl::cli

@@ -25,8 +25,9 @@ struct NpyHeader {
 /// The number of bytes that npy_header_end() needs.
 constexpr std::size_t kNpyPreamble = 12;
 
-/// Returns the offset of the end of the header. `first` is the beginning of the array, at least kNpyPreamble
-/// bytes. `where` names the file and the member in error messages. Throws Error(bad_input).
+/// Returns the offset of the end of the header. `first` has at least the first kNpyPreamble bytes of the
+/// array, or the whole array if it is shorter. `where` names the file and the member in error messages.
+/// Throws Error(bad_input).
 [[nodiscard]] std::size_t npy_header_end(std::string_view where, std::string_view first);
 
 /// Reads the header `text`, whose length is npy_header_end(). Accepts only a fixed grammar and never

@@ -60,7 +60,7 @@ bool has_long_sizes(const ZipMember& member) {
 }
 
 /// Appends the fields from the version to the size of the extra field. They are equal in the local header and
-/// in the directory entry, except for the extra field.
+/// in the directory entry, except for the version and this size, which depend on the extra field.
 void put_common(std::string& bytes, const ZipMember& member, const std::string& extra) {
   const bool long_sizes = has_long_sizes(member);
   put(bytes, extra.empty() ? kVersionDeflate : kVersionZip64);
@@ -145,13 +145,13 @@ constexpr std::size_t kCentralSize = 46;
 constexpr std::size_t kLocalSize = 30;
 constexpr unsigned kEncrypted = 1U << 0 | 1U << 6 | 1U << 13;
 constexpr unsigned kSizesFollow = 1U << 3;
-// Unpacked members may have up to kFreeBytes + kMaxRatio * (size of the archive) bytes. Deflate reduces
-// weights to about a half and pruned weights to about a tenth of their size, but the content of a zip bomb to
-// a thousandth.
+// The deflated members may together unpack to up to kFreeBytes + kMaxRatio * (size of the archive) bytes.
+// Deflate reduces weights to about a half and pruned weights to about a tenth of their size, but the content
+// of a zip bomb to a thousandth.
 constexpr std::size_t kFreeBytes = std::size_t{32} << 20;
 constexpr std::size_t kMaxRatio = 32;
 
-/// Reads little-endian numbers at offsets of a file. Checks each offset against the size of the file.
+/// Reads little-endian numbers and texts at offsets of a file. Throws Error(bad_input) beyond its end.
 class Bytes {
  public:
   explicit Bytes(const FileBytes& file) : file_(file) {}
@@ -226,7 +226,7 @@ Directory find_directory(const Bytes& bytes) {
   return directory;
 }
 
-/// The fields that both a local header and a directory entry contain.
+/// The fields that must be equal in a local header and its directory entry. `offset` is only in the entry.
 struct ZipHeader : ZipMember {
   unsigned flags = 0;
   unsigned method = 0;
@@ -234,7 +234,7 @@ struct ZipHeader : ZipMember {
   bool operator==(const ZipHeader&) const = default;
 };
 
-/// Replaces each value that equals kIn64 by the next number in the ZIP64 extra field.
+/// Replaces each value that equals kIn64 by the next number in the ZIP64 extra field, if there is one.
 void read_extra(const Bytes& bytes, std::uint64_t begin, std::uint64_t end,
                 std::initializer_list<std::uint64_t*> values) {
   const bool wanted =
@@ -312,14 +312,14 @@ void check_entry(const FileBytes& file, const ZipHeader& entry) {
   const std::string place = at_member(file, entry);
   if (const auto fault = path_fault(entry.name)) fail(Status::bad_input, "{}: got a name {}", place, *fault);
   if ((entry.flags & kEncrypted) != 0 || entry.method == 99)
-    fail(Status::bad_input, "{}: unsupported: encrypted", place);
+    fail(Status::bad_input, "{}: is encrypted, which is unsupported; store it without encryption", place);
   if (entry.method != 0 && entry.method != 8) {
     fail(Status::bad_input, "{}: unsupported compression method {}, need stored or deflated", place,
          entry.method);
   }
   if (entry.method == 0 && entry.stored_size != entry.size) {
-    fail(Status::bad_input, "{}: stored, but got {} bytes that unpack to {}", place, entry.stored_size,
-         entry.size);
+    fail(Status::bad_input, "{}: is not compressed, but its stored size is {} bytes and its unpacked size {}",
+         place, entry.stored_size, entry.size);
   }
 }
 

@@ -37,15 +37,17 @@ struct ZipMember {
 /// Returns the CRC-32 of the bytes.
 [[nodiscard]] std::uint32_t crc32_of(std::span<const std::byte> bytes);
 
-/// A member of an archive, after these checks: its data do not overlap those of another member, and its name
-/// is a plain relative path.
+/// A member of an archive that has passed the checks of read_zip_directory(). unpack() checks its CRC and its
+/// unpacked size.
 struct StoredMember : ZipMember {
   std::span<const std::byte> data;  // as stored; may be deflated
 };
 
-/// Reads the directory of an archive (ZIP64 included) and checks that each local header agrees with the
-/// directory. Returns the members sorted by name. Throws Error(bad_input) if the archive is malformed, and
-/// Error(limit) if the unpacked members are much larger than the file.
+/// Reads the directory of an archive (ZIP64 included). Returns the members sorted by name. Throws
+/// Error(bad_input) if the archive is malformed, if a local header differs from its directory entry, if
+/// members overlap or have the same name, if a name is not a plain relative path, or if a member is encrypted
+/// or compressed other than by deflate. Throws Error(limit) if the unpacked members are much larger than the
+/// file.
 [[nodiscard]] std::vector<StoredMember> read_zip_directory(const FileBytes& file);
 
 /// Returns the names of the file and of the member, for the beginning of an error message.

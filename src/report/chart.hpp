@@ -26,11 +26,12 @@ struct ChartAxis {
 };
 
 /// Returns an axis for these values, which must be finite, and positive if the axis is logarithmic. The ends
-/// of the axis are round numbers. A linear axis has four to eight ticks at 1, 2 or 5 times a power of ten. A
-/// logarithmic axis has ticks at powers of ten, or at powers of two if the axis spans less than two decades.
+/// of the axis are round numbers. A linear axis has four to eight ticks at multiples of a step, which is 1, 2
+/// or 5 times a power of ten. A logarithmic axis has at most nine ticks, at powers of ten, or at powers of
+/// two if the values span less than two decades.
 [[nodiscard]] ChartAxis chart_axis(const std::vector<double>& values, bool logarithmic);
 
-inline constexpr double kPlotWidth = 360;  // both in pixels of an SVG
+inline constexpr double kPlotWidth = 360;  // width and height of the frame of a chart in SVG, in pixels
 inline constexpr double kPlotHeight = 230;
 
 /// A chart with its values and axes.
@@ -38,7 +39,7 @@ struct Plot {
   struct Series {
     std::string name;
     std::vector<std::pair<double, double>> points;  // (x, y), or (row index, value) for bars
-    std::vector<std::string> labels;                // one per point; empty if the chart has no labels
+    std::vector<std::string> labels;  // one per point; empty unless the chart has points and labels
   };
   const Chart* chart = nullptr;
   std::vector<Series> series;
@@ -46,7 +47,8 @@ struct Plot {
   ChartAxis x, y;
 };
 
-/// Returns the values and axes of a chart. Throws std::invalid_argument if a column is missing.
+/// Returns the values and axes of a chart, without values that are undefined, not finite, or not positive on
+/// a logarithmic axis. `chart` must outlive the result. Throws std::invalid_argument if a column is missing.
 [[nodiscard]] Plot plot_of(const Table& table, const Chart& chart);
 
 }  // namespace attnctl::report

@@ -150,7 +150,8 @@ std::optional<std::uint32_t> ScatteredChecksum::value(std::uint64_t size) const 
 }
 
 struct NpzWriter::Archive {
-  /// A member of the zip. The caller writes its elements through the base class ArraySink.
+  /// A member of the zip. The caller writes the elements of a streamed array through the base class
+  /// ArraySink.
   struct Member : ArraySink {
     Archive& archive;
     formats::ZipMember zip;
@@ -176,7 +177,7 @@ struct NpzWriter::Archive {
   OutputFile& out;
   NpzOptions options;
   std::optional<Spool> zip_spool;  // the zip file, if the output cannot seek
-  std::optional<Spool> contents;   // elements that close() will deflate
+  std::optional<Spool> contents;   // headers and elements that close() will deflate
   std::vector<std::unique_ptr<Member>> members;
   std::unordered_set<std::string> names;
   std::uint64_t zip_end = 0;
@@ -221,7 +222,7 @@ struct NpzWriter::Archive {
     return member;
   }
 
-  /// Writes all elements at once. If there is a pool, its workers write parts and compute their checksums in
+  /// Writes all elements. If there is a pool, its workers write parts and compute their checksums in
   /// parallel.
   void fill(Member& member, std::span<const std::byte> elements) const {
     const std::size_t parts = (elements.size() + kBlockSize - 1) / kBlockSize;

@@ -22,7 +22,7 @@ struct NpzOptions {
 
 /// Writes an NPZ file for numpy.load: a zip archive of .npy arrays (format 1.0, little-endian, row-major,
 /// header padded to 64 bytes as in NumPy). All dates are 1980-01-01, so that equal arrays give equal files.
-/// ZIP64 is used only if a size, an offset or the number of arrays requires it.
+/// ZIP64 is used only if a size, an offset or the number of arrays may require it.
 ///
 /// Arrays are stored in the order in which they are added. Arrays of add_streamed() are not kept in memory:
 /// their elements may be written in any order and from several threads, until close() is called. Compression,
@@ -38,7 +38,7 @@ class NpzWriter final : public ArrayOutput {
   void add(const std::string& name, const Tensor& tensor) override;
 
   /// Adds a float32 array whose elements are written later through the returned sink. The sink is valid as
-  /// long as this writer.
+  /// long as this writer. It throws std::logic_error if an element is written twice.
   ArraySink& add_streamed(const std::string& name, const Shape& shape,
                           bool hidden_is_minus_infinity = false) override;
 
@@ -46,8 +46,8 @@ class NpzWriter final : public ArrayOutput {
   /// written unchanged.
   [[nodiscard]] std::uint64_t non_finite() const;
 
-  /// Writes the zip directory. Throws std::logic_error if an element of a streamed array was not written
-  /// exactly once. Does not commit the output.
+  /// Completes the file; no array may be added or written afterwards. Throws std::logic_error if an element
+  /// of a streamed array was not written. Does not commit the output.
   void close();
 
  private:

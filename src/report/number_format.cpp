@@ -200,8 +200,8 @@ constexpr std::array<ExponentForm, kMaxExponent - kMinExponent + 1> make_forms()
 
 constexpr auto kForms = make_forms();
 
-/// Writes a number below 1 as 0.000ddd or with an exponent. Has no branch, because both forms are frequent
-/// among attention weights and cannot be predicted.
+/// Writes a number with the layout of ExponentForm. Has no branch, because 0.000ddd and d.ddde-05 are both
+/// frequent among attention weights and cannot be predicted.
 inline char* write_form(char* to, const Digits& digits) {
   const ExponentForm& form = kForms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
   put_eight(to, kAsciiZeros - (std::uint64_t{'0' - '.'} << 8U));  // 0.000000

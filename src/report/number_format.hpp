@@ -9,8 +9,8 @@ namespace attnctl::report {
 
 /// The text format of numbers. Without `digits`, a number is written as the shortest text that reads back to
 /// the same float32 or float64. With `digits`, it is written with this number of decimals, rounded to
-/// nearest, ties to even. The text is a JSON number; -0 is written as "-0.0". Values must be finite: the
-/// writers handle NaN and infinities themselves.
+/// nearest, ties to even. The text is a JSON number. Without `digits`, -0 is written as "-0.0". Integers have
+/// no decimals. Values must be finite: the writers handle NaN and infinities themselves.
 struct NumberFormat {
   static constexpr int most_digits = 20;
   /// The largest number of characters of one number.

@@ -11,13 +11,13 @@
 
 namespace attnctl::report {
 
-/// Options of all writers of text formats.
+/// Options of the writers of JSON and CSV.
 struct WriteOptions {
   NumberFormat number;
   Pool* pool = nullptr;  // if not null, formats in parallel; the output is the same
   std::atomic<std::uint64_t>* non_finite =
-      nullptr;           // tables: adds the number of cells left empty because they are NaN or infinite
-  char separator = ',';  // tables: the character between columns
+      nullptr;           // CSV: adds the number of cells left empty because they are NaN or infinite
+  char separator = ',';  // CSV: the character between columns
 };
 
 /// Appends the text of a chunk to `text`, which is empty at the call. Called from several threads.

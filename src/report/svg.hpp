@@ -11,10 +11,11 @@ namespace attnctl::report {
 inline constexpr std::size_t kMaxSvgCells = 250000;
 
 /// Writes a page of heatmaps as a standalone SVG without scripts or external references. Cells that are large
-/// enough show their value with two decimals; the text is white on dark cells. If there are at most a few
-/// thousand cells, each has a tooltip with its labels and value. Long labels are turned and shortened. If
-/// there are too many labels, only every second, fifth, tenth, ... label is drawn. Throws Error(limit) for
-/// more than kMaxSvgCells cells, and std::invalid_argument if the numbers of labels and cells do not match.
+/// enough show their value with two decimals, or their text of HeatmapPage::cell_texts; the text is white on
+/// dark cells. If there are at most 5000 cells, each has a tooltip with its labels and value. Long labels are
+/// turned and shortened. If there are too many labels, only every second, fifth, tenth, ... label is drawn.
+/// Throws Error(limit) for more than kMaxSvgCells cells, and std::invalid_argument if the numbers of labels
+/// and cells do not match.
 void write_svg(OutputFile& out, const HeatmapPage& page);
 
 /// Writes a page of line and bar charts, two charts per row of the page, as a standalone SVG without scripts

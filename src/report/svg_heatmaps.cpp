@@ -38,7 +38,7 @@ void check(const HeatmapPage& page, const std::string& name) {
   if (cells > kMaxSvgCells) {
     fail(Status::limit,
          "{}: the heatmaps have {} cells, and svg can show at most {}; select fewer layers, heads or inputs, "
-         "or use --format npz",
+         "or use another --format",
          name, cells, kMaxSvgCells);
   }
   const std::vector<std::string>& texts = page.cell_texts;
@@ -101,8 +101,9 @@ std::size_t longest_side(const HeatmapPage& page) {
   return side;
 }
 
-/// Returns the width and height of a cell in pixels. A single heatmap is about 560 pixels wide, or wider if
-/// its values would be too small to read. A grid is about 1600 pixels wide.
+/// Returns the width and height of a cell in pixels. The longest side of a single heatmap is about 560
+/// pixels, or longer if its values would be too small to read, and about 1200 if values are not drawn. A grid
+/// is about 1600 pixels wide. Limits of the cell size have priority.
 double cell_size(const HeatmapPage& page, std::size_t columns) {
   const auto side = static_cast<double>(longest_side(page));
   if (page.heatmaps.size() > 1) {
@@ -281,8 +282,8 @@ void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScal
   }
 }
 
-/// Draws one path per colour. A path contains all runs of adjacent cells of this colour in a row, so a cell
-/// takes only a few bytes.
+/// Draws one path per colour except white, the colour of the page. A path contains all runs of adjacent cells
+/// of this colour in a row, so a cell takes only a few bytes.
 void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
   std::array<std::string, kLevels + 1> paths;
   const std::size_t rows = heatmap.values.shape[0];

@@ -16,20 +16,21 @@ namespace attnctl::report {
 /// Options of text output. Text that was read from files is made safe for terminals (attnctl::escaped).
 struct TextOptions {
   bool styled = false;  // bold and dim text by ANSI sequences; the caller checks the terminal and NO_COLOR
-  std::optional<int> digits = {};  // number of decimals (default: depends on the column)
+  std::optional<int> digits = {};  // number of decimals; default: see each function
   std::size_t width = 80;          // width of the terminal in columns; only for matrices, heatmaps and charts
   bool colours = false;            // heatmaps in 256 colours; otherwise with shaded block characters
   std::atomic<std::uint64_t>* non_finite = nullptr;  // if not null, the result of count_non_finite is added
 };
 
 /// Appends a table with a header and aligned columns. Numbers are aligned to the right and texts to the left.
-/// Undefined cells are "-". Without `digits`, the number of decimals depends on the column: its largest
-/// number has three significant digits, with at most three decimals unless all numbers are below 0.1.
+/// Undefined cells and numbers that are not finite are "-". Without `digits`, a column has three decimals. If
+/// all its numbers are below 0.1, it has as many decimals (at most eight) as the largest number needs for
+/// three significant digits.
 void append_text_table(std::string& text, const Table& table, const TextOptions& options = {});
 
 /// Appends a matrix of numbers with two decimals (or `digits`). If styled, values above 0.5 in magnitude are
-/// bold and values below 0.05 are dim. Columns that exceed the width and rows after `most_rows` are omitted,
-/// which a last line reports.
+/// bold, and values below 0.05 in magnitude and undefined values are dim. Columns that exceed the width and
+/// rows after `most_rows` are omitted, which a last line reports.
 void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
 /// Appends a matrix of weights from 0 to 1 as a heatmap with labels and a scale. A cell is two terminal
@@ -39,7 +40,7 @@ void append_text_heatmap(std::string& text, const TextMatrix& matrix, const Text
 
 /// Appends small heatmaps of weights from 0 to 1, as many next to each other as fit into the width. A cell is
 /// one terminal column wide; with colours it is half a line high. The title is TextMatrix::corner. Labels are
-/// not shown.
+/// not shown. All matrices must have the shape of the first one.
 void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matrices,
                           const TextOptions& options = {});
 
@@ -49,7 +50,8 @@ void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matr
 void append_text_chart(std::string& text, const Table& table, const Chart& chart,
                        const TextOptions& options = {});
 
-/// Formats blocks as one text, in order. There is a blank line before each table, matrix and chart.
+/// Formats blocks as one text, in order. There is a blank line before each table, each chart and each
+/// TextMatrices, except at the beginning of the text.
 [[nodiscard]] std::string text_page(std::span<const PageBlock> blocks, const TextOptions& options);
 
 /// Returns the text, in bold if options.styled is true.

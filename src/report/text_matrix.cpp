@@ -32,7 +32,7 @@ std::string label(const std::vector<std::string>& labels, std::size_t i, std::si
   return labels.empty() ? std::to_string(i) : shortened(escaped(labels[i]), width);
 }
 
-/// Checks the number of labels. Counts the values that are not finite.
+/// Throws std::invalid_argument if the number of labels is wrong. Counts the values that are not finite.
 void check_and_count(const TextMatrix& matrix, const TextOptions& options) {
   const Shape& shape = matrix.values.shape;
   if (shape.size() != 2 || (!matrix.row_labels.empty() && matrix.row_labels.size() != shape[0]) ||
@@ -42,7 +42,7 @@ void check_and_count(const TextMatrix& matrix, const TextOptions& options) {
   if (options.non_finite != nullptr) *options.non_finite += count_non_finite(matrix.values);
 }
 
-/// Returns the width of the title and of the labels of the first `rows` rows, whichever is larger.
+/// Returns the largest width of TextMatrix::corner and of the labels of the first `rows` rows.
 std::size_t width_of_row_labels(const TextMatrix& matrix, std::size_t rows) {
   std::size_t width = display_width(matrix.corner);
   for (std::size_t row = 0; row < rows; ++row)
@@ -66,8 +66,8 @@ void append_value(std::string& line, double value, std::size_t width, int digits
   if (!style.empty()) line += kAnsiPlain;
 }
 
-/// Returns one of five shades. Values below 0.05 are blank, because they are negligible. Values from 0.75 on
-/// have the darkest shade.
+/// Returns one of five shades, or "?" for a value that is not finite. Values below 0.05 are blank, because
+/// they are negligible. Values from 0.75 on have the darkest shade.
 std::string_view shade(double value) {
   if (!std::isfinite(value)) return "?";
   if (value < 0.05) return kShades[0];
@@ -116,7 +116,7 @@ void append_column_labels(std::string& text, const TextMatrix& matrix, std::size
   }
 }
 
-/// Appends a coloured or shaded area that is `columns` wide.
+/// Appends a coloured or shaded area that is `columns` wide. The caller resets the colour.
 void append_cell(std::string& text, double value, std::size_t columns, const TextOptions& options) {
   if (options.colours) text += fmt::format("\x1b[48;5;{}m", colour_of(value));
   for (std::size_t i = 0; i < columns; ++i) text += options.colours ? " " : shade(value);

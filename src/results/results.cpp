@@ -17,8 +17,8 @@
 namespace attnctl {
 namespace {
 
-/// The sort key of a cell. Numbers and booleans sort by value, and before texts. Undefined cells and NaN have
-/// no key.
+/// The sort key of a cell. In ascending order, numbers and booleans sort by value, and before texts.
+/// Undefined cells and NaN have no key.
 using SortKey = std::optional<std::variant<double, std::string>>;
 
 SortKey key_of(const Cell& cell) {

@@ -18,8 +18,8 @@
 #include "base/warnings.hpp"
 
 /// The types of results that analyses return and writers read: Table (rows of cells), Tensor (numbers with
-/// named dimensions), View (a drawing) and Record (a document of all these). Writers depend only on these
-/// types, not on analyses.
+/// named dimensions), Record (named values, tensors and tables, for JSON), PageBlock (a part of a text page)
+/// and View (a drawing). Writers depend only on these types, not on analyses.
 namespace attnctl {
 
 /// The meaning of the numbers in a column or tensor. An empty field is unknown.
@@ -49,8 +49,8 @@ struct Column {
   }
 };
 
-/// One value of a table. std::monostate means undefined (null in JSON, empty in CSV). A float is written as
-/// the shortest text that reads back to the same float.
+/// One value of a table. std::monostate means undefined (null in JSON, empty in CSV, "-" in text). Without
+/// --digits, JSON and CSV contain the shortest text that reads back to the same float or double.
 using Cell = std::variant<std::monostate, bool, std::int64_t, float, double, std::string>;
 
 /// A table of cells. The rows may be computed on demand, so that a table with millions of rows need not be in
@@ -79,9 +79,9 @@ template <std::same_as<std::string> Name>
 
 /// Which rows of a table are shown, and in which order (--sort COLUMN --top N).
 struct RowSelection {
-  /// Name of a column; default order: largest number or last text first, undefined cells last.
+  /// Name of the column to sort by; nullopt: keep the order of the table. Undefined cells are last.
   std::optional<std::string> sort;
-  bool ascending = false;
+  bool ascending = false;          // false: the largest number or the last text is first
   std::optional<std::size_t> top;  // largest number of rows to show
 };
 
@@ -180,7 +180,8 @@ struct Document {
 };
 
 /// Return the number of values that are NaN or infinite. Writers replace these values: by null in JSON, an
-/// empty cell in CSV, and "-" in text. Undefined values (kUndefined, or an undefined cell) are not counted.
+/// empty cell in CSV, and "-" in text. NPZ keeps them. Undefined values (kUndefined, or an undefined cell)
+/// are not counted.
 [[nodiscard]] std::uint64_t count_non_finite(const Value& value);
 [[nodiscard]] std::uint64_t count_non_finite(const Table& table);
 [[nodiscard]] std::uint64_t count_non_finite(const Tensor& tensor);
@@ -230,8 +231,8 @@ struct Heatmap {
 };
 
 /// One heatmap, or a grid of heatmaps (layers by heads), with a common scale and colour bar. The axis titles
-/// of a grid are those of its first heatmap. Tick labels that are equal in all heatmaps are drawn only at the
-/// edge of the grid.
+/// of a grid are those of its first heatmap. If all heatmaps have the same shape and labels, tick labels are
+/// drawn only at the edge of the grid.
 struct HeatmapPage {
   std::string title;  // title of a grid; a single heatmap uses its own title
   HeatmapScale scale;
@@ -241,18 +242,19 @@ struct HeatmapPage {
       {};  // [rows * columns], shown instead of the values of a single heatmap
 };
 
-/// A drawing of columns of a table: lines over column `x`, or one group of bars per row with the cell of `x`
-/// as label. Undefined cells are gaps.
+/// A drawing of columns of a table: lines or points over column `x`, or one group of bars per row with the
+/// cell of `x` as label. Cells that are undefined or not finite are left out; a line connects their
+/// neighbours.
 struct Chart {
   std::string title;
   std::string x;                         // name of a column
   std::vector<std::string> y;            // names of columns; one line or bar colour per column
   std::string x_axis = {}, y_axis = {};  // axis labels
-  bool log_x = false;                    // lines only: logarithmic axes, without values that are not positive
+  bool log_x = false;  // not for bars: logarithmic axes, without values that are not positive
   bool log_y = false;
   bool bars = false;    // bars from 0 instead of lines
-  bool points = false;  // points without lines, with the same scale on both axes
-  /// Points only: a column whose texts are drawn next to the points if there is space.
+  bool points = false;  // points without lines; linear axes have the same scale if it fits both
+  /// Points only: a column whose texts SVG shows as tooltips, and next to the points if there is space.
   std::string labels = {};
 };
 
@@ -309,7 +311,7 @@ struct Results {
   std::vector<Tensor> arrays = {};   // NPZ
   std::vector<PageBlock> text = {};  // text
   std::vector<View> pictures = {};   // SVG: the first one, or the one that the user names
-  std::string picture_hint = {};     // advice in the error message if the user names an unknown picture
+  std::string picture_hint = {};     // advice in the error message if there are no pictures
 
   /// Appends the members of other results. Their head fields are added after the existing ones.
   void append(Results&& other);

@@ -200,7 +200,8 @@ TEST_CASE("states of different studies are rejected") {
     CHECK(run_attnctl(command).status == 3);
   }
   CHECK(merge({first, first}).err.find("block 0 is also in") != std::string::npos);
-  CHECK(merge({first}).err.find("blocks are missing (the first: 1, 3, 5, 7, 9)") != std::string::npos);
+  CHECK(merge({first}).err.find("blocks of sentences are missing (the first: 1, 3, 5, 7, 9)") !=
+        std::string::npos);
 }
 
 TEST_CASE("damaged states are rejected") {
@@ -333,7 +334,7 @@ TEST_CASE("contradictory options of a study are rejected") {
       {{"--shard", "1/2"}, "needs --state"},
       {{"--shard", "1/2", "--state", "x", "-o", "y.json"}, "remove -o"},
       {{"--measures", "entropy"}, "unsupported \"entropy\""},
-      {{"--input", "-", "--input-format", "txt", "--checkpoint", "x"}, "need files"},
+      {{"--input", "-", "--input-format", "txt", "--checkpoint", "x"}, "cannot be used with --shard"},
       {{"--max-length", "8", "--stride", "9"}, "--stride"},
   };
   for (const Row& row : rows) {

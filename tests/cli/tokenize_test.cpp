@@ -276,7 +276,7 @@ TEST_CASE("tokenize rejects bad inputs with one line and a status, and leaves th
                          file("e.jsonl", "{\"text\": \"\", \"id\": \"a\"}\n{\"text\": \"\", \"id\": \"a\"}")},
                         {.parts = {"the id \"a\" occurs twice"}});
   check_command_refuses({"tokenize", kBert, "--input", file("f.pdf", "%PDF")},
-                        {.parts = {"unsupported input \".pdf\""}});
+                        {.parts = {"unsupported extension \".pdf\""}});
   check_command_refuses({"tokenize", kBert, "--input", "no-such.txt"}, {.status = Status::environment});
   check_command_refuses({"tokenize", "no/such/model", "--text", "a"}, {.status = Status::environment});
   check_command_refuses({"tokenize", folder.path().string(), "--text", "a"}, {.parts = {"no tokenizer"}});
@@ -288,7 +288,7 @@ TEST_CASE("tokenize rejects bad inputs with one line and a status, and leaves th
                         {.status = Status::usage});
   check_command_refuses(
       {"tokenize", kBert, "--text", "a", "--format", "csv", "--table", "heads", "-o", "x.csv"},
-      {.status = Status::usage, .parts = {"this command has tokens"}});
+      {.status = Status::usage, .parts = {"the only table of this command is tokens"}});
   check_command_refuses({"tokenize", kBert, "--text", "a", "--format", "npz"}, {.status = Status::usage});
 }
 

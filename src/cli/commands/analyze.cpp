@@ -51,12 +51,12 @@ void select_shown(AnalysisRequest& request) {
   (head ? request.selection.heads : request.selection.layers) = show;
 }
 
-/// Applies --show to a request: the result is a picture of the pattern of head L.H, or of the patterns of all
-/// heads of layer L. Throws Error(usage) if other options contradict it.
+/// Applies --show, if given: the result is a drawing (text or SVG) of the pattern of head L.H, or of the mean
+/// pattern of layer L and the patterns of its heads. Throws Error(usage) if other options contradict --show.
 void apply_show(AnalysisRequest& request) {
   if (request.show.empty()) return;
   if (!request.selection.layers.empty() || !request.selection.heads.empty()) {
-    fail(Status::usage, "--show HEAD selects the heads: remove --layers and --heads");
+    fail(Status::usage, "--show selects a head or a layer: remove --layers and --heads");
   }
   if (request.include_given) fail(Status::usage, "--show always draws patterns: remove --include");
   const bool picture =
@@ -135,7 +135,7 @@ void parse_output_ranks(const std::string& list, inspect::InspectRequest& reques
   }
 }
 
-/// Adds the options for averaging patterns, and for rollout, flow and contributions.
+/// Adds --weighting, and the options for rollout, flow and contributions.
 void add_mixing_options(Command& command, inspect::InspectRequest& request) {
   command.add(
       "Values of patterns, rollout, flow and contributions",
@@ -143,8 +143,8 @@ void add_mixing_options(Command& command, inspect::InspectRequest& request) {
         choice<analysis::Weighting>(request.weighting, {{"weights", analysis::Weighting::weights},
                                                         {"norm", analysis::Weighting::norm},
                                                         {"norm-row", analysis::Weighting::norm_row}}),
-        "Values of patterns: weights, norm (|weight f(x)|, the length of the weighted value) or norm-row "
-        "(norm, with rows that sum to 1)"},
+        "Values of patterns: weights, norm (weight times the length of the value vector after W_O) or "
+        "norm-row (norm, with rows that sum to 1)"},
        {"--rollout-fusion",
         choice<analysis::HeadFusion>(request.rollout.fusion, {{"mean", analysis::HeadFusion::mean},
                                                               {"max", analysis::HeadFusion::max},
@@ -225,8 +225,9 @@ void add_result_options(Command& command, AnalysisRequest& request) {
                {"--sort", &request.inspect.sort,
                 "With text: sort the heads by this column of their table, largest value first", "COLUMN"},
                number("--top", &request.inspect.top,
-                      "With text: show at most this number of heads; with --from: show at most this number "
-                      "of keys per head (default: 5)",
+                      "With text: show at most this number of heads, and of pairs of heads per kind of "
+                      "composition (default: 5 pairs); with --from: show at most this number of keys per "
+                      "head (default: 5)",
                       positive())});
   add_run_options(command, request.run);
 }

@@ -56,7 +56,7 @@ namespace {
 using input::Batch;
 using inspect::Form;
 
-// --- Stages. Each stage does the same work as in `analyze` or `weights`.
+// --- Stages. Except for the sums of PatternSums, each stage does the same work as in `analyze` or `weights`.
 
 /// Sums the weights of the pattern of each head. If `end` is true, the last layer is computed completely.
 class PatternSums final : public forward::Observer {
@@ -118,13 +118,14 @@ model::ModelConfig counted_config(const model::ModelConfig& config, std::size_t 
 OutputFile scratch_file() {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-  if (error) fail(Status::environment, "$TMPDIR: cannot write to this directory");
+  if (error)
+    fail(Status::environment, "$TMPDIR: is not a directory; set it to a directory for temporary files");
   return OutputFile(folder / fmt::format("attnctl-bench-{}", getpid()));
 }
 
-/// Runs stages on all heads. The stages write to a temporary file that is deleted. They add the warnings of
-/// the forward pass to `warnings`. A stage that needs captured patterns captures them first if there are
-/// none.
+/// Runs stages on all heads. All stages except load add their warnings to `warnings`. The write_* stages
+/// write the patterns that `capture` keeps in memory to a temporary file that is deleted. If there are none,
+/// they capture them first.
 class BenchStages {
  public:
   BenchStages(const ModelOptions& options, const OpenModel& open, Session& session)
@@ -139,8 +140,8 @@ class BenchStages {
     captured_.clear();
     batch_ = std::move(batch);
   }
-  /// Returns the number of weights in all patterns of the inputs, or the largest number if that exceeds 64
-  /// bits.
+  /// Returns the number of weights in all patterns of the inputs, or the largest 64-bit number if it does not
+  /// fit 64 bits.
   [[nodiscard]] std::uint64_t pattern_values() const {
     constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t values = 0;
@@ -176,7 +177,7 @@ class BenchStages {
     (void)metrics.finish();
   }
 
-  /// As forward(), and keeps all patterns in memory.
+  /// Runs all layers completely, and keeps all patterns in memory.
   void capture(Warnings& warnings) {
     captured_.clear();
     std::deque<analysis::MemorySink> sinks;
@@ -257,7 +258,7 @@ class BenchStages {
   std::vector<inspect::InputArray> captured_;
 };
 
-/// The layers that a stage computes: no layers, all layers but the last one only up to its patterns, or all
+/// The layers that a stage computes: none; all layers, but the last one only up to its patterns; or all
 /// layers completely.
 enum class Layers { none, to_patterns, to_end };
 
@@ -412,8 +413,8 @@ std::vector<StageRow> choose_stages(const BenchOptions& options) {
   return chosen;
 }
 
-/// One run of `bench`. The speed of the machine changes with time, so it is measured before, between and
-/// after the stages. Only the best measurement is used.
+/// One run of `bench`. The speed of the machine changes with time, so it is measured at the beginning and
+/// after the stages of each batch of inputs. Only the best measurement is used.
 class BenchRun {
  public:
   explicit BenchRun(const BenchOptions& options)
@@ -452,8 +453,8 @@ class BenchRun {
     read_gbs_ = std::max(read_gbs_, linalg::measure_read(session_.pool, kReadBytes, repeat));
   }
 
-  /// Runs a stage once without measuring it, then --repeat times. `warnings` receives only the warnings of
-  /// the first run, because the other runs repeat them.
+  /// Runs a stage once without timing it, then --repeat times with timing. The peak memory is that of all
+  /// runs. `warnings` receives only the warnings of the first run, because the other runs repeat them.
   void measure(const StageRow& row, const Batch* inputs, Warnings& warnings) {
     Measurement measurement{row, inputs, {}, {}, {}};
     if (inputs != nullptr)
@@ -486,7 +487,8 @@ class BenchRun {
     }
   }
 
-  /// Throws Error(limit) before any work if these inputs are too long for the chosen stages.
+  /// Throws Error(limit) if the patterns of these inputs are too large for --limit or --memory in a chosen
+  /// stage.
   void check_size(const Batch& inputs) const {
     const auto any = [&](bool StageRow::*property) {
       return std::ranges::any_of(chosen_, [&](const StageRow& row) { return row.*property; });
@@ -510,7 +512,7 @@ class BenchRun {
     if (memory != 0 && values > memory / sizeof(float)) {
       fail(Status::limit,
            "{} are {} values of {} bytes, over --memory {}; remove capture and the write_* stages from "
-           "--stages",
+           "--stages, or raise --memory",
            patterns, values, sizeof(float), memory);
     }
   }

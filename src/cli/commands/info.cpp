@@ -33,7 +33,7 @@ struct InfoOptions {
 };
 
 /// Returns whether the options name a model, a preset or sizes to describe. --families can be given without
-/// them. Throws Error(usage) for contradictory options.
+/// them. Throws Error(usage) for missing or contradictory options.
 bool check_subject(const InfoOptions& options) {
   const int given = (options.model.model.empty() ? 0 : 1) + (options.preset.empty() ? 0 : 1) +
                     (options.sizes.any() ? 1 : 0);
@@ -42,11 +42,13 @@ bool check_subject(const InfoOptions& options) {
   if (given == 0 && !options.asked.families)
     fail(Status::usage, "info: need a MODEL, or --preset NAME, or --d and --heads, or --families");
   if (options.sizes.any() && !(options.sizes.d && options.sizes.heads))
-    fail(Status::usage, "info: sizes without a MODEL need both --d and --heads");
+    fail(Status::usage, "info: to describe a model by sizes instead of MODEL, give at least --d and --heads");
   const bool no_file = options.model.model.empty();
-  if (no_file && options.asked.tensors) fail(Status::usage, "--tensors: only a MODEL has tensors");
+  if (no_file && options.asked.tensors)
+    fail(Status::usage, "--tensors: needs a MODEL, because presets and sizes have no tensors");
   if (no_file && options.model.config) fail(Status::usage, "--config: needs a MODEL");
-  if (given == 0 && options.asked.shapes) fail(Status::usage, "--shapes: needs a MODEL, --preset or --d");
+  if (given == 0 && options.asked.shapes)
+    fail(Status::usage, "--shapes: needs a MODEL, or --preset NAME, or --d and --heads");
   return given == 1;
 }
 
@@ -111,8 +113,8 @@ Command info_command() {
   add_size_options(command, options->sizes);
   command.add(
       {number("--length", &options->asked.length,
-              "Number of tokens for FLOPs and memory (default: 512, or the model's number of positions if "
-              "that is smaller)",
+              "Number of tokens for FLOPs, memory and shapes (default: 512, or the model's number of "
+              "positions if that is smaller)",
               positive()),
        number("--batch", &options->asked.batch, "With --shapes: number of sequences in the batch",
               positive()),

@@ -92,10 +92,11 @@ void add_study_scope(Command& command, StudyScope& scope) {
               positive()),
        number("--stride", &scope.settings.corpus.stride,
               "Split sentences longer than --max-length into windows; this is the number of tokens between "
-              "the beginnings of two windows",
+              "the beginnings of two consecutive windows",
               positive()),
        number("--batch-tokens", &scope.settings.corpus.batch_tokens,
-              "Largest number of tokens in a block; each thread computes one block of the corpus at a time",
+              "Largest number of tokens in a block of sentences, unless one sentence is longer; each thread "
+              "computes one block at a time",
               positive()),
        {"--skip-bad", &scope.settings.corpus.skip_bad,
         "Skip sentences that are invalid or too long and list them in the results (default: stop at the "
@@ -121,7 +122,8 @@ void add_study_scope(Command& command, StudyScope& scope) {
         "FILE"}});
 }
 
-/// Throws Error(usage) if options contradict each other.
+/// Throws Error(usage) without --input, if standard input is named twice, or if --stride exceeds
+/// --max-length.
 void require_study_scope(const StudyScope& scope) {
   require_inputs(scope.inputs, "--input");
   if (scope.settings.corpus.stride && scope.settings.corpus.max_length &&
@@ -130,7 +132,8 @@ void require_study_scope(const StudyScope& scope) {
          *scope.settings.corpus.max_length);
 }
 
-/// Opens the model and completes the settings. Throws the errors of study_measures().
+/// Opens the model and completes the settings. Without --measures, leaves out measures that are limited to
+/// fewer heads than are selected, with a warning. Throws the errors of study_measures().
 OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   std::vector<const study::MeasureRow*> measures = study_measures(scope, warnings);
   OpenStudy study{scope.settings, open_model(scope.model, warnings)};
@@ -162,7 +165,8 @@ std::string measures_footer() {
 
 // --- study and merge
 
-/// Returns the results of a study, with the first fields of the JSON document.
+/// Returns the results of a study. Adds the fields "schema" and "attnctl" at the beginning of the JSON
+/// document.
 Results finished_study(const study::StudyState& state, Session& session) {
   Record tool;
   tool.set("version", ATTNCTL_VERSION)
@@ -204,16 +208,16 @@ study::Shard parse_shard(const std::string& text) {
 void check_options(const StudyOptions& options, const study::Shard& shard) {
   require_study_scope(options.scope);
   if (reads_standard_input(options.scope) && (shard.count > 1 || options.state || options.checkpoint))
-    fail(Status::usage, "--input -: --shard, --state and --checkpoint need files instead of standard input");
+    fail(Status::usage, "--input -: cannot be used with --shard, --state or --checkpoint; give a file");
   if (shard.count > 1 && !options.state && !options.checkpoint)
-    fail(Status::usage, "--shard needs --state FILE, the input of attnctl merge");
+    fail(Status::usage, "--shard needs --state FILE or --checkpoint FILE, for attnctl merge");
   if (shard.count > 1 && (!options.output.path.empty() || !options.output.format.empty()))
     fail(Status::usage,
          "--shard writes a state and no results; remove -o and --format, and give them to attnctl merge");
 }
 
-/// Returns the state in --checkpoint; nullopt if the file does not exist. Throws Error if the file cannot be
-/// read or cannot be written.
+/// Returns the state in the file of --checkpoint; nullopt without --checkpoint, or if the file does not
+/// exist. Throws Error if the file cannot be read or cannot be written.
 std::optional<study::StudyState> open_checkpoint(const std::optional<std::string>& path) {
   if (!path) return std::nullopt;
   std::optional<study::StudyState> state;
@@ -222,8 +226,8 @@ std::optional<study::StudyState> open_checkpoint(const std::optional<std::string
   return state;
 }
 
-/// Returns the target of the results, or nullopt for a shard, which writes only a state. Checks all outputs
-/// with check_outputs().
+/// Returns the target of the results, or nullopt for one of several shards, which writes only a state. Checks
+/// all outputs with check_outputs().
 std::optional<Target> study_target(const StudyOptions& options, const study::Shard& shard) {
   std::vector<OutputPath> states;
   if (options.state) states.push_back({"--state", *options.state});
@@ -274,17 +278,17 @@ void run_study_command(const StudyOptions& options) {
 }
 
 void add_state_options(Command& command, StudyOptions& options) {
-  command.add("Shards and restarts",
-              {{"--shard", &options.shard,
-                "Compute only shard I of N, where I is from 1 to N. Writes --state instead of results; "
-                "attnctl merge computes the results from the states of all shards",
-                "I/N"},
-               {"--state", &options.state, "Write the state of the study to FILE, the input of attnctl merge",
-                "FILE"},
-               {"--checkpoint", &options.checkpoint,
-                "Save the state to FILE while the study runs; if FILE exists, continue from it", "FILE"},
-               number("--checkpoint-every", &options.checkpoint_every,
-                      "Seconds between two writes of --checkpoint; 0: after each block", non_negative())});
+  command.add(
+      "Shards and restarts",
+      {{"--shard", &options.shard,
+        "Compute only shard I of N, where I is from 1 to N. If N > 1, write only the state, to --state or "
+        "--checkpoint; attnctl merge computes the results from the states of all shards",
+        "I/N"},
+       {"--state", &options.state, "Write the state of the study to FILE, for attnctl merge", "FILE"},
+       {"--checkpoint", &options.checkpoint,
+        "Save the state to FILE while the study runs; if FILE exists, continue from it", "FILE"},
+       number("--checkpoint-every", &options.checkpoint_every,
+              "Seconds between two writes of --checkpoint; 0: after each block", non_negative())});
 }
 
 struct MergeOptions {
@@ -299,11 +303,13 @@ void check_complete(const study::StudyState& state, bool partial) {
   if (state.complete() || partial) return;
   if (!state.blocks()) {
     fail(Status::bad_input,
-         "no state has read the whole corpus: {} blocks are done; finish a shard, or give --partial",
+         "no state has read the whole corpus: {} blocks of sentences are done; finish a shard, or give "
+         "--partial",
          state.blocks_done());
   }
   fail(Status::bad_input,
-       "{} of {} blocks are missing (the first: {}); give the states that have them, or --partial",
+       "{} of {} blocks of sentences are missing (the first: {}); give the states that have them, or "
+       "--partial",
        *state.blocks() - state.blocks_done(), *state.blocks(), fmt::join(state.missing(5), ", "));
 }
 
@@ -325,10 +331,11 @@ void merge(const MergeOptions& options) {
   if (state_file) state.write(*state_file);
   output.write(finished_study(state, session));
   if (state.kernels().size() > 1) {
-    session.warnings.add("unlike_kernels",
-                         "the states were computed with different BLAS kernels; another division into shards "
-                         "may round differently",
-                         state.kernels().size());
+    session.warnings.add(
+        "unlike_kernels",
+        "the states were computed with different BLAS kernels; the last digits of the results depend on "
+        "which shard computed which sentences",
+        state.kernels().size());
   }
   print_warnings(session);
 }
@@ -378,18 +385,19 @@ Command study_command() {
 }
 
 Command merge_command() {
-  Command command{.name = "merge",
-                  .about = "Merge the states of the shards of a study, and compute the results"};
+  Command command{.name = "merge", .about = "Compute the results of a study from the states of its shards"};
   auto options = std::make_shared<MergeOptions>();
   command.add(
       {{.names = "STATE",
         .target = &options->states,
-        .help = "State files of the shards, written by attnctl study with --state or --checkpoint",
+        .help =
+            "State files of the shards of one study, written by attnctl study with --state or --checkpoint",
         .type = "FILE",
         .required = true},
        {"--state", &options->state, "Also write the merged state to FILE, which can be merged again", "FILE"},
        {"--partial", &options->partial,
-        "Write the results of the blocks that are there, even if some blocks of the corpus are missing"}});
+        "Accept states that do not contain all sentences, and compute the results of those that they "
+        "contain"}});
   add_result_options(command, options->output, options->run);
   command.footer =
       "Examples:\n"

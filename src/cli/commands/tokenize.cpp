@@ -57,7 +57,7 @@ void append_list(std::string& text, std::string_view name, std::size_t count, Ea
   text += ']';
 }
 
-/// Returns the characters of the input text that a token covers.
+/// Returns the characters that a token covers, of the input text or of the second text of the pair.
 std::string covered(const EncodedText& encoded, std::size_t token) {
   const bool second = encoded.encoding.sequence[token] == 1 && encoded.input.pair;
   std::string_view text = second ? *encoded.input.pair : encoded.input.text;
@@ -95,9 +95,9 @@ Value section_of(const std::string& path, const std::string& section) {
   return section.empty() ? Value() : value_of(formats::parse_json(path, section));
 }
 
-/// Writes the output of `tokenize` (docs/cli.md) input by input, without keeping the whole output in memory.
-/// Opens the output file before any work. Writes nothing before the first inputs are tokenized, so that there
-/// is no output if one of them has an error.
+/// Writes the output of `tokenize` (docs/cli.md) in parts, without keeping the whole output in memory. Opens
+/// the output file before any work. Writes nothing before the first inputs are tokenized, so that there is no
+/// output if one of them has an error.
 class TokenOutput {
  public:
   /// `path` is MODEL as the user gave it.
@@ -278,8 +278,8 @@ class TokenOutput {
   bool begun_ = false;
 };
 
-constexpr std::size_t kBlocksAWorker = 4;  // blocks in memory per worker
-constexpr std::size_t kInputsABlock = 256;
+constexpr std::size_t kBlocksAWorker = 4;   // number of TextBatch objects per worker
+constexpr std::size_t kInputsABlock = 256;  // number of inputs of a .json file in a TextBatch
 
 struct TokenizeOptions {
   ModelOptions model;
@@ -288,8 +288,9 @@ struct TokenizeOptions {
   ResourceOptions run;
 };
 
-/// Tokenizes the inputs of the command line in rounds of kBlocksAWorker blocks per worker. Reads and writes
-/// the blocks one after another. Parses and tokenizes the blocks of a round in parallel.
+/// Tokenizes the inputs of the command line. Divides each file into pieces with several inputs. Reads a few
+/// pieces per worker, tokenizes them in parallel, writes their output in order, and continues with the next
+/// pieces.
 class TokenizeRun {
  public:
   explicit TokenizeRun(const TokenizeOptions& options)
@@ -310,7 +311,7 @@ class TokenizeRun {
   }
 
  private:
-  /// The inputs that one task of the worker pool tokenizes.
+  /// A piece of a file: the inputs that one task of the worker pool tokenizes.
   struct TextBatch {
     input::TextBlock block;
     std::vector<input::TextInput> inputs;
@@ -384,7 +385,7 @@ class TokenizeRun {
     }
   }
 
-  /// Gives each input an id, tokenizes the inputs in parallel and writes the results.
+  /// Gives each input an id, tokenizes the batches in parallel and writes the results in order.
   void tokenize(std::span<TextBatch> batches) {
     for (TextBatch& batch : batches) {
       for (input::TextInput& input : batch.inputs) input.id = ids_.next(input.id);
@@ -419,7 +420,8 @@ void check_options(const TokenizeOptions& options) {
   }
   const std::string& table = options.output.table;
   if (!table.empty() && table != "tokens")
-    fail(Status::usage, "--table: unsupported \"{}\"; this command has tokens", escaped(table));
+    fail(Status::usage, "--table: unsupported \"{}\"; the only table of this command is tokens",
+         escaped(table));
 }
 
 }  // namespace

@@ -46,10 +46,11 @@ struct ReferenceLayers {
   std::vector<std::size_t> layers;
 };
 
-/// Reads the arrays of a reference file (docs/cli.md, NPZ): ids_I, and any of pattern_I, scores_I, z_I
-/// [layers, heads, n, ...], output_I [layers, n, d] and logits_I [n, vocabulary]. I is the index of the
-/// input. The array `layers` lists the layers of these arrays; without it, the arrays have all layers. For a
-/// model with components, all names except ids, target_ids and logits start with enc_, dec_ or cross_.
+/// Reads the arrays of a reference file (docs/cli.md, NPZ): any of pattern_I, scores_I, z_I [layers, heads,
+/// n, ...], output_I [layers, n, d] and logits_I [n, vocabulary], and optionally ids_I and target_ids_I. I is
+/// the index of the input. The array `layers` lists the layers on the first axis; without it, this axis has
+/// all layers. For an encoder-decoder model, all names except ids_I, target_ids_I and logits_I start with
+/// enc_, dec_ or cross_.
 class ReferenceReader {
  public:
   ReferenceReader(checkpoint::Checkpoint& file, std::string path, const model::ModelConfig& config)
@@ -59,7 +60,7 @@ class ReferenceReader {
     for (const model::Component component : components) stacks_.push_back(layers_of(component));
   }
 
-  /// Returns the arrays of an input, or nullopt if the file has none for this input.
+  /// Returns the arrays of an input, or nullopt if the file has none to compare with (ids do not count).
   std::optional<ReferenceInput> read(std::size_t input) {
     ReferenceInput result;
     reference::ReferencePass& pass = result.pass;
@@ -100,7 +101,8 @@ class ReferenceReader {
     return values;
   }
 
-  /// Returns the layers in the array `layers`, or all layers of the component if the file has no such array.
+  /// Returns the layers in the array `layers` of a component, or all its layers if the file has no such
+  /// array.
   ReferenceLayers layers_of(model::Component component) {
     ReferenceLayers found{inspect::prefix_of(component), {}};
     std::vector<std::size_t> all;
@@ -114,16 +116,16 @@ class ReferenceReader {
     }
     for (const std::int64_t layer : *named) {
       if (layer < 0 || static_cast<std::size_t>(layer) >= all.size()) {
-        fail(Status::bad_input, "{}: \"{}layers\": got {}, the model has {}", path_, found.prefix, layer,
-             all.size());
+        fail(Status::bad_input, "{}: \"{}layers\": got layer {}, need layers from 0 to {}", path_,
+             found.prefix, layer, all.size() - 1);
       }
       found.layers.push_back(all[static_cast<std::size_t>(layer)]);
     }
     return found;
   }
 
-  /// Reads an array and checks its shape. `stack` has the layers of the first axis; null if the array has no
-  /// layer axis.
+  /// Reads an array, and checks its number of axes and the length of its layer axis. Returns nullopt if the
+  /// file has no such array. `stack` has the layers of the first axis; null if the array has no layer axis.
   std::optional<FileArray<double>> read_checked(const std::string& name, std::size_t axes,
                                                 const ReferenceLayers* stack) {
     auto array = read_array(name);
@@ -132,7 +134,8 @@ class ReferenceReader {
     if (!fits) {
       fail(Status::bad_input, "{}: \"{}\": got shape {}, need {} axes{}", path_, name,
            attnctl::to_string(array->shape), axes,
-           stack == nullptr ? "" : fmt::format(", the first of {} layers", stack->layers.size()));
+           stack == nullptr ? ""
+                            : fmt::format(", the first of length {}, one per layer", stack->layers.size()));
     }
     return array;
   }
@@ -161,15 +164,18 @@ class ReferenceReader {
   std::vector<ReferenceLayers> stacks_;
 };
 
-/// Throws Error(bad_input) if the shapes of the arrays do not fit the length of the input.
+/// Throws Error(bad_input) if the arrays do not fit the numbers of queries and keys of the input. Skips the
+/// layers that need a target if the input has none.
 void check_reference_shapes(const reference::ReferencePass& pass, const model::ModelConfig& config,
                             const input::Sequence& sequence, const std::string& path) {
+  // `keys` is 0 if the columns of the matrix are not keys; their number is then not checked.
   const auto check = [&](const OwnedMatrix<double>& matrix, const char* name, std::size_t queries,
                          std::size_t keys) {
     if (matrix.rows() == 0) return;
     if (matrix.rows() != queries || (keys != 0 && matrix.cols() != keys)) {
-      fail(Status::bad_input, "{}: {} of input \"{}\": got [{}, {}], the input has {} queries and {} keys",
-           escaped(path), name, escaped(sequence.id), matrix.rows(), matrix.cols(), queries, keys);
+      fail(Status::bad_input, "{}: {} of input \"{}\": got [{}, {}], the input has {} queries{}",
+           escaped(path), name, escaped(sequence.id), matrix.rows(), matrix.cols(), queries,
+           keys == 0 ? "" : fmt::format(" and {} keys", keys));
     }
   };
   for (std::size_t i = 0; i < pass.layers.size(); ++i) {
@@ -185,8 +191,8 @@ void check_reference_shapes(const reference::ReferencePass& pass, const model::M
   check(pass.logits, "logits", sequence.target ? sequence.target->queries() : sequence.queries(), 0);
 }
 
-/// Returns the arrays of each input. Throws Error(bad_input) if the file has none, or if shapes do not fit
-/// the model.
+/// Returns the arrays of the inputs 0, 1, ... up to the first one without arrays. Throws Error(bad_input) if
+/// input 0 has none, or if the axes of layers and heads do not fit the model.
 std::vector<ReferenceInput> read_reference(const std::string& path, const model::ModelConfig& config) {
   Warnings unused;
   const std::unique_ptr<checkpoint::Checkpoint> file = checkpoint::open_checkpoint(path, unused);
@@ -195,7 +201,8 @@ std::vector<ReferenceInput> read_reference(const std::string& path, const model:
   while (auto input = reader.read(inputs.size())) inputs.push_back(std::move(*input));
   if (inputs.empty()) {
     fail(Status::bad_input,
-         "{}: need arrays of input 0 to compare with: pattern_0, scores_0, z_0, output_0 or logits_0",
+         "{}: need arrays of input 0 to compare with: pattern_0, scores_0, z_0, output_0 or logits_0; in an "
+         "encoder-decoder model, the first four names start with enc_, dec_ or cross_",
          escaped(path));
   }
   return inputs;
@@ -215,8 +222,8 @@ struct VerifyOptions {
 
 constexpr std::size_t kSeededIds = 64;
 
-/// Returns a seeded input of 64 ids, or fewer if the model has fewer positions. For an encoder-decoder model,
-/// the target has half as many ids.
+/// Returns a random image if the model reads images, otherwise 64 random ids, or fewer if the model has fewer
+/// positions. For an encoder-decoder model, the target has half as many ids, rounded up.
 input::Sequence choose_seeded(const model::ModelConfig& config) {
   if (config.embedding.vocabulary == 0 && !config.embedding.pixels.present()) {
     fail(Status::bad_input, "the model has no embedding table: give --embeddings");
@@ -232,8 +239,8 @@ input::Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
   input::Batch batch;
   for (const ReferenceInput& input : reference) {
     if (input.ids.empty()) {
-      fail(Status::bad_input, "{}: has no array ids_{}; give the inputs", escaped(*options.against),
-           batch.sequences.size());
+      fail(Status::bad_input, "{}: has no array ids_{}; give the inputs on the command line",
+           escaped(*options.against), batch.sequences.size());
     }
     input::Sequence& sequence = batch.sequences.emplace_back();
     sequence.ids = input.ids;
@@ -272,7 +279,8 @@ struct VerifyRun {
     return observer.finish(reference);
   }
 
-  /// Runs the forward pass of each sequence in float64 and compares the results with the float32 pass.
+  /// Runs the forward pass of each sequence in float64, up to the last selected layer, and compares the
+  /// results with the float32 pass.
   [[nodiscard]] std::vector<analysis::Comparison> compare_float64() const {
     const model::ModelConfig& config = open.model.config();
     const bool all = options.selection.layers.empty() && options.selection.heads.empty() &&
@@ -294,8 +302,8 @@ struct VerifyRun {
   }
   [[nodiscard]] std::vector<analysis::Comparison> compare_file(std::vector<ReferenceInput> reference) const {
     if (reference.size() != batch.sequences.size()) {
-      fail(Status::bad_input, "{}: has {} inputs, the run has {}", escaped(*options.against),
-           reference.size(), batch.sequences.size());
+      fail(Status::bad_input, "{}: has arrays of {} inputs, the command line gives {} inputs",
+           escaped(*options.against), reference.size(), batch.sequences.size());
     }
     std::vector<reference::ReferencePass> passes;
     for (ReferenceInput& input : reference) {
@@ -307,8 +315,8 @@ struct VerifyRun {
   }
 };
 
-/// Returns the absolute tolerance of a comparison: `tolerance` times the largest value. For patterns, the
-/// largest value counts as 1.
+/// Returns the absolute tolerance of a comparison: `tolerance` times the largest |value| of the reference, at
+/// least 1; just `tolerance` for patterns.
 double tolerance_of(const analysis::Comparison& comparison, double tolerance) {
   return tolerance * comparison.largest;
 }
@@ -386,11 +394,12 @@ void verify(const VerifyOptions& options) {
       std::max_element(comparisons.begin(), comparisons.end(), [&](const auto& a, const auto& b) {
         return !std::isnan(a.max_difference) && (std::isnan(b.max_difference) || excess(a) < excess(b));
       });
-  fail(Status::difference,
-       "{} of {} comparisons exceed the tolerance {}; the largest difference is {} ({}{}, against {})",
-       outside, comparisons.size(), options.tolerance, worst->max_difference, worst->array,
-       worst->layer ? " of layer " + model::layer_name(open.model.config(), *worst->layer) : "",
-       escaped(worst->reference));
+  fail(
+      Status::difference,
+      "{} of {} comparisons exceed the tolerance {}; the worst one has a difference of {} ({}{}, against {})",
+      outside, comparisons.size(), options.tolerance, worst->max_difference, worst->array,
+      worst->layer ? " of layer " + model::layer_name(open.model.config(), *worst->layer) : "",
+      escaped(worst->reference));
 }
 
 }  // namespace
@@ -415,7 +424,7 @@ Command verify_command() {
   add_document_options(command, options->output, {"json", "jsonl", "text"});
   add_run_options(command, options->run);
   command.footer =
-      "Without inputs, the inputs are the ids of the reference file, or else 64 random ids, the same in "
+      "Without inputs, verify uses the ids of the reference file, or else one random input, the same in "
       "every run.\n"
       "The exit status is 7 if a difference exceeds the tolerance.\n"
       "Examples:\n"

@@ -37,8 +37,8 @@ struct ExperimentRequest {
   Experiment experiment;
 };
 
-/// Shows each small number of the summary with three significant digits, because the values of the summary
-/// have different units.
+/// Formats each number below 0.1 in the summary of the text output with three significant digits, because the
+/// values of the summary have different units.
 void give_own_digits(Results& results) {
   for (PageBlock& block : results.text) {
     TextTable* const shown = std::get_if<TextTable>(&block);

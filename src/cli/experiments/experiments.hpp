@@ -23,8 +23,8 @@ struct Experiment {
   std::function<std::vector<OutputPath>()> outputs = [] { return std::vector<OutputPath>(); };
 };
 
-/// Sets `needs` or `excludes` of each option to --model: the option requires --model, or cannot be used with
-/// it.
+/// Return the options after setting Option::needs (with_model) or Option::excludes (without_model) of each to
+/// --model.
 [[nodiscard]] std::vector<Option> with_model(std::vector<Option> options);
 [[nodiscard]] std::vector<Option> without_model(std::vector<Option> options);
 /// Adds --seed.

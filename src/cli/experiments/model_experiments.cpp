@@ -38,7 +38,8 @@ struct TrainedOptions {
   [[nodiscard]] bool given() const { return !model.model.empty(); }
 };
 
-/// Returns an experiment that reads the files of `request->trained`.
+/// Returns an experiment that calls `run`. The model and the inputs of `request->trained` are its input
+/// files.
 template <typename Request>
 Experiment experiment_of(const std::shared_ptr<Request>& request,
                          textbook::ExperimentResult (*run)(const Request& request, Session& session)) {
@@ -176,8 +177,8 @@ std::size_t head_count(const std::string& heads) {
   return *count;
 }
 
-/// Returns the token id for --target, which is an id, a token of the vocabulary, or the text of a token
-/// without its word mark.
+/// Returns the token id for --target. A number of up to nine digits is an id. Anything else is a token of the
+/// vocabulary, with or without its word mark (U+0120 or U+2581).
 std::size_t target_id(const std::string& target, const OpenModel& open) {
   const tokenizer::Vocabulary& vocabulary = open.vocabulary;
   std::optional<std::int64_t> id;
@@ -253,7 +254,8 @@ std::optional<analysis::AxialGrid> parse_grid(const std::string& text) {
   const auto columns =
       by == std::string::npos ? std::nullopt : parse_number(std::string_view(text).substr(by + 1));
   if (!rows || !columns || *rows == 0 || *columns == 0 || *rows > 65536 || *columns > 65536) {
-    fail(Status::usage, "--grid: got \"{}\", need ROWSxCOLUMNS such as 16x16", escaped(text));
+    fail(Status::usage, "--grid: got \"{}\", need ROWSxCOLUMNS such as 16x16, each from 1 to 65536",
+         escaped(text));
   }
   return analysis::AxialGrid{*rows, *columns};
 }
@@ -265,7 +267,8 @@ textbook::KindsOptions kinds_options(const KindsRequest& request, const Session&
   options.grid = parse_grid(request.grid);
   for (const std::string& text : request.kinds) {
     const auto kind = parse_attention_option("--kinds", text);
-    if (!kind) fail(Status::usage, "--kinds: axial attention needs a grid; give --grid 16x16 to add its row");
+    if (!kind)
+      fail(Status::usage, "--kinds: remove axial, and give --grid ROWSxCOLUMNS, which adds axial attention");
     options.kinds.push_back(*kind);
   }
   return options;
@@ -285,19 +288,22 @@ void check_layer_and_grid(const textbook::KindsOptions& options, const model::Mo
                           const input::Batch& batch) {
   const std::size_t layers = model.config().layers.size();
   if (options.layer >= layers)
-    fail(Status::usage, "--layer: got {}, the model has {} (0 to {})", options.layer, layers, layers - 1);
+    fail(Status::usage, "--layer: got {}, the model has {} layers (0 to {})", options.layer, layers,
+         layers - 1);
   if (!options.grid) return;
   const std::size_t tokens = options.grid->rows * options.grid->columns;
   if (batch.sequences.size() != 1 || batch.sequences.front().queries() != tokens) {
-    fail(Status::usage, "--grid {}x{}: need one input of {} tokens, got {} of {}", options.grid->rows,
-         options.grid->columns, tokens, batch.sequences.size(), batch.sequences.front().queries());
+    fail(Status::usage, "--grid {}x{}: need one input of {} tokens, got {} inputs, the first of {} tokens",
+         options.grid->rows, options.grid->columns, tokens, batch.sequences.size(),
+         batch.sequences.front().queries());
   }
 }
 
 textbook::ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
   const textbook::KindsOptions options = kinds_options(request, session);
   const bool drawn = !request.trained.given();
-  if (drawn && !request.trained.inputs.items.empty()) fail(Status::usage, "inputs need --model");
+  if (drawn && !request.trained.inputs.items.empty())
+    fail(Status::usage, "inputs need --model; remove them, or give --model");
   if (drawn && request.random.d_model % request.random.heads != 0) {
     fail(Status::usage, "--heads: got {}, need a divisor of --d {}", request.random.heads,
          request.random.d_model);

@@ -16,7 +16,7 @@ namespace attnctl::cli {
 template <typename Number>
 struct Range {
   Number first, last;
-  std::string name = {};  // text in --help and errors: "positive"; default: both limits
+  std::string name = {};  // shown instead of the limits: "positive" in errors, "POSITIVE" in --help
 };
 template <typename Number>
 Range(Number, Number) -> Range<Number>;  // Clang 14 cannot deduce this
@@ -42,9 +42,9 @@ template <typename Enum>
   return result;
 }
 
-/// The variable that an option sets, or a function that receives the value of the option as text. An option
-/// whose target is a bool is a flag and takes no value. An option whose target is a vector may be given
-/// several times.
+/// The variable that an option sets, a function that receives the value of the option as text, or a Choice.
+/// An option whose target is a bool is a flag and takes no value. An option whose target is a vector may be
+/// given several times.
 using OptionTarget =
     std::variant<bool*, std::string*, std::optional<std::string>*, std::size_t*, std::optional<std::size_t>*,
                  std::optional<int>*, double*, std::vector<std::string>*, std::vector<std::size_t>*,
@@ -59,15 +59,16 @@ struct Option {
   /// mean|max.
   std::string type = {};
   bool required = false;
-  bool show_default = false;  // show the initial value of the target in --help
-  bool split = false;         // split the value at commas; the target is a vector
+  /// Show the initial value of the target in --help, if the target is a string, a number or a list.
+  bool show_default = false;
+  bool split = false;  // split the value at commas; the target is a vector
   Limits range = {};
   std::vector<std::string> allowed = {};  // allowed values; empty: all values
   std::string needs = {};                 // name of an option that must be given too
   std::string excludes = {};              // name of an option that must not be given too
   bool in_order = false;  // after parsing, call the target for each value, in the order of all such options
                           // on the command line
-  bool* given = nullptr;  // set to true if the option is given
+  bool* given = nullptr;  // set to true if the option is given; not for flags
   std::string group = "Options";  // heading in --help
 
   [[nodiscard]] bool positional() const { return !names.starts_with('-'); }
@@ -78,8 +79,8 @@ struct Option {
   [[nodiscard]] std::string value_text() const;
 };
 
-/// Returns an option for a number, or for numbers separated by commas if the target is a vector. --help shows
-/// the default.
+/// Returns an option for a number, or for numbers separated by commas if the target is a vector. The option
+/// has show_default set.
 [[nodiscard]] Option number(std::string names, OptionTarget target, std::string help, Limits range = {});
 
 struct Command {

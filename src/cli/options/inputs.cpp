@@ -31,12 +31,12 @@ constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 FileArray<float> read_array(const std::string& path) {
   if (std::filesystem::path(path).extension() != ".npy")
-    fail(Status::bad_input, "{}: unsupported file of an array; need a .npy file", escaped(path));
+    fail(Status::bad_input, "{}: need an array in a .npy file", escaped(path));
   return read_npy<float>(path);
 }
 
-/// Converts integer masks (1 and 0) to masks that are added to the scores (0 and -inf). Leaves float masks
-/// unchanged.
+/// Converts a mask of bools or integers (1 and 0) to a mask that is added to the scores (0 and -inf). Leaves
+/// a float mask unchanged. Throws Error(bad_input) for NaN, +inf and integers other than 0 and 1.
 void to_added(FileArray<float>& array) {
   for (std::size_t i = 0; i < array.values.size(); ++i) {
     float& value = array.values[i];
@@ -56,7 +56,7 @@ void to_added(FileArray<float>& array) {
 }
 
 /// Reads embeddings from an array [n, d] or [batch, n, d] of any numeric type. Returns one matrix [n, d] per
-/// item of the batch. Throws Error(bad_input) for any other number of axes, or for an array without rows.
+/// item of the batch. Throws Error(bad_input) for any other number of axes, or if an axis has length 0.
 std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
   const FileArray<float> array = read_array(path);
   if (array.shape.size() != 2 && array.shape.size() != 3) array.refuse_shape("[n, d] or [batch, n, d]");
@@ -121,7 +121,8 @@ void read_score_masks(const std::string& path, input::Batch& batch) {
 }
 
 /// Reads a mask over the m keys of each sequence from an array [batch, m] of bool or integers. 1 means that
-/// the key is visible, 0 that it is hidden. Throws the same errors as read_score_masks().
+/// the key is visible, 0 that it is hidden. Throws Error(bad_input) if the shape does not fit the batch, and
+/// for floating-point arrays and integers other than 0 and 1.
 void read_key_masks(const std::string& path, input::Batch& batch) {
   FileArray<float> array = read_array(path);
   if (is_floating(array.dtype))
@@ -157,8 +158,7 @@ void read_file_item(const InputItem& item, const InputOptions& options, OpenMode
   const std::size_t before = batch.sequences.size();
   const std::uint64_t blank =
       input::read_sequences(text, format, name, {open.vocabulary, open.encoder}, batch);
-  if (batch.sequences.size() == before)
-    fail(Status::bad_input, "{}: contains no inputs", escaped(item.value));
+  if (batch.sequences.size() == before) fail(Status::bad_input, "{}: contains no inputs", escaped(name));
   if (blank > 0) warnings.add("blank_lines", fmt::format("{}: skipped a blank line", name), blank);
 }
 
@@ -168,7 +168,8 @@ input::Sequence text_sequence(const InputItem& item, OpenModel& open) {
   return open.encoder.encode({{}, item.value, item.pair, std::nullopt});
 }
 
-/// Applies --truncate, and adds a warning for each truncated input.
+/// Shortens the inputs that are not texts to `most` tokens. Adds a warning for each truncated input,
+/// including the texts, which the encoder has already shortened.
 void truncate_inputs(std::size_t most, input::Batch& batch, Warnings& warnings) {
   input::truncate_ids(batch, most);
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
@@ -209,7 +210,7 @@ void read_embeddings_item(const std::string& path, std::size_t index, const Inpu
   }
 }
 
-/// Adds the k-th target to the k-th input.
+/// Adds the k-th target to the k-th input. If there are targets, each input must have one.
 void add_targets(const InputOptions& options, OpenModel& open, input::Batch& batch) {
   if (options.targets.empty()) return;
   const std::optional<model::DecoderConfig>& decoder = open.model.config().decoder;
@@ -280,7 +281,7 @@ input::InputFormat input_format(const std::string& path, const InputOptions& opt
       standard_input ? "." + options.input_format : std::filesystem::path(path).extension().string();
   const auto* const row = std::ranges::find(kExtensions, extension, &InputExtension::first);
   if (row != kExtensions.end()) return row->second;
-  fail(Status::bad_input, "{}: unsupported input \"{}\"; supported: .txt, .jsonl, .json, .conllu",
+  fail(Status::bad_input, "{}: unsupported extension \"{}\"; supported: .txt, .jsonl, .json, .conllu",
        escaped(path), escaped(extension));
 }
 

@@ -28,7 +28,7 @@
 
 namespace attnctl::cli {
 
-/// An array of a file, converted to float or double.
+/// An array that was read from a file and converted to T, which is float or double.
 template <typename T>
 struct FileArray {
   std::string file;          // escaped
@@ -43,7 +43,7 @@ struct FileArray {
         values(checked_product(shape).value()) {
     convert(dtype, tensor.bytes, std::span(values));
   }
-  /// Returns matrix `index`. The last two axes are the axes of the matrix.
+  /// Returns the matrix with this index. Its rows and columns are the last two axes of the array.
   [[nodiscard]] OwnedMatrix<T> matrix(std::size_t index) const {
     OwnedMatrix<T> matrix(shape[shape.size() - 2], shape.back());
     const std::size_t size = matrix.values().size();
@@ -64,23 +64,25 @@ template <typename T>
 /// Reads a whole file of inputs, at most 1 GiB; "-" is standard input.
 [[nodiscard]] std::string read_input_file(const std::string& path);
 
-/// Reads and tokenizes the inputs of the command line. Returns them in the order of the command line,
-/// completed by finish_batch(). Opens the model's tokenizer if an input is text. Throws Error(usage) without
-/// inputs, if standard input is named twice, or if --keys has no --embeddings. Throws Error(bad_input) for an
-/// invalid input, and Error(environment) if a file cannot be read.
+/// Reads the inputs of the command line in their order, with their targets and masks, and completes them with
+/// finish_batch(). Applies --truncate. Opens the model's tokenizer if an input or a target is text. Throws
+/// Error(usage) without inputs, and if the input options contradict each other or the model. Throws
+/// Error(bad_input) for an invalid input, and Error(environment) if a file cannot be read.
 [[nodiscard]] input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
 
 /// Returns the format of an --input file: from its extension, or from --input-format if the path is "-".
-/// Throws Error(usage) or Error(bad_input) if the format is unknown.
+/// Throws Error(usage) if the path is "-" without --input-format, and Error(bad_input) for an unknown
+/// extension.
 [[nodiscard]] input::InputFormat input_format(const std::string& path, const InputOptions& options);
 
 /// Throws Error(usage) without inputs, or if standard input is named twice. The error message lists `kinds`,
 /// the accepted kinds of input.
 void require_inputs(const InputOptions& options, const std::string& kinds);
 
-/// Returns the files that a command reads, for check_outputs(): --config, the inputs, and the weights,
-/// configuration and tokenizer of MODEL. Replaces a hub name by the path of its snapshot in the cache, and
-/// "-" by /dev/stdin, because standard input may be a file. Throws Error if the model does not exist.
+/// Returns the files that a command reads, for check_outputs(): --config, the files of the inputs and masks,
+/// and the weights, configuration and tokenizer of MODEL. Replaces a hub name by the path of its snapshot in
+/// the cache, and "-" by /dev/stdin, because standard input may be a file. Throws Error if the model does not
+/// exist.
 [[nodiscard]] std::vector<std::filesystem::path> files_read(const ModelOptions& model,
                                                             const InputOptions& inputs = {});
 
@@ -89,9 +91,10 @@ class SeededInputs {
  public:
   explicit SeededInputs(const model::ModelConfig& config) : config_(config) {}
 
-  /// Returns `length` random ids. Returns an image if the model reads images; the image has one token per
-  /// patch plus one and ignores `length`. Returns `length` embeddings with values in -1..1 if the model has
-  /// no embedding table. Adds a target of `target_length` ids for an encoder-decoder model.
+  /// Returns a random image if the model reads images; its number of tokens does not depend on `length`.
+  /// Otherwise returns `length` random ids, or `length` embeddings with values in -1..1 if the model has no
+  /// embedding table. Adds embeddings for keys and values if their widths require it, and a target of
+  /// `target_length` ids for an encoder-decoder model.
   [[nodiscard]] input::Sequence next(std::size_t length, std::size_t target_length);
 
  private:
@@ -105,7 +108,8 @@ class SeededInputs {
 
 // --- Heads and attention
 
-/// Returns the heads that --component, --layers and --heads select.
+/// Returns the heads that --component, --layers and --heads select. `targets` is false if an encoder-decoder
+/// model runs without targets.
 [[nodiscard]] inline forward::Selection select_heads(const SelectionOptions& options,
                                                      const model::ModelConfig& config, bool targets = true) {
   return inspect::select_heads({options.component, options.layers, options.heads}, config, targets);
@@ -115,16 +119,17 @@ class SeededInputs {
 void add_attention_option(Command& command, SelectionOptions& options);
 
 /// Parses a kind of attention. Returns nullopt for axial attention, which changes the batch and not the
-/// layer. Throws Error(usage) for an unknown kind; the error message names `option`.
+/// model. Throws Error(usage) for an unknown kind; the error message names `option`.
 [[nodiscard]] std::optional<model::AttentionKind> parse_attention_option(const std::string& option,
                                                                          const std::string& kind);
 
 /// Returns the model with the attention kind of --attention in the layers of --layers. Without --attention,
-/// the model is unchanged.
+/// or if it is axial, returns the model unchanged.
 [[nodiscard]] model::Model with_attention_option(const model::Model& model, const SelectionOptions& options);
 
-/// If --attention is axial, reads the tokens of the batch as one grid, replaces the batch by the columns and
-/// rows of the grid, and returns the grid. Returns nullopt for any other kind.
+/// If --attention is axial, reads the batch as one grid of embeddings, replaces it by the columns and rows of
+/// the grid, and returns the size of the grid; throws Error(usage) unless the only input is one --embeddings.
+/// Returns nullopt for any other kind, or without --attention.
 [[nodiscard]] std::optional<analysis::AxialGrid> axial_grid(const SelectionOptions& options,
                                                             const InputOptions& inputs,
                                                             const model::Model& model, input::Batch& batch);

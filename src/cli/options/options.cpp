@@ -161,10 +161,12 @@ void add_target_options(Command& command, OutputOptions& options, const std::vec
 
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats) {
   add_target_options(command, options, formats);
-  command.add("Output",
-              {number("--digits", &options.digits,
-                      "Number of decimals (default: as many as are needed to read back the same number)",
-                      Range{0, report::NumberFormat::most_digits})});
+  command.add(
+      "Output",
+      {number(
+          "--digits", &options.digits,
+          "Number of decimals (default: as many as are needed to read back the same number; fewer in text)",
+          Range{0, report::NumberFormat::most_digits})});
 }
 
 void add_table_option(Command& command, OutputOptions& options, const std::string& help) {
@@ -194,7 +196,7 @@ void add_run_options(Command& command, ResourceOptions& options) {
         "Limit of the resident memory, such as 512M or 2G; if necessary, the weights of each layer are "
         "released after their use (default: no limit)",
         "BYTES"},
-       number("--limit", &options.limit, "Largest number of values that json, csv or text may contain"),
+       number("--limit", &options.limit, "Largest number of values in the output (npz: no limit)"),
        {"--strict", &options.strict, "Stop with exit status 6 if a result is NaN or infinite"}});
 }
 

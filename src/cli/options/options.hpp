@@ -73,7 +73,8 @@ struct OutputOptions {
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
 /// Adds --format, -o and --digits: the output options of commands without tables.
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
-/// Adds --table, after the formats. `help` says what it does in the formats that write tables.
+/// Adds --table. options.formats must already be set. `help` says what --table does in the formats that write
+/// tables.
 void add_table_option(Command& command, OutputOptions& options, const std::string& help);
 
 struct ResourceOptions {

@@ -49,9 +49,9 @@ std::vector<std::string> names_of(Form form, const std::vector<std::string>& for
   return names;
 }
 
-/// Returns the format with the extension of -o, or null if there is none. Returns a format that the command
-/// does not write only if the command has no format of the same form, as .npz without arrays: that is an
-/// error. Other extensions are unknown to the command, so that a new format does not change what it writes.
+/// Returns the format with the extension of -o, or null if there is none. Also returns null if the command
+/// writes not this format but another one of the same form (such as csv for .tsv); the extension is then
+/// ignored. If the command writes no format of this form, returns the format, which resolve_target() rejects.
 const Format* format_of_extension(const OutputOptions& options) {
   const std::string extension = std::filesystem::path(options.path).extension().string();
   const Format* const format = format_with(&Format::extension, extension);
@@ -96,7 +96,8 @@ std::optional<FileId> file_id(const std::filesystem::path& path) {
   return FileId(found.st_dev, found.st_ino);
 }
 
-/// Returns the output path. If the output is a folder of tables, returns the paths of the tables in it.
+/// Returns the output path. If the output is a folder of tables, returns the existing files in it with the
+/// extension of tables.
 std::vector<std::filesystem::path> files_of(const OutputPath& output) {
   if (output.tables.empty()) return {output.path};
   std::vector<std::filesystem::path> files;
@@ -108,8 +109,8 @@ std::vector<std::filesystem::path> files_of(const OutputPath& output) {
   return files;
 }
 
-/// Returns whether two outputs are the same file, or one is a table in the folder of the other. The outputs
-/// need not exist.
+/// Returns whether two outputs are the same file, or one is a file in the folder of tables of the other with
+/// the extension of tables. The outputs need not exist.
 bool collide(const OutputPath& a, const OutputPath& b) {
   const auto id = file_id(a.path);
   if (id && id == file_id(b.path)) return true;
@@ -167,12 +168,14 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
                 options.table};
   const Format& format = target.format;
   if (std::ranges::find(options.formats, format.name) == options.formats.end()) {
-    fail(Status::usage, "--format: unsupported {} for this command; it writes {}", format.name,
+    fail(Status::usage, "{}: unsupported {} for this command; it writes {}",
+         options.format.empty() ? "-o " + escaped(options.path) : "--format", format.name,
          fmt::join(options.formats, ", "));
   }
   const bool tables = format.form == Form::tables;
   if (!target.table.empty() && !tables)
-    fail(Status::usage, "--table needs --format {}", table_formats(options.formats));
+    fail(Status::usage, "--table needs --format {}, or -o FILE with this extension",
+         table_formats(options.formats));
   if (tables && target.table.empty()) target.table = options.default_table;
   if (target.is_folder() && (to_stdout || by_extension != nullptr)) {
     fail(Status::usage, "--format {} writes several tables: give -o DIRECTORY, or --table NAME for one table",
