@@ -242,7 +242,7 @@ class Library {
     const CpuFeatures cpu = CpuFeatures::of_this_cpu();
     if (!setting.empty()) {
       if (!same_kernel(setting, kernel()))
-        warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which uses {}",
+        warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which uses {} instead",
                                escaped(setting), kernel());
     } else if (is_narrow(kernel(), cpu)) {
       for (void* const handle : std::exchange(handles_, {})) dlclose(handle);
@@ -282,7 +282,8 @@ auto* loaded(const char* name) {
   const Library& blas = library_for_products();
   static auto* const found = blas.find<std::remove_reference_t<decltype(function)>>(name);
   if (found == nullptr)
-    fail(Status::environment, "the BLAS library {} has no function {}", blas_name(), name);
+    fail(Status::environment, "the BLAS library {} has no function {}; install another one, such as OpenBLAS",
+         blas_name(), name);
   return found;
 }
 

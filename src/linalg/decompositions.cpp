@@ -41,7 +41,8 @@ void require_finite(MatrixView<const double> a) {
   for (std::size_t r = 0; r < a.rows; ++r) {
     if (all_finite(a.row(r))) continue;
     fail(Status::non_finite,
-         "row {} of a matrix to decompose contains NaN or infinity; replace such weights in the checkpoint",
+         "cannot decompose a matrix: its row {} contains NaN or infinity; check the checkpoint for such "
+         "weights",
          r);
   }
 }
