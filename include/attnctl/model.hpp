@@ -34,7 +34,7 @@ struct LayerInfo {
   std::size_t heads = 0;
   std::size_t kv_heads = 0;  // each group of heads / kv_heads consecutive heads shares one key/value head
   std::size_t d_head = 0;    // width of a query and of a key
-  std::size_t d_value = 0;   // width of a value; 0 if the checkpoint has no W_V
+  std::size_t d_value = 0;   // width of a value; 0 if unknown, because the checkpoint has no W_V
   bool causal = false;       // true if queries attend only to keys at the same or earlier positions
   std::string kind;  // the kind of attention: "full", "window:64", "block:16", "strided:8" or "linear"
 };
@@ -46,8 +46,7 @@ struct ModelInfo {
   std::size_t d_model = 0;
   std::size_t vocabulary = 0;                // number of token ids; 0 if the model's inputs are not token ids
   std::optional<std::size_t> max_positions;  // longest input in tokens; nullopt: no limit
-  /// Number of parameters.
-  std::uint64_t parameters = 0;
+  std::uint64_t parameters = 0;              // number of values in all parameter tensors
   std::vector<LayerInfo> layers;  // encoder layers first, then `decoder` and `cross` layers alternate
 };
 
@@ -70,8 +69,8 @@ class Model {
   [[nodiscard]] static Model open(const std::string& model, const std::optional<std::string>& config = {});
 
   [[nodiscard]] const ModelInfo& info() const;
-  /// Returns all warnings so far: from opening the model, and from every run and analysis that used the
-  /// model.
+  /// Returns all warnings so far: from opening the model, from every run and analysis that used it, and from
+  /// loading the BLAS library.
   [[nodiscard]] std::vector<Warning> warnings() const;
 
   struct Parts;  // used only inside the library
