@@ -39,9 +39,10 @@ class Progress {
   Clock::time_point next_drawing_;
 };
 
-/// Formats the line of a progress bar, at most `width` columns wide: "layers  [######----]  6/10  0.5/s  0:08
-/// left". The rate and the remaining time are computed from `seconds`, the time of the first `done` steps.
-/// The bar is left out if it would have fewer than 10 characters. The label must be ASCII.
+/// Formats the line of a progress bar, at most `width` columns wide:
+/// "layers  [######----]  6/10  0.5/s  0:08 left". The rate and the remaining time are computed from
+/// `seconds`, the time of the first `done` steps. The bar is left out if it would have fewer than 10
+/// characters. The label must be ASCII.
 [[nodiscard]] std::string progress_line(const std::string& label, std::size_t done, std::size_t total,
                                         double seconds, std::size_t width);
 

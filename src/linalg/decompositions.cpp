@@ -51,7 +51,7 @@ void require_success(int info, const char* routine) {
   if (info != 0) throw std::runtime_error(fmt::format("LAPACK {} ended with {}", routine, info));
 }
 
-/// The QR decomposition of a matrix a [m, k], computed in the memory of a^T. If m < k, the object instead
+/// The QR decomposition of a matrix a [m, k], computed in the memory of a^T. If m <= k, the object instead
 /// holds R = a and Q = the identity.
 class Qr {
  public:

@@ -28,8 +28,9 @@ struct Kernels {
   std::string_view name;  // "avx512", "avx2", "sse2"; "baseline" on other processors
 
   /// Computes pattern = softmax(scores) for one row of attention. Both spans may be the same memory.
-  /// Subtracts the largest score first. A score of -inf gives exactly 0; NaN gives NaN. If all scores are
-  /// -inf (a fully masked row), writes zeros and returns false; otherwise returns true.
+  /// Subtracts the largest score first. If a score is NaN or +inf, all weights are NaN. Otherwise, a score of
+  /// -inf gives exactly 0. If all scores are -inf (a fully masked row), writes zeros and returns false;
+  /// otherwise returns true.
   bool (*softmax)(std::span<const float> scores, std::span<float> pattern);
 
   /// Computes out = (x - mean) / sqrt(variance + eps) * gain + bias. An empty gain counts as 1, an empty bias
