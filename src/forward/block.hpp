@@ -43,10 +43,11 @@ struct BlockSequence {
   std::size_t first_key = 0, keys = 0;
 };
 
-/// Consecutive sequences whose rows are stacked in one matrix, so that one matrix product computes all of
-/// them. A sequence with separate keys or values is a separate block. In all other blocks of
-/// self-attention, key rows and query rows are the same. In the decoder the rows are tokens of the targets.
-/// In cross-attention the query rows are tokens of the targets and the key rows tokens of the inputs.
+/// A group of consecutive sequences (not a transformer block). Their rows are stacked in one matrix, so that
+/// one matrix product computes all of them. A sequence with separate keys or values is a separate block. In
+/// all other blocks of self-attention, key rows and query rows are the same. In the decoder the rows are
+/// tokens of the targets. In cross-attention the query rows are tokens of the targets and the key rows tokens
+/// of the inputs.
 struct Block {
   model::Component component = model::Component::none;
   std::vector<BlockSequence> sequences;

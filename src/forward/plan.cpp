@@ -11,7 +11,7 @@
 #include "forward/block.hpp"
 #include "forward/layers/ends.hpp"
 
-// Checks of a batch, the plan of a pass, and blocks.
+// Checks a batch, plans a forward pass, and groups the sequences of a batch (Block).
 namespace attnctl::forward {
 namespace {
 
@@ -30,7 +30,7 @@ class SequenceCheck {
       refuse(" has {} tokens; the model takes at most {} positions{}", n, *config_.max_positions,
              can_truncate ? "; --truncate cuts longer inputs" : "");
     }
-    // In encoder-decoder models it is not defined for which stack these are.
+    // In an encoder-decoder model it is undefined to which attention separate keys and score masks belong.
     const bool separate = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
     if (config_.decoder && (separate || sequence_.mask || sequence_.causal)) {
       refuse(": encoder-decoder models do not support {}; to hide tokens of the input, use a key mask",
@@ -204,7 +204,7 @@ void require_targets(const model::ModelConfig& config, const input::Batch& batch
 
 namespace {
 
-/// Checks that a layer has an attention output, which the next layer needs.
+/// Throws Error(bad_input) unless the layer has an attention output that can be added to the residual stream.
 void check_onward(std::string_view model, const model::ModelConfig& config, std::size_t layer) {
   if (!config.layers[layer].attention.value.weight) {
     fail(Status::bad_input,
