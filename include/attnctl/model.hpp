@@ -32,7 +32,7 @@ struct LayerInfo {
   Component component = Component::none;
   std::size_t number = 0;  // number of the layer within its component, from 0
   std::size_t heads = 0;
-  std::size_t kv_heads = 0;  // each group of heads / kv_heads consecutive heads shares one key/value head
+  std::size_t kv_heads = 0;  // number of key/value heads, which several heads may share
   std::size_t d_head = 0;    // width of a query and of a key
   std::size_t d_value = 0;   // width of a value; 0 if unknown, because the checkpoint has no W_V
   bool causal = false;       // true if queries attend only to keys at the same or earlier positions
@@ -57,8 +57,8 @@ struct Warning {
   std::uint64_t count = 1;  // number of occurrences
 };
 
-/// A model. Its weights are read from disk when they are needed. Only its list of warnings changes. Copies
-/// share their data. Several threads may use one model at once.
+/// A model. Its weights are read from disk when they are needed. A model never changes, except that its list
+/// of warnings grows. Copies share their data. Several threads may use one model at once.
 class Model {
  public:
   /// Opens a model. `model` is a directory in Hugging Face layout, a weights file (safetensors, PyTorch,

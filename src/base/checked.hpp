@@ -18,7 +18,7 @@ template <std::integral T>
   return sum;
 }
 
-/// Returns a b, or nullopt if the product does not fit into T.
+/// Returns a * b, or nullopt if the product does not fit into T.
 template <std::integral T>
 [[nodiscard]] constexpr std::optional<T> checked_mul(T a, T b) {
   T product{};
@@ -32,7 +32,7 @@ template <std::unsigned_integral T, std::convertible_to<T>... More>
   ((a = checked_add(a, static_cast<T>(more)).value_or(std::numeric_limits<T>::max())), ...);
   return a;
 }
-/// Returns a b, or the largest value of T if the product does not fit.
+/// Returns a * b, or the largest value of T if the product does not fit.
 template <std::unsigned_integral T>
 [[nodiscard]] constexpr T saturating_product(T a, T b) {
   return checked_mul(a, b).value_or(std::numeric_limits<T>::max());

@@ -37,7 +37,7 @@ std::uint64_t mlp_bytes(const model::LayerConfig& layer, std::size_t d_model, st
   return saturating_sum(bytes, floats(rows, experts.count + 4 * d_model), routes);
 }
 
-/// Returns the bytes of the buffers that ForwardPass needs for a block in one layer.
+/// Returns the bytes of the buffers that ForwardPass needs for a Block in one layer.
 std::uint64_t layer_bytes(const model::ModelConfig& config, const model::LayerConfig& layer,
                           const LayerPlan& plan, const Block& block) {
   const model::AttentionConfig& attention = layer.attention;

@@ -10,7 +10,7 @@
 
 namespace attnctl::forward {
 
-/// The settings of a run that its memory use depends on.
+/// The settings of a run on which its memory use depends.
 struct PassShape {
   std::size_t threads = 1;
   std::size_t panel_rows = 128;
@@ -33,7 +33,7 @@ struct PassFootprint {
   /// `rows`.
   [[nodiscard]] std::uint64_t streamed(std::size_t rows) const;
   /// Returns the largest value of RunContext::streamed_rows whose total fits into `bytes`; 0 if not even the
-  /// largest block fits.
+  /// largest Block fits.
   [[nodiscard]] std::size_t streamed_rows(std::uint64_t bytes) const;
 };
 

@@ -44,9 +44,9 @@ struct RowWarnings {
   RowWarning fully_masked, non_finite, infinite_score;
 };
 
-/// The rows of a panel [rows, keys]. Values outside the visible range of a row are `filler`. They are written
-/// only once and kept from panel to panel, so that the time for a panel depends on the number of visible
-/// keys, not on the number of all keys.
+/// The rows of a panel [rows, keys]. Values outside the visible range of a row are `filler`. Values that stay
+/// `filler` in the next panel are not written again, so that the time for a panel depends on the number of
+/// visible keys, not on the number of all keys.
 class PanelRows {
  public:
   explicit PanelRows(float filler) : filler_(filler) {}

@@ -57,7 +57,7 @@ struct Kernels {
   /// Returns the sum of (a + b) ln(a + b), computed like sum_x_log_x.
   double (*sum_x_log_x_of_sum)(std::span<const float> a, std::span<const float> b);
   /// Returns the moments of a row of weights. Partial sums of blocks are added in double. Weights must not be
-  /// negative. If a weight is NaN or infinite, so are the sums.
+  /// negative. If a weight is NaN or infinite, the sums are not finite.
   WeightMoments (*weight_moments)(std::span<const float> weights, std::ptrdiff_t offset);
   bool (*all_finite)(std::span<const float> x);  // returns true if x has no NaN and no infinity
 };
