@@ -12,7 +12,7 @@ enum class Status : int {
   bad_input = 3,    // a file or an input has invalid content
   environment = 4,  // a file or library cannot be found, read or written
   limit = 5,        // the work needs more memory or a larger size than is allowed
-  non_finite = 6,   // a result contains infinity or NaN
+  non_finite = 6,   // a weight or a result contains infinity or NaN
   difference = 7,   // a comparison found a difference
   interrupted = 130,
 };

@@ -47,7 +47,7 @@ struct ModelInfo {
   std::size_t vocabulary = 0;                // number of token ids; 0 if the model's inputs are not token ids
   std::optional<std::size_t> max_positions;  // longest input in tokens; nullopt: no limit
   std::uint64_t parameters = 0;              // number of values in all parameter tensors
-  std::vector<LayerInfo> layers;  // encoder layers first, then `decoder` and `cross` layers alternate
+  std::vector<LayerInfo> layers;  // all `encoder` layers first, then `decoder` and `cross` layers alternate
 };
 
 /// A problem that did not stop the work but may affect the results.

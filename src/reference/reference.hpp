@@ -21,7 +21,7 @@ struct ReferenceLayer {
 
 /// The results of the float64 pass of one sequence.
 struct ReferencePass {
-  std::vector<ReferenceLayer> layers;  // [0, last_layer]
+  std::vector<ReferenceLayer> layers;  // layers 0 to last_layer
   OwnedMatrix<double> logits;          // [n, vocabulary]; empty if not requested or if the model has no head
 };
 

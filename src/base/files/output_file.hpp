@@ -69,7 +69,7 @@ class OutputFile {
   Descriptor descriptor_;
   bool in_place_ = true;             // written directly, not to a temporary file
   std::filesystem::path temporary_;  // the temporary file
-  std::filesystem::path path_;       // the file to replace, after following symbolic links
+  std::filesystem::path path_;       // the file to create or replace, after following symbolic links
   std::optional<struct stat> old_;   // mode and owner of the file to replace; nullopt if there is none
   std::size_t remembered_ = Temporaries::kNone;  // slot of the temporary file
   std::uint64_t flushed_ = 0;                    // offset in the file at which the buffer will be written
