@@ -25,11 +25,11 @@ struct AnalyzeOptions {
   RunOptions run = {};
 };
 
-/// Computes analyses of a batch. Returns the tables that `attnctl analyze` writes as CSV, except the tables
-/// of patterns and inputs, and the arrays that the command writes as NPZ. Names, columns and shapes are those
-/// of the command. Throws Error(usage) for an unknown word in `include`; the message lists the known words.
-/// Throws Error(bad_input) if the model lacks a weight or a property that an analysis needs. Also throws the
-/// errors of run().
+/// Computes analyses of a batch. Returns the tables that `attnctl analyze` writes as CSV (except those of
+/// patterns and inputs) and the arrays that it writes as NPZ. Names, columns and shapes are those of the
+/// command. Throws Error(usage) for an unknown word in `include`; the message lists the known words. Throws
+/// Error(bad_input) if the model lacks a weight or a property that an analysis needs. Also throws the errors
+/// of run().
 [[nodiscard]] Results analyze(const Batch& batch, const AnalyzeOptions& options = {});
 
 }  // namespace attn

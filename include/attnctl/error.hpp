@@ -10,16 +10,15 @@ enum class Status : int {
   ok = 0,
   usage = 2,        // an argument or option is wrong
   bad_input = 3,    // a file or an input has invalid content
-  environment = 4,  // a file or library cannot be found, opened or written
+  environment = 4,  // a file or library cannot be found, read or written
   limit = 5,        // the work needs more memory or a larger size than is allowed
-  non_finite = 6,   // a result contains infinity or NaN
+  non_finite = 6,   // a weight or a result contains infinity or NaN
   difference = 7,   // a comparison found a difference
   interrupted = 130,
 };
 
 /// The only exception type that attnctl throws for user errors and for problems with files, libraries and
-/// memory limits. The message is one line. It names the file, the tensor or field, the found value and the
-/// expected value, and says what to do.
+/// memory limits. The message is one line that says where the problem is, and usually what to do.
 class Error : public std::runtime_error {
  public:
   Error(Status status, const std::string& message) : std::runtime_error(message), status_(status) {}

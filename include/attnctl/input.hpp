@@ -18,11 +18,11 @@ struct Input {
   std::vector<std::int64_t> ids = {};          // [n], token ids; empty: the input is `text`
   std::vector<std::int64_t> type_ids = {};     // [n], token types of `ids`; empty: all 0
   std::vector<std::uint8_t> key_visible = {};  // [n], 1: queries may attend to this key; empty: all 1
-  // The decoder's input, for encoder-decoder models: a text, or token ids. If both are empty, only the
-  // encoder runs.
+  // The target, which is the decoder's input, for encoder-decoder models: a text, or token ids. If both are
+  // empty, the input has no target.
   std::string target_text = {};
   std::vector<std::int64_t> target_ids = {};  // [t], token ids; empty: the target is `target_text`
-  std::string id = {};                        // unique in the batch; empty: the input's number is its id
+  std::string id = {};                        // unique in the batch; empty: its number in the batch, from 0
 };
 
 /// The tokens of one input.
@@ -47,9 +47,11 @@ struct Sequence {
 /// Encoded and checked inputs of a model. A batch never changes. Its copies share their data.
 class Batch {
  public:
-  /// Encodes and checks the inputs. Throws Error(usage) if `inputs` is empty. Throws Error(bad_input) if an
-  /// input is empty, is longer than the model's largest number of positions, contains token ids outside the
-  /// vocabulary, repeats the `id` of another input, or is a text and the model has no tokenizer.
+  /// Encodes and checks the inputs. Throws Error(usage) if `inputs` is empty, or if an input has a target and
+  /// the model is not an encoder-decoder model. Throws Error(bad_input) if an input does not fit the model,
+  /// for example if it is empty, is longer than the model's largest number of positions, contains token ids
+  /// outside the vocabulary, or is a text and the model has no tokenizer; and if two inputs have the same
+  /// `id`.
   Batch(const Model& model, const std::vector<Input>& inputs);
 
   [[nodiscard]] const Model& model() const;

@@ -32,9 +32,9 @@ struct LayerInfo {
   Component component = Component::none;
   std::size_t number = 0;  // number of the layer within its component, from 0
   std::size_t heads = 0;
-  std::size_t kv_heads = 0;  // each group of heads / kv_heads consecutive heads shares one key/value head
+  std::size_t kv_heads = 0;  // number of key/value heads, which several heads may share
   std::size_t d_head = 0;    // width of a query and of a key
-  std::size_t d_value = 0;   // width of a value; 0 if the checkpoint has no W_V
+  std::size_t d_value = 0;   // width of a value; 0 if unknown, because the checkpoint has no W_V
   bool causal = false;       // true if queries attend only to keys at the same or earlier positions
   std::string kind;  // the kind of attention: "full", "window:64", "block:16", "strided:8" or "linear"
 };
@@ -46,9 +46,8 @@ struct ModelInfo {
   std::size_t d_model = 0;
   std::size_t vocabulary = 0;                // number of token ids; 0 if the model's inputs are not token ids
   std::optional<std::size_t> max_positions;  // longest input in tokens; nullopt: no limit
-  /// Number of parameters.
-  std::uint64_t parameters = 0;
-  std::vector<LayerInfo> layers;  // encoder layers first, then `decoder` and `cross` layers alternate
+  std::uint64_t parameters = 0;              // number of values in all parameter tensors
+  std::vector<LayerInfo> layers;  // all `encoder` layers first, then `decoder` and `cross` layers alternate
 };
 
 /// A problem that did not stop the work but may affect the results.
@@ -58,8 +57,8 @@ struct Warning {
   std::uint64_t count = 1;  // number of occurrences
 };
 
-/// A model. Its weights are read from disk when they are needed. Only its list of warnings changes. Copies
-/// share their data. Several threads may use one model at once.
+/// A model. Its weights are read from disk when they are needed. A model never changes, except that its list
+/// of warnings grows. Copies share their data. Several threads may use one model at once.
 class Model {
  public:
   /// Opens a model. `model` is a directory in Hugging Face layout, a weights file (safetensors, PyTorch,
@@ -70,8 +69,8 @@ class Model {
   [[nodiscard]] static Model open(const std::string& model, const std::optional<std::string>& config = {});
 
   [[nodiscard]] const ModelInfo& info() const;
-  /// Returns all warnings so far: from opening the model, and from every run and analysis that used the
-  /// model.
+  /// Returns all warnings so far: from opening the model, from every run and analysis that used it, and from
+  /// loading the BLAS library.
   [[nodiscard]] std::vector<Warning> warnings() const;
 
   struct Parts;  // used only inside the library

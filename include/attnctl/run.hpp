@@ -18,9 +18,10 @@ struct RunOptions {
 
 /// Runs the batch through its model in float32, up to the last selected layer, and passes the pattern of each
 /// selected head to each observer. Results do not depend on the number of threads. Throws Error(usage) if a
-/// selected head does not exist, Error(bad_input) if a decoder head is selected and an input has no target,
-/// Error(environment) if the BLAS library cannot be loaded, Error(limit) if the BLAS library cannot get
-/// enough memory, and std::bad_alloc if the run cannot. Also throws the exceptions of the observers.
+/// selected head does not exist; Error(bad_input) if a decoder head is selected and an input has no target,
+/// or if a layer before the last selected one has no values (W_V); Error(environment) if the BLAS library
+/// cannot be loaded; Error(limit) if not all threads can be started or the BLAS library cannot get enough
+/// memory; and std::bad_alloc. Also throws the exceptions of the observers.
 void run(const Batch& batch, std::span<Observer* const> observers, const RunOptions& options = {});
 void run(const Batch& batch, Observer& observer, const RunOptions& options = {});
 

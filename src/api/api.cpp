@@ -254,7 +254,7 @@ core::model::HeadId find_head(const core::model::ModelConfig& config, const Head
         head.head < layer.attention.heads)
       return {i, head.head};
   }
-  core::fail(Status::usage, "the model has no head {}", to_string(head));
+  core::fail(Status::usage, "the model has no head {}; Model::info() lists its layers", to_string(head));
 }
 
 /// Returns the selected heads in ascending order. By default these are all heads, or only the encoder's heads
@@ -403,7 +403,7 @@ const auto& item_named(const Items& items, std::string_view kind, std::string_vi
   std::vector<std::string_view> names(items.size());
   std::ranges::transform(items, names.begin(), [](const auto& item) { return std::string_view(item.name); });
   core::fail(Status::usage, "the results have no {} \"{}\"; they have: {}", kind, core::escaped(name),
-             fmt::join(names, ", "));
+             names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
 }  // namespace

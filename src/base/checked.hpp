@@ -10,8 +10,7 @@
 
 namespace attnctl {
 
-/// Add two sizes, multiply them, or convert a size to another type. Return nullopt if the result does not
-/// fit. They are used for sizes that are read from a file.
+/// Returns a + b, or nullopt if the sum does not fit into T. Used for sizes that are read from a file.
 template <std::integral T>
 [[nodiscard]] constexpr std::optional<T> checked_add(T a, T b) {
   T sum{};
@@ -19,6 +18,7 @@ template <std::integral T>
   return sum;
 }
 
+/// Returns a * b, or nullopt if the product does not fit into T.
 template <std::integral T>
 [[nodiscard]] constexpr std::optional<T> checked_mul(T a, T b) {
   T product{};
@@ -26,17 +26,19 @@ template <std::integral T>
   return product;
 }
 
-/// Return the sum or the product of all arguments, or the largest value of the type if it does not fit.
+/// Returns the sum of all arguments, or the largest value of T if the sum does not fit.
 template <std::unsigned_integral T, std::convertible_to<T>... More>
 [[nodiscard]] constexpr T saturating_sum(T a, More... more) {
   ((a = checked_add(a, static_cast<T>(more)).value_or(std::numeric_limits<T>::max())), ...);
   return a;
 }
+/// Returns a * b, or the largest value of T if the product does not fit.
 template <std::unsigned_integral T>
 [[nodiscard]] constexpr T saturating_product(T a, T b) {
   return checked_mul(a, b).value_or(std::numeric_limits<T>::max());
 }
 
+/// Returns the value as a To, or nullopt if it does not fit.
 template <std::integral To, std::integral From>
 [[nodiscard]] constexpr std::optional<To> checked_narrow(From value) {
   if (!std::in_range<To>(value)) return std::nullopt;

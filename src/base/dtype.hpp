@@ -26,8 +26,8 @@ using Shape = std::vector<std::size_t>;
 [[nodiscard]] float float_from_f16(std::uint16_t bits);
 
 /// Converts the first `out.size()` elements of `bytes` (packed, little-endian, any alignment) to float or
-/// double. Rounds to nearest. An F64 value above the range of float becomes infinity. BOOL becomes 0 or 1.
-/// Throws std::length_error if `bytes` is too short.
+/// double. Rounds to nearest. An F64 value outside the range of float becomes an infinity of the same sign.
+/// BOOL becomes 0 or 1. Throws std::length_error if `bytes` is too short.
 void convert(DType dtype, std::span<const std::byte> bytes, std::span<float> out);
 void convert(DType dtype, std::span<const std::byte> bytes, std::span<double> out);
 

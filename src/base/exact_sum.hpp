@@ -27,6 +27,7 @@ class ExactSum {
       throw std::overflow_error("an exact sum is over 2^63");
   }
 
+  /// Adds another sum. Does not check for overflow.
   void merge(const ExactSum& other) { total_ += other.total_; }
 
   [[nodiscard]] double value() const { return static_cast<double>(total_) * 0x1p-64; }

@@ -6,8 +6,8 @@
 namespace attnctl {
 
 /// Installs handlers for SIGINT, SIGTERM and SIGHUP that set a flag, and ignores SIGPIPE and SIGXFSZ, so that
-/// a write returns an errno instead. A second signal removes the open temporary files and ends the process
-/// with status 130. SIGHUP stays ignored if it was ignored before (nohup).
+/// a write returns an errno instead. A second signal removes the temporary files and folders and ends the
+/// process with status 130. SIGHUP stays ignored if it was ignored before (nohup).
 void install_signal_handlers();
 
 /// Returns true after SIGINT, SIGTERM or SIGHUP was received, unless this thread has an InterruptHold.
@@ -32,10 +32,10 @@ class Temporaries {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   /// Adds a path and returns its slot. Returns kNone if all slots are in use; then the signal handler does
-  /// not remove the file.
+  /// not remove this path.
   static std::size_t add(const std::string& path);
   static void forget(std::size_t slot);
-  /// Removes every added file, then the added folders.
+  /// Removes every path that was added and not forgotten: first the files, then the empty folders.
   static void remove_all() noexcept;
 };
 

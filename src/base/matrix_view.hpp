@@ -11,7 +11,7 @@ namespace attnctl {
 
 using attn::MatrixView;
 
-/// A packed row-major matrix [rows, cols] that owns its elements; zero at first.
+/// A packed row-major matrix [rows, cols] that owns its elements. New elements are 0.
 template <typename T>
 class OwnedMatrix {
  public:

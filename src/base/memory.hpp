@@ -7,7 +7,7 @@
 
 namespace attnctl {
 
-/// Allocates `count` uninitialised floats for a large array that is written once. Requests huge pages to
+/// Allocates `count` uninitialised floats, aligned to a cache line. From 4 MiB on, requests huge pages to
 /// reduce page faults. Throws std::bad_alloc.
 [[nodiscard]] std::shared_ptr<float> fresh_floats(std::size_t count);
 
@@ -15,7 +15,7 @@ namespace attnctl {
 /// and is never cleared.
 class AlignedWorkspace {
  public:
-  /// Returns a buffer of at least `size` floats. If the previous buffer was smaller, it is freed.
+  /// Returns the buffer with at least `size` floats. If the buffer must grow, its old contents are lost.
   [[nodiscard]] float* take(std::size_t size) {
     if (size > size_) {
       values_.reset();                              // frees the old buffer before the new one is allocated
@@ -48,7 +48,8 @@ struct MemoryUse {
 /// no /proc), the peak remains that of the whole process.
 void reset_peak_memory();
 
-/// Makes the C library return large freed blocks to the system at once. By default it keeps some of them.
+/// With glibc, returns freed memory to the system, and makes it return freed blocks of 256 KiB or more at
+/// once from now on. Does nothing with another C library.
 void give_back_freed_memory();
 
 }  // namespace attnctl

@@ -55,7 +55,7 @@ struct PoolJob {
 };
 
 /// Waits actively until `done` returns true, for at most 40 us. The time between two jobs of a forward pass
-/// is shorter than this, and waking a blocked thread takes longer.
+/// is usually shorter than this, and waking a blocked thread takes longer.
 template <typename F>
 void wait_briefly(const F& done) {
   constexpr auto kLimit = std::chrono::microseconds(40);
@@ -117,7 +117,7 @@ struct Pool::State {
     }
     shared.process(0);
     std::unique_lock lock(mutex);
-    seats = 0;  // every task has started
+    seats = 0;  // every task has started, or the job has stopped
     const auto all_left = [&] { return active == 0; };
     if (!all_left()) {
       lock.unlock();

@@ -23,8 +23,8 @@ class Pool {
   [[nodiscard]] std::size_t size() const;
 
   /// Calls work(task, worker) once for each task in [0, tasks), with worker in [0, size()). Returns when all
-  /// calls have ended. Tasks start in ascending order. After an exception no further task starts, and the
-  /// exception of the task with the lowest number is rethrown. After an interrupt (base/interrupt.hpp) no
+  /// calls have ended. Tasks start in ascending order. After an exception no further task starts, and run()
+  /// rethrows the exception of the lowest task that threw one. After an interrupt (base/interrupt.hpp) no
   /// further task starts, and Error(interrupted) is thrown.
   void run(std::size_t tasks, const std::function<void(std::size_t task, std::size_t worker)>& work);
 
@@ -34,7 +34,7 @@ class Pool {
 };
 
 /// Returns the number of cores that this process may use (at least 1), according to its affinity mask and the
-/// CPU quota of its cgroup.
+/// CPU quotas of its cgroup (v2) and the ancestors of the cgroup.
 [[nodiscard]] std::size_t available_threads();
 
 /// Returns the number of cores in the text of a cgroup v2 file `cpu.max`, rounded up: "150000 100000" gives

@@ -10,8 +10,8 @@ namespace attnctl {
 
 enum class ProgressMode { automatic, always, never };
 
-/// A progress bar on standard error for work that takes more than a second. `automatic` shows it only on a
-/// terminal; `always` shows it immediately.
+/// A progress bar on standard error. `automatic` shows it only on a terminal and only for work that takes
+/// more than a second. `always` shows it at once, even if standard error is not a terminal. `quiet` hides it.
 class Progress {
  public:
   Progress(ProgressMode mode, bool quiet);
@@ -41,7 +41,8 @@ class Progress {
 
 /// Formats the line of a progress bar, at most `width` columns wide:
 /// "layers  [######----]  6/10  0.5/s  0:08 left". The rate and the remaining time are computed from
-/// `seconds`, the time of the first `done` steps. The label must be ASCII.
+/// `seconds`, the time of the first `done` steps. The bar is left out if it would have fewer than 10
+/// characters. The label must be ASCII.
 [[nodiscard]] std::string progress_line(const std::string& label, std::size_t done, std::size_t total,
                                         double seconds, std::size_t width);
 

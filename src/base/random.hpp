@@ -7,9 +7,9 @@
 
 namespace attnctl {
 
-/// Random numbers that are the same on every machine: the generator xoshiro256++ (Blackman and Vigna 2021),
-/// whose state SplitMix64 computes from the seed. Each `stream` of a seed is an independent sequence, for
-/// example one per task.
+/// The random number generator xoshiro256++ (Blackman and Vigna 2021), whose state SplitMix64 computes from
+/// the seed. next() and uniform() return the same numbers on every machine. Each `stream` of a seed is a
+/// different sequence, for example one per task.
 class Random {
  public:
   explicit Random(std::uint64_t seed, std::uint64_t stream = 0) {
@@ -38,7 +38,8 @@ class Random {
   /// Returns a uniform number in [0, 1) with 53 random bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
-  /// Returns a normally distributed number with mean 0 and variance 1 (Box and Muller 1958).
+  /// Returns a normally distributed number with mean 0 and variance 1 (Box and Muller 1958). The last bits
+  /// depend on log, sin and cos of the C library.
   double normal() {
     if (spare_) {
       const double value = *spare_;

@@ -76,7 +76,7 @@ std::optional<std::string_view> path_fault(std::string_view path) {
   if (path.find('\\') != std::string_view::npos) return "which contains a backslash";
   if (path.find('\0') != std::string_view::npos) return "which contains a NUL byte";
   for (const std::string_view part : split(path, '/')) {
-    if (part == "..") return "which leads out of the directory by \"..\"";
+    if (part == "..") return "which contains the part \"..\"";
     if (part.empty() || part == ".") return "which contains an empty part (\"//\") or \".\"";
   }
   return std::nullopt;

@@ -14,8 +14,8 @@ namespace attnctl {
 /// DEL, C1 controls and bytes that are not UTF-8 by \xNN.
 [[nodiscard]] std::string escaped(std::string_view text);
 
-/// Formats text that was read from a file for an error message: escapes it, and shortens it in the middle if
-/// it is long.
+/// Formats text that was read from a file for an error message: escapes it, and replaces its middle by "..."
+/// if it has more than 160 bytes.
 [[nodiscard]] std::string shown(std::string_view text);
 
 /// Returns shown() in double quotes.
@@ -30,8 +30,8 @@ namespace attnctl {
 [[nodiscard]] std::string_view take_line(std::string_view& text);
 
 /// Checks a path that was read from a file and names another file or a member of an archive. Returns what is
-/// wrong with the path ("which contains a backslash"), or nullopt if the path is relative and stays inside
-/// its directory.
+/// wrong with the path ("which contains a backslash"), or nullopt for a relative path without backslashes,
+/// NUL bytes, empty parts, "." and "..".
 [[nodiscard]] std::optional<std::string_view> path_fault(std::string_view path);
 
 /// Parses a whole text as a decimal number of at least 0. Returns nullopt for any other text, for example
@@ -43,11 +43,11 @@ namespace attnctl {
 /// are ill-formed).
 [[nodiscard]] std::size_t utf8_sequence_length(std::string_view text);
 
-/// Returns the code point of a well-formed UTF-8 sequence.
+/// Returns the code point of a text that is one well-formed UTF-8 sequence.
 [[nodiscard]] char32_t utf8_code_point(std::string_view sequence);
 
-/// Returns the index of the first byte that does not begin a well-formed UTF-8 sequence, or nullopt if the
-/// whole text is UTF-8.
+/// Returns the index of the byte where the first ill-formed UTF-8 sequence begins, or nullopt if the whole
+/// text is well-formed UTF-8.
 [[nodiscard]] std::optional<std::size_t> find_ill_formed_utf8(std::string_view text);
 
 /// Returns the XXH64 hash (Collet 2012), used to recognise equal contents. The hash is not cryptographic: an

@@ -36,17 +36,18 @@ struct Sides {
 /// a target and the sequence has none.
 [[nodiscard]] Sides sides_of(model::Component component, const input::Sequence& sequence);
 
-/// The rows that belong to one sequence in the matrices of a block.
+/// The rows that belong to one sequence in the matrices of a Block.
 struct BlockSequence {
   std::size_t index = 0;  // index of the sequence in the batch
   std::size_t first_query = 0, queries = 0;
   std::size_t first_key = 0, keys = 0;
 };
 
-/// Consecutive sequences whose rows are stacked in one matrix, so that one matrix product computes all of
-/// them. A sequence with separate keys or values is a separate block. In all other blocks of
-/// self-attention, key rows and query rows are the same. In the decoder the rows are tokens of the targets.
-/// In cross-attention the query rows are tokens of the targets and the key rows tokens of the inputs.
+/// A group of consecutive sequences (not a transformer block). Their rows are stacked in one matrix, so that
+/// one matrix product computes all of them. A sequence with separate keys or values is a separate Block. In
+/// all other Blocks of self-attention, key rows and query rows are the same. In the decoder the rows are
+/// tokens of the targets. In cross-attention the query rows are tokens of the targets and the key rows tokens
+/// of the inputs.
 struct Block {
   model::Component component = model::Component::none;
   std::vector<BlockSequence> sequences;
@@ -54,11 +55,11 @@ struct Block {
   std::size_t key_rows = 0;  // number of key rows
 };
 
-/// Divides a batch into blocks of up to `packed_rows` rows. A sequence with more rows is a separate block.
+/// Divides a batch into Blocks of up to `packed_rows` rows. A sequence with more rows is a separate Block.
 /// The result depends only on the arguments.
 [[nodiscard]] std::vector<Block> cut_into_blocks(const input::Batch& batch, std::size_t packed_rows);
 
-/// Returns the block with the same sequences and the rows of another component of the model.
+/// Returns the Block with the same sequences and the rows of another component of the model.
 [[nodiscard]] Block in_component(const Block& block, model::Component component, const input::Batch& batch);
 
 }  // namespace attnctl::forward

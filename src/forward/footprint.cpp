@@ -37,7 +37,7 @@ std::uint64_t mlp_bytes(const model::LayerConfig& layer, std::size_t d_model, st
   return saturating_sum(bytes, floats(rows, experts.count + 4 * d_model), routes);
 }
 
-/// Returns the bytes of the buffers that ForwardPass needs for a block in one layer.
+/// Returns the bytes of the buffers that ForwardPass needs for a Block in one layer.
 std::uint64_t layer_bytes(const model::ModelConfig& config, const model::LayerConfig& layer,
                           const LayerPlan& plan, const Block& block) {
   const model::AttentionConfig& attention = layer.attention;
@@ -59,7 +59,8 @@ std::uint64_t layer_bytes(const model::ModelConfig& config, const model::LayerCo
   return plan.onward ? saturating_sum(bytes, mlp_bytes(layer, config.d_model, block.rows)) : bytes;
 }
 
-/// PackedMatrix rounds the number of rows and columns up to a multiple of at most this number.
+/// PackedMatrix rounds the number of columns up to a multiple of the panel width, which is at most this
+/// number.
 constexpr std::uint64_t kLanes = 64;
 
 /// Returns the bytes that one worker needs for one head: panels, packed keys and values, and position terms.

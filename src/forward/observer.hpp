@@ -27,7 +27,8 @@ struct AttentionPanel {
   std::size_t first_query = 0;
   MatrixView<const float> pattern;  // [rows, m]; empty if no observer needs patterns and the attention can be
                                     // computed without them
-  /// [rows, m], the input of softmax, -inf for masked keys; empty unless needed.
+  /// [rows, m], the input of softmax, -inf for masked keys; for linear attention, the logarithm of phi(q)
+  /// phi(k)^T. Empty unless an observer needs scores.
   MatrixView<const float> scores;
   /// For keys outside of this range, all weights are 0 and all scores -inf.
   KeyRange visible = {0, static_cast<std::size_t>(-1)};
@@ -38,7 +39,7 @@ struct AttentionPanel {
   /// [rows], 1 if the query sees no key; then its weights are all 0.
   std::span<const std::uint8_t> fully_masked;
 
-  /// Returns `visible`, limited to the keys that exist.
+  /// Returns `visible`, limited to the keys of `pattern`; an empty range if `pattern` is empty.
   [[nodiscard]] KeyRange keys() const {
     const std::size_t last = visible.last < pattern.cols ? visible.last : pattern.cols;
     return {visible.first < last ? visible.first : last, last};
@@ -62,7 +63,7 @@ struct Needs {
   bool stream = false;   // the residual stream before this output is added
   bool routing = false;  // the expert routes of selected layers
   bool logits = false;
-  bool end = false;  // compute all of the last selected layer, even if no observer needs its result
+  bool end = false;  // compute all of the last selected layer if possible, even if no observer needs this
 
   Needs& operator|=(const Needs& other);
 };

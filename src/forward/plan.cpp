@@ -11,7 +11,7 @@
 #include "forward/block.hpp"
 #include "forward/layers/ends.hpp"
 
-// Checks of a batch, the plan of a pass, and blocks.
+// Checks a batch, plans a forward pass, and groups the sequences of a batch (Block).
 namespace attnctl::forward {
 namespace {
 
@@ -26,10 +26,11 @@ class SequenceCheck {
     const std::size_t n = sequence_.queries();
     if (n == 0) refuse(" is empty; it needs at least one token");
     if (config_.max_positions && n > *config_.max_positions) {
+      const bool can_truncate = !sequence_.ids.empty() && &embedding_ == &config_.embedding;  // not a target
       refuse(" has {} tokens; the model takes at most {} positions{}", n, *config_.max_positions,
-             sequence_.ids.empty() ? "" : "; --truncate cuts longer inputs");
+             can_truncate ? "; --truncate cuts longer inputs" : "");
     }
-    // In encoder-decoder models it is not defined for which stack these are.
+    // In an encoder-decoder model it is undefined to which attention separate keys and score masks belong.
     const bool separate = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
     if (config_.decoder && (separate || sequence_.mask || sequence_.causal)) {
       refuse(": encoder-decoder models do not support {}; to hide tokens of the input, use a key mask",
@@ -63,7 +64,7 @@ class SequenceCheck {
     } else {
       if (grid.present()) refuse(": the model reads images, not tokens; use --pixels");
       if (embedding_.vocabulary == 0) refuse(": the model has no token embedding; use --embeddings");
-      check_range("id", sequence_.ids, embedding_.vocabulary);
+      check_range("token id", sequence_.ids, embedding_.vocabulary);
     }
     if (!types.empty() && types.size() != sequence_.queries())
       refuse(" has {} token types for {} tokens", types.size(), sequence_.queries());
@@ -74,7 +75,8 @@ class SequenceCheck {
     for (std::size_t p = 0; p < values.size(); ++p) {
       const auto index = checked_narrow<std::size_t>(values[p]);
       if (index && *index < count) continue;
-      refuse(": {} {} at position {} is out of range; the model has 0 to {}", what, values[p], p, count - 1);
+      refuse(": {0} {1} at position {2} is out of range; the model has {0}s 0 to {3}", what, values[p], p,
+             count - 1);
     }
   }
 
@@ -89,8 +91,9 @@ class SequenceCheck {
     if (sequence_.key_embeddings.rows() > 0) {
       check_width("keys", sequence_.key_embeddings, config_.d_key_input);
     } else if (config_.d_key_input != config_.d_model) {
-      refuse(": the model's keys have width {} and its queries {}; give keys with --keys",
-             config_.d_key_input, config_.d_model);
+      refuse(
+          ": the model needs inputs of width {} for keys and {} for queries; give those for keys with --keys",
+          config_.d_key_input, config_.d_model);
     }
     const bool has_values = std::ranges::any_of(
         config_.layers, [](const model::LayerConfig& layer) { return layer.attention.value.weight; });
@@ -99,8 +102,10 @@ class SequenceCheck {
       if (values.rows() != sequence_.keys())
         refuse(" has {} values for {} keys", values.rows(), sequence_.keys());
     } else if (has_values && config_.d_value_input != config_.d_key_input) {
-      refuse(": the model's values have width {} and its keys {}; give values with --values",
-             config_.d_value_input, config_.d_key_input);
+      refuse(
+          ": the model needs inputs of width {} for values and {} for keys; give those for values with "
+          "--values",
+          config_.d_value_input, config_.d_key_input);
     }
   }
 
@@ -111,14 +116,15 @@ class SequenceCheck {
       refuse(" has a mask of shape [{}, {}] for {} queries and {} keys", mask.queries, mask.keys,
              sequence_.queries(), sequence_.keys());
     }
-    for (const model::LayerConfig& layer : config_.layers) {
+    for (std::size_t i = 0; i < config_.layers.size(); ++i) {
+      const model::LayerConfig& layer = config_.layers[i];
       if (layer.attention.kind.rule == model::AttentionKind::Rule::linear) {
         refuse(
             ": linear attention has no scores, so it does not support a score mask; use --mask causal, "
             "--mask none or --key-mask");
       }
       if (mask.heads != 1 && mask.heads != layer.attention.heads)
-        refuse(" has a mask for {} heads; the model has {}", mask.heads, layer.attention.heads);
+        refuse(" has a mask for {} heads; layer {} has {}", mask.heads, i, layer.attention.heads);
     }
     if (mask.added.size() != mask.heads * mask.queries * mask.keys) {
       refuse(" has a mask of {} values for the shape [{}, {}, {}]", mask.added.size(), mask.heads,
@@ -169,7 +175,9 @@ void check_batch(const model::Model& model, const input::Batch& batch) {
            (attention.relative_buckets || attention.disentangled || attention.alibi);
   };
   if (std::ranges::any_of(config.layers, is_impossible, &model::LayerConfig::attention)) {
-    fail(Status::bad_input, "{}: linear attention has no scores, but this model adds positions to scores",
+    fail(Status::bad_input,
+         "{}: linear attention has no scores, so it does not support relative positions that are added to "
+         "scores (ALiBi, T5 buckets, DeBERTa)",
          escaped(model.name()));
   }
   for (const input::Sequence& sequence : batch.sequences) {
@@ -177,7 +185,8 @@ void check_batch(const model::Model& model, const input::Batch& batch) {
     SequenceCheck(config, config.embedding, sequence, name).run();
     if (sequence.target == nullptr) continue;
     if (!config.decoder)
-      fail(Status::bad_input, "{} has a target, but the model is not an encoder-decoder model", name);
+      fail(Status::bad_input, "{} has a target, but the model is not an encoder-decoder model; leave it out",
+           name);
     SequenceCheck(config, config.decoder->embedding, *sequence.target, "the target of " + name).run();
   }
 }
@@ -187,25 +196,27 @@ void require_targets(const model::ModelConfig& config, const input::Batch& batch
   for (const input::Sequence& sequence : batch.sequences) {
     if (sequence.target != nullptr) continue;
     fail(Status::bad_input,
-         "input {} has no target, which layer {} needs; give --target-ids or --target-text, or select "
-         "--component encoder",
+         "input {} has no target, which layer {} of the decoder needs; give a target for each input, "
+         "or select only heads of the encoder",
          escaped(sequence.id), model::layer_name(config, layer));
   }
 }
 
 namespace {
 
-/// Checks that a layer has an attention output, which the next layer needs.
+/// Throws Error(bad_input) unless the layer has an attention output that can be added to the residual stream.
 void check_onward(std::string_view model, const model::ModelConfig& config, std::size_t layer) {
   if (!config.layers[layer].attention.value.weight) {
     fail(Status::bad_input,
-         "{}: layer {} has no values (W_v), so layer {} has no input; select layers up to {}", escaped(model),
-         layer, layer + 1, layer);
+         "{}: layer {} has no values (W_v), so later layers, logits and routing cannot be computed; select "
+         "layers up to {}",
+         escaped(model), layer, layer);
   }
   if (config.d_output != config.d_model) {
     fail(Status::bad_input,
-         "{}: the attention output of layer {} has width {}; the next layer needs {}, the width of the model",
-         escaped(model), layer, config.d_output, config.d_model);
+         "{}: the attention output of layer {} has width {}, but the model has width {}, so later layers, "
+         "logits and routing cannot be computed; select layers up to {}",
+         escaped(model), layer, config.d_output, config.d_model, layer);
   }
 }
 

@@ -23,7 +23,8 @@ struct LayerPlan {
   bool shows_output = false;  // the attention output is passed to observers
   bool shows_stream = false;  // the residual stream is passed to observers
   bool routing = false;       // the expert routes of tokens are passed to observers
-  bool onward = false;  // compute the residual sum and the MLP, because later layers or the logits need them
+  /// Compute the residual sum and the MLP, because later layers, logits, routing or Needs::end need them.
+  bool onward = false;
 };
 
 /// The results of a pass that must be computed, because an observer or a later layer needs them.
@@ -32,8 +33,9 @@ struct PassPlan {
   bool logits = false;
 };
 
-/// Makes the plan of a pass. Throws Error(bad_input) if a layer without an output projection comes before the
-/// last layer that is needed. `model` is the model's name in error messages.
+/// Makes the plan of a pass. Throws Error(bad_input) if later layers, logits or routing need the attention
+/// output of a layer that has no values (W_V) or whose output has another width than the model. `model` is
+/// the model's name in error messages.
 [[nodiscard]] PassPlan make_plan(std::string_view model, const model::ModelConfig& config,
                                  const Selection& selection, const Needs& needs);
 

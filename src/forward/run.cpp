@@ -15,13 +15,13 @@
 namespace attnctl::forward {
 namespace {
 
-/// The consecutive heads [first, first + count).
+/// Consecutive heads, or slices of a projection: [first, first + count).
 struct HeadRun {
   std::size_t first = 0, count = 0;
 };
 
-/// Returns the ranges of slices that the wanted heads use. slice_of(head) is the slice of a head; it is less
-/// than `slices`.
+/// Returns the ranges of slices (of queries, or of keys and values) that the wanted heads use. slice_of(head)
+/// is the slice of a head; it is less than `slices`.
 template <typename SliceOf>
 std::vector<HeadRun> runs_of(std::span<const std::uint8_t> wanted, std::size_t slices,
                              const SliceOf& slice_of) {
@@ -94,7 +94,7 @@ struct PassInputs {
   RunContext& context;
 };
 
-/// Computes the layers of a plan for blocks. The object keeps its buffers for all blocks. Values that are not
+/// Computes the layers of a plan for Blocks. The object keeps its buffers for all Blocks. Values that are not
 /// needed at the same time share a buffer.
 class ForwardPass {
  public:
@@ -104,7 +104,8 @@ class ForwardPass {
         head_(inputs.context.pool, inputs.model),
         panels_(inputs.context.pool.size()) {}
 
-  /// Computes a layer for all blocks of the group before it computes the next layer.
+  /// Computes a layer for all Blocks of the group before it computes the next layer. Then computes the logits
+  /// if the plan has them.
   void run(std::span<const Block> group) {
     const model::ModelConfig& config = inputs_.model.config();
     const std::size_t layers = inputs_.plan.layers.size();
@@ -139,7 +140,7 @@ class ForwardPass {
     std::vector<HeadRun> query_runs, kv_runs;
   };
 
-  /// The data of a block that are kept between layers.
+  /// The data of a Block that are kept between layers.
   struct BlockState {
     const Block* inputs = nullptr;
     Block decoder, cross;            // the same sequences in the decoder; set when the decoder begins
@@ -226,7 +227,7 @@ class ForwardPass {
     const model::AttentionConfig& config = inputs_.model.config().layers[index].attention;
     const LayerPlan& plan = inputs_.plan.layers[index];
     const input::Sequence& first = inputs_.batch.sequences[block.sequences.front().index];
-    // A block with separate keys or values has only one sequence.
+    // A Block with separate keys or values has only one sequence.
     MatrixView<const float> keys = first.key_embeddings.rows() > 0 ? first.key_embeddings.view() : stream;
     if (block.component == model::Component::cross) keys = state.memory;
     const MatrixView<const float> values =

@@ -34,8 +34,8 @@ struct BlasKernels {
   std::string_view names;
 };
 
-// Of the SSE kernels, widest_kernel() can return only Prescott. Therefore the table does not contain the SSE
-// versions that these kernels need.
+// For all SSE kernels `needs` is null, although some need more than SSE3. widest_kernel() returns only one of
+// them, Prescott.
 constexpr std::array kBlasKernels{
     BlasKernels{Vectors::sse, nullptr,
                 "Prescott Core2 Penryn Dunnington Nehalem Athlon Opteron Opteron_SSE3 Barcelona Bobcat Atom "
@@ -200,9 +200,9 @@ class Library {
     return id != nullptr && name != nullptr ? name(id()) : "unknown";
   }
 
-  /// Makes OpenBLAS map one work buffer per thread now, and checks before each buffer that the memory is
-  /// available. Otherwise OpenBLAS would map a buffer later, when a call finds no free buffer. The two
-  /// functions are not declared in a header of OpenBLAS.
+  /// If the process has a memory limit, makes OpenBLAS map one work buffer per thread now, and checks before
+  /// each buffer that the memory is available. Otherwise OpenBLAS would map a buffer later, when a call finds
+  /// no free buffer. No header of OpenBLAS declares blas_memory_alloc and blas_memory_free.
   void reserve_buffers(std::size_t threads) const {
     auto* const take = find<void*(int)>("blas_memory_alloc");
     auto* const give = find<void(void*)>("blas_memory_free");
@@ -242,7 +242,7 @@ class Library {
     const CpuFeatures cpu = CpuFeatures::of_this_cpu();
     if (!setting.empty()) {
       if (!same_kernel(setting, kernel()))
-        warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which uses {}",
+        warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which uses {} instead",
                                escaped(setting), kernel());
     } else if (is_narrow(kernel(), cpu)) {
       for (void* const handle : std::exchange(handles_, {})) dlclose(handle);
@@ -263,9 +263,9 @@ const Library& library() {
   return loaded;
 }
 
-/// Prepares the calling thread for its first product and returns the library. Sets the number of OpenMP
-/// threads, because the variable OMP_NUM_THREADS has no effect if the program loaded libgomp before attnctl
-/// set it.
+/// Returns the library. The first call in the process reserves the work buffers. The first call in each
+/// thread sets the number of OpenMP threads to 1, because the variable OMP_NUM_THREADS has no effect if the
+/// program loaded libgomp before attnctl set it.
 const Library& library_for_products() {
   static const bool reserved = (library().reserve_buffers(expected_callers), true);
   thread_local const bool single_threaded = [] {
@@ -276,13 +276,15 @@ const Library& library_for_products() {
   return library();
 }
 
-/// Returns the library function that replaces one of the functions at the end of this file.
+/// Returns the function of the library that has the name of a function at the end of this file. Throws
+/// Error(environment) if there is none.
 template <auto& function>
 auto* loaded(const char* name) {
   const Library& blas = library_for_products();
   static auto* const found = blas.find<std::remove_reference_t<decltype(function)>>(name);
   if (found == nullptr)
-    fail(Status::environment, "the BLAS library {} has no function {}", blas_name(), name);
+    fail(Status::environment, "the BLAS library {} has no function {}; install another one, such as OpenBLAS",
+         blas_name(), name);
   return found;
 }
 
@@ -340,8 +342,9 @@ void set_blas_callers(std::size_t threads) {
 
 }  // namespace attnctl::linalg
 
-// These functions have Fortran's calling convention: arguments are passed by address, and the lengths of
-// strings follow. xtensor-blas does not pass the lengths, so they are not declared here.
+// The LAPACK functions (with _ at the end) have Fortran's calling convention: arguments are passed by
+// address, and the lengths of strings follow. xtensor-blas calls dgesdd_, dgeev_ and dsyevd_ without these
+// lengths, so they are declared without them here.
 extern "C" {
 
 void cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, int m, int n, int k,

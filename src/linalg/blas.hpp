@@ -5,9 +5,10 @@
 #include <string>
 #include <string_view>
 
-// The BLAS and LAPACK library. It is loaded by the first call of a function below, of cblas.h or of LAPACK
-// (blas.cpp explains why). Loading throws Error(environment) if the library or one of its functions is
-// missing, and Error(limit) if a memory limit of the process is too low for the library.
+// The BLAS and LAPACK library. The first call of blas_name(), of blas_kernel(), or of a function of cblas.h
+// or LAPACK loads it (blas.cpp explains why). Loading throws Error(environment) if the library cannot be
+// loaded, and Error(limit) if a memory limit of the process is too low for it. A call of a function that the
+// library does not have throws Error(environment).
 namespace attnctl::linalg {
 
 /// Returns the name and version of the library: "OpenBLAS 0.3.21", "BLIS 0.9.0" or "oneMKL 2024.1". If the
@@ -15,12 +16,13 @@ namespace attnctl::linalg {
 [[nodiscard]] std::string blas_name();
 /// Returns the name of the kernels that the library chose for this CPU ("SkylakeX"), or "unknown".
 [[nodiscard]] std::string blas_kernel();
-/// Returns a warning if OPENBLAS_CORETYPE has no effect or the library chose slow kernels; otherwise nullopt.
-/// Does not load the library.
+/// Returns a warning if OPENBLAS_CORETYPE has no effect or OpenBLAS chose slow kernels; otherwise nullopt.
+/// Does not load the library; returns nullopt before it is loaded.
 [[nodiscard]] std::optional<std::string> blas_warning();
 
 /// Sets the number of threads that will call the library at the same time (default: 1). If the process has a
-/// memory limit (ulimit -v or ulimit -d), the first product reserves memory for all these threads.
+/// memory limit (ulimit -v or ulimit -d), the first call of a BLAS or LAPACK function reserves the memory
+/// that OpenBLAS needs for all these threads.
 void set_blas_callers(std::size_t threads);
 
 /// Instruction sets that the CPU supports and whose registers the operating system saves.
@@ -38,10 +40,11 @@ struct CpuFeatures {
 
 /// Returns true if two kernel names are equal. Ignores case, as OpenBLAS does.
 [[nodiscard]] bool same_kernel(std::string_view a, std::string_view b);
-/// Returns the kernel with the widest vectors that the CPU supports. Every OpenBLAS for x86-64 contains this
-/// kernel.
+/// Returns the kernel with the widest vectors that the CPU supports: SkylakeX, Haswell, Sandybridge or
+/// Prescott.
 [[nodiscard]] std::string widest_kernel(const CpuFeatures& cpu);
-/// Returns true if the CPU has the instructions that a kernel needs, or if the name is not in our table.
+/// Returns true if the CPU has the instructions that a kernel needs, or if the name is not in our table. Does
+/// not check versions of SSE.
 [[nodiscard]] bool runs_on(std::string_view kernel, const CpuFeatures& cpu);
 /// Returns true if a kernel uses narrower vectors than the CPU has. Returns false if the name is not in our
 /// table.

@@ -41,7 +41,8 @@ void require_finite(MatrixView<const double> a) {
   for (std::size_t r = 0; r < a.rows; ++r) {
     if (all_finite(a.row(r))) continue;
     fail(Status::non_finite,
-         "row {} of a matrix to decompose contains NaN or infinity; replace such weights in the checkpoint",
+         "cannot decompose a matrix: its row {} contains NaN or infinity; check the checkpoint for such "
+         "weights",
          r);
   }
 }
@@ -50,7 +51,7 @@ void require_success(int info, const char* routine) {
   if (info != 0) throw std::runtime_error(fmt::format("LAPACK {} ended with {}", routine, info));
 }
 
-/// The QR decomposition of a matrix a [m, k], computed in the memory of a^T. If m < k, the object instead
+/// The QR decomposition of a matrix a [m, k], computed in the memory of a^T. If m <= k, the object instead
 /// holds R = a and Q = the identity.
 class Qr {
  public:

@@ -8,7 +8,7 @@
 
 #include "base/matrix_view.hpp"
 
-// Decompositions by LAPACK, and ranks. All decompositions throw Error(non_finite) if the matrix contains a
+// Decompositions by LAPACK, and ranks. All decompositions throw Error(non_finite) if an argument contains a
 // NaN or an infinity. Singular vectors and eigenvectors are returned as rows. Their signs are chosen so that
 // the element of largest magnitude is positive; for singular vectors, this is the left vector.
 
@@ -16,7 +16,7 @@ namespace attnctl::linalg {
 
 /// The singular values of a matrix product, and the singular vectors of the largest ones.
 struct ProductSvd {
-  std::vector<double> values;  // [r], descending
+  std::vector<double> values;  // [r], descending; r = min(m, n, k)
   OwnedMatrix<double> left;    // [t, m]: row i is the i-th left singular vector; t = min(vectors, r)
   OwnedMatrix<double> right;   // [t, n]
 };
@@ -28,8 +28,8 @@ struct ProductSvd {
 [[nodiscard]] ProductSvd svd_of_product(MatrixView<double> a_columns, MatrixView<double> b_columns,
                                         std::size_t vectors);
 
-/// Returns R^T [k, min(m, k)] of the thin QR decomposition a = Q R of a [m, k]; then R^T R = a^T a. The
-/// argument is a^T [k, m] and is overwritten.
+/// Returns R^T [k, min(m, k)] of a decomposition a = Q R of a [m, k] with R^T R = a^T a: the thin QR
+/// decomposition if m > k, otherwise R = a. The argument is a^T [k, m] and is overwritten.
 [[nodiscard]] OwnedMatrix<double> triangle_of(MatrixView<double> columns);
 
 /// Returns the min(m, n) singular values of a matrix [m, n], descending.

@@ -31,8 +31,8 @@ void scale(MatrixView<T> c, T beta) {
   }
 }
 
-/// Computes the product with attnctl's own kernels if they are faster than the BLAS and beta is 0 or 1.
-/// Returns whether it did. Makes `bias` empty if the kernel added the bias.
+/// Computes the product with attnctl's own kernels if there is one for this number of rows and beta is 0 or
+/// 1. Returns whether it did. Makes `bias` empty if the kernel added the bias.
 bool multiply_with_kernels(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
                            MatrixView<float> c, float alpha, float beta, std::span<const float>* bias) {
   const GemmKernels& set = gemm_kernels();

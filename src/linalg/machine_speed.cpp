@@ -30,7 +30,7 @@ double best_seconds(std::size_t repeat, const Work& work) {
   return std::max(best, 1e-9);  // avoids a time of 0: 1e-9 s is the resolution of the clock
 }
 
-/// Calls work(first, count) for ranges that together cover [0, size), one range per worker.
+/// Calls work(first, count) for ranges that together cover [0, size), at most one range per worker.
 template <typename Work>
 void run_in_slabs(Pool& pool, std::size_t size, const Work& work) {
   const std::size_t slab = (size + pool.size() - 1) / pool.size();

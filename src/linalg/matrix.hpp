@@ -8,9 +8,9 @@
 
 #include "base/matrix_view.hpp"
 
-// Float64 matrices for all code that need not be fast, based on xtensor. The functions below replace
-// functions of xtensor and xtensor-blas that are slow or wrong. This header is slow to compile: include it in
-// source files, and in a header only if few sources include that header.
+// Float64 matrices for all code that need not be fast, based on xtensor. dot() and the reductions below
+// replace functions of xtensor and xtensor-blas that are slow or wrong. This header is slow to compile:
+// include it in source files, and in a header only if few sources include that header.
 namespace attnctl::linalg {
 
 using Matrix = xt::xtensor<double, 2>;  // row-major
@@ -21,8 +21,9 @@ using Vector = xt::xtensor<double, 1>;
 [[nodiscard]] Vector to_vector(std::span<const float> values);
 [[nodiscard]] OwnedMatrix<double> to_owned(const Matrix& values);
 
-/// Returns the product a b of a [m, k] and b [k, n]. Transposes and views are copied first, because
-/// xt::linalg::dot computes `dot(view(a), transpose(a))` as a a^T, whatever the shape of the view.
+/// Returns the product a b of a [m, k] and b [k, n]. The parameters are matrices, so that transposes and
+/// views are copied first: xt::linalg::dot computes `dot(view(a), transpose(a))` as a a^T, whatever the shape
+/// of the view.
 [[nodiscard]] Matrix dot(const Matrix& a, const Matrix& b);
 
 // Reductions of each row: [n, m] to [n, 1]. They are evaluated immediately, because xtensor evaluates a lazy

@@ -154,8 +154,9 @@ Matrix position_bias(const LayerInput& layer, std::size_t head, const Matrix& q,
   return bias;
 }
 
-/// Returns the scores scale q k^T [n, m]. For linear attention returns ln(phi(q) phi(k)^T) with phi(x) =
-/// elu(x) + 1, because softmax of this logarithm is the pattern of linear attention.
+/// Returns the scores scale q k^T [n, m], with the soft cap if the model has one. For linear attention
+/// returns ln(phi(q) phi(k)^T) with phi(x) = elu(x) + 1, because softmax of this logarithm is the pattern of
+/// linear attention.
 Matrix score(const model::AttentionConfig& config, const Matrix& q, const Matrix& k) {
   if (config.kind.rule == model::AttentionKind::Rule::linear) {
     const auto phi = [](const Matrix& x) { return Matrix(xt::where(x > 0, x + 1, xt::exp(x))); };

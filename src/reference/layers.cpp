@@ -151,7 +151,7 @@ bool hidden(const input::Sequence& sequence, std::size_t r) {
 }
 
 /// Sets the embeddings of the dropped token to zero, and multiplies the others by kept / (1 - s), where s is
-/// the fraction of visible tokens that are the dropped token.
+/// the number of dropped tokens divided by the number of visible tokens.
 void drop_tokens(const model::TokenDropout& dropout, const input::Sequence& sequence, Matrix& x) {
   double dropped = 0;
   double visible = 0;

@@ -51,8 +51,8 @@ struct Embedding {
   model::Lease<model::EmbeddingWeights> weights;
 };
 
-/// Returns the token embeddings [n, width]: rows of the token table, or the embeddings or projected patches
-/// if the sequence has no token ids.
+/// Returns the token embeddings [n, width] with the model's factors: rows of the token table, the given
+/// embeddings, or the class token and the projected patches of an image.
 [[nodiscard]] Matrix token_embeddings(const Embedding& embedding, const input::Sequence& sequence);
 /// Returns the token embeddings plus positions and token types [n, width].
 [[nodiscard]] Matrix embedding_sum(const Embedding& embedding, const input::Sequence& sequence);
@@ -79,8 +79,9 @@ struct AttentionInput {
 enum class Turn { forward, back };
 
 /// Rotates row i of one head [n, k] by the angles of position i; Turn::back rotates by the negative angles.
-/// `length` is the number of queries. Angles, cosines and sines are computed in float32 even in float64
-/// models, because the original implementation does so.
+/// `length` is the number of queries, which chooses between the frequencies for short and long sequences.
+/// Angles, cosines and sines are computed in float32 even in float64 models, because the original
+/// implementation does so.
 [[nodiscard]] Matrix rotate(const model::RotaryConfig& rotary, std::size_t length, const Matrix& x,
                             Turn turn = Turn::forward);
 

@@ -33,7 +33,8 @@ std::string_view unsupported_mechanism(const model::ModelConfig& config) {
     if (layer.experts.count > 0) return "experts";
     if (attention.disentangled) return "disentangled attention";
     if (layer.convolution) return "a convolution";
-    if (attention.clip != 0 || attention.soft_cap != 0 || attention.sinks) return "clamped scores or sinks";
+    if (attention.clip != 0 || attention.soft_cap != 0 || attention.sinks)
+      return "clamped or capped scores, or attention sinks";
     if (attention.head_norm_span != model::HeadNormSpan::shared)
       return "norms over the queries of several heads";
   }
@@ -44,7 +45,8 @@ void check_gradient(const model::Model& model, const input::Sequence& sequence) 
   if (const std::string_view what = unsupported_mechanism(model.config()); !what.empty())
     fail(Status::bad_input, "{}: gradients do not support {}", escaped(model.name()), what);
   if (sequence.key_embeddings.rows() > 0)
-    fail(Status::bad_input, "input {}: gradients do not support separate keys", escaped(sequence.id));
+    fail(Status::bad_input, "input {}: gradients do not support separate keys (--keys)",
+         escaped(sequence.id));
 }
 
 // In this file, d_x is the derivative of the logit with respect to x.

@@ -85,8 +85,9 @@ ReferencePass run_reference(const model::Model& model, const input::Sequence& se
     if (i + 1 < count || to_the_end) {
       if (result.z.empty()) {
         fail(Status::bad_input,
-             "{}: layer {} has no values (W_v), so layer {} has no input; select layers up to {}",
-             escaped(model.name()), i, i + 1, i);
+             "{}: layer {} has no values (W_v), so later layers and logits cannot be computed; select "
+             "layers up to {}",
+             escaped(model.name()), i, i);
       }
       x = finish_layer(layer, *weights, x, linalg::to_matrix(result.output.view()), pool);
       x = add_convolution(layer, *weights, embeddings, x);

@@ -16,18 +16,19 @@ struct ReferenceLayer {
   std::vector<OwnedMatrix<double>> pattern;  // [heads][n, m]
   std::vector<OwnedMatrix<double>> scores;   // [heads][n, m]; -inf for masked keys
   std::vector<OwnedMatrix<double>> z;        // [heads][n, v]; empty without W_V
-  OwnedMatrix<double> output;                // [n, d_out]
+  OwnedMatrix<double> output;                // [n, d_out]; empty without W_V
 };
 
 /// The results of the float64 pass of one sequence.
 struct ReferencePass {
-  std::vector<ReferenceLayer> layers;  // [0, last_layer]
+  std::vector<ReferenceLayer> layers;  // layers 0 to last_layer
   OwnedMatrix<double> logits;          // [n, vocabulary]; empty if not requested or if the model has no head
 };
 
-/// Runs the model in float64 up to layer `last_layer`, as an independent and slow check of run_forward.
-/// check_batch (forward/run.hpp) must accept the sequence. Separate keys and values of a sequence get no
-/// positions. Throws Error(bad_input) if a layer without W_V comes before the last one.
+/// Runs the model in float64 up to layer `last_layer`, or up to the logits, as an independent and slow check
+/// of run_forward. check_batch (forward/run.hpp) must accept the sequence. Separate keys and values of a
+/// sequence get no positions. Throws Error(bad_input) if later layers or logits need the output of a layer
+/// without W_V.
 [[nodiscard]] ReferencePass run_reference(const model::Model& model, const input::Sequence& sequence,
                                           std::size_t last_layer, bool logits, Pool& pool);
 

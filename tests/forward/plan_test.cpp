@@ -116,9 +116,11 @@ TEST_CASE("no layer can follow a layer without output") {
   ModelConfig config = three_layers();
   config.layers[0].attention.value.weight = false;
   CHECK_FALSE(forward::make_plan("m", config, {{{0, 0}}}, needing(&Needs::output)).layers[0].z);
-  CHECK_THROWS_WITH_AS((void)forward::make_plan("m", config, {{{1, 0}}}, Needs{}),
-                       "m: layer 0 has no values (W_v), so layer 1 has no input; select layers up to 0",
-                       attnctl::Error);
+  CHECK_THROWS_WITH_AS(
+      (void)forward::make_plan("m", config, {{{1, 0}}}, Needs{}),
+      "m: layer 0 has no values (W_v), so later layers, logits and routing cannot be computed; "
+      "select layers up to 0",
+      attnctl::Error);
   config = three_layers();
   config.d_output = 7;
   CHECK(forward::make_plan("m", config, {{{0, 0}}}, needing(&Needs::output)).layers[0].shows_output);
@@ -166,9 +168,9 @@ TEST_CASE("inputs that the model cannot take are rejected") {
   for (const Row& row : {
            Row{"bert", "nothing", [](Sequence& s) { s.ids.clear(); }, "input 7 is empty"},
            Row{"bert", "negative id", [](Sequence& s) { s.ids[1] = -1; },
-               "id -1 at position 1 is out of range; the model has 0 to 36"},
+               "token id -1 at position 1 is out of range; the model has token ids 0 to 36"},
            Row{"bert", "id = vocabulary", [](Sequence& s) { s.ids[2] = 37; },
-               "id 37 at position 2 is out of range; the model has 0 to 36"},
+               "token id 37 at position 2 is out of range; the model has token ids 0 to 36"},
            Row{"bert", "huge id", [](Sequence& s) { s.ids[0] = std::int64_t{1} << 62; },
                "id 4611686018427387904"},
            Row{"bert", "too long", [](Sequence& s) { s.ids.assign(12, 1); },
@@ -177,7 +179,7 @@ TEST_CASE("inputs that the model cannot take are rejected") {
                [](Sequence& s) {
                  s.token_type_ids = {0, 2, 0};
                },
-               "token type 2 at position 1 is out of range; the model has 0 to 1"},
+               "token type 2 at position 1 is out of range; the model has token types 0 to 1"},
            Row{"bert", "token types",
                [](Sequence& s) {
                  s.token_type_ids = {0, 1};
@@ -202,7 +204,7 @@ TEST_CASE("inputs that the model cannot take are rejected") {
                [](Sequence& s) {
                  s.mask = attnctl::input::ScoreMask{2, 3, 3, std::vector<float>(18)};
                },
-               "a mask for 2 heads; the model has 3"},
+               "a mask for 2 heads; layer 0 has 3"},
            Row{"bert", "embeddings",
                [](Sequence& s) {
                  s.ids.clear();

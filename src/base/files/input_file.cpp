@@ -20,7 +20,8 @@ std::string_view kind_of(mode_t mode) {
 }
 
 /// Calls read() until it returns bytes or the end of the file. Repeats after EINTR, and waits for data if the
-/// descriptor is non-blocking. Returns the number of bytes, 0 at the end of the file.
+/// descriptor is non-blocking. Returns the number of bytes, 0 at the end of the file. Throws
+/// Error(environment) for other errors.
 std::size_t read_some(int descriptor, const std::string& name, std::span<char> buffer) {
   for (;;) {
     const ssize_t count = read(descriptor, buffer.data(), buffer.size());

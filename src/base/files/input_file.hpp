@@ -20,7 +20,7 @@ namespace attnctl {
                                     Status absent = Status::environment);
 
 /// Reads an open file descriptor, such as standard input, to its end. `name` is used in error messages.
-/// Throws Error(environment) or Error(bad_input) like read_file.
+/// Throws Error(environment) if reading fails, and Error(bad_input) after more than `limit` bytes.
 [[nodiscard]] std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
 
 /// An open file descriptor, closed by the destructor.
@@ -82,7 +82,8 @@ struct RegularFile {
 /// Returns the text of an errno value: "No such file or directory".
 [[nodiscard]] std::string error_text(int error);
 
-/// Throws Error(environment), for example "NAME: cannot write: No space left on device". `name` is escaped.
+/// Throws Error(environment), for example "NAME: cannot write: No space left on device", where `what` is
+/// "write". `name` must already be escaped.
 [[noreturn]] void fail_with_errno(const std::string& name, std::string_view what, int error);
 
 }  // namespace attnctl

@@ -52,7 +52,8 @@ void on_sigbus(int signal, siginfo_t* info, void* /*context*/) {
   const int saved_errno = errno;
   const bool sent = info->si_code <= 0;  // sent by kill(), not raised by a fault
   if (sent || !fill_with_zeros(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
-    // The faulting instruction runs again, now with the previous signal handler.
+    // The previous signal handler takes over: the faulting instruction runs again, or raise() repeats the
+    // signal.
     sigaction(signal, &previous_action, nullptr);
     if (sent) raise(signal);
   }

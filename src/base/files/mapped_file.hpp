@@ -13,13 +13,14 @@
 namespace attnctl {
 
 /// A regular file that is mapped into memory, read-only. If the file becomes shorter or a disk error occurs,
-/// later reads of the memory return zeros instead of raising SIGBUS, and check() throws. Call check() before
-/// you write results that were computed from the file.
+/// reads from the affected page up to the end return zeros instead of raising SIGBUS, and check() throws.
+/// Call check() before you write results that were computed from the file.
 class MappedFile {
  public:
   /// Maps a file. Throws Error(absent) if the path does not exist or is not a regular file (`absent` is the
-  /// argument), and Error(environment) if the file cannot be opened or mapped. Pass bad_input for a file that
-  /// another file names, and environment for a path that the user gave.
+  /// argument), Error(environment) if the file cannot be opened or mapped, and Error(limit) if 4,096 files
+  /// are mapped already. Pass bad_input for a file that another file names, and environment for a path that
+  /// the user gave.
   explicit MappedFile(const std::filesystem::path& path, Status absent = Status::environment);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

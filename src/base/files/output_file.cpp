@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kBufferSize = std::size_t{1} << 16U;
 
-/// Returns the descriptor that a path stands for: 1 for "-" and /dev/stdout, N for /dev/fd/N. Returns nullopt
-/// for other paths.
+/// Returns the descriptor that a path stands for: 1 for "-" and /dev/stdout, 2 for /dev/stderr, N for
+/// /dev/fd/N and /proc/self/fd/N. Returns nullopt for other paths.
 std::optional<int> named_descriptor(std::string_view path) {
   if (path == "-" || path == "/dev/stdout") return STDOUT_FILENO;
   if (path == "/dev/stderr") return STDERR_FILENO;
@@ -69,8 +69,8 @@ std::string random_suffix() {
   return fmt::format("{:012x}", bits >> 16U);
 }
 
-/// Calls create(path) for hidden paths in `folder` until a file or folder is created. On failure returns an
-/// empty path and sets errno.
+/// Calls create(path) for random hidden paths in `folder` until it returns true; at most 100 times, and only
+/// while the error is EEXIST or EINTR. On failure returns an empty path, and errno has the error.
 template <typename Create>
 fs::path create_hidden(const fs::path& folder, const Create& create) {
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -106,8 +106,8 @@ bool is_mount_point(const fs::path& folder) {
          (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
-/// Copies the owner, group and mode of `from` to `to`. Returns false if this is not allowed, or if the
-/// extended attributes (such as access control lists) of the two differ.
+/// Copies the owner, group and mode of `from` to `to`. Returns false if this is not allowed, or if the lists
+/// of the names of extended attributes (such as access control lists) have different sizes.
 bool copy_attributes(const fs::path& from, const fs::path& to) {
   struct stat old {};
   struct stat fresh {};
@@ -305,7 +305,7 @@ OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
   if (created_) remember(path_.string());
   if (::access(path_.c_str(), W_OK | X_OK) != 0) fail_with_errno(name_, "write to this directory", errno);
 
-  // The hidden folder is next to path_ if the two folders can be exchanged, otherwise inside path_.
+  // The hidden folder is next to path_ if commit() may be able to exchange the two, otherwise inside path_.
   if (!is_mount_point(path_) && !fs::equivalent(path_, ".", ignored))
     staging_ = make_hidden_folder(path_.parent_path());
   beside_ = !staging_.empty() && copy_attributes(path_, staging_);
@@ -363,7 +363,8 @@ void OutputFolder::commit() {
   created_ = false;
 }
 
-/// Replaces the folder by the hidden folder in one step. Returns false if this is not possible.
+/// Replaces the folder by the hidden folder in one step. Returns false if this is not possible. Throws
+/// Error(environment) if the path is no longer a folder.
 bool OutputFolder::replace_folder() {
   constexpr int most_attempts = 10;  // other processes may create or remove the folder at the same time
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
@@ -389,7 +390,8 @@ bool OutputFolder::replace_folder() {
   return false;
 }
 
-/// Links all other files of the old folder into the hidden folder. Returns false if a file cannot be linked.
+/// Links the files of the old folder that are not outputs of this run into the hidden folder. Returns false
+/// if a file cannot be linked.
 bool OutputFolder::carry_over() const {
   const std::vector<fs::path> entries = entries_of(path_);
   return std::ranges::all_of(entries, [&](const fs::path& entry) {

@@ -18,13 +18,14 @@ namespace attnctl {
 
 /// An output file for results. If the path is a regular file or does not exist, the results are written to a
 /// temporary file in the same folder. commit() replaces the old file (fsync, then rename; symbolic links are
-/// followed; the mode is kept). Without commit(), and after an interrupt, the old file is unchanged and the
-/// temporary file is removed. A device, a FIFO, standard output ("-") and a descriptor of this process
-/// (/dev/stdout, /dev/fd/N) are written directly. A failed write throws BrokenPipe for EPIPE,
-/// Error(interrupted) after an interrupt, and Error(environment) for any other failure.
+/// followed; the mode is kept). Unless commit() returns, the old file is unchanged, and the destructor or the
+/// signal handler removes the temporary file. A device, a FIFO, standard output ("-") and a descriptor of
+/// this process (such as /dev/stdout, /dev/fd/N) are written directly. A failed write throws BrokenPipe for
+/// EPIPE, Error(interrupted) after an interrupt, and Error(environment) for any other failure.
 class OutputFile {
  public:
-  explicit OutputFile(const std::filesystem::path& path);  // "-" is standard output
+  /// Opens a path; "-" is standard output. Throws Error(environment) if it cannot be opened or replaced.
+  explicit OutputFile(const std::filesystem::path& path);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -32,11 +33,11 @@ class OutputFile {
   void write(std::string_view text);
   void write(std::span<const std::byte> bytes);
 
-  /// After this call, each complete line is written at once to an output that is written directly, such as a
-  /// pipe. Lines of up to PIPE_BUF bytes are written atomically.
+  /// After this call, an output that is written directly, such as a pipe, receives each line as soon as the
+  /// line is complete; lines of up to PIPE_BUF bytes atomically. Has no effect on a regular file.
   void write_whole_lines() { whole_lines_ = in_place_; }
 
-  /// Returns true if the output is a regular file, so that write_at() and seek() work.
+  /// Returns false if the output is written directly. Then write_at() and seek() throw Error(environment).
   [[nodiscard]] bool seekable() const { return !in_place_; }
   /// Writes at an absolute offset; position() does not change. Thread-safe if the ranges do not overlap.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
@@ -46,11 +47,11 @@ class OutputFile {
   /// Sets the offset of the next write() of a seekable output.
   void seek(std::uint64_t offset);
 
-  /// Returns the escaped path, for messages.
+  /// Returns the escaped path, or "standard output" for "-". For messages.
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  /// Finishes the output. No function that writes may be called afterwards. Throws Error if a mapped input
-  /// file changed (check_mapped_files).
+  /// Writes the buffered data and replaces the old file. No function that writes may be called afterwards.
+  /// Throws the errors of write(), and Error if a mapped input file changed (check_mapped_files).
   void commit();
 
  private:
@@ -68,10 +69,10 @@ class OutputFile {
   Descriptor descriptor_;
   bool in_place_ = true;             // written directly, not to a temporary file
   std::filesystem::path temporary_;  // the temporary file
-  std::filesystem::path path_;       // the file to replace, after following symbolic links
+  std::filesystem::path path_;       // the file to create or replace, after following symbolic links
   std::optional<struct stat> old_;   // mode and owner of the file to replace; nullopt if there is none
-  std::size_t remembered_ = Temporaries::kNone;
-  std::uint64_t flushed_ = 0;  // offset in the file at which the buffer will be written
+  std::size_t remembered_ = Temporaries::kNone;  // slot of the temporary file
+  std::uint64_t flushed_ = 0;                    // offset in the file at which the buffer will be written
   std::vector<char> buffer_;
   bool committed_ = false;
   bool whole_lines_ = false;
@@ -82,31 +83,34 @@ struct BrokenPipe {};
 
 /// A folder whose files are replaced together by commit(). If the folder does not exist, the constructor
 /// creates it; the parent folder must exist. The files are written to a hidden folder next to the output
-/// folder. If the output folder is empty, commit() renames the hidden folder to it. Otherwise commit()
-/// exchanges the two folders in one step, so the output folder always contains all files of one run. Other
-/// files and links of the old folder are kept: before the exchange they are linked into the hidden folder.
-/// The owner and the mode of the folder and of the replaced files are kept. A symbolic link to the folder is
-/// followed. A symbolic link with the name of an output file is replaced.
+/// folder, or inside it if that is not possible. If the output folder is empty, commit() renames the hidden
+/// folder to it. Otherwise commit() exchanges the two folders in one step, so the output folder always
+/// contains all files of one run. Other files and links of the old folder are kept: before the exchange they
+/// are linked into the hidden folder. The owner and the mode of the folder and of the replaced files are
+/// kept. A symbolic link to the folder is followed. A symbolic link with the name of an output file is
+/// replaced.
 ///
 /// If the two folders cannot be exchanged, commit() renames the files one by one. Then each file is either
-/// old or new, but if the program is killed during commit(), old and new files are mixed. The folders cannot
-/// be exchanged if the file system does not support the operation, or if the output folder has subfolders, is
-/// the working directory or a mount point, belongs to another user, or has a parent that is not writable.
+/// old or new, but if commit() fails or the program is killed during commit(), old and new files are mixed.
+/// The exchange is impossible, for example, if the file system does not support it, or if the output folder
+/// has subfolders, is the working directory or a mount point, belongs to another user, or has a parent that
+/// is not writable.
 ///
-/// Without commit(), and after an interrupt, the old folder is unchanged. The hidden folder, and the output
-/// folder if it was created, are removed.
+/// Unless commit() is called, the old folder is unchanged, and the destructor removes the hidden folder, and
+/// the output folder if the constructor created it.
 class OutputFolder {
  public:
-  /// Throws Error(environment) if the path is not a folder and cannot be created.
+  /// Throws Error(environment) if the folder does not exist and cannot be created, or is not writable.
   explicit OutputFolder(const std::filesystem::path& path);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  /// Opens an output file in the folder. The reference stays valid as long as this object exists. Throws
-  /// Error(environment).
+  /// Opens an output file in the folder. The reference is valid until commit(). Throws Error(environment) if
+  /// the file cannot be created, or if the folder has an entry of this name that is neither a writable file
+  /// nor a symbolic link.
   [[nodiscard]] OutputFile& open(const std::string& file);
-  /// Finishes all files. Throws the errors of OutputFile::commit().
+  /// Finishes all files and moves them to the output folder. Throws the errors of OutputFile::commit().
   void commit();
 
  private:

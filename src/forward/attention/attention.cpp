@@ -31,7 +31,7 @@ void add_visible_values(MatrixView<const float> pattern, MatrixView<const float>
 }
 
 /// Computes a softmax over the scores and the additional score `sink`, whose weight is not written. Returns
-/// true if at least one score is above -inf.
+/// true if at least one score is not -inf.
 bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<float>& workspace,
                        std::span<float> weights) {
   const bool some_visible = std::ranges::any_of(
@@ -63,8 +63,8 @@ double linear_feature(float x) {
 }
 
 /// Linear attention of one head in one sequence, with phi(x) = elu(x) + 1. z is computed from running sums of
-/// phi(k) v^T and phi(k) in float64. Time and memory are linear in the number of tokens. With a causal mask,
-/// the sums for query i include only the keys up to i.
+/// phi(k) v^T and phi(k) in float64, in time and memory linear in the number of tokens; patterns are not.
+/// With a causal mask, the sums for query i include only the keys up to i.
 class LinearHead {
  public:
   /// `v` is empty if z is not needed. `patterns` must be true if weights() is called.
@@ -275,8 +275,8 @@ class HeadPass {
   }
 
   /// Computes a few rows of a panel, for all kinds of attention except strided and linear. The products use
-  /// the range of all keys that one of these queries sees. Only a few rows are computed at a time, so that
-  /// their scores stay in the cache until z is computed.
+  /// one range of keys, which contains all keys that these queries see. Only a few rows are computed at a
+  /// time, so that their scores stay in the cache until z is computed.
   void dense_strip(const PanelWork& panel, std::size_t first, std::size_t rows) const {
     const std::size_t query = panel.first + first;
     const KeyRange range = visibility_.of_queries(query, rows);
@@ -411,8 +411,8 @@ class HeadPass {
   }
 
   /// Writes the weights of `keys`, whose scores are stored next to each other. Records a warning for a row
-  /// without a visible key, and for a row that is not finite. The weights are NaN if the scores of all
-  /// visible keys overflowed to -inf.
+  /// without a visible key, for a row that is not finite, and, if scores are needed, for a visible key with
+  /// the score -inf. The weights are NaN if the scores of all visible keys overflowed to -inf.
   void softmax(const PanelWork& panel, std::size_t r, std::span<const KeySteps> keys,
                std::span<const float> scores, std::span<float> weights) const {
     const std::size_t i = panel.first + r;

@@ -16,7 +16,7 @@
 
 namespace attnctl::forward {
 
-/// The data of one layer and one block that all heads share.
+/// The data of one layer and one Block that all heads share.
 struct AttentionLayer {
   const model::AttentionConfig& config;
   std::size_t layer = 0;
@@ -44,9 +44,9 @@ struct RowWarnings {
   RowWarning fully_masked, non_finite, infinite_score;
 };
 
-/// The rows of a panel [rows, keys]. Values outside the visible range of a row are `filler`. They are written
-/// only once and kept from panel to panel, so that the time for a panel depends on the number of visible
-/// keys, not on the number of all keys.
+/// The rows of a panel [rows, keys]. Values outside the visible range of a row are `filler`. Values that stay
+/// `filler` in the next panel are not written again, so that the time for a panel depends on the number of
+/// visible keys, not on the number of all keys.
 class PanelRows {
  public:
   explicit PanelRows(float filler) : filler_(filler) {}
@@ -72,7 +72,7 @@ class PanelRows {
 /// The memory that one worker uses for all its panels.
 class PanelBuffers {
  public:
-  /// Allocates memory that is large enough for the panels of a block.
+  /// Allocates memory that is large enough for the panels of a Block.
   void reserve(const Block& block, const AttentionLayer& layer);
 
  private:
@@ -86,12 +86,12 @@ class PanelBuffers {
   std::vector<std::uint8_t> fully_masked_;
 };
 
-/// Returns the number of query rows per panel: `wanted`, or fewer if there are many keys, so that a panel
-/// fits into the cache.
+/// Returns the number of query rows per panel: `wanted`, or fewer (but at least 24) if there are many keys,
+/// so that a panel fits into the cache.
 [[nodiscard]] std::size_t rows_of_panel(std::size_t wanted, std::size_t keys);
 
-/// Computes scores, pattern and z of one head for all sequences of a block, and passes each panel to the
-/// observers, which may be none. Returns warnings about rows of the pattern.
+/// Computes scores, pattern and z of one head, as far as they are needed, for all sequences of a Block.
+/// Passes each panel to the observers, which may be none. Returns warnings about rows of the pattern.
 [[nodiscard]] RowWarnings attend(const AttentionLayer& layer, const input::Batch& batch, const Block& block,
                                  std::size_t head, std::span<Observer* const> observers,
                                  PanelBuffers& buffers);

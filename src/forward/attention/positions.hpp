@@ -37,8 +37,8 @@ class RotaryTables {
   std::map<std::pair<const model::RotaryConfig*, bool>, RotaryTable> tables_;
 };
 
-/// Rotates the first r columns of each head in x [n, heads * d_head]. Row p is rotated by the angles of
-/// position p.
+/// Rotates the first config.dims columns of each head in x [n, heads * d_head]. Row p is rotated by the
+/// angles of position p.
 void rotate(Pool& pool, const model::RotaryConfig& config, const RotaryTable& table, std::size_t d_head,
             MatrixView<float> x);
 
@@ -97,9 +97,10 @@ class PositionBias {
   std::vector<float> alibi_;  // [keys], or empty without ALiBi
   /// [queries + keys - 1], at index key - query + queries - 1; empty without T5 buckets.
   std::vector<float> relative_;
-  /// Disentangled attention: the table row of each distance, indexed like relative_.
+  /// For disentangled attention: the column of content_ and position_ for each distance, indexed like
+  /// relative_.
   std::vector<std::uint32_t> rows_;
-  OwnedMatrix<float> content_, position_;  // [queries, table rows] and [keys, table rows]
+  OwnedMatrix<float> content_, position_;  // [queries, c], [keys, c] for the c table rows that occur
 };
 
 }  // namespace attnctl::forward

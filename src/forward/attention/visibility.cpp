@@ -87,7 +87,8 @@ VisibleKeys::VisibleKeys(const model::AttentionConfig& config, const input::Sequ
     : visible_(sequence.key_visible) {
   if (sequence.mask || sequence.key_embeddings.rows() > 0)
     fail(Status::bad_input,
-         "input {}: the uniform-attention baseline does not support score masks and separate keys",
+         "input {}: studies compare with uniform attention, which is not defined for an input with a score "
+         "mask or separate keys; leave them out",
          escaped(sequence.id));
   if (!visible_.empty()) {
     before_.push_back(0);

@@ -25,8 +25,9 @@ class Visibility {
   /// `sequence` is the sequence of the keys.
   Visibility(const model::AttentionConfig& config, const input::Sequence& sequence, std::size_t head);
 
-  /// Returns the range of keys that contains all keys that the layer's mask allows for query i. Strided
-  /// attention allows only some keys of the range: see strides_of.
+  /// Returns the smallest range with all keys that the layer's kind of attention and the causal mask allow
+  /// for query i; for strided attention, a range that contains them (see strides_of). Ignores the masks of
+  /// the sequence, except that a score mask replaces the causal mask.
   [[nodiscard]] KeyRange of_query(std::size_t i) const { return of_queries(i, 1); }
   /// Returns the range that contains the ranges of all queries [first, first + count). `count` is at least 1.
   [[nodiscard]] KeyRange of_queries(std::size_t first, std::size_t count) const;
@@ -40,7 +41,8 @@ class Visibility {
   /// to -inf, even if a score was NaN.
   void mask(std::size_t i, KeySteps keys, std::span<float> scores) const;
 
-  /// Returns false if a mask of the sequence hides the key from query i. Ignores the mask of the layer.
+  /// Returns false if a mask of the sequence hides the key from query i. Ignores the layer's kind of
+  /// attention and the causal mask.
   [[nodiscard]] bool sees(std::size_t i, std::size_t key) const;
 
   /// Returns false if the sequence hides the key from all queries.
@@ -56,7 +58,7 @@ class Visibility {
   std::size_t mask_head_;
 };
 
-/// The number of visible keys of each query of a sequence, which the baseline of uniform attention needs.
+/// The visible keys of each query of a sequence, for a comparison with uniform attention.
 class VisibleKeys {
  public:
   VisibleKeys() = default;
@@ -80,7 +82,7 @@ class VisibleKeys {
  private:
   struct VisibleRow {
     KeyRange range;
-    std::array<KeySteps, 2> far{};  // visible keys outside of `range`; only for strided attention
+    std::array<KeySteps, 2> far{};  // keys outside of `range` that strided attention allows
     std::size_t count = 0;
   };
   [[nodiscard]] bool finds(const VisibleRow& row, std::size_t key) const;

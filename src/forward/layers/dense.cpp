@@ -19,7 +19,7 @@ struct Slab {
   std::size_t first_col = 0, cols = 0;
 };
 
-/// The size of a slab is a multiple of these numbers, which are multiples of the kernels' tile sizes.
+/// The rows and columns of slabs begin at multiples of these numbers.
 constexpr std::size_t kRowUnit = 16;
 constexpr std::size_t kColUnit = 64;
 

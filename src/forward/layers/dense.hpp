@@ -13,7 +13,7 @@
 
 namespace attnctl::forward {
 
-/// The memory of a matrix that is overwritten for every layer and block.
+/// The memory of a matrix that is overwritten for every layer and Block.
 class Buffer {
  public:
   /// Returns a matrix [rows, cols] with undefined values. If the memory grows, views that were returned
@@ -39,7 +39,7 @@ void for_row_ranges(Pool& pool, std::size_t rows, std::size_t elements_per_row, 
   });
 }
 
-/// A product with weights: out = act(x W + b). If `accumulate` is true, the result is added to `out`.
+/// A product with weights: out = act(x W + b), or out = act(out + x W + b) if `accumulate` is true.
 struct Dense {
   MatrixView<const float> x;  // [rows, in]
   model::Linear weights;      // [in, out], not factorised
@@ -48,12 +48,13 @@ struct Dense {
   bool accumulate = false;
 };
 
-/// Computes independent products in parallel. Each product is divided into slabs of rows and columns; each
-/// slab uses single-threaded BLAS.
+/// Computes independent products in parallel. Each product is divided into slabs of rows and columns; one
+/// thread computes a slab.
 void run_dense(Pool& pool, std::span<const Dense> products);
 void run_dense(Pool& pool, const Dense& product);
 
-/// Computes up.out = act(gate) * up element by element. Both products have the same shapes.
+/// Computes up.out = gate.out * up.out element by element, after it has computed both products. Both products
+/// have the same shapes.
 void run_gated(Pool& pool, const Dense& gate, const Dense& up);
 
 /// Normalises each row: out = N(x), both [rows, width]. x and out may be the same memory. NormKind::none
@@ -64,7 +65,8 @@ void apply_norm(Pool& pool, const model::NormConfig& config, const model::NormWe
 /// Computes x += factor * y.
 void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float factor = 1);
 
-/// Computes a layer's convolution over the embeddings and adds the result to the layer's output.
+/// Computes a layer's convolution over the embeddings, adds the result to the layer's output, and normalises
+/// the sum.
 class Convolution {
  public:
   /// Copies the embeddings [rows, d] if a layer of the model has a convolution.

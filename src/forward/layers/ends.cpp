@@ -29,8 +29,8 @@ std::vector<std::size_t> position_rows(const model::EmbeddingConfig& config, con
   return rows;
 }
 
-/// Returns the factor kept / (1 - s) of all embeddings, where s is the fraction of visible tokens that are
-/// the dropped token.
+/// Returns the factor kept / (1 - s) of all embeddings, where s is the number of dropped tokens divided by
+/// the number of visible tokens.
 float dropout_factor(const model::TokenDropout& dropout, const input::Sequence& sequence) {
   const auto& visible = sequence.key_visible;
   const auto length =

@@ -20,8 +20,9 @@ struct MlpBuffers {
   Buffer normed, inner, gate, out;
 };
 
-/// Computes x += M(x), where M is the layer's MLP with its norms and x is [rows, d_model]. Does nothing if
-/// the layer has no MLP. Appends the experts of each row to `routes` if `routes` is not null.
+/// Adds the output of the layer's MLP or experts to x [rows, d_model], with the norms and the residual
+/// multiplier of the layer. Does nothing if the layer has no MLP. Appends the experts of each row to `routes`
+/// if `routes` is not null.
 void add_mlp(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
              MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes = nullptr);
 

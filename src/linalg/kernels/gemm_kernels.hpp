@@ -5,8 +5,9 @@
 
 namespace attnctl::linalg {
 
-/// A product: c = alpha a b, or c += alpha a b if `accumulate` is true. All matrices are row-major; a stride
-/// is the number of floats from one row to the next. c must not overlap a or b.
+/// A product: c = alpha a b, or c += alpha a b if `accumulate` is true. The kernels nt and nt_many use b^T
+/// instead of b. All matrices are row-major; a stride is the number of floats from one row to the next. c
+/// must not overlap a or b.
 struct Product {
   std::size_t m = 0, n = 0, k = 0;  // c [m, n]; k is the inner extent
   const float* a = nullptr;         // [m, k]
@@ -21,9 +22,9 @@ struct Product {
 };
 
 /// Matrix products for one instruction set. For a product with few rows, a BLAS spends most of its time on
-/// packing the weights. These kernels read each weight once without packing and prefetch the next ones. For
-/// many rows, a set has its own kernels only if they are faster than the BLAS. The value of an output element
-/// depends on its row of a and its column of b, not on m, n or other elements.
+/// packing the weights. The kernels for few rows read most weights in place and prefetch the next ones. For
+/// many rows, a set has its own kernels only if they are faster than the BLAS. The value that one kernel
+/// computes for an output element depends on its row of a and its column of b, not on m, n or other elements.
 struct GemmKernels {
   using Multiply = void (*)(const Product& product,
                             float* workspace);  // has kGemmWorkspace floats
@@ -48,8 +49,8 @@ struct GemmKernels {
 /// Number of workspace floats that a product needs. The workspace must be aligned to 64 bytes.
 inline constexpr std::size_t kGemmWorkspace = std::size_t{1} << 17U;
 
-/// Return the fastest set of kernels that this CPU supports, and the set with a given name. The latter is
-/// null if this CPU or build does not support the set.
+/// gemm_kernels() returns the fastest set of kernels that this CPU supports. gemm_kernels_named() returns the
+/// set with a given name, or null if this CPU or build does not support the set.
 [[nodiscard]] const GemmKernels& gemm_kernels();
 [[nodiscard]] const GemmKernels* gemm_kernels_named(std::string_view name);
 

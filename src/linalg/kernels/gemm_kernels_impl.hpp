@@ -4,15 +4,16 @@
 #include "linalg/kernels/gemm_tiles_impl.hpp"
 
 // The kernels of gemm_kernels.hpp for one instruction set. Registers hold a tile of c during the loop over k
-// (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). Unlike in that paper, b
-// is packed only if there are many rows. The tiles have the usual names: c[mr, nr], a[mr, kc], b[kc, nr].
+// (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). Unlike in that paper,
+// all of b is packed only if there are many rows. The tiles have the usual names: c[mr, nr], a[mr, kc], b[kc,
+// nr].
 
 namespace attnctl::linalg {
 namespace {
 
 /// Computes c = a b or c = a b^T for many rows. Packs b in panels [kc, nr] that fit into L2, and multiplies
-/// all rows of a by each panel. While a panel is multiplied, each step of the loop also packs a part of the
-/// next panel and prefetches the panel after that.
+/// all rows of a by each panel. While a panel is multiplied, some steps of the loop also pack a part of the
+/// next panel and prefetch the parts to pack after it.
 template <typename Arch>
 struct PackingKernel {
   using Columns = NnKernel<Arch>;

@@ -119,8 +119,8 @@ template <typename Batch>
     const auto high = [](__m512 x, __m512 y) {
       return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(x), _mm512_castps_pd(y)));
     };
-    unroll<4>([&](auto i) {  // rows[4 i + q] holds columns q, q + 4, q + 8, q +
-                             // 12 of rows 4 i to 4 i + 3
+    // After this loop, rows[4 i + q] holds columns q, q + 4, q + 8 and q + 12 of rows 4 i to 4 i + 3.
+    unroll<4>([&](auto i) {
       rows[4 * i] = low(pairs[4 * i], pairs[4 * i + 2]);
       rows[4 * i + 1] = high(pairs[4 * i], pairs[4 * i + 2]);
       rows[4 * i + 2] = low(pairs[4 * i + 1], pairs[4 * i + 3]);

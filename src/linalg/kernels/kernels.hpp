@@ -28,8 +28,9 @@ struct Kernels {
   std::string_view name;  // "avx512", "avx2", "sse2"; "baseline" on other processors
 
   /// Computes pattern = softmax(scores) for one row of attention. Both spans may be the same memory.
-  /// Subtracts the largest score first. A score of -inf gives exactly 0; NaN gives NaN. If all scores are
-  /// -inf (a fully masked row), writes zeros and returns false; otherwise returns true.
+  /// Subtracts the largest score first. If a score is NaN or +inf, all weights are NaN. Otherwise, a score of
+  /// -inf gives exactly 0. If all scores are -inf (a fully masked row), writes zeros and returns false;
+  /// otherwise returns true.
   bool (*softmax)(std::span<const float> scores, std::span<float> pattern);
 
   /// Computes out = (x - mean) / sqrt(variance + eps) * gain + bias. An empty gain counts as 1, an empty bias
@@ -56,7 +57,7 @@ struct Kernels {
   /// Returns the sum of (a + b) ln(a + b), computed like sum_x_log_x.
   double (*sum_x_log_x_of_sum)(std::span<const float> a, std::span<const float> b);
   /// Returns the moments of a row of weights. Partial sums of blocks are added in double. Weights must not be
-  /// negative. If a weight is NaN or infinite, so are the sums.
+  /// negative. If a weight is NaN or infinite, the sums are not finite.
   WeightMoments (*weight_moments)(std::span<const float> weights, std::ptrdiff_t offset);
   bool (*all_finite)(std::span<const float> x);  // returns true if x has no NaN and no infinity
 };

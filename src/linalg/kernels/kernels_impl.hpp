@@ -21,7 +21,8 @@
 namespace attnctl::linalg {
 namespace {
 
-/// Number of elements that are added in float. The sums of these blocks are added in double.
+/// Elements are added in float in blocks of this number of elements. The sums of the blocks are added in
+/// double.
 constexpr std::size_t kSumBlock = 1024;
 
 template <typename Arch>

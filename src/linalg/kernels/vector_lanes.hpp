@@ -5,8 +5,9 @@
 
 #include <xsimd/xsimd.hpp>
 
-// Operations on vectors that differ between instruction sets: loads and stores of some lanes, and sums and
-// maxima over all lanes. They are in an unnamed namespace for the reason given in kernels_impl.hpp.
+// Operations on vectors that differ between instruction sets: loads and stores of some lanes, sums and maxima
+// over all lanes, a b + c, table look-ups, and products with powers of 2. They are in an unnamed namespace
+// for the reason given in kernels_impl.hpp.
 
 namespace attnctl::linalg {
 namespace {
@@ -20,8 +21,8 @@ struct Lanes {
 #else
   static constexpr bool fused = false;
 #endif
-  static constexpr bool scales = false;
-  static constexpr bool looks_up = false;
+  static constexpr bool scales = false;    // true if scale() exists
+  static constexpr bool looks_up = false;  // true if look_up() exists
 
   /// Returns a b + c. The result is rounded once if `fused` is true, otherwise twice.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) {
@@ -118,7 +119,7 @@ struct Lanes<xsimd::avx512bw> {
   static Batch look_up(const Batch& table, const xsimd::batch<std::int32_t, xsimd::avx512bw>& index) {
     return _mm512_permutexvar_ps(index, table);
   }
-  /// Returns v 2^n.
+  /// Returns v 2^n for integers n.
   static Batch scale(const Batch& v, const Batch& n) { return _mm512_scalef_ps(v, n); }
 
   static __mmask16 first(std::size_t n) { return static_cast<__mmask16>((1U << n) - 1); }
