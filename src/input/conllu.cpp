@@ -147,7 +147,7 @@ class ConlluReader {
   void read_row(std::string_view line) {
     const Fields fields = split(line, '\t');
     if (fields.size() != kColumns)
-      refuse("got {} columns, need {} with a tab between", fields.size(), kColumns);
+      refuse("got {} columns, need {}, separated by tabs", fields.size(), kColumns);
     for (const ConlluColumn column : {kId, kForm, kHead, kDeprel}) {
       if (fields[column].empty()) refuse("column {} is empty, need a value or _", column + 1);
     }

@@ -59,7 +59,7 @@ tokenizer::TextRange read_range(const tokenizer::PartConfig& mention, std::strin
   const std::uint64_t end = numbers ? pair[1].get<std::uint64_t>() : 0;
   if (begin >= end || end > length) {
     mention.refuse(key, fmt::format("got {}, need [begin, end) with begin < end <= {}, the number of "
-                                    "characters of the text",
+                                    "code points of the text",
                                     shown(pair.dump()), length));
   }
   return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
@@ -146,7 +146,7 @@ std::vector<std::int64_t> JsonInput::ids_of_tokens(const tokenizer::Vocabulary& 
   const tokenizer::PartConfig list = object_.at("tokens");
   if (!list.node().is_array()) list.refuse("", "need an array of strings");
   if (vocabulary.empty())
-    list.refuse("", "the model has no vocabulary (tokenizer.json, vocab.txt or vocab.json); give ids");
+    list.refuse("", "the model has no vocabulary, so tokens have no ids; give \"ids\" instead of \"tokens\"");
   std::vector<std::int64_t> ids;
   for (const ordered_json& item : list.node()) {
     const std::string index = std::to_string(ids.size());

@@ -73,8 +73,8 @@ std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view opti
     std::int64_t id = 0;
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || stop != word.data() + word.size() || id < 0) {
-      fail(Status::bad_input, "{}: got \"{}\" at position {}; need integers from 0, separated by commas",
-           option, escaped(word), ids.size());
+      fail(Status::bad_input, "{}: id {} of the list is \"{}\"; need integers from 0, separated by commas",
+           option, ids.size() + 1, escaped(word));
     }
     ids.push_back(id);
   }
@@ -233,7 +233,7 @@ Sequence TextEncoder::encode(TextInput input) {
   if (!tokenizer_) {
     if (origin_.empty()) {
       fail(Status::bad_input,
-           "{}: the model has no tokenizer for text; give --ids, or a file of tokens by --input",
+           "{}: the model has no tokenizer; give token ids instead of text, for example with --ids",
            escaped(model_));
     }
     tokenizer_.emplace(tokenizer::Tokenizer::open(origin_));

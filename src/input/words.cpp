@@ -142,7 +142,8 @@ WordUnits word_units(const Sequence& sequence, const tokenizer::Vocabulary& voca
   const std::size_t n = sequence.queries();
   if (sequence.tokens.size() != n || sequence.key_embeddings.rows() > 0) {
     fail(Status::bad_input,
-         "--by-word: input \"{}\" has no tokens; give --text, or --ids of a model with a vocabulary",
+         "--by-word: input \"{}\" has no token strings; give a text, or token ids and a model with a "
+         "vocabulary",
          escaped(sequence.id));
   }
   const bool known = sequence.words.size() == n;

@@ -121,8 +121,8 @@ Tokenizer Tokenizer::open(const TokenizerOrigin& origin) {
   std::optional<TokenizerFile> file = read_tokenizer_file(origin);
   if (!file) {
     fail(Status::bad_input,
-         "{}: no tokenizer: need tokenizer.json, vocab.txt, vocab.json with merges.txt, or a SentencePiece "
-         "model; give --ids instead of text",
+         "{}: no tokenizer: need tokenizer.json, vocab.txt, vocab.json with merges.txt, tokenizer.model, "
+         "spiece.model or sentencepiece.bpe.model; or give token ids instead of text, for example with --ids",
          escaped(origin.directory.string()));
   }
   return Tokenizer(*file);

@@ -93,7 +93,8 @@ void read_lines(TokenizerFile& file, std::string_view text) {
   for (std::size_t number = 0; !text.empty(); ++number) {
     const std::string_view line = take_line(text);
     const std::string_view token = line.substr(0, unicode::white_space_begin(line, line.size()));
-    if (number > kLargestTokenId) fail(Status::bad_input, "{}: got too many lines", file.name);
+    if (number > kLargestTokenId)
+      fail(Status::bad_input, "{}: got more than {} lines, one per token", file.name, kLargestTokenId + 1);
     const auto [place, is_new] = places.try_emplace(token, file.vocabulary.size());
     if (is_new) file.vocabulary.push_back({std::string(token), 0, 0});
     file.vocabulary[place->second].id = static_cast<std::int32_t>(number);
@@ -155,7 +156,8 @@ const PreTokenizerRow& row_of(const formats::TokenizerSection& section) {
                  [](std::string_view name) { return !name.empty(); });
   }
   fail(Status::bad_input,
-       "{}: metadata \"tokenizer.ggml.pre\": unsupported {}, supported: {}; give --ids instead of text",
+       "{}: metadata \"tokenizer.ggml.pre\": unsupported {}, supported: {}; give token ids instead of text, "
+       "for example with --ids",
        section.file, in_quotes(section.pre), fmt::join(known, ", "));
 }
 
@@ -287,10 +289,11 @@ TokenizerFile read_section(const formats::TokenizerSection& section, Wanted want
   if (section.model == "llama") return read_pieces(section, wanted);
   // The vocabulary can be read for any kind of tokenizer.
   if (section.model == "gpt2" || wanted == Wanted::vocabulary) return read_bytes(section, wanted);
-  fail(Status::bad_input,
-       "{}: metadata \"tokenizer.ggml.model\": unsupported {}, supported: llama, gpt2; give --ids instead of "
-       "text",
-       section.file, in_quotes(section.model));
+  fail(
+      Status::bad_input,
+      "{}: metadata \"tokenizer.ggml.model\": unsupported {}, supported: llama, gpt2; give token ids instead "
+      "of text, for example with --ids",
+      section.file, in_quotes(section.model));
 }
 
 }  // namespace attnctl::tokenizer

@@ -24,9 +24,10 @@ MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, 
   MergeTable table(file.merges.size());
   const auto id_of = [&](std::size_t index, std::string_view token) {
     if (token.size() > vocabulary.longest()) {
-      refuse_merge(file, index,
-                   fmt::format("got {} of {} bytes, need a token of the vocabulary, whose longest has {}",
-                               in_quotes(token), token.size(), vocabulary.longest()));
+      refuse_merge(
+          file, index,
+          fmt::format("got {} of {} bytes, need a token of the vocabulary, whose longest has {} bytes",
+                      in_quotes(token), token.size(), vocabulary.longest()));
     }
     const std::int32_t id = vocabulary.find(token);
     if (id < 0) {
@@ -40,8 +41,9 @@ MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, 
     const std::int32_t left_id = id_of(i, left);
     const std::int32_t right_id = id_of(i, right);
     if (right.size() < prefix) {
-      refuse_merge(file, i,
-                   fmt::format("got {}, need a token with continuing_subword_prefix", in_quotes(right)));
+      refuse_merge(
+          file, i,
+          fmt::format("got {}, need a token that begins with continuing_subword_prefix", in_quotes(right)));
     }
     whole.assign(left).append(right, prefix, std::string::npos);
     table.put(left_id, right_id, {static_cast<std::uint32_t>(i), id_of(i, whole)});

@@ -464,7 +464,11 @@ Charsmap::Charsmap(const PartConfig& where) : place_(where.place()) {
   std::memcpy(&size, bytes->data(), kUnitSize);
   const std::string_view rest = std::string_view(*bytes).substr(kUnitSize);
   if (size > rest.size() || size % kUnitSize != 0 || size == 0) {
-    where.refuse("", fmt::format("the trie needs {} bytes, but {} bytes follow its size", size, rest.size()));
+    where.refuse(
+        "",
+        fmt::format(
+            "got a trie of {} bytes; need a multiple of 4, at least 4 and at most the {} bytes that follow",
+            size, rest.size()));
   }
   units_.resize(size / kUnitSize);
   std::memcpy(units_.data(), rest.data(), size);

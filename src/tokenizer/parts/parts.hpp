@@ -174,7 +174,7 @@ class PieceText {
 
   [[noreturn]] void refuse_growth() const {
     fail(Status::limit,
-         "text: the tokenizer makes it longer than {} bytes; check the normalizers in tokenizer.json",
+         "text: the tokenizer makes it longer than {} bytes; check the normalizer and the pre-tokenizer",
          limit_);
   }
 

@@ -221,7 +221,7 @@ PostProcessor make_template(const PartConfig& config, const Vocabulary& /*vocabu
           pair = read_template(config, "pair", special_tokens)](std::vector<TokenizedText>& texts) {
     if (texts.empty() || texts.size() > 2) {
       fail(Status::bad_input,
-           "{}: unsupported: a template that receives {} pieces from an earlier template, supported: one or "
+           "{}: unsupported: the post-processor before this template makes {} parts; a template needs one or "
            "two",
            place, texts.size());
     }

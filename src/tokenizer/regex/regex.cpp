@@ -425,14 +425,14 @@ void Regex::Program::search(std::string_view text, std::vector<Match>& matches) 
     if (code == ONIG_MISMATCH) return;
     if (code < 0) {
       fail(Status::bad_input,
-           "{}: the regular expression backtracks for too long on this text ({}); simplify it", place,
-           message_of(code, {}));
+           "{}: the regular expression backtracks for too long on this text ({}); simplify the expression",
+           place, message_of(code, {}));
     }
     const auto first = static_cast<std::size_t>(search.region->beg[0]);
     const auto last = static_cast<std::size_t>(search.region->end[0]);
     const std::size_t done = matches.empty() ? 0 : matches.back().second;
     if (first > last || first < done) {
-      fail(Status::bad_input, "{}: \\K in a look-around makes matches overlap; remove it", place);
+      fail(Status::bad_input, "{}: \\K in a look-around makes matches overlap; remove \\K", place);
     }
     if (first < last || matches.empty() || last > done) matches.emplace_back(first, last);
     from = last;
@@ -465,7 +465,7 @@ Regex read_pattern(const PartConfig& config) {
     }
     if (pattern.has("Regex")) return {pattern.at("Regex"), pattern.string("Regex")};
   }
-  config.refuse("pattern", R"(unsupported, supported: {"String": text}, {"Regex": expression})");
+  config.refuse("pattern", R"(unsupported; need {"String": text} or {"Regex": expression})");
 }
 
 }  // namespace attnctl::tokenizer
