@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// 2^53 - 1: every JSON reader reads integers up to this one exactly.
+/// 2^53 - 1, the largest id or token type. JSON readers that store numbers as doubles read integers up to
+/// this one exactly.
 constexpr std::int64_t kLargestInteger = 9'007'199'254'740'991;
 
 /// A key of an input object, and whether objects with "text", "tokens" and "ids" may have it.
@@ -40,7 +41,7 @@ struct WrittenMention {
   tokenizer::TextRange range, head;
 };
 
-/// Returns the string or the integer under a key as text.
+/// Returns the string or the integer under a key as text. Throws Error(bad_input) if it is neither.
 std::string read_label(const tokenizer::PartConfig& object, std::string_view key) {
   const ordered_json& label = object.at(key).node();
   if (label.is_string()) return label.get<std::string>();
@@ -49,7 +50,8 @@ std::string read_label(const tokenizer::PartConfig& object, std::string_view key
   return label.dump();
 }
 
-/// Returns the range [begin, end) under a key. `length` is the number of code points of the text.
+/// Returns the range [begin, end) under a key. Throws Error(bad_input) unless it is not empty and within the
+/// text, which has `length` code points.
 tokenizer::TextRange read_range(const tokenizer::PartConfig& mention, std::string_view key,
                                 std::uint32_t length) {
   const ordered_json& pair = mention.at(key).node();
@@ -82,7 +84,8 @@ WrittenMention read_mention(const tokenizer::PartConfig& item, std::uint32_t len
   return written;
 }
 
-/// Splits `word` at the positions `cuts` in the text and appends the parts to `words`.
+/// Splits `word` at the positions `cuts`, which count code points of the text, and appends the parts to
+/// `words`.
 void append_cut(const TextWord& word, const std::set<std::uint32_t>& cuts, std::vector<ConlluWord>& words) {
   std::string_view rest = word.form;
   std::uint32_t begin = word.range.begin;
