@@ -27,8 +27,8 @@ struct Sequence {
   std::string id;  // id in the input file, or else the input's number; unique in the batch
   std::optional<std::string> text;
   std::optional<std::string> text_pair;      // second text, for a pair of texts
-  std::vector<std::string> tokens;           // [n], token strings; empty if the model has no vocabulary
-  std::vector<std::int64_t> ids;             // [n], token ids; empty if the input is embeddings
+  std::vector<std::string> tokens;           // [n], token strings; empty without vocabulary or for embeddings
+  std::vector<std::int64_t> ids;             // [n], token ids; empty for images and embeddings
   std::vector<std::int64_t> token_type_ids;  // [n], token types; empty: all 0
   std::vector<std::uint8_t> special;         // [n], 1: the token is special; empty: no token is special
   /// [n], 1: the token separates or ends texts (Vocabulary::is_separator); empty: no token does.
@@ -74,7 +74,7 @@ struct Sequence {
   std::shared_ptr<Sequence> target;
 
   std::vector<std::uint8_t> key_visible;  // [m], 1: queries may attend to this key; empty: all 1
-  std::optional<ScoreMask> mask;          // used instead of the model's causal mask
+  std::optional<ScoreMask> mask;          // used instead of `causal` and the model's causal mask
   /// True for --mask causal, false for --mask none; nullopt: as in the model.
   std::optional<bool> causal;
 

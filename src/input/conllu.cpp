@@ -293,8 +293,8 @@ class ConlluReader {
   }
 
   /// Sets the text of the sentence and the ranges of its words and multiword tokens. The text is that of the
-  /// comment "# text", or the joined forms if there is none. Throws Error(bad_input) if forms do not match
-  /// it.
+  /// comment "# text", or the joined forms if there is none. Throws Error(bad_input) if the forms do not
+  /// match the text.
   void place_words() {
     sentence_.text = text_ ? *text_ : joined(surfaces_);
     std::string_view rest = sentence_.text;

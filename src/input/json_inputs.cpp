@@ -50,8 +50,8 @@ std::string read_label(const tokenizer::PartConfig& object, std::string_view key
   return label.dump();
 }
 
-/// Returns the range [begin, end) under a key. Throws Error(bad_input) unless it is not empty and within the
-/// text, which has `length` code points.
+/// Returns the range [begin, end) under a key. Throws Error(bad_input) if it is empty or not within the text,
+/// which has `length` code points.
 tokenizer::TextRange read_range(const tokenizer::PartConfig& mention, std::string_view key,
                                 std::uint32_t length) {
   const ordered_json& pair = mention.at(key).node();

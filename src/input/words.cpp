@@ -39,8 +39,8 @@ bool equal_without_case(std::string_view a, std::string_view b) {
 /// A word, a part of a word or a token that find_word() compares with the wanted word.
 struct NamedTokens {
   std::string text;
-  std::vector<std::size_t> positions;
-  std::string bare;  // `text` without the punctuation around it; may be empty
+  std::vector<std::size_t> positions;  // positions of the tokens of `text`
+  std::string bare;                    // `text` without the punctuation around it; may be empty
   std::vector<std::size_t> bare_positions;
 };
 

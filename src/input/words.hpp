@@ -42,7 +42,7 @@ struct WordUnits {
 /// for the keys.
 [[nodiscard]] WordUnits word_units(const Sequence& sequence, const tokenizer::Vocabulary& vocabulary);
 
-/// Returns a sequence whose tokens are the units of `sequence`. It has no ids, offsets and masks. A unit is
+/// Returns a sequence whose tokens are the units of `sequence`, without ids, offsets and masks. A unit is
 /// special (or a separator) if one of its tokens is special (or a separator).
 [[nodiscard]] Sequence pooled_sequence(const Sequence& sequence, const WordUnits& units,
                                        const tokenizer::Vocabulary& vocabulary);
@@ -52,8 +52,8 @@ struct WordUnits {
 /// without the punctuation around them, then the parts of words between punctuation ("mother" in
 /// "mother-in-law"), then tokens. If nothing is equal, the search repeats these steps ignoring ASCII case.
 /// The first step that finds an equal word decides. Returns an empty vector if nothing matches, or if the
-/// position or the occurrence does not exist. For inputs of token ids or token strings, the words are those
-/// of Vocabulary::words, without punctuation around them or parts.
+/// position or the occurrence does not exist. If Sequence::word_texts is empty, the
+/// words are those of Vocabulary::words, and only whole words and tokens are compared.
 [[nodiscard]] std::vector<std::size_t> find_word(const Sequence& sequence,
                                                  const tokenizer::Vocabulary& vocabulary,
                                                  std::string_view word);

@@ -44,14 +44,14 @@ class Vocabulary {
   void mark_separator(std::int64_t id);
   [[nodiscard]] WordMark mark() const { return mark_; }
 
-  /// Returns a token string without mark() at its beginning: "it" for "Ġit" if mark() is `byte_level`.
-  /// Returns other tokens, and a token that is only the mark, unchanged.
+  /// Returns a token string without the vocabulary's word mark at its beginning: "it" for "Ġit" if mark() is
+  /// `byte_level`. Returns other tokens, and a token that is only the mark, unchanged.
   [[nodiscard]] std::string plain(std::string_view token) const;
 
-  /// Returns the number of the word of each token, from 0; nullopt for special tokens. A word begins at a
-  /// token with "Ġ" or "▁", or without "##", depending on mark(), and after a special token. If the mark is
-  /// "Ġ" or "▁", a word also begins before and after ASCII punctuation: "mat", "." and "." are three words.
-  /// If mark() is `none`, each token is a word.
+  /// Returns the number of the word of each token, from 0; nullopt for special tokens. If mark() is `none`,
+  /// each token is a word. Otherwise a word begins after a special token, and at a token with "Ġ" or "▁", or
+  /// without "##". If the mark is "Ġ" or "▁", a word also begins at a token if the token begins, or the token
+  /// before it ends, with an ASCII character that is not a letter or digit: "mat" and "." are two words.
   [[nodiscard]] std::vector<std::optional<std::size_t>> words(std::span<const std::string> tokens,
                                                               std::span<const std::int64_t> ids) const;
 

@@ -169,8 +169,8 @@ void check_supported(const TokenizerFile& file, const Model& model) {
   }
 }
 
-/// Adds the merges of a BPE model to `file`. Every pair of pieces that together are a piece is a merge.
-/// Merges are ordered by the score of the merged piece, the highest first.
+/// Adds the merges of a BPE model to `file`. Every pair of pieces that together are a piece of the type
+/// `normal` is a merge. Merges are ordered by the score of the merged piece, the highest first.
 void make_merges(TokenizerFile& file, const Model& model) {
   std::vector<const Model::ScoredPiece*> pieces;
   for (const Model::ScoredPiece& piece : model.pieces) pieces.push_back(&piece);
@@ -212,8 +212,8 @@ Json replace(const char* kind, std::string_view pattern, std::string_view conten
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
 }
 
-/// Returns whether texts can be cut before each space. This is so for Unigram models in which no piece has a
-/// space after its first character.
+/// Returns whether texts can be cut before each space without changing the tokens. This is so for Unigram
+/// models in which no piece has a space after its first character.
 bool can_split(const Model& model) {
   return model.algorithm == Model::Algorithm::unigram &&
          std::none_of(model.pieces.begin(), model.pieces.end(), [](const Model::ScoredPiece& piece) {
@@ -221,11 +221,12 @@ bool can_split(const Model& model) {
          });
 }
 
-/// Sets the normalizer, the pre-tokenizer and the decoder. SentencePiece inserts a space before a text. If
-/// the model has no user-defined pieces, the normalizer inserts this space. Otherwise the text is already cut
-/// at user-defined pieces when the normalizer runs, and the pre-tokenizer Metaspace inserts the space.
-/// Metaspace inserts none if the text starts with a space; in this case the spaces at the start of a text are
-/// therefore reduced to one instead of removed.
+/// Sets the normalizer, the pre-tokenizer and the decoder. If add_prefix_space (default: add_dummy_prefix) is
+/// true, a space is inserted before a text. If the model has no user-defined pieces, the normalizer inserts
+/// it. Otherwise the text is already cut at user-defined pieces when the normalizer runs, and the
+/// pre-tokenizer Metaspace inserts the space. Metaspace inserts none before a text that starts with a space;
+/// therefore, with remove_extra_whitespaces, the normalizer then reduces the spaces at the start of a text to
+/// one instead of removing them.
 void set_text_parts(TokenizerFile& file, const Model& model, const TokenizerConfig& config) {
   const bool prefix = config.options().boolean("add_prefix_space", model.add_dummy_prefix);
   const bool is_cut =

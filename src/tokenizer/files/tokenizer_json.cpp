@@ -137,7 +137,7 @@ class TokenizerJson final : public formats::JsonTree {
 };
 
 /// Returns the type of the model. Old files have no "type"; for these the type follows from the fields of the
-/// model.
+/// model. Throws Error(bad_input) if it does not.
 std::string type_of(const PartConfig& model, const TokenizerJson& json) {
   if (model.has("type")) return model.string("type");
   if (json.has_merges()) return "BPE";

@@ -41,8 +41,8 @@ void read_merges_txt(TokenizerFile& file, const std::filesystem::path& path) {
   }
 }
 
-/// Returns whether the tokenizer adds <s> and </s> around texts, as in RoBERTa and BART. GPT-2 does not add
-/// them.
+/// Returns whether the tokenizer adds <s> and </s> around texts, as in RoBERTa and BART but not in GPT-2.
+/// Decides by tokenizer_class or, if it is missing, by the tokens of the vocabulary.
 bool is_roberta(const TokenizerFile& file, const TokenizerConfig& config) {
   if (config.options().has("tokenizer_class")) {
     return !config.options().string("tokenizer_class").starts_with("GPT2Tokenizer");
@@ -86,8 +86,8 @@ void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bo
                                   {"add_prefix_space", space}};
 }
 
-/// Reads vocab.txt, which has one token per line. The id of a token is its line number, from 0. The id of a
-/// repeated token is the number of its last line.
+/// Reads vocab.txt, which has one token per line. Removes white space at the ends of lines. The id of a token
+/// is its line number, from 0. The id of a repeated token is the number of its last line.
 void read_lines(TokenizerFile& file, std::string_view text) {
   std::unordered_map<std::string_view, std::size_t> places;
   for (std::size_t number = 0; !text.empty(); ++number) {
@@ -127,14 +127,14 @@ constexpr WordRules words_with_digits(unsigned digits) {
   return {WordRules::Letters::after_any, true, digits, WordRules::Tail::newlines, true};
 }
 
-/// The normalizer and pre-tokenizer of a byte-level BPE tokenizer that a GGUF file only names in
+/// The settings of a byte-level BPE tokenizer that a GGUF file does not contain but names in
 /// tokenizer.ggml.pre.
 struct PreTokenizerRow {
   std::array<std::string_view, 4> names;  // values of tokenizer.ggml.pre
   WordRules words = {};                   // regular expression of words; by default that of GPT-2
   bool digits = false;                    // before matching `words`, make each digit a piece
   bool nfc = false;                       // normalize texts to NFC
-  bool ignore_merges = false;             // a word in the vocabulary is one token, even if its merges differ
+  bool ignore_merges = false;             // a word in the vocabulary is one token, whatever the merges make
   bool add_bos = false;                   // default value of tokenizer.ggml.add_bos_token
 };
 
