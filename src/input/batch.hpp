@@ -27,22 +27,23 @@ struct Sequence {
   std::string id;  // id in the input file, or else the input's number; unique in the batch
   std::optional<std::string> text;
   std::optional<std::string> text_pair;      // second text, for a pair of texts
-  std::vector<std::string> tokens;           // [n], token strings; empty if the model has no vocabulary
-  std::vector<std::int64_t> ids;             // [n], token ids; empty if the input is embeddings
+  std::vector<std::string> tokens;           // [n], token strings; empty without vocabulary or for embeddings
+  std::vector<std::int64_t> ids;             // [n], token ids; empty for images and embeddings
   std::vector<std::int64_t> token_type_ids;  // [n], token types; empty: all 0
   std::vector<std::uint8_t> special;         // [n], 1: the token is special; empty: no token is special
-  /// [n], 1: the token separates or ends sentences; empty: no token does.
+  /// [n], 1: the token separates or ends texts (Vocabulary::is_separator); empty: no token does.
   std::vector<std::uint8_t> separator;
 
-  /// [n], the range of each token in its text, in code points. Empty if the input is not text.
+  /// [n], the range of each token in its text, in code points; {0, 0} for tokens that the tokenizer added.
+  /// Empty if the input is not text.
   std::vector<tokenizer::TextRange> offsets;
-  /// [n], the text of a pair that contains the token: 0 or 1. nullopt for tokens that the tokenizer
-  /// added.
+  /// [n], the text of a pair that contains the token: 0 or 1. nullopt for tokens that the tokenizer added.
+  /// Empty if the input is not a pair.
   std::vector<std::optional<std::uint8_t>> text_index;
-  /// [n], the index in word_texts of each token's word. nullopt for special tokens that the tokenizer added
-  /// and for white space. The words of a plain text are separated by white space; a treebank lists its words.
-  /// The words of the second text follow the words of the first. Empty if the input is token ids or token
-  /// strings: use Vocabulary::words.
+  /// [n], the index in word_texts of each token's word; of a token that covers several words, the first word.
+  /// nullopt for special tokens that the tokenizer added and for white space. The words are those of
+  /// TextInput::words; without these, white space separates the words. The words of the second text follow
+  /// the words of the first. Empty if the input is token ids or token strings: use Vocabulary::words.
   std::vector<std::optional<std::size_t>> words;
   std::vector<std::string> word_texts;  // some may have no tokens, because a tokenizer may drop characters
   /// Range of each word in its text, in code points; empty if `offsets` is empty.
@@ -68,11 +69,12 @@ struct Sequence {
   /// [m, vdim], inputs of the values in cross-attention. Empty: values have the same inputs as keys.
   OwnedMatrix<float> value_embeddings;
 
-  /// The input of the decoder, for encoder-decoder models; null if there is none. It has the same `id`.
+  /// The input of the decoder, for encoder-decoder models; null if there is none. finish_batch() gives it the
+  /// same `id`.
   std::shared_ptr<Sequence> target;
 
   std::vector<std::uint8_t> key_visible;  // [m], 1: queries may attend to this key; empty: all 1
-  std::optional<ScoreMask> mask;          // used instead of the model's causal mask
+  std::optional<ScoreMask> mask;          // used instead of `causal` and the model's causal mask
   /// True for --mask causal, false for --mask none; nullopt: as in the model.
   std::optional<bool> causal;
 

@@ -43,8 +43,8 @@ std::string_view misc_value(std::string_view misc, std::string_view name) {
   return {};
 }
 
-/// Returns the index of a mention's head word: the first word whose HEAD is outside of the mention, or the
-/// last word of the mention if none exists.
+/// Returns the index of a mention's head word: its first word whose HEAD is 0 or outside of the mention, or
+/// its last word if there is no such word. The mention's words must be sorted.
 std::size_t head_of(const Mention& mention, const std::vector<ConlluWord>& words) {
   for (const std::size_t word : mention.words) {
     const auto head = words[word].head;
@@ -78,7 +78,8 @@ std::string joined(std::span<const SurfaceToken> surfaces) {
   return text;
 }
 
-/// Sets the ranges of the words of a token, which has the range `range`.
+/// Sets the ranges of the words of a token that has the range `range`. Each word gets its own range if the
+/// joined forms of the words are the form of the token, otherwise the whole `range`.
 void share(const SurfaceToken& surface, tokenizer::TextRange range, ConlluSentence& sentence) {
   std::string together;
   for (std::size_t w = surface.first; w <= surface.last; ++w) together += sentence.words[w].word.form;
@@ -147,7 +148,7 @@ class ConlluReader {
   void read_row(std::string_view line) {
     const Fields fields = split(line, '\t');
     if (fields.size() != kColumns)
-      refuse("got {} columns, need {} with a tab between", fields.size(), kColumns);
+      refuse("got {} columns, need {}, separated by tabs", fields.size(), kColumns);
     for (const ConlluColumn column : {kId, kForm, kHead, kDeprel}) {
       if (fields[column].empty()) refuse("column {} is empty, need a value or _", column + 1);
     }
@@ -209,9 +210,9 @@ class ConlluReader {
   }
 
   /// Reads the brackets of Entity= in MISC, as in CorefUD and GUM. "(e1-..." opens a mention of entity e1 at
-  /// word `next` (from 0). "e1)" closes the mention of e1 that was opened last; its last word is the last
-  /// word read. "(e1-...)" opens and closes a mention. "(e1[1/2]-..." opens the first part of a mention with
-  /// gaps. Ignores text after a "-" and values without brackets.
+  /// word `next` (from 0). "e1)" closes the open mention of e1 that was opened last; the last word read is
+  /// the last word of the mention. "(e1-...)" opens and closes a mention. "(e1[1/2]-..." opens part 1 of a
+  /// mention with gaps. Ignores the text between a "-" and the next bracket, and values without brackets.
   void read_entities(const Fields& fields, std::size_t next) {
     std::string_view value = misc_value(fields[kMisc], "Entity");
     if (value.find_first_of("()") == std::string_view::npos) return;
@@ -247,8 +248,9 @@ class ConlluReader {
     for (std::size_t word = first; word < sentence_.words.size(); ++word) mention->words.push_back(word);
   }
 
-  /// Sorts the mentions by their first words, and longer mentions before shorter ones. Sets the head word and
-  /// the type of each mention.
+  /// Completes the mentions of a sentence: drops mentions without words, sets the head word and the type of
+  /// each, and sorts the mentions by their first words and, if these are equal, by descending last words.
+  /// Throws Error(bad_input) if a mention is not closed.
   void finish_mentions() {
     if (!open_.empty())
       refuse("MISC: Entity: the mention {} is not closed in its sentence", in_quotes(open_.back().label));
@@ -291,7 +293,8 @@ class ConlluReader {
   }
 
   /// Sets the text of the sentence and the ranges of its words and multiword tokens. The text is that of the
-  /// comment "# text", or the joined forms if there is none.
+  /// comment "# text", or the joined forms if there is none. Throws Error(bad_input) if the forms do not
+  /// match the text.
   void place_words() {
     sentence_.text = text_ ? *text_ : joined(surfaces_);
     std::string_view rest = sentence_.text;
@@ -355,7 +358,7 @@ class ConlluReader {
   std::vector<SurfaceToken> surfaces_;  // tokens of the current sentence
   std::vector<std::uint64_t> lines_;    // line number of each word
   std::vector<OpenMention> open_;
-  std::size_t range_end_ = 0;  // words before this index are covered by the last multiword token
+  std::size_t range_end_ = 0;  // ID of the last word of the latest multiword token; 0: none yet
 };
 
 }  // namespace

@@ -12,8 +12,8 @@
 
 namespace attnctl::input {
 
-/// The kind of the head word of a mention: a pronoun (UPOS is PRON or DET), a proper noun (PROPN), or another
-/// word.
+/// The kind of the head word of a mention: a pronoun, a proper noun, or another word (nominal). In CoNLL-U,
+/// the UPOS tags PRON and DET mean pronoun, PROPN means proper noun, and any other tag means nominal.
 enum class MentionType { pronoun, proper, nominal };
 
 /// Words of a text that refer to an entity, such as a person. Mentions of the same entity corefer.
@@ -24,7 +24,8 @@ struct Mention {
   std::optional<MentionType> type;  // kind of the head word; nullopt: unknown
 };
 
-/// A word of a CoNLL-U sentence (a row whose ID is an integer) with its annotation.
+/// A word of a CoNLL-U sentence (a row whose ID is an integer) with its annotation. Words from mentions_of()
+/// have only the member `word`.
 struct ConlluWord {
   TextWord word;  // form, and range in the text of the sentence
   std::string upos;
@@ -33,8 +34,8 @@ struct ConlluWord {
   std::optional<std::uint32_t> head;
 };
 
-/// A token that consists of several words: "don't" has the words "do" and "n't". They are words [first, last]
-/// of the sentence, counted from 0.
+/// A token that consists of several words: "don't" has the words "do" and "n't". The words are words
+/// [first, last] of the sentence, counted from 0.
 struct MultiwordToken {
   TextWord token;
   std::size_t first = 0;
@@ -44,10 +45,11 @@ struct MultiwordToken {
 struct ConlluSentence {
   std::string id;          // value of "# sent_id"; empty if there is none
   std::string text;        // value of "# text", or the forms joined according to SpaceAfter
-  std::uint64_t line = 0;  // line number of the first word
+  std::uint64_t line = 0;  // line number of the first word; 0 for a JSON object
   std::vector<ConlluWord> words;
   std::vector<MultiwordToken> multiword;
-  std::vector<Mention> mentions;  // from Entity= in MISC, ordered by their first words
+  /// From Entity= in MISC, ordered by their first words; or from "mentions" of a JSON object, in its order.
+  std::vector<Mention> mentions;
 };
 
 /// Returns the text of a sentence as an input, with the words of the sentence's annotation.
@@ -56,12 +58,13 @@ struct ConlluSentence {
 /// Parses a block of a CoNLL-U file and appends its sentences to `sentences`. The block must end at a blank
 /// line or at the end of the file; lines may end in CRLF. If the forms of a multiword token's words, joined,
 /// are the token's form, each word has its own range; otherwise each word has the whole range of the token.
-/// Empty nodes (such as ID 8.1) are skipped. The head of a mention is the first word whose HEAD is outside of
-/// the mention, or the last word of the mention if none exists.
+/// Empty nodes (such as ID 8.1) do not become words, but their IDs are checked and their Entity= is read. The
+/// head of a mention is its first word whose HEAD is 0 or outside of the mention, or its last word if there
+/// is no such word.
 ///
-/// Throws Error(bad_input) with the line number if the text is not UTF-8, a row does not have ten columns,
-/// IDs are not consecutive, HEADs are out of range or form a cycle, forms do not match the text, or the
-/// brackets of Entity= do not match.
+/// Throws Error(bad_input) with the byte offset if the block is not UTF-8, and with the line number if it is
+/// not valid CoNLL-U: for example if a row does not have ten columns, IDs are not consecutive, HEADs are out
+/// of range or form a cycle, forms do not match the text, or the brackets of Entity= do not match.
 void read_conllu(std::string_view block, const TextPlace& place, std::vector<ConlluSentence>& sentences);
 
 }  // namespace attnctl::input

@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// 2^53 - 1: every JSON reader reads integers up to this one exactly.
+/// 2^53 - 1, the largest id or token type. JSON readers that store numbers as doubles read integers up to
+/// this one exactly.
 constexpr std::int64_t kLargestInteger = 9'007'199'254'740'991;
 
 /// A key of an input object, and whether objects with "text", "tokens" and "ids" may have it.
@@ -40,7 +41,7 @@ struct WrittenMention {
   tokenizer::TextRange range, head;
 };
 
-/// Returns the string or the integer under a key as text.
+/// Returns the string or the integer under a key as text. Throws Error(bad_input) if it is neither.
 std::string read_label(const tokenizer::PartConfig& object, std::string_view key) {
   const ordered_json& label = object.at(key).node();
   if (label.is_string()) return label.get<std::string>();
@@ -49,7 +50,8 @@ std::string read_label(const tokenizer::PartConfig& object, std::string_view key
   return label.dump();
 }
 
-/// Returns the range [begin, end) under a key. `length` is the number of code points of the text.
+/// Returns the range [begin, end) under a key. Throws Error(bad_input) if it is empty or not within the text,
+/// which has `length` code points.
 tokenizer::TextRange read_range(const tokenizer::PartConfig& mention, std::string_view key,
                                 std::uint32_t length) {
   const ordered_json& pair = mention.at(key).node();
@@ -59,7 +61,7 @@ tokenizer::TextRange read_range(const tokenizer::PartConfig& mention, std::strin
   const std::uint64_t end = numbers ? pair[1].get<std::uint64_t>() : 0;
   if (begin >= end || end > length) {
     mention.refuse(key, fmt::format("got {}, need [begin, end) with begin < end <= {}, the number of "
-                                    "characters of the text",
+                                    "code points of the text",
                                     shown(pair.dump()), length));
   }
   return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
@@ -82,7 +84,8 @@ WrittenMention read_mention(const tokenizer::PartConfig& item, std::uint32_t len
   return written;
 }
 
-/// Splits `word` at the positions `cuts` in the text and appends the parts to `words`.
+/// Splits `word` at the positions `cuts`, which count code points of the text, and appends the parts to
+/// `words`.
 void append_cut(const TextWord& word, const std::set<std::uint32_t>& cuts, std::vector<ConlluWord>& words) {
   std::string_view rest = word.form;
   std::uint32_t begin = word.range.begin;
@@ -146,7 +149,7 @@ std::vector<std::int64_t> JsonInput::ids_of_tokens(const tokenizer::Vocabulary& 
   const tokenizer::PartConfig list = object_.at("tokens");
   if (!list.node().is_array()) list.refuse("", "need an array of strings");
   if (vocabulary.empty())
-    list.refuse("", "the model has no vocabulary (tokenizer.json, vocab.txt or vocab.json); give ids");
+    list.refuse("", "the model has no vocabulary, so tokens have no ids; give \"ids\" instead of \"tokens\"");
   std::vector<std::int64_t> ids;
   for (const ordered_json& item : list.node()) {
     const std::string index = std::to_string(ids.size());

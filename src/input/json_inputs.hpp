@@ -27,10 +27,11 @@ class JsonInput {
   [[nodiscard]] bool has_text() const { return contains("text"); }
   [[nodiscard]] bool has_mentions() const { return contains("mentions"); }
   [[nodiscard]] const tokenizer::PartConfig& object() const { return object_; }
-  /// Returns the text of an object that has the key "text". Throws Error(bad_input) if a value is invalid.
+  /// Returns the text of an object that has the key "text". Throws Error(bad_input) if a value is invalid or
+  /// the object has both "mentions" and "text_pair".
   [[nodiscard]] TextInput text() const;
   /// Returns the sequence of an object that has the key "tokens" or "ids". Throws Error(bad_input) if a value
-  /// is invalid.
+  /// is invalid or if `vocabulary` does not contain a token.
   [[nodiscard]] Sequence sequence(const tokenizer::Vocabulary& vocabulary) const;
 
  private:
@@ -42,14 +43,16 @@ class JsonInput {
 };
 
 /// Returns the annotation of an object that has the keys "text" and "mentions". "mentions" is a list of
-/// {"entity": text or number, "range": [begin, end)}. A mention may also have "head": [begin, end), and
-/// "type": "pronoun", "proper" or "nominal". Ranges count code points. Splits the text into words at white
-/// space and at both ends of each mention and head, and stores the words in `text`. The head word of a
-/// mention is the last word of "head", or of "range" if there is no "head". Throws Error(bad_input) if a
-/// value is invalid.
+/// {"entity": text or integer, "range": [begin, end)}. A mention may also have "head": [begin, end), a part
+/// of "range", and "type": "pronoun", "proper" or "nominal". Ranges count code points. `text` must be
+/// input.text(). Splits it into words at white space and at both ends of each mention and head, and stores
+/// the words in `text`. The head word of a mention is the last word of "head", or of "range" if there is no
+/// "head". Throws Error(bad_input) if a value is invalid.
 [[nodiscard]] ConlluSentence mentions_of(const JsonInput& input, TextInput& text);
 
-/// Calls visit(JsonInput) for every input object of a JSON or JSON Lines file.
+/// Calls visit(JsonInput) for every input object of a JSON file, or of a JSON Lines file or block. Skips
+/// blank lines of JSON Lines. Throws Error(bad_input) if the text is not UTF-8, not JSON or has another
+/// structure.
 template <typename Visit>
 void for_each_json_input(std::string_view text, InputFormat format, const TextPlace& place, Visit&& visit) {
   using nlohmann::ordered_json;

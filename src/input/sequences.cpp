@@ -29,18 +29,19 @@ void name_tokens(Sequence& sequence, const tokenizer::Vocabulary& vocabulary) {
   }
 }
 
-/// For each text of a pair, the number of tokens that truncation keeps.
+/// For each text of a pair, a number of tokens.
 using Kept = std::array<std::size_t, 2>;
 
-/// Returns the numbers of tokens to keep, `capacity` in total. The longer text is shortened until both texts
-/// have the same length, then both are shortened alternately.
+/// Returns the numbers of tokens to keep, `capacity` in total, of texts with `counts` tokens. The longer text
+/// is shortened until both texts have the same length, then both are shortened alternately.
 Kept longest_first(const Kept& counts, std::size_t capacity) {
   const std::size_t shorter = std::min({counts[0], counts[1], capacity / 2});
   const std::size_t longer = capacity - shorter;
   return counts[0] > counts[1] ? Kept{longer, shorter} : Kept{shorter, longer};
 }
 
-/// Appends the words of one text of a pair to the words of the sequence.
+/// Appends the words of text number `text` (0, or 1 for the second text of a pair) to the words of the
+/// sequence, and assigns the tokens of this text to them.
 void add_words(Sequence& sequence, const tokenizer::Encoding& encoding, std::uint8_t text,
                std::vector<TextWord> words) {
   const std::size_t before = sequence.word_texts.size();
@@ -73,8 +74,8 @@ std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view opti
     std::int64_t id = 0;
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || stop != word.data() + word.size() || id < 0) {
-      fail(Status::bad_input, "{}: got \"{}\" at position {}; need integers from 0, separated by commas",
-           option, escaped(word), ids.size());
+      fail(Status::bad_input, "{}: id {} of the list is \"{}\"; need integers from 0, separated by commas",
+           option, ids.size() + 1, escaped(word));
     }
     ids.push_back(id);
   }
@@ -233,7 +234,7 @@ Sequence TextEncoder::encode(TextInput input) {
   if (!tokenizer_) {
     if (origin_.empty()) {
       fail(Status::bad_input,
-           "{}: the model has no tokenizer for text; give --ids, or a file of tokens by --input",
+           "{}: the model has no tokenizer; give token ids instead of text, for example with --ids",
            escaped(model_));
     }
     tokenizer_.emplace(tokenizer::Tokenizer::open(origin_));
@@ -286,8 +287,8 @@ std::optional<std::string> SentenceStream::take_lines(TextPlace& place) {
   }
 }
 
-/// Returns the next sentence of a file that is not JSON; nullopt at the end of the file. The sequence is
-/// empty if the lines contain no sentence.
+/// Returns the next sentence of a .conllu, .txt or .jsonl file; nullopt at the end of the file. The sequence
+/// is empty if the lines contain no sentence.
 std::optional<CorpusSentence> SentenceStream::next_lines() {
   TextPlace place;
   const std::optional<std::string> lines = take_lines(place);

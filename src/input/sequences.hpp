@@ -26,11 +26,11 @@ namespace attnctl::input {
 
 /// Shortens an encoding to at most `most` tokens and returns the number of removed tokens. Keeps the tokens
 /// that the tokenizer added. Shortens the longer text of a pair first, like "longest_first" of Hugging Face.
-/// Throws Error(bad_input) if `most` is not larger than the number of added tokens.
+/// Throws Error(bad_input) if no token of the text would be left.
 std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most);
 
-/// Returns the sequence of an encoded text, with ids, token types, offsets and words. finish_batch() adds the
-/// token strings.
+/// Returns the sequence of an encoded text or pair of texts. finish_batch() adds the token strings and the
+/// flags `separator`.
 [[nodiscard]] Sequence make_text_sequence(TextInput input, const tokenizer::Encoding& encoding);
 
 /// Encodes texts with a model's tokenizer. The first text opens the tokenizer.
@@ -43,7 +43,7 @@ class TextEncoder {
   void truncate_to(std::size_t most) { most_ = most; }
 
   /// Returns the sequence of a text. Throws Error(bad_input) if the model has no tokenizer or its tokenizer
-  /// is not supported.
+  /// is not supported, and the errors of Tokenizer::encode() and truncate().
   [[nodiscard]] Sequence encode(TextInput input);
 
   /// Returns the model's tokenizer; null before the first text was encoded.
@@ -58,11 +58,12 @@ class TextEncoder {
   tokenizer::Encoding encoding_;
 };
 
-/// Parses a list of token ids such as "101,7592,102". Throws Error(bad_input) if an item is not an integer
-/// from 0 on. `option` names the option in the message.
+/// Parses a list of token ids such as "101,7592,102". Throws Error(bad_input) if an item is not a
+/// non-negative integer. `option` names the option in the message.
 [[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option = "--ids");
 
-/// Inserts the special token `id` before the tokens of a sequence.
+/// Inserts the special token `id` before the tokens of a sequence, on which finish_batch() was not yet
+/// called.
 void put_first(std::int64_t id, Sequence& sequence);
 
 /// What inputs are converted with: the vocabulary for token strings, the encoder for texts.
@@ -71,19 +72,20 @@ struct InputReaders {
   TextEncoder& encoder;
 };
 
-/// Appends the sequences of a file's content to the batch. Returns the number of skipped blank lines. The
-/// formats are those of read_text_inputs(). A JSON object has one of the keys "text", "tokens" and "ids", and
-/// may have "id". Objects with "tokens" or "ids" may have "token_type_ids" and "mask" (1: queries may attend
-/// to the token). Throws Error(bad_input) if the content is invalid; the message has the file name `name` and
-/// the line number or JSON pointer.
+/// Appends the sequences of a file's content to the batch. Returns what read_text_inputs() returns. The
+/// formats are those of read_text_inputs(), but a JSON object has one of the keys "text", "tokens" and "ids".
+/// Objects with "tokens" or "ids" may have "id", "token_type_ids" and "mask" (1: queries may attend to the
+/// token). Throws Error(bad_input) if the content is invalid; the message has the file name `name`.
 std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
                              const InputReaders& readers, Batch& batch);
 
-/// Shortens sequences that are not texts to `most` tokens (--truncate). TextEncoder shortens texts.
+/// Shortens sequences of token ids to `most` tokens (--truncate). TextEncoder shortens texts; embeddings and
+/// images are not shortened.
 void truncate_ids(Batch& batch, std::size_t most);
 
-/// Completes the sequences of a batch: sets the `id` (see InputIds), the token strings, and the flags
-/// `special` and `separator`. Throws Error(bad_input) if an id occurs twice or a sequence is empty.
+/// Completes the sequences of a batch: sets the `id` (see InputIds) and, if the input is token ids, the token
+/// strings and the flags `special` and `separator`, also of the target. Throws Error(bad_input) if an id
+/// occurs twice or a sequence is empty.
 void finish_batch(Batch& batch, const tokenizer::Vocabulary& vocabulary);
 
 /// Assigns an id to each input and detects repeated ids. The default id is the number of the input. Stores
@@ -108,25 +110,28 @@ class InputIds {
 
 /// A sentence that SentenceStream returns.
 struct CorpusSentence {
-  Sequence sequence;                                 // complete, as after finish_batch()
-  std::string where;                                 // position such as "FILE: line 12", for errors
-  std::shared_ptr<const ConlluSentence> annotation;  // null if the file is not an annotated treebank
+  Sequence sequence;  // complete, as after finish_batch(); `id` is "0" if the sentence has no id of its own
+  std::string where;  // position such as "FILE: line 12", for errors
+  /// Annotation of a CoNLL-U sentence or of a JSON object with "mentions"; otherwise null.
+  std::shared_ptr<const ConlluSentence> annotation;
 };
 
 /// Reads a corpus sentence by sentence. A sentence is a sentence of a .conllu file, a line of a .txt or
-/// .jsonl file, or an item of a .json file. Memory use does not grow with the file, except that a .json file
-/// (at most 1 GiB) is read completely.
+/// .jsonl file, or an item of a .json file. Skips blank lines. Memory use does not grow with the file, except
+/// that a .json file (at most 1 GiB) is read completely.
 class SentenceStream {
  public:
-  /// Opens a file; "-" is standard input. `encoder` and `vocabulary` must outlive the stream. Throws like
-  /// TextBlocks.
+  /// Opens a file; "-" is standard input. `encoder` and `vocabulary` must outlive the stream. Throws
+  /// Error(environment) if the file cannot be opened, and Error(bad_input) if a .json file is not valid JSON.
   SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
                  const tokenizer::Vocabulary& vocabulary);
-  /// Returns the next sentence; nullopt at the end of the file. Throws Error(bad_input) with the line number
-  /// if the sentence is invalid; the next call continues after this sentence.
+  /// Returns the next sentence; nullopt at the end of the file. Throws Error(bad_input) with its position if
+  /// the sentence is invalid; the next call continues after this sentence. Also throws the errors of
+  /// TextBlocks::next(), after which the stream must not be used.
   [[nodiscard]] std::optional<CorpusSentence> next();
 
-  /// Returns the number of bytes of the file that were read so far.
+  /// Returns the number of bytes of the file up to the end of the last returned sentence; the size of the
+  /// file for a .json file.
   [[nodiscard]] std::uint64_t position() const { return taken_; }
 
  private:
@@ -141,7 +146,7 @@ class SentenceStream {
   std::optional<TextBlocks> blocks_;                // nullopt for a .json file
   std::optional<nlohmann::ordered_json> document_;  // content of a .json file; otherwise nullopt
   TextBlock block_;                                 // the part of the current block that was not used yet
-  std::uint64_t taken_ = 0;                         // number of bytes of the file before `block_`
+  std::uint64_t taken_ = 0;                         // result of position()
   std::size_t item_ = 0;                            // index of the next item of `document_`
 };
 

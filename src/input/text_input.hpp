@@ -23,7 +23,7 @@ struct TextPlace {
 /// Throws Error(bad_input) if the text is not UTF-8. The message has the byte offset in the file.
 void require_utf8(std::string_view text, const TextPlace& place);
 
-/// Removes the byte order mark at the beginning of a file.
+/// Removes a byte order mark at the beginning of `text` if the text starts the file (place.offset is 0).
 void skip_byte_order_mark(std::string_view& text, const TextPlace& place);
 
 /// A part of a file's text that can be parsed without the rest of the file.
@@ -34,8 +34,9 @@ struct TextBlock {
 
 enum class InputFormat { json, jsonl, txt, conllu };
 
-/// Reads a file in blocks of about equal size. A block of a CoNLL-U file ends after a blank line, a block of
-/// another file after any line.
+/// Reads a file in blocks of whole lines. A block of a CoNLL-U file ends after a blank line, a block of
+/// another file after any line; the last block ends at the end of the file. A block is longer than about
+/// `block_bytes` only if a single line or sentence is.
 class TextBlocks {
  public:
   static constexpr std::size_t kBlockBytes = std::size_t{128} << 10;
@@ -45,7 +46,8 @@ class TextBlocks {
   TextBlocks(const std::filesystem::path& path, InputFormat format, std::size_t block_bytes = kBlockBytes);
 
   /// Reads the next block into `block`. Returns false at the end of the file. Throws Error(environment) if
-  /// reading fails, and Error(bad_input) if a line or a sentence is longer than 1 GiB.
+  /// reading fails, and Error(bad_input) if a line or a sentence is longer than 2 GiB. One of more than 1 GiB
+  /// may also be an error.
   [[nodiscard]] bool next(TextBlock& block);
 
   [[nodiscard]] const InputStream& stream() const { return stream_; }
@@ -67,20 +69,21 @@ struct TextInput {
   std::string id;  // empty: the input's number is its id
   std::string text;
   std::optional<std::string> pair;  // second text, for a pair of texts
-  /// Words of a treebank; nullopt: words are separated by white space.
+  /// Words of `text` from a treebank or from mentions_of(); nullopt: words are separated by white space.
   std::optional<std::vector<TextWord>> words;
 };
 
-/// Appends the inputs in the text of a file or block to `inputs`. Returns the number of skipped blank lines.
-/// The formats are:
+/// Appends the inputs in the text of a file or block to `inputs`. Returns the number of skipped lines of
+/// white space in the format txt, and 0 for the other formats. The formats are:
 ///
 /// - txt: one text per line; lines end in LF or CRLF;
-/// - jsonl: one object per line with "text" and optionally "text_pair" and "id";
+/// - jsonl: one object per line with "text" and optionally "text_pair" and "id"; "mentions" is ignored;
 /// - json: one object as in jsonl, or an array of these objects;
 /// - conllu: one text per sentence; its id is sent_id.
 ///
-/// Skips a byte order mark, except in JSON, where it is an error (RFC 8259). Throws Error(bad_input), with
-/// the line number or JSON pointer, if the text is not UTF-8 or does not have the format.
+/// Skips a byte order mark, except in json and jsonl, where it is an error (RFC 8259). Throws
+/// Error(bad_input) with the byte offset if the text is not UTF-8, and with the line number or JSON pointer
+/// if it does not have the format.
 std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const TextPlace& place,
                                std::vector<TextInput>& inputs);
 

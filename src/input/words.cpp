@@ -13,7 +13,7 @@ namespace attnctl::input {
 
 namespace {
 
-/// Returns the longest runs of characters for which belongs(code point) returns true. The text must be
+/// Returns all runs of adjacent characters for which belongs(code point) returns true. The text must be
 /// well-formed UTF-8.
 template <typename Belongs>
 std::vector<TextWord> runs_of(std::string_view text, Belongs belongs) {
@@ -39,12 +39,13 @@ bool equal_without_case(std::string_view a, std::string_view b) {
 /// A word, a part of a word or a token that find_word() compares with the wanted word.
 struct NamedTokens {
   std::string text;
-  std::vector<std::size_t> positions;
-  std::string bare;  // `text` without the punctuation around it; may be empty
+  std::vector<std::size_t> positions;  // positions of the tokens of `text`
+  std::string bare;                    // `text` without the punctuation around it; may be empty
   std::vector<std::size_t> bare_positions;
 };
 
-/// Returns the words of a sequence according to Vocabulary::words.
+/// Returns the words of a sequence according to Vocabulary::words. A token without a word, such as a special
+/// token, is a group of its own.
 std::vector<NamedTokens> marked_words(const Sequence& sequence, const tokenizer::Vocabulary& vocabulary) {
   const auto words = vocabulary.words(sequence.tokens, sequence.ids);
   std::vector<NamedTokens> groups;
@@ -57,8 +58,8 @@ std::vector<NamedTokens> marked_words(const Sequence& sequence, const tokenizer:
   return groups;
 }
 
-/// Returns whether a code point is part of a word. Beyond ASCII, all code points are except common ranges of
-/// punctuation.
+/// Returns whether a code point is part of a word: an ASCII letter or digit, or a character beyond ASCII that
+/// is not in one of the common ranges of punctuation, symbols and spaces below.
 bool is_word_character(char32_t point) {
   if (point < 0x80) return std::isalnum(static_cast<int>(point)) != 0;
   const bool punctuation =
@@ -69,8 +70,8 @@ bool is_word_character(char32_t point) {
 }
 
 /// Returns the tokens of a word that overlap the range `part`, which counts code points from the beginning of
-/// the word. Returns all tokens of the word if the tokens' offsets are unknown or if the text does not
-/// contain the word's form (as for the word "de" of "du").
+/// the word. Returns all tokens of the word if the tokens' offsets are unknown, or if the word's form is not
+/// as long as the word's range in the text (as for the word "à" of "au").
 std::vector<std::size_t> tokens_in(const Sequence& sequence, const std::vector<std::size_t>& tokens,
                                    std::size_t word, tokenizer::TextRange part) {
   if (sequence.offsets.empty() || word >= sequence.word_ranges.size()) return tokens;
@@ -97,7 +98,8 @@ std::vector<std::vector<std::size_t>> tokens_of_words(const Sequence& sequence) 
   return tokens;
 }
 
-/// Returns the lists that find_word() searches, in order: words, parts of words, tokens.
+/// Returns the lists that find_word() searches, in order: words, parts of words, tokens. There is no list of
+/// parts if the sequence has no word_texts.
 std::vector<std::vector<NamedTokens>> all_groups(const Sequence& sequence,
                                                  const tokenizer::Vocabulary& vocabulary) {
   std::vector<NamedTokens> single;
@@ -142,7 +144,8 @@ WordUnits word_units(const Sequence& sequence, const tokenizer::Vocabulary& voca
   const std::size_t n = sequence.queries();
   if (sequence.tokens.size() != n || sequence.key_embeddings.rows() > 0) {
     fail(Status::bad_input,
-         "--by-word: input \"{}\" has no tokens; give --text, or --ids of a model with a vocabulary",
+         "--by-word: input \"{}\" has no token strings; give a text, or token ids and a model with a "
+         "vocabulary",
          escaped(sequence.id));
   }
   const bool known = sequence.words.size() == n;

@@ -24,8 +24,8 @@ struct TextWord {
 /// Splits a text at white space and returns its words. The text must be well-formed UTF-8.
 [[nodiscard]] std::vector<TextWord> white_space_words(std::string_view text);
 
-/// Returns the indices {first, last} of the words [first, last) that overlap a range of code points. The
-/// words must be in ascending order.
+/// Returns the indices {first, last} of the words [first, last) that overlap a range of code points; first is
+/// last if there are none. The words must be in ascending order.
 [[nodiscard]] std::pair<std::size_t, std::size_t> words_in(std::span<const TextWord> words,
                                                            tokenizer::TextRange range);
 
@@ -38,19 +38,22 @@ struct WordUnits {
 };
 
 /// Returns the units of a sequence. Words are those of Sequence::words or, if Sequence::words is empty, those
-/// of Vocabulary::words. Throws Error(bad_input) if the sequence has no tokens.
+/// of Vocabulary::words. Throws Error(bad_input) if the sequence has no token strings or has separate inputs
+/// for the keys.
 [[nodiscard]] WordUnits word_units(const Sequence& sequence, const tokenizer::Vocabulary& vocabulary);
 
-/// Returns a sequence that has the units of `sequence` instead of its tokens. A unit is special (or a
-/// separator) if one of its tokens is special (or a separator).
+/// Returns a sequence whose tokens are the units of `sequence`, without ids, offsets and masks. A unit is
+/// special (or a separator) if one of its tokens is special (or a separator).
 [[nodiscard]] Sequence pooled_sequence(const Sequence& sequence, const WordUnits& units,
                                        const tokenizer::Vocabulary& vocabulary);
 
-/// Returns the positions of the tokens that `word` names. `word` is a position ("7"), a word or token ("it"),
-/// or the n-th occurrence of a word or token ("it#2"). The search first compares whole words, with or without
-/// the punctuation around them, then the parts of words between punctuation ("mother" in "mother-in-law"),
-/// then tokens. If nothing is equal, the search repeats these steps ignoring ASCII case. Returns an empty
-/// vector if nothing matches.
+/// Returns the positions of the tokens that `word` names. `word` is a position ("7"), the first occurrence of
+/// a word or token ("it"), or the n-th occurrence ("it#2"). The search first compares whole words, with or
+/// without the punctuation around them, then the parts of words between punctuation ("mother" in
+/// "mother-in-law"), then tokens. If nothing is equal, the search repeats these steps ignoring ASCII case.
+/// The first step that finds an equal word decides. Returns an empty vector if nothing matches, or if the
+/// position or the occurrence does not exist. If Sequence::word_texts is empty, the
+/// words are those of Vocabulary::words, and only whole words and tokens are compared.
 [[nodiscard]] std::vector<std::size_t> find_word(const Sequence& sequence,
                                                  const tokenizer::Vocabulary& vocabulary,
                                                  std::string_view word);

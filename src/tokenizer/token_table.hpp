@@ -52,13 +52,13 @@ struct AddedToken {
 /// A map from tokens to ids: a hash table with open addressing. Several threads may use one table at once.
 class TokenTable {
  public:
-  /// Makes an empty table for up to `tokens` different tokens.
+  /// Makes an empty table for at most `tokens` different tokens; it does not grow.
   explicit TokenTable(std::size_t tokens = 0);
   /// If a token occurs several times in `entries`, the last id is used. Throws Error(bad_input) if the tokens
   /// have 4 GiB or more in total.
   explicit TokenTable(const std::vector<TokenEntry>& entries);
 
-  /// Adds a token, or replaces its id, which must not be negative.
+  /// Adds a token with an id, or replaces the id of a token in the table. `id` must not be negative.
   void put(std::string_view token, std::int32_t id);
   /// Removes all tokens. Keeps the memory.
   void clear();
@@ -101,15 +101,16 @@ class TokenTrie {
     const std::uint32_t next = nodes_[node].base + static_cast<unsigned char>(byte);
     return nodes_[next].parent == node ? next : kNowhere;
   }
-  /// Returns the node that is reached from `node` along `bytes`; kNowhere if there is none.
+  /// Returns the node that is reached from `node`, which must not be kNowhere, along `bytes`; kNowhere if
+  /// there is none.
   [[nodiscard]] std::uint32_t walk(std::uint32_t node, std::string_view bytes) const;
   struct TokenMatch {
     std::int32_t id = -1;  // -1: no token matches
     std::size_t size = 0;  // length of the match in bytes
   };
-  /// Returns the longest prefix of `text` that leads from `node` to the end of a token, with the token's id.
-  /// Starting at the root, this is the longest token that `text` starts with. Returns a TokenMatch with id -1
-  /// if there is none or if `node` is kNowhere.
+  /// Returns the longest non-empty prefix of `text` that leads from `node` to the end of a token, with the
+  /// token's id. Starting at the root, this is the longest token that `text` starts with. Returns a
+  /// TokenMatch with id -1 if there is none or if `node` is kNowhere.
   [[nodiscard]] TokenMatch longest(std::string_view text, std::uint32_t node = kRoot) const {
     TokenMatch match;
     for (std::size_t i = 0; i < text.size() && node != kNowhere; ++i) {

@@ -12,8 +12,8 @@
 namespace attnctl::tokenizer {
 namespace {
 
-/// Returns the tokenizer part that `make` makes from the value under a key; an empty function if the value is
-/// missing or null.
+/// Returns make(value under a key), a part of the tokenizer such as the normalizer; an empty function if the
+/// value is missing or null.
 template <typename Make>
 auto make_optional(const PartConfig& document, std::string_view key, Make make) -> decltype(make(document)) {
   if (!document.has(key)) return {};
@@ -121,8 +121,8 @@ Tokenizer Tokenizer::open(const TokenizerOrigin& origin) {
   std::optional<TokenizerFile> file = read_tokenizer_file(origin);
   if (!file) {
     fail(Status::bad_input,
-         "{}: no tokenizer: need tokenizer.json, vocab.txt, vocab.json with merges.txt, or a SentencePiece "
-         "model; give --ids instead of text",
+         "{}: no tokenizer: need tokenizer.json, vocab.txt, vocab.json with merges.txt, tokenizer.model, "
+         "spiece.model or sentencepiece.bpe.model; or give token ids instead of text, for example with --ids",
          escaped(origin.directory.string()));
   }
   return Tokenizer(*file);

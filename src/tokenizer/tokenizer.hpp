@@ -25,13 +25,14 @@ struct TextRange {
 struct Encoding {
   std::vector<std::int64_t> ids;
   std::vector<std::int64_t> type_ids;  // token types; by default 0 for the first text and 1 for the second
-  std::vector<TextRange> offsets;      // range in the text that contains the token; {0, 0} for added tokens
+  /// Range in the text that contains the token; {0, 0} for tokens that the post-processor added.
+  std::vector<TextRange> offsets;
   /// The number of the token's word, as cut by the pre-tokenizer, from 0 in each text; nullopt for tokens
   /// that the post-processor added.
   std::vector<std::optional<std::uint32_t>> words;
   std::vector<std::uint8_t> special;  // 1: the post-processor added the token
-  /// 0: the token belongs to the first text, 1: to the second. An added token has the value of the text
-  /// before it.
+  /// 0: the token belongs to the first text, 1: to the second. A token that the post-processor added has the
+  /// value of a text next to it.
   std::vector<std::uint8_t> sequence;
 
   [[nodiscard]] std::size_t size() const { return ids.size(); }
@@ -44,8 +45,8 @@ struct Encoding {
   }
 };
 
-/// A model's tokenizer, read from tokenizer.json or from the files that older models have instead. Several
-/// threads may use one tokenizer at once, each with its own State.
+/// A model's tokenizer, read from tokenizer.json, from the files that older models have instead, or from a
+/// GGUF file. Several threads may use one tokenizer at once, each with its own State.
 class Tokenizer {
  public:
   /// The buffers and caches that one thread needs for encoding.
@@ -57,8 +58,9 @@ class Tokenizer {
 
   [[nodiscard]] StatePtr make_state() const;
 
-  /// Encodes a text or a pair of texts into `encoding`, and adds the special tokens. Throws Error(bad_input)
-  /// with the byte offset if a text is not UTF-8, and Error(limit) if a text has 4 GiB or more.
+  /// Encodes a text or a pair of texts into `encoding`, replacing its content, and adds the special tokens.
+  /// Throws Error(bad_input) if a text is not UTF-8 (with the byte offset) or the tokenizer cannot encode it,
+  /// for example without an unknown token; and Error(limit) if a text has 4 GiB or more, or becomes too long.
   void encode(std::string_view text, std::optional<std::string_view> pair, State& state,
               Encoding& encoding) const;
 
@@ -71,7 +73,8 @@ class Tokenizer {
   [[nodiscard]] const std::string& padding() const;
 
   /// Returns the text that the tokenizer's decoder makes from a token: " the" for "Ġthe", "ing" for "##ing".
-  /// A byte that is not part of a complete UTF-8 character becomes its number, such as "<0xE2>".
+  /// A byte that is not part of a complete UTF-8 character becomes its number, such as "<0xE2>". Returns the
+  /// token itself if the tokenizer has no decoder, and "" if no token has the id.
   [[nodiscard]] std::string shown(std::int64_t id) const;
 
  private:

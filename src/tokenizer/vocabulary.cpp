@@ -42,7 +42,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> s
       ids_(tokens_.size()),
       special_(std::move(special)),
       mark_(mark_of(tokens_)) {
-  // From the last token, because of equal tokens the first is used.
+  // In reverse order, so that the first of several equal tokens sets the id.
   for (std::size_t i = tokens_.size(); i-- > 0;) {
     if (!tokens_[i].empty()) ids_.put(tokens_[i], static_cast<std::int32_t>(i));
   }

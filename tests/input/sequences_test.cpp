@@ -143,7 +143,7 @@ TEST_CASE("text without a tokenizer is rejected with the alternatives") {
   Batch batch;
   CHECK_THROWS_WITH_AS(
       read(R"({"text": "the animal"})", InputFormat::jsonl, "x.jsonl", batch),
-      "model.npz: the model has no tokenizer for text; give --ids, or a file of tokens by --input", Error);
+      "model.npz: the model has no tokenizer; give token ids instead of text, for example with --ids", Error);
 }
 
 TEST_CASE("truncation cuts ids, token types and masks together") {

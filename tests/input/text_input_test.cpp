@@ -266,7 +266,8 @@ TEST_CASE("words from Sequence::words, with white space as separate units") {
 TEST_CASE("embeddings have no words") {
   Sequence sequence;
   sequence.embeddings = OwnedMatrix<float>(3, 2);
-  CHECK_THROWS_WITH_AS((void)word_units(sequence, kVocabulary), doctest::Contains("has no tokens"), Error);
+  CHECK_THROWS_WITH_AS((void)word_units(sequence, kVocabulary), doctest::Contains("has no token strings"),
+                       Error);
 }
 
 }  // namespace

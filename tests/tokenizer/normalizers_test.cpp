@@ -222,10 +222,12 @@ TEST_CASE("a damaged charsmap is an error") {
       {"AAA!", "expected base64"},
       {"A===", "expected base64"},
       {base64("abc"), "expected a charsmap, found 3 bytes"},
-      {base64(little_endian(0)), "the trie needs 0 bytes, but 0 bytes follow"},
-      {base64(little_endian(8) + little_endian(0)), "the trie needs 8 bytes, but 4 bytes follow"},
-      {base64(little_endian(0xFFFFFFFF) + little_endian(0)), "the trie needs 4294967295 bytes"},
-      {base64(little_endian(6) + little_endian(0) + "ab"), "the trie needs 6 bytes"},
+      {base64(little_endian(0)),
+       "got a trie of 0 bytes; need a multiple of 4, at least 4 and at most the 0 bytes"},
+      {base64(little_endian(8) + little_endian(0)),
+       "got a trie of 8 bytes; need a multiple of 4, at least 4 and at most the 4 bytes"},
+      {base64(little_endian(0xFFFFFFFF) + little_endian(0)), "got a trie of 4294967295 bytes"},
+      {base64(little_endian(6) + little_endian(0) + "ab"), "got a trie of 6 bytes"},
       {base64(one_unit + "\xFF"), "are not UTF-8"},
   };
   for (const Row& row : rows) {

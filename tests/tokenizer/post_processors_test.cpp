@@ -216,7 +216,7 @@ TEST_CASE("a template after one that leaves three pieces is an error") {
   const Tokenizer::StatePtr state = tokenizer.make_state();
   Encoding encoding;
   check_refusal([&] { tokenizer.encode("a", std::nullopt, *state, encoding); }, Status::bad_input,
-                {"/post_processor/processors/1", "unsupported", "3 pieces"});
+                {"/post_processor/processors/1", "unsupported", "3 parts"});
 }
 
 Decoder decoder(std::string_view json) {

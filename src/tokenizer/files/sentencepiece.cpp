@@ -48,14 +48,14 @@ class Message {
       const bool is_number = field.wire != kBytes;
       const std::uint64_t size = !is_number ? varint() : field.wire == kEight ? 8 : 4;
       if (size > bytes_.size() - at_) {
-        refuse(is_number ? "the message ends inside a number"
-                         : "got a field that is longer than its message");
+        refuse(is_number ? "a protobuf message ends inside a number"
+                         : "got a field that is longer than its protobuf message");
       }
       field.offset = offset_ + at_;
       field.bytes = bytes_.substr(at_, size);
       at_ += size;
     } else {
-      refuse("got an unsupported kind of field");
+      refuse(fmt::format("got a field of the unsupported kind (wire type) {}", field.wire));
     }
     return field;
   }
@@ -84,7 +84,7 @@ class Message {
   std::uint64_t varint() {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
-      if (at_ == bytes_.size()) refuse("the message ends inside a number");
+      if (at_ == bytes_.size()) refuse("a protobuf message ends inside a number");
       const auto byte = static_cast<unsigned char>(bytes_[at_++]);
       value |= static_cast<std::uint64_t>(byte & 0x7FU) << shift;
       if (byte < 0x80) return value;
@@ -92,7 +92,8 @@ class Message {
     refuse("got a number of more than ten bytes");
   }
   void require_wire(const Field& field, Wire wire) const {
-    if (field.wire != wire) refuse("got a field of another kind than in SentencePiece");
+    if (field.wire != wire)
+      refuse("got a field of another kind (wire type) than in sentencepiece_model.proto");
   }
 
   const std::string& file_;
@@ -111,7 +112,7 @@ Model::ScoredPiece read_piece(Message message) {
       piece.score = message.real(*field);
     } else if (field->number == 3) {
       const std::uint64_t type = message.number(*field);
-      if (type < 1 || type > 6) message.refuse("got an unsupported type of piece");
+      if (type < 1 || type > 6) message.refuse(fmt::format("got a piece of the unsupported type {}", type));
       piece.type = static_cast<Model::Type>(type);
     }
   }
@@ -123,7 +124,8 @@ void read_trainer(Message message, Model& model) {
   while (const auto field = message.next()) {
     if (field->number == 3) {
       const std::uint64_t algorithm = message.number(*field);
-      if (algorithm < 1 || algorithm > 4) message.refuse("got an unsupported model_type");
+      if (algorithm < 1 || algorithm > 4)
+        message.refuse(fmt::format("got the unsupported model_type {}", algorithm));
       model.algorithm = static_cast<Model::Algorithm>(algorithm);
     } else if (field->number == 24) {
       model.whitespace_as_suffix = message.boolean(*field);
@@ -167,8 +169,8 @@ void check_supported(const TokenizerFile& file, const Model& model) {
   }
 }
 
-/// Adds the merges of a BPE model to `file`. Every pair of pieces that together are a piece is a merge.
-/// Merges are ordered by the score of the merged piece, the highest first.
+/// Adds the merges of a BPE model to `file`. Every pair of pieces that together are a piece of the type
+/// `normal` is a merge. Merges are ordered by the score of the merged piece, the highest first.
 void make_merges(TokenizerFile& file, const Model& model) {
   std::vector<const Model::ScoredPiece*> pieces;
   for (const Model::ScoredPiece& piece : model.pieces) pieces.push_back(&piece);
@@ -185,7 +187,10 @@ void make_merges(TokenizerFile& file, const Model& model) {
     for (std::size_t i = 1; i < text.size(); ++i) {
       if (U8_IS_TRAIL(text[i])) continue;  // inside of a character
       if (file.table->find(text.substr(0, i)) < 0 || file.table->find(text.substr(i)) < 0) continue;
-      if (unused) refuse(file, "unsupported type UNUSED of the piece {}", in_quotes(text));
+      if (unused) {
+        refuse(file, "unsupported type UNUSED of the piece {}, which two other pieces together make",
+               in_quotes(text));
+      }
       file.merges.add(text.substr(0, i), text.substr(i));
     }
   }
@@ -207,8 +212,8 @@ Json replace(const char* kind, std::string_view pattern, std::string_view conten
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
 }
 
-/// Returns whether texts can be cut before each space. This is so for Unigram models in which no piece has a
-/// space after its first character.
+/// Returns whether texts can be cut before each space without changing the tokens. This is so for Unigram
+/// models in which no piece has a space after its first character.
 bool can_split(const Model& model) {
   return model.algorithm == Model::Algorithm::unigram &&
          std::none_of(model.pieces.begin(), model.pieces.end(), [](const Model::ScoredPiece& piece) {
@@ -216,11 +221,12 @@ bool can_split(const Model& model) {
          });
 }
 
-/// Sets the normalizer, the pre-tokenizer and the decoder. SentencePiece inserts a space before a text. If
-/// the model has no user-defined pieces, the normalizer inserts this space. Otherwise the text is already cut
-/// at user-defined pieces when the normalizer runs, and the pre-tokenizer Metaspace inserts the space.
-/// Metaspace inserts none if the text starts with a space; in this case the spaces at the start of a text are
-/// therefore reduced to one instead of removed.
+/// Sets the normalizer, the pre-tokenizer and the decoder. If add_prefix_space (default: add_dummy_prefix) is
+/// true, a space is inserted before a text. If the model has no user-defined pieces, the normalizer inserts
+/// it. Otherwise the text is already cut at user-defined pieces when the normalizer runs, and the
+/// pre-tokenizer Metaspace inserts the space. Metaspace inserts none before a text that starts with a space;
+/// therefore, with remove_extra_whitespaces, the normalizer then reduces the spaces at the start of a text to
+/// one instead of removing them.
 void set_text_parts(TokenizerFile& file, const Model& model, const TokenizerConfig& config) {
   const bool prefix = config.options().boolean("add_prefix_space", model.add_dummy_prefix);
   const bool is_cut =
@@ -274,7 +280,9 @@ SentencePieceModel parse_sentencepiece(const std::string& file, std::string_view
   Message message(file, bytes, 0);
   while (const auto field = message.next()) {
     if (field->number == 1) {
-      if (model.pieces.size() > kLargestTokenId) message.refuse("got too many pieces");
+      if (model.pieces.size() > kLargestTokenId) {
+        message.refuse(fmt::format("got more than {} pieces", kLargestTokenId + 1));
+      }
       model.pieces.push_back(read_piece(message.message(*field)));
     } else if (field->number == 2) {
       read_trainer(message.message(*field), model);

@@ -116,7 +116,8 @@ void check_ids(const TokenizerFile& file) {
   }
 }
 
-/// Sets the ids of the added tokens (see check_vocabulary). `next` is the first free id.
+/// Sets the ids of the added tokens (see check_vocabulary). `next` is the id of the first added token that is
+/// not in the vocabulary.
 void number_added_tokens(TokenizerFile& file, std::size_t next) {
   std::vector<AddedToken> numbered;
   std::unordered_map<std::string, std::size_t> indices;  // of each content in `numbered`
@@ -197,7 +198,7 @@ Vocabulary make_vocabulary(const TokenizerFile& file) {
 
 void check_vocabulary(TokenizerFile& file) {
   file.table.emplace(file.vocabulary);
-  // Ids are positions, so that a token may occur twice.
+  // In a Unigram model, ids are positions in the list, so that a token may occur twice.
   const bool by_place = file.parts["model"]["type"] == "Unigram";
   if (!by_place && file.table->size() < file.vocabulary.size()) refuse_repeated_token(file);
   check_ids(file);

@@ -30,22 +30,24 @@ struct TokenizerFile {
   MergeList merges;                    // the merges of /model/merges, by rank
   std::vector<AddedToken> added_tokens;
   nlohmann::ordered_json parts;         // the JSON document without /model/vocab and /model/merges
-  std::vector<std::string> separators;  // sep_token and eos_token of tokenizer_config.json
+  std::vector<std::string> separators;  // the tokens with the roles sep_token and eos_token
 
   [[nodiscard]] PartConfig document() const { return {name, "", parts}; }
 };
 
-/// The options and the added tokens of tokenizer_config.json. If this file has no added_tokens_decoder, the
-/// tokens of special_tokens_map.json and added_tokens.json are added; special_tokens_map.json then overrides
-/// the roles (such as "cls_token") of tokenizer_config.json. Chat templates are never evaluated.
+/// The options and the added tokens of tokenizer_config.json. Only if this file has no added_tokens_decoder,
+/// special_tokens_map.json and added_tokens.json are also read: the roles (such as "cls_token") in
+/// special_tokens_map.json override those in tokenizer_config.json, but extra special tokens in
+/// tokenizer_config.json override those in special_tokens_map.json. Chat templates are never evaluated.
 class TokenizerConfig {
  public:
   /// Reads the files in a model's directory. Throws Error(bad_input) if a file is invalid.
   explicit TokenizerConfig(const std::filesystem::path& directory);
-  /// Uses options that come from another file, whose escaped name is `name`.
+  /// Uses options that come from another file, whose escaped name is `name`. Reads no files.
   TokenizerConfig(std::string name, nlohmann::ordered_json options);
 
-  /// Returns the content of tokenizer_config.json; an empty object if the file does not exist.
+  /// Returns the content of tokenizer_config.json, or the options passed to the constructor; an empty object
+  /// if the file does not exist.
   [[nodiscard]] PartConfig options() const { return {name_, "", options_}; }
   /// Returns the token with a role such as "cls_token"; an empty string if there is none.
   [[nodiscard]] std::string token(std::string_view role) const;
@@ -53,7 +55,7 @@ class TokenizerConfig {
   /// a role and a token.
   void set_defaults(std::initializer_list<std::pair<std::string_view, std::string_view>> tokens);
   /// Returns all tokens in the order of Hugging Face tokenizers: tokens with an id by id, then tokens with a
-  /// role, then the others.
+  /// role, then the others. A token may occur several times.
   [[nodiscard]] std::vector<AddedToken> tokens() const;
 
  private:
@@ -79,10 +81,12 @@ enum class Wanted { vocabulary, tokenizer };
 
 /// Reads the tokenizer in a weights file, or the tokenizer files in a model's directory: the first that
 /// exists of tokenizer.json, vocab.txt, vocab.json (with merges.txt) and SentencePiece models, and the added
-/// tokens of tokenizer_config.json and special_tokens_map.json. Returns nullopt if no tokenizer file exists.
-/// Throws Error(bad_input) if a file is invalid.
+/// tokens of TokenizerConfig. Returns nullopt if none of these files exists. Throws Error(bad_input) if a
+/// file is invalid or, with Wanted::tokenizer, not supported.
 [[nodiscard]] std::optional<TokenizerFile> read_tokenizer_file(const TokenizerOrigin& origin,
                                                                Wanted wanted = Wanted::tokenizer);
+/// Returns the vocabulary of a file, with its added tokens. [PAD], [UNK], [CLS], [SEP] and [MASK] are special
+/// even if the file does not say so.
 [[nodiscard]] Vocabulary make_vocabulary(const TokenizerFile& file);
 
 /// A SentencePiece model. The members are the fields of sentencepiece_model.proto that tokenizing needs, with
@@ -111,7 +115,8 @@ struct SentencePieceModel {
 [[nodiscard]] SentencePieceModel parse_sentencepiece(const std::string& file, std::string_view bytes);
 
 // Functions that read one tokenizer file format each. `name` is the file's escaped name. They throw
-// Error(bad_input) if the file is invalid.
+// Error(bad_input) if the file is invalid or, with Wanted::tokenizer, not supported. parse_tokenizer_json()
+// does not read the added tokens and does not call check_vocabulary().
 [[nodiscard]] TokenizerFile parse_tokenizer_json(std::string name, std::string_view text);
 [[nodiscard]] TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerConfig& config,
                                                 Wanted wanted);
@@ -125,8 +130,8 @@ struct SentencePieceModel {
                                                TokenizerConfig& config, Wanted wanted);
 [[nodiscard]] TokenizerFile read_section(const formats::TokenizerSection& section, Wanted wanted);
 
-/// Reads /added_tokens of tokenizer.json. A tokenizer needs all flags of each token; for the vocabulary,
-/// false is the default. Throws Error(bad_input) if an element is invalid.
+/// Reads /added_tokens of tokenizer.json. Throws Error(bad_input) if an element is invalid or, with
+/// Wanted::tokenizer, lacks a flag such as "special".
 [[nodiscard]] std::vector<AddedToken> read_added_tokens(const PartConfig& document, Wanted wanted);
 
 /// Parses a JSON file whose content must be an object. Throws Error(bad_input) if the file is invalid.
@@ -135,27 +140,28 @@ struct SentencePieceModel {
 /// Converts a JSON number to double with the same rounding as the Rust library serde_json, which Hugging Face
 /// tokenizers use. The leading digits, as many as fit 64 bits, and the power of ten are rounded separately,
 /// so that the last bit may differ from the nearest double. Scores of Unigram models need this rounding,
-/// because the last bit decides between equally good tokenizations. Returns infinity if the number is out of
-/// range.
+/// because the last bit decides between equally good tokenizations. Returns infinity or -infinity if the
+/// number is too large for a double, and 0 or -0 if it is too small.
 [[nodiscard]] double read_score(std::string_view digits);
 
 /// Sets `file.table` and the id of each added token. As in Hugging Face tokenizers, ids of added tokens in
-/// the file are ignored: an added token has the id of the same token in the vocabulary, or else the next free
-/// number. Of added tokens with equal content, keeps the last. Drops added tokens without content. Throws
-/// Error(bad_input) if a token or an id occurs twice, or if the ids are far larger than the number of tokens.
+/// the file are ignored: an added token has the id of the same token in the vocabulary. The others are
+/// numbered from the number of tokens in the vocabulary on. Of added tokens with equal content, keeps the
+/// last. Drops added tokens without content. Throws Error(bad_input) if an id of the vocabulary occurs twice,
+/// if a token does (except in Unigram models), or if the ids are far larger than the number of tokens.
 void check_vocabulary(TokenizerFile& file);
 
-/// Adds the tokens of `config` that `file` does not have, sets `file.separators`, and calls
-/// check_vocabulary().
+/// Adds the tokens of `config` to `file.added_tokens`, except those that it already contains, sets
+/// `file.separators`, and calls check_vocabulary().
 void add_tokens(TokenizerFile& file, const TokenizerConfig& config);
 
-/// Throws Error(bad_input) if the "tokenizer_class" of `config`, without a final "Fast", is not in
+/// Throws Error(bad_input) if `config` has a "tokenizer_class" that, without a final "Fast", is not in
 /// `supported`. `layout` names the file format in the message.
 void check_class(const TokenizerConfig& config, std::string_view layout,
                  const std::vector<std::string_view>& supported);
 
-/// Returns the id of a token of the vocabulary or of an added token. check_vocabulary() must have been
-/// called.
+/// Returns the id of an added token or of a token of the vocabulary; 2^64 - 1 if there is none.
+/// check_vocabulary() must have been called.
 [[nodiscard]] std::uint64_t id_of(const TokenizerFile& file, std::string_view token);
 
 /// An element of the template of a TemplateProcessing post-processor: "$A" (the first text), "$B" (the second
@@ -168,7 +174,8 @@ struct TemplatePiece {
                                                    const std::vector<TemplatePiece>& single,
                                                    const std::vector<TemplatePiece>& pair);
 /// Returns a TemplateProcessing post-processor that adds bos_token before each text if add_bos_token is true,
-/// and eos_token after each text if add_eos_token or `ends` is true.
+/// and eos_token after each text if add_eos_token or `ends` is true. Does not add a token that `config`
+/// lacks.
 [[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file, const TokenizerConfig& config,
                                                    bool ends = false);
 

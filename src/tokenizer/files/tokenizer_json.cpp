@@ -94,7 +94,8 @@ class TokenizerJson final : public formats::JsonTree {
   void take_piece(const formats::JsonScalar& scalar) {
     if (depth() == 4 && ++strings_ == 1) {
       if (const auto* token = std::get_if<std::string*>(&scalar)) {
-        if (file_.vocabulary.size() > kLargestTokenId) refuse("got too many tokens");
+        if (file_.vocabulary.size() > kLargestTokenId)
+          refuse(fmt::format("got more than {} tokens", kLargestTokenId + 1));
         const auto id = static_cast<std::int32_t>(file_.vocabulary.size());
         file_.vocabulary.push_back({std::move(**token), id, 0});
         return;
@@ -136,7 +137,7 @@ class TokenizerJson final : public formats::JsonTree {
 };
 
 /// Returns the type of the model. Old files have no "type"; for these the type follows from the fields of the
-/// model.
+/// model. Throws Error(bad_input) if it does not.
 std::string type_of(const PartConfig& model, const TokenizerJson& json) {
   if (model.has("type")) return model.string("type");
   if (json.has_merges()) return "BPE";

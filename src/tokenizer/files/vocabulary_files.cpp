@@ -41,8 +41,8 @@ void read_merges_txt(TokenizerFile& file, const std::filesystem::path& path) {
   }
 }
 
-/// Returns whether the tokenizer adds <s> and </s> around texts, as in RoBERTa and BART. GPT-2 does not add
-/// them.
+/// Returns whether the tokenizer adds <s> and </s> around texts, as in RoBERTa and BART but not in GPT-2.
+/// Decides by tokenizer_class or, if it is missing, by the tokens of the vocabulary.
 bool is_roberta(const TokenizerFile& file, const TokenizerConfig& config) {
   if (config.options().has("tokenizer_class")) {
     return !config.options().string("tokenizer_class").starts_with("GPT2Tokenizer");
@@ -86,14 +86,15 @@ void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bo
                                   {"add_prefix_space", space}};
 }
 
-/// Reads vocab.txt, which has one token per line. The id of a token is its line number, from 0. The id of a
-/// repeated token is the number of its last line.
+/// Reads vocab.txt, which has one token per line. Removes white space at the ends of lines. The id of a token
+/// is its line number, from 0. The id of a repeated token is the number of its last line.
 void read_lines(TokenizerFile& file, std::string_view text) {
   std::unordered_map<std::string_view, std::size_t> places;
   for (std::size_t number = 0; !text.empty(); ++number) {
     const std::string_view line = take_line(text);
     const std::string_view token = line.substr(0, unicode::white_space_begin(line, line.size()));
-    if (number > kLargestTokenId) fail(Status::bad_input, "{}: got too many lines", file.name);
+    if (number > kLargestTokenId)
+      fail(Status::bad_input, "{}: got more than {} lines, one per token", file.name, kLargestTokenId + 1);
     const auto [place, is_new] = places.try_emplace(token, file.vocabulary.size());
     if (is_new) file.vocabulary.push_back({std::string(token), 0, 0});
     file.vocabulary[place->second].id = static_cast<std::int32_t>(number);
@@ -126,14 +127,14 @@ constexpr WordRules words_with_digits(unsigned digits) {
   return {WordRules::Letters::after_any, true, digits, WordRules::Tail::newlines, true};
 }
 
-/// The normalizer and pre-tokenizer of a byte-level BPE tokenizer that a GGUF file only names in
+/// The settings of a byte-level BPE tokenizer that a GGUF file does not contain but names in
 /// tokenizer.ggml.pre.
 struct PreTokenizerRow {
   std::array<std::string_view, 4> names;  // values of tokenizer.ggml.pre
   WordRules words = {};                   // regular expression of words; by default that of GPT-2
   bool digits = false;                    // before matching `words`, make each digit a piece
   bool nfc = false;                       // normalize texts to NFC
-  bool ignore_merges = false;             // a word in the vocabulary is one token, even if its merges differ
+  bool ignore_merges = false;             // a word in the vocabulary is one token, whatever the merges make
   bool add_bos = false;                   // default value of tokenizer.ggml.add_bos_token
 };
 
@@ -155,7 +156,8 @@ const PreTokenizerRow& row_of(const formats::TokenizerSection& section) {
                  [](std::string_view name) { return !name.empty(); });
   }
   fail(Status::bad_input,
-       "{}: metadata \"tokenizer.ggml.pre\": unsupported {}, supported: {}; give --ids instead of text",
+       "{}: metadata \"tokenizer.ggml.pre\": unsupported {}, supported: {}; give token ids instead of text, "
+       "for example with --ids",
        section.file, in_quotes(section.pre), fmt::join(known, ", "));
 }
 
@@ -287,10 +289,11 @@ TokenizerFile read_section(const formats::TokenizerSection& section, Wanted want
   if (section.model == "llama") return read_pieces(section, wanted);
   // The vocabulary can be read for any kind of tokenizer.
   if (section.model == "gpt2" || wanted == Wanted::vocabulary) return read_bytes(section, wanted);
-  fail(Status::bad_input,
-       "{}: metadata \"tokenizer.ggml.model\": unsupported {}, supported: llama, gpt2; give --ids instead of "
-       "text",
-       section.file, in_quotes(section.model));
+  fail(
+      Status::bad_input,
+      "{}: metadata \"tokenizer.ggml.model\": unsupported {}, supported: llama, gpt2; give token ids instead "
+      "of text, for example with --ids",
+      section.file, in_quotes(section.model));
 }
 
 }  // namespace attnctl::tokenizer

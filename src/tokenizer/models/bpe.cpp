@@ -19,14 +19,15 @@ constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
 /// Returns the merges of a file. The merged token is the left token followed by the right token without its
 /// first `prefix` bytes, the continuing_subword_prefix. Throws Error(bad_input) if the vocabulary lacks one
-/// of the three tokens.
+/// of the three tokens or the right token is shorter than the prefix.
 MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, std::size_t prefix) {
   MergeTable table(file.merges.size());
   const auto id_of = [&](std::size_t index, std::string_view token) {
     if (token.size() > vocabulary.longest()) {
-      refuse_merge(file, index,
-                   fmt::format("got {} of {} bytes, need a token of the vocabulary, whose longest has {}",
-                               in_quotes(token), token.size(), vocabulary.longest()));
+      refuse_merge(
+          file, index,
+          fmt::format("got {} of {} bytes, need a token of the vocabulary, whose longest has {} bytes",
+                      in_quotes(token), token.size(), vocabulary.longest()));
     }
     const std::int32_t id = vocabulary.find(token);
     if (id < 0) {
@@ -40,8 +41,9 @@ MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, 
     const std::int32_t left_id = id_of(i, left);
     const std::int32_t right_id = id_of(i, right);
     if (right.size() < prefix) {
-      refuse_merge(file, i,
-                   fmt::format("got {}, need a token with continuing_subword_prefix", in_quotes(right)));
+      refuse_merge(
+          file, i,
+          fmt::format("got {}, need a token that begins with continuing_subword_prefix", in_quotes(right)));
     }
     whole.assign(left).append(right, prefix, std::string::npos);
     table.put(left_id, right_id, {static_cast<std::uint32_t>(i), id_of(i, whole)});
@@ -49,7 +51,7 @@ MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, 
   return table;
 }
 
-/// Throws Error(bad_input) if the model has a dropout, which leaves out merges at random.
+/// Throws Error(bad_input) if the model has a dropout other than 0, which leaves out merges at random.
 void check_no_dropout(const PartConfig& model) {
   if (!model.has("dropout")) return;
   const PartConfig dropout = model.at("dropout");
@@ -224,9 +226,11 @@ void Bpe::make(std::string_view word, ModelState& state, std::vector<PieceToken>
   }
 }
 
-/// Stores the characters of a word as symbols. As in Hugging Face tokenizers, an unknown token is not added
-/// until the next known character or unknown token. If byte tokens replace a character in between, they
-/// therefore come before the unknown token.
+/// Stores the characters of a word as symbols. Characters without a token become byte tokens (byte_fallback)
+/// or the unknown token, or are dropped if the model has neither. With fuse_unk, adjacent unknown tokens are
+/// one. As in Hugging Face tokenizers, an unknown token is not added until the next known character, the next
+/// unknown token or the end of the word. If byte tokens replace a character in between, they therefore come
+/// before the unknown token.
 void Bpe::list_characters(std::string_view word, ModelState& state) const {
   std::vector<BpeSymbol>& symbols = state.merger.symbols;
   symbols.clear();

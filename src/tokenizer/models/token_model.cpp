@@ -29,8 +29,9 @@ class WordLevel final : public TokenModel {
   UnknownToken unk_;
 };
 
-/// A model that takes the longest token at the beginning of the rest of a word, again and again. If no token
-/// fits, the whole word is one unknown token.
+/// A model that takes the longest token at the beginning of the rest of a word, again and again. All tokens
+/// of a word except the first have the continuing_subword_prefix (default: "##"). If no token fits at some
+/// position, or if the word is longer than max_input_chars_per_word, the whole word is one unknown token.
 class WordPiece final : public TokenModel {
  public:
   WordPiece(const PartConfig& model, TokenizerFile& file)
@@ -129,7 +130,8 @@ class Unigram final : public TokenModel {
 };
 
 /// Finds the best tokenization of the bytes before each position of a piece (Viterbi search). Of
-/// tokenizations with equal scores, keeps the one whose last token starts earlier.
+/// tokenizations with equal scores, keeps the one whose last token starts earlier. Throws Error(bad_input) if
+/// a character has no token and the model has no unknown token.
 void Unigram::search(std::string_view piece, std::vector<BestTokenization>& best) const {
   best.assign(piece.size() + 1, {});
   const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int32_t id) {
@@ -175,15 +177,15 @@ void Unigram::collect(std::span<const BestTokenization> best, std::vector<PieceT
   std::ranges::reverse(path);
 }
 
-/// Appends a token to `tokens`. If the token is unknown and all of its bytes have byte tokens, appends these
-/// instead; each has the range of the whole unknown text.
+/// Appends a token to `tokens`. With byte_fallback, if the token is unknown and all of its bytes have byte
+/// tokens, appends these instead; each has the range of the whole unknown text.
 void Unigram::put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const {
   if (token.id != unk_) {
     tokens.push_back(token);
     return;
   }
   const std::string_view text = piece.substr(token.begin, token.end - token.begin);
-  // The text may be equal to the string of the unknown token.
+  // The text may be the string of the unknown token itself, such as "<unk>".
   const std::int32_t known = vocabulary_.find(text);
   const auto byte_id = [&](char byte) { return bytes_[static_cast<unsigned char>(byte)]; };
   const bool as_bytes = byte_fallback_ && known < 0 &&

@@ -134,14 +134,14 @@ class MergeTable {
 struct BpeSymbol {
   std::int32_t id = 0;
   std::uint32_t size = 0;  // bytes
-  MergeTable::Merge next;  // merge with the next symbol to the right
+  MergeTable::Merge next;  // merge with the next symbol to the right; set only by merge_short()
 };
 
 /// Merges adjacent symbols until no pair has a merge. Each step merges the pair with the lowest rank; among
 /// equal ranks, the leftmost pair. Keeps its buffers for the next word.
 class BpeMerger {
  public:
-  std::vector<BpeSymbol> symbols;  // the characters of a word before merge(), its tokens after merge()
+  std::vector<BpeSymbol> symbols;  // before merge(): tokens of the characters of a word; after: of the word
 
   void merge(const MergeTable& merges) {
     symbols.size() <= kShort ? merge_short(merges) : merge_long(merges);
@@ -169,6 +169,7 @@ class BpeMerger {
   void merge_long(const MergeTable& merges);
   void push(const MergeTable& merges, std::uint32_t left, std::uint32_t right);
 
+  // Buffers of merge_long().
   std::vector<Link> links_;              // [symbols], neighbours of each symbol that is left
   std::vector<MergeCandidate> waiting_;  // candidates that were not tried yet, as a heap
 };
@@ -188,16 +189,17 @@ class TokenModel {
 
   virtual ~TokenModel() = default;
 
-  /// Appends the tokens of `piece` to `tokens`. `piece` must be UTF-8 and not empty.
+  /// Appends the tokens of `piece` to `tokens`. `piece` must be UTF-8 and not empty. Throws Error(bad_input)
+  /// if the piece needs an unknown token that the model does not have.
   virtual void tokenize(std::string_view piece, ModelState& state, std::vector<PieceToken>& tokens) const = 0;
   /// Returns the id of the token whose string is the text that it covers, instead of a string of the
-  /// vocabulary; -1 if the model has no such token.
+  /// vocabulary: the unknown token of a Unigram model. Returns -1 if the model has no such token.
   [[nodiscard]] virtual std::int32_t verbatim() const { return -1; }
 };
 using TokenModelPtr = std::unique_ptr<const TokenModel>;
 
-/// Makes the model that a tokenizer file describes. May move the vocabulary and the merges out of `file`.
-/// Throws Error(bad_input) if the model is invalid or not supported.
+/// Makes the model that a tokenizer file describes. Moves `table` out of `file`. Throws Error(bad_input) if
+/// the model is invalid or not supported.
 [[nodiscard]] TokenModelPtr make_token_model(TokenizerFile& file);
 [[nodiscard]] TokenModelPtr make_bpe(const PartConfig& model, TokenizerFile& file);
 

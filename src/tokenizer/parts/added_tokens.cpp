@@ -76,8 +76,8 @@ std::string normalized(const std::string& content, const TextStep& normalizer) {
   return std::string(text.text());
 }
 
-/// Returns a step that makes each added token in a text a piece. Only tokens whose `normalized` equals
-/// `are_normalized` are found.
+/// Returns a step that makes each added token in a text a piece of its own. Only tokens whose `normalized`
+/// equals `are_normalized` are found.
 TextStep make_cut(const std::vector<AddedToken>& tokens, bool are_normalized, const TextStep& normalizer) {
   std::vector<TokenEntry> contents;
   for (std::size_t i = tokens.size(); i-- > 0;) {

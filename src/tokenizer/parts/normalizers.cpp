@@ -167,9 +167,9 @@ TextStep make_replace(const PartConfig& config) {
   };
 }
 
-/// Rewrites text with the options of BertNormalizer: clean_text, handle_chinese_chars, strip_accents and
-/// lowercase, in this order. The characters are processed one after the other. Characters that NFD may
-/// reorder are collected in a run first.
+/// Rewrites text with the options of BertNormalizer: clean_text, handle_chinese_chars, strip_accents
+/// (default: as lowercase) and lowercase, in this order. The characters are processed one after the other,
+/// but with strip_accents, characters that NFD may reorder are collected in a run first.
 class BertNormalizer {
  public:
   explicit BertNormalizer(const PartConfig& config)
@@ -392,9 +392,10 @@ class Precompiled {
   }
 
  private:
-  /// Copies ASCII characters that do not change and returns the position after them. Does not copy the last
-  /// two. The last one may be in a grapheme cluster with the next character, and the origin of the one before
-  /// it may be extended (see Changes).
+  /// Copies the ASCII characters from `begin` on that do not change, except the last two of them. Returns the
+  /// position after the copied characters; `begin` if none was copied. The last character may be in a
+  /// grapheme cluster with the next one, and the origin of the character before it may be extended (see
+  /// Changes).
   std::size_t copy_unchanged(std::string_view all, std::size_t begin, std::size_t end,
                              Changes& changes) const {
     constexpr std::size_t kLeft = 2;
@@ -464,7 +465,11 @@ Charsmap::Charsmap(const PartConfig& where) : place_(where.place()) {
   std::memcpy(&size, bytes->data(), kUnitSize);
   const std::string_view rest = std::string_view(*bytes).substr(kUnitSize);
   if (size > rest.size() || size % kUnitSize != 0 || size == 0) {
-    where.refuse("", fmt::format("the trie needs {} bytes, but {} bytes follow its size", size, rest.size()));
+    where.refuse(
+        "",
+        fmt::format(
+            "got a trie of {} bytes; need a multiple of 4, at least 4 and at most the {} bytes that follow",
+            size, rest.size()));
   }
   units_.resize(size / kUnitSize);
   std::memcpy(units_.data(), rest.data(), size);

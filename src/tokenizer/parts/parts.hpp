@@ -126,7 +126,7 @@ class PieceText {
   }
 
   /// Replaces the content of each piece that is not an added token by what write(piece, output) passes to
-  /// `output`. Drops pieces that become empty.
+  /// `output`. Drops pieces that become empty, and bytes that are in no piece.
   template <typename Write>
   void rewrite(Write&& write) {
     next_text_.clear();
@@ -174,7 +174,7 @@ class PieceText {
 
   [[noreturn]] void refuse_growth() const {
     fail(Status::limit,
-         "text: the tokenizer makes it longer than {} bytes; check the normalizers in tokenizer.json",
+         "text: the tokenizer makes it longer than {} bytes; check the normalizer and the pre-tokenizer",
          limit_);
   }
 
@@ -210,8 +210,8 @@ class OriginCursor {
   std::size_t at_;
 };
 
-/// A function that rewrites or cuts the pieces of a text: a normalizer or a pre-tokenizer. Several threads
-/// may call it at once with different texts.
+/// A function that rewrites or cuts the pieces of a text: a normalizer, a pre-tokenizer or a step of
+/// AddedTokens. Several threads may call it at once with different texts.
 using TextStep = std::function<void(PieceText&)>;
 
 // Normalizers (normalizers.cpp)
@@ -229,7 +229,7 @@ class Charsmap {
   explicit Charsmap(const PartConfig& where);
 
   /// Returns the replacement of the shortest prefix of `text` that the map contains; nullopt if there is
-  /// none. Throws Error(bad_input) if an offset is outside of the charsmap.
+  /// none. Throws Error(bad_input) if an offset is outside of the charsmap or inside of a character.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view text) const;
 
  private:
@@ -243,8 +243,9 @@ class Charsmap {
 
 // Added tokens (added_tokens.cpp).
 
-/// The steps that find the added tokens in a text and make each a piece. At each position, the longest added
-/// token is found.
+/// The steps that find the added tokens in a text and make each a piece of its own. At each position, the
+/// longest added token is found. As its flags say, a token is found only as a single word (`single_word`),
+/// and takes the white space before it (`lstrip`) or after it (`rstrip`).
 struct AddedTokens {
   /// The contents must differ and not be empty. `normalizer`, which may be an empty function, is applied to
   /// the content of the tokens whose `normalized` is true.
@@ -288,16 +289,17 @@ struct TokenizedText {
   std::vector<VerbatimToken> found;  // in ascending order of the token index
 };
 
-/// A function that adds special tokens. The vector has one text, or two for a pair. The function may change
-/// the number of elements; the caller joins them.
+/// A function that adds special tokens, or trims the offsets of tokens. The vector has one text, or two for a
+/// pair. The function may change the number of elements; the caller joins them.
 using PostProcessor = std::function<void(std::vector<TokenizedText>&)>;
 /// Makes a post-processor. `vocabulary` must outlive the post-processor.
 [[nodiscard]] PostProcessor make_post_processor(const PartConfig& config, const Vocabulary& vocabulary);
 
 // Decoders (decoders.cpp).
 
-/// A function that returns the text of a token string as if other tokens precede and follow it. Both strings
-/// are UTF-8. A byte that is not part of a complete UTF-8 character becomes its number, such as "<0xE2>".
+/// A function that returns the text of a token string as if other tokens precede and follow the token. Both
+/// strings are UTF-8. A byte that is not part of a complete UTF-8 character becomes its number, such as
+/// "<0xE2>".
 using Decoder = std::function<std::string(std::string_view)>;
 [[nodiscard]] Decoder make_decoder(const PartConfig& config);
 

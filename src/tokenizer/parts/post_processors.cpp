@@ -19,7 +19,7 @@ bool is_space(char32_t c) {
 }
 
 /// Shortens the offset range of each token so that it does not contain the white space at the ends of the
-/// token.
+/// token. `prefix_space` is the option add_prefix_space.
 void trim_offsets(TokenizedText& text, bool prefix_space, const Vocabulary& vocabulary) {
   auto found = text.found.cbegin();
   Encoding& encoding = text.encoding;
@@ -28,8 +28,8 @@ void trim_offsets(TokenizedText& text, bool prefix_space, const Vocabulary& voca
     EdgeSpace space = was_found ? found++->space
                                 : edge_space(vocabulary.token(encoding.ids[i]).value_or(std::string_view()));
     auto& [begin, end] = encoding.offsets[i];
-    // A single space before the first token was added by the tokenizer and is not in the text. As in Hugging
-    // Face tokenizers, several spaces are removed from the range.
+    // With add_prefix_space, a single space before the first token counts as added by the tokenizer, not as a
+    // part of the text. As in Hugging Face tokenizers, several spaces are removed from the range.
     if (prefix_space && space.leading == 1 && (i == 0 || begin == 0)) space.leading = 0;
     begin = std::min(begin + space.leading, end);
     if (end >= space.trailing) end = std::max(end - space.trailing, begin);
@@ -84,7 +84,8 @@ PostProcessor make_sequence(const PartConfig& config, const Vocabulary& vocabula
   };
 }
 
-/// Returns a post-processor that adds no tokens. If trim_offsets is true, it only trims the offsets.
+/// Returns a post-processor that adds no tokens. It sets Encoding::sequence and, if trim_offsets is true,
+/// trims the offsets.
 PostProcessor make_byte_level(const PartConfig& config, const Vocabulary& vocabulary) {
   return [trim = config.boolean("trim_offsets"), prefix_space = config.boolean("add_prefix_space"),
           &vocabulary](std::vector<TokenizedText>& texts) {
@@ -120,7 +121,7 @@ PostProcessor make_bert(const PartConfig& config, const Vocabulary& /*vocabulary
 }
 
 /// Returns a post-processor that makes <s> A </s> from one text, and <s> A </s> </s> B </s> from a pair. All
-/// token types are 0.
+/// token types are 0. Trims the offsets first if trim_offsets is true.
 PostProcessor make_roberta(const PartConfig& config, const Vocabulary& vocabulary) {
   return [prefix_space = config.boolean("add_prefix_space"), trim = config.boolean("trim_offsets"),
           cls = read_end(config, "cls"), sep = read_end(config, "sep"),
@@ -221,7 +222,7 @@ PostProcessor make_template(const PartConfig& config, const Vocabulary& /*vocabu
           pair = read_template(config, "pair", special_tokens)](std::vector<TokenizedText>& texts) {
     if (texts.empty() || texts.size() > 2) {
       fail(Status::bad_input,
-           "{}: unsupported: a template that receives {} pieces from an earlier template, supported: one or "
+           "{}: unsupported: the post-processor before this template makes {} parts; a template needs one or "
            "two",
            place, texts.size());
     }

@@ -16,7 +16,7 @@ namespace {
 
 // Groups of characters (see cut_by_group).
 constexpr int kDropped = -1;   // the character is removed
-constexpr int kIsolated = -2;  // the character is a piece
+constexpr int kIsolated = -2;  // each such character is a piece of its own
 constexpr int kWord = 0;
 constexpr int kSymbol = 1;
 
@@ -143,7 +143,8 @@ class Splitter {
   }
 
  private:
-  /// Adds the bytes from the end of the previous call up to `end`: a match or the text between two matches.
+  /// Adds the bytes from the `end` of the previous call (0 in the first call) up to `end`: a match, or text
+  /// before, between or after matches.
   void add(std::size_t end, bool is_match) {
     if (!joins(is_match)) {
       close();
@@ -157,7 +158,7 @@ class Splitter {
     if (behavior_ != SplitBehavior::removed || !after_match_) cuts_.add(begin_, end_);
   }
 
-  /// Returns whether the next match, or the text between two matches, belongs to the current piece.
+  /// Returns whether the next match, or the next text that is not a match, belongs to the current piece.
   [[nodiscard]] bool joins(bool is_match) const {
     if (behavior_ == SplitBehavior::merged_with_previous) return is_match && !after_match_;
     if (behavior_ == SplitBehavior::merged_with_next) return !is_match && after_match_;
@@ -233,8 +234,9 @@ Prepend read_prepend(const PartConfig& config) {
   return prepend;
 }
 
-/// Returns a step that replaces each space by a visible mark, inserts a mark at the beginning of pieces, and
-/// cuts before each mark.
+/// Returns a step that replaces each space by a visible mark. Depending on prepend_scheme, the step also
+/// inserts a mark at the beginning of all pieces, or of those at the beginning of the text, that do not begin
+/// with a space or mark. If "split" is true (the default), it cuts before each mark.
 TextStep make_metaspace(const PartConfig& config) {
   return [mark = read_character(config, "replacement"), prepend = read_prepend(config),
           splits = config.boolean("split", true)](PieceText& text) {
@@ -270,8 +272,9 @@ void prepend_space(PieceText& text) {
   });
 }
 
-/// Returns a step that cuts words with the expression of GPT-2 and replaces each byte by the character that
-/// represents it.
+/// Returns a step that replaces each byte by the character that represents it. Before this, the step inserts
+/// a space before pieces that do not begin with one if add_prefix_space is true, and cuts the pieces into
+/// words with the expression of GPT-2 unless use_regex is false.
 TextStep make_byte_level(const PartConfig& config) {
   (void)config.boolean("trim_offsets");  // has no effect here; the call checks that the key exists
   return [prefix_space = config.boolean("add_prefix_space"), cuts_words = config.boolean("use_regex", true),

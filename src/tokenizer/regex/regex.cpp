@@ -31,7 +31,8 @@ using icu::UnicodeSet;
 using unicode::LaterRange;
 
 /// Returns the characters for which `property` has the value `value` in ICU, and the characters of
-/// unicode::later_ranges() for which has(range) returns true.
+/// unicode::later_ranges() for which has(range) returns true. For the general category, `has` alone decides
+/// about the characters of later_ranges().
 template <typename Has>
 UnicodeSet set_of(UProperty property, std::int32_t value, Has has) {
   UErrorCode status = U_ZERO_ERROR;
@@ -55,8 +56,8 @@ UnicodeSet of_categories(std::uint32_t mask) {
                 [=](const LaterRange& range) { return has_category(range, mask); });
 }
 
-/// Returns the characters that have a binary property. Characters of unicode::later_ranges() have the
-/// property if their category is in `later`.
+/// Returns the characters that have a binary property in ICU, and the characters of unicode::later_ranges()
+/// whose category is in the mask `later`.
 UnicodeSet of_binary(UProperty property, std::uint32_t later) {
   return set_of(property, 1, [=](const LaterRange& range) { return has_category(range, later); });
 }
@@ -225,8 +226,8 @@ OnigEncoding regex_encoding() {
   return &encoding;
 }
 
-// Limits on one search. kRetriesPerMatch is Oniguruma's default, which takes 0.2 s. The limit is larger for
-// long texts.
+// Limits on backtracking. The limit of one match is kRetriesPerMatch, Oniguruma's default, which takes 0.2 s.
+// The limit of a search for the next match is larger by kRetriesPerByte for each byte of the text.
 constexpr unsigned long kRetriesPerMatch = 10'000'000;
 constexpr unsigned long kRetriesPerByte = 100;
 constexpr unsigned kStackLimit = 1U << 22U;  // number of saved states in one match, about 50 bytes each
@@ -262,7 +263,7 @@ RegexPtr compile(const PartConfig& where, std::string_view pattern) {
 }
 
 /// Returns the end of the character or character class at the beginning of a pattern; 0 if the pattern starts
-/// with something else.
+/// with something else, such as \. or a class that contains a "[" or begins with "]".
 std::size_t class_end(std::string_view pattern) {
   constexpr std::string_view kSpecial = "\\^$.|?*+()[{";
   if (pattern.empty()) return 0;
@@ -284,9 +285,9 @@ std::size_t class_end(std::string_view pattern) {
   return 0;
 }
 
-/// A pattern that is one character or character class with an optional greedy quantifier, such as \s+, [0-9]
-/// or \p{N}{1,3}. The matches are runs of characters of the class. Finding them directly is ten times as fast
-/// as a search by Oniguruma.
+/// A pattern that is one character or character class, optionally with a quantifier +, {n}, {n,} or {n,m},
+/// such as \s+, [0-9] or \p{N}{1,3}. The matches are runs of characters of the class. Finding them directly
+/// is ten times as fast as a search by Oniguruma.
 class ClassRun {
  public:
   static std::optional<ClassRun> of(const PartConfig& where, std::string_view pattern) {
@@ -357,7 +358,7 @@ class ClassRun {
   std::array<bool, 128> ascii_{};
 };
 
-/// The buffers of one thread.
+/// The buffers of one thread for searches by Oniguruma.
 struct Search {
   std::unique_ptr<OnigRegion, OnigurumaDeleter> region{onig_region_new()};
   std::unique_ptr<OnigMatchParam, OnigurumaDeleter> limits{onig_new_match_param()};
@@ -425,14 +426,14 @@ void Regex::Program::search(std::string_view text, std::vector<Match>& matches) 
     if (code == ONIG_MISMATCH) return;
     if (code < 0) {
       fail(Status::bad_input,
-           "{}: the regular expression backtracks for too long on this text ({}); simplify it", place,
-           message_of(code, {}));
+           "{}: the regular expression backtracks for too long on this text ({}); simplify the expression",
+           place, message_of(code, {}));
     }
     const auto first = static_cast<std::size_t>(search.region->beg[0]);
     const auto last = static_cast<std::size_t>(search.region->end[0]);
     const std::size_t done = matches.empty() ? 0 : matches.back().second;
     if (first > last || first < done) {
-      fail(Status::bad_input, "{}: \\K in a look-around makes matches overlap; remove it", place);
+      fail(Status::bad_input, "{}: \\K in a look-around makes matches overlap; remove \\K", place);
     }
     if (first < last || matches.empty() || last > done) matches.emplace_back(first, last);
     from = last;
@@ -465,7 +466,7 @@ Regex read_pattern(const PartConfig& config) {
     }
     if (pattern.has("Regex")) return {pattern.at("Regex"), pattern.string("Regex")};
   }
-  config.refuse("pattern", R"(unsupported, supported: {"String": text}, {"Regex": expression})");
+  config.refuse("pattern", R"(unsupported; need {"String": text} or {"Regex": expression})");
 }
 
 }  // namespace attnctl::tokenizer

@@ -30,9 +30,9 @@ class Regex {
 
   /// Stores all matches in `matches`, from left to right, replacing the content of `matches`. `text` must be
   /// well-formed UTF-8. Skips an empty match at the end of the previous match. Throws Error(bad_input) if the
-  /// search needs too much backtracking.
+  /// search needs too much backtracking, or if \K makes matches overlap.
   void find_all(std::string_view text, std::vector<Match>& matches) const;
-  /// Returns a copy of `text` in which each match is replaced by `content`.
+  /// Returns a copy of `text` in which each match is replaced by `content`. Throws like find_all().
   [[nodiscard]] std::string replace_all(std::string_view text, std::string_view content) const;
 
  private:

@@ -174,7 +174,7 @@ std::size_t WordCutter::white_space(std::string_view text, std::size_t i) const 
     if (newline != std::string_view::npos) return i + newline + 1;
   }
   if (end == text.size()) return end;
-  // The last white-space character belongs to the next word, unless there is only one.
+  // \s+(?!\S) leaves the last white-space character to the next match. If it is the only one, \s+ matches it.
   std::size_t last = end;
   unicode::previous(text, last);
   return last > i ? last : end;

@@ -22,15 +22,18 @@ struct WordRules {
   enum class Tail { none, newlines, newlines_and_slashes };
 
   Letters letters = Letters::after_space;
-  bool contractions = true;  // match 's 't 're 've 'm 'll 'd; in lower case only if `letters` is after_space
-  /// Largest number of digits in a word; 0: any number of digits after an optional space.
+  /// Match 's 't 're 've 'm 'll 'd: in lower case if `letters` is after_space, otherwise in any case. If
+  /// `letters` is cased, they are the end of a word instead of a word.
+  bool contractions = true;
+  /// 1 or 3: largest number of digits in a word; 0: any number of digits after an optional space.
   unsigned digits = 0;
-  Tail tail = Tail::none;  // characters that may end a word of punctuation
+  Tail tail = Tail::none;  // characters that may follow punctuation in its word: [\r\n]* or [\r\n/]*
   bool newlines = false;   // the expression has the alternative `\s*[\r\n]+`
 
   /// Returns the regular expression.
   [[nodiscard]] std::string pattern() const;
-  /// Returns the rules whose pattern() equals `pattern`; nullopt if there are none.
+  /// Returns the rules whose pattern() equals `pattern`; nullopt if there are none. Also knows one variant
+  /// with possessive quantifiers (?+, ++) and returns the rules that have the same matches.
   static std::optional<WordRules> of(std::string_view pattern);
 };
 
@@ -44,6 +47,7 @@ class WordCutter {
   [[nodiscard]] std::size_t end(std::string_view text, std::size_t i) const;
 
  private:
+  /// Returns the unicode::Class bits of the character at byte `i` and moves `i` to the next character.
   [[nodiscard]] std::uint16_t bits(std::string_view text, std::size_t& i) const {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte < 0x80) return ++i, ascii_[byte];
@@ -53,8 +57,8 @@ class WordCutter {
   /// bits `with` and none of the class bits `without`.
   [[nodiscard]] std::size_t run(std::string_view text, std::size_t i, std::uint16_t with,
                                 std::uint16_t without) const;
-  // Each function below tries one alternative of the expression at byte `i`. It returns the end of the match,
-  // or `i` if the alternative does not match.
+  // Each function below tries one or several alternatives of the expression, or a part of one, at byte `i`.
+  // It returns the end of the match, or `i` if there is none.
   [[nodiscard]] std::size_t contraction(std::string_view text, std::size_t i) const;
   [[nodiscard]] std::size_t letters(std::string_view text, std::size_t i) const;
   [[nodiscard]] std::size_t cased(std::string_view text, std::size_t i) const;

@@ -35,7 +35,7 @@ constexpr ClassException kExceptions[] = {
     {0x1CF2, 0x1CF3, mark}, {0x111C9, 0x111C9, mark, false},
     // Characters that were added in Unicode 17.
     {0x11DE0, 0x11DE9, number}, {0x16FF4, 0x16FF6, number},
-    // Hugging Face tokenizers leave out 2B820-2B91F.
+    // Hugging Face tokenizers leave out the ideographs 2B820-2B91F.
     {0x3400, 0x4DBF, cjk}, {0x4E00, 0x9FFF, cjk}, {0xF900, 0xFAFF, cjk}, {0x20000, 0x2A6DF, cjk},
     {0x2A700, 0x2B81F, cjk}, {0x2B920, 0x2CEAF, cjk}, {0x2F800, 0x2FA1F, cjk},
     {0x200C, 0x200D, word}, {'\t', '\n', bert_dropped, false},
@@ -208,7 +208,7 @@ std::uint8_t properties(char32_t c) {
 const CodePointTable<std::uint8_t>& break_table() {
   static const CodePointTable<std::uint8_t> table = [] {
     std::vector<std::uint8_t> all(kCodePoints, U_GCB_OTHER);
-    // The ranges that are left out contain only ideographs and unassigned code points.
+    // Code points outside of these ranges, such as ideographs, have the value U_GCB_OTHER and no flags.
     for (char32_t c = 0; c < 0x3400; ++c) all[c] = properties(c);
     for (char32_t c = 0xA000; c < 0x20000; ++c) all[c] = properties(c);
     for (char32_t c = 0xE0000; c < 0xE1000; ++c) all[c] = properties(c);
@@ -235,7 +235,7 @@ bool is_control(std::uint8_t kind) {
   return kind == U_GCB_CONTROL || kind == U_GCB_CR || kind == U_GCB_LF;
 }
 
-/// What the rules of UAX #29 need to know about the part of a grapheme cluster that was read so far.
+/// The part of a grapheme cluster that was read so far, as far as the rules of UAX #29 need it.
 class Cluster {
  public:
   Cluster(char32_t c, std::uint8_t value) { add(c, value); }
@@ -263,7 +263,7 @@ class Cluster {
   static constexpr char32_t kZeroWidthNonJoiner = 0x200C;
   std::uint8_t kind_ = U_GCB_OTHER;
   bool emoji_ = false;      // the cluster ends in Extended_Pictographic (Extend | ZWJ)*
-  bool consonant_ = false;  // the cluster ends in Consonant (Extend | ZWJ)*
+  bool consonant_ = false;  // the cluster ends in Consonant (Extend | ZWJ)*, without U+200C
   bool linked_ = false;     // as `consonant_`, and a linker follows the consonant
 };
 
@@ -428,7 +428,8 @@ void NormalForm::compose(std::vector<ChangedCharacter>& run) const {
   for (std::size_t i = 0; i < run.size(); ++i) {
     const ChangedCharacter current = run[i];
     const int mark_class = combining_class(current.c);
-    // If a mark between the two characters has the same or a higher combining class, they are not composed.
+    // A mark of the same or a higher combining class between `starter` and this character prevents that the
+    // two are composed.
     const bool reaches = starter != kNone && (last_class == 0 || last_class < mark_class);
     const char32_t pair = reaches ? composed(normalizer, run[starter].c, current.c) : 0;
     if (pair != 0) {

@@ -132,9 +132,9 @@ inline constexpr char32_t kDotAbove = 0x307;
 /// Returns whether a code point is assigned in major version `version` of Unicode.
 bool is_as_old_as(char32_t c, unsigned version);
 
-/// Returns the end of the extended grapheme cluster that starts at byte `begin` of well-formed UTF-8. `begin`
-/// must be less than `end`. The rules are those of UAX #29 of Unicode 17 without GB12 and GB13 (pairs of
-/// regional indicators).
+/// Returns the end of the extended grapheme cluster that starts at byte `begin` of well-formed UTF-8, as if
+/// the text ended at `end`, which must be larger than `begin`. The rules are those of UAX #29 of Unicode 17
+/// without GB12 and GB13 (pairs of regional indicators).
 std::size_t cluster_end(std::string_view text, std::size_t begin, std::size_t end);
 
 /// A range of code points whose properties in Unicode 16 differ from ICU 72 (Unicode 15).
@@ -155,8 +155,8 @@ struct ChangedCharacter {
   int change = 0;
 };
 
-/// One of the normalization forms NFC, NFD, NFKC and NFKD of Unicode 9, the version that the reference
-/// implementation uses. Characters that are newer than Unicode 9 do not change.
+/// One of the normalization forms NFC, NFD, NFKC and NFKD of Unicode 9, the version that Hugging Face
+/// tokenizers use. Characters that are newer than Unicode 9 do not change.
 ///
 /// A text is normalized run by run. A run is a character together with the following characters for which
 /// joins() returns true.
