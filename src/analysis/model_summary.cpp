@@ -279,12 +279,9 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
                    flops_record(model::count_flops(config, length)), "", "FLOPs"});
   parts.push_back({"memory_bytes", fmt::format("Memory at {} tokens, float32", length),
                    memory_record(config, length), "", "bytes"});
-  parts.push_back(
-      {"comparison",
-       fmt::format("Attention of a layer as one head, several, or with shared keys and values, {} "
-                   "tokens",
-                   length),
-       model::compare_attention(config, length), "variant"});
+  parts.push_back({"comparison",
+                   fmt::format("Attention of one layer in each variant of its heads, {} tokens", length),
+                   model::compare_attention(config, length), "variant"});
   parts.push_back({"layers", "Parameters of each layer", layers_table(config, parameters), "layer"});
   Table sharing = model::sharing_table(config, model);
   if (sharing.rows > 0) parts.push_back({"sharing", "Shared and factorised", std::move(sharing), "shared"});

@@ -66,8 +66,7 @@ void check_values(std::uint64_t values, const InspectRequest& request) {
   if (values > request.limit) {
     fail(Status::limit,
          "the output has {} values; as {} they take about {} bytes, and --limit allows {} values; select "
-         "fewer "
-         "--layers or --heads, request less with --include, use --format npz, or raise --limit",
+         "fewer --layers or --heads, request less with --include, use --format npz, or raise --limit",
          values, request.format, checked_mul(values, kTextBytes).value_or(values), request.limit);
   }
 }
@@ -156,13 +155,15 @@ void Inspection::check_components() const {
            row->include);
   }
   if (single) return;
-  const auto refuse = [](const std::string& what) {
-    fail(Status::usage, "{} works on one component at a time: add --component encoder, decoder or cross",
-         what);
+  const auto refuse = [](const std::string& what, bool cross = true) {
+    fail(Status::usage, "{} works on one component at a time: add --component encoder{}", what,
+         cross ? ", decoder or cross" : " or decoder");
   };
   if (!request_.from.empty()) refuse("--from");
   if (request_.across_layers) refuse("--across-layers");
-  if (!analyses.empty()) refuse(fmt::format("--include {}", analyses.front()->include));
+  if (analyses.empty()) return;
+  const AnalysisRow& first = *analyses.front();
+  refuse(fmt::format("--include {}", first.include), first.components == Components::each);
 }
 
 void Inspection::plan_words() {
@@ -200,9 +201,10 @@ void Inspection::plan_arrays() {
     for (const analysis::Captured what : captured_arrays(request_.includes)) {
       if (what == analysis::Captured::logits && component > 0) continue;  // once per input
       if (!layout.available(what)) {
-        const std::string code = what == analysis::Captured::logits ? "no_output_head" : "not_in_checkpoint";
-        context_.warnings.add(code,
-                              fmt::format("the checkpoint does not have the weights for {}", name_of(what)));
+        const bool logits = what == analysis::Captured::logits;
+        context_.warnings.add(logits ? "no_output_head" : "not_in_checkpoint",
+                              fmt::format("{} of --include is left out, because the checkpoint has no {}",
+                                          name_of(what), logits ? "output head" : "W_V"));
         continue;
       }
       for (std::size_t s = 0; s < shown().sequences.size(); ++s)
@@ -357,7 +359,9 @@ Results results_of(const RunResults& run) {
     case Form::arrays:  // see Inspection::run(ArrayOutput&)
       break;
   }
-  results.picture_hint = "include patterns or weights (similarity of heads)";
+  results.picture_hint =
+      "add one of these to --include: patterns, weights, subspaces, composition, map, rollout, flow, "
+      "contributions, mixing";
   return results;
 }
 

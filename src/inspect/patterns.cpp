@@ -199,8 +199,12 @@ HeatmapPage pattern_page(const RunResults& run) {
   const bool single = page.heatmaps.size() == 1;
   page.title = single ? "" : "Attention Patterns";
   if (single) page.heatmaps.front().title = "Attention Pattern of " + page.heatmaps.front().title;
-  if (run.request.weighting != analysis::Weighting::weights) page.scale.label = "Norm of weighted value";
-  if (run.request.weighting == analysis::Weighting::norm && largest > 0) page.scale.high = largest;
+  if (run.request.weighting == analysis::Weighting::norm_row)
+    page.scale.label = "Share of the norms of weighted values";
+  if (run.request.weighting == analysis::Weighting::norm) {
+    page.scale.label = "Norm of weighted value";
+    if (largest > 0) page.scale.high = largest;
+  }
   return page;
 }
 

@@ -41,7 +41,10 @@ constexpr std::array kComponents = {ComponentName{"encoder", "enc", model::Compo
 
 void require_target(bool targets, model::Component component, const std::string& option) {
   if (targets || !forward::needs_target(component)) return;
-  fail(Status::usage, "{}: heads of the decoder need a target: give --target-ids or --target-text", option);
+  fail(Status::usage,
+       "{}: decoder and cross-attention heads need a target: give --target-ids or --target-text (study and "
+       "plan do not have these options)",
+       option);
 }
 
 /// Returns the components that --component selects. If the option is not given, returns all components, or

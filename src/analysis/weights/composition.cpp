@@ -315,7 +315,7 @@ std::vector<std::optional<double>> ov_copying(const model::Model& model, const f
         "undefined_copying",
         fmt::format("ov_copying of head {} is undefined: its OV circuit is missing, is zero, is not finite, "
                     "or does not have the dimensions of the embedding and the output head",
-                    to_string(selection.heads[i])));
+                    model::head_name(model.config(), selection.heads[i])));
   }
   return scores;
 }
