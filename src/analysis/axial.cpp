@@ -29,7 +29,8 @@ void check_model(const model::Model& model) {
 
 void check_row(const input::Sequence& row, std::size_t length) {
   const auto refuse = [&](const char* why) {
-    fail(Status::bad_input, "input {} {}; axial attention needs a grid of embeddings [N, L, d]",
+    fail(Status::bad_input,
+         "input {} {}; axial attention needs a grid of embeddings [N, L, d] without separate keys or a mask",
          escaped(row.id), why);
   };
   if (row.embeddings.rows() == 0) refuse("has no embeddings");
