@@ -313,8 +313,8 @@ std::vector<std::optional<double>> ov_copying(const model::Model& model, const f
     if (scores[i]) continue;
     warnings.add(
         "undefined_copying",
-        fmt::format("ov_copying of head {} is undefined: its OV circuit is missing, is zero, is not finite, "
-                    "or does not have the dimensions of the embedding and the output head",
+        fmt::format("ov_copying of head {} is undefined: its OV circuit is missing, has only zero "
+                    "eigenvalues, or does not have the dimensions of the embedding and the output head",
                     model::head_name(model.config(), selection.heads[i])));
   }
   return scores;
