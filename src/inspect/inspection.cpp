@@ -60,7 +60,7 @@ std::optional<WordQuestion> question_of(const InspectRequest& request, const Run
   return question;
 }
 
-/// Throws Error(limit) if a text format would contain more values than --limit allows.
+/// Throws Error(limit) if the output has more values than --limit allows.
 void check_values(std::uint64_t values, const InspectRequest& request) {
   constexpr std::uint64_t kTextBytes = 13;  // bytes of one weight in JSON, with its comma
   if (values > request.limit) {
@@ -74,7 +74,8 @@ void check_values(std::uint64_t values, const InspectRequest& request) {
 }  // namespace
 
 /// All observers of the forward pass. With --by-word, metrics, captured patterns and the answers to --from
-/// are computed over words. With --weighting, captured patterns and the answers use norm-based weights.
+/// are computed over words. With --weighting norm or norm-row, captured patterns and the answers use
+/// norm-based weights. The observers of the analyses receive tokens and attention weights in all cases.
 struct Inspection::Observers {
   Observers(const Inspection& of, const Targets& targets)
       : metrics(of.request_.selection, of.request_.per_input),
@@ -139,8 +140,8 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
   check_sizes();
 }
 
-/// Throws Error(usage) if the selected heads are in several components and an option requires one component,
-/// or if an analysis does not support the selected component.
+/// Throws Error(usage) if an analysis does not support the selected components, or if they are several and an
+/// option requires one.
 void Inspection::check_components() const {
   const std::vector<analysis::ComponentHeads>& components = found_.components;
   const std::vector<const AnalysisRow*>& analyses = request_.includes.analyses;

@@ -48,7 +48,7 @@ void require_target(bool targets, model::Component component, const std::string&
 }
 
 /// Returns the components that --component selects. If the option is not given, returns all components, or
-/// the encoder only without targets.
+/// only the encoder if `targets` is false. Component::none for a model that is not an encoder-decoder.
 std::set<model::Component> select_components(const HeadChoice& choice, const model::ModelConfig& config,
                                              bool targets) {
   if (!config.decoder) {
