@@ -131,8 +131,9 @@ struct LayerCircuits {
   std::optional<CircuitFactors> qk, ov;
 };
 
-/// Returns the other half_of() for the circuit L R^T of a head: for products with its L side, or with its R
-/// side if `towards_left` is false. Empty if the layer does not have the circuit.
+/// Returns the reduced matrix that replaces the circuit L R^T of a head in products with its L side, or with
+/// its R side if `towards_left` is false (see half_of above). Empty if the layer does not have the circuit,
+/// or if the circuit is zero or not finite.
 OwnedMatrix<float> half_of(const std::optional<CircuitFactors>& factors, std::size_t head,
                            bool towards_left) {
   if (!factors) return {};
