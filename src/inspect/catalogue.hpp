@@ -20,8 +20,8 @@
 #include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-// The request of a run, and the values of --include. A new analysis is one row of the table in catalogue.cpp
-// and one file in this folder (docs/architecture.md).
+// The request of a run, and the values of --include. A new analysis is a file in this folder with a function
+// make_NAME, its declaration below, and its row of the table in catalogue.cpp (docs/architecture.md).
 namespace attnctl::inspect {
 
 struct AnalysisRow;
