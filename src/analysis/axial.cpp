@@ -29,7 +29,8 @@ void check_model(const model::Model& model) {
 
 void check_row(const input::Sequence& row, std::size_t length) {
   const auto refuse = [&](const char* why) {
-    fail(Status::bad_input, "input {} {}; axial attention needs a grid of embeddings [N, L, d]",
+    fail(Status::bad_input,
+         "input {} {}; axial attention needs a grid of embeddings [N, L, d] without separate keys or a mask",
          escaped(row.id), why);
   };
   if (row.embeddings.rows() == 0) refuse("has no embeddings");
@@ -39,7 +40,8 @@ void check_row(const input::Sequence& row, std::size_t length) {
 }
 
 /// Passes the events of a forward pass over some sequences of a batch to observers of the whole batch. Adds
-/// `first`, the index of the first of these sequences in the batch, to each sequence index.
+/// `first`, the index of the first of these sequences in the batch, to each sequence index. Does not pass on
+/// begin(); run_axial calls it for the whole batch.
 class PartObserver final : public ObserverGroup {
  public:
   PartObserver(std::span<forward::Observer* const> observers, std::size_t first)
@@ -81,7 +83,7 @@ class AddToRows final : public forward::Observer {
   std::span<input::Sequence> rows_;
 };
 
-/// Runs the sequences [first, first + count) of a batch.
+/// Runs the sequences [first, first + count) of a batch as a batch of their own.
 void run_part(const model::Model& model, input::Batch& batch, std::size_t first, std::size_t count,
               const forward::Selection& selection, std::span<forward::Observer* const> observers,
               forward::RunContext& context) {

@@ -25,7 +25,8 @@ struct AxialGrid {
 
 /// Prepares a batch for axial attention. On entry, the batch holds the rows of a grid: N sequences of L
 /// embeddings each. On return, it holds the sequences "column 0" to "column L-1", then "row 0" to "row N-1".
-/// Throws Error(bad_input) if the model is not a single bare layer with equal input and output width, if the
+/// Throws Error(bad_input) if the model is not one layer of attention only (without norm, MLP, positions or
+/// input projection, with W_V, and with equal input and output width), if an input is not embeddings, if the
 /// rows have different lengths, or if a row has separate keys or a mask.
 [[nodiscard]] AxialGrid make_axial(const model::Model& model, input::Batch& batch);
 

@@ -46,8 +46,8 @@ void CompareObserver::begin(const model::Model& /*model*/, const input::Batch& b
 void CompareObserver::compare(const Key& key, MatrixView<const float> got, const OwnedMatrix<double>& want,
                               std::size_t first_row) {
   if (got.cols != want.cols() || first_row + got.rows > want.rows()) {
-    fail(Status::bad_input, "the reference array {} has rows of {} values, need {}", key.first, want.cols(),
-         got.cols);
+    fail(Status::bad_input, "the reference array {} has the shape [{}, {}], need [{}, {}] or more rows",
+         key.first, want.rows(), want.cols(), first_row + got.rows, got.cols);
   }
   double largest_difference = 0;
   double largest_value = 1;

@@ -21,7 +21,7 @@ struct Comparison {
   std::optional<std::size_t> layer;
   /// Largest |computed - reference|. Not finite if only one of two values is finite.
   double max_difference = 0;
-  double largest = 0;  // largest |value| of the reference, at least 1; 1 for patterns
+  double largest = 0;  // largest finite |value| of the reference, at least 1
 };
 
 /// Compares the arrays of a forward pass with a reference of the same sequences, during the pass. Skips

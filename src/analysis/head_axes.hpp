@@ -23,8 +23,8 @@ namespace attnctl::analysis {
 }
 
 /// Maps the selected heads to the first axes of an array. The axes are [layers, heads] if the same head
-/// numbers are selected in every layer; otherwise, there is one axis [selected]. In both cases, the flat
-/// index of a head is its index in the selection.
+/// numbers are selected in every layer that has a selected head; otherwise, there is one axis [selected]. In
+/// both cases, the flat index of a head is its index in the selection.
 class HeadAxes {
  public:
   /// @param heads  selected heads in ascending order

@@ -49,8 +49,9 @@ constexpr Metric best_offset{
     "tokens",
     "[-8, 8]",
     "",
-    "the offset key - query where most rows have their largest weight (of equal ones the first key); on ties "
-    "the smaller, then the negative one; undefined where no row has it within 8",
+    "the most frequent offset key - query of the largest weight of a row (of equal weights, that of the "
+    "first key), counting offsets -8 to 8 only; of equally frequent ones, the one closest to 0, "
+    "then the negative one; undefined if no row has such an offset",
     "Voita et al. 2019"};
 
 constexpr Metric best_offset_share{

@@ -24,8 +24,8 @@ using model::FamilySpec;
 
 constexpr std::size_t kUsualLength = 512;
 
-/// A section of a summary. If the content is a record, each of its values is a field of the JSON document and
-/// a row of a two-column table in text. If the content is a table, the table is a section of the document.
+/// A section of a summary. A record is a field of the JSON document, and in text a two-column table of its
+/// values. A table is a section of the document and a table in text.
 struct SummaryPart {
   std::string name;   // "flops"
   std::string title;  // heading in text
@@ -93,7 +93,8 @@ std::size_t values_of(const checkpoint::TensorInfo& tensor) {
   return checked_product(tensor.shape).value();
 }
 
-/// Returns the dropout rates of the configuration. Inference does not use them.
+/// Returns the numbers of the configuration whose key contains "drop": the dropout rates. Inference does not
+/// use them.
 Record dropout_record(const model::Model& model) {
   Record dropout;
   for (const auto& [key, value] : model.source().config.items()) {
@@ -279,12 +280,9 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
                    flops_record(model::count_flops(config, length)), "", "FLOPs"});
   parts.push_back({"memory_bytes", fmt::format("Memory at {} tokens, float32", length),
                    memory_record(config, length), "", "bytes"});
-  parts.push_back(
-      {"comparison",
-       fmt::format("Attention of a layer as one head, several, or with shared keys and values, {} "
-                   "tokens",
-                   length),
-       model::compare_attention(config, length), "variant"});
+  parts.push_back({"comparison",
+                   fmt::format("Attention of one layer in each variant of its heads, {} tokens", length),
+                   model::compare_attention(config, length), "variant"});
   parts.push_back({"layers", "Parameters of each layer", layers_table(config, parameters), "layer"});
   Table sharing = model::sharing_table(config, model);
   if (sharing.rows > 0) parts.push_back({"sharing", "Shared and factorised", std::move(sharing), "shared"});
@@ -302,7 +300,7 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
   return parts;
 }
 
-/// Returns a record as a table with one row per value.
+/// Returns a record as a table with one row per value. Leaves out values that are lists or records.
 Table record_table(const SummaryPart& part, const Record& record) {
   std::vector<std::vector<Cell>> rows;
   for (const auto& [name, value] : record.fields) {

@@ -10,7 +10,7 @@
 // Properties of a model that need no forward pass: architecture, parameters, FLOPs and memory.
 namespace attnctl::analysis {
 
-/// Returns the name and sizes of the model, as the record "model" that every output document contains.
+/// Returns the name and sizes of the model: the record "model" of output documents.
 [[nodiscard]] Record model_record(const model::Model& model);
 
 /// The subject of a summary: a model, or a configuration without weights.

@@ -50,7 +50,9 @@ constexpr std::array kBasicIncludes = {
 
 void require_tables(const Includes& includes) {
   const auto require = [](bool tables, std::string_view name) {
-    if (!tables) fail(Status::usage, "there is no table for {}; use --format json, jsonl or npz", name);
+    if (!tables)
+      fail(Status::usage,
+           "there is no table for {}; leave it out of --include, or use --format json or jsonl", name);
   };
   for (const BasicInclude& each : kBasicIncludes) require(each.tables || !(includes.*each.member), each.name);
   for (const AnalysisRow* row : includes.analyses) require(row->tables, row->include);

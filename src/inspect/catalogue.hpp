@@ -20,8 +20,8 @@
 #include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-// The request of a run, and the values of --include. A new analysis is one row of the table in catalogue.cpp
-// and one file in this folder (docs/architecture.md).
+// The request of a run, and the values of --include. A new analysis is a file in this folder with a function
+// make_NAME, its declaration below, and its row of the table in catalogue.cpp (docs/architecture.md).
 namespace attnctl::inspect {
 
 struct AnalysisRow;
@@ -39,8 +39,8 @@ struct Includes {
   [[nodiscard]] bool of_inputs() const;
 };
 
-/// Order of the heads in matrices over heads: as in the model, or clustered so that similar heads are
-/// adjacent.
+/// Order of the heads in heatmaps over heads: as in the model, or clustered so that similar heads are
+/// adjacent. Other output does not depend on it, except the list `order` of similarities in documents.
 enum class HeadOrder { model, cluster };
 
 /// The options of a run: what to compute, for which heads, and what to output. Error messages use the names
@@ -66,7 +66,7 @@ struct InspectRequest {
   bool draw_layers = false;     // also draw the mean pattern of each layer
   bool by_word = false;
   analysis::PoolFrom pool_from = analysis::PoolFrom::mean;
-  analysis::Weighting weighting = analysis::Weighting::weights;  // weighting of the patterns in the results
+  analysis::Weighting weighting = analysis::Weighting::weights;  // for patterns and --from, not for metrics
 
   // Mixing
   analysis::RolloutOptions rollout;  // for rollout and flow
@@ -75,10 +75,12 @@ struct InspectRequest {
   std::vector<std::size_t> output_ranks;  // ranks for output_rank; empty: powers of two
 
   // Text
-  std::string sort;                // column by which the heads are sorted; empty: model order
-  std::optional<std::size_t> top;  // maximum number of heads in a table, or of keys per head for --from
+  std::string sort;  // column by which the heads table in text is sorted; empty: model order
+  /// Maximum number of heads in the heads table, of keys per head for --from, and of pairs per kind of
+  /// composition.
+  std::optional<std::size_t> top;
 
-  std::uint64_t limit = 50'000'000;  // maximum number of values in a text format
+  std::uint64_t limit = 50'000'000;  // maximum number of values in a form other than arrays
   std::uint64_t memory = 0;          // bytes; 0: no limit
 };
 
@@ -100,19 +102,20 @@ struct AnalysisInput {
   // the batch that the results describe: `batch`, or its words if --by-word is set
   const input::Batch& shown;
   const std::vector<input::WordUnits>& units;  // words of each sequence; empty unless --by-word
-  /// Set before finish() is called, if the request includes weights.
+  /// Set before finish() is called, if the request includes weights or directions.
   const std::optional<analysis::WeightsAnalysis>& weights;
   const forward::RunContext& context;
 
   [[nodiscard]] const model::ModelConfig& config() const { return model.config(); }
 };
 
-/// The heads whose panels an analysis receives: the selected heads, all heads of the selected layers, or all
-/// heads of the model.
+/// The heads that the forward pass must compute for an analysis: the selected heads, all heads of the
+/// selected layers, or all heads of the model. The observers of an analysis also receive the heads that other
+/// analyses need.
 enum class HeadsSeen { selected, of_selected_layers, all };
 
-/// An analysis of one run. The constructor throws Error if the analysis does not support the request; no work
-/// has been done by then.
+/// An analysis of one run. Throws Error if it does not support the request: in its AnalysisRow::make
+/// function, or in begin() of its observers, before the forward pass computes.
 class Analysis {
  public:
   explicit Analysis(const AnalysisInput& input) : input_(input) {}
@@ -124,8 +127,8 @@ class Analysis {
   [[nodiscard]] virtual std::vector<forward::Observer*> observers() { return {}; }
   /// Returns which heads the forward pass must compute for this analysis.
   [[nodiscard]] virtual HeadsSeen heads_seen() const { return HeadsSeen::selected; }
-  /// Returns the number of values in the results, for the checks of --limit and --memory. Analyses with few
-  /// values return 0.
+  /// Returns the approximate number of values in the results, for the checks of --limit and --memory.
+  /// Analyses with few values return 0.
   [[nodiscard]] virtual std::uint64_t values() const { return 0; }
   /// Returns the results in every form. Called once, after the forward pass.
   [[nodiscard]] virtual Results finish() = 0;
@@ -134,16 +137,16 @@ class Analysis {
   AnalysisInput input_;
 };
 
-/// The components of encoder-decoder models that an analysis supports. An analysis works on one component at
-/// a time. none: encoder-decoder models are not supported; not_cross: encoder or decoder; each: encoder,
-/// decoder or cross-attention.
+/// The components of encoder-decoder models that an analysis supports, one component per run. none:
+/// encoder-decoder models are not supported; not_cross: encoder or decoder; each: encoder, decoder or
+/// cross-attention.
 enum class Components { none, not_cross, each };
 
 /// An analysis that --include accepts, and its properties.
 struct AnalysisRow {
   std::string_view include;  // name in --include
   bool of_inputs;            // needs a forward pass
-  bool by_word;              // supports --by-word
+  bool by_word;              // can run with --by-word; not used if of_inputs is false
   bool tables;               // has tables
   Components components;
   std::unique_ptr<Analysis> (*make)(const AnalysisInput& input);
@@ -162,8 +165,8 @@ struct AnalysisRow {
 /// and there is no table for the value.
 [[nodiscard]] Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form);
 
-/// Throws Error(bad_input) if a selected layer has no values (W_V); its heads then have no output. `analysis`
-/// is the name of the analysis in the error.
+/// Throws Error(bad_input) if a selected layer has no W_V. Such heads have no values and no output.
+/// `analysis` is the name of the analysis in the error.
 void require_values(const AnalysisInput& input, std::string_view analysis);
 
 std::unique_ptr<Analysis> make_subspaces(const AnalysisInput& input);

@@ -109,9 +109,9 @@ Table strongest_text(const AnalysisInput& input, const std::vector<Composition>&
   return make_table("", {"kind", "earlier", "later", "score", "over random"}, std::move(rows));
 }
 
-/// Returns a heatmap with earlier heads as rows and later heads as columns. Scores above the random baseline
-/// are red. The heads of the last layer have no row and the heads of the first layer have no column, because
-/// they have no pairs. If all heads are in one layer, the heatmap has all heads and no scores.
+/// Returns a heatmap of scores minus their random baseline, with earlier heads as rows and later heads as
+/// columns. The heads of the last layer have no row and the heads of the first layer have no column, because
+/// they have no pairs. If all heads are in one layer, the heatmap has all heads and no values.
 Heatmap heatmap_of(const model::ModelConfig& config, const Composition& composition) {
   const std::vector<model::HeadId>& heads = composition.heads;
   const bool cut = heads.front().layer != heads.back().layer;

@@ -136,7 +136,7 @@ class ContributionsAnalysis final : public Analysis {
     results.document.sections.push_back({"contributions", "contribution", named});
     results.tables.push_back(table);
     results.text.emplace_back(
-        TextTable{"Contributions of heads to the output of their layer (write z W_O, without b_O)",
+        TextTable{"Contributions z W_O of heads to the attention output of their layer (without b_O)",
                   select_columns(named, {"input", "head", "norm", "norm_share", "cosine", "share",
                                          "explained", "whole_norm", "stream_norm"}),
                   3});

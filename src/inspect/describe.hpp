@@ -33,8 +33,8 @@ template <typename T>
                      std::vector<T>(matrix.values().begin(), matrix.values().end()));
 }
 
-/// Returns the floats of one column of a table as an array, starting at row `first_row`. Undefined cells
-/// become kUndefined.
+/// Returns the floats of one column of a table as an array, starting at row `first_row`. Cells without a
+/// float, also integers, become kUndefined.
 [[nodiscard]] Tensor column_array(const Table& table, std::string_view column, Shape shape,
                                   std::size_t first_row = 0);
 
@@ -67,8 +67,8 @@ struct HeadTable {
   std::vector<NamedCells> columns;
 };
 
-/// Returns the table in every form except pictures. Columns of real numbers also become arrays [layers,
-/// heads].
+/// Returns the table in every form except pictures. Each column without integers also becomes an array, with
+/// the axes of HeadAxes.
 [[nodiscard]] Results results_of_heads(const model::ModelConfig& config, const forward::Selection& selection,
                                        const HeadTable& table);
 
@@ -91,11 +91,11 @@ struct HeadPairs {
 [[nodiscard]] analysis::HeadMatrix reordered(const analysis::HeadMatrix& matrix,
                                              std::vector<model::HeadId> order);
 /// Returns the matrix with its heads in the leaf order of the average-linkage cluster tree, so that similar
-/// heads are adjacent.
+/// heads are adjacent. Heads with undefined similarities are last.
 [[nodiscard]] analysis::HeadMatrix in_cluster_order(const analysis::HeadMatrix& matrix);
 
-/// Returns a heatmap with heads on both axes. The labels are "Head i" if the heads are in one layer, and
-/// "L.H" (layer and head) otherwise. If `clustered` is true, the heads are in the order of in_cluster_order.
+/// Returns a heatmap with heads on both axes. The labels are "Head i" if the heads are in one layer, and head
+/// names such as "0.1" otherwise. If `clustered` is true, the heads are in the order of in_cluster_order.
 [[nodiscard]] Heatmap head_heatmap(const model::ModelConfig& config, const std::string& title,
                                    const analysis::HeadMatrix& given, bool clustered);
 

@@ -17,7 +17,8 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Adds the text range and the word index of each token. Adds nothing if the input is not a text.
+/// Adds the text range and the word index of each token and, for a pair of texts, the text that it is from.
+/// Adds nothing if the input is not a text.
 void add_alignment(Record& record, const input::Sequence& sequence) {
   if (sequence.offsets.empty()) return;
   List offsets;
@@ -98,7 +99,8 @@ TextLine title(const model::Model& model) {
                       attention.heads, shared, config.d_model, attention.d_head, model.parameters())};
 }
 
-/// Appends the number of inputs, the number of tokens, and one line with the tokens of each input.
+/// Appends the number of inputs and of tokens, and one line with up to 64 tokens for each of the first 20
+/// inputs and their targets.
 void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
   constexpr std::size_t kMostInputs = 20;
   constexpr std::size_t kMostTokens = 64;
@@ -124,7 +126,8 @@ void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
     blocks.emplace_back(TextLine{"", fmt::format("... and {} more", sequences.size() - kMostInputs)});
 }
 
-/// Adds the arrays `layers` and `heads` of one component.
+/// Adds the arrays `layers` and `heads` of one component. `heads` has the head numbers if they are equal in
+/// all selected layers, otherwise [selected, 2] with the layer and the number of each head.
 void add_axes(ArrayOutput& out, const analysis::ComponentHeads& component, const model::ModelConfig& config) {
   const std::vector<model::HeadId>& selected = component.selection.heads;
   const std::string prefix = prefix_of(component.component);
@@ -145,8 +148,8 @@ void add_axes(ArrayOutput& out, const analysis::ComponentHeads& component, const
   }
 }
 
-/// Returns the heads table for text with its main columns: the pattern metrics if they were computed,
-/// otherwise the ranks of the weights.
+/// Returns the heads table for text, with its rows selected by --sort and --top. The columns are the main
+/// pattern metrics if they were computed, otherwise the ranks of the weights, and the column of --sort.
 TextTable heads_text(const Table& all, const RunResults& run) {
   std::vector<std::string> columns = {"head"};
   if (all.columns.front() == "input") columns.insert(columns.begin(), "input");

@@ -60,14 +60,13 @@ std::optional<WordQuestion> question_of(const InspectRequest& request, const Run
   return question;
 }
 
-/// Throws Error(limit) if a text format would contain more values than --limit allows.
+/// Throws Error(limit) if the output has more values than --limit allows.
 void check_values(std::uint64_t values, const InspectRequest& request) {
   constexpr std::uint64_t kTextBytes = 13;  // bytes of one weight in JSON, with its comma
   if (values > request.limit) {
     fail(Status::limit,
          "the output has {} values; as {} they take about {} bytes, and --limit allows {} values; select "
-         "fewer "
-         "--layers or --heads, request less with --include, use --format npz, or raise --limit",
+         "fewer --layers or --heads, request less with --include, use --format npz, or raise --limit",
          values, request.format, checked_mul(values, kTextBytes).value_or(values), request.limit);
   }
 }
@@ -75,7 +74,8 @@ void check_values(std::uint64_t values, const InspectRequest& request) {
 }  // namespace
 
 /// All observers of the forward pass. With --by-word, metrics, captured patterns and the answers to --from
-/// are computed over words. With --weighting, captured patterns and the answers use norm-based weights.
+/// are computed over words. With --weighting norm or norm-row, captured patterns and the answers use
+/// norm-based weights. The observers of the analyses receive tokens and attention weights in all cases.
 struct Inspection::Observers {
   Observers(const Inspection& of, const Targets& targets)
       : metrics(of.request_.selection, of.request_.per_input),
@@ -140,8 +140,8 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
   check_sizes();
 }
 
-/// Throws Error(usage) if the selected heads are in several components and an option requires one component,
-/// or if an analysis does not support the selected component.
+/// Throws Error(usage) if an analysis does not support the selected components, or if they are several and an
+/// option requires one.
 void Inspection::check_components() const {
   const std::vector<analysis::ComponentHeads>& components = found_.components;
   const std::vector<const AnalysisRow*>& analyses = request_.includes.analyses;
@@ -156,13 +156,15 @@ void Inspection::check_components() const {
            row->include);
   }
   if (single) return;
-  const auto refuse = [](const std::string& what) {
-    fail(Status::usage, "{} works on one component at a time: add --component encoder, decoder or cross",
-         what);
+  const auto refuse = [](const std::string& what, bool cross = true) {
+    fail(Status::usage, "{} works on one component at a time: add --component encoder{}", what,
+         cross ? ", decoder or cross" : " or decoder");
   };
   if (!request_.from.empty()) refuse("--from");
   if (request_.across_layers) refuse("--across-layers");
-  if (!analyses.empty()) refuse(fmt::format("--include {}", analyses.front()->include));
+  if (analyses.empty()) return;
+  const AnalysisRow& first = *analyses.front();
+  refuse(fmt::format("--include {}", first.include), first.components == Components::each);
 }
 
 void Inspection::plan_words() {
@@ -200,9 +202,10 @@ void Inspection::plan_arrays() {
     for (const analysis::Captured what : captured_arrays(request_.includes)) {
       if (what == analysis::Captured::logits && component > 0) continue;  // once per input
       if (!layout.available(what)) {
-        const std::string code = what == analysis::Captured::logits ? "no_output_head" : "not_in_checkpoint";
-        context_.warnings.add(code,
-                              fmt::format("the checkpoint does not have the weights for {}", name_of(what)));
+        const bool logits = what == analysis::Captured::logits;
+        context_.warnings.add(logits ? "no_output_head" : "not_in_checkpoint",
+                              fmt::format("{} of --include is left out, because the checkpoint has no {}",
+                                          name_of(what), logits ? "output head" : "W_V"));
         continue;
       }
       for (std::size_t s = 0; s < shown().sequences.size(); ++s)
@@ -357,7 +360,9 @@ Results results_of(const RunResults& run) {
     case Form::arrays:  // see Inspection::run(ArrayOutput&)
       break;
   }
-  results.picture_hint = "include patterns or weights (similarity of heads)";
+  results.picture_hint =
+      "add one of these to --include: patterns, weights, subspaces, composition, map, rollout, flow, "
+      "contributions, mixing";
   return results;
 }
 

@@ -35,8 +35,8 @@ std::uint64_t with_process(std::uint64_t bytes) {
   fail(
       Status::limit,
       "--memory: {} bytes are too few; the smallest figure that works is {}M; you can also select fewer "
-      "--layers "
-      "or --heads, request less with --include, shorten the inputs, use fewer --threads, or use --format npz",
+      "--layers or --heads, shorten the inputs, use fewer --threads or, in analyze and weights, request less "
+      "with --include or use --format npz",
       given, smallest);
 }
 

@@ -15,8 +15,8 @@ namespace attnctl::inspect {
 struct WorkBytes {
   std::uint64_t kept = 0;              // results and data of observers
   forward::PassFootprint pass;         // forward pass
-  std::uint64_t weights_resident = 0;  // weights that the analyses use, if all stay in memory
-  std::uint64_t weights_streamed = 0;  // these weights, if each layer is evicted after its use
+  std::uint64_t weights_resident = 0;  // outside the pass: weights and work buffers, if all weights stay
+  std::uint64_t weights_streamed = 0;  // the same, if each layer is evicted after its use
 };
 
 /// How the weights are held in memory.

@@ -11,15 +11,15 @@
 
 namespace attnctl::inspect {
 
-/// A model with its tensors, its vocabulary and its tokenizer. The vocabulary is read from the directory or
-/// the configuration of the model. The tokenizer is loaded when the first text is encoded.
+/// A model with its tensors, its vocabulary and its tokenizer. The vocabulary comes from the configuration
+/// or, if that has none, from the tokenizer files. The tokenizer is loaded when the first text is encoded.
 struct OpenModel {
   model::Model model;
   tokenizer::Vocabulary vocabulary;
   input::TextEncoder encoder;
 };
-/// Opens the model at the path `model`. `config` is the path of a configuration file to use instead of the
-/// one next to the model.
+/// Opens a model: a directory, a weights file, or a name in the local Hugging Face cache. `config` is the
+/// path of a configuration file to use instead of the one next to the model.
 [[nodiscard]] OpenModel open_model(const std::string& model, const std::optional<std::string>& config,
                                    Warnings& warnings);
 

@@ -98,8 +98,8 @@ Tensor mean_of(std::span<const DrawnPattern> patterns) {
   return make_tensor(patterns.front().values.shape, std::move(mean));
 }
 
-/// Returns the patterns to draw, ordered by input. If --show names a layer, the first pattern of each input
-/// is the mean over the heads of the layer.
+/// Returns all captured patterns, ordered by component, input and head. If --show names a layer, the mean
+/// over the heads of the layer is before the patterns of the heads.
 std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
   std::vector<DrawnPattern> drawn;
   for (const InputArray& array : run.arrays) {
@@ -135,8 +135,8 @@ TextMatrix matrix_of(const RunResults& run, const DrawnPattern& pattern, std::st
           .values = pattern.values};
 }
 
-/// Appends the drawing of --show. For a head, this is a heatmap with token labels; for a layer, a grid of
-/// small heatmaps.
+/// Appends the drawing of --show. For a head, this is a heatmap with token labels per input; for a layer, a
+/// grid of small heatmaps per input.
 void append_drawn(std::vector<PageBlock>& blocks, const RunResults& run) {
   const std::vector<DrawnPattern> drawn = drawn_patterns(run);
   if (!run.request.draw_layers) {
@@ -179,7 +179,9 @@ void append_numbers(std::vector<PageBlock>& blocks, const RunResults& run) {
   }
 }
 
-/// Returns a page of pattern heatmaps with one row per layer and one column per head.
+/// Returns a page of pattern heatmaps. For each input, it has one row per layer and one column per head, or
+/// one row if the selected heads differ between layers. If --show names a layer, one more column has the
+/// mean.
 HeatmapPage pattern_page(const RunResults& run) {
   HeatmapPage page;
   page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Attention weight"};
@@ -199,8 +201,12 @@ HeatmapPage pattern_page(const RunResults& run) {
   const bool single = page.heatmaps.size() == 1;
   page.title = single ? "" : "Attention Patterns";
   if (single) page.heatmaps.front().title = "Attention Pattern of " + page.heatmaps.front().title;
-  if (run.request.weighting != analysis::Weighting::weights) page.scale.label = "Norm of weighted value";
-  if (run.request.weighting == analysis::Weighting::norm && largest > 0) page.scale.high = largest;
+  if (run.request.weighting == analysis::Weighting::norm_row)
+    page.scale.label = "Share of the norms of weighted values";
+  if (run.request.weighting == analysis::Weighting::norm) {
+    page.scale.label = "Norm of weighted value";
+    if (largest > 0) page.scale.high = largest;
+  }
   return page;
 }
 
@@ -239,7 +245,7 @@ Section attention_from_section(const RunResults& run) {
 }
 
 /// Returns a table with the answers to question `number`. Has one row per head, with the strongest keys and
-/// one column per word of --to. A row with the mean of the layer is before the heads of each layer.
+/// one column per word of --to that the input contains. The row of the mean of a layer is before its heads.
 TextTable answers_text(const RunResults& run, std::size_t number) {
   const WordQuestion& question = run.questions[number];
   const std::string& input = run.batch.sequences[question.sequence].id;
@@ -275,8 +281,8 @@ TextTable answers_text(const RunResults& run, std::size_t number) {
           make_table("", std::move(columns), std::move(rows)), 3};
 }
 
-/// Returns a section with one record per array of a head. Keys and values have one record per key/value head,
-/// and outputs have one record per layer.
+/// Returns a section with one record per head, array and input. Keys, values and outputs have one record per
+/// layer, and logits one record per input.
 Section arrays_section(const RunResults& run) {
   const model::ModelConfig& config = run.config();
   List items;

@@ -43,7 +43,8 @@ Table table(const AnalysisInput& input, const std::vector<analysis::LayerMixing>
                     std::move(rows));
 }
 
-/// Returns a table with the mean mixing ratio over the positions of each layer.
+/// Returns a table with the mean, smallest and largest mixing ratio over the positions of each input and
+/// layer.
 TextTable summary(const AnalysisInput& input, const std::vector<analysis::LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const analysis::LayerMixing& layer : layers) {
@@ -122,8 +123,8 @@ struct LayerRouting {
   std::vector<forward::ExpertRoute> tokens;  // [n]: experts of each token
 };
 
-/// Returns a table with one row per layer, position and expert. The experts of a token are in the order of
-/// their weights.
+/// Returns a table with one row per input, layer, position and expert. The experts of a token are ordered by
+/// descending weight.
 Table table(const AnalysisInput& input, const std::vector<LayerRouting>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const LayerRouting& layer : layers) {
@@ -142,7 +143,8 @@ Table table(const AnalysisInput& input, const std::vector<LayerRouting>& layers)
                     std::move(rows));
 }
 
-/// Returns a table with the number of tokens of each expert, over all inputs.
+/// Returns a table with one row per layer and expert: the number and the share of the tokens that use the
+/// expert, and its mean weight for them. Tokens of all inputs are counted together.
 TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& layers) {
   struct Load {
     std::size_t tokens = 0;
@@ -176,7 +178,8 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& l
           make_table("", {"layer", "expert", "tokens", "share", "weight"}, std::move(rows)), 3};
 }
 
-/// Adds the arrays of one input. `of_input` has the routing of its layers.
+/// Adds the arrays routing_I and routing_weight_I, [layers, n, experts per token], of one input I. `of_input`
+/// has its layers.
 void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results) {
   const std::size_t count = of_input.front().tokens.size();
   const std::size_t per_token = of_input.front().tokens.front().experts.size();

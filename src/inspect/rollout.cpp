@@ -24,8 +24,8 @@ namespace {
 
 using Positions = std::vector<std::size_t>;
 
-/// Base class of rollout and flow, whose results have one row per position of the last layer and one value
-/// per input token.
+/// Base class of rollout and flow. Their results have one row per position of the last layer that
+/// --rollout-from selects, and one value per input token.
 class FromPositions : public Analysis {
  public:
   /// @param name   name of the sections, the arrays and the picture
@@ -61,9 +61,9 @@ class FromPositions : public Analysis {
   [[nodiscard]] std::vector<Positions> find_positions() const;
 };
 
-/// Returns the positions of --rollout-from in each input. Returns all positions if the option is not given,
-/// and the positions of all tokens of a word if it is a word. Adds the warning from_not_found for each input
-/// that does not contain it. Throws Error(usage) if no input contains it.
+/// Returns the positions that --rollout-from names in each input (see find_word), or all positions if the
+/// option is not given. Adds the warning from_not_found for each input without such a position. Throws
+/// Error(usage) if no input has one.
 std::vector<Positions> FromPositions::find_positions() const {
   const std::string& from = input_.request.rollout_from;
   std::vector<Positions> positions;
@@ -187,8 +187,8 @@ class RolloutAnalysis final : public FromPositions {
     return make_tensor({positions_[s].size(), values.cols()}, std::move(rows));
   }
 
-  /// Returns a table of the rollout. If --rollout-from selects one position, the table has one row per key.
-  /// Otherwise, it has one row per position, with the strongest keys of the position.
+  /// Returns a table of the rollout. If one position is selected, the table has one row per input token.
+  /// Otherwise, it has one row per position, with the strongest input tokens of the position.
   [[nodiscard]] TextTable text(std::size_t s, const Tensor& rolled, const Tensor& raw) const {
     const std::vector<std::string> tokens = labels(s);
     const Positions& positions = positions_[s];

@@ -21,16 +21,17 @@ namespace attnctl::inspect {
 
 /// A captured array of one input. The shape of patterns, scores, queries and z is [layers, heads, ...]. Keys
 /// and values are [layers, kv_heads, ...], the output is [layers, n, d], and logits are [n, vocabulary]. If
-/// the selected heads differ between layers, one axis [selected] replaces [layers, heads].
+/// the selected heads differ between layers, one axis [selected] replaces the two axes of the heads.
 struct InputArray {
   std::string name;  // "pattern", "scores", "queries", "keys", "values", "z", "output", "logits"
   std::size_t sequence = 0;
-  /// Index into RunResults::components. The array contains the heads of this component.
+  /// Index into RunResults::components. The array contains the heads of this component. 0 for logits.
   std::size_t component = 0;
   Tensor array;
 };
 
-/// The words of --from and --to in one input, and their positions in the selected component.
+/// The words of --from and --to in one input. The positions of --from are queries and those of --to are keys
+/// of the selected component.
 struct WordQuestion : analysis::AttentionQuestion {
   std::string from_text;
   std::vector<std::string> to_texts;  // the words of --to that the input contains
@@ -67,23 +68,24 @@ struct RunResults {
 };
 
 /// Returns the results in the form of the request. Rows of tables are computed on demand from `run`, which
-/// must outlive the results. Throws Error(usage) if --sort names an unknown column.
+/// must outlive the results. In text, throws Error(usage) if --sort names an unknown column.
 [[nodiscard]] Results results_of(const RunResults& run);
 
-/// Adds the first arrays of an NPZ file: ids_I and target_ids_I of each input I, and `layers` and `heads` of
-/// each component.
+/// Adds the first arrays of an NPZ file: ids_I and target_ids_I of each input I that has ids, and `layers`
+/// and `heads` of each component.
 void add_selection_arrays(ArrayOutput& out, const RunResults& run);
-/// Adds the arrays of the weights: qk_similarity, qk_effective_rank, qk_singular_values, qk_circuit, and
-/// those of OV with the prefix ov_. The arrays of singular values have k values per head for QK and min(k, v)
-/// for OV, where k is the query/key width and v the value width. If v > k, adds the warning
-/// `singular_values_cut`.
+/// Adds the arrays of the weights that --include selects: qk_similarity, qk_effective_rank,
+/// qk_singular_values, qk_circuit, and those of OV with the prefix ov_. Leaves out OV if a selected layer has
+/// no W_V or no W_O. The arrays of singular values have k values per head for QK and min(k, v) for OV, where
+/// k is the query/key width and v the value width. If v > k, adds the warning `singular_values_cut`.
 void add_weights_arrays(ArrayOutput& out, const RunResults& run);
 
 // The following functions each return one part of results_of(), in the form of the request.
 
-/// Returns the inputs with their tokens. In text output, also the title of the page.
+/// Returns the inputs with their tokens. In text, the first block is the title of the page (name and sizes of
+/// the model).
 [[nodiscard]] Results input_results(const RunResults& run);
-/// Returns the list of metrics, and the heads table with the metrics of patterns and weights.
+/// Returns the heads table with the metrics of patterns and weights. In documents, also the list of metrics.
 [[nodiscard]] Results head_results(const RunResults& run);
 /// Returns the similarities, ranks, directions and full circuit matrices of the heads.
 [[nodiscard]] Results weights_results(const RunResults& run);

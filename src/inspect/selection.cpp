@@ -22,7 +22,7 @@ std::vector<std::size_t> parse_ranges(const std::string& option, const std::stri
       fail(Status::usage, "{}: got \"{}\", need numbers and ranges such as 0,3-5", option, escaped(word));
     }
     if (*last >= count) {
-      fail(Status::usage, "{}: got {}, the model has {} (0 to {})", option, *last, count, count - 1);
+      fail(Status::usage, "{}: got {}, the model has {} layers (0 to {})", option, *last, count, count - 1);
     }
     for (std::size_t i = *first; i <= *last; ++i) numbers.insert(i);
   }
@@ -41,11 +41,14 @@ constexpr std::array kComponents = {ComponentName{"encoder", "enc", model::Compo
 
 void require_target(bool targets, model::Component component, const std::string& option) {
   if (targets || !forward::needs_target(component)) return;
-  fail(Status::usage, "{}: heads of the decoder need a target: give --target-ids or --target-text", option);
+  fail(Status::usage,
+       "{}: decoder and cross-attention heads need a target: give --target-ids or --target-text (study and "
+       "plan do not have these options)",
+       option);
 }
 
 /// Returns the components that --component selects. If the option is not given, returns all components, or
-/// the encoder only without targets.
+/// only the encoder if `targets` is false. Component::none for a model that is not an encoder-decoder.
 std::set<model::Component> select_components(const HeadChoice& choice, const model::ModelConfig& config,
                                              bool targets) {
   if (!config.decoder) {

@@ -151,7 +151,8 @@ Table kernel_text(const std::vector<analysis::ProjectionAnalysis>& analyses) {
   return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));
 }
 
-/// Returns a page of heatmaps with one row per layer and one column per projection.
+/// Returns a page of projection kernels: one heatmap per layer and projection, or one per projection with
+/// --across-layers.
 HeatmapPage picture(const AnalysisInput& input, const std::vector<analysis::ProjectionAnalysis>& analyses) {
   HeatmapPage page;
   page.title = "Projection Kernel of Heads";
@@ -170,8 +171,8 @@ HeatmapPage picture(const AnalysisInput& input, const std::vector<analysis::Proj
   return page;
 }
 
-/// The analysis "subspaces": the effective rank of each projection of a head, and the angles between the
-/// subspaces of the heads.
+/// The analysis "subspaces": the ranks of the projections W_Q, W_K, W_V and W_O of each head, the angles
+/// between the subspaces of the heads, and the OV copying scores.
 class SubspacesAnalysis final : public Analysis {
  public:
   using Analysis::Analysis;

@@ -105,8 +105,8 @@ Section circuits_section(const RunResults& run) {
   return {"circuits", "circuit", std::move(items)};
 }
 
-/// Returns a table with one row per pair of heads. If heads of several layers were compared, two more columns
-/// contain the layers of the pair, so that head numbers remain integers.
+/// Returns a table with one row per circuit and ordered pair of compared heads, also of a head with itself.
+/// With --across-layers, two more columns contain the layers of the pair.
 Table similarity_table(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
   std::vector<std::string> columns = {"circuit", "component", "layer", "head_a", "head_b", "similarity"};
   const bool across = !weights.qk.similarity.empty() && !weights.qk.similarity.front().layer.has_value();
@@ -155,7 +155,8 @@ Cell layer_cell(const model::ModelConfig& config, std::size_t layer) {
   return config.decoder ? Cell(model::layer_name(config, layer)) : analysis::cell_of(layer);
 }
 
-/// Returns a table of effective ranks with one row per layer and one column per head.
+/// Returns a table of effective ranks with one row per layer and one column per head number in a layer. The
+/// cell of a head that is not selected is empty.
 TextTable effective_ranks(const CircuitAnalysis& circuit, const model::ModelConfig& config) {
   std::set<std::size_t> numbers;
   for (const analysis::HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
@@ -194,7 +195,8 @@ TextTable similarities(const analysis::WeightsAnalysis& weights, const model::Mo
           make_table("", {"layer", "QK", "|QK|", "OV", "|OV|"}, std::move(rows)), 4};
 }
 
-/// Returns a page with one similarity heatmap per layer, in a roughly square grid.
+/// Returns a page with heatmaps of the similarities of the QK circuits: one per layer, or one for all heads
+/// with --across-layers.
 HeatmapPage similarity_page(const RunResults& run) {
   const std::vector<analysis::SubspaceSimilarity>& all = run.weights->qk.similarity;
   HeatmapPage page;
@@ -245,7 +247,8 @@ CircuitAnalysis of_component(const CircuitAnalysis& circuit, model::Component co
 }
 
 /// Returns the largest singular values of each head in descending order. Missing values are 0. All values of
-/// an undefined circuit are NaN.
+/// a head with a weight that is not finite are NaN. Adds the warning singular_values_cut if a head has more
+/// values than the array.
 Tensor singular_values_array(const CircuitAnalysis& circuit, const forward::Selection& selection,
                              const std::string& name, const RunResults& run) {
   const std::size_t width = spectrum_width(circuit.circuit, run.config(), selection);

@@ -18,8 +18,8 @@ namespace attnctl::analysis {
 /// The contribution of one head to the attention output of its layer, for one input. Compares the output of
 /// the head, w = z W_O^h [n, d], with t, the sum of the outputs of all heads of the layer. w_i and t_i are
 /// the rows of position i. b_O is excluded from w and t. If the layer has no W_O, the output is the
-/// concatenation of the heads, and W_O is taken as the identity. A value is nullopt if its divisor is 0 or if
-/// a term is not finite.
+/// concatenation of the heads, and W_O is taken as the identity. A value is nullopt if its divisor is 0.
+/// Values that depend on a number that is not finite can be NaN.
 struct HeadContribution {
   std::size_t input = 0;  // index in the batch
   model::HeadId head;
@@ -29,8 +29,8 @@ struct HeadContribution {
   std::optional<double> cosine;       // <w, t> / (|w| |t|), with w and t as one vector over all positions
   std::optional<double> share;        // <w, t> / |t|^2; sums to 1 over the heads, can be negative
   std::optional<double> explained;    // 1 - |t - w|^2 / |t|^2, at most 1
-  std::optional<double> whole_norm;   // mean |t_i|
-  std::optional<double> stream_norm;  // mean |x_i| of the residual stream before the output is added
+  std::optional<double> whole_norm;   // mean |t_i| over all positions
+  std::optional<double> stream_norm;  // mean |x_i| over all positions; x: the stream before the output
 };
 
 /// Computes the contributions of the selected heads. Layers without W_V have no contributions. z is float32;
@@ -64,7 +64,7 @@ class Contributions final : public LayerWritesObserver {
 
 /// The relative change |y_r - y|_F / |y|_F of the output y = z W_O (without b_O) of a layer, for one input.
 /// y_r is the output if W_O is replaced by its best approximation of rank r, from its SVD. `change` is
-/// nullopt if y is zero or not finite.
+/// nullopt if y is zero, and NaN if W_O or z is not finite.
 struct OutputRankChange {
   std::size_t rank = 0;
   std::optional<double> change;
@@ -77,12 +77,12 @@ struct LayerOutputRank {
   std::size_t full_rank = 0;  // the smaller dimension of W_O
   std::vector<OutputRankChange> cuts;
   /// |z - y|_F / |y|_F: the relative change if W_O is replaced by the identity, so that the output is z, the
-  /// concatenation of the heads. nullopt if z and y have different widths.
+  /// concatenation of the heads. nullopt if z and y have different widths or if y is zero.
   std::optional<double> removed;
 };
 
-/// Computes LayerOutputRank of the selected layers. Layers without W_V or W_O have no record. If W_O is not
-/// finite, its changes are nullopt. The SVD takes O(d^3) time per layer.
+/// Computes LayerOutputRank of the selected layers. Layers without W_V or W_O have no record. The SVD of W_O
+/// takes O(d^3) time per layer.
 class OutputRank final : public LayerWritesObserver {
  public:
   /// begin() computes the SVD of each layer on the pool.

@@ -12,7 +12,8 @@
 namespace attnctl::analysis {
 namespace {
 
-/// For each level of a layered graph with n nodes per level: a set of nodes, stored as bits in one row.
+/// One set of nodes per row, as bits. Usually, there is one row per level of the graph, for the n nodes of
+/// the level.
 using NodeSets = OwnedMatrix<std::uint64_t>;
 
 void set(std::span<std::uint64_t> bits, std::size_t index, bool value) {
@@ -113,8 +114,8 @@ class LayeredNetwork {
     return by_distance_[distance];
   }
 
-  /// Computes the distance of each node to the sink. Returns false if the sink cannot be reached from the
-  /// source.
+  /// Sorts nodes by their distance to the sink, up to the distance of the source. Returns false if the sink
+  /// cannot be reached from the source.
   bool label(std::size_t from, std::size_t to) {
     const std::size_t top = capacity_.size();
     std::ranges::fill(seen_.values(), 0);
@@ -194,7 +195,7 @@ class LayeredNetwork {
     return amount;
   }
 
-  /// Finds a blocking flow along shortest paths and returns its value.
+  /// Sends a blocking flow along shortest paths and returns its value.
   std::int64_t block(std::size_t from) {
     std::int64_t total = 0;
     std::vector<Step> path;
@@ -232,14 +233,11 @@ class LayeredNetwork {
   std::size_t words_;  // number of words of a set
   std::span<const OwnedMatrix<std::int64_t>> capacity_;
   std::vector<OwnedMatrix<std::int64_t>> room_;  // [layers]: capacity - flow of each arc
-  /// One NodeSets per layer. Its "level" index is a node on one side of the layer; the set of this node
-  /// contains nodes on the other side of the layer.
-  /// [layers]: for each node above, the nodes below to which its arc has residual capacity.
-  std::vector<NodeSets> room_below_;
-  /// [layers]: for each node below, the nodes above whose arc to it has residual capacity.
-  std::vector<NodeSets> room_above_;
-  std::vector<NodeSets> flow_above_;  // [layer], for each node below: nodes above with flow to it
-  std::vector<NodeSets> flow_below_;  // [layer], for each node above: nodes below with flow from it
+  // The following sets have one row per node on one side of a layer; the bits are nodes on its other side.
+  std::vector<NodeSets> room_below_;  // [layers], for each node above: nodes below that it can send more to
+  std::vector<NodeSets> room_above_;  // [layers], for each node below: nodes above that can send it more
+  std::vector<NodeSets> flow_above_;  // [layers], for each node below: nodes above with flow to it
+  std::vector<NodeSets> flow_below_;  // [layers], for each node above: nodes below with flow from it
 
   std::vector<NodeSets> by_distance_;  // [distance to the sink]: nodes at this distance
   std::size_t source_distance_ = 0;

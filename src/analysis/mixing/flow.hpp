@@ -11,7 +11,8 @@
 
 namespace attnctl::analysis {
 
-/// Maximum number of positions of a sequence. Attention flow computes one maximum flow per pair of positions.
+/// Maximum number of positions of a sequence for attention flow, which computes one maximum flow per start
+/// position and input token.
 inline constexpr std::size_t largest_flow = 128;
 
 /// Throws Error(limit) if the sequence is longer than largest_flow.
@@ -36,8 +37,8 @@ class AttentionFlow final : public FusedLayers {
   explicit AttentionFlow(const RolloutOptions& options = {}) : FusedLayers(options, "flow") {}
 
   [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
-  /// Throws Error(limit) if a sequence is longer than largest_flow, and Error(bad_input) if queries and keys
-  /// are different tokens.
+  /// Throws Error(limit) if a sequence is longer than largest_flow, and Error(bad_input) if an input has
+  /// separate keys.
   void begin(const model::Model& model, const input::Batch& batch) override;
 
   /// Returns the flows [from, n] of each sequence. Call once, after the pass.

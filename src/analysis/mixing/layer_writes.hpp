@@ -28,14 +28,15 @@ namespace attnctl::analysis {
 
 [[nodiscard]] OwnedMatrix<double> widened(MatrixView<const float> values);
 
-/// Computes the norms |f(x_j)| of the values of one head h after its output projection, where f(x) = (x W_V^h
-/// + b_V^h) W_O^h. b_O is excluded. If the layer has no W_O, f(x) is the value itself.
+/// Computes the norms of the value vectors of one head h after the output projection: |v_j W_O^h|, where v_j
+/// = x_j W_V^h + b_V^h is the value vector of key j. b_O is excluded. If the layer has no W_O, the norms are
+/// |v_j|.
 class ValueNorms {
  public:
   ValueNorms() = default;
   ValueNorms(const model::Model& model, model::HeadId head);
 
-  /// Returns |f(x_j)| for each row j of `values` [m, v].
+  /// Returns the norm for each row v_j of `values` [m, v].
   [[nodiscard]] std::vector<double> of(MatrixView<const float> values);
 
  private:
@@ -44,8 +45,8 @@ class ValueNorms {
   OwnedMatrix<double> gram_;                     // W_O^h W_O^h^T, computed at the first use
 };
 
-/// Returns the memory, in bytes, of one ValueNorms per head and of the norms of the longest input for each
-/// head.
+/// Returns the memory, in bytes, of one ValueNorms per head, of the norms of the longest input for each head,
+/// and of the attention weights of the layers of the heads.
 [[nodiscard]] std::uint64_t value_norms_bytes(const model::Model& model, const input::Batch& batch,
                                               std::span<const model::HeadId> heads);
 

@@ -51,8 +51,7 @@ void Mixing::begin(const model::Model& model, const input::Batch& batch) {
   if (config.d_output != 0 && config.d_output != config.d_model) {
     fail(Status::bad_input,
          "{}: the attention output has width {} and the stream has width {}, so the mixing ratio is "
-         "undefined; "
-         "leave mixing out of --include",
+         "undefined; leave mixing out of --include",
          escaped(model.name()), config.d_output, config.d_model);
   }
   for (const model::LayerConfig& layer : config.layers) {
@@ -61,8 +60,7 @@ void Mixing::begin(const model::Model& model, const input::Batch& batch) {
       continue;
     fail(Status::bad_input,
          "{}: mixing ratios are unsupported, because the model normalises or scales the attention output "
-         "before "
-         "it adds it to the stream; leave mixing out of --include",
+         "before it adds it to the stream; leave mixing out of --include",
          escaped(model.name()));
   }
   LayerWritesObserver::begin(model, batch);

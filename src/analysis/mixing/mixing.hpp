@@ -19,7 +19,7 @@ struct PositionMixing {
   double mix = 0;   // |mix_i|: the part from all other positions
   double keep = 0;  // |keep_i|: the residual stream and the attention of the position to itself
 
-  /// Returns mix / (mix + keep), in [0, 1], or nullopt if both are 0 or one is not finite.
+  /// Returns mix / (mix + keep), in [0, 1], or nullopt if both are 0. NaN if a norm is NaN.
   [[nodiscard]] std::optional<double> ratio() const;
 };
 
@@ -48,8 +48,9 @@ class Mixing final : public LayerWritesObserver {
     return {.values = true, .z = true, .output = true, .stream = true};
   }
   [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
-  /// Throws Error(bad_input) if queries and keys are different tokens, if the output of a selected layer has
-  /// a different width than the stream, or if it is normalised or scaled before it is added to the stream.
+  /// Throws Error(bad_input) if an input has separate keys, if the attention output has a different width
+  /// than the stream, or if any layer normalises or scales the attention output before it adds it to the
+  /// stream.
   void begin(const model::Model& model, const input::Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void panel(const forward::AttentionPanel& panel) override;

@@ -31,7 +31,7 @@ struct RolloutOptions {
 /// Replaces the combined pattern F by A' (see RolloutOptions).
 void add_residual(OwnedMatrix<double>& fused, double residual);
 
-/// Throws Error(bad_input) if the keys of an input are not the tokens of its queries. `analysis` is the name
+/// Throws Error(bad_input) if an input has separate keys (Sequence::key_embeddings). `analysis` is the name
 /// of the analysis in the error.
 void require_own_keys(const input::Batch& batch, std::string_view analysis);
 
@@ -41,7 +41,7 @@ void require_own_keys(const input::Batch& batch, std::string_view analysis);
 /// heads are exact, so results do not depend on the number of threads.
 class FusedLayers : public forward::Observer {
  public:
-  /// Throws Error(bad_input) if queries and keys are different tokens.
+  /// Throws Error(bad_input) if an input has separate keys.
   void begin(const model::Model& model, const input::Batch& batch) override;
   void panel(const forward::AttentionPanel& panel) override;
 

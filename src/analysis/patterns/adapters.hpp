@@ -14,7 +14,8 @@
 
 namespace attnctl::analysis {
 
-/// Base class of observers that pass the events of a forward pass on to other observers.
+/// Passes the events of a forward pass, except routing, on to several observers. Base class of observers that
+/// change them on the way.
 class ObserverGroup : public forward::Observer {
  public:
   /// The observers must outlive this object.
@@ -41,7 +42,8 @@ enum class PoolFrom { mean, first };
 /// Converts patterns over tokens to patterns over words (Clark et al. 2019) and passes them to its observers.
 /// The weight on a word is the sum of the weights on its tokens. The row of a word is the mean of the rows of
 /// its tokens, or the first of these rows (see PoolFrom). Fully masked rows are excluded, so row sums are
-/// preserved. Observers receive only patterns, because scores, values and outputs cannot be pooled.
+/// preserved. Observers receive panels of the selected heads with the pattern only, because scores, queries,
+/// keys, values and outputs cannot be pooled.
 class WordPooling final : public ObserverGroup {
  public:
   /// @param units  for each sequence, the word of each token; must outlive this object
@@ -68,7 +70,7 @@ class WordPooling final : public ObserverGroup {
 };
 
 /// Converts a matrix over tokens [n, n] to a matrix over words [words, words]. Columns of a word are summed;
-/// rows are pooled as `from` requires.
+/// rows of a word are averaged, or the first is used, as `from` says.
 [[nodiscard]] OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const input::WordUnits& units,
                                               PoolFrom from);
 
@@ -78,8 +80,8 @@ enum class Weighting { weights, norm, norm_row };
 
 /// Replaces the attention weights alpha_ij by norms |alpha_ij f_h(x_j)| (Kobayashi et al. 2020) and passes
 /// them to its observers. f_h(x) = (x W_V^h + b_V^h) W_O^h, without b_O. If the layer has no W_O, f_h(x) is
-/// the value itself. With Weighting::norm_row, each row is divided by its sum; rows of zeros stay zero. All
-/// other events are passed on unchanged.
+/// the value itself. With Weighting::norm_row, each row is divided by its sum; rows of zeros stay zero.
+/// Panels of heads that are not selected are not passed on.
 class NormWeighting final : public ObserverGroup {
  public:
   /// Passes on the selected heads only. The observers must outlive this object.

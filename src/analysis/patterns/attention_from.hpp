@@ -23,7 +23,7 @@ struct AttentionQuestion {
 
 /// The attention weight on one key.
 struct KeyWeight {
-  std::size_t key = 0;  // position in the input
+  std::size_t key = 0;  // position among the keys
   float weight = 0;
 };
 

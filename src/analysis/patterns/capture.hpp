@@ -34,10 +34,11 @@ inline constexpr std::array kAllCaptured{Captured::pattern, Captured::scores, Ca
 /// which has the keys. In encoder-decoder models, logits are those of the target sequence.
 class CaptureLayout {
  public:
+  /// Throws Error(usage) if the selected heads differ in k or v.
   CaptureLayout(const forward::Selection& selection, const model::ModelConfig& config);
 
-  /// Returns whether the model computes this array. Values, z and output need W_V; logits need an output
-  /// head.
+  /// Returns whether the model computes this array in the selected layers. Values, z and output need W_V;
+  /// logits need an output head.
   [[nodiscard]] bool available(Captured what) const;
   [[nodiscard]] Shape shape(Captured what, const input::Sequence& sequence) const;
   [[nodiscard]] model::Component component() const { return component_; }
@@ -48,12 +49,12 @@ class CaptureLayout {
   HeadAxes heads_;
   HeadAxes kv_heads_;
   model::Component component_ = model::Component::none;
-  model::AttentionConfig attention_;  // config of the selected layers
+  model::AttentionConfig attention_;  // config of the first selected layer
   std::size_t d_output_ = 0;
   std::size_t vocabulary_ = 0;  // 0: no output head
 };
 
-/// An array in memory. Elements that are never written are kUndefined.
+/// An array in memory. Elements that are never written are uninitialised.
 class MemorySink final : public ArraySink {
  public:
   /// @param hidden_is_minus_infinity  true for scores: -inf marks a hidden key and is stored as kUndefined

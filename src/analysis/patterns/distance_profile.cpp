@@ -34,7 +34,9 @@ void DistanceProfile::begin(const model::Model& model, const input::Batch& batch
   std::size_t longest = 0;
   for (const input::Sequence& sequence : batch.sequences) {
     if (sequence.key_embeddings.rows() > 0) {
-      fail(Status::bad_input, "input {}: distances need queries and keys that are the same tokens",
+      fail(Status::bad_input,
+           "input {}: distances need queries and keys that are the same tokens, but the input has "
+           "separate keys",
            escaped(sequence.id));
     }
     longest = std::max(longest, sequence.queries());

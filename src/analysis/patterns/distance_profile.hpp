@@ -34,21 +34,22 @@ struct DistanceSums {
 struct HeadDistances {
   model::HeadId head;
   std::uint64_t rows = 0;          // number of queries with at least one visible key
-  bool finite = true;              // false: a weight or value is not finite, and the sums are invalid
+  bool finite = true;              // false: the sums are not finite, because a weight or |f(x_j)| is not
   bool has_values = false;         // false: no W_V, so influence is undefined
   std::vector<DistanceSums> bins;  // [distance_bins(length of the longest input)]
 };
 
 /// Computes the attention weight and the influence per distance bin. In head h, the influence of key j on
 /// query i is a_ij |f(x_j)|, with f(x) = (x W_V^h + b_V^h) W_O^h, without b_O (Kobayashi et al. 2020). If the
-/// layer has no W_O, f(x) is the value itself. Only visible keys are counted.
+/// layer has no W_O, f(x) is the value itself. |f(x_j)| counts as 0 if it is NaN. Only visible keys are
+/// counted.
 class DistanceProfile final : public forward::Observer {
  public:
   explicit DistanceProfile(const forward::Selection& selection) : heads_(selection.heads) {}
 
   [[nodiscard]] forward::Needs needs() const override { return {.scores = true, .values = true}; }
   [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
-  /// Throws Error(bad_input) if queries and keys are different tokens.
+  /// Throws Error(bad_input) if an input has separate keys.
   void begin(const model::Model& model, const input::Batch& batch) override;
   void panel(const forward::AttentionPanel& panel) override;
 

@@ -32,11 +32,11 @@ struct Metric {
 
 /// The special tokens of an input, which some metrics use.
 struct SequenceMarks {
-  /// [n]: 1 if the query token is EOS or [SEP]. Empty if none exists.
+  /// [n]: 1 if the query token is EOS or [SEP]. Empty if no token is.
   std::vector<std::uint8_t> end_queries;
   std::vector<std::size_t> special_keys;  // positions of special tokens among the keys, ascending
   std::vector<std::size_t> end_keys;      // positions of EOS or [SEP] among the keys, ascending
-  /// True if the keys are tokens of another sequence than the queries, so that offsets have no meaning.
+  /// True in cross-attention: the keys are tokens of another sequence, so offsets have no meaning.
   bool over_another = false;
 };
 
@@ -49,7 +49,7 @@ struct PatternRow {
   forward::KeyRange visible;       // keys whose weight can be nonzero
   std::size_t query = 0;           // position of the query
   const SequenceMarks* marks = nullptr;
-  double total = 0;            // sum of the weights: 1, or less if the model has an attention sink
+  double total = 0;            // sum of the weights: 1 after a plain softmax, less with an attention sink
   double entropy = 0;          // -sum of w_j ln w_j, in nats
   double distance = 0;         // sum of w_j |j - query|, in tokens
   double signed_distance = 0;  // sum of w_j (j - query), negative for earlier keys
@@ -130,16 +130,19 @@ struct HeadPatternMetrics {
   model::HeadId head;
   std::optional<std::size_t> input;  // index in the batch; nullopt: all inputs pooled
   std::uint64_t rows = 0;            // number of averaged query rows; fully masked rows are excluded
-  /// One mean per item of row_metrics(). nullopt if no row has a value.
+  /// One mean per item of row_metrics(). nullopt if no row has a value or if a weight is not finite.
   std::vector<std::optional<double>> means;
-  /// Most frequent offset of OffsetPeaks. nullopt if no offset was counted.
+  /// Most frequent offset of OffsetPeaks. nullopt if no offset was counted or if a weight is not finite.
   std::optional<std::int64_t> best_offset;
-  std::optional<double> best_offset_share;  // share of the rows whose largest weight is at best_offset
+  /// Share of the rows whose largest weight is at best_offset; 0 if no offset was counted. nullopt in
+  /// cross-attention, without rows, or if a weight is not finite.
+  std::optional<double> best_offset_share;
 };
 
-/// Computes the pattern metrics of the selected heads. Each metric is a mean over query rows. Sums are exact,
-/// so results do not depend on the number of threads, the panel size or the order of the inputs. If a weight
-/// of a head is not finite, the metrics of that head are undefined, and the forward pass adds a warning.
+/// Computes the pattern metrics of the selected heads: means over query rows, and the most frequent offset.
+/// Sums are exact, so results do not depend on the number of threads, the panel size or the order of the
+/// inputs. If a weight of a head is not finite, the metrics of that head are undefined, and the forward pass
+/// adds a warning.
 class PatternMetrics final : public forward::Observer {
  public:
   /// @param per_input  true: one record per head and input; false: one record per head

@@ -17,7 +17,7 @@ constexpr double kStep = 0.25;
 constexpr double kDeviations = 9;  // integration range of a normal variable: +-9 standard deviations
 constexpr int kSteps = static_cast<int>(2 * kDeviations / kStep);
 constexpr double kSmallestExp = -37;  // for smaller y, 1 - exp(-exp(y)) rounds to 0
-constexpr double kLargestExp = 5;     // for larger y, exp(-exp(y)) rounds to 0
+constexpr double kLargestExp = 5;     // for larger y, exp(-exp(y)) is below 1e-64
 
 double normal_density(double x) {
   return std::exp(-x * x / 2) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;

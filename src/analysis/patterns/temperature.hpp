@@ -24,8 +24,8 @@ using RowsByKeys = std::span<const std::uint64_t>;
 [[nodiscard]] double normal_score_entropy(double tau, RowsByKeys rows_by_keys);
 
 /// Returns the temperature T at which rows softmax(g / T) of standard normal scores g have the given mean
-/// entropy. A head whose scores have unit variance has T = 1; a sharp head has a low T. The relative error is
-/// 1e-7. Returns nullopt if T is outside [0.001, 1000].
+/// entropy. Normal scores of unit variance have T = 1; a sharp head has a low T. The relative error is 1e-7.
+/// Returns nullopt if T is outside [0.001, 1000].
 [[nodiscard]] std::optional<double> temperature_of_entropy(double mean_entropy, RowsByKeys rows_by_keys);
 
 /// The sharpness of a head. Only rows with at least two visible keys are counted, because a row with one key

@@ -10,7 +10,7 @@
 
 namespace attnctl::analysis {
 
-/// A merge of two clusters. Each of the n items is a separate cluster, numbered 0..n-1. ClusterMerge i
+/// A merge of two clusters. Each of the n items is a cluster of its own at first, numbered 0..n-1. Merge i
 /// creates cluster n + i.
 struct ClusterMerge {
   std::size_t first = 0;   // the lower cluster number
@@ -38,8 +38,8 @@ struct PlanarMap {
   /// the distance of its two points (stress-1 of Kruskal 1964, normalised by the given distances). 0: the
   /// points have exactly the given distances. nullopt if all distances are 0.
   std::optional<double> stress;
-  /// The sum of the two largest eigenvalues divided by the sum of the absolute values of all eigenvalues, in
-  /// [0, 1]. nullopt if all distances are 0.
+  /// The sum of the two largest eigenvalues (0 if negative) of the matrix in classical_mds, divided by the
+  /// sum of the absolute values of all its eigenvalues, in [0, 1]. nullopt if all distances are 0.
   std::optional<double> share;
 };
 
@@ -52,12 +52,12 @@ struct PlanarMap {
 
 /// Groups of similar heads: a cluster tree and positions in the plane. Both use the distance 1 - similarity.
 struct HeadMap {
-  std::vector<model::HeadId> heads;      // heads with finite similarities, in the given order
+  std::vector<model::HeadId> heads;  // heads whose similarities to each other are finite, in the given order
   std::vector<model::HeadId> undefined;  // the other heads
   Linkage linkage;                       // over `heads`
   PlanarMap map;                         // over `heads`
 
-  /// Returns the heads in the order of the tree's leaves, followed by the undefined heads.
+  /// Returns the heads in the order of the tree's leaves, followed by the undefined heads in the given order.
   [[nodiscard]] std::vector<model::HeadId> order() const;
 };
 

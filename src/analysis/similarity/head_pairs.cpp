@@ -14,10 +14,10 @@ namespace {
 /// have at most this many terms.
 constexpr std::size_t kChunk = 1024;
 
-/// Number of heads in one matrix product with the later heads.
+/// Number of heads whose products with each other and with all later heads are one matrix product.
 constexpr std::size_t kNearby = 24;
 
-/// Maximum number of output columns in one matrix product, unless a single head has more.
+/// Maximum number of output columns on each side of a matrix product, unless a single head has more.
 constexpr std::size_t kGroup = 256;
 
 void add_divergences(MatrixView<const float> patterns, OwnedMatrix<float>& halves, std::vector<double>& to) {

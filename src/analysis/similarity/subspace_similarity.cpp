@@ -74,7 +74,7 @@ class PairProduct {
   PairSide left_, right_;
 };
 
-/// BlockSlices that are adjacent in the stored weights.
+/// Slices of a block that are adjacent in the stored weights.
 struct SliceRun {
   FactorSlice first;
   std::size_t count = 0;
@@ -84,7 +84,7 @@ struct SliceRun {
   [[nodiscard]] std::size_t width() const { return count * first.factor->width(); }
 };
 
-/// The left or the right factors of a block of heads. Each distinct slice is listed once.
+/// The left or the right factors of a block of heads. Adjacent heads with the same slice share it.
 struct BlockSlices {
   std::vector<SliceRun> runs;
   std::vector<std::size_t> begin;  // [heads]: offset of the slice of each head in the product
@@ -112,8 +112,8 @@ struct BlockSlices {
 };
 
 /// Computes the inner products of all pairs of two blocks of heads. Uses the stored weights without a copy,
-/// in float32. Adjacent slices are multiplied in one product. Ignores gains. All slices must be stored in the
-/// same orientation.
+/// in float32. Adjacent slices are multiplied in one product. Ignores gains. Slices that are stored in
+/// different orientations are not multiplied, so their inner() is meaningless (see serves_in_place).
 class BlockProduct {
  public:
   void multiply(std::span<const ComparedHead> rows, std::span<const ComparedHead> cols) {

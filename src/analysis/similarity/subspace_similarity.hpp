@@ -23,8 +23,8 @@ struct ComparedHead {
 };
 
 /// Returns sum_c |l_c| |r_c|, where l_c and r_c are column c of the two factors of a circuit. The circuit is
-/// sum_c l_c r_c^T, and its norm is at most this sum. Returns infinity if the product of the norms of a
-/// column overflows or underflows in float32.
+/// sum_c l_c r_c^T, and its norm is at most this sum. Returns infinity if a norm |l_c| or |r_c| is neither 0
+/// nor in [2^-40, 2^40]: float32 products with it can overflow or underflow.
 ///
 /// @param left_columns, right_columns  transposed factors [width, dimension]
 [[nodiscard]] double circuit_mass(MatrixView<const double> left_columns,
@@ -36,10 +36,12 @@ struct ComparedHead {
 /// shape.
 ///
 /// No circuit is formed. For A_i = L_i R_i^T, <A_i, A_j> = sum((L_i^T L_j) o (R_i^T R_j)), where o is the
-/// element-wise product. These [width, width] products are computed once for heads that share weights.
-/// Products are computed in float32 directly from the stored weights, and sums in double. Products are
-/// computed in double too if float32 could change the sixth decimal of the cosine (strong cancellation, small
-/// width) or if a gain is folded in. Results do not depend on the number of threads.
+/// element-wise product. Heads are compared in blocks; adjacent heads of a block that use the same slice of a
+/// weight share its [width, width] products. These products are computed in float32 directly from the stored
+/// weights, and sums in double. A product is computed in double if float32 could change the sixth decimal of
+/// the cosine (strong cancellation, width below 32), if a gain is folded in, if a weight is stored as a
+/// product of two matrices, or if the weights of the two heads are stored in different orientations. Results
+/// do not depend on the number of threads.
 [[nodiscard]] std::vector<OwnedMatrix<double>> frobenius_cosines(
     std::span<const std::vector<ComparedHead>> sets, Pool& pool);
 

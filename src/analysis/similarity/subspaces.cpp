@@ -165,9 +165,9 @@ std::vector<ProjectionAnalysis> analyze_subspaces(const model::Model& model,
     for (const ProjectionSpectrum& head : analyses.back().heads) {
       if (head.effective_rank) continue;
       warnings.add("undefined_projection",
-                   fmt::format("{} of head {} is zero or holds a weight that is not finite; its ranks and "
+                   fmt::format("{} of head {} is zero or has a weight that is NaN or infinite; its ranks and "
                                "angles are undefined",
-                               name_of(projection), to_string(head.head)));
+                               name_of(projection), model::head_name(model.config(), head.head)));
     }
   }
   return analyses;

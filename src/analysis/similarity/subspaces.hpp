@@ -20,13 +20,13 @@ namespace attnctl::analysis {
 /// of W_Q, W_K or W_V, or the row space of W_O.
 struct ProjectionSpectrum {
   model::HeadId head;
-  std::vector<double> singular_values;  // descending; empty: undefined
+  std::vector<double> singular_values;  // descending; empty: zero or not finite
   std::optional<double> effective_rank;
   std::optional<std::size_t> rank;  // numerical rank: the dimension of the subspace
 };
 
-/// Mean and standard deviation of a measure between two random subspaces, or two random weight matrices, that
-/// have the same shapes as those of the model.
+/// Mean and standard deviation of a measure between two random subspaces, or two heads with random weights,
+/// that have the same shapes as those of the model.
 struct RandomNull {
   double mean = kUndefined;
   double deviation = kUndefined;
@@ -72,9 +72,9 @@ struct SubspacesOptions {
   bool fold_norm = false;      // see circuit_factors
 };
 
-/// Computes the effective ranks of the projections of the selected heads and the angles between their
-/// subspaces (definitions in docs/metrics.md). Skips a projection that a selected layer does not have. Heads
-/// that share a key/value head have the same W_K and W_V subspaces. The results of a projection are undefined
+/// Computes the ranks of the projections of the selected heads and the angles between their subspaces
+/// (definitions in docs/metrics.md). Skips a projection that a selected layer does not have. Heads that share
+/// a key/value head have the same W_K and W_V subspaces. The results of a projection of a head are undefined
 /// if all its weights are zero or if a weight is not finite; the warning `undefined_projection` counts these
 /// projections.
 [[nodiscard]] std::vector<ProjectionAnalysis> analyze_subspaces(const model::Model& model,

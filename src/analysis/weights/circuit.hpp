@@ -56,7 +56,9 @@ class CircuitFactor {
   [[nodiscard]] OwnedMatrix<double> columns(std::size_t head) const;
 
   /// Returns `count` adjacent slices, starting with the slice of `head`, as the checkpoint stores them and
-  /// without the gain. The shape is [dimension, count width], or [count width, dimension] if by_rows().
+  /// without the gain. The shape is [dimension, count width], or [count width, dimension] if by_rows(). If
+  /// the weight is a product of two matrices, these are slices of one of them, and its rank replaces
+  /// `dimension`.
   [[nodiscard]] MatrixView<const float> stored(std::size_t head, std::size_t count = 1) const;
   [[nodiscard]] bool by_rows() const { return by_rows_; }
   /// Returns whether the slices are stored in the checkpoint: no gain is folded in, and the weight is not a
@@ -84,14 +86,15 @@ class CircuitFactor {
 };
 
 /// The QK or OV circuits of all heads of a layer, as two factors. The circuit of head h is left_h right_h^T:
-/// QK = W_Q W_K^T [d, kdim] or OV = W_V W_O [vdim, d_out].
+/// QK = W_Q W_K^T [d, kdim] or OV = W_V W_O [vdim, d_out]. kdim and vdim are the input dimensions of W_K and
+/// W_V; they are d unless keys and values come from another input.
 struct CircuitFactors {
   CircuitFactor left;
   CircuitFactor right;
 };
 
-/// The four projections of a head. W_Q, W_K and W_V are applied to the residual stream; the result of W_O is
-/// added to it. The subspace of a projection is the column space of W_Q, W_K or W_V, or the row space of W_O.
+/// The four projections of a head. W_Q, W_K and W_V read the input of the attention; W_O writes its output.
+/// The subspace of a projection is the column space of W_Q, W_K or W_V, or the row space of W_O.
 enum class Projection { query, key, value, output };
 inline constexpr std::array kAllProjections{Projection::query, Projection::key, Projection::value,
                                             Projection::output};
@@ -104,19 +107,21 @@ inline constexpr std::array kAllProjections{Projection::query, Projection::key, 
 [[nodiscard]] std::optional<CircuitFactor> projection_factor(const model::Model& model, std::size_t layer,
                                                              Projection projection, bool fold_norm);
 
-/// Returns the circuits of all heads of a layer. The result refers to memory of the model. Returns nullopt
-/// for OV if the checkpoint has no W_V or no W_O.
+/// Returns the circuits of all heads of a layer. The result refers to weights in memory; it is valid until
+/// the model evicts them (Model::evict_attention). Returns nullopt for OV if the checkpoint has no W_V or no
+/// W_O.
 ///
 /// If `fold_norm` is true, the gain of the norm before the layer's attention is multiplied into the rows of
 /// W_Q, W_K and W_V. These weights then apply to the normalised stream before its gain. In a pre-norm layer,
-/// this norm is the layer's own norm. In other layers, it is the preceding norm: the norm after the MLP of
-/// the layer below, or for layer 0 the norm of the embeddings (BERT). Nothing is folded if there is no such
-/// norm, or if a projection follows the norm (layer 0 of ALBERT). Biases of norms are ignored. Not
-/// thread-safe, like Model::layer.
+/// this norm is the layer's own norm. In a post-norm layer, it is the last norm of the layer below, or for
+/// the first layer of a stack the norm of the embeddings (BERT). W_K and W_V of cross-attention get the gain
+/// of the last norm of the encoder. Nothing is folded if there is no such norm, or if a projection follows
+/// the norm (layer 0 of ALBERT). Biases of norms are ignored.
 [[nodiscard]] std::optional<CircuitFactors> circuit_factors(const model::Model& model, std::size_t layer,
                                                             Circuit circuit, bool fold_norm);
 
-/// Returns the gain that circuit_factors multiplies in if `fold_norm` is true. Empty if there is none.
+/// Returns the gain that circuit_factors multiplies into W_Q if `fold_norm` is true, and into W_K and W_V
+/// except in cross-attention. Empty if there is none.
 [[nodiscard]] std::span<const float> folded_gain(const model::Model& model, std::size_t layer);
 
 /// Returns the full circuit matrix of a head, [dimension of left, dimension of right]. The matrix is large.

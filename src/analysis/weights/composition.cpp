@@ -131,8 +131,9 @@ struct LayerCircuits {
   std::optional<CircuitFactors> qk, ov;
 };
 
-/// Returns the other half_of() for the circuit L R^T of a head: for products with its L side, or with its R
-/// side if `towards_left` is false. Empty if the layer does not have the circuit.
+/// Returns the reduced matrix that replaces the circuit L R^T of a head in products with its L side, or with
+/// its R side if `towards_left` is false (see half_of above). Empty if the layer does not have the circuit,
+/// or if the circuit is zero or not finite.
 OwnedMatrix<float> half_of(const std::optional<CircuitFactors>& factors, std::size_t head,
                            bool towards_left) {
   if (!factors) return {};
@@ -313,9 +314,9 @@ std::vector<std::optional<double>> ov_copying(const model::Model& model, const f
     if (scores[i]) continue;
     warnings.add(
         "undefined_copying",
-        fmt::format("ov_copying of head {} is undefined: its OV circuit is missing, is zero, is not finite, "
-                    "or does not have the dimensions of the embedding and the output head",
-                    to_string(selection.heads[i])));
+        fmt::format("ov_copying of head {} is undefined: its OV circuit is missing, has only zero "
+                    "eigenvalues, or does not have the dimensions of the embedding and the output head",
+                    model::head_name(model.config(), selection.heads[i])));
   }
   return scores;
 }

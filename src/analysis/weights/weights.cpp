@@ -109,12 +109,12 @@ bool add_circuit(const model::Model& model, const forward::Selection& selection,
   return true;
 }
 
-void warn_of_undefined(const CircuitAnalysis& circuit, Warnings& warnings) {
+void warn_of_undefined(const CircuitAnalysis& circuit, const model::ModelConfig& config, Warnings& warnings) {
   for (const HeadSpectrum& head : circuit.heads) {
     if (head.effective_rank) continue;
     warnings.add("undefined_circuit",
                  fmt::format("{} circuit of head {}: {}; its ranks and similarities are undefined",
-                             name_of(circuit.circuit), to_string(head.head),
+                             name_of(circuit.circuit), model::head_name(config, head.head),
                              head.finite ? "it is zero" : "a weight is NaN or infinite"));
   }
 }
@@ -143,7 +143,7 @@ WeightsAnalysis analyze_weights(const model::Model& model, const forward::Select
     if (layer > 0) model.evict_layer(layer - 1);
   }
   for (const std::optional<CircuitAnalysis>& circuit : found) {
-    if (circuit) warn_of_undefined(*circuit, warnings);
+    if (circuit) warn_of_undefined(*circuit, model.config(), warnings);
   }
   return {std::move(found[0]).value(), std::move(found[1])};
 }

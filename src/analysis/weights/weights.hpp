@@ -18,7 +18,7 @@ struct WeightsOptions {
   bool across_layers = false;  // one similarity matrix over all selected heads instead of one per layer
   bool fold_norm = false;      // see circuit_factors
   std::size_t directions = 0;  // number of principal directions kept per head
-  /// Releases the weights of each layer before the next layer. Requires across_layers = false.
+  /// Releases the weights of each layer before the next layer. Ignored if across_layers is true.
   bool streamed = false;
 };
 
@@ -26,7 +26,7 @@ struct WeightsOptions {
 struct HeadSpectrum {
   model::HeadId head;
   bool finite = true;                   // false: a weight of the head is NaN or infinite
-  std::vector<double> singular_values;  // [r], descending; r = min(both dimensions, width); empty: undefined
+  std::vector<double> singular_values;  // [r], descending; r = min(dimensions, width); empty: not `finite`
   std::optional<double> effective_rank;
   std::optional<double> stable_rank;
   std::optional<std::size_t> numerical_rank;
@@ -57,10 +57,11 @@ struct WeightsAnalysis {
   }
 };
 
-/// Computes the analyses of the selected heads that need only weights (definitions in docs/metrics.md). No d
-/// x d matrix is formed. Layers that share weights are computed once and reported for each layer. The results
-/// of a head are undefined if the factors of its circuit are all zero or not finite; the warning
-/// `undefined_circuit` counts these heads.
+/// Computes the singular values, ranks and similarities of the circuits of the selected heads (definitions in
+/// docs/metrics.md). No d x d matrix is formed. Layers that share weights are computed once and reported for
+/// each layer. If the circuit of a head is zero or has a weight that is not finite, its ranks (except the
+/// numerical rank 0 of a zero circuit) and similarities are undefined; the warning `undefined_circuit` counts
+/// these heads.
 [[nodiscard]] WeightsAnalysis analyze_weights(const model::Model& model, const forward::Selection& selection,
                                               const WeightsOptions& options, Pool& pool, Warnings& warnings);
 
