@@ -181,7 +181,8 @@ TokenFrequencies read_frequencies(const std::filesystem::path& path, const token
     };
     const std::size_t tab = line.rfind('\t');
     const auto count = tab == std::string_view::npos ? std::nullopt : parse_number(line.substr(tab + 1));
-    if (!count) bad(line, "need TOKEN<TAB>COUNT with a whole number from 0");
+    if (!count)
+      bad(line, fmt::format("need {}<TAB>COUNT with a whole number from 0", by_id ? "ID" : "TOKEN"));
     const std::string_view token = line.substr(0, tab);
     // An unknown token gets the largest number.
     const std::size_t id = by_id ? parse_number(token).value_or(ids)

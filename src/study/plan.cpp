@@ -318,7 +318,7 @@ void add_head_lines(const StudyPlan& plan, Results& results) {
       100 * plan.cost.law.deviation));
   add(fmt::format("Each node {} to start, {} to read the corpus", duration(plan.cost.start),
                   duration(plan.cost.read)));
-  add(fmt::format("Nodes     at most {} are useful; with more, each works less than {:.0f} % of its time",
+  add(fmt::format("Nodes     at most {} are useful; with more, the efficiency (below) is less than {:.0f} %",
                   plan.suggested, 100 * ShardPlanner::kLeastEfficiency));
 }
 

@@ -147,20 +147,24 @@ constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset i
 constexpr std::size_t kNear = 2;                             // largest distance of a local key, in tokens
 
 constexpr std::array kMetrics = {
+    analysis::Metric{"roles.positional", "", "[0, 1]",
+                     "the mean of 1 / visible keys: a largest weight on a random key",
+                     "share of rows whose largest weight is at the best offset, over the rows that may "
+                     "attend to the key at that offset and to another key",
+                     "Voita et al. 2019, section 5.1"},
     analysis::Metric{
-        "roles.positional", "", "[0, 1]", "the mean of 1 / visible keys: a largest weight on a random key",
-        "share of rows whose largest weight is at the best offset, over the rows with a key at that offset",
-        "Voita et al. 2019, section 5.1"},
-    analysis::Metric{"roles.sink", "", "[0, 1]", "the mean of 1 / visible keys: uniform attention",
-                     "mean weight on position 0, over all other queries", "Xiao et al. 2023"},
-    analysis::Metric{
-        "roles.separator", "", "[0, 1]", "the mean of target keys / visible keys: uniform attention",
-        "mean weight on a special token that is not at position 0, over the rows that may attend to it",
-        "Clark et al. 2019, section 3.2"},
-    analysis::Metric{
-        "roles.local", "", "[0, 1]", "the mean of near keys / visible keys: uniform attention",
-        "mean weight on keys at most 2 tokens away, over the rows that may also attend to other keys",
-        "Clark et al. 2019, section 3.1; Raganato and Tiedemann 2018"},
+        "roles.sink", "", "[0, 1]", "the mean of 1 / visible keys: uniform attention",
+        "mean weight on position 0, over the later queries that may attend to it and to another key",
+        "Xiao et al. 2023"},
+    analysis::Metric{"roles.separator", "", "[0, 1]",
+                     "the mean of target keys / visible keys: uniform attention",
+                     "mean weight on a special token that is not at position 0, over the rows that may "
+                     "attend to it and to another key",
+                     "Clark et al. 2019, section 3.2"},
+    analysis::Metric{"roles.local", "", "[0, 1]", "the mean of near keys / visible keys: uniform attention",
+                     "mean weight on keys at most 2 tokens away, over the rows that may attend to two or "
+                     "more keys, at least one of them farther away",
+                     "Clark et al. 2019, section 3.1; Raganato and Tiedemann 2018"},
     analysis::Metric{"roles.broad", "", "[0, 1]", "1: uniform attention",
                      "mean of entropy / ln(visible keys), over the rows that may attend to two or more keys",
                      "Clark et al. 2019, section 3.3"},
@@ -402,7 +406,7 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
 
 MeasureRow roles_measure() {
   return {.name = "roles",
-          .description = "the role of each head, from these measures, with evidence and null",
+          .description = "the roles of each head, decided from the results of the selected measures",
           .make = make_measure<RolesMeasure>,
           .metrics = kMetrics,
           .gives_evidence = true};

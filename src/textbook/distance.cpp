@@ -127,7 +127,7 @@ std::vector<Chart> charts_of(std::span<const DistanceLine> lines) {
       charts.push_back(make_chart("Weight by distance" + of, "distance", {},
                                   {axis, "Mean weight of a pair", ChartAxes::log_log}));
       charts.push_back(make_chart("Influence by distance" + of, "distance", {},
-                                  {axis, "Mean a |f(x)| of a pair", ChartAxes::log_log}));
+                                  {axis, "Mean influence of a pair", ChartAxes::log_log}));
     }
     charts[charts.size() - 2].y.push_back(lines[i].name());
     charts[charts.size() - 1].y.push_back("influence, " + lines[i].name());

@@ -276,7 +276,7 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
   const analysis::WeightsAnalysis weights =
       analysis::analyze_weights(model, forward::Selection::all(model.config()), {}, pool, warnings);
   if (circuit == analysis::Circuit::ov && !weights.ov)
-    fail(Status::bad_input, "--circuit ov: no layer has both W_V and W_O; use qk");
+    fail(Status::bad_input, "--circuit ov: a layer has no W_V or no W_O; use --circuit qk");
   const analysis::CircuitAnalysis& analysis = circuit == analysis::Circuit::qk ? weights.qk : *weights.ov;
 
   std::map<CircuitShape, RandomHeads> random;

@@ -236,7 +236,7 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
   result.charts = {
       make_chart("Rank of one head", "heads", {"score_rank_bound", "qk_rank", "qk_effective_rank"},
                  {"Heads", "Rank", ChartAxes::log_log}),
-      make_chart("Different patterns", "heads", {"distinct_patterns"},
+      make_chart("Distinct patterns", "heads", {"distinct_patterns"},
                  {"Heads", "Patterns", ChartAxes::log_log}),
       make_chart("Parameters and multiply-adds", "heads", {"parameters", "multiply_adds"},
                  {"Heads", "Count", ChartAxes::log_log}),

@@ -108,7 +108,8 @@ void check(const PositionsOptions& options) {
   }
   if (config.embedding.position == model::PositionKind::none && rotary_of(*options.model) == nullptr) {
     fail(Status::bad_input,
-         "{}: the model has no positions, neither added to the embeddings nor rotary; give another model",
+         "{}: the experiment needs a model with rotary positions or with positions added to the embeddings; "
+         "give another model",
          escaped(options.model->name()));
   }
 }

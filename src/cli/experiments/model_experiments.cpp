@@ -427,7 +427,8 @@ Experiment add_distance(Command& command) {
   add_model_experiment(command, request->trained, true);
   command.add(with_model({{.names = "--by",
                            .target = &request->by,
-                           .help = "With --model: rows of the table, one per layer or one per head",
+                           .help = "With --model: group the rows of the table by layer or by head; each "
+                                   "group has one row per range of distances",
                            .show_default = true,
                            .allowed = {"layer", "head"}}}));
   command.add(without_model(

@@ -380,7 +380,7 @@ RowSample::RowSample(std::span<const std::size_t> widths, std::size_t capacity)
 MeasureRow pairs_measure() {
   return {
       .name = "pairs",
-      .description = "similarity of each pair of heads: Jensen-Shannon divergence, cosine, CKA of outputs",
+      .description = "similarity of each pair of heads: divergence and cosine of patterns, CKA of outputs",
       .make = make_measure<PairsMeasure>,
       .metrics = kMetrics,
       .max_heads = kMaxHeads};

@@ -204,7 +204,7 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
       rows.back()[1 + 2 * target] = mean_cell(sums.weight.value(), sums.count);
       rows.back()[2 + 2 * target] = mean_cell(sums.uniform.value(), sums.count);
     }
-    return {"Rollout to special tokens, by layer (null: rollout of uniform attention)",
+    return {"Rollout to special tokens and position 0, by layer (null: rollout of uniform attention)",
             make_table("rollout", std::move(columns), std::move(rows))};
   }
 
@@ -220,7 +220,8 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
 
 MeasureRow rollout_measure() {
   return {.name = "rollout",
-          .description = "attention rollout to special tokens through all layers up to each layer",
+          .description =
+              "attention rollout to special tokens and position 0, through all layers up to each layer",
           .make = make_measure<RolloutMeasure>,
           .metrics = kMetrics};
 }

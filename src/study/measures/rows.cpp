@@ -351,7 +351,7 @@ MeasureRow metrics_measure() {
 
 MeasureRow positional_measure() {
   return {.name = "positional",
-          .description = "weight and share of largest weights at each offset from query to key, -8 to 8",
+          .description = "mean weight and share of largest weights at each offset (key minus query), -8 to 8",
           .make = make_measure<PositionalMeasure>,
           .metrics = kPositionalMetrics};
 }

@@ -363,7 +363,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     if (const auto best = trees_.best(0, heads())) add("head " + shape_.heads[*best].name, *best);
     add("all heads", heads() + kCombined);
     add("adjacent words", heads() + kAdjacent);
-    return {"Trees: share of annotated edges (odd blocks)",
+    return {"Trees: share of annotated edges in the tree (odd blocks of the corpus)",
             make_table("trees", {"tree of", "edges", "accuracy"}, std::move(rows))};
   }
 

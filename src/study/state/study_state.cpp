@@ -382,8 +382,11 @@ Results study_results(const StudyState& state, Pool& pool) {
   if (counts.skipped > 0)
     warnings.push_back({"skipped", "bad sentences were skipped (--skip-bad)", counts.skipped});
   if (!state.complete()) {
-    warnings.push_back({"partial", "not all blocks of the corpus were computed",
-                        state.blocks().value_or(0) - state.blocks_done()});
+    const bool known = state.blocks().has_value();
+    warnings.push_back({"partial",
+                        known ? "not all blocks of the corpus were computed"
+                              : "no run has read the whole corpus, so perhaps not all blocks were computed",
+                        known ? *state.blocks() - state.blocks_done() : 1});
   }
   if (state.kernels().size() > 1) {
     warnings.push_back({"unlike_kernels",

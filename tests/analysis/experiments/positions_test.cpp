@@ -123,7 +123,7 @@ TEST_CASE("positions: what cannot be is refused") {
   for (const Row& row :
        {Row{{.d = 7}, Status::usage, "even number"}, Row{{.d = 8, .heads = 3}, Status::usage, "divisor"},
         Row{{.positions = 129, .model = &bert}, Status::usage, "has only 128"},
-        Row{{.model = &none}, Status::bad_input, "no positions"}}) {
+        Row{{.model = &none}, Status::bad_input, "needs a model with rotary positions"}}) {
     try {
       static_cast<void>(positions_experiment(row.options, pool));
       FAIL("accepted");
