@@ -44,8 +44,9 @@ Vector weighted_sum(const Vector& weights, const Matrix& values) {
   return xt::sum(xt::view(weights, xt::all(), xt::newaxis()) * first_rows(values, weights.size()), {0});
 }
 
-/// Returns the share of the first token in the output of each token of a layer, [n]. The layer has uniform
-/// attention to the last `window` tokens. `held` has the shares in the inputs of the layer.
+/// Returns the share of the first token in the output of each token of a layer, [n]. The attention of a token
+/// is uniform over the last `window` tokens up to the token itself, or over all of them if there are fewer.
+/// `held` has the shares in the inputs of the layer.
 std::vector<double> after_local_layer(const std::vector<double>& held, std::size_t window) {
   std::vector<double> next(held.size());
   for (std::size_t i = 0; i < next.size(); ++i) {
@@ -55,7 +56,8 @@ std::vector<double> after_local_layer(const std::vector<double>& held, std::size
   return next;
 }
 
-/// The data of one line in a chart. A line belongs to a head, or to all heads of a layer.
+/// The sums for one line of a chart and its rows of the table. A line belongs to a head, or to all selected
+/// heads of a layer.
 struct DistanceLine {
   std::size_t layer = 0;
   std::optional<std::size_t> head;
@@ -100,8 +102,8 @@ BinMeans means_of(const DistanceLine& line, std::size_t bin) {
   return means;
 }
 
-/// Returns the table of the charts, with one column per line and quantity. Each row is the end of a distance
-/// bin.
+/// Returns the table of the charts: one row per distance bin, with the largest distance of the bin, then the
+/// mean weight of each line, then the mean influence of each line.
 Table drawn_table(std::span<const DistanceLine> lines, std::span<const analysis::DistanceBin> bins) {
   std::vector<std::string> columns = {"distance"};
   for (const DistanceLine& line : lines) columns.push_back(line.name());
@@ -186,7 +188,7 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
   distances.push_back(options.n - 1);
   CellRows rows;
   for (const std::size_t distance : distances) {
-    // The weights of the query on the event and on all tokens up to the query.
+    // The weights of the query at this distance on the tokens from the event (token 0) to the query itself.
     Vector row = xt::sum(scale * xt::view(q, distance) * first_rows(k, distance + 1), {1});
     softmax({row.data(), row.size()});
     // The smallest number of layers through which the query sees the first token.

@@ -13,11 +13,11 @@ namespace attnctl::textbook {
 /// Options of the distance experiment. The input has an event at its first token, and a head is constructed
 /// that attends to the event.
 struct DistanceOptions {
-  std::size_t n = 512;  // at least 2
-  std::size_t d = 64;   // at least 2
-  std::size_t d_k = 16;
+  std::size_t n = 512;   // number of tokens; at least 2
+  std::size_t d = 64;    // size of a token's vector; at least 2
+  std::size_t d_k = 16;  // size of queries and keys
   double strength = 16;  // score of the event's key without noise; the other keys have the score 0
-  double noise = 0.5;    // norm of each token's noise
+  double noise = 0.5;    // root mean square norm of a token's noise
   /// Tokens in the window of the local attention baseline, including the query; at least 2.
   std::size_t window = 8;
   double decay = 0.9;  // decay of the recurrence baseline, 0..1
@@ -43,9 +43,10 @@ struct BuiltHead {
 [[nodiscard]] ExperimentResult distance_experiment(const DistanceOptions& options);
 
 /// Returns the distance profile of a trained model, with one row per distance bin and head if `by_head` is
-/// true, else one row per distance bin and layer (over all heads). Reports the mean weight and the mean
-/// influence of a pair of query and key, the share of the bin in the total weight and influence, and the
-/// uniform-attention baseline.
+/// true, else one row per distance bin and layer (over all heads in `heads`). Reports for each bin: the
+/// number of pairs of a query and a visible key; the mean weight and the mean influence (see
+/// analysis::DistanceProfile) of a pair; the mean weight of a query on the whole bin; the share of the bin in
+/// the total influence; and both weights for uniform attention. `heads` must be in ascending order.
 [[nodiscard]] ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> heads,
                                                  std::span<const analysis::DistanceBin> bins, bool by_head);
 

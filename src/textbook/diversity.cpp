@@ -80,8 +80,9 @@ struct HeadDiversity {
   }
 };
 
-/// The shapes of the two matrices of a circuit (such as W_Q and W_K) for all heads of a layer. Heads may
-/// share a matrix, for example in grouped-query attention.
+/// The shapes of the two matrices of a circuit, left (such as W_Q) and right (W_K), for all heads of a layer.
+/// Each matrix is [left_dimension or right_dimension, width]. Heads may share a matrix, for example in
+/// grouped-query attention.
 struct CircuitShape {
   std::size_t heads = 0;
   std::size_t width = 0;
@@ -101,8 +102,8 @@ class DrawnHeads {
         left_(draw_slices(shape.left_slices, shape.left_dimension, seed, (2 * draw) << 24, pool)),
         right_(draw_slices(shape.right_slices, shape.right_dimension, seed, (2 * draw + 1) << 24, pool)) {}
 
-  /// Multiplies rows i d/h to (i+1) d/h - 1 of both matrices of head i by the gain. Heads must not share
-  /// matrices.
+  /// Multiplies rows i d/h to (i+1) d/h - 1 of both matrices of head i by the gain, where d is the number of
+  /// rows and h the number of heads. Heads must not share matrices.
   void specialise(double gain) {
     for (OwnedMatrix<float>* side : {&left_, &right_}) {
       const std::size_t d = side->cols();
@@ -196,7 +197,8 @@ HeatmapPage page_of(std::vector<Heatmap> heatmaps, std::size_t columns) {
           .heatmaps = std::move(heatmaps)};
 }
 
-/// The results of random heads of one shape over all draws.
+/// The results of random heads of one shape. `spreads` has the means over the heads, summarised over the
+/// draws.
 struct RandomHeads {
   std::array<Spread, 3> spreads;
   OwnedMatrix<double> similarity;  // first draw only

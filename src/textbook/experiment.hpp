@@ -37,7 +37,8 @@ using CellRows = std::vector<std::vector<Cell>>;
   return value ? Cell(*value) : Cell();
 }
 
-/// The labels of a chart's axes, which of them are logarithmic, and bars instead of lines.
+/// The labels of a chart's axes, and how the chart is drawn: as lines with linear or logarithmic axes, or as
+/// bars.
 struct ChartAxes {
   std::string x, y;
   enum Drawing { lines, log_x, log_y, log_log, bars } drawing = lines;

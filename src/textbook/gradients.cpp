@@ -72,8 +72,9 @@ OwnedMatrix<double> head_output(const GradientLayer& layer, const HeadMatrices& 
   return product(product(pass.pattern.view(), pass.value.view()).view(), head.output.view());
 }
 
-/// Returns the largest error of `gradient` compared with fourth-order central differences of `loss`, divided
-/// by the largest entry of the gradient. `loss` takes x with one entry changed.
+/// Compares `gradient` with fourth-order central differences of `loss` at `layer.checks` evenly spaced
+/// entries, or at all entries if there are fewer. Returns the largest difference, divided by the largest
+/// magnitude in `gradient` (undivided if that is 0). `loss` takes x with one entry changed.
 template <typename Loss>
 double worst_error(const GradientLayer& layer, const OwnedMatrix<double>& gradient, Loss loss) {
   constexpr double step = 1e-4;
@@ -107,12 +108,12 @@ struct Report {
   HeadGradient gradient;
   std::vector<double> query_norms;  // norm of dL/dx_i through the query, for each token; for the layer, for
                                     // each head and token
-  double largest_weight = 0;
+  double largest_weight = 0;        // largest weight of a pattern row, mean over the rows
   double error = 0;
 };
 
-/// Returns the report of the layer: the sums over the heads. Checks the sum of their gradients against the
-/// gradient of the whole layer.
+/// Returns the report of the layer: the sum of the heads' gradients, the query norms of all heads, and the
+/// mean of the heads' largest weights. The error is that of the summed gradient.
 Report sum_of(const GradientLayer& layer, const std::vector<Report>& heads) {
   Report sum = heads.front();
   for (std::size_t h = 1; h < heads.size(); ++h) {

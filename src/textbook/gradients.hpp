@@ -23,7 +23,7 @@ struct GradientsOptions {
   std::size_t d = 64;
   std::size_t heads = 4;         // must divide d; d_value = d / heads
   std::vector<std::size_t> d_k;  // empty: only d / heads
-  std::size_t checks = 64;       // number of gradient entries per head that are checked, evenly spaced
+  std::size_t checks = 64;       // number of entries of each gradient that are checked, evenly spaced
   std::uint64_t seed = 0;
 };
 
@@ -46,14 +46,19 @@ struct HeadGradient {
 [[nodiscard]] HeadGradient head_gradient(const HeadMatrices& head, MatrixView<const double> x,
                                          MatrixView<const double> d_output, double scale);
 
-/// Measures gradients for each d_k, with unscaled scores and with scores divided by sqrt(d_k). Each head has
-/// a row, and a row without a head is for the whole layer. The columns are: the Frobenius norms of the
-/// gradient through the head and of its three parts (for the layer: of the sums over the heads); the head's
-/// share of the layer's gradient (<head, layer> / <layer, layer>; the shares sum to 1); the median over
-/// tokens i of the norm of dL/dx_i through the query (for the layer: over tokens and heads); the mean largest
-/// weight of a pattern row; and `error`. `error` compares the gradients with fourth-order central
-/// differences: the largest difference divided by the largest entry of the part. Throws Error(usage) if heads
-/// does not divide d.
+/// Measures gradients for each d_k, with unscaled scores and with scores divided by sqrt(d_k). In each of
+/// these cases, each head has a row, and a row without a head is for the whole layer. The columns are:
+/// - path, query, key, value: Frobenius norms of the gradient through the head and of its three parts; for
+///   the layer, norms of the sums over the heads
+/// - share: the head's share of the layer's gradient, <head, layer> / <layer, layer>; the shares sum to 1
+/// - query_median: median over tokens i of the norm of dL/dx_i through the query; for the layer, over tokens
+///   and heads
+/// - largest_weight: largest weight of a pattern row, mean over the rows
+/// - error: largest difference between the checked entries of a gradient and fourth-order central
+///   differences, divided by the largest magnitude in the gradient; for a head, the largest error of its
+///   three parts
+///
+/// Throws Error(usage) if heads does not divide d.
 [[nodiscard]] ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& pool);
 
 /// Attribution of one logit of a trained model to a value: the z of a head at all positions, or the embedding
@@ -74,12 +79,13 @@ struct LogitAttribution {
   std::vector<std::pair<model::HeadId, Attribution>> heads;  // the selected heads
   std::vector<Attribution> embeddings;                       // [n]
 };
-/// Returns the attributions to the given heads and to all tokens. `input`, `tokens` and `target_text` stay
-/// empty.
+/// Returns the attributions to the given heads and to all tokens. Does not set `input`, `tokens`, `position`
+/// and `target_text`.
 [[nodiscard]] LogitAttribution attribute(const reference::LogitGradient& gradient,
                                          std::span<const model::HeadId> heads);
 
-/// Returns for each input first one row per token, then one row per head.
+/// Returns for each input first one row per token, then one row per head. The chart shows the tokens of the
+/// first input, and the heatmaps show the heads. `inputs` must not be empty.
 [[nodiscard]] ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs);
 
 }  // namespace attnctl::textbook

@@ -14,6 +14,7 @@ namespace attnctl::textbook {
 struct HeadsOptions {
   std::size_t d = 512;
   std::vector<std::size_t> heads = {1, 2, 4, 8, 16, 32, 64};  // each must divide d
+  /// Number of tokens.
   std::size_t length = 128;
   std::uint64_t seed = 0;
 };
@@ -40,13 +41,13 @@ struct AveragingOptions {
   std::uint64_t seed = 0;
 };
 
-/// Measures how well h heads return the orthonormal values of t targets, for h and t from 1 to `targets`.
-/// Attention is computed from queries and keys. Two errors are measured. The first error is the distance
-/// between the sum of the heads' outputs and the sum of the targets' values. It is measured with heads that
-/// attend equally to all targets, and with scores found by gradient descent from a random start. Its minimum
-/// is (t - h) / sqrt(t) if h <= t. The second error is measured with one target per head, if W_O must return
-/// the value of every target separately. It is sqrt(t - h) if h <= t, because a map of h outputs has rank h.
-/// Throws Error(usage) if d_value is too small for the orthonormal values.
+/// Measures how well h heads return the orthonormal values of t targets, for t from 1 to `targets` and h from
+/// 1 to t. Attention is computed from queries and keys. Two errors are measured. The first error is the
+/// distance between the sum of the heads' outputs and the sum of the targets' values. It is measured with
+/// heads that attend equally to all targets, and with scores found by gradient descent from a random start.
+/// Its minimum is (t - h) / sqrt(t). The second error is the distance from the values of all targets, if W_O
+/// must return each value separately. It is measured with one target per head. Its minimum is sqrt(t - h),
+/// because a map of h outputs has rank h. Throws Error(usage) if d_value is less than targets + others.
 [[nodiscard]] ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& pool);
 
 }  // namespace attnctl::textbook

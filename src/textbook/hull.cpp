@@ -86,9 +86,9 @@ class Simplex {
 
   [[nodiscard]] std::size_t right() const { return cells_.cols() - 1; }
 
-  /// Fills tableau row i, which belongs to dimension i. If `convex` is true, column 0 is in the basis and a_j
-  /// - a_0 replaces a_j. In row i, the basis has the deviation variable of dimension i whose sign makes the
-  /// right side positive.
+  /// Fills tableau row i, which belongs to dimension i. If `convex` is true, column 0 is in the basis and the
+  /// difference of a_j and a_0 replaces a_j. In row i, the basis has the deviation variable of dimension i
+  /// whose sign makes the right side positive or 0.
   void fill_row(std::size_t i, MatrixView<const Number> columns, std::span<const Number> target,
                 bool convex) {
     const Number origin = convex ? columns(0, i) : Number(0);
@@ -278,7 +278,8 @@ class Decision {
     return Simplex<mpz_class>(std::as_const(columns).view(), target, convex).solve().value();
   }
 
-  /// Returns the lead q (p - x) of p over the point x = others_[other], where q is `query`.
+  /// Returns the lead q (p - x) of p over the point x = others_[other], in multiples of 2^-bits. q is
+  /// `query`.
   [[nodiscard]] Rational lead(const RationalVector& query, std::size_t other) const {
     Rational sum;
     for (std::size_t i = 0; i < query.size(); ++i) sum -= query[i] * exact_(other, i);
@@ -402,7 +403,7 @@ std::string join(std::size_t count, std::size_t most, const char* between, const
   return count > most ? text + fmt::format("{}... {} in all", between, count) : text;
 }
 
-/// Formats a vector as "(10, 0)".
+/// Formats the first four elements of a vector: "(10, 0)".
 std::string text_of(std::span<const double> vector) {
   return "(" + join(vector.size(), 4, ", ", [&](std::size_t i) { return fmt::format("{:.6g}", vector[i]); }) +
          ")";
@@ -412,7 +413,7 @@ Cell text_of(const HullQuery& query) {
   return query.values.empty() ? Cell() : text_of(std::span<const double>(query.values));
 }
 
-/// Formats a convex combination as "1/2 [0] + 1/2 [1]".
+/// Formats the first four terms of a convex combination: "1/2 [0] + 1/2 [1]".
 Cell text_of(const std::vector<HullWeight>& combination) {
   constexpr std::size_t longest = 9;  // characters of a fraction
   if (combination.empty()) return {};

@@ -48,9 +48,9 @@ struct HullPoint {
 };
 
 /// Decides which points [m, d] are vertices of their convex hull. A point is a vertex if some linear function
-/// has its only maximum at this point. For each point, a linear program in double finds an answer, and exact
-/// arithmetic checks the answer. If the answer is wrong because of rounding errors, an exact linear program
-/// finds the correct one. Throws Error(bad_input) if a point is not finite.
+/// has its only maximum at this point. For each point, a linear program in double proposes such a function,
+/// and exact arithmetic checks it. If the check fails, an exact linear program decides. Throws
+/// Error(bad_input) if a point is not finite.
 [[nodiscard]] std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool);
 
 /// Parses keys of the form "10,0;0,10". For errors, `name` is the name of the text. Throws Error(usage) if an
@@ -58,15 +58,15 @@ struct HullPoint {
 [[nodiscard]] OwnedMatrix<double> parse_keys(std::string_view text, const std::string& name);
 
 /// Parses keys from a JSON document such as [[10, 0], [0, 10]]. For errors, `name` is the name of the
-/// document. Throws Error(bad_input) if the document is not such a list.
+/// document. Throws Error(bad_input) if the document is not such a list or if the keys have different sizes.
 [[nodiscard]] OwnedMatrix<double> parse_json_keys(const std::string& document, const std::string& name);
 
 /// Decides which keys [m, d] a head can select. For each key k, reports a query q for which k has a higher
-/// score q.k than all other keys. If none exists, reports a convex combination of other keys that
-/// equals k; for a key on the boundary, also reports a query whose highest score k shares with other keys.
-/// Also reports whether d heads can select the key, if head i scores a key with the key's coordinate i and
-/// the lowest of these d scores counts. summary.keys holds the full proofs. The rows hold them as text.
-/// Throws Error(bad_input) if `keys` is empty or a key is not finite.
+/// score q.k than all other keys. If none exists, reports a convex combination of other keys that equals k;
+/// for a key on the boundary, also reports a query whose highest score k shares with other keys. Also reports
+/// which key d heads select together, if head i scores a key with the key's coordinate i and the key whose
+/// lowest score is the highest wins; no key wins a tie. summary.keys holds the full proofs. The rows hold
+/// them as shortened text. Throws Error(bad_input) if `keys` is empty or a key is not finite.
 [[nodiscard]] ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool);
 
 }  // namespace attnctl::textbook

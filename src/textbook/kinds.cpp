@@ -16,7 +16,7 @@ namespace {
 /// The stored results of full attention.
 struct FullAttention {
   std::vector<std::vector<OwnedMatrix<float>>> pattern;  // [sequences][heads]
-  std::vector<OwnedMatrix<float>> output;                // [sequences]; empty without W_v
+  std::vector<OwnedMatrix<float>> output;                // [sequences]; empty matrices without W_V
 };
 
 /// Observes one layer. Stores the results of full attention, or compares the results of another kind with
@@ -108,7 +108,7 @@ ExperimentResult kinds_experiment(const model::Model& model, const input::Batch&
   for (std::size_t head = 0; head < layer.heads; ++head) selection.heads.push_back({options.layer, head});
   const std::uint64_t most = options.memory == 0 ? std::uint64_t{4} << 30U : options.memory;
   const auto element = static_cast<double>(sizeof(float) * layer.heads);
-  double bytes = 0;  // of the patterns of full attention
+  double bytes = 0;  // size of the patterns of full attention, over all heads and sequences
   for (const input::Sequence& sequence : batch.sequences)
     bytes += element * static_cast<double>(sequence.queries()) * static_cast<double>(sequence.keys());
   if (bytes > static_cast<double>(most)) {

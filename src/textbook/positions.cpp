@@ -72,7 +72,7 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
 }
 
 /// Returns the rows of the first `count` positions in the model's position table, [count, width]. Empty if
-/// the model has no position table.
+/// the model has no learned positions.
 OwnedMatrix<double> position_table(const model::Model& model, std::size_t count) {
   const model::EmbeddingConfig& embedding = model.config().embedding;
   if (embedding.position != model::PositionKind::learned) return {};
@@ -114,8 +114,8 @@ void check(const PositionsOptions& options) {
   }
 }
 
-/// Returns the effect of permuted inputs on a random layer. Permutes the inputs, computes the outputs and
-/// reverses the permutation. The result is the largest change of an output, divided by the largest output.
+/// Returns max |y(P x) - P y(x)| / max |y(x)| for the output y of a random layer, its input x and a random
+/// permutation P. If `with_positions` is true, adds sinusoidal positions to x and to P x.
 double permutation_error(const PositionsOptions& options, bool with_positions) {
   Random random(options.seed);
   const BareLayer layer = random_bare_layer(options.d, options.heads, random);
@@ -144,7 +144,7 @@ HeatmapPage page_of(const char* title, const char* x_axis, const char* scale, Te
   return page;
 }
 
-/// Returns a page with the cosines between the first rows.
+/// Returns a page with the cosines between the first kDrawnPositions rows.
 HeatmapPage similarity_page(const char* title, MatrixView<const double> rows) {
   const std::size_t count = std::min(rows.rows, kDrawnPositions);
   std::vector<double> cosines;
@@ -188,7 +188,7 @@ void turn_positions(MatrixView<double> rows, std::size_t offset) {
 
 ExperimentResult positions_experiment(const PositionsOptions& options, Pool& pool) {
   check(options);
-  // [2 n, d] each; the second half has the rows p + distance.
+  // [2 n, d] each: rows p + distance are needed for p and distance up to n - 1.
   const OwnedMatrix<double> near = sinusoidal_positions(0, 2 * options.positions, options.d);
   const OwnedMatrix<double> far = sinusoidal_positions(options.far, 2 * options.positions, options.d);
   const MatrixView<const double> sinusoidal = near.view().row_range(0, options.positions);

@@ -14,11 +14,11 @@ namespace attnctl::textbook {
 /// and the positions of a model.
 struct PositionsOptions {
   std::size_t positions = 64;
-  std::size_t d = 64;  // even
-  std::size_t far = 1'000'000;
-  std::size_t heads = 4;  // heads of the random layer that receives permuted input; must divide d
+  std::size_t d = 64;           // even
+  std::size_t far = 1'000'000;  // first of the far positions whose rotation residual is measured
+  std::size_t heads = 4;        // heads of the random layer that receives permuted input; must divide d
   std::uint64_t seed = 0;
-  /// A model with a position table or rotary positions; null: only sinusoidal positions.
+  /// A model whose position table or rotary positions are measured too; null: only sinusoidal positions.
   const model::Model* model = nullptr;
 };
 
@@ -30,17 +30,22 @@ struct PositionsOptions {
 /// turns the columns 2i and 2i+1 by the angle offset / 10000^(2i/d).
 void turn_positions(MatrixView<double> rows, std::size_t offset);
 
-/// Returns one row for each distance o >= 0 between two positions p and p + o. For sinusoidal positions, a
-/// row has the mean over p of the dot product PE(p) PE(p + o), the largest difference from this mean, and the
-/// rotation residuals. A rotation residual is the largest entry of |PE(p) R(o) - PE(p + o)| over p, where
-/// R(o) is the rotation of turn_positions(); there is one for positions from 0 on and one for positions from
-/// `far` on. For a model with a position table, a row has the mean and standard deviation over p of the dot
-/// product of two rows of the table. For a model with rotary positions, a row has the mean of cos(o theta)
-/// over the rotary frequencies theta. The summary has the smallest distance between two position vectors, and
-/// the change of a random layer's output y if its input x is permuted by P: max |y(P x) - P y(x)| / max |y|,
-/// without positions and with sinusoidal positions. Throws Error(usage) if d is odd, if heads does not divide
-/// d, or if there are more positions than the model has. Throws Error(bad_input) if the model has no
-/// positions.
+/// Returns one row for each distance o from 0 to `positions` - 1 between two positions p and p + o:
+/// - for sinusoidal positions, the mean over p of the dot product PE(p) PE(p + o), the largest difference
+///   from this mean, and two rotation residuals, for positions from 0 on and from `far` on; a rotation
+///   residual is the largest |PE(p) R(o) - PE(p + o)| of an entry over p, where R(o) is the rotation of
+///   turn_positions()
+/// - for a model with a position table, the mean and standard deviation over p of the dot product of the rows
+///   p and p + o of the table
+/// - for a model with rotary positions, the mean of cos(o theta) over the rotary frequencies theta
+///
+/// The summary has the smallest distance between two position vectors, and the change of a random layer's
+/// output y if a permutation P is applied to its input x: max |y(P x) - P y(x)| / max |y(x)|, without
+/// positions and with sinusoidal positions.
+///
+/// Throws Error(usage) if d is odd, if heads does not divide d, or if there are more positions than the model
+/// has. Throws Error(bad_input) if the model has neither rotary positions nor positions added to its
+/// embeddings.
 [[nodiscard]] ExperimentResult positions_experiment(const PositionsOptions& options, Pool& pool);
 
 }  // namespace attnctl::textbook

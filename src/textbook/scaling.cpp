@@ -16,7 +16,7 @@ namespace attnctl::textbook {
 namespace {
 
 constexpr std::size_t kQueriesABlock = 16;  // queries per block; the queries of a block share their keys
-// With so many queries, the variance of scores is accurate to 2 % at every d_k.
+// With this number of queries, the variance of the scores is accurate to 2 % at every d_k.
 constexpr std::size_t kFewestQueries = 2048;
 
 /// Sums over query rows for one d_k and one scale: of the scores, the squared scores, the largest weights,

@@ -27,8 +27,8 @@ struct ScalingOptions {
 /// gradients.
 [[nodiscard]] ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool);
 
-/// Returns one row per head of a trained model. The row compares the sharpness of the head with that of
-/// unit-variance scores.
+/// Returns one row per head of a trained model, with the values of its HeadTemperature. The summary counts
+/// the heads whose temperature is below 1, which are sharper than heads with unit-variance scores.
 [[nodiscard]] ExperimentResult scaling_of_model(std::span<const analysis::HeadTemperature> heads);
 
 /// Returns the Frobenius norm |diag(p) - p p^T|_F, computed as sqrt(sum p^2 - 2 sum p^3 + (sum p^2)^2).
