@@ -31,7 +31,8 @@ bool is_ordinary(const input::Sequence& sequence, std::size_t token) {
   return sequence.key_visible.empty() || sequence.key_visible[token] != 0;
 }
 
-/// The tensors of another checkpoint. The values of each matrix are shuffled when the matrix is first used.
+/// The tensors of another checkpoint. The values of each floating-point matrix are shuffled when the matrix
+/// is first used.
 class ShuffledCheckpoint final : public checkpoint::Checkpoint {
  public:
   ShuffledCheckpoint(checkpoint::Checkpoint& original, std::uint64_t seed)
@@ -184,7 +185,7 @@ TokenFrequencies read_frequencies(const std::filesystem::path& path, const token
     if (!count)
       bad(line, fmt::format("need {}<TAB>COUNT with a whole number from 0", by_id ? "ID" : "TOKEN"));
     const std::string_view token = line.substr(0, tab);
-    // An unknown token gets the largest number.
+    // An unknown token gets a number that is not less than `ids`.
     const std::size_t id = by_id ? parse_number(token).value_or(ids)
                                  : static_cast<std::size_t>(vocabulary.id(token).value_or(-1));
     if (id >= ids) {
@@ -284,7 +285,8 @@ std::uint64_t CorpusBlocks::new_bytes() {
 }
 
 /// Returns the next sentence of the open file, or of the next file, as one sequence, or as windows if the
-/// sentence is too long. Throws Error(bad_input) if it is not valid for the model.
+/// sentence is too long. Throws Error(bad_input) if the sentence is not valid for the model, or is too long
+/// and options_.stride is not set.
 std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
   while (true) {
     if (!stream_) {

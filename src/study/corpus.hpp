@@ -20,7 +20,8 @@
 // weights.
 namespace attnctl::study {
 
-/// The number of occurrences of each ordinary token in a corpus, by id.
+/// The number of occurrences of each ordinary token in a corpus, by id. A token is ordinary if it is neither
+/// special nor hidden from attention.
 class TokenFrequencies {
  public:
   /// Counts the ordinary tokens of a sequence. The ids must be valid ids of the model.
@@ -33,16 +34,17 @@ class TokenFrequencies {
   std::vector<std::uint64_t> counts_;  // by id
 };
 
-/// Returns the positions of the ordinary tokens with the lowest frequency in a sequence, ascending. Returns
-/// several positions if this token occurs several times or if several tokens have the lowest frequency. The
-/// result is empty if no token is ordinary.
+/// Returns the positions of those ordinary tokens of a sequence that have the lowest frequency in
+/// `frequencies`, ascending. These are several positions if the rarest token occurs several times or if
+/// several tokens are equally rare. The result is empty if no token is ordinary.
 [[nodiscard]] std::vector<std::size_t> rarest_tokens(const input::Sequence& sequence,
                                                      const TokenFrequencies& frequencies);
 
 /// Reads lines TOKEN<TAB>COUNT. The first line may be a header, "token<TAB>count" or "id<TAB>count". With the
 /// header "id<TAB>count", each line has an id from 0 to `ids` - 1 instead of a token. A token without a line
-/// has the count 0. Throws Error(environment) if the file cannot be read, and Error(bad_input) with the line
-/// number if a line is malformed or names an unknown or repeated token.
+/// has the count 0. Throws Error(environment) if the file cannot be read, Error(bad_input) with the line
+/// number if a line is malformed or names an unknown or repeated token, and Error(bad_input) if there are no
+/// counts.
 [[nodiscard]] TokenFrequencies read_frequencies(const std::filesystem::path& path,
                                                 const tokenizer::Vocabulary& vocabulary, std::size_t ids);
 
@@ -77,7 +79,7 @@ struct ProbeLimits {
 
 /// Returns the probe sequences of a plan, each followed by its control. The result depends only on the
 /// arguments. The tokens of a copy are distinct and not special. Returns no sequences if two copies of four
-/// tokens do not fit, or if the vocabulary has too few ordinary tokens.
+/// tokens do not fit, or if fewer than 16 tokens of the vocabulary are not special.
 [[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
                                                          const tokenizer::Vocabulary& vocabulary);
 
@@ -90,9 +92,11 @@ struct CorpusFile {
 /// Settings that determine how the corpus is divided into blocks.
 struct CorpusOptions {
   std::vector<CorpusFile> files;
-  std::size_t batch_tokens = 256;         // largest number of tokens per block, unless one sentence is longer
-  std::optional<std::size_t> max_length;  // tokens per sequence; nullopt: the model's limit
-  /// Cut longer sentences into windows whose starts are this many tokens apart.
+  std::size_t batch_tokens = 256;  // largest number of tokens per block, unless one sentence is longer
+  /// Largest number of tokens of a sequence; nullopt, or a number above the model's limit: that limit.
+  std::optional<std::size_t> max_length;
+  /// Cut longer sentences into windows that start this number of tokens apart; nullopt: longer sentences are
+  /// bad.
   std::optional<std::size_t> stride;
   bool skip_bad = false;  // skip bad sentences instead of throwing
   ProbePlan probe = {};   // the probe; its blocks follow the blocks of the corpus
@@ -107,7 +111,8 @@ struct CorpusCounts {
   auto parts() { return std::tie(sentences, words, tokens, skipped); }
 };
 
-/// A block of consecutive sentences. One worker computes the whole block.
+/// A block of consecutive sentences of the corpus, or of probe sequences. One worker computes the whole
+/// block.
 struct CorpusBlock {
   std::uint64_t number = 0;  // from 0
   input::Batch batch;
@@ -123,7 +128,7 @@ struct CorpusBlock {
 /// Divides a corpus into blocks, one at a time and in order. The probe blocks follow the blocks of the
 /// corpus. The probe sequences begin with the same special tokens as the first sentence of the corpus. Every
 /// sequence has been completed by finish_batch() and is not too long for the model. The id of a sequence is
-/// its source, for example "FILE: line 12".
+/// its source, for example "FILE: line 12", "FILE: line 12 window 0" or "probe 3".
 class CorpusBlocks {
  public:
   /// All arguments are borrowed.
@@ -131,18 +136,20 @@ class CorpusBlocks {
                const tokenizer::Vocabulary& vocabulary, input::TextEncoder& encoder);
 
   /// Returns the next block, or nullopt at the end. Throws Error(environment) if a file cannot be read, and
-  /// Error(bad_input) for a bad sentence (unless `skip_bad` is set) or a corpus without sentences.
+  /// Error(bad_input) for a bad sentence (unless `skip_bad` is set) or a corpus without good sentences.
   [[nodiscard]] std::optional<CorpusBlock> next();
 
   /// Returns the number of bytes that were read from files since the last call.
   [[nodiscard]] std::uint64_t new_bytes();
-  /// Returns a hash of all tokens so far. At the end of the corpus, the hash identifies the tokenized corpus.
+  /// Returns a hash of all tokens of the corpus so far, without the probe. At the end, the hash identifies
+  /// the tokenized corpus.
   [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
   /// Returns the token frequencies of the sentences so far. A token that is in several windows counts once.
   [[nodiscard]] const TokenFrequencies& frequencies() const { return frequencies_; }
 
  private:
-  /// A sentence that is not too long for the model, as one sequence or as windows.
+  /// A sentence that is valid for the model, and its windows. A sentence that is not too long has one window,
+  /// the sentence itself.
   struct CheckedSentence {
     input::CorpusSentence sentence;
     std::vector<input::Sequence> windows;
@@ -174,15 +181,16 @@ class CorpusBlocks {
 // Null inputs with shuffled tokens, and null models with shuffled weights.
 
 /// Returns the batch of a block with the ordinary tokens of each sequence in random order. All other tokens
-/// keep their positions. Changes only the token ids, because a forward pass reads nothing else of a token.
-/// The order depends only on the seed, the repetition, the number of the block and the index of the sequence.
+/// keep their positions. Changes only the token ids, because a forward pass does not read the texts of the
+/// tokens. The order depends only on the seed, the repetition, the number of the block and the index of the
+/// sequence.
 [[nodiscard]] input::Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed,
                                            std::uint64_t repetition);
 
-/// Returns `count` random models of the same shape. In each of them, the values of each matrix are shuffled
-/// within the matrix. Vectors (gains and biases) stay unchanged. The models have the seeds `seed`, `seed` +
-/// 1, and so on; a result depends only on the model and its seed. The matrices are copies; `model` and
-/// `warnings` must outlive the result.
+/// Returns `count` random models of the same shape. In each of them, the values of each floating-point matrix
+/// are shuffled within the matrix. Vectors (gains and biases) stay unchanged. The models have the seeds
+/// `seed`, `seed` + 1, and so on; each random model depends only on `model` and its own seed. The matrices
+/// are copies; `model` and `warnings` must outlive the result.
 [[nodiscard]] std::vector<model::Model> random_twins(const model::Model& model, std::size_t count,
                                                      std::uint64_t seed, Warnings& warnings);
 

@@ -46,7 +46,7 @@ struct StudyShape {
   bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
 
   /// Return the names (head_columns) and the cells of one head (head_cells) for the columns component, layer
-  /// and head. They are the first columns of every CSV table.
+  /// and head of CSV tables.
   [[nodiscard]] static std::vector<std::string> head_columns() { return {"component", "layer", "head"}; }
   [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const;
 };
@@ -97,12 +97,12 @@ struct RowInterval {
 using ResultField = std::pair<std::string, std::variant<Cell, RowInterval, MomentsSummary, RowHead>>;
 using ResultRow = std::vector<ResultField>;
 
-/// A head with a large value of a measure, and the null of this value.
+/// A head with a large value of a measure.
 struct StrongHead {
   std::string what;  // what the value measures: "previous", "[SEP]"
   std::string head;
   double value = 0;
-  Cell null;  // undefined if no null is known
+  Cell null;  // the value of uniform attention; undefined if it is not known
   std::uint64_t rows = 0;
 };
 
@@ -115,9 +115,9 @@ struct RoleEvidence {
   std::optional<double> score;  // nullopt: not measured
   std::optional<double> null;   // expected score of a head that learned nothing
   std::optional<ConfidenceInterval> interval;
-  std::uint64_t count = 0;  // number of rows or word pairs that were scored
+  std::uint64_t count = 0;  // number of rows, word pairs or mentions that were scored
   /// Highest score that a head of a random model is expected to have: `null` plus the largest difference
-  /// between score and null over all heads of the random models. nullopt without random models.
+  /// between score and null for this role over all heads of the random models. nullopt without random models.
   std::optional<double> random = {};
   /// Score of the same head on sentences with shuffled tokens, at the same positions. nullopt if the study
   /// has no shuffles, or if the role does not depend on the token order.
@@ -163,7 +163,8 @@ class StudyBlock {
   [[nodiscard]] const forward::VisibleKeys& visible(std::size_t sequence, std::size_t layer) const {
     return visible_[visible_index(sequence, layer)];
   }
-  /// Returns the index of visible(sequence, layer). Layers with the same visible keys have the same index.
+  /// Returns the index of visible(sequence, layer). Layers with the same attention kind and causality share
+  /// an index.
   [[nodiscard]] std::size_t visible_index(std::size_t sequence, std::size_t layer) const {
     return rule_of_layer_.at(layer) * marks_.size() + sequence;
   }

@@ -399,7 +399,7 @@ double CostLaw::seconds(const BlockSize& size) const {
 CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
   if (std::ranges::all_of(trials, [](const BlockTrial& trial) { return trial.size.probe; }))
     throw std::logic_error("the cost law needs a trial of the corpus");
-  // The normal equations of the fit. `tokens` and `pairs` are divided by the seconds of the trial.
+  // Sums for the normal equations of the fit, over the tokens and pairs of each trial per second.
   double tokens = 0, pairs = 0;  // right-hand side
   double tokens_tokens = 0, tokens_pairs = 0, pairs_pairs = 0;
   for (const BlockTrial& trial : trials) {
@@ -415,7 +415,7 @@ CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
   CostLaw law;
   const double scale = tokens_tokens * pairs_pairs;
   const double determinant = scale - tokens_pairs * tokens_pairs;
-  // A smaller determinant means that all trials have sequences of the same length.
+  // A smaller determinant means that all trials have nearly the same number of pairs per token.
   constexpr double smallest = 1e-9;
   const bool separable = determinant > smallest * scale;
   if (separable) {

@@ -29,8 +29,8 @@ struct BlockTrial {
 };
 
 /// A linear cost model: seconds = token * tokens + pair * pairs. `token` is mostly the cost of the products
-/// with weights, `pair` the cost of the patterns. Probe blocks use `probe_token` instead of `token`, because
-/// other measures process them.
+/// with weights, `pair` the cost of the patterns. For a probe block, seconds = probe_token * tokens, because
+/// other measures process it.
 struct CostLaw {
   double token = 0;
   double pair = 0;
@@ -40,21 +40,22 @@ struct CostLaw {
   [[nodiscard]] double seconds(const BlockSize& size) const;
 };
 
-/// Fits the cost model to the trials: minimises the sum of squares of predicted / measured seconds - 1. Sets
-/// `token` or `pair` to 0 if it would be negative, or if the trials cannot separate the two. Throws
-/// std::logic_error if no trial has a block of the corpus. Without a probe trial, probe_token equals token.
+/// Fits the cost model to the trials with corpus blocks: minimises the sum of squares of predicted / measured
+/// seconds - 1. Sets `token` or `pair` to 0 if it would be negative, and `pair` to 0 if the trials cannot
+/// separate the two. Throws std::logic_error if no trial has a block of the corpus. Without a probe trial,
+/// probe_token equals token.
 [[nodiscard]] CostLaw fit_cost_law(std::span<const BlockTrial> trials);
 
 /// The cost of a study, in seconds of one worker.
 struct StudyCost {
   CostLaw law;
-  double start = 0;  // per shard: opening the model, hashing the weights and the corpus
+  double start = 0;  // per shard: opening and loading the model, hashing it and the corpus
   double read = 0;   // per shard: reading and tokenizing the whole corpus, one worker at a time
 };
 
 struct ShardPlan {
   std::uint64_t blocks = 0;
-  std::uint64_t sentences = 0;  // sums over the blocks, as in BlockSize; also tokens and pairs
+  std::uint64_t sentences = 0;  // sums over the corpus blocks, without the probe; also tokens and pairs
   std::uint64_t tokens = 0;
   std::uint64_t pairs = 0;
   double seconds = 0;      // wall time

@@ -54,7 +54,7 @@ constexpr std::size_t kShown = 5;  // number of heads shown per role
 /// The roles of a head, in the order of role_rows().
 using HeadRoles = std::vector<const HeadRole*>;
 
-/// Returns one row per role, and one row for each head without a role, whose rule is `none`.
+/// Returns one row per head and role, and one row for each head without a role, whose rule is `none`.
 std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, const std::string& none) {
   std::vector<ResultRow> rows;
   const auto add = [&rows](std::size_t head, std::string_view role, const RoleEvidence& evidence, Cell count,
@@ -83,7 +83,7 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
   return rows;
 }
 
-/// Returns a table of the heads with the largest scores for each role.
+/// Returns a table of the kShown heads with the largest scores for each role.
 Table strongest(const std::vector<HeadRole>& roles, const StudyShape& shape) {
   std::vector<std::vector<Cell>> rows;
   for (const RoleRow& row : role_rows()) {
@@ -109,7 +109,7 @@ Table strongest(const std::vector<HeadRole>& roles, const StudyShape& shape) {
       std::move(rows));
 }
 
-/// Returns the letters of a head's roles. Each letter occurs once.
+/// Returns the letters of a head's roles, each letter once, or "." if there are none.
 std::string letters_of(const HeadRoles& roles) {
   std::string letters;
   for (const HeadRole* const role : roles) {

@@ -57,7 +57,8 @@ std::uint64_t weights_hash(const model::Model& model, Pool& pool) {
   return hash;
 }
 
-/// Returns a text that identifies the corpus by the size and the hash of each file. The paths do not matter.
+/// Returns a text that identifies the corpus by the size and the hash of each file, without their paths.
+/// Returns "standard input" if a file is standard input.
 std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
   std::vector<std::string> files;
   for (const CorpusFile& file : corpus.files) {

@@ -47,9 +47,9 @@ struct StudyInput {
 /// Returns the size of all corpus files in bytes. Standard input counts as 0.
 [[nodiscard]] std::uint64_t corpus_bytes(const CorpusOptions& corpus);
 
-/// Returns the identity of a study. Hashes the configuration, the content of the corpus files, and the name,
-/// type, shape and bytes of each tensor that the model uses. File paths and the division of the tensors into
-/// files do not change the identity.
+/// Returns the identity of a study: its settings, and hashes of the configuration, the corpus files, the file
+/// of token frequencies, and the name, type, shape and bytes of each tensor that the model uses. Standard
+/// input is not hashed. File paths and the division of the tensors into files do not change the identity.
 [[nodiscard]] StudyIdentity study_identity(const StudySettings& settings, const model::Model& model,
                                            Pool& pool);
 /// Returns the header of a study. The identity, the model and the paths are empty.
@@ -60,8 +60,8 @@ struct StudyBeginning {
   StudyHeader header;
   std::optional<TokenFrequencies> frequencies;  // set if a measure needs them
 };
-/// Hashes and loads the weights on one worker while another worker reads the corpus or the file of token
-/// frequencies.
+/// Creates the header, and hashes and loads the weights, on one worker. If a measure needs token frequencies,
+/// another worker meanwhile reads them from their file or counts them in the corpus.
 [[nodiscard]] StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progress);
 
 /// A shard: the blocks whose number modulo `count` is `index`.
@@ -78,16 +78,17 @@ struct StudyRun {
   Pool& pool;
   Progress& progress;
   std::span<const model::Model> null_models = {};  // StudySettings::null_models models of the same shape
-  const TokenFrequencies* frequencies = nullptr;   // of the corpus; set if a measure needs them
+  const TokenFrequencies* frequencies = nullptr;   // set if a measure needs them
   Shard shard = {};
-  /// File to which the state is written while the study runs.
+  /// File to which the state is written every `checkpoint_seconds`, at the end and on an interrupt.
   std::optional<std::filesystem::path> checkpoint = {};
   double checkpoint_seconds = 60;  // seconds between two checkpoints; 0: after every block
 };
 
 /// Computes all blocks of the shard that are not yet in the state. One worker of the pool computes a whole
 /// block, so the number of workers and the order of blocks do not change a bit of the result. Memory does not
-/// grow with the corpus. On an interrupt, writes the checkpoint, then rethrows Error(interrupted).
+/// grow with the corpus. On an interrupt, writes the checkpoint if one is set, then rethrows
+/// Error(interrupted).
 void run_study(const StudyRun& run, StudyState& state);
 
 /// Computes one block and adds the results to the state. Locks `adding` while it reads or changes the state.

@@ -20,7 +20,7 @@ namespace attnctl::study {
 namespace {
 
 constexpr std::array kTypes = {"all", "pronoun", "proper", "nominal"};
-/// Fixed-point scale of the counts. The random baseline adds a fraction to its count for each mention.
+/// Fixed-point scale of the counts of the random baseline, which adds a fraction for each mention.
 constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
 
 constexpr std::array kMetrics = {
@@ -113,8 +113,8 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   enum Baseline : std::size_t { kNearest, kSameString, kRandom, kBaselines };
   /// An anaphoric mention, its candidates, and the counts to which the results are added.
   struct MentionQuestion {
-    std::size_t place = 0;
-    // Place of the candidate; true for an antecedent.
+    std::size_t place = 0;  // index of the mention's head word in WordPieces::words
+    // Index of the candidate in WordPieces::words; true for an antecedent.
     std::vector<std::pair<std::size_t, bool>> candidates = {};
     std::vector<std::vector<std::uint64_t>*> counts = {};
   };
@@ -130,7 +130,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
     struct AntecedentCandidate {
       bool antecedent = false, same_string = false;
     };
-    std::map<std::size_t, AntecedentCandidate> candidates;  // by word position
+    std::map<std::size_t, AntecedentCandidate> candidates;  // by index in WordPieces::words
     for (const input::Mention& other : sentence.mentions) {
       const std::size_t other_place = pieces.place_of[other.head];
       if (other_place == WordPieces::kNone || other_place >= place) continue;
@@ -224,7 +224,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   const StudyShape& shape_;
   std::vector<GroupScores> scores_;  // [kTypes]
   std::uint64_t mentions_ = 0;
-  std::uint64_t left_out_ = 0;  // anaphoric mentions left out because a head word has no token
+  std::uint64_t left_out_ = 0;  // anaphoric mentions without a question in any window; see ask()
   WordPatterns patterns_;
   std::vector<std::vector<MentionQuestion>> plans_;  // [sequences]
 };

@@ -40,7 +40,7 @@ constexpr std::array kMetrics = {
 };
 
 constexpr std::size_t kMaxHeads = 1024;  // this makes half a million pairs and a state of 25 MB
-constexpr std::size_t kPatternBytes = std::size_t{48} << 20;  // largest size of the patterns of a block
+constexpr std::size_t kPatternBytes = std::size_t{48} << 20;  // largest size of a block's kept patterns
 constexpr std::size_t kOutputBytes = std::size_t{16} << 20;   // largest size of the drawn output rows
 
 struct PairSums {

@@ -14,7 +14,7 @@
 
 namespace attnctl::study {
 
-/// The key of a pattern row of the corpus: a random number, then the position of the row. The rows with the
+/// The key of a row (query) of the corpus: a random number, then the position of the row. The rows with the
 /// smallest keys are drawn.
 struct DrawnKey {
   std::uint64_t drawn = 0, block = 0, row = 0;
@@ -23,9 +23,9 @@ struct DrawnKey {
   auto parts() { return std::tie(drawn, block, row); }
 };
 
-/// A uniform random sample of rows from the whole corpus. The sample keeps the rows with the smallest random
-/// numbers. A random number depends only on the seed, the block and the row, so shards and the order of
-/// merging do not change the sample (bottom-k sampling: Cohen and Kaplan 2007).
+/// A uniform random sample of rows from the whole corpus, with the outputs of all heads. The sample keeps the
+/// rows with the smallest random numbers. A random number depends only on the seed, the block and the row, so
+/// shards and the order of merging do not change the sample (bottom-k sampling: Cohen and Kaplan 2007).
 class DrawnRows {
  public:
   using Rows = std::map<DrawnKey, std::vector<float>>;
@@ -55,8 +55,10 @@ class DrawnRows {
                                                              std::size_t rows, std::size_t capacity,
                                                              const std::optional<DrawnKey>& end);
 
-/// Selects evenly spaced rows of a block that are kept until the end of the block, as many as fit into the
-/// workspace. The selection depends only on the block.
+/// A selection of evenly spaced rows of a block that fit into a workspace: every s-th row, from the middle of
+/// the first s rows on. s is the first number from (elements of all rows) / capacity upwards for which these
+/// rows fit. No row is selected if there is no such s. The selection depends only on the arguments of the
+/// constructor.
 class RowSample {
  public:
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
@@ -65,10 +67,10 @@ class RowSample {
   /// `widths` is the number of elements of each row; `capacity` is the number of elements of the workspace.
   RowSample(std::span<const std::size_t> widths, std::size_t capacity);
 
-  /// Returns the index of the first element of a row in the workspace, or kNone if the row is not kept.
+  /// Returns the index of the first element of a row in the workspace, or kNone if the row is not selected.
   [[nodiscard]] std::size_t offset(std::size_t row) const { return offsets_[row]; }
-  [[nodiscard]] std::size_t size() const { return size_; }  // elements of all kept rows
-  [[nodiscard]] std::size_t rows() const { return rows_; }  // number of kept rows
+  [[nodiscard]] std::size_t size() const { return size_; }  // elements of all selected rows
+  [[nodiscard]] std::size_t rows() const { return rows_; }  // number of selected rows
 
  private:
   std::vector<std::size_t> offsets_;  // [rows]

@@ -18,16 +18,16 @@
 namespace attnctl::study {
 
 /// The words of one sequence, in order, without words that have no token in the sequence. A `place` is an
-/// index into these words.
+/// index in `words`.
 struct WordPieces {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  std::vector<std::size_t> words;  // [places], index of each word in the annotation
-  /// [words of the annotation], place of each word; kNone if the word has no token.
+  std::vector<std::size_t> words;  // ascending indices of the words in the annotation
+  /// [words of the annotation], index of each word in `words`; kNone if the word has no token.
   std::vector<std::size_t> place_of;
-  /// [n], place of each token's first word; places() if the token has no word.
+  /// [n], index in `words` of each token's first word; words.size() if the token has no word.
   std::vector<std::size_t> of_token;
-  /// The second and further words of tokens; SharedToken::word is a place.
+  /// The second and further words of tokens; SharedToken::word is an index in `words`.
   std::vector<input::Sequence::SharedToken> further;
 
   WordPieces() = default;
@@ -38,11 +38,12 @@ struct WordPieces {
 
 /// Patterns over words instead of tokens (Clark et al. 2019), for each head in one block. Attention to a word
 /// is the sum over the word's tokens. Attention from a word is the mean over the word's tokens. A token
-/// belongs to each word with which it shares a character. Fully masked rows are left out of the mean.
+/// belongs to each word with which it shares a character. Rows that are fully masked or not finite are left
+/// out of the mean.
 class WordPatterns {
  public:
-  /// The pattern of one head over words, [places, places]. The row of a word is 0 if all rows of its tokens
-  /// are masked.
+  /// The pattern of one head over words, [places, places]. A place is an index in WordPieces::words. The row
+  /// of a word is 0 if all rows of its tokens are left out.
   struct Pattern {
     std::size_t places = 0;
     std::span<const double> weights;
@@ -56,13 +57,13 @@ class WordPatterns {
   /// sequences.
   void begin(const StudyBlock& block, const std::function<bool(std::size_t sequence)>& wanted);
   [[nodiscard]] const WordPieces& pieces(std::size_t sequence) const { return pieces_[sequence]; }
-  /// Adds a panel. Returns the matrix of the head and sequence if this panel is the last one of the matrix,
-  /// else nullopt. The matrix is valid until the next call.
+  /// Adds a panel. Returns the pattern of the head and sequence if this panel is the last one of this pattern
+  /// and the sequence was prepared, else nullopt. The pattern is valid until the next call.
   [[nodiscard]] std::optional<Pattern> add(const StudyPanel& panel);
 
  private:
   struct OpenPattern {
-    std::vector<double> weights;      // [places, places + 1]
+    std::vector<double> weights;      // [places, places + 1]; the last column is for tokens without a word
     std::vector<std::uint32_t> rows;  // [places], number of rows added for each word
   };
 
@@ -71,8 +72,8 @@ class WordPatterns {
   OpenPattern closed_;
 };
 
-/// Returns the place other than `self` with the largest weight, or the first such place if there are several.
-/// Returns kNone if the weights of all other places are 0.
+/// Returns the index of the largest weight in `row`, without the weight at `self`, or the first such index if
+/// there are several. Returns WordPieces::kNone if all other weights are 0.
 [[nodiscard]] std::size_t largest_other(std::span<const double> row, std::size_t self);
 
 /// Finds the maximum spanning tree (Prim 1957) of a complete graph with symmetric weights [n, n]. An instance
@@ -106,7 +107,8 @@ constexpr Half kEvenBlocks{0, kGroups / 2};
 constexpr Half kOddBlocks{kGroups / 2, kGroups};
 
 /// For each group of sentences, the number of questions and the number of correct answers of each head and
-/// baseline. The counts are integers, so the order of merging does not matter.
+/// baseline. The measure decides the order of the heads and baselines; `answer` is an index in this order.
+/// The counts are integers, so the order of merging does not matter.
 class GroupScores {
  public:
   /// `answers` is the number of heads and baselines. Without it, merge() takes the number of the other
@@ -123,7 +125,8 @@ class GroupScores {
   /// Returns the share of correct answers, or nullopt if there were no questions.
   [[nodiscard]] std::optional<double> accuracy(std::size_t answer, Half half = kAllBlocks) const;
   /// Returns the index in [first, first + count) of the head or baseline with the most correct answers in
-  /// even blocks, or the first one if there are several. Returns nullopt if even blocks have no questions.
+  /// even blocks, or the first one if there are several. Returns nullopt if even blocks have no questions or
+  /// if `count` is 0.
   [[nodiscard]] std::optional<std::size_t> best(std::size_t first, std::size_t count) const;
   [[nodiscard]] const std::map<std::size_t, std::vector<std::uint64_t>>& groups() const { return groups_; }
   /// Adds the indices of the groups that have sentences.

@@ -20,7 +20,7 @@ constexpr std::array kMetrics = {
         "Abnar and Zuidema 2020"},
 };
 
-constexpr double kResidual = 0.5;  // A' = 0.5 A + 0.5 I
+constexpr double kResidual = 0.5;  // A' = 0.5 A + 0.5 I, where A is the mean pattern of the heads
 
 /// The rollout of one sequence through the layers so far. The rollout matrix R [n, n] is the product of the
 /// matrices A' of these layers. Only the sums of R over the positions of each target are needed: R T, where
@@ -169,7 +169,8 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
   }
 
  private:
-  /// Finishes all layers before the layer `before`. All panels of these layers have been processed.
+  /// Finishes the layers of layers_ with an index less than `before`. All panels of these layers have been
+  /// processed.
   void close_layers(std::size_t sequence, std::size_t before) {
     SequenceRollout& of = sequences_[sequence];
     while (of.layer < before) {

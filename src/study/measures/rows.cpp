@@ -25,7 +25,7 @@ struct HeadMetrics {
 HeadMetrics empty_metrics() {
   HeadMetrics empty;
   for (const analysis::RowMetric& metric : analysis::row_metrics()) {
-    Bins bins;  // they depend on the unit
+    Bins bins;  // depend on the unit of the metric
     if (metric.about.unit == "tokens") bins = {.spacing = Bins::Spacing::octaves, .highest = 0, .count = 0};
     if (metric.about.unit == "nats") bins = {.highest = 12.8, .count = 256};
     if (metric.about.unit == "bits") bins = {.highest = 19.2, .count = 256};
@@ -110,14 +110,14 @@ constexpr std::array kDistanceMetrics = {
 
 /// The rows of one head in a table that has several rows per head, such as one row per offset.
 struct HeadSeries {
-  std::uint64_t rows = 0;                // number of query rows of the head
+  std::uint64_t rows = 0;                // number of pattern rows of the head
   std::vector<std::vector<Cell>> cells;  // [rows of the table, columns]
 };
 
 /// Adds a CSV table and a JSON section. The CSV table has one row per head and key, for example per offset.
 /// The first `key_columns` columns of `columns` are the key of a row. The JSON section has one record per
-/// head, with one list per other column. Its list named by `keys` holds the keys, as pairs if a key has two
-/// columns.
+/// head, with one list per other column, and a list of the keys with the name in `keys`; a key of two columns
+/// is a pair.
 void add_series(StudyResults& results, const StudyShape& shape, const std::string& name,
                 const std::vector<std::string>& columns, std::size_t key_columns, const std::string& keys,
                 const std::vector<HeadSeries>& heads) {
@@ -163,7 +163,8 @@ struct HeadOffsets {
   }
 };
 
-/// The number of rows or pairs of a panel at one offset or in one distance bin, and their uniform baseline.
+/// For one offset or distance bin of a panel: the number of visible pairs of query and key, and the sum of
+/// their weights under uniform attention.
 struct UniformNull {
   std::uint64_t count = 0;
   double uniform = 0;
@@ -259,7 +260,8 @@ struct HeadDistanceSums {
   }
 };
 
-/// Returns the uniform baseline of each bin, up to the last bin with a pair.
+/// Returns for each distance bin the number of visible pairs and the sum of their weights under uniform
+/// attention, up to the last bin with a visible pair.
 std::vector<UniformNull> bin_nulls(const StudyPanel& panel) {
   std::vector<UniformNull> nulls;
   const std::vector<analysis::DistanceBin>& bins = all_bins();
@@ -344,7 +346,7 @@ MeasureRow metrics_measure() {
   }();
   return {.name = "metrics",
           .description = "the row metrics of analyze: entropy, confidence, distance, previous token, ...",
-          .version = 1,  // one Moments per row metric: increase it when the row metrics change
+          .version = 1,  // one QuantityMoments per row metric: increase it when the row metrics change
           .make = make_measure<MetricsMeasure>,
           .metrics = metrics};
 }

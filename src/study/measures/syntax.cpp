@@ -62,8 +62,8 @@ struct RelationQuestion {
   const std::string* relation = nullptr;
   const GroupScores* scores = nullptr;
   bool to_head = true;
-  std::size_t first = 0;            // index of head 0 in `scores`; the other heads follow
-  std::optional<std::size_t> best;  // index of the best head in `scores`
+  std::size_t first = 0;            // index of attention head 0 in `scores`; the others follow
+  std::optional<std::size_t> best;  // index of the best attention head in `scores`
   std::size_t baseline = 0;         // index of the best fixed offset in `scores`
   /// Best fixed offset, in words: position of the target word minus position of the attending word.
   std::int64_t baseline_offset = 0;
@@ -206,7 +206,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
   }
 
  private:
-  /// The places of a word and of its head word, and the counts of their relation.
+  /// The indices of a word and of its head word in WordPieces::words, and the counts of their relation.
   struct WordPair {
     std::size_t dependent = 0, head = 0;
     std::vector<std::uint64_t>* counts = nullptr;
@@ -214,9 +214,9 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
   /// The questions of one sequence.
   struct SentencePlan {
     std::vector<WordPair> pairs;
-    std::vector<std::size_t> nodes;               // the place of each node of the tree
+    std::vector<std::size_t> nodes;               // index of each node of the tree in WordPieces::words
     std::vector<std::size_t> gold;                // [nodes], node of the head word; kNone: no head word
-    std::vector<std::uint64_t>* trees = nullptr;  // counts of the tree; null if the tree has no edge
+    std::vector<std::uint64_t>* trees = nullptr;  // counts of the trees; null without annotated edges
     std::vector<double> combined;                 // [nodes, nodes], edge weights summed over all heads
   };
 
@@ -369,9 +369,9 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
 
   const StudyShape& shape_;
   SyntaxCounts counts_;
-  /// The scores of each relation. They have an entry for each head from the dependent to the head word, then
-  /// one for each head from the head word to the dependent, then one for each of the offsets -5..-1, 1..5
-  /// from the dependent to the head word.
+  /// The scores of each relation. They have an entry for each attention head from the dependent to the head
+  /// word, then one for each attention head from the head word to the dependent, then one for each of the
+  /// offsets -5..-1, 1..5 from the dependent to the head word.
   std::map<std::string, GroupScores> relations_;
   GroupScores trees_;
   WordPatterns patterns_;

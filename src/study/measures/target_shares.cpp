@@ -44,7 +44,7 @@ constexpr std::array kRepeatsMetrics = {
 /// sums are over the rows that have a visible target.
 struct TargetShare {
   std::uint64_t rows = 0;     // rows with a target
-  std::uint64_t without = 0;  // rows that are left out because they have no target
+  std::uint64_t without = 0;  // rows that are left out because they have no target; only for `repeats`
   BlockSum weight;            // weight on targets
   BlockSum total;             // sum of all weights of these rows: 1 per row, or less if the head has a sink
   BlockSum uniform;           // number of targets / number of visible keys

@@ -11,8 +11,8 @@
 
 namespace attnctl::study {
 
-/// The id of the target "position 0". A target is a key whose attention is measured. The other targets are
-/// special tokens, with their token ids.
+/// The id of the target "position 0". A target is a key, or all keys with the same special token, whose
+/// attention weight is measured. The id of a special token as a target is its token id.
 constexpr std::int64_t kFirstPosition = -1;
 
 /// The names of the token ids that the states of a measure (PerHead) use. The names are part of the state of

@@ -71,7 +71,7 @@ class StateReader {
 // - unsigned integers, which are merged by addition
 // - signed integers, std::string, Cell and pairs, which are only saved and loaded
 // - maps, which are merged key by key
-// - arrays and vectors; the reader sets the size before it loads them
+// - arrays and vectors, which must have their size before load_state() and merge_state()
 // - structs that list their members: auto parts() { return std::tie(rows, weight); }
 // - classes with members save(), load() and merge()
 

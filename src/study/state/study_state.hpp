@@ -23,7 +23,7 @@
 
 namespace attnctl::study {
 
-/// Names and values that must be equal in all states of one study ("weights": a hash, "batch-tokens": "4096",
+/// Names and values that must be equal in all states of one study ("weights": a hash, "batch_tokens": "4096",
 /// ...).
 using StudyIdentity = std::vector<std::pair<std::string, std::string>>;
 
@@ -75,10 +75,10 @@ class StudyState {
   [[nodiscard]] const StudyHeader& header() const { return *header_; }
   [[nodiscard]] bool has(std::uint64_t block) const { return done_.contains(block); }
   [[nodiscard]] std::size_t blocks_done() const { return done_.size(); }
-  /// Returns the number of blocks of the corpus, or nullopt if no worker has read the corpus to its end.
+  /// Returns the number of blocks of the corpus, or nullopt if no run has read the corpus to its end.
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
-  /// Returns the numbers of the lowest missing blocks, at most `count`.
+  /// Returns the numbers of the lowest missing blocks, at most `count`. Empty if blocks() is nullopt.
   [[nodiscard]] std::vector<std::uint64_t> missing(std::size_t count) const;
   [[nodiscard]] const CorpusCounts& counts() const { return counts_; }
   [[nodiscard]] const std::map<SkippedKey, std::string>& skipped() const { return skipped_; }
@@ -98,11 +98,12 @@ class StudyState {
   /// on the corpus.
   void merge(const StudyState& other, const std::string& name, const std::string& other_name);
 
-  /// Finishes each measure on one thread of the pool. Returns the results in the order of the measures.
+  /// Finishes each measure on one thread of the pool, and adds the roles if the measure `roles` is selected.
+  /// Returns the results in the order of the measures.
   [[nodiscard]] StudyResults finish(Pool& pool) const;
 
-  /// Writes a magic number, the version, the length, the content and the XXH64 of the content, then commits
-  /// the file. Numbers are little-endian.
+  /// Writes a magic text, the version, the length, the content and the XXH64 of the content, then commits the
+  /// file.
   void write(OutputFile& out) const;
   [[nodiscard]] static StudyState read(const std::filesystem::path& path);
 
@@ -135,8 +136,8 @@ class StudyState {
   std::set<std::string> kernels_;
 };
 
-/// Throws Error(bad_input) if a field differs: "FILE: belongs to another study: weights: got A, need B as in
-/// OTHER".
+/// Throws Error(bad_input) if a name or value differs: "FILE: belongs to another study: weights: got A, need
+/// B as in OTHER".
 void require_same_study(const StudyIdentity& identity, const std::string& name, const StudyIdentity& wanted,
                         const std::string& wanted_name);
 

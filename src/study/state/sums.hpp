@@ -54,7 +54,7 @@ struct WeightSums {
 };
 
 /// The bins of a histogram. They do not depend on the data. `linear`: bins of equal width over [0, highest).
-/// `octaves`: for each sign, eight bins per octave of the magnitude from 2^-6 upwards; smaller magnitudes are
+/// `octaves`: for each sign, eight bins per octave of the magnitude from 2^-6 to 2^26; smaller magnitudes are
 /// in the bin of 0.
 struct Bins {
   enum class Spacing { linear, octaves };
@@ -70,7 +70,7 @@ struct Bins {
   [[nodiscard]] double edge(std::size_t index) const;
 };
 
-/// Summary of a quantity over all observations. The values are undefined if there are none.
+/// Summary of a quantity over all observations. The values are undefined if there are no observations.
 struct MomentsSummary {
   std::uint64_t count = 0;
   std::optional<double> mean;
