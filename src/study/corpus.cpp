@@ -68,7 +68,7 @@ class ShuffledCheckpoint final : public checkpoint::Checkpoint {
 
 constexpr std::size_t kMaxFrequencyFile = std::size_t{1} << 30;  // bytes
 constexpr std::size_t kMaxProbes = 16;  // largest number of sequences in a probe block
-// Largest number of tokens in a probe block if batch_tokens is smaller.
+// Largest number of tokens in a probe block if batch_tokens is smaller, unless one sequence is longer.
 constexpr std::size_t kMinProbeTokens = 256;
 
 /// A window of a sequence with n tokens. It has the special tokens [0, before), the text tokens [first, last)

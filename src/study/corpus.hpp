@@ -78,8 +78,9 @@ struct ProbeLimits {
 };
 
 /// Returns the probe sequences of a plan, each followed by its control. The result depends only on the
-/// arguments. The tokens of a copy are distinct and not special. Returns no sequences if two copies of four
-/// tokens do not fit, or if fewer than 16 tokens of the vocabulary are not special.
+/// arguments. The tokens of a copy are distinct, and neither special nor in the prefix. A copy is shorter
+/// than `plan.length` if two copies do not fit, or if the vocabulary has fewer than four such tokens for each
+/// token of a copy. Returns no sequences if a copy would have fewer than four tokens.
 [[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
                                                          const tokenizer::Vocabulary& vocabulary);
 

@@ -155,7 +155,7 @@ class StudyBlock {
   const model::Model& model;
   const CorpusBlock& corpus;
   const StudyShape& shape;
-  const TokenFrequencies* frequencies = nullptr;  // of the whole corpus; null if no measure needs them
+  const TokenFrequencies* frequencies = nullptr;  // of the corpus or a file; set if a measure needs them
 
   [[nodiscard]] const analysis::SequenceMarks& marks(std::size_t sequence) const { return marks_[sequence]; }
   /// Returns the keys that each query of the sequence may attend to in this layer. The layer must have a

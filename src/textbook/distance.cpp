@@ -181,7 +181,7 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
   changed(0, 0) += 1;
   const double scale = 1 / std::sqrt(static_cast<double>(options.d_k));
   std::size_t layers = 0;               // layers of local attention so far
-  std::vector<double> held(options.n);  // share of the first token in the output of each token after them
+  std::vector<double> held(options.n);  // share of the first token in each token after these layers
   held[0] = 1;
   std::vector<std::size_t> distances;
   for (std::size_t distance = 1; distance < options.n - 1; distance *= 2) distances.push_back(distance);

@@ -415,7 +415,7 @@ Cell text_of(const HullQuery& query) {
 
 /// Formats the first four terms of a convex combination: "1/2 [0] + 1/2 [1]".
 Cell text_of(const std::vector<HullWeight>& combination) {
-  constexpr std::size_t longest = 9;  // characters of a fraction
+  constexpr std::size_t longest = 9;  // characters; longer fractions are shown as decimals
   if (combination.empty()) return {};
   return join(combination.size(), 4, " + ", [&](std::size_t i) {
     const auto& [point, weight, exact] = combination[i];

@@ -70,7 +70,7 @@ Pairs distinct_pairs(std::size_t heads) {
 }
 
 /// Returns a table with one row per measure and pair. The rows are generated when they are written, because a
-/// large model has millions of rows.
+/// large model has more than a million rows.
 Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
   std::vector<std::string> columns = {"measure"};
   for (const char* const side : {"_a", "_b"}) {
@@ -144,7 +144,8 @@ std::vector<float> matrix_of(std::size_t heads, const PairValue& value) {
   return values;
 }
 
-/// Returns sum(a, b) / sqrt(sum(a, a) * sum(b, b)) for each pair of heads a and b.
+/// Returns sum(a, b) / sqrt(sum(a, a) * sum(b, b)) for each pair of heads a and b, [heads, heads]; NaN if
+/// sum(a, a) or sum(b, b) is not positive. `sums` is indexed by analysis::pair_index().
 std::vector<float> cosines_of(std::size_t heads, const std::vector<double>& sums) {
   return matrix_of(heads, [&](std::size_t a, std::size_t b) -> std::optional<double> {
     const double own_a = sums[analysis::pair_index(heads, a, a)];

@@ -31,7 +31,7 @@ struct WordPieces {
   std::vector<input::Sequence::SharedToken> further;
 
   WordPieces() = default;
-  /// `words` is the number of words in the annotation.
+  /// The argument `words` is the number of words in the annotation.
   WordPieces(const input::Sequence& sequence, std::size_t words);
   [[nodiscard]] std::size_t places() const { return words.size(); }
 };
@@ -153,8 +153,9 @@ class Bootstrap {
   Bootstrap(std::uint64_t seed, const std::set<std::size_t>& occupied);
 
   /// Returns for each head or baseline in [first, first + count) the interval of its share of correct
-  /// answers. If `less` is given, the interval is that of the difference from the share of `less`. Returns
-  /// nullopt if fewer than kFewest groups have questions.
+  /// answers. If `less` is given, the interval is that of the difference from the share of `less`. All
+  /// intervals are nullopt if fewer than kFewest groups of `half` have questions. `half` must be kAllBlocks
+  /// or kOddBlocks.
   [[nodiscard]] std::vector<std::optional<ConfidenceInterval>> intervals(
       const GroupScores& scores, std::size_t first, std::size_t count, Half half = kAllBlocks,
       std::optional<std::size_t> less = std::nullopt) const;

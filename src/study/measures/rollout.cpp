@@ -35,7 +35,7 @@ struct SequenceRollout {
   std::vector<double> sums;    // [n, columns], sum over the heads of the open layer of weights times mass
   std::vector<double> totals;  // [n], sum over the heads of the open layer of their weights
   std::size_t layer = 0;       // index of the open layer
-  bool complete = true;        // false if a row was missing
+  bool complete = true;        // false if a row with non-finite weights was left out
 
   SequenceRollout(const PositionsOf& positions, std::size_t n) : totals(n) {
     std::vector<std::vector<std::size_t>> distinct;

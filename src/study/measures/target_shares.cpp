@@ -69,7 +69,7 @@ struct TargetWeight {
   std::size_t keys = 0;
 };
 
-/// Returns the attention to the keys `shift` tokens after each of `keys`.
+/// Returns the attention to the visible keys `shift` tokens after each of `keys`.
 TargetWeight weight_on(std::span<const std::size_t> keys, const analysis::PatternRow& row,
                        const forward::VisibleKeys& visible, std::size_t shift = 0) {
   TargetWeight sum;
@@ -95,7 +95,8 @@ struct HeadTargets {
   auto parts() { return std::tie(rows, targets); }
 };
 
-/// For one target, the rows of a panel that may attend to the target, and the uniform baseline.
+/// For one target: the rows of a panel that may attend to the target, and the sum over these rows of the
+/// weight on it under uniform attention.
 struct TargetNull {
   std::vector<std::size_t> rows;  // indices of the rows
   double uniform = 0;
@@ -245,7 +246,7 @@ constexpr std::array kRareMetrics = {
 struct HeadRare {
   RatioSums weight;
   std::uint64_t peaks = 0;    // rows whose largest weight is on the rarest token
-  std::uint64_t without = 0;  // rows that cannot attend to the rarest token, or to no other token
+  std::uint64_t without = 0;  // rows that cannot attend to the rarest token, or can only attend to it
 
   auto parts() { return std::tie(weight, peaks, without); }
 };

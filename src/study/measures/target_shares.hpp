@@ -35,8 +35,8 @@ class TokenNames {
 /// Maps the id of a token or target to its positions in a sequence.
 using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;
 
-/// Returns the positions of the special tokens of a sequence that are at least `first`. Adds the names of
-/// these tokens to `names`.
+/// Returns the positions, from `first` on, of the special tokens of a sequence. Adds the names of these
+/// tokens to `names`.
 [[nodiscard]] PositionsOf special_positions(const input::Sequence& sequence, std::size_t first,
                                             TokenNames& names);
 /// Returns the positions of each target in a sequence: position 0 and all special tokens.

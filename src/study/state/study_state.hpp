@@ -34,7 +34,7 @@ struct StudyHeader {
   std::vector<const MeasureRow*> measures;
   std::size_t null_models = 0;    // number of random models, for the measures that return evidence for roles
   std::size_t null_shuffles = 0;  // number of shuffles per sentence, for the measures that depend on order
-  Value model;                    // record of the model in JSON documents, without its path
+  Value model;                    // record of the model in JSON documents; model_path replaces its path
   std::string model_path;         // as given by the user; after a merge, from the shard with the lowest block
   /// Paths of the corpus files; after a merge, from the shard with the lowest block.
   std::vector<std::string> files;
@@ -105,6 +105,7 @@ class StudyState {
   /// Writes a magic text, the version, the length, the content and the XXH64 of the content, then commits the
   /// file.
   void write(OutputFile& out) const;
+  /// Reads a file of write(). Throws Error(bad_input) if the file is damaged or has another version.
   [[nodiscard]] static StudyState read(const std::filesystem::path& path);
 
  private:
