@@ -208,7 +208,7 @@ class Unpickler {
     need_kind(items[1], Kind::global, "of a storage");
     const PickleName& type = name_at(items[1]);
     if (type.role != PickleRole::storage)
-      refuse(fmt::format("unsupported storage {}, need one of torch", type.name));
+      refuse(fmt::format("unsupported storage {}, need a storage type of torch", type.name));
     need_kind(items[2], Kind::text, "for the storage's key");
     need_kind(items[4], Kind::integer, "for the storage's size");
     PickleStorage storage = {pickle_.text(items[2]), type.dtype, items[4].number, 0, items[4].number};

@@ -200,11 +200,17 @@ class LegacyTorchFile {
     std::uint64_t count = 0;
     for (std::size_t i = kCountBytes; rest >= kCountBytes && i-- > 0;)
       count = count << 8 | static_cast<unsigned char>(text_[at_ + i]);
+    if (rest < kCountBytes) {
+      refuse(
+          file_.name(),
+          "storage {} @byte {}: got {} bytes, need {} for the number of elements; was it downloaded whole?",
+          in_quotes(key), at_, rest, kCountBytes);
+    }
     const auto size = checked_mul<std::uint64_t>(count, element_size);
-    if (rest < kCountBytes || !size || *size > rest - kCountBytes) {
+    if (!size || *size > rest - kCountBytes) {
       refuse(file_.name(),
-             "storage {} @byte {}: got {} bytes, need {} elements of {}; was it downloaded whole?",
-             in_quotes(key), at_, rest, count, element_size);
+             "storage {} @byte {}: got {} bytes, need {} elements of {} bytes; was it downloaded whole?",
+             in_quotes(key), at_, rest - kCountBytes, count, element_size);
     }
     const auto bytes = file_.bytes().subspan(at_ + kCountBytes, static_cast<std::size_t>(*size));
     at_ += kCountBytes + bytes.size();
@@ -313,9 +319,11 @@ void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries
     if (!entry.copied) continue;
     const auto sum = checked_add(total, byte_size(entry.strided));
     if (!sum || *sum > allowed) {
-      refuse_tensor(file.name(), entry.info.name,
-                    "unsupported: expanded tensors that take more than {} bytes in all; save them contiguous",
-                    allowed);
+      refuse_tensor(
+          file.name(), entry.info.name,
+          "unsupported: expanded, strided or big-endian tensors take more than {} bytes in all; save them "
+          "contiguous and little-endian",
+          allowed);
     }
     total = *sum;
   }

@@ -327,7 +327,7 @@ class GgufLayoutReader {
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto extent = number<std::uint64_t>(what);
       if (!std::in_range<std::int64_t>(extent)) {
-        refuse(file_.name(), "{} @byte {}: got dimension {}, need at most {}", what, at,
+        refuse(file_.name(), "{} @byte {}: got dimension {}, need 0 to {}", what, at,
                static_cast<std::int64_t>(extent), std::numeric_limits<std::int64_t>::max());
       }
       shape.push_back(static_cast<std::size_t>(extent));

@@ -21,7 +21,7 @@ namespace {
 
 /// Returns the value. Throws Error(limit) if it is nullopt: a count needs more than 64 bits.
 std::uint64_t checked(std::optional<std::uint64_t> count) {
-  if (!count) fail(Status::limit, "these sizes give counts that do not fit 64 bits; use smaller sizes");
+  if (!count) fail(Status::limit, "these sizes give counts of 2^63 or more; use smaller sizes");
   return *count;
 }
 

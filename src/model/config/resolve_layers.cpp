@@ -123,8 +123,8 @@ void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, 
   disentangled.logarithmic = buckets.has_value();
   if (buckets && (*buckets < 2 || disentangled.max_distance <= *buckets / 2 + 1)) {
     config.refuse("position_buckets",
-                  "got {}, need at least 2, with half of it below the largest distance {}", *buckets,
-                  disentangled.max_distance - 1);
+                  "got {}, need at least 2 and less than {}, twice the largest distance {}", *buckets,
+                  2 * (disentangled.max_distance - 1), disentangled.max_distance - 1);
   }
   if (!spec.may_share_content || !config.flag("share_att_key")) {
     if (disentangled.content_to_position) disentangled.key = resolve_parts(spec.key, config);
@@ -251,9 +251,12 @@ std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigR
   for (std::size_t i = 0; i < count; ++i) {
     if (!(*windowed)[i]) continue;
     if (!size) {
-      config.reject(*config.find({keys.layer_types, keys.type_runs}),
-                    fmt::format("full_attention only, because no window width is configured ({})",
-                                config.pointer(keys.size)));
+      const bool disabled = !keys.enabled.empty() && !config.flag(keys.enabled);
+      config.reject(
+          *config.find({keys.layer_types, keys.type_runs}),
+          fmt::format("{} only, because {}", config.find(keys.layer_types) ? "full_attention" : "global",
+                      disabled ? config.pointer(keys.enabled) + " is not true"
+                               : config.pointer(keys.size) + " gives no window width"));
     }
     kinds[i] = {AttentionKind::Rule::window, keys.two_sided ? *size / 2 + 1 : *size};
   }

@@ -34,7 +34,7 @@ std::vector<std::size_t> read_head_slices(const ConfigReader& config, std::size_
   for (const auto& number : *value->json) {
     if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= ConfigReader::largest_size) {
       config.reject({fmt::format("head_slices/{}", slices.size()), &number},
-                    "the number of a slice, 0 or more");
+                    fmt::format("the number of a slice, 0 to {}", ConfigReader::largest_size - 1));
     }
     slices.push_back(number.get<std::size_t>());
   }
@@ -120,7 +120,10 @@ class BareResolver {
   /// Returns the number of outputs of one projection in a tensor; a third of all outputs if the tensor packs
   /// [q; k; v].
   [[nodiscard]] std::size_t unpacked_outputs(const LocatedTensor& tensor, std::size_t outputs) const {
-    return tensor.packing == Packing::whole ? outputs : divided(tensor, outputs, 3, "the three projections");
+    if (tensor.packing == Packing::whole) return outputs;
+    if (outputs % 3 != 0)
+      reject(tensor, fmt::format("{} to be a multiple of 3, the number of packed projections", outputs));
+    return outputs / 3;
   }
 
   /// Returns width / parts. Throws if `width` is not a multiple of `parts`, the value of the key `key`.
@@ -173,7 +176,7 @@ class BareResolver {
     if (query.empty()) {
       std::string known;
       for (const StoredTensor& tensor : layer.query.weight) known += prefix + tensor.name + ", ";
-      fail(Status::bad_input, "{}: no query projection; need one of {}{}{} with {}{}",
+      fail(Status::bad_input, "{}: the weights have no query projection; need one of {}or {}{} with {}{}",
            escaped(config_.file()), known, prefix, layer.query.factors.front().name, prefix,
            layer.query.factors.back().name);
     }
@@ -217,6 +220,12 @@ class BareResolver {
     }
   }
 
+  /// Returns the key that determines kv_heads.
+  [[nodiscard]] const char* kv_heads_key(const AttentionConfig& attention) const {
+    if (config_.find("kv_heads")) return "kv_heads";
+    return attention.head_slices.empty() ? "heads" : "head_slices";
+  }
+
   void resolve_value_sizes(const LocatedProjections& found, ModelConfig& model,
                            AttentionConfig& attention) const {
     model.d_value_input = model.d_key_input;
@@ -226,7 +235,7 @@ class BareResolver {
       const std::size_t outputs = unpacked_outputs(tensor, sizes.out);
       model.d_value_input = sizes.in;
       attention.d_value =
-          checked("d_value", divided(tensor, outputs, attention.kv_heads, "kv_heads"), tensor);
+          checked("d_value", divided(tensor, outputs, attention.kv_heads, kv_heads_key(attention)), tensor);
     }
     model.d_output = !found.value.empty() ? attention.heads * attention.d_value : 0;
     if (found.output.empty()) return;
