@@ -24,8 +24,8 @@ using model::FamilySpec;
 
 constexpr std::size_t kUsualLength = 512;
 
-/// A section of a summary. If the content is a record, each of its values is a field of the JSON document and
-/// a row of a two-column table in text. If the content is a table, the table is a section of the document.
+/// A part of a summary. A record is one field of the JSON document, with the name `name`; in text, it is a
+/// two-column table of those of its values that are single cells. A table is a section of the document.
 struct SummaryPart {
   std::string name;   // "flops"
   std::string title;  // heading in text

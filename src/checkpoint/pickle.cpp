@@ -431,7 +431,8 @@ constexpr PickleOpcode kPickleOpcodes[] = {
     {'Q', "BINPERSID", [](Unpickler& m) { m.push_storage(); }},
 };
 
-/// The codes of unsupported opcodes, and their names in the same order, for error messages.
+/// The other opcodes, and their names in the same order, for error messages. STOP, and PROTO at the
+/// beginning, are handled by Unpickler::run(); the others are unsupported.
 constexpr std::string_view kUnsupportedCodes =
     ".012FILPSVdglop\x80\x81\x82\x83\x84\x8B\x8E\x8F\x90\x91\x92\x96\x97\x98";
 constexpr std::string_view kUnsupportedNames[] = {

@@ -22,7 +22,8 @@ using Kind = PickleValue::Kind;
 struct TorchLayout {
   std::unique_ptr<Pickle> pickle;
   std::vector<std::span<const std::byte>> storages;  // bytes of each storage
-  std::vector<std::size_t> members;                  // for each storage, the index of its member in `archive`
+  /// For each storage, the index of its member in `archive`; empty for files from before torch 1.6.
+  std::vector<std::size_t> members;
   /// Members of the ZIP archive; empty for files from before torch 1.6.
   std::vector<formats::StoredMember> archive;
   std::set<std::size_t> intact;  // indices of the members whose checksum (CRC) was checked
@@ -222,8 +223,8 @@ class LegacyTorchFile {
   std::size_t at_ = 0;
 };
 
-/// Tensors that are not row-major are copied. All copies together may take kMinCopyLimit bytes plus twice the
-/// size of the file.
+/// Tensors that are not row-major or not little-endian are copied. All copies together may take kMinCopyLimit
+/// bytes plus twice the size of the file.
 constexpr std::size_t kMinCopyLimit = std::size_t{1} << 20;
 
 bool has_tensors(const Pickle& pickle, const PickleValue& value) {
@@ -266,7 +267,7 @@ struct TorchTensor {
   bool copied = false;  // true if the elements in the file are not row-major or not little-endian
 };
 
-/// Returns the items of a tuple, which must be non-negative integers.
+/// Returns the items of a tuple or list, which must be non-negative integers.
 Shape numbers_of(const Pickle& pickle, const PickleValue& tuple, std::string_view where,
                  std::string_view field) {
   constexpr std::size_t kMaxTorchDimensions = 64;

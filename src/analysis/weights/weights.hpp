@@ -18,7 +18,7 @@ struct WeightsOptions {
   bool across_layers = false;  // one similarity matrix over all selected heads instead of one per layer
   bool fold_norm = false;      // see circuit_factors
   std::size_t directions = 0;  // number of principal directions kept per head
-  /// Releases the weights of each layer before the next layer. Requires across_layers = false.
+  /// Releases the weights of each layer before the next layer. Has no effect if across_layers is true.
   bool streamed = false;
 };
 

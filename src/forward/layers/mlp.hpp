@@ -20,8 +20,10 @@ struct MlpBuffers {
   Buffer normed, inner, gate, out;
 };
 
-/// Computes x += M(x), where M is the layer's MLP with its norms and x is [rows, d_model]. Does nothing if
-/// the layer has no MLP. Appends the experts of each row to `routes` if `routes` is not null.
+/// Adds the layer's MLP to x [rows, d_model], with the norms where NormPlace has them; for example x = N(x +
+/// MLP(x)) for NormPlace::post. The output of the MLP is multiplied by residual_multiplier before it is
+/// added. Does nothing if the layer has no MLP. If the layer has experts and `routes` is not null, appends
+/// the experts of each row to `routes`.
 void add_mlp(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
              MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes = nullptr);
 

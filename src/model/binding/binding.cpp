@@ -62,7 +62,7 @@ Slices one_of(std::initializer_list<std::size_t> widths, std::size_t index, std:
 /// The outputs of a projection.
 struct ProjectionOutputs {
   std::size_t heads = 1;
-  std::size_t each = 0;
+  std::size_t each = 0;  // number of outputs per head
   /// Index of the projection if it is packed with others in one tensor, in the order query, key, value or
   /// gate, up.
   std::size_t index = 0;
@@ -82,7 +82,7 @@ struct ProjectionOutputs {
     if (packing == Packing::query_key_value)
       return one_of({a.query_slices() * k, a.kv_heads * k, a.kv_heads * v}, index);
     const std::size_t quarter = a.heads / 4 * k;
-    constexpr std::array<std::size_t, 3> order = {0, 2, 1};  // in four blocks: q, v, k
+    constexpr std::array<std::size_t, 3> order = {0, 2, 1};  // in_four_blocks: q, v, k
     return one_of({quarter, quarter, quarter}, order[index], 4);
   }
 };
@@ -100,8 +100,8 @@ std::optional<std::size_t> layer_number(std::string_view name, const std::string
   return name.starts_with(after) ? parse_number(digits) : std::nullopt;
 }
 
-/// Finds the tensors of a model and checks their shapes and types. If a tensor has a fault, the binding has
-/// no tensor for it, and check_faults() throws later.
+/// Finds the tensors of a model and checks their shapes and types. The functions collect faults instead of
+/// throwing; at the end, check_faults() throws one error for all of them.
 class TensorBinder {
  public:
   TensorBinder(const FamilySpec& family, const ModelConfig& config, const checkpoint::Checkpoint& weights,

@@ -90,7 +90,8 @@ RotaryConfig llama3_rotary(const RotaryRequest& request) {
   return rotary;
 }
 
-/// Returns the dimension that makes `rotations` full turns within `original` positions.
+/// Returns the index j, with a fraction, of the pair of dimensions that makes `rotations` full turns within
+/// `original` positions.
 double correction_dimension(const RotaryRequest& request, double rotations, std::size_t original) {
   return static_cast<double>(request.dims) *
          std::log(static_cast<double>(original) / (rotations * 2 * std::numbers::pi)) /
@@ -198,8 +199,8 @@ void reject_nested(const ConfigReader& parameters) {
 
 /// Returns the object with the rotary parameters, or the family's default if the configuration has none. As
 /// in transformers, a non-empty rope_scaling is used instead of all of rope_parameters, including its
-/// rope_theta. `layer_type` is the key in rope_parameters of the object for these layers; "" if all layers
-/// have the same parameters.
+/// rope_theta. If `scaled` is false, rope_scaling is ignored. `layer_type` is the key in rope_parameters of
+/// the object for these layers; "" if all layers have the same parameters.
 ConfigReader rotary_parameters(const RotarySpec& spec, const ConfigReader& config,
                                const std::string& layer_type, bool scaled) {
   static const nlohmann::ordered_json none = nlohmann::ordered_json::object();

@@ -97,8 +97,9 @@ class BareResolver {
   }
 
  private:
-  /// Returns the numbers of inputs and outputs of a projection, which may be factorized. A tensor of rank 3
-  /// has `heads` as its first extent; its heads are outputs, or inputs if `is_output` is true.
+  /// Returns the numbers of inputs and outputs of a projection, which may be factorized. A tensor with three
+  /// dimensions must have `heads` as its first extent. Its heads are inputs if `is_output` (the projection is
+  /// W_O), otherwise outputs.
   [[nodiscard]] Extents extents(const LocatedWeight& weight, std::size_t heads, bool is_output) const {
     const Extents first = extents(weight.front(), heads, is_output);
     if (weight.size() == 1) return first;
@@ -126,7 +127,7 @@ class BareResolver {
     return outputs / 3;
   }
 
-  /// Returns width / parts. Throws if `width` is not a multiple of `parts`, the value of the key `key`.
+  /// Returns width / parts. Throws if `width` is not a multiple of `parts`, which comes from the key `key`.
   [[nodiscard]] std::size_t divided(const LocatedTensor& tensor, std::size_t width, std::size_t parts,
                                     std::string_view key) const {
     if (width % parts != 0) {
@@ -184,8 +185,9 @@ class BareResolver {
             names_.find_weight(layer.output, prefix)};
   }
 
-  /// Returns the number of slices in the query projection of tied heads: the first extent of a tensor of rank
-  /// 3, otherwise according to /d_head or /kv_heads, otherwise the number of slices in /head_slices.
+  /// Returns the number of slices in the query projection of tied heads: the first extent of a tensor with
+  /// three dimensions, otherwise according to /d_head or /kv_heads, otherwise 1 plus the largest number in
+  /// /head_slices.
   std::size_t count_slices(const LocatedTensor& query, std::span<const std::size_t> slices) const {
     const Shape& shape = names_.info(query).shape;
     if (shape.size() == 3) return shape[0];
