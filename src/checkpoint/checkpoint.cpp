@@ -112,7 +112,7 @@ struct ContentType {
 
 constexpr std::string_view kConvertWeights = "convert it to safetensors";
 constexpr std::string_view kRename = "give it the extension of its type";
-constexpr std::string_view kNameWeights = "name a weights file";
+constexpr std::string_view kNameWeights = "give the path of a weights file";
 
 constexpr ContentType kSignatures[] = {
     {"version https://git-lfs"sv, "a Git LFS pointer, not the file itself", "fetch it with git lfs pull"},

@@ -44,9 +44,10 @@ class Checkpoint {
   /// Returns all tensors, sorted by name.
   [[nodiscard]] virtual std::span<const TensorInfo> tensors() const = 0;
 
-  /// Returns the data of tensors()[index]. If the data is compressed, quantized, strided or big-endian in the
-  /// file, the first call makes a converted copy and keeps the copy until release(). Must not be called from
-  /// several threads at once. Throws Error(bad_input) if the checksum (CRC) of the data is wrong.
+  /// Returns the data of tensors()[index]. If the bytes in the file are not those of a TensorView
+  /// (compressed, quantized, strided, reordered, big-endian or JSON text), the first call makes a converted
+  /// copy and keeps the copy until release(). Must not be called from several threads at once. Throws
+  /// Error(bad_input) if the checksum (CRC) of the data is wrong.
   [[nodiscard]] virtual TensorView tensor(std::size_t index) = 0;
 
   /// Frees the memory of tensors()[index] and makes its views invalid. tensor() may be called again.
@@ -78,13 +79,13 @@ class Checkpoint {
 /// archive member is checked when the member's tensor is first used. Throws an Error with the status `absent`
 /// if the file does not exist or is not a regular file, Error(environment) if it cannot be opened,
 /// Error(bad_input) if its content is invalid, and Error(limit) if an archive unpacks to far more than its
-/// size.
+/// size or the pickle in a torch.save file needs too much memory.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path,
                                                           Warnings& warnings,
                                                           Status absent = Status::environment);
 
-/// Reads only the tokenizer of a weights file. Returns null if the file has none. Throws like
-/// open_checkpoint().
+/// Reads only the tokenizer of a weights file. Returns null if the file has none or the extension of the name
+/// is not that of GGUF. Otherwise throws like open_checkpoint().
 [[nodiscard]] std::shared_ptr<const formats::TokenizerSection> read_tokenizer_section(
     const std::filesystem::path& path);
 

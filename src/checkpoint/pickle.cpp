@@ -208,7 +208,7 @@ class Unpickler {
     need_kind(items[1], Kind::global, "of a storage");
     const PickleName& type = name_at(items[1]);
     if (type.role != PickleRole::storage)
-      refuse(fmt::format("unsupported storage {}, need one of torch", type.name));
+      refuse(fmt::format("unsupported storage {}, need a storage type of torch", type.name));
     need_kind(items[2], Kind::text, "for the storage's key");
     need_kind(items[4], Kind::integer, "for the storage's size");
     PickleStorage storage = {pickle_.text(items[2]), type.dtype, items[4].number, 0, items[4].number};
@@ -431,7 +431,8 @@ constexpr PickleOpcode kPickleOpcodes[] = {
     {'Q', "BINPERSID", [](Unpickler& m) { m.push_storage(); }},
 };
 
-/// The codes of unsupported opcodes, and their names in the same order, for error messages.
+/// The other opcodes, and their names in the same order, for error messages. STOP, and PROTO at the
+/// beginning, are handled by Unpickler::run(); the others are unsupported.
 constexpr std::string_view kUnsupportedCodes =
     ".012FILPSVdglop\x80\x81\x82\x83\x84\x8B\x8E\x8F\x90\x91\x92\x96\x97\x98";
 constexpr std::string_view kUnsupportedNames[] = {

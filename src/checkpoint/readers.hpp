@@ -18,7 +18,8 @@
 #include "base/files/mapped_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 
-// Functions that open weights files. Each throws Error(bad_input) if the content of the file is invalid.
+// Functions that open weights files. Each throws Error(bad_input) if the content of the file is invalid. The
+// other functions and classes are shared by the readers.
 namespace attnctl::checkpoint {
 
 /// Throws Error(bad_input) with the message "FILE: ...". `file` must be escaped already.
@@ -108,7 +109,7 @@ class FileCheckpoint final : public Checkpoint {
 
   explicit FileCheckpoint(FileBytes file) : file_(std::move(file)) {}
 
-  /// Adds a tensor, which is stored in `bytes` of the file. Must be called in the order of the tensors'
+  /// Adds a tensor, which is stored in `bytes` of the file. Tensors must be added in the order of their
   /// names. `copied` is the value that copied_bytes() returns. If `load` is empty, `bytes` is the tensor's
   /// data.
   void add(TensorInfo info, std::span<const std::byte> bytes, std::uint64_t copied = 0, Load load = {}) {

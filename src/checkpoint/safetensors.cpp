@@ -76,7 +76,7 @@ class HeaderEvents final : public formats::JsonTree {
                       (depth() == 3 && std::holds_alternative<std::uint64_t>(scalar));
     if (!fits) refuse(fmt::format("got {}, need {}", formats::describe(scalar), needed()));
     if (++list_size_ > kMaxSafetensorsDimensions && depth() == 3)
-      refuse(fmt::format("got more numbers, need at most {}", kMaxSafetensorsDimensions));
+      refuse(fmt::format("got more than {} numbers", kMaxSafetensorsDimensions));
     formats::JsonTree::on_scalar(scalar);
   }
 

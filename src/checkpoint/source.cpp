@@ -87,12 +87,13 @@ fs::path weights_in(const fs::path& directory) {
   if (const auto torch = first_of({"pytorch_model.bin", "pytorch_model.bin.index.json"})) return *torch;
   if (!foreign.empty()) {
     refuse(escaped_path(directory),
-           "unsupported weights format ({}), need model.safetensors; convert them to safetensors",
+           "got no weights with a usual name ({}); give the path of a .bin, .pt or .pth file, or convert the "
+           "weights to safetensors",
            fmt::join(foreign, ", "));
   }
   refuse(escaped_path(directory),
-         "no weights, need model.safetensors, model.safetensors.index.json, model.npz, model.json or "
-         "pytorch_model.bin");
+         "no weights, need model.safetensors, model.safetensors.index.json, model.npz, model.json, "
+         "pytorch_model.bin, pytorch_model.bin.index.json, or one .safetensors, .npz or .gguf file");
 }
 
 void open_directory(const fs::path& directory, const SourceOptions& options, Warnings& warnings,
@@ -163,8 +164,8 @@ fs::path cached_model(const std::string& name) {
   std::error_code ignored;
   if (cache.empty() || !fs::is_directory(model, ignored)) {
     fail(Status::environment,
-         "{}: no such file, and no such model in the local Hugging Face cache {} (HF_HUB_CACHE, HF_HOME); "
-         "nothing is downloaded",
+         "{}: no such file, and no such model in the local Hugging Face cache {} (set HF_HUB_CACHE or "
+         "HF_HOME); nothing is downloaded",
          name, cache.empty() ? "which is not set" : escaped_path(cache));
   }
   const fs::path reference = model / "refs" / "main";

@@ -52,9 +52,10 @@ struct SourceOptions {
 /// Error(environment) if MODEL cannot be found.
 [[nodiscard]] std::filesystem::path model_directory(const std::string& model);
 
-/// Returns the paths of config.json and of the weights files of MODEL. If MODEL is a directory or an index of
-/// shards, the result has every file of the directory whose extension is that of a weights file. Opens no
-/// file. Throws like model_directory().
+/// Returns the paths of config.json and of the weights file of MODEL, whether they exist or not. Unless MODEL
+/// is a single weights file, also returns every .safetensors, .bin, .pt, .pth, .gguf and .index.json file of
+/// the directory, and of its subdirectories if the weights are shards. If MODEL is a name in the cache, also
+/// returns its file refs/main. Opens no file. Throws like model_directory().
 [[nodiscard]] std::vector<std::filesystem::path> checkpoint_files(const std::string& model);
 
 }  // namespace attnctl::checkpoint

@@ -24,7 +24,7 @@ void check_strided(std::string_view where, const Strided& tensor, std::size_t av
   }
   if (end) end = checked_mul(*end, tensor.element_size);
   if (!end || *end > available) {
-    refuse(where, "got shape {} with strides {} at {}, which exceeds the {} bytes of its storage",
+    refuse(where, "got shape {} with strides {} at offset {}, which exceeds the {} bytes of its storage",
            to_string(tensor.shape), to_string(tensor.strides), tensor.offset, available);
   }
 }

@@ -22,7 +22,8 @@ using Kind = PickleValue::Kind;
 struct TorchLayout {
   std::unique_ptr<Pickle> pickle;
   std::vector<std::span<const std::byte>> storages;  // bytes of each storage
-  std::vector<std::size_t> members;                  // for each storage, the index of its member in `archive`
+  /// For each storage, the index of its member in `archive`; empty for files from before torch 1.6.
+  std::vector<std::size_t> members;
   /// Members of the ZIP archive; empty for files from before torch 1.6.
   std::vector<formats::StoredMember> archive;
   std::set<std::size_t> intact;  // indices of the members whose checksum (CRC) was checked
@@ -200,11 +201,17 @@ class LegacyTorchFile {
     std::uint64_t count = 0;
     for (std::size_t i = kCountBytes; rest >= kCountBytes && i-- > 0;)
       count = count << 8 | static_cast<unsigned char>(text_[at_ + i]);
+    if (rest < kCountBytes) {
+      refuse(
+          file_.name(),
+          "storage {} @byte {}: got {} bytes, need {} for the number of elements; was it downloaded whole?",
+          in_quotes(key), at_, rest, kCountBytes);
+    }
     const auto size = checked_mul<std::uint64_t>(count, element_size);
-    if (rest < kCountBytes || !size || *size > rest - kCountBytes) {
+    if (!size || *size > rest - kCountBytes) {
       refuse(file_.name(),
-             "storage {} @byte {}: got {} bytes, need {} elements of {}; was it downloaded whole?",
-             in_quotes(key), at_, rest, count, element_size);
+             "storage {} @byte {}: got {} bytes, need {} elements of {} bytes; was it downloaded whole?",
+             in_quotes(key), at_, rest - kCountBytes, count, element_size);
     }
     const auto bytes = file_.bytes().subspan(at_ + kCountBytes, static_cast<std::size_t>(*size));
     at_ += kCountBytes + bytes.size();
@@ -216,8 +223,8 @@ class LegacyTorchFile {
   std::size_t at_ = 0;
 };
 
-/// Tensors that are not row-major are copied. All copies together may take kMinCopyLimit bytes plus twice the
-/// size of the file.
+/// Tensors that are not row-major or not little-endian are copied. All copies together may take kMinCopyLimit
+/// bytes plus twice the size of the file.
 constexpr std::size_t kMinCopyLimit = std::size_t{1} << 20;
 
 bool has_tensors(const Pickle& pickle, const PickleValue& value) {
@@ -260,7 +267,7 @@ struct TorchTensor {
   bool copied = false;  // true if the elements in the file are not row-major or not little-endian
 };
 
-/// Returns the items of a tuple, which must be non-negative integers.
+/// Returns the items of a tuple or list, which must be non-negative integers.
 Shape numbers_of(const Pickle& pickle, const PickleValue& tuple, std::string_view where,
                  std::string_view field) {
   constexpr std::size_t kMaxTorchDimensions = 64;
@@ -313,9 +320,11 @@ void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries
     if (!entry.copied) continue;
     const auto sum = checked_add(total, byte_size(entry.strided));
     if (!sum || *sum > allowed) {
-      refuse_tensor(file.name(), entry.info.name,
-                    "unsupported: expanded tensors that take more than {} bytes in all; save them contiguous",
-                    allowed);
+      refuse_tensor(
+          file.name(), entry.info.name,
+          "unsupported: expanded, strided or big-endian tensors take more than {} bytes in all; save them "
+          "contiguous and little-endian",
+          allowed);
     }
     total = *sum;
   }

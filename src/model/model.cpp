@@ -69,13 +69,13 @@ std::uint64_t element_count(const checkpoint::TensorInfo& info) {
 
 constexpr std::size_t kTaskElements = std::size_t{1} << 16U;  // enough work to wake another worker for it
 
-/// Shared pointers that keep the memory alive to which some views point.
+/// Shared pointers that own the memory to which some views point.
 using Owners = std::vector<std::shared_ptr<const void>>;
 
-/// Gives access to the tensors of a checkpoint as float32. A tensor that is stored as float32 is a view;
-/// other tensors are converted. A tensor is read again only if nobody owns its values any more. Adds the
-/// warning `non_finite_weight` at the first use of a tensor with NaN or infinite values. Callers must hold
-/// mutex(). Functions that return a view append the owner of its memory to `owners`.
+/// Gives access to the tensors of a checkpoint as float32. A tensor that is stored as aligned float32 is a
+/// view; other tensors are converted. A tensor is read again only if nobody owns its values any more. Adds
+/// the warning `non_finite_weight` at the first use of a tensor with NaN or infinite values. Callers must
+/// hold mutex(). Functions that return a view append the owner of its memory to `owners`.
 class TensorCache {
  public:
   TensorCache(checkpoint::Checkpoint& weights, Warnings& warnings) : weights_(weights), warnings_(warnings) {}
@@ -340,8 +340,8 @@ class WeightReader final : public WeightVisitor {
     return all;
   }
 
-  /// Returns who owns the values of a tensor: `owners` if views point to them. If slices of them are copied,
-  /// they are kept only as long as this reader exists.
+  /// Returns the list that owns the values of a tensor: owners_ if the result is a view of these values;
+  /// copied_from_, which exists only as long as this reader, if the result is a copy of slices.
   Owners& owners_for(const Slices& slices) { return slices.contiguous() ? owners_ : copied_from_; }
   std::vector<float>& add_buffer(std::size_t size) {
     auto buffer = std::make_shared<std::vector<float>>(size);
@@ -356,8 +356,8 @@ class WeightReader final : public WeightVisitor {
 };
 
 /// Computes an upper bound of the memory for the visited weights as float32, without reading them. The sum
-/// contains each tensor once, copies of outputs that are not contiguous, and the temporary memory of the
-/// largest conversion. At most `table_rows` rows of each table are read.
+/// contains each tensor once (embedding tables once per use), copies of outputs that are not contiguous, and
+/// the temporary memory of the largest conversion. At most `table_rows` rows of each table are read.
 class WeightBytes final : public WeightVisitor {
  public:
   explicit WeightBytes(const checkpoint::Checkpoint& weights, std::size_t table_rows = 0)
@@ -437,7 +437,7 @@ Lease<Weights> cached(TensorCache& tensors, Lease<Weights>& slot, Pool* pool, co
   return slot;
 }
 
-/// Returns true if both weights have the same bytes and the same layout.
+/// Returns true if both weights have the same bytes and the same layout, or neither is stored.
 bool same_bytes(checkpoint::Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b) {
   if (a.tensor == kNoTensor || b.tensor == kNoTensor) return a.tensor == b.tensor;
   const bool alike = a.axes == b.axes && a.heads == b.heads && a.in == b.in && a.out() == b.out();

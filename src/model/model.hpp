@@ -38,8 +38,8 @@ struct TensorUse {
 class Model {
  public:
   /// Reads the configuration and finds the weights; source.weights must not be null. Throws Error(bad_input)
-  /// with the JSON pointer if the configuration is wrong, or with a list of all tensors that are missing or
-  /// have a wrong shape. May add the warning head_from_embedding; the first use of a tensor may add
+  /// with the JSON pointer if the configuration is wrong, or with a list of tensors that are missing or have
+  /// a wrong shape or type. May add the warning head_from_embedding; the first use of a tensor may add
   /// non_finite_weight. `warnings` must outlive the model.
   [[nodiscard]] static Model bind(checkpoint::ModelSource source, Warnings& warnings);
   /// Binds the weights of the source to another family row or another configuration.
@@ -53,9 +53,10 @@ class Model {
   /// Returns a model with another kind of attention in some layers. It shares its weights with this model.
   [[nodiscard]] Model with_attention(AttentionKind kind, std::span<const std::size_t> layers) const;
 
-  /// Return weights as float32. Weights that are stored as float32 are views of the mapped file. Other
-  /// weights are converted at their first use, on `pool` if it is not null. The weights stay in memory until
-  /// they are evicted. Layers that share weights return the same object.
+  /// Return weights as float32. Weights that are stored as float32 are views of the mapped file if they are
+  /// aligned and contiguous. Other weights are converted or copied at their first use, on `pool` if it is not
+  /// null; the rows of a LookupTable, only when they are read. The weights stay in memory until they are
+  /// evicted. Layers that share weights return the same object.
   [[nodiscard]] Lease<LayerWeights> layer(std::size_t index, Pool* pool = nullptr) const;
   /// Returns only the attention weights of a layer.
   [[nodiscard]] Lease<AttentionWeights> attention(std::size_t index, Pool* pool = nullptr) const;
@@ -74,7 +75,7 @@ class Model {
 
   /// Return upper bounds, in bytes, of the memory of these weights as float32, including the temporary memory
   /// during their conversion. Do not read the weights. `rows` is the number of rows that are looked up in
-  /// each embedding table.
+  /// each embedding table. head_bytes() includes the final norm and the norm of the encoder.
   [[nodiscard]] std::uint64_t layer_bytes(std::size_t index) const;
   [[nodiscard]] std::uint64_t attention_bytes(std::size_t index) const;
   [[nodiscard]] std::uint64_t embedding_bytes(std::size_t rows) const;

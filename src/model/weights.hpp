@@ -67,7 +67,7 @@ struct DisentangledWeights {
 
 struct AttentionWeights {
   Linear query;   // [d, query_slices * k]
-  Linear key;     // [kdim, kv_heads * k]; equal to `query` if the checkpoint has no key weight
+  Linear key;     // [kdim, kv_heads * k]; uses the weight of `query` if the checkpoint has no key weight
   Linear value;   // [vdim, kv_heads * v]; if absent, the layer has no output
   Linear output;  // [heads * v, d_out]; if absent, the output is the concatenated z of all heads
   NormWeights query_norm = {}, key_norm = {};  // for shapes, see HeadNormSpan

@@ -375,7 +375,7 @@ std::vector<Row> bad_tensors() {
       {63,
        "one tensor under two names",
        with({"model.norm.weight", {0}, 0, 96}),
-       {"\"output_norm.weight\"", "\"model.norm.weight\"", "the same tensor"}},
+       {"\"output_norm.weight\"", "\"model.norm.weight\"", "need only one of them"}},
       {63, "tensor without a name", with({"", {0}, 0, 96}), {"tensor name", "empty"}},
       {29,
        "a name with ESC and NUL",

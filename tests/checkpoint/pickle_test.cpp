@@ -185,7 +185,7 @@ std::vector<Row> tensors() {
        {"64 bits"}},
       {"expanded to a terabyte",
        tensor({.shape = torch_number(std::size_t{1} << 40U) + "\x85", .strides = "K\0\x85"s}),
-       {"unsupported: expanded"}},
+       {"unsupported: expanded, strided or big-endian tensors"}},
       {"an extent of 70 bits",
        tensor({.shape = "\x8a\x09" + repeated("\1", 9) + "\x85"}),
        {"more than 64 bits"}},

@@ -286,7 +286,7 @@ TEST_CASE("bad configurations are reported with file and JSON pointer before any
           {"qwen2",
            R"({"use_sliding_window": false})",
            Status::bad_input,
-           {"/layer_types", "need full_attention only", "/sliding_window"}},
+           {"/layer_types", "need full_attention only", "/use_sliding_window is not true"}},
           {"qwen3", R"({"head_dim": 7})", Status::bad_input, {"7", "even"}},
           {"albert", R"({"inner_group_num": 2})", Status::bad_input, {"/inner_group_num: unsupported 2"}},
           {"bert", R"({"pruned_heads": {"0": [1]}})", Status::bad_input, {"/pruned_heads: unsupported"}},

@@ -49,7 +49,8 @@ enum class GgufType : std::uint32_t {
   f64
 };
 
-/// A metadata value, as a view of the file. Of array elements only the lengths are checked.
+/// A metadata value, as a view of the file. The value is inside of the file, and so are all strings of an
+/// array; nothing else is checked.
 struct GgufValue {
   std::string_view key;
   GgufType type = GgufType::u8;        // for an array, the type of its elements
@@ -70,7 +71,7 @@ class GgufMetadata {
   [[nodiscard]] const GgufValue* find(std::string_view key) const;
   /// Returns a non-negative integer that is stored with any width.
   [[nodiscard]] std::optional<std::uint64_t> integer(std::string_view key) const;
-  /// Returns a finite number.
+  /// Returns a finite floating-point number. An integer is an error.
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
   [[nodiscard]] std::optional<std::string_view> text(std::string_view key) const;
   [[nodiscard]] std::optional<bool> flag(std::string_view key) const;
@@ -112,14 +113,15 @@ struct GgufLayout {
   std::vector<GgufTensor> tensors;  // sorted by name; no name occurs twice
 };
 
-/// Reads the metadata and the descriptions of the tensors of a GGUF file. Throws Error(bad_input) if a tensor
-/// is not aligned, if it or its padding is outside of the file, or if tensors overlap. The result contains
-/// views of the file.
+/// Reads the metadata and the descriptions of the tensors of a GGUF file. Throws Error(bad_input) if one of
+/// them is invalid, for example if a tensor is not aligned, is partly outside of the file or overlaps
+/// another. The result contains views of the file.
 [[nodiscard]] GgufLayout read_gguf_layout(const FileBytes& file);
 
-/// Reads the tokenizer of a GGUF file; returns null if there is none. Throws Error(bad_input) if a list has a
-/// wrong type or length, if the name of a byte token is not a byte (such as <0x-1>), or if an id has no
-/// token. `file` is the file's escaped name.
+/// Reads the tokenizer of a GGUF file. Returns null if the file names no kind of tokenizer or has no tokens.
+/// Throws Error(bad_input) if a value has the wrong type, if there is not one score and one token type per
+/// token, if a token is not UTF-8, if a byte token is not one of <0x00> to <0xFF>, or if the id of a special
+/// token is not less than the number of tokens. `file` is the file's escaped name.
 [[nodiscard]] std::shared_ptr<const formats::TokenizerSection> read_gguf_tokenizer(
     const std::string& file, const GgufMetadata& metadata);
 
@@ -149,7 +151,7 @@ struct GgufModel {  // NOLINT(bugprone-exception-escape): moving JSON throws not
 
 /// Returns the Hugging Face configuration and tensor names of a GGUF file. `file` is the file's escaped name.
 /// Throws Error(bad_input) if the architecture is unknown, if a metadata key is missing, wrong or not
-/// supported, or if the shape of a tensor does not match its GgufOrder.
+/// supported, if two tensors get the same name, or if the shape or type of a tensor is not supported.
 [[nodiscard]] GgufModel map_gguf(const std::string& file, const GgufLayout& layout);
 
 }  // namespace attnctl::checkpoint

@@ -18,7 +18,7 @@
 namespace attnctl::checkpoint {
 namespace {
 
-// Size of a value in bytes, by GgufType. For a string, the size of its length field.
+// Size of a value in bytes, by GgufType: for a string, of its length field; for an array, not used.
 constexpr std::array<std::size_t, 13> kTypeBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};
 
 std::size_t bytes_of(GgufType type) {
@@ -227,8 +227,8 @@ class GgufLayoutReader {
 
   std::string_view string(std::string_view what) { return text_of(take(number<std::uint64_t>(what), what)); }
 
-  /// Reads a number of items and checks that the rest of the file can hold them. An item has at least `each`
-  /// bytes. `what` names the items in the error message.
+  /// Reads an 8-byte count. Throws Error(bad_input) if the rest of the file is too short for this many items
+  /// of at least `each` bytes. `what` names the count in the message.
   std::uint64_t count(std::size_t each, std::string_view what) {
     const std::size_t where = at_;
     const auto count = number<std::uint64_t>(what);
@@ -327,7 +327,7 @@ class GgufLayoutReader {
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto extent = number<std::uint64_t>(what);
       if (!std::in_range<std::int64_t>(extent)) {
-        refuse(file_.name(), "{} @byte {}: got dimension {}, need at most {}", what, at,
+        refuse(file_.name(), "{} @byte {}: got dimension {}, need 0 to {}", what, at,
                static_cast<std::int64_t>(extent), std::numeric_limits<std::int64_t>::max());
       }
       shape.push_back(static_cast<std::size_t>(extent));

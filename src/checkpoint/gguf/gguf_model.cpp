@@ -211,9 +211,9 @@ class GgufMapping {
       if (!architecture_.rotary || layout_.tensors[i].name != kRotaryFactors) map_tensor(i);
     }
     if (const GgufMapped* const twice = sort_by_name(model_.tensors, &GgufMapped::name)) {
-      refuse(file_, "tensors {} and {} are the same tensor; need one of them",
+      refuse(file_, "tensors {} and {} are both {} in Hugging Face; need only one of them",
              in_quotes(layout_.tensors[twice[0].tensor].name),
-             in_quotes(layout_.tensors[twice[1].tensor].name));
+             in_quotes(layout_.tensors[twice[1].tensor].name), in_quotes(twice->name));
     }
     return std::move(model_);
   }
@@ -258,7 +258,8 @@ class GgufMapping {
   [[nodiscard]] Json scaling_by_factors(const GgufTensor& tensor) const {
     constexpr std::size_t most = 4096;
     if (tensor.shape.size() != 1 || tensor.shape[0] > most || tensor.type->decode != nullptr) {
-      refuse_tensor(file_, tensor.name, "got {} of shape {}, need one dimension of at most {} in F32",
+      refuse_tensor(file_, tensor.name,
+                    "got {} of shape {}, need one dimension of at most {} in F32, F16 or BF16",
                     tensor.type->name, to_string(tensor.shape), most);
     }
     std::vector<float> factors(tensor.shape[0]);
@@ -373,8 +374,9 @@ class GgufMapping {
     const auto values = metadata_.integer(full("attention.value_length"));
     if (values && keys != values) {
       metadata_.reject(full("attention.value_length"),
-                       fmt::format("{}, the width of keys; another width is unsupported",
-                                   keys ? fmt::format("{}", *keys) : "attention.key_length"));
+                       keys ? fmt::format("{}, the width of keys; another width is unsupported", *keys)
+                            : fmt::format("the same number in {}; other widths are unsupported",
+                                          full("attention.key_length")));
     }
   }
 

@@ -21,7 +21,7 @@ namespace {
 
 /// Returns the value. Throws Error(limit) if it is nullopt: a count needs more than 64 bits.
 std::uint64_t checked(std::optional<std::uint64_t> count) {
-  if (!count) fail(Status::limit, "these sizes give counts that do not fit 64 bits; use smaller sizes");
+  if (!count) fail(Status::limit, "these sizes give counts of 2^63 or more; use smaller sizes");
   return *count;
 }
 
@@ -191,7 +191,8 @@ std::uint64_t count_head(const ModelConfig& config) {
   return count;
 }
 
-/// Returns the number of pairs (query, key) with 0 <= query position - key position < reach.
+/// Returns the number of pairs (query, key) with 0 <= query position - key position < reach among n
+/// positions.
 std::uint64_t pairs_within(std::uint64_t n, std::uint64_t reach) {
   const std::uint64_t w = std::min(n, reach);
   return product({n, w}) - product({w, w > 0 ? w - 1 : 0}) / 2;
@@ -478,7 +479,7 @@ PatternMemory count_pattern_memory(const ModelConfig& config, std::size_t length
 std::uint64_t count_cache_bytes(const ModelConfig& config, std::size_t bytes_per_value) {
   std::uint64_t bytes = 0;
   for (const LayerConfig& layer : config.layers) {
-    // Its running sums have a fixed size.
+    // Linear attention keeps running sums of a fixed size.
     if (layer.attention.kind.rule == AttentionKind::Rule::linear) continue;
     const std::uint64_t both = sum({layer.attention.d_head, layer.attention.d_value});
     add(bytes, product({bytes_per_value, layer.attention.kv_heads, both}));

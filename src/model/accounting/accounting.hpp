@@ -10,25 +10,27 @@
 
 namespace attnctl::model {
 
-// The cost of a model, computed from its configuration. Functions throw Error(limit) for counts above 64
-// bits.
+// The cost of a model, computed from its configuration. Functions throw Error(limit) for counts of 2^64 or
+// more, in tables of 2^63 or more.
 
 /// The numbers of parameters of one layer.
 struct LayerParameters {
   std::uint64_t query = 0, key = 0, value = 0, output = 0;  // including biases
-  std::uint64_t attention = 0;                              // sum of the four above
-  std::uint64_t all = 0;                                    // attention, MLP and norms
+  std::uint64_t attention = 0;  // the four above, sinks, and projections of distance embeddings
+  std::uint64_t all = 0;        // attention, MLP and norms
 };
 
 /// The numbers of parameters of a model. The totals count weights that several layers share only once.
 struct ParameterCount {
-  std::uint64_t all = 0;                // all that the forward pass and the head use, so no poolers
-  std::uint64_t attention = 0;          // W_Q, W_K, W_V, W_O with their biases
-  std::uint64_t attention_weights = 0;  // without biases: 4 d^2 per layer if heads * d_head = d
-  std::uint64_t mlp = 0;
-  std::uint64_t norms = 0;      // of layers, embedding and the final norm; the head's norm counts in `head`
-  std::uint64_t embedding = 0;  // tables and projection
-  std::uint64_t head = 0;       // 0 for a tied output matrix without bias
+  std::uint64_t all = 0;  // all that the forward pass and the head use, so no poolers
+  /// W_Q, W_K, W_V and W_O with their biases, sinks, and tables and projections of distances.
+  std::uint64_t attention = 0;
+  /// `attention` without biases: 4 d^2 per layer if kv_heads = heads and heads * d_head = d.
+  std::uint64_t attention_weights = 0;
+  std::uint64_t mlp = 0;        // including experts and routers
+  std::uint64_t norms = 0;      // all norms except that of the head, which counts in `head`
+  std::uint64_t embedding = 0;  // tables, projections, and the convolution over the embeddings
+  std::uint64_t head = 0;       // a tied output matrix counts 0
 
   std::vector<LayerParameters> layers;  // a layer that shares weights with another is counted too
 };
@@ -37,15 +39,17 @@ struct ParameterCount {
 /// The floating-point operations (FLOPs) of the matrix products for one sequence of n tokens. A multiply-add
 /// counts as 2. For full attention, all n^2 scores are counted, even if a mask hides some of them. For other
 /// kinds, only the scores that are computed are counted; for linear attention, the running sums are counted
-/// instead of scores.
+/// instead of scores. Not counted: routers, convolutions, products with distance embeddings, and the
+/// projection before the output matrix.
 struct FlopCount {
-  std::uint64_t projections = 0;  // q, k, v: 2 * 3 n d^2 per layer if heads * d_head = d
+  // The formulas are for one layer with full attention, kv_heads = heads and heads * d_head = d.
+  std::uint64_t projections = 0;  // q, k, v: 2 * 3 n d^2
   std::uint64_t scores = 0;       // 2 * n^2 d
   std::uint64_t values = 0;       // pattern times V: 2 * n^2 d
   std::uint64_t output = 0;       // 2 * n d^2
-  std::uint64_t mlp = 0;
-  std::uint64_t embedding = 0;  // projection from the embedding width to d_model
-  std::uint64_t head = 0;       // logits of all n positions
+  std::uint64_t mlp = 0;          // a layer with experts counts as one expert
+  std::uint64_t embedding = 0;    // projections from patches, and from the embedding width to d_model
+  std::uint64_t head = 0;         // logits of all n positions
   std::uint64_t all = 0;
 };
 [[nodiscard]] FlopCount count_flops(const ModelConfig& config, std::size_t length);
@@ -65,12 +69,12 @@ struct PatternMemory {
 /// Compares the cost of the first layer's attention for several numbers of heads with the same total width:
 /// one head, h heads, h heads with grouped key/value heads, and h heads with one key/value head. h is the
 /// model's number of heads. The number of key/value heads of the grouped variant is that of the model if it
-/// has groups, otherwise the divisor of h nearest to h / 4. Duplicate rows are omitted. Variants with shared
-/// keys are omitted if the model uses W_Q as W_K. Columns: variant; own (true for the model's variant);
-/// heads; kv_heads; d_head; parameters; the FLOPs for one sequence of n tokens: projections, scores, values,
-/// output, and flops (their sum); multiply_adds (half of flops); multiply_adds_one_product (without `values`,
-/// because textbook tables often count only one of the two n^2 products); pattern_bytes and
-/// cache_bytes_per_token (float32).
+/// has groups, otherwise the divisor of h, except 1 and h, that is nearest to h / 4; without one, the variant
+/// is omitted. Duplicate rows are omitted. Variants with shared keys are omitted if the model uses W_Q as
+/// W_K. Columns: variant; own (true for the model's variant); heads; kv_heads; d_head; parameters; the FLOPs
+/// for one sequence of n tokens: projections, scores, values, output, and flops (their sum); multiply_adds
+/// (half of flops); multiply_adds_one_product (without `values`, because textbook tables often count only one
+/// of the two n^2 products); pattern_bytes and cache_bytes_per_token (float32).
 [[nodiscard]] Table compare_attention(const ModelConfig& config, std::size_t length);
 
 /// Returns the shapes of a batch in each step of the first layer's attention. Columns: step, tensor, shape,

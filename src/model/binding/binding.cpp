@@ -62,7 +62,7 @@ Slices one_of(std::initializer_list<std::size_t> widths, std::size_t index, std:
 /// The outputs of a projection.
 struct ProjectionOutputs {
   std::size_t heads = 1;
-  std::size_t each = 0;
+  std::size_t each = 0;  // number of outputs per head
   /// Index of the projection if it is packed with others in one tensor, in the order query, key, value or
   /// gate, up.
   std::size_t index = 0;
@@ -82,7 +82,7 @@ struct ProjectionOutputs {
     if (packing == Packing::query_key_value)
       return one_of({a.query_slices() * k, a.kv_heads * k, a.kv_heads * v}, index);
     const std::size_t quarter = a.heads / 4 * k;
-    constexpr std::array<std::size_t, 3> order = {0, 2, 1};  // in four blocks: q, v, k
+    constexpr std::array<std::size_t, 3> order = {0, 2, 1};  // in_four_blocks: q, v, k
     return one_of({quarter, quarter, quarter}, order[index], 4);
   }
 };
@@ -100,8 +100,8 @@ std::optional<std::size_t> layer_number(std::string_view name, const std::string
   return name.starts_with(after) ? parse_number(digits) : std::nullopt;
 }
 
-/// Finds the tensors of a model and checks their shapes and types. If a tensor has a fault, the binding has
-/// no tensor for it, and check_faults() throws later.
+/// Finds the tensors of a model and checks their shapes and types. The functions collect faults instead of
+/// throwing; at the end, check_faults() throws one error for all of them.
 class TensorBinder {
  public:
   TensorBinder(const FamilySpec& family, const ModelConfig& config, const checkpoint::Checkpoint& weights,
@@ -251,7 +251,7 @@ class TensorBinder {
   void expect_shape(const LocatedTensor& tensor, const Shape& expected) {
     const checkpoint::TensorInfo& info = names_.info(tensor);
     if (info.shape == expected) return;
-    add_fault(fmt::format("{}: tensor \"{}\": got shape {}, need {} ({} by {}{})", info.file,
+    add_fault(fmt::format("{}: tensor \"{}\": got shape {}, need {} ({} according to {}{})", info.file,
                           escaped(info.name), to_string(info.shape), to_string(expected), shape_origin_,
                           escaped(config_file_),
                           family_.sizes == SizesFrom::tensors ? " and the first layer's projections" : ""));
@@ -262,7 +262,7 @@ class TensorBinder {
     const auto found = need(names);
     if (!found) return {};
     if (found->packing == Packing::in_four_blocks && out.heads % 4 != 0) {
-      add_fault(fmt::format("{}: got {} heads, need a multiple of 4, because \"{}\" stores them in 4 blocks",
+      add_fault(fmt::format("{}: got {} heads, need a multiple of 4, because \"{}\" stores them in 4 parts",
                             escaped(config_file_), out.heads, escaped(names_.info(*found).name)));
       return {};
     }
@@ -444,8 +444,11 @@ class TensorBinder {
     }
     if (embedding.position == PositionKind::learned) {
       const std::size_t rows = config_.max_positions.value() + embedding.position_offset;
-      shape_origin_ = embedding.pixels.present() ? fmt::format("{} patches", embedding.pixels.patches())
-                                                 : fmt::format("{} positions", *config_.max_positions);
+      shape_origin_ =
+          embedding.pixels.present() ? fmt::format("{} patches and a class token", embedding.pixels.patches())
+          : embedding.position_offset == 0 ? fmt::format("{} positions", *config_.max_positions)
+                                           : fmt::format("{} positions after {} other rows",
+                                                         *config_.max_positions, embedding.position_offset);
       bound.position =
           table(spec.position, rows, embedding.positions_last ? config_.d_model : embedding.width);
     }
@@ -526,9 +529,13 @@ class TensorBinder {
       file = tensor.file;
     }
     if (extra.empty()) return;
-    add_fault(
-        fmt::format("{}: layer {}{} is stored, but the configuration has {} layers", file, *extra.begin(),
-                    extra.size() > 1 ? fmt::format(" and {} more", extra.size() - 1) : "", known.size()));
+    add_fault(fmt::format("{}: {} {} is stored{}, but the configuration has {}", file,
+                          family_.stack.numbered_by_group ? "layer group"
+                          : of_decoder                    ? "decoder layer"
+                                                          : "layer",
+                          *extra.begin(),
+                          extra.size() > 1 ? fmt::format(", and {} more", extra.size() - 1) : "",
+                          known.size()));
   }
 
   const FamilySpec& family_;

@@ -107,9 +107,9 @@ struct Binding {
   std::vector<Alternative> alternatives;
 };
 
-/// Finds all tensors that a configuration needs. Throws one Error(bad_input) that lists all faults: missing
-/// tensors, wrong shapes and types, and stored layers that the configuration does not have. `config_file` is
-/// used in the message.
+/// Finds all tensors that a configuration needs. Throws one Error(bad_input) for all missing tensors, wrong
+/// shapes and types, and stored layers that the configuration does not have; the message shows the first 8
+/// missing tensors and the first 8 other faults. `config_file` is used in the message.
 [[nodiscard]] Binding bind_tensors(const FamilySpec& family, const ModelConfig& config,
                                    const checkpoint::Checkpoint& weights, const std::string& config_file);
 

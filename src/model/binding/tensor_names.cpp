@@ -29,7 +29,7 @@ std::ptrdiff_t count_stored_names(const LayerSpec& layer, const checkpoint::Chec
 }
 
 [[noreturn]] void reject_both(const checkpoint::TensorInfo& one, const std::string& other) {
-  fail(Status::bad_input, "{}: tensors \"{}\" and \"{}\" are the same projection; need one of them", one.file,
+  fail(Status::bad_input, "{}: tensors \"{}\" and \"{}\" are alternatives; need only one of them", one.file,
        escaped(one.name), escaped(other));
 }
 

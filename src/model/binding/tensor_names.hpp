@@ -37,16 +37,16 @@ class TensorNames {
   [[nodiscard]] std::string layer_prefix() const { return prefix_ + layer_prefix_; }
   [[nodiscard]] std::string decoder_prefix() const { return prefix_ + decoder_prefix_; }
 
-  /// Returns true if the names in the file lack the family's prefix, as in models that were saved without the
-  /// head.
+  /// Returns true if the chosen prefix is not the first one of the family, as in models that were saved
+  /// without the head.
   [[nodiscard]] bool headless() const { return headless_; }
 
   /// Finds a tensor whose name in the checkpoint is `prefix` and one of `names`.
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names,
                                                   const std::string& prefix) const;
   [[nodiscard]] std::optional<LocatedTensor> find_outside_layers(const std::vector<std::string>& names) const;
-  /// Also throws Error(bad_input) if only one of two factors is stored, or if both a factor and the whole
-  /// weight are.
+  /// Finds the weight of a projection. Also throws Error(bad_input) if only one of two factors is stored, or
+  /// if both a factor and the whole weight are stored.
   [[nodiscard]] LocatedWeight find_weight(const LinearSpec& spec, const std::string& prefix) const;
 
   [[nodiscard]] const checkpoint::Checkpoint& weights() const { return *weights_; }
@@ -63,7 +63,7 @@ class TensorNames {
   bool headless_ = false;
 };
 
-/// Returns true if two tensors have the same type, shape and bytes. Ends the loans of both tensors.
+/// Returns true if two tensors have the same type, shape and bytes. Releases both tensors.
 [[nodiscard]] bool same_values(checkpoint::Checkpoint& weights, std::size_t a, std::size_t b);
 
 /// Converts plain names to stored tensors with the default layout.

@@ -19,7 +19,7 @@ using attnctl::to_string;  // of a Shape
 
 /// The component of a model that a layer belongs to. A model with a single stack of layers uses `none`. In
 /// encoder-decoder models, each layer of the decoder is two entries of ModelConfig::layers: `decoder` is the
-/// self-attention, and `cross` is the attention to the encoder's output.
+/// self-attention, and `cross` is the attention to the encoder's output and the MLP.
 enum class Component { none, encoder, decoder, cross };
 
 /// Returns "enc", "dec", "cross", or "" for none.
@@ -30,7 +30,7 @@ struct AttentionKind {
   enum class Rule {
     full,
     window,   // |i - j| < size: under a causal mask, the last `size` keys including the query's own position
-    block,    // |i - j| < size; with a causal mask, the last `size` keys up to and including key i
+    block,    // floor(i / size) == floor(j / size): each query sees only the keys of its own group of `size`
     strided,  // |i - j| < size or (i - j) mod size == 0 (Child et al. 2019, both patterns combined)
     linear    // all keys; pattern = phi(q) phi(k)^T / its row sum, phi = elu + 1 (Katharopoulos et al. 2020)
   };
@@ -40,7 +40,8 @@ struct AttentionKind {
   friend bool operator==(const AttentionKind&, const AttentionKind&) = default;
 };
 
-/// Parses "full", "window:64", "block:16", "strided:8" or "linear". Returns nullopt for anything else.
+/// Parses "full", "linear", "window:W", "block:B" or "strided:S", where W, B and S are integers from 1 to
+/// 4,294,967,295. Returns nullopt for anything else.
 [[nodiscard]] std::optional<AttentionKind> parse_attention_kind(std::string_view text);
 [[nodiscard]] std::string to_string(const AttentionKind& kind);
 
@@ -70,7 +71,8 @@ struct NormConfig {
   bool bias = false;  // false: the bias is 0 and is not stored
 };
 
-/// The elements of queries or keys that are normalised together, and the shape of the gains.
+/// The elements of queries or keys that are normalised together, and the shape of the gains. For keys,
+/// `heads` is the number of key/value heads.
 enum class HeadNormSpan {
   shared,  // each head separately; all heads have the same gains [d_head]
   each,    // each head separately, with its own gains [heads, d_head]
@@ -82,7 +84,7 @@ struct AlibiConfig {
   std::vector<float> slopes;    // [heads]
   bool counts_visible = false;  // j is the number of visible keys before the key; 0 for hidden keys
   bool from_last = false;       // j is minus the distance from the last key
-  /// Slope, j and slope * j are rounded to bfloat16 and added before the scores are scaled.
+  /// Slope, j and slope * j are rounded to bfloat16, and slope * j is multiplied by AttentionConfig::scale.
   bool rounded = false;
 };
 
@@ -102,8 +104,8 @@ struct RotaryConfig {
 struct RelativeBuckets {
   std::size_t buckets = 0;
   std::size_t max_distance = 0;  // all distances from this one on use the last bucket
-  bool bidirectional =
-      false;             // half of the buckets are for keys after the query; otherwise those use bucket 0
+  /// Half of the buckets are for keys after the query. If false, all keys after the query use bucket 0.
+  bool bidirectional = false;
   std::size_t rows = 0;  // number of rows of the stored table, at least `buckets`
 };
 
@@ -117,11 +119,11 @@ struct LinearParts {
 
 /// Disentangled attention (DeBERTa): products of queries or keys with distance embeddings are added to the
 /// scores. The distance i - j of query i and key j uses row clip(bucket(i - j) + span, 0, 2 span - 1) of a
-/// table that all layers share.
+/// table that all layers share. bucket(i - j) is i - j itself if `logarithmic` is false.
 struct DisentangledConfig {
-  std::size_t span = 0;
-  std::size_t max_distance = 0;      // the largest distance of the logarithmic scale
-  bool logarithmic = false;          // large distances share buckets on a logarithmic scale
+  std::size_t span = 0;              // half the number of rows of the table
+  std::size_t max_distance = 0;      // the logarithmic scale ends at the distance max_distance - 1
+  bool logarithmic = false;          // distances above span / 2 share buckets on a logarithmic scale
   bool content_to_position = false;  // adds query * distance key to the scores
   bool position_to_content = false;  // adds key * distance query to the scores
   LinearParts key, query;  // projections of the table; if absent, the projections of the tokens are used
@@ -132,7 +134,7 @@ struct AttentionConfig {
   std::size_t heads = 0;
   std::size_t kv_heads = 0;
   std::size_t d_head = 0;
-  std::size_t d_value = 0;  // 0: unknown, because the model lacks W_V
+  std::size_t d_value = 0;  // 0: unknown, because the model has neither W_V nor W_O
   double scale = 0;         // q k^T is multiplied by this
   bool causal = false;
   AttentionKind kind;
@@ -179,11 +181,12 @@ struct ExpertsConfig {
   bool softmax_after_topk = false;
   bool renormalised = false;  // the weights of the chosen experts are divided by their sum
   bool router_bias = false;
-  /// If above 0, experts compute (up + 1) g sigmoid(alpha g), where g is the gate; `up` is clamped to
+  /// If not 0, experts compute down((up + 1) g sigmoid(alpha g)), where g is the gate; `up` is clamped to
   /// [-limit, limit] and g to at most limit.
   float limit = 0;
   double alpha = 1;
-  /// Width of the expert that every token uses; its output is multiplied by the sigmoid of a gate.
+  /// Width of the expert that every token uses; 0 if there is none. Its output is multiplied by the sigmoid
+  /// of a gate.
   std::size_t shared_width = 0;
 };
 
@@ -225,7 +228,8 @@ struct LayerConfig {
 };
 
 /// Token dropout of ESM: the embeddings of `token` are set to zero. The other embeddings are multiplied by
-/// kept / (1 - s), where s is the fraction of tokens in the sequence that equal `token`.
+/// kept / (1 - s), where s is the number of tokens that equal `token` divided by the number of visible
+/// tokens.
 struct TokenDropout {
   std::int64_t token = 0;
   double kept = 1;
@@ -235,7 +239,7 @@ struct EmbeddingConfig {
   std::size_t vocabulary = 0;  // 0: inputs are embeddings or images
   std::size_t width = 0;       // width of the tables
   PositionKind position = PositionKind::none;
-  bool positions_last = false;      // positions are added after the projection; otherwise before the norm
+  bool positions_last = false;      // positions are added after norm and projection; otherwise before them
   std::size_t position_offset = 0;  // row of the position table for position 0
   /// The id of the padding token. Padding tokens use the row of this number, and positions do not count them.
   std::optional<std::size_t> padding;
@@ -287,7 +291,7 @@ struct ModelConfig {
   NormConfig final_norm;  // after the last layer
   HeadConfig head;
   std::vector<std::string> vocabulary;    // tokens listed in the configuration (family `attention`)
-  std::vector<std::int64_t> special_ids;  // token ids of bos, eos, pad, cls and sep
+  std::vector<std::int64_t> special_ids;  // configured token ids of bos, eos, pad, cls and sep
 
   [[nodiscard]] std::size_t layers_of(Component component) const;
 

@@ -65,6 +65,10 @@ std::string ConfigReader::present_name(const Names& names) const {
 std::optional<std::size_t> ConfigReader::optional_index(const Names& names) const {
   const auto value = find(names);
   if (value && value->json->is_number_integer() && value->json->get<std::int64_t>() == 0) return 0;
+  if (value && !value->json->is_number_unsigned() &&
+      (!value->json->is_number_integer() || value->json->get<std::int64_t>() < 0)) {
+    reject(*value, "an integer of at least 0");
+  }
   return optional_size(names);
 }
 

@@ -24,8 +24,9 @@ struct ConfigValue {
 };
 
 /// Reads typed values from a JSON object. A null counts as missing. The name `a/b` means key b of the object
-/// a. If a function takes several names, it uses the first one that is present. All functions throw
-/// Error(bad_input) with the file and the JSON pointer if the value has the wrong type or range.
+/// a. If a function takes several names, it uses the first one that is present. The functions that return a
+/// typed value throw Error(bad_input) with the file and the JSON pointer if the value has the wrong type or
+/// range, and return nullopt or the default if it is missing.
 class ConfigReader {
  public:
   using Names = std::vector<std::string>;
@@ -35,7 +36,7 @@ class ConfigReader {
       : file_(std::move(file)), object_(&object), pointer_(std::move(pointer)) {}
 
   /// Returns a reader of /text_config if present, otherwise of the whole configuration. Throws
-  /// Error(bad_input) if the configuration has a /text_config and the model is quantized.
+  /// Error(bad_input) if the configuration has both /text_config and /quantization_config.
   [[nodiscard]] static ConfigReader of_text(const std::string& file, const nlohmann::ordered_json& config);
 
   [[nodiscard]] std::optional<ConfigValue> find(const Names& names) const;
@@ -44,12 +45,13 @@ class ConfigReader {
   /// Returns the name that find(names) would use, or the first name if none is present.
   [[nodiscard]] std::string present_name(const Names& names) const;
 
-  /// Reads an integer of at least 0, for example a token id or a layer number.
+  /// Reads an integer of at least 0, for example a token id. Throws Error(limit) if it is above largest_size.
   [[nodiscard]] std::optional<std::size_t> optional_index(const Names& names) const;
   /// Reads an integer of at least 1. Throws Error(limit) if it is above largest_size.
   [[nodiscard]] std::optional<std::size_t> optional_size(const Names& names) const;
-  /// Throws if the key is missing and has no default.
+  /// Throws Error(bad_input) if the key is missing and has no default.
   [[nodiscard]] std::size_t size(const SizeKey& key) const;
+  /// Returns `default_value` if the key is missing and has no default of its own.
   [[nodiscard]] std::size_t size(const SizeKey& key, std::size_t default_value) const;
   [[nodiscard]] std::optional<double> optional_number(const Names& names) const;  // finite
   /// Finite and greater than 0.
@@ -68,7 +70,8 @@ class ConfigReader {
     fail(Status::bad_input, "{}: {}: {}", escaped(file_), pointer(name),
          fmt::format(format, std::forward<Args>(args)...));
   }
-  /// Throw Error(bad_input) with the value that was found, or with "missing", and with what is needed.
+  /// Throw Error(bad_input) with the value that was found, or with "missing", and with what is needed or
+  /// supported.
   [[noreturn]] void reject(const ConfigValue& value, std::string_view need) const;
   [[noreturn]] void reject_unsupported(const ConfigValue& value, std::string_view supported) const;
   [[noreturn]] void reject_missing(std::string_view name, std::string_view need) const;

@@ -101,8 +101,8 @@ FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, Co
   return part;
 }
 
-/// If a position table is stored, uses it instead of computed positions, because the model was trained with
-/// the table.
+/// If a position table is stored, uses it instead of computed positions of the kind sinusoidal_halves,
+/// because the model was trained with the table.
 void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names,
                              EmbeddingConfig& embedding) {
   if (embedding.position != PositionKind::sinusoidal_halves) return;
@@ -135,8 +135,9 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
   head.present = head.transform ? is_stored(spec.transform) || is_stored(spec.decoder) : !lost;
 }
 
-/// Returns the largest number of positions: the rows of the position table without the rows before position
-/// 0. Returns nullopt if the family has no limit.
+/// Returns the largest number of tokens of a sequence. For images, this is one per patch and the class token.
+/// Otherwise, it is the configured number, without the rows up to that of the padding token if positions
+/// start after them. Returns nullopt if the family has no limit.
 std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys, const ConfigReader& config) {
   if (const PatchGrid grid = resolve_pixels(keys, config); grid.present()) return grid.patches() + 1;
   if (keys.max_positions.names.empty() && !keys.max_positions.default_value) return std::nullopt;
@@ -173,8 +174,8 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
   return embedding;
 }
 
-/// Adds the decoder of an encoder-decoder model: its layers, model.decoder and the final norm. All other
-/// members of `model` except the head must be set.
+/// Adds the decoder of an encoder-decoder model: its layers, model.decoder and the final norm. d_model,
+/// max_positions, embedding and the layers of the encoder must be set.
 void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
                      const checkpoint::ModelSource& source, ModelConfig& model) {
   for (LayerConfig& layer : model.layers) layer.component = Component::encoder;
@@ -210,7 +211,7 @@ void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const
   model.final_norm = with_tensors(norm, family.decoder->final_norm);
 }
 
-/// Returns the head. If `weights` is null, returns the usual head of the family.
+/// Returns the head. If `weights` is null, assumes that the usual head of the family is stored.
 HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
                         checkpoint::Checkpoint* weights) {
   HeadConfig head;
@@ -247,8 +248,8 @@ void check_requirements(const FamilySpec& family, const ConfigReader& config) {
   if (const auto packed = config.find("quantization_config")) config.reject_unsupported(*packed, "null");
 }
 
-/// Checks options, norm, activation and attention separately, and reports the faults of all of them in one
-/// error.
+/// Checks the requirements of the family. For families with SizesFrom::config, also checks norm, activation
+/// and attention. Reports the faults of all these parts in one error.
 void check_parts(const FamilySpec& family, const ConfigReader& config) {
   std::vector<std::string> faults;
   const auto check = [&](const auto& part) {
@@ -292,7 +293,7 @@ void use_stored_frequencies(const FamilySpec& family, checkpoint::Checkpoint& we
   for (LayerConfig& layer : model.layers) layer.attention.rotary = shared;
 }
 
-/// Returns the ids of bos, eos, pad, cls and sep in the configuration, if they are less than `vocabulary`.
+/// Returns the configured ids of bos, eos, pad, cls and sep that are in [0, vocabulary).
 std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config, std::size_t vocabulary) {
   std::set<std::int64_t> ids;
   for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id"}) {

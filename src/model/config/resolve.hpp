@@ -10,8 +10,8 @@
 
 namespace attnctl::model {
 
-// The steps of resolve_config, in the order in which they are called. All functions throw Error(bad_input)
-// with the file and the JSON pointer.
+// The steps of resolve_config. Functions that take a ConfigReader throw Error(bad_input) with the file and,
+// in most errors, the JSON pointer.
 
 inline constexpr std::size_t max_layers = 10'000;
 inline constexpr std::size_t max_head_width = 1U << 20U;
@@ -26,7 +26,7 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 
 [[nodiscard]] Activation resolve_activation(const TextKey& key, const ConfigReader& config);
 
-/// Returns the properties that all norms of a model share.
+/// Returns the kind and eps, which all norms of a model share.
 [[nodiscard]] NormConfig resolve_norm(const FamilySpec& family, const ConfigReader& config);
 /// Returns `norm` with gain and bias set to whether `spec` has tensors for them. The kind is none if the norm
 /// does not exist.

@@ -26,7 +26,8 @@ std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& con
   return d_model / heads;
 }
 
-/// Returns the number of key/value heads; the number of heads if the key is null or missing.
+/// Returns the number of key/value heads. If the key is null, returns the number of heads. If it is missing,
+/// returns the default of the key, or the number of heads if there is no default.
 std::size_t resolve_kv_heads(const SizeKey& key, const ConfigReader& config, std::size_t heads) {
   if (std::ranges::any_of(key.names, [&](const auto& name) { return config.is_null(name); }))
     return config.optional_size(key.names).value_or(heads);
@@ -78,7 +79,8 @@ RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const C
   return relative;
 }
 
-/// Reads a list of strings, or one string with words separated by "|".
+/// Reads a list of strings, or one string with words separated by "|". Returns an empty list if the key is
+/// missing.
 std::vector<std::string> word_list(const std::string& key, const ConfigReader& config) {
   const auto value = config.find(key);
   if (!value) return {};
@@ -101,7 +103,8 @@ std::optional<std::size_t> size_above_zero(const std::string& name, const Config
   return config.optional_size({name});
 }
 
-/// Sets attention.disentangled. Divides attention.scale by the square root of the number of terms.
+/// Sets attention.disentangled if /pos_att_type has terms and /relative_attention is true. In any case,
+/// divides attention.scale by sqrt(1 + number of terms).
 void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
                           AttentionConfig& attention) {
   const DisentangledSpec& spec = *family.stack.disentangled;
@@ -123,8 +126,8 @@ void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, 
   disentangled.logarithmic = buckets.has_value();
   if (buckets && (*buckets < 2 || disentangled.max_distance <= *buckets / 2 + 1)) {
     config.refuse("position_buckets",
-                  "got {}, need at least 2, with half of it below the largest distance {}", *buckets,
-                  disentangled.max_distance - 1);
+                  "got {}, need at least 2 and less than {}, twice the largest distance {}", *buckets,
+                  2 * (disentangled.max_distance - 1), disentangled.max_distance - 1);
   }
   if (!spec.may_share_content || !config.flag("share_att_key")) {
     if (disentangled.content_to_position) disentangled.key = resolve_parts(spec.key, config);
@@ -194,8 +197,8 @@ std::optional<std::vector<bool>> windows_by_type(const std::string& key, const C
   return windowed;
 }
 
-/// Returns, for each layer, whether it has a window according to the list `key` of [[type, ...], times],
-/// where each list of types is repeated; nullopt if the list is missing.
+/// Returns, for each layer, whether it has a window according to the list `key` of [[type, ...], times].
+/// Each [type, ...] is repeated `times` times. Returns nullopt if the list is missing.
 std::optional<std::vector<bool>> windows_by_runs(const std::string& key, const ConfigReader& config,
                                                  std::size_t count) {
   const auto value = config.find(key);
@@ -221,7 +224,7 @@ std::optional<std::vector<bool>> windows_by_runs(const std::string& key, const C
   return windowed;
 }
 
-/// Returns, for each layer, whether it has a window according to the rules of WindowKeys that need no list.
+/// Returns, for each layer, whether it has a window, for configurations without a list of layer types.
 std::vector<bool> windows_by_rule(const WindowKeys& keys, const ConfigReader& config,
                                   const std::vector<bool>& rotary) {
   const std::size_t count = rotary.size();
@@ -251,9 +254,12 @@ std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigR
   for (std::size_t i = 0; i < count; ++i) {
     if (!(*windowed)[i]) continue;
     if (!size) {
-      config.reject(*config.find({keys.layer_types, keys.type_runs}),
-                    fmt::format("full_attention only, because no window width is configured ({})",
-                                config.pointer(keys.size)));
+      const bool disabled = !keys.enabled.empty() && !config.flag(keys.enabled);
+      config.reject(
+          *config.find({keys.layer_types, keys.type_runs}),
+          fmt::format("{} only, because {}", config.find(keys.layer_types) ? "full_attention" : "global",
+                      disabled ? config.pointer(keys.enabled) + " is not true"
+                               : config.pointer(keys.size) + " gives no window width"));
     }
     kinds[i] = {AttentionKind::Rule::window, keys.two_sided ? *size / 2 + 1 : *size};
   }

@@ -90,7 +90,8 @@ RotaryConfig llama3_rotary(const RotaryRequest& request) {
   return rotary;
 }
 
-/// Returns the dimension that makes `rotations` full turns within `original` positions.
+/// Returns the index j, with a fraction, of the pair of dimensions that makes `rotations` full turns within
+/// `original` positions.
 double correction_dimension(const RotaryRequest& request, double rotations, std::size_t original) {
   return static_cast<double>(request.dims) *
          std::log(static_cast<double>(original) / (rotations * 2 * std::numbers::pi)) /
@@ -198,8 +199,8 @@ void reject_nested(const ConfigReader& parameters) {
 
 /// Returns the object with the rotary parameters, or the family's default if the configuration has none. As
 /// in transformers, a non-empty rope_scaling is used instead of all of rope_parameters, including its
-/// rope_theta. `layer_type` is the key in rope_parameters of the object for these layers; "" if all layers
-/// have the same parameters.
+/// rope_theta. If `scaled` is false, rope_scaling is ignored. `layer_type` is the key in rope_parameters of
+/// the object for these layers; "" if all layers have the same parameters.
 ConfigReader rotary_parameters(const RotarySpec& spec, const ConfigReader& config,
                                const std::string& layer_type, bool scaled) {
   static const nlohmann::ordered_json none = nlohmann::ordered_json::object();
@@ -219,12 +220,15 @@ ConfigReader rotary_parameters(const RotarySpec& spec, const ConfigReader& confi
 }
 
 void check_finite(const RotaryConfig& rotary, double theta, const ConfigReader& scaling) {
-  const auto wrong = [](float value) { return !std::isfinite(value); };
-  if (std::isinf(static_cast<float>(theta)) || std::ranges::any_of(rotary.inverse_frequency, wrong) ||
-      std::ranges::any_of(rotary.long_inverse_frequency, wrong) || wrong(rotary.attention_factor)) {
-    fail(Status::bad_input, "{}: {}: these parameters give rotary frequencies that are not finite in float32",
-         escaped(scaling.file()), scaling.object_pointer());
-  }
+  const auto check = [&](std::string_view name, double value) {
+    if (std::isfinite(static_cast<float>(value))) return;
+    fail(Status::bad_input, "{}: {}: got {} {}, which is not finite in float32", escaped(scaling.file()),
+         scaling.object_pointer(), name, value);
+  };
+  check("theta", theta);
+  check("attention factor", rotary.attention_factor);
+  for (const float frequency : rotary.inverse_frequency) check("inverse frequency", frequency);
+  for (const float frequency : rotary.long_inverse_frequency) check("inverse frequency", frequency);
 }
 
 /// Returns the number of dimensions of a head that are rotated.
@@ -236,9 +240,11 @@ std::size_t resolve_rotary_dims(const RotarySpec& spec, const ConfigReader& conf
   const auto by_fraction = static_cast<std::size_t>(static_cast<double>(d_head) * std::min(fraction, 2.0));
   const std::size_t dims = spec.dims.names.empty() ? by_fraction : config.size(spec.dims);
   if (dims > 0 && dims % 2 == 0 && dims <= d_head) return dims;
+  const auto& names = spec.dims.names.empty() ? spec.fraction_names : spec.dims.names;
+  const ConfigReader& place = spec.dims.names.empty() && inside ? scaling : config;
   fail(Status::bad_input,
-       "{}: {} of {} head dimensions have rotary position; need an even number from 2 to {}",
-       escaped(config.file()), dims, d_head, d_head);
+       "{}: {} of {} head dimensions have rotary position ({}); need an even number from 2 to {}",
+       escaped(config.file()), dims, d_head, place.pointer(place.present_name(names)), d_head);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ std::vector<std::size_t> read_head_slices(const ConfigReader& config, std::size_
   for (const auto& number : *value->json) {
     if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= ConfigReader::largest_size) {
       config.reject({fmt::format("head_slices/{}", slices.size()), &number},
-                    "the number of a slice, 0 or more");
+                    fmt::format("the number of a slice, 0 to {}", ConfigReader::largest_size - 1));
     }
     slices.push_back(number.get<std::size_t>());
   }
@@ -97,8 +97,9 @@ class BareResolver {
   }
 
  private:
-  /// Returns the numbers of inputs and outputs of a projection, which may be factorized. A tensor of rank 3
-  /// has `heads` as its first extent; its heads are outputs, or inputs if `is_output` is true.
+  /// Returns the numbers of inputs and outputs of a projection, which may be factorized. A tensor with three
+  /// dimensions must have `heads` as its first extent. Its heads are inputs if `is_output` (the projection is
+  /// W_O), otherwise outputs.
   [[nodiscard]] Extents extents(const LocatedWeight& weight, std::size_t heads, bool is_output) const {
     const Extents first = extents(weight.front(), heads, is_output);
     if (weight.size() == 1) return first;
@@ -120,10 +121,13 @@ class BareResolver {
   /// Returns the number of outputs of one projection in a tensor; a third of all outputs if the tensor packs
   /// [q; k; v].
   [[nodiscard]] std::size_t unpacked_outputs(const LocatedTensor& tensor, std::size_t outputs) const {
-    return tensor.packing == Packing::whole ? outputs : divided(tensor, outputs, 3, "the three projections");
+    if (tensor.packing == Packing::whole) return outputs;
+    if (outputs % 3 != 0)
+      reject(tensor, fmt::format("{} to be a multiple of 3, the number of packed projections", outputs));
+    return outputs / 3;
   }
 
-  /// Returns width / parts. Throws if `width` is not a multiple of `parts`, the value of the key `key`.
+  /// Returns width / parts. Throws if `width` is not a multiple of `parts`, which comes from the key `key`.
   [[nodiscard]] std::size_t divided(const LocatedTensor& tensor, std::size_t width, std::size_t parts,
                                     std::string_view key) const {
     if (width % parts != 0) {
@@ -173,7 +177,7 @@ class BareResolver {
     if (query.empty()) {
       std::string known;
       for (const StoredTensor& tensor : layer.query.weight) known += prefix + tensor.name + ", ";
-      fail(Status::bad_input, "{}: no query projection; need one of {}{}{} with {}{}",
+      fail(Status::bad_input, "{}: the weights have no query projection; need one of {}or {}{} with {}{}",
            escaped(config_.file()), known, prefix, layer.query.factors.front().name, prefix,
            layer.query.factors.back().name);
     }
@@ -181,8 +185,9 @@ class BareResolver {
             names_.find_weight(layer.output, prefix)};
   }
 
-  /// Returns the number of slices in the query projection of tied heads: the first extent of a tensor of rank
-  /// 3, otherwise according to /d_head or /kv_heads, otherwise the number of slices in /head_slices.
+  /// Returns the number of slices in the query projection of tied heads: the first extent of a tensor with
+  /// three dimensions, otherwise according to /d_head or /kv_heads, otherwise 1 plus the largest number in
+  /// /head_slices.
   std::size_t count_slices(const LocatedTensor& query, std::span<const std::size_t> slices) const {
     const Shape& shape = names_.info(query).shape;
     if (shape.size() == 3) return shape[0];
@@ -217,6 +222,12 @@ class BareResolver {
     }
   }
 
+  /// Returns the key that determines kv_heads.
+  [[nodiscard]] const char* kv_heads_key(const AttentionConfig& attention) const {
+    if (config_.find("kv_heads")) return "kv_heads";
+    return attention.head_slices.empty() ? "heads" : "head_slices";
+  }
+
   void resolve_value_sizes(const LocatedProjections& found, ModelConfig& model,
                            AttentionConfig& attention) const {
     model.d_value_input = model.d_key_input;
@@ -226,7 +237,7 @@ class BareResolver {
       const std::size_t outputs = unpacked_outputs(tensor, sizes.out);
       model.d_value_input = sizes.in;
       attention.d_value =
-          checked("d_value", divided(tensor, outputs, attention.kv_heads, "kv_heads"), tensor);
+          checked("d_value", divided(tensor, outputs, attention.kv_heads, kv_heads_key(attention)), tensor);
     }
     model.d_output = !found.value.empty() ? attention.heads * attention.d_value : 0;
     if (found.output.empty()) return;

@@ -11,8 +11,8 @@
 namespace attnctl::model {
 namespace {
 
-/// Returns one projection of a bare attention layer: `W_q` and `b_q` stored as [in, out], or the names that
-/// PyTorch modules use.
+/// Returns one projection of a bare attention layer. Its names are W_LETTER and b_LETTER, or those of one of
+/// the PyTorch modules `modules`.
 LinearSpec bare_linear(std::string_view letter, const std::vector<std::string>& modules) {
   LinearSpec spec = {.weight = {{fmt::format("W_{}", letter), Axes::in_out_or_head}},
                      .bias = {{fmt::format("b_{}", letter), Axes::in_out_or_head}},
@@ -25,7 +25,8 @@ LinearSpec bare_linear(std::string_view letter, const std::vector<std::string>& 
   return spec;
 }
 
-/// Returns a query, key or value projection. Accepts also the names of torch.nn.MultiheadAttention.
+/// Returns a query, key or value projection. Also accepts the names of torch.nn.MultiheadAttention, and two
+/// factors.
 LinearSpec bare_input(std::string_view letter) {
   LinearSpec spec = bare_linear(
       letter, {fmt::format("W_{}", letter), fmt::format("w_{}", letter), fmt::format("{}_proj", letter)});

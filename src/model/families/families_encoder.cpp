@@ -318,8 +318,8 @@ LayerSpec bart_layer(const std::string& name) {
   return layer;
 }
 
-/// Returns the embedding tables of one stack. The token table is that of the stack if stored, otherwise the
-/// shared one.
+/// Returns the embedding tables of one stack. The token table is the first of these that is stored: that of
+/// the stack, the shared one, that of the encoder, that of the decoder.
 EmbeddingSpec bart_embedding(const std::string& stack) {
   return {.token = {stack + ".embed_tokens.weight", "shared.weight", "encoder.embed_tokens.weight",
                     "decoder.embed_tokens.weight"},
@@ -369,7 +369,8 @@ FamilySpec mbart() {
   return spec;
 }
 
-/// Marian is like BART, but has sinusoidal positions. Input and target may have different vocabularies.
+/// Marian is like BART, but has sinusoidal positions and no norm of the embeddings. Input and target may have
+/// different vocabularies.
 FamilySpec marian() {
   FamilySpec spec = named("marian", bart());
   spec.embedding.norm = {};

@@ -52,7 +52,7 @@ FamilySpec llama_row() {
   return spec;
 }
 
-/// Mistral: like Llama, but no layer has biases.
+/// Mistral is like Llama, but no layer has biases, and layers may have a sliding window.
 FamilySpec mistral_row() {
   FamilySpec spec = named("mistral", llama_row());
   remove_biases(spec.stack.layer);
@@ -212,7 +212,7 @@ FamilySpec qwen2_moe() {
   return spec;
 }
 
-/// The model has attention sinks, and experts with clamped gates.
+/// GPT-OSS has attention sinks, experts with clamped values (ExpertsConfig::limit), and sliding windows.
 FamilySpec gpt_oss() {
   FamilySpec spec = named("gpt_oss", llama_row());
   const auto stacked = [](const std::string& name, Packing packing) {

@@ -101,17 +101,18 @@ struct RotarySpec {
 
 /// The layers that have a sliding window, and the width of the window.
 struct WindowKeys {
-  std::string size = {};         // if this key is null, no layer has a window
+  std::string size = {};         // key of the width; if its value is null, no layer has a window
   std::size_t default_size = 0;  // 0: no windows
   std::string enabled = {};      // flag that must be true for windows
   std::string layer_types = {};  // list with full_attention or sliding_attention for each layer
   std::string type_runs = {};    // list of [[type, ...], times], where a type is global or local
   // The fields below are used if the configuration has no such list.
-  std::string first = {};  // first layer with a window; without a key, all layers have one
+  std::string first = {};  // key of the first layer that may have a window; "": all layers may have one
   std::size_t default_first = 0;
-  /// `first` is the first layer without a window; the layers before it have one.
+  /// Only the layers before `first` may have a window, instead of only `first` and the layers after it.
   bool windows_before_first = false;
-  /// In each period of layers, one layer has full attention; without a default, the field is not used.
+  /// Number of layers of a period, in which one layer has full attention. Families without periods have no
+  /// default here.
   SizeKey period = {};
   bool full_first = false;  // the first layer of each period has full attention; otherwise the last layer
   bool nope_layers_only = false;  // only layers without rotary positions have a window
@@ -137,7 +138,7 @@ enum class Packing {
   query_key_value,  // all of q, then k, then v
   by_head,          // q, k and v of head 0, then of head 1, ...
   by_key_head,      // for each key/value head: all queries that share it, then k and v
-  in_four_blocks,   // four blocks, each with q, v and k of a quarter of the heads
+  in_four_blocks,   // four parts, each with q, v and k of a quarter of the heads
   gate_up,          // all of gate, then up
   gate_up_by_turns  // the outputs of gate and up alternate
 };
@@ -191,9 +192,9 @@ struct MlpSpec {
 /// tensor per expert with `{expert}` in the name.
 struct ExpertsSpec {
   LinearSpec router = {};
-  MlpSpec each = {};    // of each expert
-  MlpSpec shared = {};  // of the expert that every token uses
-  LinearSpec shared_factor = {};
+  MlpSpec each = {};              // of each expert
+  MlpSpec shared = {};            // of the expert that every token uses
+  LinearSpec shared_factor = {};  // the sigmoid of this projection multiplies the output of `shared`
 };
 
 /// The tensors of a layer: one attention and the MLP after it.
@@ -246,15 +247,15 @@ struct StackSpec {
   std::optional<ConvolutionSpec> convolution = {};  // applied after the first layer
 };
 
-/// TokenDropout, which is used if the flag `enabled` is true.
+/// The configuration keys of TokenDropout, and its constant.
 struct TokenDropoutSpec {
-  std::string enabled = {};
-  std::string token = {};  // key of the id of TokenDropout::token
-  double kept = 1;
+  std::string enabled = {};  // flag: the model has token dropout
+  std::string token = {};    // key of the id of TokenDropout::token
+  double kept = 1;           // TokenDropout::kept
 };
 
-/// The tensors before the first layer. Names follow the family's prefix. A sinusoidal position table is used
-/// if it is stored, otherwise computed.
+/// The tensors before the first layer. Names follow the family's prefix. A stored position table is used
+/// instead of positions of the kind PositionKind::sinusoidal_halves.
 struct EmbeddingSpec {
   std::vector<std::string> token = {}, position = {}, token_type = {};
   /// Only families that read images; the tables are [1, rows, width].
@@ -264,9 +265,10 @@ struct EmbeddingSpec {
   LinearSpec projection = {};  // from the width of the tables to d_model
 };
 
-/// The output head. Names have no prefix. A head with a transform (dense layer, activation, norm) is a
-/// masked-token head and exists only if it is stored. The output matrix is `decoder` if stored, otherwise the
-/// token embedding table. The head is tied if `decoder` is not stored or has the values of that table.
+/// The output head. Names have no prefix, except in `projection`. A head with a transform (dense layer,
+/// activation, norm) is a masked-token head and exists only if it is stored. The output matrix is `decoder`
+/// if stored, otherwise the token embedding table. The head is tied if `decoder` is not stored or has the
+/// values of that table.
 struct HeadSpec {
   LinearSpec transform = {};
   TextKey activation = {};  // activation of the transform; without a default, the activation of the layers
@@ -281,7 +283,7 @@ struct HeadSpec {
 /// and options.
 enum class SizesFrom { config, tensors };
 
-/// The ALiBi slopes of a family. The values differ if the number of heads is not a power of 2.
+/// The ALiBi slopes of a family. Both rules give the same slopes if the number of heads is a power of 2.
 enum class AlibiSlopes {
   none,
   nearest_power,  // slopes for the next lower power of 2, then every second slope for twice that number
@@ -298,8 +300,8 @@ struct Variant {
   void (*apply)(FamilySpec& row) = nullptr;
 };
 
-/// The decoder of an encoder-decoder model. Each of its layers has two attentions. Norms, activations and
-/// similar properties are those of the encoder (FamilySpec::stack).
+/// The decoder of an encoder-decoder model. Each of its layers has two attentions. The kind of norm, the
+/// activation and other properties that have no field here are the same as in the encoder.
 struct DecoderSpec {
   std::string prefix = {};                          // prefix of a layer, for example "decoder.layers.{}."
   LayerSpec self = {};                              // the causal self-attention, which has no MLP
@@ -355,13 +357,14 @@ struct FamilySpec {
 /// if the family is unknown.
 [[nodiscard]] FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& config);
 
-/// Returns true if a tensor is a buffer of old checkpoints that the forward pass does not need: position ids,
-/// causal masks, rotary frequencies.
+/// Returns true if this is the name of a buffer, which is not trained: position ids, causal masks, rotary
+/// frequencies.
 [[nodiscard]] bool is_known_buffer(std::string_view tensor_name);
 
 /// Returns the resolved hyperparameters of a model. `source.weights` may be null if the family takes its
 /// sizes from the configuration. Then properties that depend on stored tensors have the usual values of the
-/// family. Throws Error(bad_input) with the JSON pointer, or Error(limit) if a size is too large.
+/// family. Throws Error(bad_input) with the JSON pointer or the tensor, or Error(limit) if a size is too
+/// large.
 [[nodiscard]] ModelConfig resolve_config(const checkpoint::ModelSource& source);
 /// Returns the hyperparameters for a given row, which may differ from the row of the family.
 [[nodiscard]] ModelConfig resolve_config(const FamilySpec& row, const checkpoint::ModelSource& source);

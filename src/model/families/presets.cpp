@@ -1,6 +1,7 @@
 #include "model/families/presets.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "base/error.hpp"
 #include "model/config/resolve.hpp"
@@ -10,7 +11,7 @@ namespace {
 
 std::size_t exact_quotient(std::string_view what, std::size_t whole, std::string_view by, std::size_t part) {
   if (whole == 0 || part == 0)
-    fail(Status::usage, "got {} {} and {} {}, need at least 1", whole, what, part, by);
+    fail(Status::usage, "got {} {} and {} {}, need at least 1 of each", whole, what, part, by);
   if (whole % part != 0) fail(Status::usage, "got {} {}, need a multiple of {} {}", whole, what, part, by);
   return whole / part;
 }
@@ -40,11 +41,17 @@ ModelConfig bare_config(const BareSizes& sizes) {
   (void)exact_quotient("heads", attention.heads, "key/value heads", attention.kv_heads);
   attention.d_head = sizes.d_head ? *sizes.d_head : exact_quotient("d", sizes.d_model, "heads", sizes.heads);
   attention.d_value = sizes.d_value.value_or(attention.d_head);
-  if (sizes.d_model == 0 || sizes.layers == 0 || attention.d_head == 0 || attention.d_value == 0)
-    fail(Status::usage, "got a size of 0, need at least 1");
+  const std::pair<const char*, std::size_t> named_sizes[] = {
+      {"d", sizes.d_model},
+      {"the number of layers", sizes.layers},
+      {"the head width", attention.d_head},
+      {"the value width of a head", attention.d_value}};
+  for (const auto& [name, size] : named_sizes) {
+    if (size == 0) fail(Status::usage, "got 0 for {}, need at least 1", name);
+  }
   if (sizes.layers > max_layers || attention.d_head > max_head_width) {
-    fail(Status::limit, "got {} layers with heads of {}, the limits are {} and {}", sizes.layers,
-         attention.d_head, max_layers, max_head_width);
+    fail(Status::limit, "got {} layers and heads of width {}, the limits are {} layers and a width of {}",
+         sizes.layers, attention.d_head, max_layers, max_head_width);
   }
   attention.scale = 1 / std::sqrt(static_cast<double>(attention.d_head));
   attention.query = attention.key = attention.value = attention.output = {.weight = true, .bias = false};

@@ -21,7 +21,8 @@ struct BareSizes {
 };
 
 /// Returns the configuration of `layers` attention layers without biases, MLPs and norms. Throws Error(usage)
-/// if a size is 0 or the sizes do not divide each other.
+/// if a size is 0, if `heads` is not a multiple of `kv_heads`, or if `d_head` is not given and d_model is not
+/// a multiple of `heads`. Throws Error(limit) if `layers` or the width of a head is too large.
 [[nodiscard]] ModelConfig bare_config(const BareSizes& sizes);
 
 /// A published architecture. Presets have no weights.
