@@ -102,7 +102,7 @@ class Model {
   std::shared_ptr<Shared> shared_;
 };
 
-/// The sizes of a single attention layer with W_q, W_k, W_v and W_o.
+/// The sizes of a single attention layer with W_q, W_k, W_v and W_o, and the seed of its weights.
 struct RandomLayer {
   std::size_t d_model = 64;
   std::size_t heads = 4;  // must divide d_model

@@ -62,8 +62,8 @@ struct PatternMemory {
 };
 [[nodiscard]] PatternMemory count_pattern_memory(const ModelConfig& config, std::size_t length);
 
-/// Returns the bytes that one token adds to the key/value cache of all layers. Layers with linear attention
-/// add nothing, because they keep sums of a fixed size.
+/// Returns the bytes that one token adds to the key/value cache of all layers, including those of an encoder
+/// and cross-attention. Layers with linear attention add nothing, because they keep sums of a fixed size.
 [[nodiscard]] std::uint64_t count_cache_bytes(const ModelConfig& config, std::size_t bytes_per_value = 4);
 
 /// Compares the cost of the first layer's attention for several numbers of heads with the same total width:
@@ -78,7 +78,7 @@ struct PatternMemory {
 [[nodiscard]] Table compare_attention(const ModelConfig& config, std::size_t length);
 
 /// Returns the shapes of a batch in each step of the first layer's attention. Columns: step, tensor, shape,
-/// values (their number).
+/// values (the number of elements).
 [[nodiscard]] Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t length);
 
 /// Returns which heads, projections and layers of a model share weights, and which projections are

@@ -24,7 +24,7 @@ namespace {
 constexpr std::string_view kExpertMark = "{expert}";
 constexpr std::string_view kHeadMark = "{head}";
 
-/// Joins the first 8 texts. If there are more, appends their number.
+/// Joins the first 8 texts. If there are more, appends how many are left out.
 std::string join_first(const std::vector<std::string>& all, std::string_view separator) {
   constexpr std::size_t shown = 8;
   const auto first = std::span(all).first(std::min(all.size(), shown));

@@ -139,7 +139,7 @@ struct AttentionConfig {
   bool causal = false;
   AttentionKind kind;
   float clip = 0;      // queries, keys and values are clamped to [-clip, clip]; 0: no clamping
-  float soft_cap = 0;  // c: scores s become c tanh(s / c) before the mask; 0: no cap
+  float soft_cap = 0;  // c: scores s become c tanh(s / c) before position bias and mask; 0: no cap
   /// Softmax has one more learned score per head, so the rows of a pattern sum to less than 1.
   bool sinks = false;
   std::shared_ptr<const AlibiConfig> alibi;  // null if the model has no ALiBi
