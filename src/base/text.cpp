@@ -89,7 +89,7 @@ std::optional<std::size_t> parse_number(std::string_view text) {
   return number;
 }
 
-// Takes 1.9 ns per character of mixed text; U8_NEXT of ICU takes 2.7 ns.
+// Not U8_NEXT of ICU, which is slower: 2.7 ns per character of mixed ASCII and other text; this takes 1.9 ns.
 std::size_t utf8_sequence_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const auto in = [&](std::size_t i, unsigned low, unsigned high) {

@@ -18,8 +18,8 @@
 #include "base/files/mapped_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 
-// Functions that open weights files. Each throws Error(bad_input) if the content of the file is invalid. The
-// other functions and classes are shared by the readers.
+// Functions that open weights files, and helpers that several of them share. Each function that opens a file
+// throws Error(bad_input) if the content of the file is invalid.
 namespace attnctl::checkpoint {
 
 /// Throws Error(bad_input) with the message "FILE: ...". `file` must be escaped already.

@@ -302,7 +302,8 @@ std::uint64_t check_local(const FileBytes& file, const Bytes& bytes, const ZipHe
     local.size = entry.size;
   }
   if (local != entry) {
-    fail(Status::bad_input, "{}: its local header @byte {} differs from the directory",
+    fail(Status::bad_input,
+         "{}: its local header (byte {}) differs from its entry in the ZIP directory; the file is damaged",
          at_member(file, entry), at);
   }
   return data;
@@ -343,9 +344,11 @@ void check_total(const FileBytes& file, const std::vector<StoredMember>& members
     if (member.deflated) total = saturating_sum(total, member.size);
   }
   if (total > allowed) {
-    fail(Status::limit,
-         "{}: its members unpack to more than {} bytes, over {} times the file; store them unpacked",
-         file.name(), allowed, kMaxRatio);
+    fail(
+        Status::limit,
+        "{}: its compressed members unpack to more than {} bytes, over {} times the file; store them without "
+        "compression",
+        file.name(), allowed, kMaxRatio);
   }
 }
 
@@ -379,7 +382,8 @@ std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
   std::ranges::sort(members, {}, &StoredMember::name);
   const auto twice = std::ranges::adjacent_find(members, {}, &StoredMember::name);
   if (twice != members.end())
-    fail(Status::bad_input, "{}: got it twice, need different names", at_member(file, *twice));
+    fail(Status::bad_input, "{}: another member has the same name; need different names",
+         at_member(file, *twice));
   check_total(file, members);
   return members;
 }

@@ -182,10 +182,11 @@ std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most) {
   }
   const std::size_t added = n - counts[0] - counts[1];
   if (added >= most) {
-    fail(Status::bad_input,
-         "--truncate {}: no token of the text is left, because the tokenizer adds {} special tokens; need at "
-         "least {}",
-         most, added, added + 1);
+    fail(
+        Status::bad_input,
+        "--truncate: no token of the text is left, because the model has {} positions and the tokenizer adds "
+        "{} special tokens; use --ids, or a model with at least {} positions",
+        most, added, added + 1);
   }
   Kept left = longest_first(counts, most - added);
   std::vector<std::uint8_t> stays(n, 1);

@@ -78,7 +78,7 @@ std::string include_names(bool weights_only) {
   return fmt::format("{}", fmt::join(known, ", "));
 }
 
-Includes parse_includes(const std::string& list) {
+Includes parse_includes(const std::string& list, bool with_inputs) {
   Includes includes;
   for (const std::string_view word : split(list, ',')) {
     const auto* const basic = std::ranges::find(kBasicIncludes, word, &BasicInclude::name);
@@ -86,7 +86,8 @@ Includes parse_includes(const std::string& list) {
     if (basic != kBasicIncludes.end()) {
       includes.*(basic->member) = true;
     } else if (row == kAnalyses.end()) {
-      fail(Status::usage, "--include: unsupported \"{}\"; known: {}", escaped(word), include_names());
+      fail(Status::usage, "--include: unsupported \"{}\"; known: {}", escaped(word),
+           include_names(!with_inputs));
     } else if (std::ranges::find(includes.analyses, row) == includes.analyses.end()) {
       includes.analyses.push_back(row);
     }
@@ -105,9 +106,11 @@ void require_values(const AnalysisInput& input, std::string_view analysis) {
 }
 
 Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form) {
-  Includes includes = parse_includes(list);
+  Includes includes = parse_includes(list, with_inputs);
   if (!with_inputs && includes.of_inputs())
-    fail(Status::usage, "--include: the command weights has no inputs; it supports {}", include_names(true));
+    fail(Status::usage,
+         "--include: the command weights has no inputs, which some of these analyses need; it supports {}",
+         include_names(true));
   if (form == Form::tables) {
     if (!with_inputs && !given) includes.directions = false;
     require_tables(includes);

@@ -156,8 +156,9 @@ struct AnalysisRow {
 /// that need inputs.
 [[nodiscard]] std::string include_names(bool weights_only = false);
 
-/// Parses the comma-separated list of --include. Throws Error(usage) with the name of an unknown value.
-[[nodiscard]] Includes parse_includes(const std::string& list);
+/// Parses the comma-separated list of --include. Throws Error(usage) with the name of an unknown value and the
+/// names that are supported; without inputs, only the names that need none.
+[[nodiscard]] Includes parse_includes(const std::string& list, bool with_inputs = true);
 
 /// Parses `list` and returns the values to output in the given form. `given` is false if `list` is the
 /// default of --include. Then patterns are left out in text and pictures, and directions in tables

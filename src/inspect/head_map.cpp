@@ -83,8 +83,8 @@ std::string title_of(const model::ModelConfig& config, const Drawn& drawn) {
                      layer ? "layer " + model::layer_name(config, *layer) : "all layers");
 }
 
-/// Returns a table with one row per head and map. In the column `layer` is the layer of the head, even if the
-/// map has heads of several layers.
+/// Returns a table with one row per head and map. The column `layer` holds the layer of the head, even if
+/// the map has heads of several layers.
 Table table(const AnalysisInput& input, const std::vector<Drawn>& all) {
   std::vector<std::vector<Cell>> rows;
   for (const Drawn& drawn : all) {

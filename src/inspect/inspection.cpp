@@ -33,8 +33,9 @@ std::vector<analysis::Captured> captured_arrays(const Includes& includes) {
   return parts;
 }
 
-/// Returns the positions of the words of --from and --to in input `s`, or nullopt if the input does not
-/// contain the word of --from. Adds a warning for each word that the input does not contain.
+/// Returns the positions of the word of --from among the queries of input `s`, and of the words of --to among
+/// its keys. If the word of --from is missing, adds a warning and returns nullopt; otherwise adds a warning
+/// for each missing word of --to and leaves it out.
 std::optional<WordQuestion> question_of(const InspectRequest& request, const RunResults& run, std::size_t s) {
   const input::Sequence& sequence = run.batch.sequences[s];
   const forward::Sides sides = run.sides(run.components.front().component, s);
@@ -44,7 +45,7 @@ std::optional<WordQuestion> question_of(const InspectRequest& request, const Run
       {}};
   if (question.from.empty()) {
     run.warnings.add("from_not_found",
-                     fmt::format("--from: \"{}\" is not in input \"{}\"", request.from, sequence.id));
+                     fmt::format("--from: \"{}\" is not a query of input \"{}\"", request.from, sequence.id));
     return std::nullopt;
   }
   if (request.top) question.top = *request.top;
@@ -193,7 +194,7 @@ void Inspection::plan_questions() {
     if (auto question = question_of(request_, found_, s)) found_.questions.push_back(std::move(*question));
   }
   if (found_.questions.empty())
-    fail(Status::usage, "--from: \"{}\" is in none of the inputs", escaped(request_.from));
+    fail(Status::usage, "--from: \"{}\" is not a query of any input", escaped(request_.from));
 }
 
 void Inspection::plan_arrays() {

@@ -42,7 +42,7 @@ class Model {
   /// a wrong shape or type. May add the warning head_from_embedding; the first use of a tensor may add
   /// non_finite_weight. `warnings` must outlive the model.
   [[nodiscard]] static Model bind(checkpoint::ModelSource source, Warnings& warnings);
-  /// Binds the weights of the source to another family row or another configuration.
+  /// As above, but with `row` and `config` instead of the family and the configuration that the source names.
   [[nodiscard]] static Model bind(checkpoint::ModelSource source, const FamilySpec& row, ModelConfig config,
                                   Warnings& warnings);
 

@@ -54,9 +54,10 @@ struct Embedding {
 /// Returns the token embeddings [n, width] with the model's factors: rows of the token table, the given
 /// embeddings, or the class token and the projected patches of an image.
 [[nodiscard]] Matrix token_embeddings(const Embedding& embedding, const input::Sequence& sequence);
-/// Returns the token embeddings plus positions and token types [n, width].
+/// Returns the token embeddings plus token types and, unless config.positions_last, positions [n, width].
 [[nodiscard]] Matrix embedding_sum(const Embedding& embedding, const input::Sequence& sequence);
-/// Returns the input of the first layer [n, d]: the embedding sum, normalised and projected.
+/// Returns the input of the first layer [n, d]: the embedding sum, normalised and projected, plus positions
+/// if config.positions_last. Rows of hidden tokens are 0 if config.zero_hidden.
 [[nodiscard]] Matrix embed(const Embedding& embedding, const input::Sequence& sequence, Pool& pool);
 
 /// The inputs of one layer's attention.

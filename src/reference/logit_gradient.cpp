@@ -258,7 +258,8 @@ Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradien
   return d_last;
 }
 
-/// Computes the derivative for the token embeddings. d_x is the derivative for the input of the first layer.
+/// Stores the token embeddings, and the derivative of the logit with respect to them, in `result`. d_x is the
+/// derivative with respect to the input of the first layer.
 void embedding_gradient(const Trace& trace, Matrix d_x, LogitGradient& result) {
   const Embedding embedding{trace.model.config().embedding, trace.model.embedding()};
   const model::EmbeddingWeights& weights = *embedding.weights;

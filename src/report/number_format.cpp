@@ -212,8 +212,8 @@ inline char* write_form(char* to, const Digits& digits) {
   return end + form.suffix_size;
 }
 
-/// Writes a number with a single digit: without an exponent from 10^-3 on, otherwise with an exponent and
-/// without a decimal point.
+/// Writes a number with a single digit: as 0.00d from 10^-3 to below 1, otherwise with an exponent and
+/// without a decimal point (1e-05, 1e+05).
 char* write_single(char* to, const Digits& digits) {
   const ExponentForm& form = kForms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
   if (form.suffix_size == 0 && digits.exponent >= -3) return write_form(to, digits);

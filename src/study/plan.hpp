@@ -84,8 +84,8 @@ class ShardPlanner {
   /// Returns the plans of shards 1/nodes to nodes/nodes.
   [[nodiscard]] std::vector<ShardPlan> shards(std::size_t nodes) const;
   [[nodiscard]] NodesPlan nodes(std::size_t nodes) const;
-  /// Returns the largest number of nodes that was tried and whose efficiency is at least `kLeastEfficiency`.
-  /// Tries all numbers up to 64, then larger numbers in steps of 10 %, and last one node per block.
+  /// Tries 1 to 64 nodes, then 10 % more nodes in each step, and last one node per block. Returns the largest
+  /// of these numbers whose efficiency is at least `kLeastEfficiency`.
   [[nodiscard]] std::size_t suggested_nodes() const;
 
  private:

@@ -360,7 +360,8 @@ class Decision {
 
   /// Returns a query q with q x <= q p for all other points x and q x < q p for at least one point of `tied`.
   /// Returns nullopt if none exists; then p is a combination of all points of `tied` with positive
-  /// weights. The query is the dual solution of min |sum_x w_x (x - p) + sum over tied (x - p)|_1.
+  /// weights. The query is the dual solution of min over w >= 0 of
+  /// |sum_x w_x (x - p) + sum_{x in tied} (x - p)|_1.
   [[nodiscard]] std::optional<RationalVector> lower_some(const Indices& tied) const {
     std::vector<mpz_class> target(exact_.cols());
     std::vector<double> guess_target(scaled_.cols());

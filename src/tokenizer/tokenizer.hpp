@@ -32,7 +32,7 @@ struct Encoding {
   std::vector<std::optional<std::uint32_t>> words;
   std::vector<std::uint8_t> special;  // 1: the post-processor added the token
   /// 0: the token belongs to the first text, 1: to the second. A token that the post-processor added has the
-  /// value of a text next to it.
+  /// value of the text before it, or of the first text if there is none before it.
   std::vector<std::uint8_t> sequence;
 
   [[nodiscard]] std::size_t size() const { return ids.size(); }

@@ -118,8 +118,8 @@ TEST_CASE("no layer can follow a layer without output") {
   CHECK_FALSE(forward::make_plan("m", config, {{{0, 0}}}, needing(&Needs::output)).layers[0].z);
   CHECK_THROWS_WITH_AS(
       (void)forward::make_plan("m", config, {{{1, 0}}}, Needs{}),
-      "m: layer 0 has no values (W_v), so later layers, logits and routing cannot be computed; "
-      "select layers up to 0",
+      "m: layer 0 has no values (W_v), so later layers, logits and its routing cannot be computed; "
+      "select no later layers, and leave logits and routing out of --include",
       attnctl::Error);
   config = three_layers();
   config.d_output = 7;

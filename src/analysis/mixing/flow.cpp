@@ -104,7 +104,8 @@ class LayeredNetwork {
   /// One step of the current search path.
   struct Step {
     LevelNode node;        // start node
-    bool down = false;     // true: along the arc, to the level below; false: back along the flow of an arc
+    bool down = false;     // true: along the arc, to the level below; false: against an arc with flow, to the
+                           // level above
     std::size_t next = 0;  // index of the end node in its level
   };
 

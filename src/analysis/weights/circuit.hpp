@@ -56,9 +56,9 @@ class CircuitFactor {
   [[nodiscard]] OwnedMatrix<double> columns(std::size_t head) const;
 
   /// Returns `count` adjacent slices, starting with the slice of `head`, as the checkpoint stores them and
-  /// without the gain. The shape is [dimension, count width], or [count width, dimension] if by_rows(). If
-  /// the weight is a product of two matrices, these are slices of one of them, and its rank replaces
-  /// `dimension`.
+  /// without the gain. The shape is [dimension, count * width], or [count * width, dimension] if
+  /// by_rows(). If the weight is stored as a product A B, these are slices of the factor that is sliced per
+  /// head, and the inner dimension of the product replaces `dimension`.
   [[nodiscard]] MatrixView<const float> stored(std::size_t head, std::size_t count = 1) const;
   [[nodiscard]] bool by_rows() const { return by_rows_; }
   /// Returns whether the slices are stored in the checkpoint: no gain is folded in, and the weight is not a
@@ -177,7 +177,8 @@ struct HeadGroup {
   std::vector<std::size_t> place;  // [heads]: index into `items`
 };
 
-/// Returns the heads of each layer, or all heads as one group if `across_layers` is true.
+/// Groups the heads by layer, or puts all into one group if `across_layers` is true. `item_of_head` is
+/// `place` of the grouped items.
 [[nodiscard]] std::vector<HeadGroup> group_heads(const std::vector<model::HeadId>& heads,
                                                  std::span<const std::size_t> item_of_head,
                                                  bool across_layers);

@@ -285,7 +285,8 @@ class Composer {
   CompositionOptions options_;
   Pool& pool_;
   std::map<std::size_t, LayerCircuits> layers_;
-  /// [heads]: half_of() of the OV circuit, for products with its output side.
+  /// [heads]: the matrix of half_of() that replaces the head's OV circuit in products with its output side;
+  /// empty if the circuit is missing, 0 or not finite.
   std::vector<OwnedMatrix<float>> writing_;
   std::vector<Composition> compositions_;
   std::map<PairShape, RandomNull> nulls_;

@@ -42,13 +42,14 @@ void to_added(FileArray<float>& array) {
     float& value = array.values[i];
     if (is_floating(array.dtype)) {
       if (std::isnan(value) || value == std::numeric_limits<float>::infinity()) {
-        fail(Status::bad_input, "{}: @value {}: got {}, need a number or -inf, added to the scores",
-             array.file, i, value);
+        fail(Status::bad_input,
+             "{}: value {} of the mask is {}, need a number or -inf, which is added to the score", array.file,
+             i, value);
       }
     } else {
       if (value != 0.0F && value != 1.0F) {
-        fail(Status::bad_input, "{}: @value {}: got {}, need 1 (may attend) or 0 (hidden)", array.file, i,
-             value);
+        fail(Status::bad_input, "{}: value {} of the mask is {}, need 1 (may attend) or 0 (hidden)",
+             array.file, i, value);
       }
       value = value == 1.0F ? 0.0F : kHidden;
     }

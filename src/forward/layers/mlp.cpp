@@ -61,8 +61,8 @@ ExpertRoute route_of(const model::ExpertsConfig& config, std::span<const float> 
   return route;
 }
 
-/// Computes inner = (up + 1) g sigmoid(alpha g). On entry, `inner` holds up. Before, `up` is clamped to
-/// [-limit, limit], and the gate g to at most `limit`.
+/// Clamps `up` to [-limit, limit] and the gate g to at most `limit`; then computes
+/// inner = (up + 1) g sigmoid(alpha g). On entry, `inner` holds up.
 void combine_clamped(const model::ExpertsConfig& config, MatrixView<const float> gate,
                      MatrixView<float> inner) {
   const float limit = config.limit;

@@ -14,8 +14,9 @@
 #include "linalg/kernels/vector_math.hpp"
 
 // The kernels of kernels.hpp for one instruction set. One source file per instruction set includes this
-// header. All functions are in an unnamed namespace, and none calls an inline function of the standard
-// library. Otherwise the linker could keep a copy of that function with instructions that other CPUs do not
+// header. All functions are in an unnamed namespace and, of the standard library, call only members of
+// std::span and std::numeric_limits, which are always inlined. If the compiler emitted another inline
+// function, the linker could keep this copy for the whole program, with instructions that other CPUs do not
 // support.
 
 namespace attnctl::linalg {
@@ -104,8 +105,9 @@ struct VectorKernels {
     return total;
   }
 
-  /// Returns the sum over pairs (x[i], y[i]), in the same order as the other overload. `add` must add 0 for
-  /// (0, 0).
+  /// Returns the sum of a function of x[i] and y[i]. add(sum, xs, ys) adds its values for two vectors to a
+  /// partial sum. The order of the additions is that of the other overload. Lanes after the end are (0, 0),
+  /// for which `add` must add 0.
   template <typename F>
   static double sum_of(const float* x, const float* y, std::size_t n, const F& add) {
     double total = 0;

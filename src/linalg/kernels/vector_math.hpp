@@ -226,9 +226,9 @@ struct VectorMath {
   }
 
   /// Returns x / 2 (1 + erf(x / sqrt 2)), which is x P(N < x) for a standard normal N. Differs by at most 4
-  /// units for x < -0.5. Avoids cancellation: uses a polynomial near 0, otherwise P(N < -a) = e^(-a^2 / 2)
-  /// M(a) / sqrt(2 pi) with a = |x|. Mills' ratio M(a) is about 1 / a and is computed as q / (a q + p), where
-  /// errors of q have little effect. -inf gives NaN.
+  /// units in the last place for x < -0.5. Avoids cancellation: uses a polynomial near 0, otherwise P(N < -a)
+  /// = e^(-a^2 / 2) M(a) / sqrt(2 pi) with a = |x|. Mills' ratio M(a) approaches 1 / a for large a and is
+  /// computed as q / (a q + p), where errors of q have little effect. -inf gives NaN.
   static Batch gelu_erf(const Batch& x) {
     constexpr float center[] = {0.398942262F, -0.0664895773F, 0.00996190589F, -0.00112444384F};
     constexpr float q[] = {1.25331414F,  1.36289239F,   0.711541295F,

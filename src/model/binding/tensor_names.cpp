@@ -13,7 +13,8 @@ std::string with_number(const std::string& name, std::size_t number) {
   return fmt::format(fmt::runtime(name), number);
 }
 
-/// Returns how many names of one layer exist in a checkpoint with this prefix.
+/// Returns how many weights of the linear maps of a layer (query, key, value, output, MLP up and down; whole
+/// or as factors) the checkpoint contains under this prefix. Norms and biases are not counted.
 std::ptrdiff_t count_stored_names(const LayerSpec& layer, const checkpoint::Checkpoint& weights,
                                   const std::string& prefix) {
   std::ptrdiff_t count = 0;

@@ -241,7 +241,8 @@ struct EmbeddingConfig {
   PositionKind position = PositionKind::none;
   bool positions_last = false;      // positions are added after norm and projection; otherwise before them
   std::size_t position_offset = 0;  // row of the position table for position 0
-  /// The id of the padding token. Padding tokens use the row of this number, and positions do not count them.
+  /// The id of the padding token. As in RoBERTa, a padding token uses row `padding` of the position table,
+  /// and the positions of the other tokens do not count it.
   std::optional<std::size_t> padding;
   bool counts_visible = false;  // positions count only visible tokens; hidden tokens have position -1
   double multiplier = 1;        // token embeddings are multiplied by this

@@ -172,7 +172,8 @@ std::vector<bool> resolve_rotary_layers(const RotarySpec& spec, const ConfigRead
   return rotary;
 }
 
-/// Returns the size of all windows, or nullopt if no layer has a window.
+/// Returns the window size, which all layers with a window share, or nullopt if the configuration switches
+/// windows off or has no size. Which layers have a window is decided elsewhere.
 std::optional<std::size_t> resolve_window_size(const WindowKeys& keys, const ConfigReader& config) {
   if (!keys.enabled.empty() && !config.flag(keys.enabled)) return std::nullopt;
   if (config.is_null(keys.size)) return std::nullopt;

@@ -12,7 +12,7 @@ namespace attnctl::model {
 
 // Functions that build the rows of the table of families. `name` is the name of a module in the checkpoint.
 
-/// Returns a torch.nn.Linear, always with a bias.
+/// Returns the spec of a torch.nn.Linear that has a bias.
 [[nodiscard]] inline LinearSpec linear(const std::string& name) {
   return {.weight = {{name + ".weight"}}, .bias = {{name + ".bias"}}};
 }

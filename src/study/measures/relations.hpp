@@ -81,8 +81,9 @@ class WordPatterns {
 class MaximumSpanningTree {
  public:
   /// Returns the parent of each node in the tree, [n]. Node 0 is the root; its entry is unused. The result is
-  /// valid until the next call. If several nodes have the same weight, the node with the lowest index joins
-  /// the tree first.
+  /// valid until the next call. In each step, the node outside the tree that has the heaviest edge to the
+  /// tree joins it; of several such nodes, the one with the lowest index. If a node has several equally heavy
+  /// edges to the tree, its parent is the node that joined first.
   [[nodiscard]] std::span<const std::size_t> find(std::span<const double> weights, std::size_t n);
 
  private:

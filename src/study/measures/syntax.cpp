@@ -321,8 +321,9 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     }
     return rows;
   }
-  /// Returns a table of the relations, most frequent first. Each row has the direction in which the best head
-  /// exceeds the baseline by more. `questions` has the two directions of each relation next to each other.
+  /// Returns a table of the (at most 20) most frequent relations that have a best head. Each row shows the
+  /// direction in which the best head exceeds the baseline by more. `questions` has the two directions of
+  /// each relation next to each other.
   [[nodiscard]] TextTable relations_text(const std::vector<RelationQuestion>& questions,
                                          const Bootstrap& bootstrap) const {
     constexpr std::size_t most = 20;

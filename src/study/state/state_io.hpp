@@ -46,7 +46,7 @@ class StateReader {
   /// Reads the number of items that follow. Throws if the number is larger than the number of bytes left,
   /// because each item takes at least one byte. A caller can therefore allocate memory for all items.
   [[nodiscard]] std::size_t count();
-  /// Reads a number and throws if it is not `wanted`. `what` is the name of the number in the error.
+  /// Reads a number and throws if it is not `wanted`. `what` names the number in the error message.
   void expect(std::uint64_t wanted, std::string_view what);
   [[nodiscard]] std::int64_t signed_number();
   [[nodiscard]] bool flag() { return number() != 0; }

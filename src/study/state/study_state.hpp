@@ -85,7 +85,7 @@ class StudyState {
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
   [[nodiscard]] std::vector<Warning> warnings() const;
 
-  /// Returns empty measures for one block, after set_context() with the current state.
+  /// Returns empty measures for one block. Has called set_context() on each of them with the current state.
   [[nodiscard]] StudyMeasures make_block_measures() const;
   /// Adds the results of a block. Throws std::logic_error if the block was already added.
   void add(const CorpusBlock& block, const StudyMeasures& measures, const std::vector<Warning>& warnings,

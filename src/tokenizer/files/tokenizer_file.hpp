@@ -35,8 +35,8 @@ struct TokenizerFile {
   [[nodiscard]] PartConfig document() const { return {name, "", parts}; }
 };
 
-/// The options and the added tokens of tokenizer_config.json. Only if this file has no added_tokens_decoder,
-/// special_tokens_map.json and added_tokens.json are also read: the roles (such as "cls_token") in
+/// The options and the added tokens of tokenizer_config.json. special_tokens_map.json and added_tokens.json
+/// are read only if this file has no added_tokens_decoder. Then the roles (such as "cls_token") in
 /// special_tokens_map.json override those in tokenizer_config.json, but extra special tokens in
 /// tokenizer_config.json override those in special_tokens_map.json. Chat templates are never evaluated.
 class TokenizerConfig {

@@ -22,8 +22,8 @@ TextStep make_sequence(const PartConfig& config) {
   return in_sequence(config, "normalizers", make_normalizer);
 }
 
-/// Returns the end of the run (see NormalForm) that starts at byte `begin`. Returns `begin` if normalizing
-/// does not change the run.
+/// Returns the end of the run (see NormalForm) that starts at byte `begin`. Returns `begin` if the run is
+/// a single character that normalizing does not change; longer runs are not tested.
 std::size_t changed_run_end(const NormalForm& form, std::string_view text, std::size_t begin,
                             std::size_t end) {
   std::size_t i = begin;

@@ -191,8 +191,8 @@ bool is_consonant(char32_t c) {
       kLinkers, [&](const Linker& x) { return x.script == script && (!vowel || x.with_vowels); });
 }
 
-// Code points with the property Extend in Unicode 17 but not in ICU 72: new marks, and marks that were
-// spacing marks in Unicode 15.
+// Further code points with Grapheme_Cluster_Break=Extend in Unicode 17 but not in ICU 72 (Unicode 15): new
+// marks that are not in kLaterRanges, and marks that were SpacingMark.
 constexpr std::pair<char32_t, char32_t> kLaterExtend[] = {
     {0xCC0, 0xCC0},   {0xCC7, 0xCC8},   {0xCCA, 0xCCB},   {0x1715, 0x1715}, {0x1734, 0x1734},
     {0x1ACF, 0x1ADD}, {0x1AE0, 0x1AEB}, {0x1B3B, 0x1B3B}, {0x1B3D, 0x1B3D}, {0x1B43, 0x1B44},
