@@ -247,7 +247,7 @@ TEST_CASE("truncation cuts the end of a text, and the longer text of a pair firs
   }
   tokenizer::Encoding small = encoding_of({{0, 1}, {1, 2}});
   check_refusal([&] { truncate(small, 2); }, Status::bad_input,
-                {"--truncate 2: ", "2 special tokens", "at least 3"});
+                {"--truncate: ", "2 special tokens", "at least 3"});
 }
 
 TEST_CASE("find_word finds words of a text with and without punctuation") {
