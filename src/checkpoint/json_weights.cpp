@@ -138,7 +138,7 @@ std::size_t read_numbers(std::string_view text, std::size_t count, std::vector<s
     }
     double value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
-    // The first pass rejected numbers that are too large, so the magnitude of this number is too small.
+    // The first pass rejected numbers that overflow, so this number underflows to 0.
     if (error == std::errc::result_out_of_range) value = *at == '-' ? -0.0 : 0.0;
     const auto narrow = static_cast<float>(value);
     std::memcpy(values.data() + found++ * sizeof(float), &narrow, sizeof narrow);

@@ -134,7 +134,7 @@ bool is_plain_name(std::string_view name) {
 }
 
 /// Returns whether `name` has the form "org/name" or "name" with only letters, digits, '-', '_' and '.', like
-/// the model names of the Hugging Face hub.
+/// the model names of the Hugging Face hub. No part may be empty or begin with '.'.
 bool is_hub_name(std::string_view name) {
   const auto parts = split(name, '/');
   return parts.size() <= 2 && std::ranges::all_of(parts, is_plain_name);

@@ -20,8 +20,8 @@ struct ModelSource {  // NOLINT(bugprone-exception-escape): moving JSON throws n
   /// configuration is not the config.json next to it.
   std::filesystem::path directory;
   std::filesystem::path config_path;  // file of the configuration, for messages; may be the weights file
-  /// The bytes of the configuration file. Their hash identifies the model. If the configuration is inside the
-  /// weights file, this is its JSON as text.
+  /// The bytes of the configuration file. Their hash is part of the identity of a study, next to the hash of
+  /// the weights. If the configuration is inside the weights file, this is its JSON as text.
   std::string config_text;
   nlohmann::ordered_json config;        // a JSON object
   std::unique_ptr<Checkpoint> weights;  // null if only the configuration was requested

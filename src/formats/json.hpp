@@ -85,8 +85,8 @@ class JsonEvents {
 /// Parses a value inside a file with the rules of parse_json.
 [[nodiscard]] nlohmann::ordered_json parse_json_part(const JsonText& text);
 
-/// Builds the tree of a document and rejects duplicate keys. A reader that stores some values elsewhere
-/// derives from this class and does not pass their events to it.
+/// Builds the tree of a document and rejects duplicate keys. To store some values elsewhere, a
+/// reader derives from this class and handles the events of these values itself.
 // NOLINTNEXTLINE(bugprone-exception-escape): moving a JSON value checks an invariant and does not throw
 class JsonTree : public JsonEvents {
  public:

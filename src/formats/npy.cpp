@@ -190,7 +190,8 @@ std::size_t npy_header_end(std::string_view where, std::string_view first) {
   }
   const std::size_t begin = dictionary_begin(first);
   if (first.size() < begin)
-    fail(Status::bad_input, "{}: got {} bytes, need an NPY header", where, first.size());
+    fail(Status::bad_input, "{}: got only {} bytes, need at least {} for an NPY header", where, first.size(),
+         begin);
   std::size_t length = 0;
   for (std::size_t i = begin; i-- > kLengthAt;) length = length << 8 | byte(i);
   if (length > kMaxHeaderSize) {

@@ -11,11 +11,12 @@
 
 namespace attnctl::forward {
 
-/// The results of one layer that must be computed.
+/// What a pass must compute in one layer, and what it passes to observers.
 struct LayerPlan {
   std::vector<std::uint8_t> shown;     // [heads], 1 if the head is passed to observers
   std::vector<std::uint8_t> computed;  // [heads], 1 if the head is computed
-  bool patterns = false;               // linear and strided attention can be computed without patterns
+  bool patterns =
+      false;  // patterns are needed; if false, linear and strided attention compute z without them
   bool scores = false;
   bool values = false;
   bool z = false;

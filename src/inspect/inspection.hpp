@@ -22,8 +22,8 @@ class Inspection {
   Inspection(const Inspection&) = delete;
   Inspection& operator=(const Inspection&) = delete;
 
-  /// Computes the results and returns them in the form of the request. The results must not outlive this
-  /// object.
+  /// Computes the results and returns them in the form InspectRequest::form. The results must not outlive
+  /// this object.
   [[nodiscard]] Results run();
   /// Computes the arrays and writes them to `out`. Large arrays are written while they are computed.
   void run(ArrayOutput& out);

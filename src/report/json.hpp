@@ -33,7 +33,7 @@ class JsonStream {
   /// section.
   JsonStream(OutputFile& out, JsonLayout layout, std::string section, std::string_view record);
 
-  /// Append the text before the first field of an item, and the text after its last field. In between, the
+  /// Append the opening of an item (everything before its first field) and its closing. In between, the
   /// caller appends the fields as `"name": value`, separated by ", ".
   void open_item(std::string& text) const;
   void close_item(std::string& text) const;

@@ -27,7 +27,8 @@ constexpr double kPageTitleSpace = 40;
 constexpr double kTickFont = 11;
 constexpr std::size_t kMaxPoints = 100000;
 
-/// Colours that readers with colour blindness can distinguish. Source: Okabe and Ito 2008.
+/// Colours that readers with colour blindness can distinguish: six of the palette of Okabe and Ito 2008, and
+/// grey.
 constexpr std::array<std::string_view, 7> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#e69f00", "#56b4e9", "#595959"};
 

@@ -125,7 +125,8 @@ std::size_t tick_step(double cell, double font) {
   }
 }
 
-/// Computes the ticks of one axis. All heatmaps of a page have the same ticks.
+/// Computes the step, the font, the rotation and the space of the tick labels of one axis. They are the same
+/// for all heatmaps of a page.
 Ticks lay_out_ticks(const HeatmapPage& page, const PageLayout& layout, bool horizontal) {
   const double cell = layout.cell;
   Ticks ticks;

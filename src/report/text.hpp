@@ -30,7 +30,7 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
 
 /// Appends a matrix of numbers with two decimals (or `digits`). If styled, values above 0.5 in magnitude are
 /// bold, and values below 0.05 in magnitude and undefined values are dim. Columns that exceed the width and
-/// rows after `most_rows` are omitted, which a last line reports.
+/// rows after TextMatrix::most_rows are omitted, which a last line reports.
 void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
 /// Appends a matrix of weights from 0 to 1 as a heatmap with labels and a scale. A cell is two terminal

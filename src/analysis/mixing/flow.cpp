@@ -115,8 +115,8 @@ class LayeredNetwork {
     return by_distance_[distance];
   }
 
-  /// Sorts nodes by their distance to the sink, up to the distance of the source. Returns false if the sink
-  /// cannot be reached from the source.
+  /// Groups the nodes by their distance to the sink with a breadth-first search from the sink, until it
+  /// reaches the source. Returns false if it does not reach the source.
   bool label(std::size_t from, std::size_t to) {
     const std::size_t top = capacity_.size();
     std::ranges::fill(seen_.values(), 0);

@@ -59,7 +59,9 @@ class FusedLayers : public forward::Observer {
  private:
   static constexpr std::size_t kRowsOfLock = 64;
 
-  /// F of the current layer of one sequence.
+  /// The combined pattern F (see RolloutOptions) of the current layer of one sequence, from the heads that
+  /// have arrived. For HeadFusion::mean, it is their sum until close() divides it. `layer_lock` guards
+  /// `layer`; each of `row_locks` guards kRowsOfLock rows of `fused`.
   struct Fusion {
     Fusion(std::size_t n, double value) : fused(n, n), row_locks((n + kRowsOfLock - 1) / kRowsOfLock) {
       std::ranges::fill(fused.values(), value);

@@ -22,7 +22,7 @@ struct ClusterMerge {
 /// A tree of clusters.
 struct Linkage {
   std::vector<ClusterMerge> merges;  // [n - 1], by ascending distance, as in SciPy's linkage matrix
-  std::vector<std::size_t> leaves;   // [n], items in tree order; `first` is before `second`
+  std::vector<std::size_t> leaves;   // [n], items in tree order: of each merge, `first` before `second`
 };
 
 /// Returns the cluster tree of average linkage (UPGMA, Sokal and Michener 1958) for a symmetric distance

@@ -38,7 +38,7 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 
   [[nodiscard]] int number() const { return number_; }
-  /// Returns the number. The caller must close it.
+  /// Returns the descriptor's number and gives up ownership: the caller must close it.
   [[nodiscard]] int release() { return std::exchange(number_, -1); }
 
  private:

@@ -64,7 +64,9 @@ void apply_show(AnalysisRequest& request) {
   if (!picture) fail(Status::usage, "--show needs --format text or svg, got {}", request.output.format);
   if (request.inspect.weighting == analysis::Weighting::norm && request.output.format != "svg" &&
       !request.output.path.ends_with(".svg")) {
-    fail(Status::usage, "--show draws values from 0 to 1 in text: use --weighting norm-row, or --format svg");
+    fail(Status::usage,
+         "--show: text can only draw values from 0 to 1, and those of --weighting norm may be larger; use "
+         "--weighting norm-row, or --format svg");
   }
   select_shown(request);
   request.include = "patterns";

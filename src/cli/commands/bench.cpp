@@ -367,8 +367,8 @@ std::optional<std::size_t> common_length(const Batch& batch) {
 }
 
 /// Returns the batches to measure: the inputs of the command line as one batch, or one seeded batch per
-/// length. Throws Error(usage) for a length that the model does not support, and if --lengths or --batch is
-/// given together with inputs. Also throws the errors of read_inputs().
+/// length. Throws Error(usage) for a value of --lengths that the model does not support, and if --lengths or
+/// --batch is given together with inputs. Also throws the errors of read_inputs() and forward::check_batch().
 std::vector<Batch> bench_inputs(const BenchOptions& options, OpenModel& open, Warnings& warnings) {
   std::vector<Batch> all;
   if (!options.inputs.items.empty()) {

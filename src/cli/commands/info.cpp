@@ -45,7 +45,7 @@ bool check_subject(const InfoOptions& options) {
     fail(Status::usage, "info: to describe a model by sizes instead of MODEL, give at least --d and --heads");
   const bool no_file = options.model.model.empty();
   if (no_file && options.asked.tensors)
-    fail(Status::usage, "--tensors: needs a MODEL, because presets and sizes have no tensors");
+    fail(Status::usage, "--tensors: needs a MODEL; only a checkpoint has tensors");
   if (no_file && options.model.config) fail(Status::usage, "--config: needs a MODEL");
   if (given == 0 && options.asked.shapes)
     fail(Status::usage, "--shapes: needs a MODEL, or --preset NAME, or --d and --heads");

@@ -178,7 +178,9 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
          table_formats(options.formats));
   if (tables && target.table.empty()) target.table = options.default_table;
   if (target.is_folder() && (to_stdout || by_extension != nullptr)) {
-    fail(Status::usage, "--format {} writes several tables: give -o DIRECTORY, or --table NAME for one table",
+    fail(Status::usage,
+         "{0} is several tables, so it cannot go to one file or to standard output: give --format {0} -o "
+         "DIRECTORY, or --table NAME for one table",
          format.name);
   }
   if (format.form == Form::arrays && to_stdout && isatty(STDOUT_FILENO) == 1)

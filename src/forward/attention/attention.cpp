@@ -63,8 +63,9 @@ double linear_feature(float x) {
 }
 
 /// Linear attention of one head in one sequence, with phi(x) = elu(x) + 1. z is computed from running sums of
-/// phi(k) v^T and phi(k) in float64, in time and memory linear in the number of tokens; patterns are not.
-/// With a causal mask, the sums for query i include only the keys up to i.
+/// phi(k) v^T and phi(k) in float64, in time and memory linear in the number of tokens. Patterns, if
+/// requested, still take quadratic time and memory. With a causal mask, the sums for query i include only the
+/// keys up to i.
 class LinearHead {
  public:
   /// `v` is empty if z is not needed. `patterns` must be true if weights() is called.

@@ -88,7 +88,7 @@ VisibleKeys::VisibleKeys(const model::AttentionConfig& config, const input::Sequ
   if (sequence.mask || sequence.key_embeddings.rows() > 0)
     fail(Status::bad_input,
          "input {}: studies compare with uniform attention, which is not defined for an input with a score "
-         "mask or separate keys; leave them out",
+         "mask or separate keys; remove the mask and the keys from the input",
          escaped(sequence.id));
   if (!visible_.empty()) {
     before_.push_back(0);

@@ -199,8 +199,8 @@ void reject_nested(const ConfigReader& parameters) {
 
 /// Returns the object with the rotary parameters, or the family's default if the configuration has none. As
 /// in transformers, a non-empty rope_scaling is used instead of all of rope_parameters, including its
-/// rope_theta. If `scaled` is false, rope_scaling is ignored. `layer_type` is the key in rope_parameters of
-/// the object for these layers; "" if all layers have the same parameters.
+/// rope_theta. If `scaled` is false, rope_scaling is ignored. `layer_type` selects one object inside
+/// rope_parameters, for models whose layer types have different parameters; "" if all layers have the same.
 ConfigReader rotary_parameters(const RotarySpec& spec, const ConfigReader& config,
                                const std::string& layer_type, bool scaled) {
   static const nlohmann::ordered_json none = nlohmann::ordered_json::object();

@@ -137,7 +137,7 @@ class BareResolver {
     return width / parts;
   }
 
-  /// Returns the size that was found in a tensor. Throws if the configuration has another value for it.
+  /// Returns `found`, the size in a tensor. Throws if the configuration has another value for `key`.
   [[nodiscard]] std::size_t checked(const std::string& key, std::size_t found,
                                     const LocatedTensor& tensor) const {
     if (config_.optional_size({key}).value_or(found) != found) {

@@ -11,8 +11,8 @@
 namespace attnctl::model {
 namespace {
 
-/// Returns one projection of a bare attention layer. Its names are W_LETTER and b_LETTER, or those of one of
-/// the PyTorch modules `modules`.
+/// Returns the tensor names of one projection of a bare attention layer: W_LETTER and b_LETTER, or
+/// MODULE.weight and MODULE.bias for one of `modules`.
 LinearSpec bare_linear(std::string_view letter, const std::vector<std::string>& modules) {
   LinearSpec spec = {.weight = {{fmt::format("W_{}", letter), Axes::in_out_or_head}},
                      .bias = {{fmt::format("b_{}", letter), Axes::in_out_or_head}},

@@ -35,7 +35,7 @@ class DrawnRows {
   /// Returns the largest key of a full sample: a row with a larger key can no longer be drawn. Returns
   /// nullopt if the sample is not full.
   [[nodiscard]] std::optional<DrawnKey> end() const;
-  /// Adds a row and returns true if the row belongs to the sample.
+  /// Adds the row if it belongs to the sample so far, and returns whether it was added.
   bool add(const DrawnKey& key, std::vector<float> row);
   void merge(const DrawnRows& other);
 

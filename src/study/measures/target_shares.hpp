@@ -21,7 +21,7 @@ class TokenNames {
  public:
   /// Adds the token at a position of a sequence. The name is "#id" if the input has only ids.
   void add(const input::Sequence& sequence, std::size_t position);
-  /// Returns the name of a token or target: "[SEP]" or "position 0".
+  /// Returns the name of a token or target, such as "[SEP]" or "position 0".
   [[nodiscard]] std::string of(std::int64_t id) const;
 
   void merge(const TokenNames& other) { names_.insert(other.names_.begin(), other.names_.end()); }

@@ -75,7 +75,8 @@ class StudyState {
   [[nodiscard]] const StudyHeader& header() const { return *header_; }
   [[nodiscard]] bool has(std::uint64_t block) const { return done_.contains(block); }
   [[nodiscard]] std::size_t blocks_done() const { return done_.size(); }
-  /// Returns the number of blocks of the corpus, or nullopt if no run has read the corpus to its end.
+  /// Returns the number of all blocks, of the corpus and of the probe, or nullopt if no run has reached the
+  /// end.
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
   /// Returns the numbers of the lowest missing blocks, at most `count`. Empty if blocks() is nullopt.
@@ -90,7 +91,7 @@ class StudyState {
   /// Adds the results of a block. Throws std::logic_error if the block was already added.
   void add(const CorpusBlock& block, const StudyMeasures& measures, const std::vector<Warning>& warnings,
            const std::string& kernel);
-  /// Sets the number of blocks and the hash of the tokens at the end of the corpus.
+  /// Sets the number of all blocks (of the corpus and of the probe) and the hash of the tokens of the corpus.
   void end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash);
 
   /// Adds another state. For errors, `name` and `other_name` are the file names of this state and of `other`.

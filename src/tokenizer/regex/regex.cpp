@@ -425,8 +425,7 @@ void Regex::Program::search(std::string_view text, std::vector<Match>& matches) 
                                             search.region.get(), ONIG_OPTION_NONE, search.limits.get());
     if (code == ONIG_MISMATCH) return;
     if (code < 0) {
-      fail(Status::bad_input,
-           "{}: the regular expression backtracks for too long on this text ({}); simplify the expression",
+      fail(Status::bad_input, "{}: the regular expression fails on a text ({}); simplify the expression",
            place, message_of(code, {}));
     }
     const auto first = static_cast<std::size_t>(search.region->beg[0]);
