@@ -317,17 +317,21 @@ class WeightReader final : public WeightVisitor {
 
   /// Returns a projection that is stored as [heads, in, k] as a matrix [in, heads * k].
   StoredMatrix heads_last(const BoundMatrix& bound) {
-    const std::span<const float> stored = tensors_.values(bound.tensor, copied_from_, pool_);
-    std::vector<float>& copy = add_buffer(stored.size());
     const std::size_t out = bound.out();
-    const std::size_t each = out / bound.heads;
-    for (std::size_t head = 0; head < bound.heads; ++head) {
-      for (std::size_t i = 0; i < bound.in; ++i) {
-        std::memcpy(copy.data() + i * out + head * each, stored.data() + (head * bound.in + i) * each,
-                    each * sizeof(float));
+    const auto [found, is_new] = by_head_.try_emplace(bound.tensor);
+    if (is_new) {
+      const std::span<const float> stored = tensors_.values(bound.tensor, copied_from_, pool_);
+      std::vector<float>& copy = add_buffer(stored.size());
+      const std::size_t each = out / bound.heads;
+      for (std::size_t head = 0; head < bound.heads; ++head) {
+        for (std::size_t i = 0; i < bound.in; ++i) {
+          std::memcpy(copy.data() + i * out + head * each, stored.data() + (head * bound.in + i) * each,
+                      each * sizeof(float));
+        }
       }
+      found->second = copy.data();
     }
-    return {{copy.data(), bound.in, out}, Orientation::in_out};
+    return {{found->second, bound.in, out}, Orientation::in_out};
   }
 
   std::span<const float> joined(const std::vector<BoundVector>& parts, float offset) override {
@@ -352,6 +356,7 @@ class WeightReader final : public WeightVisitor {
   TensorCache& tensors_;
   Owners& owners_;
   Owners copied_from_;
+  std::map<std::size_t, const float*> by_head_;  // key: index of a tensor; results of heads_last()
   Pool* pool_;
 };
 

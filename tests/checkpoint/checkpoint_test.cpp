@@ -410,7 +410,7 @@ TEST_CASE("MODEL itself missing is an error of the environment, a file of its la
       {"gone/model.safetensors", Status::environment, {"gone/model.safetensors"}},
       {"empty", Status::bad_input, {"empty/config.json", "No such file"}},
       {"no-weights", Status::bad_input, {"no-weights", "model.safetensors"}},
-      {"foreign", Status::bad_input, {"foreign", "unsupported", "tf_model.h5", "convert"}},
+      {"foreign", Status::bad_input, {"foreign", "no weights with a usual name", "tf_model.h5", "convert"}},
       {"torch", Status::bad_input, {"torch/pytorch_model.bin"}},
       {"several", Status::bad_input, {"2 weights files", "a.npz, b\\x1b.safetensors"}},
       {"bad", Status::bad_input, {"bad/config.json", "\"heads\" twice"}},

@@ -127,7 +127,7 @@ TEST_CASE("invalid requests to an encoder and a decoder are rejected") {
       {{"--component", "both"}, 2, "encoder, decoder or cross"},
       {{"--target-ids", "2", "--target-ids", "3"}, 2, "2 targets for 1 inputs"},
       {{"--target-ids", "999"}, 3, "the target of input 0"},
-      {{"--include", "logits"}, 3, "--target-ids"},
+      {{"--include", "logits"}, 3, "give a target"},
       {{"--include", "rollout"}, 2, "unsupported"},
       {{"--target-ids", "2", "--include", "map"}, 2, "one component at a time"},
       {{"--target-ids", "2", "--from", "0"}, 2, "one component at a time"},
