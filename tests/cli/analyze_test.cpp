@@ -290,7 +290,7 @@ TEST_CASE("usage errors are one line and status 2") {
            Row{0, {"analyze", kLlama, "--ids", "1", "--layers", "2-1"}, "2-1"},
            Row{0, {"analyze", kLlama, "--ids", "1", "--include", "metrics,all"}, "unsupported \"all\""},
            Row{0, {"analyze", kLlama, "--ids", "1", "--format", "csv"}, "-o DIRECTORY"},
-           Row{0, {"analyze", kLlama, "--ids", "1", "--format", "tsv"}, "--format tsv writes several"},
+           Row{0, {"analyze", kLlama, "--ids", "1", "--format", "tsv"}, "tsv is several tables"},
            Row{0, {"analyze", kLlama, "--ids", "1", "--table", "heads", "-o", npz}, "--format csv or tsv"},
            Row{0, {"analyze", kLlama, "--ids", "1", "--from", "99"}, "99"},
            Row{0, {"analyze", kLlama, "--ids", "1", "--to", "0"}, "--from"},

@@ -179,9 +179,9 @@ TEST_CASE("bad masks are rejected") {
            Row{114, "--mask", array("|b1", "(2, 3, 3)", yes + yes), "[2, 3, 3]"},
            Row{114, "--mask", array("|b1", "(1, 4, 3, 3)", yes + yes + yes + yes), "4"},
            Row{114, "--key-mask", array("|b1", "(1, 4)", yes.substr(0, 4)), "[1, 4]"},
-           Row{115, "--mask", array("|u1", "(3, 3)", "\1\1\1\1\2\1\1\1\1"), "got 2"},
+           Row{115, "--mask", array("|u1", "(3, 3)", "\1\1\1\1\2\1\1\1\1"), "of the mask is 2"},
            Row{115, "--mask", array("<f4", "(3, 3)", bytes_of<float>({0, 0, 0, 0, kNaN, 0, 0, 0, 0})), "nan"},
-           Row{115, "--key-mask", array("|u1", "(1, 3)", "\1\2\1"), "got 2"},
+           Row{115, "--key-mask", array("|u1", "(1, 3)", "\1\2\1"), "of the mask is 2"},
        }) {
     CAPTURE(row.kind);
     CAPTURE(row.says);
