@@ -130,7 +130,8 @@ _attnctl() {
 
 // --- zsh
 
-/// Escapes text for the [description] of an option. An unescaped bracket or colon would end the description.
+/// Escapes brackets, colons and backslashes in a zsh description. An unescaped ] would end the [description]
+/// of an option, and a colon separates the name of a command from its description.
 std::string zsh_text(const std::string& text) {
   std::string out;
   for (const char c : text) {

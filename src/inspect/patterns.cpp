@@ -135,8 +135,8 @@ TextMatrix matrix_of(const RunResults& run, const DrawnPattern& pattern, std::st
           .values = pattern.values};
 }
 
-/// Appends the drawing of --show. For a head, this is a heatmap with token labels per input; for a layer, a
-/// grid of small heatmaps per input.
+/// Appends the drawing of --show. For a head, this is a heatmap with token labels per input; for a layer, one
+/// grid per input, with the mean pattern of the layer and the pattern of each head.
 void append_drawn(std::vector<PageBlock>& blocks, const RunResults& run) {
   const std::vector<DrawnPattern> drawn = drawn_patterns(run);
   if (!run.request.draw_layers) {

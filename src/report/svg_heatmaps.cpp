@@ -283,8 +283,8 @@ void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScal
   }
 }
 
-/// Draws one path per colour except white, the colour of the page. A path contains all runs of adjacent cells
-/// of this colour in a row, so a cell takes only a few bytes.
+/// Draws one path per colour except white, the colour of the page. A path contains, for all rows, the
+/// horizontal runs of cells of its colour, so a cell takes only a few bytes.
 void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
   std::array<std::string, kLevels + 1> paths;
   const std::size_t rows = heatmap.values.shape[0];

@@ -269,7 +269,8 @@ class Decision {
   }
 
  private:
-  /// Solves the exact linear program for a target. Uses only the columns x - p with the indices `which`.
+  /// Returns the combination of the differences x - p (the rows `which` of exact_) with weights of at least 0
+  /// that is nearest to `target` in the L1 norm, computed exactly. If `convex` is true, the weights sum to 1.
   [[nodiscard]] Nearest<Rational> solve(const Indices& which, const std::vector<mpz_class>& target,
                                         bool convex) const {
     OwnedMatrix<mpz_class> columns(which.size(), exact_.cols());

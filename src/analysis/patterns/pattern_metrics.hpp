@@ -32,7 +32,7 @@ struct Metric {
 
 /// The special tokens of an input, which some metrics use.
 struct SequenceMarks {
-  /// [n]: 1 if the query token is EOS or [SEP]. Empty if no token is.
+  /// [n], 1: the query token is EOS or [SEP]; or empty: no query token is.
   std::vector<std::uint8_t> end_queries;
   std::vector<std::size_t> special_keys;  // positions of special tokens among the keys, ascending
   std::vector<std::size_t> end_keys;      // positions of EOS or [SEP] among the keys, ascending

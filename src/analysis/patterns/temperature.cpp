@@ -11,8 +11,8 @@
 namespace attnctl::analysis {
 namespace {
 
-// The integrals use the trapezoidal rule. Its error is about exp(-pi^2 / step) for analytic functions that
-// decay at both ends of the range.
+// The integrals use the trapezoidal rule. Its error is about exp(-2 pi a / step) for functions that are
+// analytic and decay in the strip |Im y| < a. For exp(-exp(y)), a is pi / 2.
 constexpr double kStep = 0.25;
 constexpr double kDeviations = 9;  // integration range of a normal variable: +-9 standard deviations
 constexpr int kSteps = static_cast<int>(2 * kDeviations / kStep);
@@ -49,7 +49,7 @@ LaplaceTransform grid_for(double tau) {
   return grid;
 }
 
-/// Computes phi for tau < 1: applies the trapezoidal rule to the integral over g.
+/// Computes phi for tau < 1 and its derivative by tau: applies the trapezoidal rule to the integral over g.
 void integrate_over_scores(double tau, LaplaceTransform& grid) {
   for (std::size_t i = 0; i < grid.value.size(); ++i) {
     const double u = grid.first + grid.step * static_cast<double>(i);

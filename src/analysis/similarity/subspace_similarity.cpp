@@ -38,7 +38,7 @@ double sum_of_products(std::span<T> a, std::span<T> b) {
                                [](T x, T y) { return static_cast<double>(x) * static_cast<double>(y); });
 }
 
-/// Computes inner products in double, one pair at a time.
+/// Computes the inner product of the circuits of two heads in double, one pair at a time.
 class PairProduct {
  public:
   double inner(const ComparedHead& a, const ComparedHead& b) {

@@ -73,13 +73,15 @@ const Format& resolve_format(const OutputOptions& options, const Format* by_exte
 
 void check_output_type(const Target& target) {
   std::error_code ignored;
-  const bool directory = std::filesystem::is_directory(target.path, ignored);
+  // One look at the path, because another run may create the directory at any time.
+  const std::filesystem::file_status found = std::filesystem::status(target.path, ignored);
+  const bool directory = is_directory(found);
   const bool folder_wanted = target.is_folder();
   if (directory && !folder_wanted) {
     fail(Status::environment, "{}: is a directory, but {} is written to one file; give the path of a file",
          escaped(target.path.string()), target.format.name);
   }
-  if (folder_wanted && !directory && std::filesystem::exists(target.path, ignored)) {
+  if (folder_wanted && !directory && exists(found)) {
     fail(Status::environment,
          "{}: is not a directory, but {} writes a directory of tables; give a directory, or --table NAME "
          "for one table",

@@ -108,8 +108,8 @@ void norm_row(const model::NormConfig& config, const model::NormWeights& weights
   }
 }
 
-/// Writes the neighbourhood of each channel c: windows(p, c * kernel + t) = x(p + t - (kernel - 1) / 2, c),
-/// or 0 if that row of x does not exist.
+/// For each position p and channel c, writes the `kernel` values of the channel around p: windows(p, c *
+/// kernel + t) = x(p + t - (kernel - 1) / 2, c), or 0 if that row of x does not exist.
 void fill_windows(MatrixView<const float> x, std::size_t kernel, MatrixView<float> windows) {
   const std::size_t side = (kernel - 1) / 2;
   for (std::size_t p = 0; p < x.rows; ++p) {

@@ -172,8 +172,9 @@ std::vector<bool> resolve_rotary_layers(const RotarySpec& spec, const ConfigRead
   return rotary;
 }
 
-/// Returns the window size, which all layers with a window share, or nullopt if the configuration switches
-/// windows off or has no size. Which layers have a window is decided elsewhere.
+/// Returns the size of the window, which is the same for all layers with a window. If the key is missing,
+/// this is the family's default. Returns nullopt if the configuration switches windows off, or if the size is
+/// null or 0.
 std::optional<std::size_t> resolve_window_size(const WindowKeys& keys, const ConfigReader& config) {
   if (!keys.enabled.empty() && !config.flag(keys.enabled)) return std::nullopt;
   if (config.is_null(keys.size)) return std::nullopt;

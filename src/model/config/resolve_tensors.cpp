@@ -98,8 +98,8 @@ class BareResolver {
 
  private:
   /// Returns the numbers of inputs and outputs of a projection, which may be factorized. A tensor with three
-  /// dimensions must have `heads` as its first extent. Its heads are inputs if `is_output` (the projection is
-  /// W_O), otherwise outputs.
+  /// dimensions must have `heads` as its first extent. The head axis belongs to the inputs if the projection
+  /// is W_O (`is_output`), otherwise to the outputs.
   [[nodiscard]] Extents extents(const LocatedWeight& weight, std::size_t heads, bool is_output) const {
     const Extents first = extents(weight.front(), heads, is_output);
     if (weight.size() == 1) return first;
@@ -199,8 +199,8 @@ class BareResolver {
     return config_.optional_size({"kv_heads"}).value_or(*std::ranges::max_element(slices) + 1);
   }
 
-  /// Sets kv_heads and head_slices. For tied heads, reads /head_slices and the query projection, otherwise
-  /// /kv_heads.
+  /// Sets kv_heads and head_slices. If /head_slices is given (several heads use the same slice of the stored
+  /// projections), kv_heads is the number of stored slices, otherwise /kv_heads.
   void resolve_heads(const LocatedTensor& query, AttentionConfig& attention) const {
     attention.head_slices = read_head_slices(config_, attention.heads);
     if (attention.head_slices.empty()) {
