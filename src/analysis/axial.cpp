@@ -83,7 +83,7 @@ class AddToRows final : public forward::Observer {
   std::span<input::Sequence> rows_;
 };
 
-/// Runs the sequences [first, first + count) of a batch as a batch of their own.
+/// Runs the sequences [first, first + count) of a batch as a separate batch.
 void run_part(const model::Model& model, input::Batch& batch, std::size_t first, std::size_t count,
               const forward::Selection& selection, std::span<forward::Observer* const> observers,
               forward::RunContext& context) {

@@ -172,7 +172,7 @@ void Pool::run(std::size_t tasks, const std::function<void(std::size_t, std::siz
 
 namespace {
 
-/// Returns the path in the line "0::/path" of /proc/self/cgroup (cgroup v2); empty if there is no such line.
+/// Returns the path in the line "0::/path" of /proc/self/cgroup (cgroup v2); empty if this line is missing.
 std::string own_cgroup() {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {

@@ -38,7 +38,7 @@ class Pool {
 [[nodiscard]] std::size_t available_threads();
 
 /// Returns the number of cores in the text of a cgroup v2 file `cpu.max`, rounded up: "150000 100000" gives
-/// 2. Returns nullopt for malformed text and for "max ...", which means that there is no limit.
+/// 2. Returns nullopt for malformed text and for "max ...", which means that nothing limits it.
 [[nodiscard]] std::optional<std::size_t> cores_of_cpu_max(std::string_view text);
 
 /// Returns the smallest CPU quota, in cores, of a cgroup and its ancestors, or nullopt if no quota exists.

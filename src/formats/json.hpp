@@ -25,7 +25,7 @@ struct JsonText {
 /// A scalar: null, boolean, negative integer, other integer, other number, or string.
 using JsonScalar = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string*>;
 
-/// Base class of readers that receive the values of a JSON document one after the other, in their order.
+/// Base class of readers that receive the values of a JSON document in their order.
 class JsonEvents {
  public:
   JsonEvents() = default;

@@ -16,8 +16,8 @@ namespace attnctl::forward {
 }
 
 /// The sequences from which a layer computes its queries and its keys. In an encoder or a single stack both
-/// are the input. In a decoder both are the target. In cross-attention the queries are of the target and the
-/// keys of the input.
+/// are the input. In a decoder both are the target. In cross-attention the queries belong to the target and
+/// the keys of the input.
 struct Sides {
   const input::Sequence& queries_of;
   const input::Sequence& keys_of;  // the masks are also of this sequence

@@ -253,7 +253,7 @@ class ForwardPass {
       products.add(made.kv_runs, config.d_value, {values, weights.value, made.v}, inner_.value);
     }
     products.run(pool_);
-    // Reuses normed_, which is no longer needed.
+    // Reuses normed_, which is not needed any more.
     if (plan.z) made.z = normed_.take(block.rows, config.heads * config.d_value);
     if (config.clip > 0) {
       clamp(pool_, config.clip, made.q, made.query_runs, config.d_head);

@@ -44,7 +44,7 @@ std::string_view misc_value(std::string_view misc, std::string_view name) {
 }
 
 /// Returns the index of a mention's head word: its first word whose HEAD is 0 or outside of the mention, or
-/// its last word if there is no such word. The mention's words must be sorted.
+/// its last word if it has none. The mention's words must be sorted.
 std::size_t head_of(const Mention& mention, const std::vector<ConlluWord>& words) {
   for (const std::size_t word : mention.words) {
     const auto head = words[word].head;

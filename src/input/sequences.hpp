@@ -111,7 +111,7 @@ class InputIds {
 
 /// A sentence that SentenceStream returns.
 struct CorpusSentence {
-  Sequence sequence;  // complete, as after finish_batch(); `id` is "0" if the sentence has no id of its own
+  Sequence sequence;  // complete, as after finish_batch(); `id` is "0" if the sentence has no id
   std::string where;  // position such as "FILE: line 12", for errors
   /// Annotation of a CoNLL-U sentence or of a JSON object with "mentions"; otherwise null.
   std::shared_ptr<const ConlluSentence> annotation;

@@ -45,7 +45,7 @@ struct NamedTokens {
 };
 
 /// Returns the words of a sequence according to Vocabulary::words. A token without a word, such as a special
-/// token, is a group of its own.
+/// token, is a separate group.
 std::vector<NamedTokens> marked_words(const Sequence& sequence, const tokenizer::Vocabulary& vocabulary) {
   const auto words = vocabulary.words(sequence.tokens, sequence.ids);
   std::vector<NamedTokens> groups;

@@ -83,7 +83,7 @@ struct HeadPairs {
 /// Returns the values of all pairs as one array. Its shape is [layers, h, h, depth] if each item of `pairs`
 /// has the heads of one layer and all layers have the same heads. Otherwise it is [selected, selected,
 /// depth], with NaN for pairs that are in no item. The last axis has the largest depth of all items; if
-/// `deep` is false, there is no last axis.
+/// `deep` is false, the last axis is missing.
 [[nodiscard]] Tensor pairs_array(const forward::Selection& selection, std::span<const HeadPairs> pairs,
                                  bool deep);
 

@@ -73,7 +73,7 @@ constexpr std::size_t kTaskElements = std::size_t{1} << 16U;  // enough work to 
 using Owners = std::vector<std::shared_ptr<const void>>;
 
 /// Gives access to the tensors of a checkpoint as float32. A tensor that is stored as aligned float32 is a
-/// view; other tensors are converted. A tensor is read again only if nobody owns its values any more. Adds
+/// view; other tensors are converted. A tensor is read again only if its values have no owner any more. Adds
 /// the warning `non_finite_weight` at the first use of a tensor with NaN or infinite values. Callers must
 /// hold mutex(). Functions that return a view append the owner of its memory to `owners`.
 class TensorCache {

@@ -162,7 +162,7 @@ bool share_labels(const std::vector<Heatmap>& heatmaps) {
   });
 }
 
-/// Returns the positions of heatmaps with these extents, one after the other. Sets `end` to the end of the
+/// Returns the positions of heatmaps with these extents, in order. Sets `end` to the end of the
 /// last one.
 std::vector<double> line_up(const std::vector<double>& extents, double gap, double& end) {
   std::vector<double> places;

@@ -34,7 +34,7 @@ struct HullPoint {
   // Only for a vertex: coefficients q with q.p > q.x for every other point x.
   HullQuery witness;
   /// q.p minus the largest q.x of another point x. Approximately the largest value that is possible with
-  /// |q_i| <= 1, which is the L1 distance from p to the hull of the other points. nullopt if there are no
+  /// |q_i| <= 1, which is the L1 distance from p to the hull of the other points. nullopt without
   /// other points.
   std::optional<double> margin;
 

@@ -10,7 +10,7 @@
 
 namespace attnctl::analysis {
 
-/// A merge of two clusters. Each of the n items is a cluster of its own at first, numbered 0..n-1. Merge i
+/// A merge of two clusters. Each of the n items is a separate cluster at first, numbered 0..n-1. Merge i
 /// creates cluster n + i.
 struct ClusterMerge {
   std::size_t first = 0;   // the lower cluster number

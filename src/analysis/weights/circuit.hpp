@@ -115,7 +115,7 @@ inline constexpr std::array kAllProjections{Projection::query, Projection::key, 
 /// W_Q, W_K and W_V. These weights then apply to the normalised stream before its gain. In a pre-norm layer,
 /// this norm is the layer's own norm. In a post-norm layer, it is the last norm of the layer below, or for
 /// the first layer of a stack the norm of the embeddings (BERT). W_K and W_V of cross-attention get the gain
-/// of the last norm of the encoder. Nothing is folded if there is no such norm, or if a projection follows
+/// of the last norm of the encoder. Nothing is folded if this norm does not exist, or if a projection follows
 /// the norm (layer 0 of ALBERT). Biases of norms are ignored.
 [[nodiscard]] std::optional<CircuitFactors> circuit_factors(const model::Model& model, std::size_t layer,
                                                             Circuit circuit, bool fold_norm);

@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kBufferSize = std::size_t{1} << 16U;
 
-/// Returns the descriptor that a path stands for: 1 for "-" and /dev/stdout, 2 for /dev/stderr, N for
+/// Returns the descriptor that a path means: 1 for "-" and /dev/stdout, 2 for /dev/stderr, N for
 /// /dev/fd/N and /proc/self/fd/N. Returns nullopt for other paths.
 std::optional<int> named_descriptor(std::string_view path) {
   if (path == "-" || path == "/dev/stdout") return STDOUT_FILENO;
@@ -364,7 +364,7 @@ void OutputFolder::commit() {
 }
 
 /// Replaces the folder by the hidden folder in one step. Returns false if this is not possible. Throws
-/// Error(environment) if the path is no longer a folder.
+/// Error(environment) if the path is not a folder any more.
 bool OutputFolder::replace_folder() {
   constexpr int most_attempts = 10;  // other processes may create or remove the folder at the same time
   for (int attempt = 0; attempt < most_attempts; ++attempt) {

@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 /// checkpoint.
 struct GgufName {
   std::string_view gguf;
-  std::string_view name;  // without ".weight" or ".bias"; `{}` stands for the layer number
+  std::string_view name;  // without ".weight" or ".bias"; `{}` is the layer number
   GgufOrder order = GgufOrder::as_stored;
   std::string_view heads = {};  // metadata key of the number of heads, if `order` is rotary_pairs
   float added = 0;              // number that GGUF writers add to each value

@@ -90,7 +90,7 @@ class PanelBuffers {
 /// so that a panel fits into the cache.
 [[nodiscard]] std::size_t rows_of_panel(std::size_t wanted, std::size_t keys);
 
-/// Computes scores, pattern and z of one head, as far as they are needed, for all sequences of a Block.
+/// Computes scores, pattern and z of one head, as far as needed, for all sequences of a Block.
 /// Passes each panel to the observers, which may be none. Returns warnings about rows of the pattern.
 [[nodiscard]] RowWarnings attend(const AttentionLayer& layer, const input::Batch& batch, const Block& block,
                                  std::size_t head, std::span<Observer* const> observers,

@@ -16,7 +16,7 @@ namespace attnctl::forward {
 [[nodiscard]] std::size_t embedding_width(const model::ModelConfig& config);
 
 /// Writes the input of the first layer, x [block.rows, d_model]: the sum of token, token type and position
-/// embeddings, normalised and projected. If the Block is of the decoder, these are the embeddings of the
+/// embeddings, normalised and projected. If the Block belongs to the decoder, these are the embeddings of the
 /// targets.
 void embed(Pool& pool, const model::Model& model, const input::Batch& batch, const Block& block,
            MatrixView<float> x);

@@ -30,7 +30,7 @@ struct AttentionKind {
   enum class Rule {
     full,
     window,   // |i - j| < size: under a causal mask, the last `size` keys including the query's own position
-    block,    // floor(i / size) == floor(j / size): each query sees only the keys of its own group of `size`
+    block,    // floor(i / size) == floor(j / size): each query sees only the keys of the same group of `size`
     strided,  // |i - j| < size or (i - j) mod size == 0 (Child et al. 2019, both patterns combined)
     linear    // all keys; pattern = phi(q) phi(k)^T / its row sum, phi = elu + 1 (Katharopoulos et al. 2020)
   };

@@ -51,7 +51,7 @@ class ConfigReader {
   [[nodiscard]] std::optional<std::size_t> optional_size(const Names& names) const;
   /// Throws Error(bad_input) if the key is missing and has no default.
   [[nodiscard]] std::size_t size(const SizeKey& key) const;
-  /// Returns `default_value` if the key is missing and has no default of its own.
+  /// Returns `default_value` if the key is missing and has no other default.
   [[nodiscard]] std::size_t size(const SizeKey& key, std::size_t default_value) const;
   [[nodiscard]] std::optional<double> optional_number(const Names& names) const;  // finite
   /// Finite and greater than 0.

@@ -175,7 +175,7 @@ struct LinearSpec {
   std::vector<StoredTensor> factors = {};
 };
 
-/// The tensor names of a norm's gain and bias. A name with `{head}` stands for one tensor per head.
+/// The tensor names of a norm's gain and bias. A name with `{head}` means one tensor per head.
 struct NormSpec {
   std::vector<std::string> gain = {};
   std::vector<std::string> bias = {};
@@ -275,7 +275,7 @@ struct HeadSpec {
   NormSpec transform_norm = {};
   LinearSpec projection = {};  // from d_model to the input width of `decoder`
   LinearSpec decoder = {};
-  /// Without weights (a configuration alone): whether the head is tied if /tie_word_embeddings is missing.
+  /// Without weights (only a configuration): whether the head is tied if /tie_word_embeddings is missing.
   bool tied_by_default = true;
 };
 

@@ -33,7 +33,7 @@ struct SequenceRollout {
   /// [n, columns], R T of the layers before the open layer; `uniform` is for uniform attention.
   std::vector<double> mass, uniform;
   std::vector<double> sums;    // [n, columns], sum over the heads of the open layer of weights times mass
-  std::vector<double> totals;  // [n], sum over the heads of the open layer of their weights
+  std::vector<double> totals;  // [n], sum of the weights of all heads of the open layer
   std::size_t layer = 0;       // index of the open layer
   bool complete = true;        // false if a row with non-finite weights was left out
 

@@ -70,7 +70,7 @@ struct Bins {
   [[nodiscard]] double edge(std::size_t index) const;
 };
 
-/// Summary of a quantity over all observations. The values are undefined if there are no observations.
+/// Summary of a quantity over all observations. The values are undefined without observations.
 struct MomentsSummary {
   std::uint64_t count = 0;
   std::optional<double> mean;

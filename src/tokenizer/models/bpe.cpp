@@ -173,8 +173,8 @@ std::optional<BpeCuts> Bpe::find_cuts(const TokenizerFile& file) const {
   return cuts;
 }
 
-/// Returns the end of the part of a piece that starts at byte `begin`. There is no cut next to an unknown
-/// character.
+/// Returns the end of the part of a piece that starts at byte `begin`. A piece is never cut next to an
+/// unknown character.
 std::size_t Bpe::next_cut(std::string_view piece, std::size_t begin) const {
   bool cuttable = false;
   char32_t before = 0;

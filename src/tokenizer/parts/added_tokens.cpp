@@ -76,7 +76,7 @@ std::string normalized(const std::string& content, const TextStep& normalizer) {
   return std::string(text.text());
 }
 
-/// Returns a step that makes each added token in a text a piece of its own. Only tokens whose `normalized`
+/// Returns a step that makes each added token in a text a separate piece. Only tokens whose `normalized`
 /// equals `are_normalized` are found.
 TextStep make_cut(const std::vector<AddedToken>& tokens, bool are_normalized, const TextStep& normalizer) {
   std::vector<TokenEntry> contents;

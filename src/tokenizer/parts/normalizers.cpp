@@ -168,7 +168,7 @@ TextStep make_replace(const PartConfig& config) {
 }
 
 /// Rewrites text with the options of BertNormalizer: clean_text, handle_chinese_chars, strip_accents
-/// (default: as lowercase) and lowercase, in this order. The characters are processed one after the other,
+/// (default: as lowercase) and lowercase, in this order. The characters are processed in order,
 /// but with strip_accents, characters that NFD may reorder are collected in a run first.
 class BertNormalizer {
  public:

@@ -243,7 +243,7 @@ class Charsmap {
 
 // Added tokens (added_tokens.cpp).
 
-/// The steps that find the added tokens in a text and make each a piece of its own. At each position, the
+/// The steps that find the added tokens in a text and make each a separate piece. At each position, the
 /// longest added token is found. As its flags say, a token is found only as a single word (`single_word`),
 /// and takes the white space before it (`lstrip`) or after it (`rstrip`).
 struct AddedTokens {

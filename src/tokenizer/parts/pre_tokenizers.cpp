@@ -16,7 +16,7 @@ namespace {
 
 // Groups of characters (see cut_by_group).
 constexpr int kDropped = -1;   // the character is removed
-constexpr int kIsolated = -2;  // each such character is a piece of its own
+constexpr int kIsolated = -2;  // each such character is a separate piece
 constexpr int kWord = 0;
 constexpr int kSymbol = 1;
 
