@@ -37,7 +37,7 @@ class LayerWatch final : public forward::Observer {
       kept.pattern.emplace_back(heads, OwnedMatrix<float>(sequence.queries(), sequence.keys()));
   }
 
-  void panel(const forward::AttentionPanel& panel) {
+  void panel(const forward::AttentionPanel& panel) override {
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
       const std::size_t query = panel.first_query + r;
       const auto weights = panel.pattern.row(r);
@@ -58,7 +58,7 @@ class LayerWatch final : public forward::Observer {
     }
   }
 
-  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
     if (layer != layer_) return;
     OwnedMatrix<float>& to = kept.output[sequence];
     if (full_ == nullptr) to = OwnedMatrix<float>(values.rows, values.cols);
