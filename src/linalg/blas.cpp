@@ -392,3 +392,11 @@ void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const 
   attnctl::linalg::loaded<dsyevd_>("dsyevd_")(jobz, uplo, n, a, lda, w, work, lwork, iwork, liwork, info);
 }
 }
+
+#ifdef __SANITIZE_THREAD__
+/// OpenBLAS is not instrumented, so ThreadSanitizer does not see the locks of its buffers.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming)
+extern "C" const char* __tsan_default_suppressions() {
+  return "race:libopenblas\n";
+}
+#endif
