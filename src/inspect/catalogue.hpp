@@ -156,8 +156,8 @@ struct AnalysisRow {
 /// that need inputs.
 [[nodiscard]] std::string include_names(bool weights_only = false);
 
-/// Parses the comma-separated list of --include. Throws Error(usage) with the name of an unknown value and the
-/// names that are supported; without inputs, only the names that need none.
+/// Parses the comma-separated list of --include. Throws Error(usage) with the name of an unknown value and
+/// the names that are supported; without inputs, only the names that need none.
 [[nodiscard]] Includes parse_includes(const std::string& list, bool with_inputs = true);
 
 /// Parses `list` and returns the values to output in the given form. `given` is false if `list` is the
