@@ -1,0 +1,11 @@
+# Compiles eight sources at a time (a unity build): a full build takes half the time, because the headers that they
+# share are read once. Turn it off to edit one source again and again. A group is compiled as one source, so the names
+# in its anonymous namespaces must differ.
+option(ATTNCTL_GROUPS "Compile sources in groups of eight" ON)
+set_target_properties(attnctl_core PROPERTIES UNITY_BUILD ${ATTNCTL_GROUPS} UNITY_BUILD_BATCH_SIZE 8)
+# xtensor-blas has declarations of CBLAS that differ from those of <cblas.h>.
+set_source_files_properties(src/linalg/gemm.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+if(ATTNCTL_GROUPS AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC warns about types in the anonymous namespace of a source that another source includes.
+  target_compile_options(attnctl_core PRIVATE -Wno-subobject-linkage)
+endif()
