@@ -1,17 +1,14 @@
-#include "textbook/gradients.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <initializer_list>
 #include <set>
-#include <utility>
 #include <variant>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
 #include "base/undefined.hpp"
-#include "textbook/bare_layer.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {
@@ -61,8 +58,7 @@ void add(const OwnedMatrix<double>& from, OwnedMatrix<double>& to) {
 
 OwnedMatrix<double> path_of(const HeadGradient& gradient) {
   OwnedMatrix<double> path = gradient.query;
-  add(gradient.key, path);
-  add(gradient.value, path);
+  for (const auto* part : {&gradient.key, &gradient.value}) add(*part, path);
   return path;
 }
 
@@ -106,8 +102,7 @@ double median(std::vector<double> values) {
 /// The quantities of one result row, for a head or for the layer.
 struct Report {
   HeadGradient gradient;
-  std::vector<double> query_norms;  // norm of dL/dx_i through the query, for each token; for the layer, for
-                                    // each head and token
+  std::vector<double> query_norms;  // of dL/dx_i through the query, for each token (and head of the layer)
   double largest_weight = 0;        // largest weight of a pattern row, mean over the rows
   double error = 0;
 };
@@ -263,8 +258,11 @@ void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& resu
       const auto row = static_cast<std::size_t>(std::distance(layers.begin(), layers.find(head.layer)));
       values[row * heads + head.head] = each.attribution;
     }
-    page.heatmaps.push_back({inputs.size() == 1 ? page.title : "Input " + input.input, "Head", "Layer",
-                             number_labels(heads), labels,
+    page.heatmaps.push_back({inputs.size() == 1 ? page.title : "Input " + input.input,
+                             "Head",
+                             "Layer",
+                             {},
+                             labels,
                              make_tensor({layers.size(), heads}, std::move(values))});
   }
   result.heatmaps.push_back({"heads", std::move(page)});

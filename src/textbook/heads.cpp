@@ -1,23 +1,19 @@
-#include "textbook/heads.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <string>
-#include <utility>
 
 #include <xtensor/xmanipulation.hpp>
 #include <xtensor/xnorm.hpp>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
 #include "base/undefined.hpp"
 #include "linalg/decompositions.hpp"
 #include "linalg/matrix.hpp"
 #include "model/accounting/accounting.hpp"
 #include "model/families/presets.hpp"
-#include "textbook/bare_layer.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {

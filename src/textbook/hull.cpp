@@ -1,19 +1,14 @@
-#include "textbook/hull.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <gmpxx.h>
-#include <span>
 #include <system_error>
 #include <type_traits>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "base/text.hpp"
 #include "formats/json.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {
@@ -120,13 +115,12 @@ class Simplex {
     std::optional<std::size_t> best;
     for (std::size_t r = 0; r < rows_; ++r) {
       if (sign(cells_(r, column)) <= 0) continue;
-      if (!best) {
-        best = r;
-        continue;
+      if (best) {
+        const Number here = cells_(r, right()) * cells_(*best, column);
+        const Number there = cells_(*best, right()) * cells_(r, column);
+        if (here > there || (here == there && basis_[r] > basis_[*best])) continue;
       }
-      const Number here = cells_(r, right()) * cells_(*best, column);
-      const Number there = cells_(*best, right()) * cells_(r, column);
-      if (here < there || (here == there && basis_[r] < basis_[*best])) best = r;
+      best = r;
     }
     return best;
   }

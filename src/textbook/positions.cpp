@@ -1,18 +1,13 @@
-#include "textbook/positions.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
 #include "base/undefined.hpp"
 #include "linalg/matrix.hpp"
-#include "textbook/bare_layer.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {

@@ -1,16 +1,13 @@
-#include "textbook/scaling.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
-#include <utility>
 #include <variant>
 
-#include "base/random.hpp"
-#include "textbook/bare_layer.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {
