@@ -1,15 +1,11 @@
-#include "forward/footprint.hpp"
+#include "forward/plan.hpp"
 
 #include <algorithm>
 #include <set>
-#include <vector>
 
 #include "base/checked.hpp"
 #include "forward/attention/attention.hpp"
-#include "forward/block.hpp"
-#include "forward/layers/ends.hpp"
-#include "forward/layers/mlp.hpp"
-#include "forward/plan.hpp"
+#include "forward/layers/layers.hpp"
 
 namespace attnctl::forward {
 namespace {

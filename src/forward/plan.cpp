@@ -8,8 +8,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "forward/block.hpp"
-#include "forward/layers/ends.hpp"
+#include "forward/layers/layers.hpp"
 
 // Checks a batch, plans a forward pass, and groups the sequences of a batch (Block).
 namespace attnctl::forward {

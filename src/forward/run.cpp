@@ -7,9 +7,7 @@
 #include "forward/attention/attention.hpp"
 #include "forward/attention/positions.hpp"
 #include "forward/block.hpp"
-#include "forward/layers/dense.hpp"
-#include "forward/layers/ends.hpp"
-#include "forward/layers/mlp.hpp"
+#include "forward/layers/layers.hpp"
 #include "forward/plan.hpp"
 
 namespace attnctl::forward {
@@ -67,10 +65,8 @@ struct Products {
 void clamp(Pool& pool, float limit, MatrixView<float> all, std::span<const HeadRun> runs, std::size_t width) {
   for (const HeadRun& run : runs) {
     const MatrixView<float> wanted = all.col_range(run.first * width, run.count * width);
-    for_row_ranges(pool, wanted.rows, wanted.cols, [&](std::size_t first, std::size_t count) {
-      for (std::size_t r = first; r < first + count; ++r) {
-        for (float& value : wanted.row(r)) value = value < -limit ? -limit : value > limit ? limit : value;
-      }
+    for_rows(pool, wanted.rows, wanted.cols, [&](std::size_t r) {
+      for (float& value : wanted.row(r)) value = value < -limit ? -limit : value > limit ? limit : value;
     });
   }
 }
@@ -384,10 +380,6 @@ class ForwardPass {
   std::vector<PanelBuffers> panels_;  // one per worker
   RowWarnings warnings_;
 };
-
-}  // namespace
-
-namespace {
 
 void warn(const RowWarnings& rows, const model::ModelConfig& config, const input::Batch& batch,
           Warnings& warnings) {

@@ -80,14 +80,11 @@ void rotate(Pool& pool, const model::RotaryConfig& config, const RotaryTable& ta
   const auto rotate_one = config.pairing == model::RotaryPairing::half
                               ? rotate_pairs<model::RotaryPairing::half>
                               : rotate_pairs<model::RotaryPairing::interleaved>;
-  for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
-    for (std::size_t p = first; p < first + count; ++p) {
-      const auto cosine = table.cosine.view().row(p);
-      const auto sine = table.sine.view().row(p);
-      for (std::size_t column = 0; column + d_head <= x.cols; column += d_head) {
-        rotate_one(cosine, sine, x.row(p).data() + column);
-      }
-    }
+  for_rows(pool, x.rows, x.cols, [&](std::size_t p) {
+    const auto cosine = table.cosine.view().row(p);
+    const auto sine = table.sine.view().row(p);
+    for (std::size_t column = 0; column + d_head <= x.cols; column += d_head)
+      rotate_one(cosine, sine, x.row(p).data() + column);
   });
 }
 

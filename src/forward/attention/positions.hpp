@@ -10,7 +10,7 @@
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
 #include "forward/attention/visibility.hpp"
-#include "forward/layers/dense.hpp"
+#include "forward/layers/layers.hpp"
 #include "input/batch.hpp"
 #include "model/model.hpp"
 

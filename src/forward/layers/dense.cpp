@@ -1,9 +1,8 @@
-#include "forward/layers/dense.hpp"
+#include "forward/layers/layers.hpp"
 
 #include <array>
 #include <limits>
 #include <new>
-#include <vector>
 
 #include "base/checked.hpp"
 #include "linalg/gemm.hpp"
@@ -156,20 +155,13 @@ void run_gated(Pool& pool, const Dense& gate, const Dense& up) {
 void apply_norm(Pool& pool, const model::NormConfig& config, const model::NormWeights& weights,
                 MatrixView<const float> x, MatrixView<float> out) {
   if (config.kind == model::NormKind::none && x.data == out.data) return;
-  for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
-    for (std::size_t r = first; r < first + count; ++r) norm_row(config, weights, x.row(r), out.row(r));
-  });
+  for_rows(pool, x.rows, x.cols, [&](std::size_t r) { norm_row(config, weights, x.row(r), out.row(r)); });
 }
 
 void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float factor) {
-  for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
-    for (std::size_t r = first; r < first + count; ++r) {
-      if (factor == 1) {
-        linalg::kernels().add(y.row(r), x.row(r));
-      } else {
-        for (std::size_t c = 0; c < x.cols; ++c) x(r, c) += factor * y(r, c);
-      }
-    }
+  for_rows(pool, x.rows, x.cols, [&](std::size_t r) {
+    if (factor == 1) return linalg::kernels().add(y.row(r), x.row(r));
+    for (std::size_t c = 0; c < x.cols; ++c) x(r, c) += factor * y(r, c);
   });
 }
 

@@ -1,10 +1,7 @@
-#include "forward/layers/ends.hpp"
+#include "forward/layers/layers.hpp"
 
-#include <algorithm>
 #include <numeric>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "forward/attention/positions.hpp"
 #include "linalg/kernels/kernels.hpp"
@@ -169,9 +166,7 @@ MatrixView<const float> OutputHead::logits(MatrixView<const float> x) {
   }
   const MatrixView<float> logits = logits_.take(x.rows, weights.decoder.out());
   run_dense(pool_, Dense{stream, weights.decoder, logits});
-  for_row_ranges(pool_, logits.rows, logits.cols, [&](std::size_t first, std::size_t count) {
-    for (std::size_t r = first; r < first + count; ++r) scale_logits(config, logits.row(r));
-  });
+  for_rows(pool_, logits.rows, logits.cols, [&](std::size_t r) { scale_logits(config, logits.row(r)); });
   return logits;
 }
 

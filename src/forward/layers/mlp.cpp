@@ -1,9 +1,7 @@
-#include "forward/layers/mlp.hpp"
+#include "forward/layers/layers.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <span>
 #include <utility>
 
 namespace attnctl::forward {
@@ -132,13 +130,6 @@ void run_experts(Pool& pool, const model::LayerConfig& config, const model::Laye
   if (config.experts.shared_width > 0) add_shared_expert(pool, config, weights, buffers, input, out);
 }
 
-/// Returns true if the MLP's output must be computed separately before it is added to x: if it is normalised
-/// or scaled, or the layer has experts.
-bool needs_own_output(const model::LayerConfig& config) {
-  return config.place == model::NormPlace::output || config.place == model::NormPlace::both ||
-         config.residual_multiplier != 1 || config.experts.count > 0;
-}
-
 void add_mlp_of_rows(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
                      MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes) {
   MatrixView<const float> input = x;
@@ -148,7 +139,9 @@ void add_mlp_of_rows(Pool& pool, const model::LayerConfig& config, const model::
     apply_norm(pool, config.norm, weights.mlp_norm, x, normed);
     input = normed;
   }
-  const bool separate = needs_own_output(config);
+  // An output that is normalised or scaled, or that several experts compute, is not added to x directly.
+  const bool separate = config.place == model::NormPlace::output || config.place == model::NormPlace::both ||
+                        config.residual_multiplier != 1 || config.experts.count > 0;
   const MatrixView<float> out = separate ? buffers.out.take(x.rows, x.cols) : x;
   if (config.experts.count > 0) {
     run_experts(pool, config, weights, buffers, input, out, routes);
