@@ -1,11 +1,10 @@
-#include "forward/plan.hpp"
-
 #include <algorithm>
 #include <set>
 
 #include "base/checked.hpp"
 #include "forward/attention/attention.hpp"
 #include "forward/layers/layers.hpp"
+#include "forward/plan.hpp"
 
 namespace attnctl::forward {
 namespace {

@@ -208,16 +208,14 @@ void check_onward(std::string_view model, const model::ModelConfig& config, std:
   if (!config.layers[layer].attention.value.weight) {
     fail(Status::bad_input,
          "{}: layer {} has no values (W_v), so later layers, logits and its routing cannot be computed; "
-         "select no "
-         "later layers, and leave logits and routing out of --include",
+         "select no later layers, and leave logits and routing out of --include",
          escaped(model), model::layer_name(config, layer));
   }
   if (config.d_output != config.d_model) {
     fail(Status::bad_input,
          "{}: the attention output of layer {} has width {}, but the model has width {}, so later layers, "
-         "logits "
-         "and its routing cannot be computed; select no later layers, and leave logits and routing out of "
-         "--include",
+         "logits and its routing cannot be computed; select no later layers, and leave logits and routing "
+         "out of --include",
          escaped(model), model::layer_name(config, layer), config.d_output, config.d_model);
   }
 }

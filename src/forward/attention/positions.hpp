@@ -76,21 +76,18 @@ class PositionBias {
     MatrixView<const float> relative_bias;  // [buckets, heads]
     ProjectedDistances distances;
   };
-  /// The queries [n, k] and keys [m, k] of the head.
-  struct Operands {
-    MatrixView<const float> q, k;
-  };
-  /// `sequence` is the sequence of the keys.
+  /// q [n, k] and k [m, k] are the queries and keys of the head, `sequence` is the sequence of the keys.
   PositionBias(const model::AttentionConfig& config, const Tables& tables, const input::Sequence& sequence,
-               std::size_t head, const Operands& operands);
+               std::size_t head, MatrixView<const float> q, MatrixView<const float> k);
 
   /// Adds the position terms to the scores of query i and these keys.
   void add(std::size_t i, KeySteps keys, std::span<float> scores) const;
 
  private:
-  void prepare_alibi(const model::AttentionConfig& config, const input::Sequence& sequence, std::size_t head);
-  void prepare_disentangled(const model::AttentionConfig& config, const ProjectedDistances& distances,
-                            std::size_t head, const Operands& operands);
+  /// Computes the products of queries and keys with distance embeddings, only for distances that occur in the
+  /// sequence.
+  void multiply_distances(const model::AttentionConfig& config, const ProjectedDistances& distances,
+                          std::size_t head, MatrixView<const float> q, MatrixView<const float> k);
 
   std::size_t queries_;
   double scale_;

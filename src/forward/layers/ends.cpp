@@ -1,30 +1,12 @@
-#include "forward/layers/layers.hpp"
-
 #include <numeric>
 #include <utility>
 
 #include "forward/attention/positions.hpp"
+#include "forward/layers/layers.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::forward {
 namespace {
-
-/// Returns, for each token, the row of the position table that it uses.
-std::vector<std::size_t> position_rows(const model::EmbeddingConfig& config, const input::Sequence& sequence,
-                                       std::size_t count) {
-  std::vector<std::size_t> rows(count);
-  std::size_t next = config.position_offset;
-  for (std::size_t p = 0; p < count; ++p) {
-    if (config.counts_visible && !sequence.key_visible.empty()) {
-      rows[p] = sequence.key_visible[p] != 0 ? next++ : config.position_offset - 1;
-      continue;
-    }
-    const bool skipped =
-        config.padding && !sequence.ids.empty() && std::cmp_equal(sequence.ids[p], *config.padding);
-    rows[p] = skipped ? *config.padding : next++;
-  }
-  return rows;
-}
 
 /// Returns the factor kept / (1 - s) of all embeddings, where s is the number of dropped tokens divided by
 /// the number of visible tokens.
@@ -87,9 +69,17 @@ void add_positions(const model::EmbeddingConfig& config, const model::EmbeddingW
   if (halves || config.position == model::PositionKind::sinusoidal) return add_sinusoidal(x, halves);
   if (config.position != model::PositionKind::learned) return;
   std::vector<float> row(x.cols);
-  const std::vector<std::size_t> positions = position_rows(config, sequence, x.rows);
+  const bool counts = config.counts_visible && !sequence.key_visible.empty();
+  const bool pads = config.padding && !sequence.ids.empty();
+  std::size_t next = config.position_offset;
   for (std::size_t p = 0; p < x.rows; ++p) {
-    weights.position.row(positions[p], row);
+    if (counts && sequence.key_visible[p] == 0) {
+      weights.position.row(config.position_offset - 1, row);
+    } else if (!counts && pads && std::cmp_equal(sequence.ids[p], *config.padding)) {
+      weights.position.row(*config.padding, row);
+    } else {
+      weights.position.row(next++, row);
+    }
     linalg::kernels().add(row, x.row(p));
   }
 }
@@ -119,26 +109,25 @@ void embed(Pool& pool, const model::Model& model, const input::Batch& batch, con
   const bool projected = weights.projection.present();
   OwnedMatrix<float> narrow(projected ? x.rows : 0, embedding_width(model.config()));
   const MatrixView<float> sum = projected ? narrow.view() : x;
-  const auto add_all_positions = [&](MatrixView<float> rows) {
+  const auto for_each_sequence = [&](MatrixView<float> all, const auto& work) {
     for (const BlockSequence& place : block.sequences) {
-      add_positions(config, weights, sides_of(block.component, batch.sequences[place.index]).queries_of,
-                    rows.row_range(place.first_query, place.queries));
+      work(sides_of(block.component, batch.sequences[place.index]).queries_of,
+           all.row_range(place.first_query, place.queries));
     }
   };
-  for (const BlockSequence& place : block.sequences) {
-    const input::Sequence& sequence = sides_of(block.component, batch.sequences[place.index]).queries_of;
-    const MatrixView<float> rows = sum.row_range(place.first_query, place.queries);
+  for_each_sequence(sum, [&](const input::Sequence& sequence, MatrixView<float> rows) {
     if (sequence.patches.rows() > 0)
       run_dense(pool, Dense{sequence.patches.view(), weights.patches, rows.row_range(1, rows.rows - 1)});
     embed_tokens(config, weights, sequence, rows);
-  }
-  if (!config.positions_last) add_all_positions(sum);
+    if (!config.positions_last) add_positions(config, weights, sequence, rows);
+  });
   if (!config.projected_first) apply_norm(pool, config.norm, weights.norm, sum, sum);
   if (projected) run_dense(pool, Dense{sum, weights.projection, x});
   if (config.projected_first) apply_norm(pool, config.norm, weights.norm, x, x);
-  if (config.positions_last) add_all_positions(x);
-  for (const BlockSequence& place : block.sequences)
-    zero_hidden(config, batch.sequences[place.index], x.row_range(place.first_query, place.queries));
+  for_each_sequence(x, [&](const input::Sequence& sequence, MatrixView<float> rows) {
+    if (config.positions_last) add_positions(config, weights, sequence, rows);
+    zero_hidden(config, sequence, rows);
+  });
 }
 
 std::size_t logits_rows(std::size_t vocabulary) {

@@ -1,8 +1,8 @@
-#include "forward/layers/layers.hpp"
-
 #include <cmath>
 #include <numeric>
 #include <utility>
+
+#include "forward/layers/layers.hpp"
 
 namespace attnctl::forward {
 namespace {
