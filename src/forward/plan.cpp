@@ -15,59 +15,58 @@ namespace attnctl::forward {
 namespace {
 
 /// Checks one sequence. `name` is the beginning of error messages.
-class SequenceCheck {
- public:
-  SequenceCheck(const model::ModelConfig& config, const model::EmbeddingConfig& embedding,
-                const input::Sequence& sequence, std::string name)
-      : config_(config), embedding_(embedding), sequence_(sequence), name_(std::move(name)) {}
+struct SequenceCheck {
+  const model::ModelConfig& config;
+  const model::EmbeddingConfig& embedding;
+  const input::Sequence& sequence;
+  std::string name;
 
   void run() const {
-    const std::size_t n = sequence_.queries();
+    const std::size_t n = sequence.queries();
     if (n == 0) refuse(" is empty; it needs at least one token");
-    if (config_.max_positions && n > *config_.max_positions) {
-      const bool can_truncate = !sequence_.ids.empty() && &embedding_ == &config_.embedding;  // not a target
-      refuse(" has {} tokens; the model takes at most {} positions{}", n, *config_.max_positions,
+    if (config.max_positions && n > *config.max_positions) {
+      const bool can_truncate = !sequence.ids.empty() && &embedding == &config.embedding;  // not a target
+      refuse(" has {} tokens; the model takes at most {} positions{}", n, *config.max_positions,
              can_truncate ? "; --truncate cuts longer inputs" : "");
     }
     // In an encoder-decoder model it is undefined to which attention separate keys and score masks belong.
-    const bool separate = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
-    if (config_.decoder && (separate || sequence_.mask || sequence_.causal)) {
+    const bool separate = sequence.key_embeddings.rows() > 0 || sequence.value_embeddings.rows() > 0;
+    if (config.decoder && (separate || sequence.mask || sequence.causal)) {
       refuse(": encoder-decoder models do not support {}; to hide tokens of the input, use a key mask",
              separate ? "separate keys and values" : "score masks");
     }
     check_tokens();
     check_keys();
-    const std::size_t visible = sequence_.key_visible.size();
-    if (visible != 0 && visible != sequence_.keys())
-      refuse(" has a key mask of {} entries for {} keys", visible, sequence_.keys());
+    const std::size_t visible = sequence.key_visible.size();
+    if (visible != 0 && visible != sequence.keys())
+      refuse(" has a key mask of {} entries for {} keys", visible, sequence.keys());
     check_score_mask();
   }
 
- private:
   /// Throws Error(bad_input). The message begins with the name of the sequence.
   template <typename... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
-    fail(Status::bad_input, "{}{}", name_, fmt::format(format, std::forward<Args>(args)...));
+    fail(Status::bad_input, "{}{}", name, fmt::format(format, std::forward<Args>(args)...));
   }
 
   void check_tokens() const {
-    const PatchGrid& grid = config_.embedding.pixels;
-    const std::vector<std::int64_t>& types = sequence_.token_type_ids;
-    if (sequence_.patches.rows() > 0) {
+    const PatchGrid& grid = config.embedding.pixels;
+    const std::vector<std::int64_t>& types = sequence.token_type_ids;
+    if (sequence.patches.rows() > 0) {
       if (!grid.present()) refuse(" is an image, but the model reads no images");
-      check_width("patches", sequence_.patches, grid.patch_size());
-      if (sequence_.patches.rows() != grid.patches())
-        refuse(" has {} patches; the model needs {}", sequence_.patches.rows(), grid.patches());
-    } else if (sequence_.ids.empty()) {
-      check_width("embeddings", sequence_.embeddings, embedding_width(config_));
+      check_width("patches", sequence.patches, grid.patch_size());
+      if (sequence.patches.rows() != grid.patches())
+        refuse(" has {} patches; the model needs {}", sequence.patches.rows(), grid.patches());
+    } else if (sequence.ids.empty()) {
+      check_width("embeddings", sequence.embeddings, embedding_width(config));
     } else {
       if (grid.present()) refuse(": the model reads images, not tokens; use --pixels");
-      if (embedding_.vocabulary == 0) refuse(": the model has no token embedding; use --embeddings");
-      check_range("token id", sequence_.ids, embedding_.vocabulary);
+      if (embedding.vocabulary == 0) refuse(": the model has no token embedding; use --embeddings");
+      check_range("token id", sequence.ids, embedding.vocabulary);
     }
-    if (!types.empty() && types.size() != sequence_.queries())
-      refuse(" has {} token types for {} tokens", types.size(), sequence_.queries());
-    check_range("token type", types, std::max<std::size_t>(embedding_.token_types, 1));
+    if (!types.empty() && types.size() != sequence.queries())
+      refuse(" has {} token types for {} tokens", types.size(), sequence.queries());
+    check_range("token type", types, std::max<std::size_t>(embedding.token_types, 1));
   }
 
   void check_range(const char* what, const std::vector<std::int64_t>& values, std::size_t count) const {
@@ -86,37 +85,37 @@ class SequenceCheck {
   /// Checks separate keys and values. Without them, the keys are computed from the queries' embeddings, and
   /// the values from the keys' embeddings.
   void check_keys() const {
-    const OwnedMatrix<float>& values = sequence_.value_embeddings;
-    if (sequence_.key_embeddings.rows() > 0) {
-      check_width("keys", sequence_.key_embeddings, config_.d_key_input);
-    } else if (config_.d_key_input != config_.d_model) {
+    const OwnedMatrix<float>& values = sequence.value_embeddings;
+    if (sequence.key_embeddings.rows() > 0) {
+      check_width("keys", sequence.key_embeddings, config.d_key_input);
+    } else if (config.d_key_input != config.d_model) {
       refuse(
           ": the model needs inputs of width {} for keys and {} for queries; give those for keys with --keys",
-          config_.d_key_input, config_.d_model);
+          config.d_key_input, config.d_model);
     }
     const bool has_values = std::ranges::any_of(
-        config_.layers, [](const model::LayerConfig& layer) { return layer.attention.value.weight; });
+        config.layers, [](const model::LayerConfig& layer) { return layer.attention.value.weight; });
     if (values.rows() > 0) {
-      check_width("values", values, config_.d_value_input);
-      if (values.rows() != sequence_.keys())
-        refuse(" has {} values for {} keys", values.rows(), sequence_.keys());
-    } else if (has_values && config_.d_value_input != config_.d_key_input) {
+      check_width("values", values, config.d_value_input);
+      if (values.rows() != sequence.keys())
+        refuse(" has {} values for {} keys", values.rows(), sequence.keys());
+    } else if (has_values && config.d_value_input != config.d_key_input) {
       refuse(
           ": the model needs inputs of width {} for values and {} for keys; give those for values with "
           "--values",
-          config_.d_value_input, config_.d_key_input);
+          config.d_value_input, config.d_key_input);
     }
   }
 
   void check_score_mask() const {
-    if (!sequence_.mask) return;
-    const input::ScoreMask& mask = *sequence_.mask;
-    if (mask.queries != sequence_.queries() || mask.keys != sequence_.keys()) {
+    if (!sequence.mask) return;
+    const input::ScoreMask& mask = *sequence.mask;
+    if (mask.queries != sequence.queries() || mask.keys != sequence.keys()) {
       refuse(" has a mask of shape [{}, {}] for {} queries and {} keys", mask.queries, mask.keys,
-             sequence_.queries(), sequence_.keys());
+             sequence.queries(), sequence.keys());
     }
-    for (std::size_t i = 0; i < config_.layers.size(); ++i) {
-      const model::LayerConfig& layer = config_.layers[i];
+    for (std::size_t i = 0; i < config.layers.size(); ++i) {
+      const model::LayerConfig& layer = config.layers[i];
       if (layer.attention.kind.rule == model::AttentionKind::Rule::linear) {
         refuse(
             ": linear attention has no scores, so it does not support a score mask; use --mask causal, "
@@ -130,11 +129,6 @@ class SequenceCheck {
              mask.queries, mask.keys);
     }
   }
-
-  const model::ModelConfig& config_;
-  const model::EmbeddingConfig& embedding_;
-  const input::Sequence& sequence_;
-  std::string name_;
 };
 
 }  // namespace
@@ -181,12 +175,12 @@ void check_batch(const model::Model& model, const input::Batch& batch) {
   }
   for (const input::Sequence& sequence : batch.sequences) {
     const std::string name = fmt::format("input {}", escaped(sequence.id));
-    SequenceCheck(config, config.embedding, sequence, name).run();
+    SequenceCheck{config, config.embedding, sequence, name}.run();
     if (sequence.target == nullptr) continue;
     if (!config.decoder)
       fail(Status::bad_input, "{} has a target, but the model is not an encoder-decoder model; leave it out",
            name);
-    SequenceCheck(config, config.decoder->embedding, *sequence.target, "the target of " + name).run();
+    SequenceCheck{config, config.decoder->embedding, *sequence.target, "the target of " + name}.run();
   }
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/progress.hpp"
 #include "forward/attention/attention.hpp"
 #include "forward/attention/positions.hpp"
 #include "forward/block.hpp"
@@ -36,7 +35,6 @@ std::vector<HeadRun> runs_of(std::span<const std::uint8_t> wanted, std::size_t s
   return runs;
 }
 
-/// The products of one layer that are computed together.
 struct Products {
   std::vector<Dense> first;  // the first product x A of factorised projections
   std::vector<Dense> last;
@@ -71,7 +69,6 @@ void clamp(Pool& pool, float limit, MatrixView<float> all, std::span<const HeadR
   }
 }
 
-/// Returns the gain and the bias of one head.
 model::NormWeights norm_of_head(const model::AttentionConfig& config, const model::NormWeights& norm,
                                 std::size_t head) {
   if (config.head_norm_span != model::HeadNormSpan::each) return norm;
@@ -81,7 +78,6 @@ model::NormWeights norm_of_head(const model::AttentionConfig& config, const mode
   return {slice(norm.gain), slice(norm.bias)};
 }
 
-/// The input of a forward pass.
 struct PassInputs {
   const model::Model& model;
   const input::Batch& batch;

@@ -5,13 +5,11 @@
 
 #include "base/error.hpp"
 #include "reference/layers.hpp"
-#include "reference/reference.hpp"
 
 namespace attnctl::reference {
 namespace {
 
 using linalg::dot;
-using linalg::Matrix;
 
 /// Returns the name of a mechanism in the model for which there is no derivative here; empty if there is
 /// none.

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "forward/attention/visibility.hpp"
-#include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::forward {
@@ -43,7 +42,6 @@ bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<fl
   return some_visible;
 }
 
-/// Returns a view of the rows first, first + step, ... of a matrix.
 MatrixView<const float> rows_of(MatrixView<const float> all, KeySteps rows) {
   return {all.data + rows.first * all.stride, rows.count, all.cols, rows.step * all.stride};
 }
@@ -56,7 +54,6 @@ MatrixView<T> head_view(MatrixView<T> all, std::size_t first_row, std::size_t ro
   return all.row_range(first_row, rows).col_range(head * width, width);
 }
 
-/// Returns phi(x) = elu(x) + 1.
 double linear_feature(float x) {
   const auto wide = static_cast<double>(x);
   return wide > 0 ? wide + 1 : std::exp(wide);
@@ -258,7 +255,6 @@ class HeadPass {
   }
 
  private:
-  /// A panel while it is computed.
   struct PanelWork {
     std::size_t first, rows;
     KeyRange visible;

@@ -56,7 +56,6 @@ struct ProjectedDistances {
   MatrixView<const float> keys, queries;
 };
 
-/// Projects the distance embeddings of a layer.
 class DistanceTable {
  public:
   /// Returns the projected embeddings. Valid until the next call.

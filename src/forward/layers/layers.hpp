@@ -91,7 +91,6 @@ class Convolution {
 /// of an MLP is several times d_model.
 inline constexpr std::size_t kMlpRows = 1024;
 
-/// Memory of the MLP for kMlpRows rows.
 struct MlpBuffers {
   Buffer normed, inner, gate, out;
 };
@@ -114,12 +113,10 @@ void embed(Pool& pool, const model::Model& model, const input::Batch& batch, con
 /// Returns the number of rows for which logits are computed at once, which limits the memory of logits.
 [[nodiscard]] std::size_t logits_rows(std::size_t vocabulary);
 
-/// The final norm and the output head.
 class OutputHead {
  public:
   OutputHead(Pool& pool, const model::Model& model) : pool_(pool), model_(model) {}
 
-  /// Returns the largest number of rows for one call of logits().
   [[nodiscard]] std::size_t rows_at_once() const { return logits_rows(model_.head(&pool_)->decoder.out()); }
   /// Returns the logits [rows, vocabulary] of the residual stream x [rows, d_model]. Valid until the next
   /// call.

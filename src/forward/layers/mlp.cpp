@@ -28,7 +28,6 @@ double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-/// Returns the softmax over the scores of some experts.
 std::vector<double> softmax_over(std::span<const float> scores, std::span<const std::size_t> experts) {
   double largest = -INFINITY;
   for (const std::size_t e : experts) largest = std::max(largest, double{scores[e]});
@@ -39,7 +38,6 @@ std::vector<double> softmax_over(std::span<const float> scores, std::span<const 
   return weights;
 }
 
-/// Returns the experts and their weights for one row of router scores.
 ExpertRoute route_of(const model::ExpertsConfig& config, std::span<const float> scores) {
   std::vector<std::size_t> all(scores.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
@@ -73,7 +71,6 @@ void combine_clamped(const model::ExpertsConfig& config, MatrixView<const float>
   }
 }
 
-/// Computes the output of one expert for the rows that use it.
 void run_expert(Pool& pool, const model::LayerConfig& config, const model::MlpWeights& weights,
                 MlpBuffers& buffers, MatrixView<const float> input, MatrixView<float> out) {
   if (config.experts.limit == 0)
