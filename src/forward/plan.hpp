@@ -17,8 +17,7 @@ namespace attnctl::forward {
 struct LayerPlan {
   std::vector<std::uint8_t> shown;     // [heads], 1 if the head is passed to observers
   std::vector<std::uint8_t> computed;  // [heads], 1 if the head is computed
-  bool patterns =
-      false;  // patterns are needed; if false, linear and strided attention compute z without them
+  bool patterns = false;               // if false, linear and strided attention compute z without patterns
   bool scores = false;
   bool values = false;
   bool z = false;

@@ -197,16 +197,12 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
     columns.push_back(columns.back() + ", scaled");
   }
   CellRows lines;
-  const auto add_line = [&](const std::vector<Cell>& unscaled, const std::vector<Cell>& scaled) {
-    std::vector<Cell>& line = lines.emplace_back(1, unscaled[heads ? 2 : 0]);
-    for (const std::size_t column : drawn) line.insert(line.end(), {unscaled[column], scaled[column]});
-  };
-  const std::size_t half = rows.size() / sizes / 2;  // rows of one d_k and scale
-  if (heads) {
-    for (std::size_t h = 0; h + 1 < half; ++h) add_line(rows[h], rows[half + h]);
-  } else {
-    for (std::size_t last = 2 * half - 1; last < rows.size(); last += 2 * half)
-      add_line(rows[last - half], rows[last]);
+  const std::size_t half = rows.size() / sizes / 2;  // rows of one d_k and scale, the last for the layer
+  const std::size_t end = heads ? half - 1 : rows.size();
+  for (std::size_t at = heads ? 0 : half - 1; at < end; at += heads ? 1 : 2 * half) {
+    std::vector<Cell>& line = lines.emplace_back(1, rows[at][heads ? 2 : 0]);
+    for (const std::size_t column : drawn)
+      line.insert(line.end(), {rows[at][column], rows[at + half][column]});
   }
   const auto add_chart = [&](const char* title, std::initializer_list<std::size_t> shown) {
     std::vector<std::string> y;

@@ -30,13 +30,10 @@ struct HeadFigures {
   OwnedMatrix<double> pattern;
 };
 
-/// Returns the number of singular values above size * eps(float64) * the largest value. Uses the epsilon of
-/// float64 because the weights are not rounded to float32.
+/// Returns the numerical rank of a square matrix. Uses the epsilon of float64 because the weights are not
+/// rounded to float32.
 std::size_t rank_of(std::span<const double> singular_values, std::size_t size) {
-  const double largest = std::ranges::max(singular_values);
-  const double least = static_cast<double>(size) * std::numeric_limits<double>::epsilon() * largest;
-  return static_cast<std::size_t>(
-      std::ranges::count_if(singular_values, [&](double value) { return value > least; }));
+  return linalg::numerical_rank(singular_values, size, size, std::numeric_limits<double>::epsilon()).value();
 }
 
 HeadFigures measure_head(const BareLayer& layer, std::size_t head, MatrixView<const double> x) {

@@ -9,19 +9,6 @@
 namespace attnctl::forward {
 namespace {
 
-RotaryTable make_table(const std::vector<float>& inverse_frequency, float factor, std::size_t length) {
-  const std::size_t pairs = inverse_frequency.size();
-  RotaryTable table{{length, pairs}, {length, pairs}};
-  for (std::size_t p = 0; p < length; ++p) {
-    for (std::size_t j = 0; j < pairs; ++j) {
-      const float angle = static_cast<float>(p) * inverse_frequency[j];
-      table.cosine(p, j) = std::cos(angle) * factor;
-      table.sine(p, j) = std::sin(angle) * factor;
-    }
-  }
-  return table;
-}
-
 /// Rotates the pairs (j, j + r/2) or (2j, 2j + 1) of a vector.
 template <model::RotaryPairing pairing>
 void rotate_pairs(std::span<const float> cosine, std::span<const float> sine, float* x) {
@@ -88,9 +75,15 @@ void add_sinusoidal(MatrixView<float> x, bool halves) {
 const RotaryTable& RotaryTables::table(const model::RotaryConfig& config, std::size_t length) {
   const bool is_long = !config.long_inverse_frequency.empty() && length > config.long_from;
   RotaryTable& table = tables_[{&config, is_long}];
-  if (table.cosine.rows() < length) {
-    table = make_table(is_long ? config.long_inverse_frequency : config.inverse_frequency,
-                       config.attention_factor, length);
+  if (table.cosine.rows() >= length) return table;
+  const std::vector<float>& inverse = is_long ? config.long_inverse_frequency : config.inverse_frequency;
+  table = {{length, inverse.size()}, {length, inverse.size()}};
+  for (std::size_t p = 0; p < length; ++p) {
+    for (std::size_t j = 0; j < inverse.size(); ++j) {
+      const float angle = static_cast<float>(p) * inverse[j];
+      table.cosine(p, j) = std::cos(angle) * config.attention_factor;
+      table.sine(p, j) = std::sin(angle) * config.attention_factor;
+    }
   }
   return table;
 }

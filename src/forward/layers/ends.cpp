@@ -18,39 +18,24 @@ float dropout_factor(const model::TokenDropout& dropout, const input::Sequence& 
   return static_cast<float>(dropout.kept / (1 - static_cast<double>(dropped) / static_cast<double>(length)));
 }
 
-/// Sets the embeddings of hidden tokens to zero if the model does so.
-void zero_hidden(const model::EmbeddingConfig& config, const input::Sequence& sequence, MatrixView<float> x) {
-  if (!config.zero_hidden || sequence.key_visible.size() != x.rows) return;
-  for (std::size_t p = 0; p < x.rows; ++p) {
-    if (sequence.key_visible[p] == 0) std::ranges::fill(x.row(p), 0.0F);
-  }
-}
-
-/// Writes the embedding of token p: the row of its id, the class token of an image, or the embedding in the
-/// sequence.
-void embed_token(const model::EmbeddingConfig& config, const model::EmbeddingWeights& weights,
-                 const input::Sequence& sequence, std::size_t p, std::span<float> out) {
-  if (sequence.patches.rows() > 0) {
-    if (p == 0) weights.class_token.row(0, out);  // the caller has already computed the patches
-  } else if (sequence.ids.empty()) {
-    const auto given = sequence.embeddings.view().row(p);
-    std::copy(given.begin(), given.end(), out.begin());
-  } else {
-    weights.token.row(static_cast<std::size_t>(sequence.ids[p]), out);
-    if (config.multiplier != 1) {
-      for (float& value : out) value *= static_cast<float>(config.multiplier);
-    }
-  }
-}
-
-/// Writes the token embeddings of one sequence and adds the token types.
+/// Writes the token embeddings of one sequence and adds the token types. The caller has already computed the
+/// patches of an image.
 void embed_tokens(const model::EmbeddingConfig& config, const model::EmbeddingWeights& weights,
                   const input::Sequence& sequence, MatrixView<float> x) {
   std::vector<float> row(x.cols);
   const bool drops = config.dropout && !sequence.ids.empty();
   const float factor = drops ? dropout_factor(*config.dropout, sequence) : 1.0F;
   for (std::size_t p = 0; p < x.rows; ++p) {
-    embed_token(config, weights, sequence, p, x.row(p));
+    if (sequence.patches.rows() > 0) {
+      if (p == 0) weights.class_token.row(0, x.row(0));
+    } else if (sequence.ids.empty()) {
+      std::ranges::copy(sequence.embeddings.view().row(p), x.row(p).begin());
+    } else {
+      weights.token.row(static_cast<std::size_t>(sequence.ids[p]), x.row(p));
+      if (config.multiplier != 1) {
+        for (float& value : x.row(p)) value *= static_cast<float>(config.multiplier);
+      }
+    }
     if (drops) {
       const bool dropped = sequence.ids[p] == config.dropout->token;
       for (float& value : x.row(p)) value = (dropped ? 0.0F : value) * factor;
@@ -126,7 +111,10 @@ void embed(Pool& pool, const model::Model& model, const input::Batch& batch, con
   if (config.projected_first) apply_norm(pool, config.norm, weights.norm, x, x);
   for_each_sequence(x, [&](const input::Sequence& sequence, MatrixView<float> rows) {
     if (config.positions_last) add_positions(config, weights, sequence, rows);
-    zero_hidden(config, sequence, rows);
+    if (!config.zero_hidden || sequence.key_visible.size() != rows.rows) return;
+    for (std::size_t p = 0; p < rows.rows; ++p) {
+      if (sequence.key_visible[p] == 0) std::ranges::fill(rows.row(p), 0.0F);
+    }
   });
 }
 
