@@ -286,8 +286,7 @@ std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
   return saturating_product(saturating_product(rows, cols), sizeof(float));
 }
 
-/// Returns the bytes that the MLP and the experts of a layer need for `rows` rows. Experts need scores,
-/// routes, and the rows and outputs of each expert.
+/// Returns the bytes of the MLP, and of the scores, routes, rows and outputs of experts, for `rows` rows.
 std::uint64_t mlp_bytes(const model::LayerConfig& layer, std::size_t d_model, std::uint64_t rows) {
   const model::ExpertsConfig& experts = layer.experts;
   const std::size_t width = std::max(layer.mlp.width, experts.shared_width);
@@ -322,8 +321,7 @@ std::uint64_t layer_bytes(const model::ModelConfig& config, const model::LayerCo
   return plan.onward ? saturating_sum(bytes, mlp_bytes(layer, config.d_model, block.rows)) : bytes;
 }
 
-/// PackedMatrix rounds the number of columns up to a multiple of the panel width, which is at most this
-/// number.
+/// Largest panel width of PackedMatrix, which rounds the number of columns up to a multiple of it.
 constexpr std::uint64_t kLanes = 64;
 
 /// Returns the bytes that one worker needs for one head: panels, packed keys and values, and position terms.
@@ -358,10 +356,9 @@ std::uint64_t head_bytes(const model::AttentionConfig& attention, const LayerPla
 std::uint64_t rotary_bytes(const model::ModelConfig& config, std::size_t longest) {
   std::set<const model::RotaryConfig*> tables;
   for (const model::LayerConfig& layer : config.layers) tables.insert(layer.attention.rotary.get());
+  tables.erase(nullptr);
   std::uint64_t bytes = 0;
-  for (const model::RotaryConfig* const table : tables) {
-    if (table != nullptr) bytes = saturating_sum(bytes, floats(longest, table->dims));
-  }
+  for (const auto* const table : tables) bytes = saturating_sum(bytes, floats(longest, table->dims));
   return bytes;
 }
 

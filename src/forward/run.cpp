@@ -351,8 +351,7 @@ class ForwardPass {
     }
   }
 
-  /// Calls call(observer, sequence) for each sequence of the block and each observer whose needs() include
-  /// `need`.
+  /// Calls call(observer, sequence) for the sequences of a block and the observers that need `need`.
   template <typename Notify>
   void notify(bool Needs::*need, const Block& block, const Notify& call) const {
     for (const BlockSequence& sequence : block.sequences) {

@@ -14,8 +14,7 @@ namespace attnctl::reference {
 using linalg::Matrix;
 using linalg::Vector;
 
-/// Returns the weight W [in, out] of a linear layer. If the weight is factorised, returns the product of the
-/// factors.
+/// Returns the weight W [in, out] of a linear layer; the product of the factors if it is factorised.
 [[nodiscard]] Matrix weight_of(const model::Linear& linear);
 
 /// Returns x W + b [n, out] of x [n, in].
@@ -68,8 +67,7 @@ struct AttentionInput {
   const Matrix& values;             // [m, vdim]
 };
 
-/// Computes softmax(scale q k^T + positions + mask) v for each head of a layer, and the layer's attention
-/// output.
+/// Computes softmax(scale q k^T + positions + mask) v for each head, and the layer's attention output.
 [[nodiscard]] ReferenceLayer attend(const model::AttentionConfig& config,
                                     const model::AttentionWeights& weights, const AttentionInput& input,
                                     Pool& pool);

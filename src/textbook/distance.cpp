@@ -50,16 +50,14 @@ std::vector<double> after_local_layer(const std::vector<double>& held, std::size
   return next;
 }
 
-/// The sums for one line of a chart and its rows of the table: of a head, or of all selected heads of a
-/// layer.
+/// The sums for one line of a chart: of a head, or of all selected heads of a layer.
 using Line = analysis::HeadDistances;
 
 std::string name_of(const Line& line, bool by_head) {
   return by_head ? "head " + to_string(line.head) : "layer " + std::to_string(line.head.layer);
 }
 
-/// The cells of one distance bin of a line: weight, uniform, share, uniform_share, influence,
-/// influence_share.
+/// The cells of one distance bin: weight, uniform, share, uniform_share, influence, influence_share.
 using BinMeans = std::array<Cell, 6>;
 constexpr std::size_t kWeight = 0, kInfluence = 4;
 
@@ -97,8 +95,7 @@ Table drawn_table(std::span<const Line> lines, std::span<const analysis::Distanc
   return make_table("lines", std::move(columns), std::move(rows));
 }
 
-/// Returns one chart of weights and one chart of influences. If the lines belong to heads, returns these two
-/// charts for each layer.
+/// Returns one chart of weights and one of influences; if the lines belong to heads, two for each layer.
 std::vector<Chart> charts_of(std::span<const Line> lines, bool by_head) {
   const std::string axis = "Distance (end of the bin)";
   std::vector<Chart> charts;

@@ -184,8 +184,7 @@ HeatmapPage page_of(std::vector<Heatmap> heatmaps, std::size_t columns) {
           .heatmaps = std::move(heatmaps)};
 }
 
-/// The results of random heads of one shape. `spreads` has the means over the heads, summarised over the
-/// draws.
+/// The results of random heads of one shape. `spreads` summarises the means over the heads of each draw.
 struct RandomHeads {
   std::array<Spread, 3> spreads;
   OwnedMatrix<double> similarity;  // first draw only

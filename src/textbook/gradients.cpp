@@ -13,8 +13,7 @@
 namespace attnctl::textbook {
 namespace {
 
-/// The inputs of the query, key and value projections. All three are x, unless a check changes the input of
-/// one projection.
+/// The inputs of the query, key and value projections: x, unless a check changes one of them.
 struct RouteInputs {
   MatrixView<const double> query, key, value;  // [n, d]
 };

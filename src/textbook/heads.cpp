@@ -30,8 +30,7 @@ struct HeadFigures {
   OwnedMatrix<double> pattern;
 };
 
-/// Returns the numerical rank of a square matrix. Uses the epsilon of float64 because the weights are not
-/// rounded to float32.
+/// Uses the epsilon of float64 because the weights are not rounded to float32.
 std::size_t rank_of(std::span<const double> singular_values, std::size_t size) {
   return linalg::numerical_rank(singular_values, size, size, std::numeric_limits<double>::epsilon()).value();
 }
@@ -53,8 +52,7 @@ HeadFigures measure_head(const BareLayer& layer, std::size_t head, MatrixView<co
   return figures;
 }
 
-/// Returns the mean over rows of the total variation between two patterns. The total variation is half the
-/// sum of absolute differences.
+/// Returns the mean over rows of the total variation of two patterns: half the sum of absolute differences.
 double distance(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.values().size(); ++i) sum += std::abs(a.values()[i] - b.values()[i]);
@@ -111,8 +109,7 @@ Matrix orthonormal_rows(std::size_t rows, std::size_t cols, Random& random) {
   return matrix;
 }
 
-/// Tokens with orthonormal keys and orthonormal values, [tokens, width] each. The targets are the first
-/// tokens.
+/// Tokens with orthonormal keys and values, [tokens, width] each. The targets are the first tokens.
 struct Tokens {
   Matrix keys;
   Matrix values;
@@ -171,8 +168,7 @@ struct AveragingCase {
   double sum = 0, sum_by_descent = 0, sum_least = 0, all = 0, all_least = 0;
 };
 
-/// Returns a heatmap of errors by number of targets (rows) and number of heads (columns). Cells with more
-/// heads than targets are undefined.
+/// Returns a heatmap of errors by targets (rows) and heads (columns); undefined for more heads than targets.
 Heatmap map_of(const std::vector<AveragingCase>& cases, std::size_t most, double AveragingCase::*field,
                const char* title) {
   std::vector<double> values(most * most, kUndefined);

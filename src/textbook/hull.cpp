@@ -273,24 +273,21 @@ class Decision {
     return Simplex<mpz_class>(std::as_const(columns).view(), target, convex).solve().value();
   }
 
-  /// Returns the lead q (p - x) of p over the point x = others_[other], in multiples of 2^-bits. q is
-  /// `query`.
+  /// Returns the lead q (p - x) of p over x = others_[other] for the query q, in multiples of 2^-bits.
   [[nodiscard]] Rational lead(const RationalVector& query, std::size_t other) const {
     Rational sum;
     for (std::size_t i = 0; i < query.size(); ++i) sum -= query[i] * exact_(other, i);
     return sum;
   }
 
-  /// Returns the smallest lead of p over another point. If this margin is positive, the query proves that p
-  /// is a vertex.
+  /// Returns the smallest lead of p over another point. If positive, the query proves that p is a vertex.
   [[nodiscard]] Rational margin(const RationalVector& query) const {
     Rational least = lead(query, 0);
     for (std::size_t o = 1; o < others_.size(); ++o) least = std::min(least, lead(query, o));
     return least;
   }
 
-  /// Stores the query as the witness and returns true if the query proves that p is a vertex. Otherwise,
-  /// returns false.
+  /// If the query proves that p is a vertex, stores it as the witness and returns true.
   bool accept_witness(const RationalVector& query, HullPoint& result) const {
     Rational least = margin(query);
     if (sgn(least) <= 0) return false;
@@ -441,8 +438,7 @@ Value record_of(const std::vector<HullWeight>& combination) {
   return parts;
 }
 
-/// Draws keys in the plane. The chart shows separately the keys that a head can select and those that it
-/// cannot select.
+/// Draws keys in the plane: the ones that a head can select, and the ones that it cannot select.
 void draw_plane(MatrixView<const double> keys, const std::vector<HullPoint>& places,
                 ExperimentResult& result) {
   CellRows rows;

@@ -11,11 +11,9 @@
 namespace attnctl::textbook {
 namespace {
 
-/// Observes one layer. Stores the results of full attention, or compares the results of another kind with
-/// them.
+/// Observes one layer. If `full` is null, stores the results. Otherwise, compares with those of `full`.
 class LayerWatch final : public forward::Observer {
  public:
-  /// If `full` is null, stores the results. Otherwise, compares with those of `full`.
   LayerWatch(std::size_t layer, const LayerWatch* full) : layer_(layer), full_(full) {}
 
   [[nodiscard]] forward::Needs needs() const override { return {.scores = true, .output = true}; }

@@ -29,8 +29,7 @@ void add_visible_values(MatrixView<const float> pattern, MatrixView<const float>
   }
 }
 
-/// Computes a softmax over the scores and the additional score `sink`, whose weight is not written. Returns
-/// true if at least one score is not -inf.
+/// Computes softmax over scores and `sink`, but not sink's weight. Returns true if a score is not -inf.
 bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<float>& workspace,
                        std::span<float> weights) {
   const bool some_visible = std::ranges::any_of(
@@ -297,8 +296,7 @@ class HeadPass {
     }
   }
 
-  /// Computes row r of a panel with strided attention. The products use only the visible keys, whose scores
-  /// are stored next to each other.
+  /// Computes row r of a panel with strided attention, only from visible keys. Their scores are adjacent.
   void strided_row(const PanelWork& panel, std::size_t r) const {
     const std::size_t i = panel.first + r;
     const auto strides = visibility_.strides_of(i);
@@ -392,8 +390,7 @@ class HeadPass {
     visibility_.mask(i, keys, scores);
   }
 
-  /// Returns true if test(index) is true for a visible key of query i. `index` is the index of the key's
-  /// score in the row.
+  /// Returns true if test(index of a key's score in the row) is true for a visible key of query i.
   template <typename Test>
   [[nodiscard]] bool any_visible(std::size_t i, std::span<const KeySteps> keys, const Test& test) const {
     std::size_t index = 0;

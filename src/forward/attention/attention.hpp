@@ -83,8 +83,7 @@ struct PanelBuffers {
   void reserve(const Block& block, const AttentionLayer& layer);
 };
 
-/// Returns the number of query rows per panel: `wanted`, or fewer (but at least 24) if there are many keys,
-/// so that a panel fits into the cache.
+/// Returns the rows per panel: `wanted`, or fewer (at least 24) if a panel with all keys exceeds the cache.
 [[nodiscard]] std::size_t rows_of_panel(std::size_t wanted, std::size_t keys);
 
 /// Computes scores, pattern and z of one head, as far as needed, for all sequences of a Block.

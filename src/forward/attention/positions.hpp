@@ -37,17 +37,14 @@ class RotaryTables {
   std::map<std::pair<const model::RotaryConfig*, bool>, RotaryTable> tables_;
 };
 
-/// Rotates the first config.dims columns of each head in x [n, heads * d_head]. Row p is rotated by the
-/// angles of position p.
+/// Rotates the first config.dims columns of each head in x [n, heads * d_head], row p for position p.
 void rotate(Pool& pool, const model::RotaryConfig& config, const RotaryTable& table, std::size_t d_head,
             MatrixView<float> x);
 
-/// Returns the T5 bucket for `distance` = key position - query position. Computes the logarithm in float32,
-/// like the original implementation.
+/// Returns the T5 bucket for `distance` = key - query position. Uses a float32 logarithm like the original.
 [[nodiscard]] std::size_t relative_bucket(const model::RelativeBuckets& config, std::int64_t distance);
 
-/// Returns the row of the DeBERTa table for `distance` = query position - key position. Computes the
-/// logarithm in float32, like the original implementation.
+/// Returns the DeBERTa row for `distance` = query - key position. Uses a float32 logarithm like the original.
 [[nodiscard]] std::size_t disentangled_row(const model::DisentangledConfig& config, std::int64_t distance);
 
 /// The distance embeddings of disentangled attention, projected to keys and queries of all heads: each [2
@@ -66,8 +63,7 @@ class DistanceTable {
   Buffer normed_, keys_, queries_;
 };
 
-/// The terms that ALiBi, T5 buckets and disentangled attention add to the scaled scores of one head in one
-/// sequence.
+/// The terms that ALiBi, T5 buckets and disentangled attention add to the scaled scores of a head.
 class PositionBias {
  public:
   /// Weights that all heads of a layer share.
@@ -93,8 +89,7 @@ class PositionBias {
   std::vector<float> alibi_;  // [keys], or empty without ALiBi
   /// [queries + keys - 1], at index key - query + queries - 1; empty without T5 buckets.
   std::vector<float> relative_;
-  /// For disentangled attention: the column of content_ and position_ for each distance, indexed like
-  /// relative_.
+  /// For disentangled attention: for each index of relative_, the column of content_ and position_.
   std::vector<std::uint32_t> rows_;
   OwnedMatrix<float> content_, position_;  // [queries, c], [keys, c] for the c table rows that occur
 };

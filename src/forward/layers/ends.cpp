@@ -8,8 +8,7 @@
 namespace attnctl::forward {
 namespace {
 
-/// Returns the factor kept / (1 - s) of all embeddings, where s is the number of dropped tokens divided by
-/// the number of visible tokens.
+/// Returns kept / (1 - s), where s is the number of dropped tokens divided by the number of visible tokens.
 float dropout_factor(const model::TokenDropout& dropout, const input::Sequence& sequence) {
   const auto& visible = sequence.key_visible;
   const auto length =
@@ -18,8 +17,7 @@ float dropout_factor(const model::TokenDropout& dropout, const input::Sequence& 
   return static_cast<float>(dropout.kept / (1 - static_cast<double>(dropped) / static_cast<double>(length)));
 }
 
-/// Writes the token embeddings of one sequence and adds the token types. The caller has already computed the
-/// patches of an image.
+/// Writes the token embeddings of one sequence, except the patches of an image, and adds the token types.
 void embed_tokens(const model::EmbeddingConfig& config, const model::EmbeddingWeights& weights,
                   const input::Sequence& sequence, MatrixView<float> x) {
   std::vector<float> row(x.cols);

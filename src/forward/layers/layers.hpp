@@ -22,8 +22,7 @@ namespace attnctl::forward {
 /// The memory of a matrix that is overwritten for every layer and Block.
 class Buffer {
  public:
-  /// Returns a matrix [rows, cols] with undefined values. If the memory grows, views that were returned
-  /// before become invalid.
+  /// Returns a matrix [rows, cols] of undefined values. Earlier views become invalid if the memory grows.
   [[nodiscard]] MatrixView<float> take(std::size_t rows, std::size_t cols);
 
  private:
@@ -54,13 +53,11 @@ struct Dense {
   bool accumulate = false;
 };
 
-/// Computes independent products in parallel. Each product is divided into slabs of rows and columns; one
-/// thread computes a slab.
+/// Computes independent products in parallel. One thread computes a slab of rows and columns of a product.
 void run_dense(Pool& pool, std::span<const Dense> products);
 void run_dense(Pool& pool, const Dense& product);
 
-/// Computes up.out = gate.out * up.out element by element, after it has computed both products. Both products
-/// have the same shapes.
+/// Computes both products, which have the same shapes, then up.out = gate.out * up.out for each element.
 void run_gated(Pool& pool, const Dense& gate, const Dense& up);
 
 /// Normalises each row: out = N(x), both [rows, width]. x and out may be the same memory. NormKind::none
@@ -71,8 +68,7 @@ void apply_norm(Pool& pool, const model::NormConfig& config, const model::NormWe
 /// Computes x += factor * y.
 void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float factor = 1);
 
-/// Computes a layer's convolution over the embeddings, adds the result to the layer's output, and normalises
-/// the sum.
+/// Adds a layer's convolution over the embeddings to the layer's output, and normalises the sum.
 class Convolution {
  public:
   /// Copies the embeddings [rows, d] if a layer of the model has a convolution.
@@ -87,8 +83,7 @@ class Convolution {
   MatrixView<const float> kept_;
 };
 
-/// Number of rows for which the MLP is computed at once. The limit bounds the memory, because the inner width
-/// of an MLP is several times d_model.
+/// Rows of the MLP that are computed at once. Limits the memory: an inner row is several times d_model wide.
 inline constexpr std::size_t kMlpRows = 1024;
 
 struct MlpBuffers {
@@ -118,8 +113,7 @@ class OutputHead {
   OutputHead(Pool& pool, const model::Model& model) : pool_(pool), model_(model) {}
 
   [[nodiscard]] std::size_t rows_at_once() const { return logits_rows(model_.head(&pool_)->decoder.out()); }
-  /// Returns the logits [rows, vocabulary] of the residual stream x [rows, d_model]. Valid until the next
-  /// call.
+  /// Returns the logits [rows, vocabulary] of the stream x [rows, d_model]. Valid until the next call.
   [[nodiscard]] MatrixView<const float> logits(MatrixView<const float> x);
 
  private:

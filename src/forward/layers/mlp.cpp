@@ -7,8 +7,7 @@
 namespace attnctl::forward {
 namespace {
 
-/// Computes the MLP down(act(...)) of down.x [rows, d_model]. If down.accumulate is true, adds the result to
-/// down.out; otherwise overwrites down.out.
+/// Computes the MLP down(act(...)) of down.x [rows, d_model]. Adds it to down.out if down.accumulate is true.
 void run_mlp(Pool& pool, const model::MlpConfig& config, const model::MlpWeights& weights,
              MlpBuffers& buffers, Dense down) {
   Dense up{down.x, weights.up, buffers.inner.take(down.x.rows, weights.up.out())};
@@ -83,7 +82,6 @@ void run_expert(Pool& pool, const model::LayerConfig& config, const model::MlpWe
   run_dense(pool, Dense{both[1].out, weights.down, out});
 }
 
-/// Adds the output of the shared expert, multiplied by the sigmoid of its gate.
 void add_shared_expert(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
                        MlpBuffers& buffers, MatrixView<const float> input, MatrixView<float> out) {
   OwnedMatrix<float> factor(input.rows, 1);
