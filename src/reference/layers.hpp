@@ -59,7 +59,6 @@ struct Embedding {
 /// if config.positions_last. Rows of hidden tokens are 0 if config.zero_hidden.
 [[nodiscard]] Matrix embed(const Embedding& embedding, const input::Sequence& sequence, Pool& pool);
 
-/// The inputs of one layer's attention.
 struct AttentionInput {
   const input::Sequence& sequence;  // the sequence of the keys, with the masks
   const Matrix& queries;            // [n, d]

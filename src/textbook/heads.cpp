@@ -22,7 +22,6 @@ namespace {
 
 constexpr double kSamePattern = 1e-6;
 
-/// The measurements of one head.
 struct HeadFigures {
   std::size_t score_rank = 0;
   std::size_t qk_rank = 0;
