@@ -24,8 +24,6 @@ struct Sides {
 
   [[nodiscard]] std::size_t queries() const { return queries_of.queries(); }
   [[nodiscard]] std::size_t keys() const { return keys_of.keys(); }
-  /// Returns true if, for every i, query i and key i are the same position of the same sequence.
-  [[nodiscard]] bool same() const { return &queries_of == &keys_of && keys_of.key_embeddings.rows() == 0; }
   /// Returns the tokens of the keys. Empty if the sequence has separate key embeddings.
   [[nodiscard]] std::span<const std::string> key_tokens() const {
     return keys_of.key_embeddings.rows() == 0 ? std::span(keys_of.tokens) : std::span<const std::string>();

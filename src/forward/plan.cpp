@@ -8,67 +8,66 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "forward/block.hpp"
-#include "forward/layers/ends.hpp"
+#include "forward/attention/attention.hpp"
+#include "forward/layers/layers.hpp"
 
-// Checks a batch, plans a forward pass, and groups the sequences of a batch (Block).
+// Checks a batch, plans a forward pass and its memory, and groups the sequences of a batch (Block).
 namespace attnctl::forward {
 namespace {
 
 /// Checks one sequence. `name` is the beginning of error messages.
-class SequenceCheck {
- public:
-  SequenceCheck(const model::ModelConfig& config, const model::EmbeddingConfig& embedding,
-                const input::Sequence& sequence, std::string name)
-      : config_(config), embedding_(embedding), sequence_(sequence), name_(std::move(name)) {}
+struct SequenceCheck {
+  const model::ModelConfig& config;
+  const model::EmbeddingConfig& embedding;
+  const input::Sequence& sequence;
+  std::string name;
 
   void run() const {
-    const std::size_t n = sequence_.queries();
+    const std::size_t n = sequence.queries();
     if (n == 0) refuse(" is empty; it needs at least one token");
-    if (config_.max_positions && n > *config_.max_positions) {
-      const bool can_truncate = !sequence_.ids.empty() && &embedding_ == &config_.embedding;  // not a target
-      refuse(" has {} tokens; the model takes at most {} positions{}", n, *config_.max_positions,
+    if (config.max_positions && n > *config.max_positions) {
+      const bool can_truncate = !sequence.ids.empty() && &embedding == &config.embedding;  // not a target
+      refuse(" has {} tokens; the model takes at most {} positions{}", n, *config.max_positions,
              can_truncate ? "; --truncate cuts longer inputs" : "");
     }
     // In an encoder-decoder model it is undefined to which attention separate keys and score masks belong.
-    const bool separate = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
-    if (config_.decoder && (separate || sequence_.mask || sequence_.causal)) {
+    const bool separate = sequence.key_embeddings.rows() > 0 || sequence.value_embeddings.rows() > 0;
+    if (config.decoder && (separate || sequence.mask || sequence.causal)) {
       refuse(": encoder-decoder models do not support {}; to hide tokens of the input, use a key mask",
              separate ? "separate keys and values" : "score masks");
     }
     check_tokens();
     check_keys();
-    const std::size_t visible = sequence_.key_visible.size();
-    if (visible != 0 && visible != sequence_.keys())
-      refuse(" has a key mask of {} entries for {} keys", visible, sequence_.keys());
+    const std::size_t visible = sequence.key_visible.size();
+    if (visible != 0 && visible != sequence.keys())
+      refuse(" has a key mask of {} entries for {} keys", visible, sequence.keys());
     check_score_mask();
   }
 
- private:
   /// Throws Error(bad_input). The message begins with the name of the sequence.
   template <typename... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
-    fail(Status::bad_input, "{}{}", name_, fmt::format(format, std::forward<Args>(args)...));
+    fail(Status::bad_input, "{}{}", name, fmt::format(format, std::forward<Args>(args)...));
   }
 
   void check_tokens() const {
-    const PatchGrid& grid = config_.embedding.pixels;
-    const std::vector<std::int64_t>& types = sequence_.token_type_ids;
-    if (sequence_.patches.rows() > 0) {
+    const PatchGrid& grid = config.embedding.pixels;
+    const std::vector<std::int64_t>& types = sequence.token_type_ids;
+    if (sequence.patches.rows() > 0) {
       if (!grid.present()) refuse(" is an image, but the model reads no images");
-      check_width("patches", sequence_.patches, grid.patch_size());
-      if (sequence_.patches.rows() != grid.patches())
-        refuse(" has {} patches; the model needs {}", sequence_.patches.rows(), grid.patches());
-    } else if (sequence_.ids.empty()) {
-      check_width("embeddings", sequence_.embeddings, embedding_width(config_));
+      check_width("patches", sequence.patches, grid.patch_size());
+      if (sequence.patches.rows() != grid.patches())
+        refuse(" has {} patches; the model needs {}", sequence.patches.rows(), grid.patches());
+    } else if (sequence.ids.empty()) {
+      check_width("embeddings", sequence.embeddings, embedding_width(config));
     } else {
       if (grid.present()) refuse(": the model reads images, not tokens; use --pixels");
-      if (embedding_.vocabulary == 0) refuse(": the model has no token embedding; use --embeddings");
-      check_range("token id", sequence_.ids, embedding_.vocabulary);
+      if (embedding.vocabulary == 0) refuse(": the model has no token embedding; use --embeddings");
+      check_range("token id", sequence.ids, embedding.vocabulary);
     }
-    if (!types.empty() && types.size() != sequence_.queries())
-      refuse(" has {} token types for {} tokens", types.size(), sequence_.queries());
-    check_range("token type", types, std::max<std::size_t>(embedding_.token_types, 1));
+    if (!types.empty() && types.size() != sequence.queries())
+      refuse(" has {} token types for {} tokens", types.size(), sequence.queries());
+    check_range("token type", types, std::max<std::size_t>(embedding.token_types, 1));
   }
 
   void check_range(const char* what, const std::vector<std::int64_t>& values, std::size_t count) const {
@@ -87,37 +86,37 @@ class SequenceCheck {
   /// Checks separate keys and values. Without them, the keys are computed from the queries' embeddings, and
   /// the values from the keys' embeddings.
   void check_keys() const {
-    const OwnedMatrix<float>& values = sequence_.value_embeddings;
-    if (sequence_.key_embeddings.rows() > 0) {
-      check_width("keys", sequence_.key_embeddings, config_.d_key_input);
-    } else if (config_.d_key_input != config_.d_model) {
+    const OwnedMatrix<float>& values = sequence.value_embeddings;
+    if (sequence.key_embeddings.rows() > 0) {
+      check_width("keys", sequence.key_embeddings, config.d_key_input);
+    } else if (config.d_key_input != config.d_model) {
       refuse(
           ": the model needs inputs of width {} for keys and {} for queries; give those for keys with --keys",
-          config_.d_key_input, config_.d_model);
+          config.d_key_input, config.d_model);
     }
     const bool has_values = std::ranges::any_of(
-        config_.layers, [](const model::LayerConfig& layer) { return layer.attention.value.weight; });
+        config.layers, [](const model::LayerConfig& layer) { return layer.attention.value.weight; });
     if (values.rows() > 0) {
-      check_width("values", values, config_.d_value_input);
-      if (values.rows() != sequence_.keys())
-        refuse(" has {} values for {} keys", values.rows(), sequence_.keys());
-    } else if (has_values && config_.d_value_input != config_.d_key_input) {
+      check_width("values", values, config.d_value_input);
+      if (values.rows() != sequence.keys())
+        refuse(" has {} values for {} keys", values.rows(), sequence.keys());
+    } else if (has_values && config.d_value_input != config.d_key_input) {
       refuse(
           ": the model needs inputs of width {} for values and {} for keys; give those for values with "
           "--values",
-          config_.d_value_input, config_.d_key_input);
+          config.d_value_input, config.d_key_input);
     }
   }
 
   void check_score_mask() const {
-    if (!sequence_.mask) return;
-    const input::ScoreMask& mask = *sequence_.mask;
-    if (mask.queries != sequence_.queries() || mask.keys != sequence_.keys()) {
+    if (!sequence.mask) return;
+    const input::ScoreMask& mask = *sequence.mask;
+    if (mask.queries != sequence.queries() || mask.keys != sequence.keys()) {
       refuse(" has a mask of shape [{}, {}] for {} queries and {} keys", mask.queries, mask.keys,
-             sequence_.queries(), sequence_.keys());
+             sequence.queries(), sequence.keys());
     }
-    for (std::size_t i = 0; i < config_.layers.size(); ++i) {
-      const model::LayerConfig& layer = config_.layers[i];
+    for (std::size_t i = 0; i < config.layers.size(); ++i) {
+      const model::LayerConfig& layer = config.layers[i];
       if (layer.attention.kind.rule == model::AttentionKind::Rule::linear) {
         refuse(
             ": linear attention has no scores, so it does not support a score mask; use --mask causal, "
@@ -131,12 +130,30 @@ class SequenceCheck {
              mask.queries, mask.keys);
     }
   }
-
-  const model::ModelConfig& config_;
-  const model::EmbeddingConfig& embedding_;
-  const input::Sequence& sequence_;
-  std::string name_;
 };
+
+/// Throws Error(bad_input) unless the layer has an attention output that can be added to the residual stream.
+void check_onward(std::string_view model, const model::ModelConfig& config, std::size_t layer) {
+  if (!config.layers[layer].attention.value.weight) {
+    fail(Status::bad_input,
+         "{}: layer {} has no values (W_v), so later layers, logits and its routing cannot be computed; "
+         "select no later layers, and leave logits and routing out of --include",
+         escaped(model), model::layer_name(config, layer));
+  }
+  if (config.d_output != config.d_model) {
+    fail(Status::bad_input,
+         "{}: the attention output of layer {} has width {}, but the model has width {}, so later layers, "
+         "logits and its routing cannot be computed; select no later layers, and leave logits and routing "
+         "out of --include",
+         escaped(model), model::layer_name(config, layer), config.d_output, config.d_model);
+  }
+}
+
+void append(Block& block, std::size_t index, const Sides& sides) {
+  block.sequences.push_back({index, block.rows, sides.queries(), block.key_rows, sides.keys()});
+  block.rows += sides.queries();
+  block.key_rows += sides.keys();
+}
 
 }  // namespace
 
@@ -182,12 +199,12 @@ void check_batch(const model::Model& model, const input::Batch& batch) {
   }
   for (const input::Sequence& sequence : batch.sequences) {
     const std::string name = fmt::format("input {}", escaped(sequence.id));
-    SequenceCheck(config, config.embedding, sequence, name).run();
+    SequenceCheck{config, config.embedding, sequence, name}.run();
     if (sequence.target == nullptr) continue;
     if (!config.decoder)
       fail(Status::bad_input, "{} has a target, but the model is not an encoder-decoder model; leave it out",
            name);
-    SequenceCheck(config, config.decoder->embedding, *sequence.target, "the target of " + name).run();
+    SequenceCheck{config, config.decoder->embedding, *sequence.target, "the target of " + name}.run();
   }
 }
 
@@ -201,35 +218,6 @@ void require_targets(const model::ModelConfig& config, const input::Batch& batch
          escaped(sequence.id), model::layer_name(config, layer));
   }
 }
-
-namespace {
-
-/// Throws Error(bad_input) unless the layer has an attention output that can be added to the residual stream.
-void check_onward(std::string_view model, const model::ModelConfig& config, std::size_t layer) {
-  if (!config.layers[layer].attention.value.weight) {
-    fail(Status::bad_input,
-         "{}: layer {} has no values (W_v), so later layers, logits and its routing cannot be computed; "
-         "select no "
-         "later layers, and leave logits and routing out of --include",
-         escaped(model), model::layer_name(config, layer));
-  }
-  if (config.d_output != config.d_model) {
-    fail(Status::bad_input,
-         "{}: the attention output of layer {} has width {}, but the model has width {}, so later layers, "
-         "logits "
-         "and its routing cannot be computed; select no later layers, and leave logits and routing out of "
-         "--include",
-         escaped(model), model::layer_name(config, layer), config.d_output, config.d_model);
-  }
-}
-
-void append(Block& block, std::size_t index, const Sides& sides) {
-  block.sequences.push_back({index, block.rows, sides.queries(), block.key_rows, sides.keys()});
-  block.rows += sides.queries();
-  block.key_rows += sides.keys();
-}
-
-}  // namespace
 
 PassPlan make_plan(std::string_view model, const model::ModelConfig& config, const Selection& selection,
                    const Needs& needs) {
@@ -285,6 +273,183 @@ Block in_component(const Block& block, model::Component component, const input::
   for (const BlockSequence& place : block.sequences)
     append(same, place.index, sides_of(component, batch.sequences[place.index]));
   return same;
+}
+
+namespace {
+
+/// Upper bound of the bytes that a BLAS allocates per thread for packed operands.
+constexpr std::uint64_t kMostPacked = std::uint64_t{12} << 20U;
+/// Bytes of a thread's stack and small allocations.
+constexpr std::uint64_t kThreadBytes = std::uint64_t{2} << 20U;
+
+std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
+  return saturating_product(saturating_product(rows, cols), sizeof(float));
+}
+
+/// Returns the bytes of the MLP, and of the scores, routes, rows and outputs of experts, for `rows` rows.
+std::uint64_t mlp_bytes(const model::LayerConfig& layer, std::size_t d_model, std::uint64_t rows) {
+  const model::ExpertsConfig& experts = layer.experts;
+  const std::size_t width = std::max(layer.mlp.width, experts.shared_width);
+  if (width == 0) return 0;
+  rows = std::min<std::uint64_t>(rows, kMlpRows);
+  const std::uint64_t bytes = floats(rows, 2 * d_model + 2 * width);
+  if (experts.count == 0) return bytes;
+  constexpr std::uint64_t kRoute = 64;
+  const std::uint64_t routes = rows * (sizeof(ExpertRoute) + experts.per_token * kRoute);
+  return saturating_sum(bytes, floats(rows, experts.count + 4 * d_model), routes);
+}
+
+/// Returns the bytes of the buffers that ForwardPass needs for a Block in one layer.
+std::uint64_t layer_bytes(const model::ModelConfig& config, const model::LayerConfig& layer,
+                          const LayerPlan& plan, const Block& block) {
+  const model::AttentionConfig& attention = layer.attention;
+  const std::size_t z = plan.z ? attention.heads * attention.d_value : 0;
+  const std::size_t queries = attention.query_slices() * attention.d_head;
+  const std::size_t output = plan.output ? std::max(config.d_output, config.d_model) : 0;
+  const std::size_t narrow =
+      attention.query.rank + attention.key.rank + attention.value.rank + attention.output.rank;
+  std::uint64_t bytes =
+      saturating_sum(floats(block.rows, std::max(config.d_model, z)),  // the normalised stream, later z
+                     floats(block.rows, std::max(queries, output)),    // queries, later the output
+                     floats(block.key_rows, attention.kv_heads * attention.d_head),
+                     plan.values ? floats(block.key_rows, attention.kv_heads * attention.d_value) : 0,
+                     floats(std::max(block.rows, block.key_rows), narrow));
+  if (attention.disentangled) {
+    const std::size_t rows = 2 * attention.disentangled->span;
+    bytes = saturating_sum(bytes, floats(rows, config.d_model + 2 * attention.heads * attention.d_head));
+  }
+  return plan.onward ? saturating_sum(bytes, mlp_bytes(layer, config.d_model, block.rows)) : bytes;
+}
+
+/// Largest panel width of PackedMatrix, which rounds the number of columns up to a multiple of it.
+constexpr std::uint64_t kLanes = 64;
+
+/// Returns the bytes that one worker needs for one head: panels, packed keys and values, and position terms.
+std::uint64_t head_bytes(const model::AttentionConfig& attention, const LayerPlan& plan, const Block& block,
+                         std::size_t panel_rows) {
+  std::uint64_t largest = 0;
+  for (const BlockSequence& place : block.sequences) {
+    const std::size_t rows = std::min(place.queries, rows_of_panel(panel_rows, place.keys));
+    const std::size_t panels = plan.scores ? 4 : 3;  // two more may be allocated by observers
+    const std::size_t both = place.queries + place.keys;
+    const std::uint64_t packed = saturating_sum(attention.d_head, plan.z ? attention.d_value : 0, 2 * kLanes);
+    std::uint64_t bytes = 0;
+    const auto add = [&](std::uint64_t height, std::uint64_t width) {
+      bytes = saturating_sum(bytes, floats(height, width));
+    };
+    add(rows, panels * place.keys);
+    add(rows, 8);
+    add(place.keys, 8);
+    add(place.keys + kLanes, packed);                         // packed keys and values
+    if (plan.values) add(place.keys, 2 * attention.d_value);  // float64 copies made by observers
+    if (attention.relative_buckets || attention.disentangled || attention.alibi) add(both, 2);
+    if (attention.disentangled) add(both, 2 * attention.disentangled->span);
+    if (attention.kind.rule == model::AttentionKind::Rule::linear) {
+      add(both, 2 * attention.d_head);
+      add(attention.d_head, 2 * attention.d_value);
+    }
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
+std::uint64_t rotary_bytes(const model::ModelConfig& config, std::size_t longest) {
+  std::set<const model::RotaryConfig*> tables;
+  for (const model::LayerConfig& layer : config.layers) tables.insert(layer.attention.rotary.get());
+  tables.erase(nullptr);
+  std::uint64_t bytes = 0;
+  for (const auto* const table : tables) bytes = saturating_sum(bytes, floats(longest, table->dims));
+  return bytes;
+}
+
+std::uint64_t logits_bytes(const model::ModelConfig& config, std::size_t rows) {
+  const std::size_t vocabulary = std::max<std::size_t>(config.output_embedding().vocabulary, 1);
+  rows = std::min(rows, logits_rows(vocabulary));
+  return floats(rows, vocabulary + 3 * config.d_model);
+}
+
+/// Returns the largest number of table rows that a block reads from the embedding tables.
+std::size_t looked_up(const std::vector<Block>& blocks, const input::Batch& batch) {
+  std::size_t largest = 0;
+  for (const Block& block : blocks) {
+    std::size_t rows = block.rows;
+    for (const BlockSequence& place : block.sequences) {
+      const input::Sequence* const target = batch.sequences[place.index].target.get();
+      if (target != nullptr) rows += target->queries();
+    }
+    largest = std::max(largest, rows);
+  }
+  return largest;
+}
+
+/// Returns the number of floats per row that are kept from one layer to the next.
+std::uint64_t carried_floats(const model::ModelConfig& config) {
+  std::uint64_t width = config.decoder ? 2 * config.d_model : config.d_model;
+  std::size_t kernel = 0;
+  for (const model::LayerConfig& layer : config.layers) {
+    if (layer.convolution) kernel = std::max(kernel, layer.convolution->kernel);
+  }
+  if (kernel > 0) width += (kernel + 2) * config.d_model;
+  return width;
+}
+
+}  // namespace
+
+std::uint64_t PassFootprint::resident() const {
+  return saturating_sum(resident_weights, other_weights, activations, workers,
+                        saturating_product<std::uint64_t>(row, block_rows));
+}
+
+std::uint64_t PassFootprint::streamed(std::size_t rows) const {
+  return saturating_sum(streamed_weights, other_weights, activations, workers,
+                        saturating_product<std::uint64_t>(row, std::max(rows, block_rows)));
+}
+
+std::size_t PassFootprint::streamed_rows(std::uint64_t bytes) const {
+  const std::uint64_t least = streamed(block_rows);
+  if (bytes < least) return 0;
+  return block_rows + static_cast<std::size_t>((bytes - least) / std::max<std::uint64_t>(row, 1));
+}
+
+PassFootprint pass_footprint(const model::Model& model, const input::Batch& batch, const Selection& selection,
+                             const Needs& needs, const PassShape& shape) {
+  const model::ModelConfig& config = model.config();
+  const PassPlan plan = make_plan(model.name(), config, selection, needs);
+  const std::vector<Block> blocks = cut_into_blocks(batch, shape.packed_rows);
+  PassFootprint made;
+  if (plan.layers.empty()) return made;
+  require_targets(config, batch, plan.layers.size() - 1);
+  made.row = saturating_sum(floats(1, carried_floats(config)), sizeof(BlockSequence));
+  std::size_t longest = 0;
+  std::uint64_t panel = 0;
+  for (const Block& inputs : blocks) {
+    made.block_rows = std::max(made.block_rows, inputs.rows);
+    for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+      const model::LayerConfig& layer = config.layers[i];
+      const Block block =
+          needs_target(layer.component) ? in_component(inputs, layer.component, batch) : inputs;
+      made.block_rows = std::max({made.block_rows, block.rows, block.key_rows});
+      made.activations = std::max(made.activations, layer_bytes(config, layer, plan.layers[i], block));
+      panel = std::max(panel, head_bytes(layer.attention, plan.layers[i], block, shape.panel_rows));
+      for (const BlockSequence& place : block.sequences)
+        longest = std::max({longest, place.queries, place.keys});
+    }
+  }
+  if (plan.logits) made.activations = saturating_sum(made.activations, logits_bytes(config, made.block_rows));
+  made.activations = saturating_sum(
+      made.activations, rotary_bytes(config, longest),
+      config.embedding.projection.weight ? floats(made.block_rows, embedding_width(config)) : 0);
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    made.streamed_weights = std::max(made.streamed_weights, model.layer_bytes(i));
+    if (model.shared_with(i) == i)
+      made.resident_weights = saturating_sum(made.resident_weights, model.layer_bytes(i));
+  }
+  const std::uint64_t packed = std::min(kMostPacked, saturating_sum(made.streamed_weights, made.activations));
+  made.workers =
+      saturating_product<std::uint64_t>(shape.threads, saturating_sum(panel, packed, kThreadBytes));
+  made.other_weights =
+      saturating_sum(model.embedding_bytes(looked_up(blocks, batch)), plan.logits ? model.head_bytes() : 0);
+  return made;
 }
 
 }  // namespace attnctl::forward

@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/progress.hpp"
 #include "forward/attention/attention.hpp"
 #include "forward/attention/positions.hpp"
 #include "forward/block.hpp"
-#include "forward/layers/dense.hpp"
-#include "forward/layers/ends.hpp"
-#include "forward/layers/mlp.hpp"
+#include "forward/layers/layers.hpp"
 #include "forward/plan.hpp"
 
 namespace attnctl::forward {
@@ -38,7 +35,6 @@ std::vector<HeadRun> runs_of(std::span<const std::uint8_t> wanted, std::size_t s
   return runs;
 }
 
-/// The products of one layer that are computed together.
 struct Products {
   std::vector<Dense> first;  // the first product x A of factorised projections
   std::vector<Dense> last;
@@ -67,15 +63,12 @@ struct Products {
 void clamp(Pool& pool, float limit, MatrixView<float> all, std::span<const HeadRun> runs, std::size_t width) {
   for (const HeadRun& run : runs) {
     const MatrixView<float> wanted = all.col_range(run.first * width, run.count * width);
-    for_row_ranges(pool, wanted.rows, wanted.cols, [&](std::size_t first, std::size_t count) {
-      for (std::size_t r = first; r < first + count; ++r) {
-        for (float& value : wanted.row(r)) value = value < -limit ? -limit : value > limit ? limit : value;
-      }
+    for_rows(pool, wanted.rows, wanted.cols, [&](std::size_t r) {
+      for (float& value : wanted.row(r)) value = value < -limit ? -limit : value > limit ? limit : value;
     });
   }
 }
 
-/// Returns the gain and the bias of one head.
 model::NormWeights norm_of_head(const model::AttentionConfig& config, const model::NormWeights& norm,
                                 std::size_t head) {
   if (config.head_norm_span != model::HeadNormSpan::each) return norm;
@@ -85,7 +78,6 @@ model::NormWeights norm_of_head(const model::AttentionConfig& config, const mode
   return {slice(norm.gain), slice(norm.bias)};
 }
 
-/// The input of a forward pass.
 struct PassInputs {
   const model::Model& model;
   const input::Batch& batch;
@@ -359,8 +351,7 @@ class ForwardPass {
     }
   }
 
-  /// Calls call(observer, sequence) for each sequence of the block and each observer whose needs() include
-  /// `need`.
+  /// Calls call(observer, sequence) for the sequences of a block and the observers that need `need`.
   template <typename Notify>
   void notify(bool Needs::*need, const Block& block, const Notify& call) const {
     for (const BlockSequence& sequence : block.sequences) {
@@ -384,10 +375,6 @@ class ForwardPass {
   std::vector<PanelBuffers> panels_;  // one per worker
   RowWarnings warnings_;
 };
-
-}  // namespace
-
-namespace {
 
 void warn(const RowWarnings& rows, const model::ModelConfig& config, const input::Batch& batch,
           Warnings& warnings) {

@@ -224,11 +224,10 @@ std::optional<double> stable_rank(std::span<const double> singular_values) {
 }
 
 std::optional<std::size_t> numerical_rank(std::span<const double> singular_values, std::size_t rows,
-                                          std::size_t cols) {
+                                          std::size_t cols, double epsilon) {
   const auto top = largest(singular_values);
   if (!top) return std::nullopt;
-  const double tolerance = static_cast<double>(std::max(rows, cols)) *
-                           static_cast<double>(std::numeric_limits<float>::epsilon()) * *top;
+  const double tolerance = static_cast<double>(std::max(rows, cols)) * epsilon * *top;
   return static_cast<std::size_t>(
       std::count_if(singular_values.begin(), singular_values.end(),
                     [&](double value) { return value > tolerance && value > 0; }));

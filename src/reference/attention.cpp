@@ -167,8 +167,7 @@ Matrix score(const model::AttentionConfig& config, const Matrix& q, const Matrix
   return double{config.soft_cap} * xt::tanh(scores / double{config.soft_cap});
 }
 
-/// Returns exp(s_j) / (sum of exp(s) + exp(sink)) for each row s. If all scores of a row are -inf, returns
-/// zeros.
+/// Returns exp(s_j) / (sum of exp(s) + exp(sink)) for each row s; zeros if all scores of a row are -inf.
 Matrix softmax(const Matrix& scores, double sink = kHidden) {
   const double at_least = std::max(sink, std::numeric_limits<double>::lowest());
   const Matrix largest = xt::maximum(linalg::row_max(scores), at_least);
@@ -208,8 +207,7 @@ Matrix head_of(const LayerInput& layer, const Matrix& projection, std::size_t in
   return config.rotary ? rotate(*config.rotary, layer.q.shape(0), x) : x;
 }
 
-/// Computes softmax(scale q k^T + positions + mask) v of one head. Returns z [n, d_value], empty if there is
-/// no W_V.
+/// Returns z = softmax(scale q k^T + positions + mask) v of one head [n, d_value]; empty without W_V.
 Matrix attend_head(const LayerInput& layer, std::size_t head, ReferenceLayer& out) {
   const model::AttentionConfig& config = layer.config;
   const std::size_t kv_head = config.kv_head(head);

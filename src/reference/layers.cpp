@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <numbers>
-#include <vector>
 
 namespace attnctl::reference {
 
@@ -77,8 +76,7 @@ Matrix run_one_mlp(const model::MlpConfig& config, const model::ExpertsConfig& e
   return apply(weights.down, (xt::clip(up, -limit, limit) + 1) * g / (1 + xt::exp(-experts.alpha * g)), pool);
 }
 
-/// Returns the weight of each expert for each token [n, experts]; 0 for experts that the router does not
-/// choose.
+/// Returns the weight of each expert for each token [n, experts]; 0 if the router does not choose it.
 Matrix expert_weights(const model::ExpertsConfig& config, const Matrix& scores) {
   Matrix weights = xt::exp(scores - linalg::row_max(scores));
   weights /= linalg::row_sum(weights);
@@ -91,8 +89,7 @@ Matrix expert_weights(const model::ExpertsConfig& config, const Matrix& scores) 
       if (better >= config.per_token) weights(r, e) = 0;
     }
   }
-  // The softmax over the chosen scores equals the softmax over all scores, divided by its sum over the chosen
-  // ones.
+  // The softmax over the chosen scores is the softmax over all scores, divided by its sum over the chosen.
   if (config.renormalised || config.softmax_after_topk) weights /= linalg::row_sum(weights);
   return weights;
 }
@@ -164,8 +161,7 @@ void drop_tokens(const model::TokenDropout& dropout, const input::Sequence& sequ
   x *= dropout.kept / (1 - dropped / visible);
 }
 
-/// Returns the embeddings of an image [1 + patches, width]: the class token, then each patch times the kernel
-/// of the convolution.
+/// Returns the embeddings of an image [1 + patches, width]: the class token, then patches times the kernel.
 Matrix patch_embeddings(const model::EmbeddingWeights& weights, const OwnedMatrix<float>& patches) {
   const Matrix kernel = linalg::to_matrix(weights.patches.stored);  // [width, pixels of a patch]
   Matrix x = xt::zeros<double>({patches.rows() + 1, kernel.shape(0)});

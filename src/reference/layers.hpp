@@ -14,8 +14,7 @@ namespace attnctl::reference {
 using linalg::Matrix;
 using linalg::Vector;
 
-/// Returns the weight W [in, out] of a linear layer. If the weight is factorised, returns the product of the
-/// factors.
+/// Returns the weight W [in, out] of a linear layer; the product of the factors if it is factorised.
 [[nodiscard]] Matrix weight_of(const model::Linear& linear);
 
 /// Returns x W + b [n, out] of x [n, in].
@@ -60,7 +59,6 @@ struct Embedding {
 /// if config.positions_last. Rows of hidden tokens are 0 if config.zero_hidden.
 [[nodiscard]] Matrix embed(const Embedding& embedding, const input::Sequence& sequence, Pool& pool);
 
-/// The inputs of one layer's attention.
 struct AttentionInput {
   const input::Sequence& sequence;  // the sequence of the keys, with the masks
   const Matrix& queries;            // [n, d]
@@ -68,8 +66,7 @@ struct AttentionInput {
   const Matrix& values;             // [m, vdim]
 };
 
-/// Computes softmax(scale q k^T + positions + mask) v for each head of a layer, and the layer's attention
-/// output.
+/// Computes softmax(scale q k^T + positions + mask) v for each head, and the layer's attention output.
 [[nodiscard]] ReferenceLayer attend(const model::AttentionConfig& config,
                                     const model::AttentionWeights& weights, const AttentionInput& input,
                                     Pool& pool);

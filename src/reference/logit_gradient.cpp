@@ -5,16 +5,13 @@
 
 #include "base/error.hpp"
 #include "reference/layers.hpp"
-#include "reference/reference.hpp"
 
 namespace attnctl::reference {
 namespace {
 
 using linalg::dot;
-using linalg::Matrix;
 
-/// Returns the name of a mechanism in the model for which there is no derivative here; empty if there is
-/// none.
+/// Returns a mechanism of the model for which there is no derivative here; empty if there is none.
 std::string_view unsupported_mechanism(const model::ModelConfig& config) {
   if (!config.head.present) return "models without an output head";
   if (config.head.projection.weight || config.head.multiplier != 1 || config.head.soft_cap != 0)
@@ -181,8 +178,7 @@ QueryKeyValue head_gradient(const model::AttentionConfig& config, const model::A
           backward(config.head_norm, weights.key_norm, plain_k, d_k), dot(xt::transpose(pattern), d_z)};
 }
 
-/// Returns d_x of a layer's attention, where x is its input, given d_output. Stores z and d_z of each head in
-/// `heads`.
+/// Returns d_x of a layer's attention with input x, given d_output. Stores z and d_z of each head in `heads`.
 Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x, const Matrix& d_output,
                           std::vector<HeadLogitGradient>& heads) {
   const model::AttentionConfig& config = trace.model.config().layers[index].attention;

@@ -7,8 +7,6 @@
 namespace attnctl::reference {
 namespace {
 
-using linalg::Matrix;
-
 /// Returns true if attention and MLP of a layer receive the normalised residual stream.
 bool reads_normalised(model::NormPlace place) {
   return place == model::NormPlace::pre || place == model::NormPlace::both;

@@ -1,18 +1,12 @@
-#include "textbook/distance.hpp"
-
 #include <array>
 #include <cmath>
 #include <limits>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include <xtensor/xnorm.hpp>
 
-#include "base/random.hpp"
 #include "linalg/matrix.hpp"
-#include "textbook/bare_layer.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {
@@ -56,34 +50,18 @@ std::vector<double> after_local_layer(const std::vector<double>& held, std::size
   return next;
 }
 
-/// The sums for one line of a chart and its rows of the table. A line belongs to a head, or to all selected
-/// heads of a layer.
-struct DistanceLine {
-  std::size_t layer = 0;
-  std::optional<std::size_t> head;
-  std::uint64_t rows = 0;
-  bool finite = true;
-  bool has_values = true;
-  std::vector<analysis::DistanceSums> bins;
+/// The sums for one line of a chart: of a head, or of all selected heads of a layer.
+using Line = analysis::HeadDistances;
 
-  void add(const analysis::HeadDistances& other) {
-    rows += other.rows;
-    finite = finite && other.finite;
-    has_values = has_values && other.has_values;
-    bins.resize(other.bins.size());
-    for (std::size_t b = 0; b < bins.size(); ++b) bins[b] += other.bins[b];
-  }
-  [[nodiscard]] std::string name() const {
-    return head ? "head " + to_string(model::HeadId{layer, *head}) : "layer " + std::to_string(layer);
-  }
-};
+std::string name_of(const Line& line, bool by_head) {
+  return by_head ? "head " + to_string(line.head) : "layer " + std::to_string(line.head.layer);
+}
 
-/// The cells of one distance bin of a line: weight, uniform, share, uniform_share, influence,
-/// influence_share.
+/// The cells of one distance bin: weight, uniform, share, uniform_share, influence, influence_share.
 using BinMeans = std::array<Cell, 6>;
 constexpr std::size_t kWeight = 0, kInfluence = 4;
 
-BinMeans means_of(const DistanceLine& line, std::size_t bin) {
+BinMeans means_of(const Line& line, std::size_t bin) {
   const analysis::DistanceSums& sums = line.bins[bin];
   if (sums.pairs == 0) return {};
   if (!line.finite) {
@@ -104,35 +82,34 @@ BinMeans means_of(const DistanceLine& line, std::size_t bin) {
 
 /// Returns the table of the charts: one row per distance bin, with the largest distance of the bin, then the
 /// mean weight of each line, then the mean influence of each line.
-Table drawn_table(std::span<const DistanceLine> lines, std::span<const analysis::DistanceBin> bins) {
+Table drawn_table(std::span<const Line> lines, std::span<const analysis::DistanceBin> bins, bool by_head) {
   std::vector<std::string> columns = {"distance"};
-  for (const DistanceLine& line : lines) columns.push_back(line.name());
-  for (const DistanceLine& line : lines) columns.push_back("influence, " + line.name());
+  for (const Line& line : lines) columns.push_back(name_of(line, by_head));
+  for (const Line& line : lines) columns.push_back("influence, " + name_of(line, by_head));
   CellRows rows;
   for (std::size_t b = 0; b < bins.size(); ++b) {
     std::vector<Cell>& row = rows.emplace_back(1, count_cell(bins[b].last));
-    for (const DistanceLine& line : lines) row.push_back(means_of(line, b)[kWeight]);
-    for (const DistanceLine& line : lines) row.push_back(means_of(line, b)[kInfluence]);
+    for (const Line& line : lines) row.push_back(means_of(line, b)[kWeight]);
+    for (const Line& line : lines) row.push_back(means_of(line, b)[kInfluence]);
   }
   return make_table("lines", std::move(columns), std::move(rows));
 }
 
-/// Returns one chart of weights and one chart of influences. If the lines belong to heads, returns these two
-/// charts for each layer.
-std::vector<Chart> charts_of(std::span<const DistanceLine> lines) {
+/// Returns one chart of weights and one of influences; if the lines belong to heads, two for each layer.
+std::vector<Chart> charts_of(std::span<const Line> lines, bool by_head) {
   const std::string axis = "Distance (end of the bin)";
   std::vector<Chart> charts;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const bool by_head = lines[i].head.has_value();
-    if (i == 0 || (by_head && lines[i].layer != lines[i - 1].layer)) {
-      const std::string of = by_head ? " in layer " + std::to_string(lines[i].layer) : "";
+    const std::size_t layer = lines[i].head.layer;
+    if (i == 0 || (by_head && layer != lines[i - 1].head.layer)) {
+      const std::string of = by_head ? " in layer " + std::to_string(layer) : "";
       charts.push_back(make_chart("Weight by distance" + of, "distance", {},
                                   {axis, "Mean weight of a pair", ChartAxes::log_log}));
       charts.push_back(make_chart("Influence by distance" + of, "distance", {},
                                   {axis, "Mean influence of a pair", ChartAxes::log_log}));
     }
-    charts[charts.size() - 2].y.push_back(lines[i].name());
-    charts[charts.size() - 1].y.push_back("influence, " + lines[i].name());
+    charts[charts.size() - 2].y.push_back(name_of(lines[i], by_head));
+    charts[charts.size() - 1].y.push_back("influence, " + name_of(lines[i], by_head));
   }
   return charts;
 }
@@ -218,22 +195,25 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
 ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> heads,
                                    std::span<const analysis::DistanceBin> bins, bool by_head) {
   ExperimentResult result{.name = "distance"};
-  std::vector<DistanceLine> lines;
+  std::vector<Line> lines;
   for (const analysis::HeadDistances& each : heads) {
-    if (by_head || lines.empty() || lines.back().layer != each.head.layer) {
-      DistanceLine& line = lines.emplace_back();
-      line.layer = each.head.layer;
-      if (by_head) line.head = each.head.head;
+    if (by_head || lines.empty() || lines.back().head.layer != each.head.layer) {
+      lines.push_back(each);
+      continue;
     }
-    lines.back().add(each);
+    Line& line = lines.back();
+    line.rows += each.rows;
+    line.finite = line.finite && each.finite;
+    line.has_values = line.has_values && each.has_values;
+    for (std::size_t b = 0; b < bins.size(); ++b) line.bins[b] += each.bins[b];
   }
   CellRows rows;
-  for (const DistanceLine& line : lines) {
+  for (const Line& line : lines) {
     for (std::size_t b = 0; b < bins.size(); ++b) {
       const BinMeans means = means_of(line, b);
       std::vector<Cell>& row = rows.emplace_back(means.begin(), means.end());
       row.insert(row.begin(),
-                 {count_cell(line.layer), line.head ? count_cell(*line.head) : Cell(),
+                 {count_cell(line.head.layer), by_head ? count_cell(line.head.head) : Cell(),
                   count_cell(bins[b].first), count_cell(bins[b].last), count_cell(line.bins[b].pairs)});
     }
   }
@@ -241,8 +221,8 @@ ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> head
                            {"layer", "head", "from", "to", "pairs", "weight", "uniform", "share",
                             "uniform_share", "influence", "influence_share"},
                            std::move(rows));
-  result.drawn = drawn_table(lines, bins);
-  result.charts = charts_of(lines);
+  result.drawn = drawn_table(lines, bins, by_head);
+  result.charts = charts_of(lines, by_head);
   return result;
 }
 

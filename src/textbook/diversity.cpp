@@ -1,23 +1,16 @@
-#include "textbook/diversity.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <compare>
 #include <map>
 #include <numeric>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "analysis/similarity/subspace_similarity.hpp"
 #include "analysis/weights/weights.hpp"
 #include "base/error.hpp"
-#include "base/random.hpp"
 #include "linalg/decompositions.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {
@@ -36,10 +29,10 @@ Spread spread_of(std::span<const double> values) {
   if (values.empty()) return {};
   const auto count = static_cast<double>(values.size());
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-  if (values.size() == 1) return {.mean = mean, .deviation = {}};
+  if (values.size() == 1) return {mean, {}};
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
-  return {.mean = mean, .deviation = std::sqrt(squares / (count - 1))};
+  return {mean, std::sqrt(squares / (count - 1))};
 }
 
 /// Returns the spread of each measure over its defined values.
@@ -80,113 +73,107 @@ struct HeadDiversity {
   }
 };
 
-/// The shapes of the two matrices of a circuit, left (such as W_Q) and right (W_K), for all heads of a layer.
-/// Each matrix is [left_dimension or right_dimension, width]. Heads may share a matrix, for example in
-/// grouped-query attention.
-struct CircuitShape {
-  std::size_t heads = 0;
-  std::size_t width = 0;
-  std::size_t left_dimension = 0, right_dimension = 0;
-  /// [heads], index of the left and right matrix of each head.
-  std::vector<std::size_t> left_slices, right_slices;
+/// The shape of the left (such as W_Q) or right (W_K) matrices of a circuit, for all heads of a layer. Each
+/// matrix is [dimension, width]. Heads may share a matrix, for example in grouped-query attention.
+struct CircuitSide {
+  std::size_t heads = 0, width = 0, dimension = 0;
+  std::vector<std::size_t> slices;  // [heads], index of the matrix of each head
 
-  auto operator<=>(const CircuitShape&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs
+  auto operator<=>(const CircuitSide&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs
 };
+using CircuitShape = std::array<CircuitSide, 2>;  // left, right
 
-/// Random matrices for the heads of one layer. The entries are independent and normal with standard deviation
-/// sqrt(2 / (dimension + width)). They depend only on the seed and the draw, not on the number of threads.
-class DrawnHeads {
+CircuitSide side_of(const analysis::CircuitFactor& factor, std::size_t heads) {
+  CircuitSide side{heads, factor.width(), factor.dimension(), {}};
+  for (std::size_t head = 0; head < heads; ++head) side.slices.push_back(factor.slice_of(head));
+  return side;
+}
+
+/// Random matrices of one side, with one random stream per matrix. The entries are independent and normal
+/// with standard deviation sqrt(2 / (dimension + width)). They do not depend on the number of threads.
+class DrawnSide {
  public:
-  DrawnHeads(const CircuitShape& shape, std::uint64_t seed, std::uint64_t draw, Pool& pool)
-      : shape_(shape),
-        left_(draw_slices(shape.left_slices, shape.left_dimension, seed, (2 * draw) << 24, pool)),
-        right_(draw_slices(shape.right_slices, shape.right_dimension, seed, (2 * draw + 1) << 24, pool)) {}
-
-  /// Multiplies rows i d/h to (i+1) d/h - 1 of both matrices of head i by the gain, where d is the number of
-  /// rows and h the number of heads. Heads must not share matrices.
-  void specialise(double gain) {
-    for (OwnedMatrix<float>* side : {&left_, &right_}) {
-      const std::size_t d = side->cols();
-      for (std::size_t row = 0; row < side->rows(); ++row) {
-        const std::size_t head = row / shape_.width;
-        for (std::size_t r = head * d / shape_.heads; r < (head + 1) * d / shape_.heads; ++r)
-          (*side)(row, r) *= static_cast<float>(gain);
-      }
-    }
-  }
-
-  [[nodiscard]] HeadDiversity measure(Pool& pool) const {
-    const analysis::CircuitFactors factors = {factor_of(left_, shape_.left_slices),
-                                              factor_of(right_, shape_.right_slices)};
-    HeadDiversity result;
-    result.effective_ranks.resize(shape_.heads);
-    std::vector<std::vector<analysis::ComparedHead>> sets(1,
-                                                          std::vector<analysis::ComparedHead>(shape_.heads));
-    pool.run(shape_.heads, [&](std::size_t head, std::size_t /*worker*/) {
-      OwnedMatrix<double> left = factors.left.columns(head);
-      OwnedMatrix<double> right = factors.right.columns(head);
-      const double mass = analysis::circuit_mass(left.view(), right.view());
-      const std::vector<double> values = linalg::svd_of_product(left.view(), right.view(), 0).values;
-      const double norm = std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
-      result.effective_ranks[head] = linalg::effective_rank(values).value();
-      sets[0][head] = {&factors, head, norm, mass / norm};
-    });
-    result.similarity = std::move(analysis::frobenius_cosines(sets, pool).front());
-    return result;
-  }
-
-  /// Return the left and the right matrices, [matrices, dimension, width] each.
-  [[nodiscard]] Tensor left() const { return by_rows(left_); }
-  [[nodiscard]] Tensor right() const { return by_rows(right_); }
-
- private:
-  /// Draws all left or all right matrices, with one random stream per matrix.
-  [[nodiscard]] OwnedMatrix<float> draw_slices(const std::vector<std::size_t>& slices, std::size_t dimension,
-                                               std::uint64_t seed, std::uint64_t first_stream,
-                                               Pool& pool) const {
-    const std::size_t width = shape_.width;
-    const double deviation = std::sqrt(2 / static_cast<double>(dimension + width));
-    const std::size_t count = std::ranges::max(slices) + 1;
-    OwnedMatrix<float> drawn(count * width, dimension);
-    pool.run(count, [&](std::size_t slice, std::size_t /*worker*/) {
+  DrawnSide(const CircuitSide& shape, std::uint64_t seed, std::uint64_t first_stream, Pool& pool)
+      : shape_(shape), drawn_((std::ranges::max(shape.slices) + 1) * shape.width, shape.dimension) {
+    const std::size_t size = shape.width * shape.dimension;
+    const double deviation = std::sqrt(2 / static_cast<double>(shape.dimension + shape.width));
+    pool.run(drawn_.rows() / shape.width, [&](std::size_t slice, std::size_t /*worker*/) {
       Random random(seed, first_stream + slice);
-      for (float& value : drawn.values().subspan(slice * width * dimension, width * dimension))
+      for (float& value : drawn_.values().subspan(slice * size, size))
         value = static_cast<float>(deviation * random.normal());
     });
-    return drawn;
   }
 
-  [[nodiscard]] analysis::CircuitFactor factor_of(const OwnedMatrix<float>& side,
-                                                  const std::vector<std::size_t>& slices) const {
-    const model::Linear linear{.stored = side.view(), .orientation = model::Orientation::out_in, .bias = {}};
-    return analysis::CircuitFactor::of_outputs(linear, shape_.width, slices);
+  /// Multiplies rows i d/h to (i+1) d/h - 1 of the matrix of head i by the gain, where d is the number of
+  /// rows and h the number of heads. Heads must not share matrices.
+  void specialise(double gain) {
+    const std::size_t d = shape_.dimension;
+    for (std::size_t row = 0; row < drawn_.rows(); ++row) {
+      const std::size_t head = row / shape_.width;
+      for (std::size_t r = head * d / shape_.heads; r < (head + 1) * d / shape_.heads; ++r)
+        drawn_(row, r) *= static_cast<float>(gain);
+    }
   }
 
-  [[nodiscard]] Tensor by_rows(const OwnedMatrix<float>& side) const {
+  [[nodiscard]] analysis::CircuitFactor factor() const {
+    const model::Linear linear{
+        .stored = drawn_.view(), .orientation = model::Orientation::out_in, .bias = {}};
+    return analysis::CircuitFactor::of_outputs(linear, shape_.width, shape_.slices);
+  }
+
+  /// Returns the matrices, [matrices, dimension, width].
+  [[nodiscard]] Tensor by_rows() const {
     std::vector<float> values;
-    for (std::size_t first = 0; first < side.rows(); first += shape_.width) {
-      for (std::size_t r = 0; r < side.cols(); ++r) {
-        for (std::size_t c = 0; c < shape_.width; ++c) values.push_back(side(first + c, r));
+    for (std::size_t first = 0; first < drawn_.rows(); first += shape_.width) {
+      for (std::size_t r = 0; r < drawn_.cols(); ++r) {
+        for (std::size_t c = 0; c < shape_.width; ++c) values.push_back(drawn_(first + c, r));
       }
     }
-    return make_tensor({side.rows() / shape_.width, side.cols(), shape_.width}, std::move(values));
+    return make_tensor({drawn_.rows() / shape_.width, drawn_.cols(), shape_.width}, std::move(values));
   }
 
-  CircuitShape shape_;
-  OwnedMatrix<float> left_, right_;  // [matrices * width, dimension], transposed
+ private:
+  CircuitSide shape_;
+  OwnedMatrix<float> drawn_;  // [matrices * width, dimension], transposed
 };
+using DrawnHeads = std::array<DrawnSide, 2>;  // left, right
+
+DrawnHeads draw_heads(const CircuitShape& shape, std::uint64_t seed, std::uint64_t draw, Pool& pool) {
+  return {DrawnSide(shape[0], seed, (2 * draw) << 24, pool),
+          DrawnSide(shape[1], seed, (2 * draw + 1) << 24, pool)};
+}
 
 DrawnHeads draw_heads(const DiversityOptions& options, bool specialised, std::size_t number, Pool& pool) {
-  std::vector<std::size_t> own(options.heads);
-  std::iota(own.begin(), own.end(), std::size_t{0});
-  const CircuitShape shape{options.heads, options.d_head, options.d, options.d, own, own};
-  DrawnHeads drawn(shape, options.seed, 2 * number + (specialised ? 1 : 0), pool);
-  if (specialised) drawn.specialise(options.gain);
+  CircuitSide side{options.heads, options.d_head, options.d, std::vector<std::size_t>(options.heads)};
+  std::iota(side.slices.begin(), side.slices.end(), std::size_t{0});
+  DrawnHeads drawn = draw_heads({side, side}, options.seed, 2 * number + (specialised ? 1 : 0), pool);
+  if (specialised) {
+    for (DrawnSide& each : drawn) each.specialise(options.gain);
+  }
   return drawn;
 }
 
-Heatmap heatmap_of(const OwnedMatrix<double>& similarity, std::string title, const std::string& label) {
-  const std::vector<std::string> labels = number_labels(similarity.rows(), label);
+HeadDiversity measure(const DrawnHeads& drawn, std::size_t heads, Pool& pool) {
+  const analysis::CircuitFactors factors = {drawn[0].factor(), drawn[1].factor()};
+  HeadDiversity result;
+  result.effective_ranks.resize(heads);
+  std::vector<std::vector<analysis::ComparedHead>> sets(1, std::vector<analysis::ComparedHead>(heads));
+  pool.run(heads, [&](std::size_t head, std::size_t /*worker*/) {
+    OwnedMatrix<double> left = factors.left.columns(head);
+    OwnedMatrix<double> right = factors.right.columns(head);
+    const double mass = analysis::circuit_mass(left.view(), right.view());
+    const std::vector<double> values = linalg::svd_of_product(left.view(), right.view(), 0).values;
+    const double norm = std::sqrt(dot(values, values));
+    result.effective_ranks[head] = linalg::effective_rank(values).value();
+    sets[0][head] = {&factors, head, norm, mass / norm};
+  });
+  result.similarity = std::move(analysis::frobenius_cosines(sets, pool).front());
+  return result;
+}
+
+/// Without labels, rows and columns have the numbers of the heads.
+Heatmap heatmap_of(const OwnedMatrix<double>& similarity, std::string title,
+                   const std::vector<std::string>& labels = {}) {
   return {std::move(title), "Head", "Head", labels, labels, array_of(similarity.view())};
 }
 
@@ -197,8 +184,7 @@ HeatmapPage page_of(std::vector<Heatmap> heatmaps, std::size_t columns) {
           .heatmaps = std::move(heatmaps)};
 }
 
-/// The results of random heads of one shape. `spreads` has the means over the heads, summarised over the
-/// draws.
+/// The results of random heads of one shape. `spreads` summarises the means over the heads of each draw.
 struct RandomHeads {
   std::array<Spread, 3> spreads;
   OwnedMatrix<double> similarity;  // first draw only
@@ -209,8 +195,8 @@ RandomHeads random_heads(const CircuitShape& shape, std::uint64_t number, const 
   RandomHeads heads;
   std::vector<HeadMeasures> draws;
   for (std::size_t draw = 0; draw < options.draws; ++draw) {
-    HeadDiversity measured =
-        DrawnHeads(shape, options.seed, number * options.draws + draw, pool).measure(pool);
+    const DrawnHeads drawn = draw_heads(shape, options.seed, number * options.draws + draw, pool);
+    HeadDiversity measured = measure(drawn, shape[0].heads, pool);
     draws.push_back(measured.means());
     if (draw == 0) heads.similarity = std::move(measured.similarity);
   }
@@ -224,8 +210,10 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
   const std::array<std::string, 2> kinds{"random", "specialised"};
   std::array<std::vector<HeadDiversity>, 2> draws;
   for (std::size_t number = 0; number < options.draws; ++number) {
-    for (const bool specialised : {false, true})
-      draws[specialised ? 1 : 0].push_back(draw_heads(options, specialised, number, pool).measure(pool));
+    for (const bool specialised : {false, true}) {
+      const DrawnHeads drawn = draw_heads(options, specialised, number, pool);
+      draws[specialised ? 1 : 0].push_back(measure(drawn, options.heads, pool));
+    }
   }
   ExperimentResult result{.name = "diversity", .seed = options.seed};
   result.parameters.set("d", options.d)
@@ -235,8 +223,12 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
       .set("draws", options.draws);
 
   std::vector<std::string> columns{"head"};
+  std::vector<std::string> labels;
   CellRows rows;
-  for (std::size_t head = 0; head < options.heads; ++head) rows.push_back({count_cell(head)});
+  for (std::size_t head = 0; head < options.heads; ++head) {
+    labels.push_back("Head " + std::to_string(head));
+    rows.push_back({count_cell(head)});
+  }
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
     const auto spreads = [&](const auto& measures_of) {
       std::vector<HeadMeasures> all;
@@ -263,14 +255,14 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
                  {"Head", "Similarity", ChartAxes::bars})};
   std::vector<Heatmap> maps;
   for (std::size_t kind = 0; kind < kinds.size(); ++kind)
-    maps.push_back(heatmap_of(draws[kind].front().similarity, kinds[kind], "Head "));
+    maps.push_back(heatmap_of(draws[kind].front().similarity, kinds[kind], labels));
   result.heatmaps = {{"similarity", page_of(std::move(maps), 2)}};
   return result;
 }
 
 std::vector<Tensor> diversity_weights(const DiversityOptions& options, bool specialised, Pool& pool) {
   const DrawnHeads drawn = draw_heads(options, specialised, 0, pool);
-  return {{"W_q", drawn.left()}, {"W_k", drawn.right()}};
+  return {{"W_q", drawn[0].by_rows()}, {"W_k", drawn[1].by_rows()}};
 }
 
 ExperimentResult model_diversity_experiment(const model::Model& model, analysis::Circuit circuit,
@@ -288,13 +280,8 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
   for (const analysis::SubspaceSimilarity& similarity : analysis.similarity) {
     const std::size_t index = similarity.layer.value();
     const analysis::CircuitFactors factors = analysis::circuit_factors(model, index, circuit, false).value();
-    const std::size_t heads = similarity.heads.size();
-    CircuitShape shape{heads, factors.left.width(), factors.left.dimension(), factors.right.dimension(), {},
-                       {}};
-    for (std::size_t head = 0; head < heads; ++head) {
-      shape.left_slices.push_back(factors.left.slice_of(head));
-      shape.right_slices.push_back(factors.right.slice_of(head));
-    }
+    const CircuitShape shape = {side_of(factors.left, similarity.heads.size()),
+                                side_of(factors.right, similarity.heads.size())};
     auto known = random.find(shape);
     if (known == random.end())
       known = random.emplace(shape, random_heads(shape, random.size(), options, pool)).first;
@@ -311,11 +298,11 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
       drawn.back()[i] = spread.mean;
       row.insert(row.end(), {cell_of(trained.back()[i]), cell_of(spread.mean), cell_of(spread.deviation)});
     }
-    maps.push_back(heatmap_of(similarity.values, fmt::format("Layer {}", index), ""));
+    maps.push_back(heatmap_of(similarity.values, fmt::format("Layer {}", index)));
   }
   for (const auto& [shape, heads] : random) {
-    const std::string sizes = fmt::format(", {} heads of {}", shape.heads, shape.width);
-    maps.push_back(heatmap_of(heads.similarity, "Random" + (random.size() > 1 ? sizes : ""), ""));
+    const std::string sizes = fmt::format(", {} heads of {}", shape[0].heads, shape[0].width);
+    maps.push_back(heatmap_of(heads.similarity, "Random" + (random.size() > 1 ? sizes : "")));
   }
 
   ExperimentResult result{.name = "diversity", .seed = options.seed};

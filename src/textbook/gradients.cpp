@@ -1,23 +1,19 @@
-#include "textbook/gradients.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <initializer_list>
 #include <set>
-#include <utility>
 #include <variant>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
 #include "base/undefined.hpp"
-#include "textbook/bare_layer.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {
 
-/// The inputs of the query, key and value projections. All three are x, unless a check changes the input of
-/// one projection.
+/// The inputs of the query, key and value projections: x, unless a check changes one of them.
 struct RouteInputs {
   MatrixView<const double> query, key, value;  // [n, d]
 };
@@ -61,8 +57,7 @@ void add(const OwnedMatrix<double>& from, OwnedMatrix<double>& to) {
 
 OwnedMatrix<double> path_of(const HeadGradient& gradient) {
   OwnedMatrix<double> path = gradient.query;
-  add(gradient.key, path);
-  add(gradient.value, path);
+  for (const auto* part : {&gradient.key, &gradient.value}) add(*part, path);
   return path;
 }
 
@@ -106,8 +101,7 @@ double median(std::vector<double> values) {
 /// The quantities of one result row, for a head or for the layer.
 struct Report {
   HeadGradient gradient;
-  std::vector<double> query_norms;  // norm of dL/dx_i through the query, for each token; for the layer, for
-                                    // each head and token
+  std::vector<double> query_norms;  // of dL/dx_i through the query, for each token (and head of the layer)
   double largest_weight = 0;        // largest weight of a pattern row, mean over the rows
   double error = 0;
 };
@@ -202,16 +196,12 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
     columns.push_back(columns.back() + ", scaled");
   }
   CellRows lines;
-  const auto add_line = [&](const std::vector<Cell>& unscaled, const std::vector<Cell>& scaled) {
-    std::vector<Cell>& line = lines.emplace_back(1, unscaled[heads ? 2 : 0]);
-    for (const std::size_t column : drawn) line.insert(line.end(), {unscaled[column], scaled[column]});
-  };
-  const std::size_t half = rows.size() / sizes / 2;  // rows of one d_k and scale
-  if (heads) {
-    for (std::size_t h = 0; h + 1 < half; ++h) add_line(rows[h], rows[half + h]);
-  } else {
-    for (std::size_t last = 2 * half - 1; last < rows.size(); last += 2 * half)
-      add_line(rows[last - half], rows[last]);
+  const std::size_t half = rows.size() / sizes / 2;  // rows of one d_k and scale, the last for the layer
+  const std::size_t end = heads ? half - 1 : rows.size();
+  for (std::size_t at = heads ? 0 : half - 1; at < end; at += heads ? 1 : 2 * half) {
+    std::vector<Cell>& line = lines.emplace_back(1, rows[at][heads ? 2 : 0]);
+    for (const std::size_t column : drawn)
+      line.insert(line.end(), {rows[at][column], rows[at + half][column]});
   }
   const auto add_chart = [&](const char* title, std::initializer_list<std::size_t> shown) {
     std::vector<std::string> y;
@@ -263,8 +253,11 @@ void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& resu
       const auto row = static_cast<std::size_t>(std::distance(layers.begin(), layers.find(head.layer)));
       values[row * heads + head.head] = each.attribution;
     }
-    page.heatmaps.push_back({inputs.size() == 1 ? page.title : "Input " + input.input, "Head", "Layer",
-                             number_labels(heads), labels,
+    page.heatmaps.push_back({inputs.size() == 1 ? page.title : "Input " + input.input,
+                             "Head",
+                             "Layer",
+                             {},
+                             labels,
                              make_tensor({layers.size(), heads}, std::move(values))});
   }
   result.heatmaps.push_back({"heads", std::move(page)});

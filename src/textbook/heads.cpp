@@ -1,23 +1,19 @@
-#include "textbook/heads.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <string>
-#include <utility>
 
 #include <xtensor/xmanipulation.hpp>
 #include <xtensor/xnorm.hpp>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
 #include "base/undefined.hpp"
 #include "linalg/decompositions.hpp"
 #include "linalg/matrix.hpp"
 #include "model/accounting/accounting.hpp"
 #include "model/families/presets.hpp"
-#include "textbook/bare_layer.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {
@@ -26,7 +22,6 @@ namespace {
 
 constexpr double kSamePattern = 1e-6;
 
-/// The measurements of one head.
 struct HeadFigures {
   std::size_t score_rank = 0;
   std::size_t qk_rank = 0;
@@ -34,13 +29,9 @@ struct HeadFigures {
   OwnedMatrix<double> pattern;
 };
 
-/// Returns the number of singular values above size * eps(float64) * the largest value. Uses the epsilon of
-/// float64 because the weights are not rounded to float32.
+/// Uses the epsilon of float64 because the weights are not rounded to float32.
 std::size_t rank_of(std::span<const double> singular_values, std::size_t size) {
-  const double largest = std::ranges::max(singular_values);
-  const double least = static_cast<double>(size) * std::numeric_limits<double>::epsilon() * largest;
-  return static_cast<std::size_t>(
-      std::ranges::count_if(singular_values, [&](double value) { return value > least; }));
+  return linalg::numerical_rank(singular_values, size, size, std::numeric_limits<double>::epsilon()).value();
 }
 
 HeadFigures measure_head(const BareLayer& layer, std::size_t head, MatrixView<const double> x) {
@@ -60,8 +51,7 @@ HeadFigures measure_head(const BareLayer& layer, std::size_t head, MatrixView<co
   return figures;
 }
 
-/// Returns the mean over rows of the total variation between two patterns. The total variation is half the
-/// sum of absolute differences.
+/// Returns the mean over rows of the total variation of two patterns: half the sum of absolute differences.
 double distance(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.values().size(); ++i) sum += std::abs(a.values()[i] - b.values()[i]);
@@ -118,8 +108,7 @@ Matrix orthonormal_rows(std::size_t rows, std::size_t cols, Random& random) {
   return matrix;
 }
 
-/// Tokens with orthonormal keys and orthonormal values, [tokens, width] each. The targets are the first
-/// tokens.
+/// Tokens with orthonormal keys and values, [tokens, width] each. The targets are the first tokens.
 struct Tokens {
   Matrix keys;
   Matrix values;
@@ -178,8 +167,7 @@ struct AveragingCase {
   double sum = 0, sum_by_descent = 0, sum_least = 0, all = 0, all_least = 0;
 };
 
-/// Returns a heatmap of errors by number of targets (rows) and number of heads (columns). Cells with more
-/// heads than targets are undefined.
+/// Returns a heatmap of errors by targets (rows) and heads (columns); undefined for more heads than targets.
 Heatmap map_of(const std::vector<AveragingCase>& cases, std::size_t most, double AveragingCase::*field,
                const char* title) {
   std::vector<double> values(most * most, kUndefined);

@@ -1,19 +1,14 @@
-#include "textbook/hull.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <gmpxx.h>
-#include <span>
 #include <system_error>
 #include <type_traits>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "base/text.hpp"
 #include "formats/json.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {
@@ -120,13 +115,12 @@ class Simplex {
     std::optional<std::size_t> best;
     for (std::size_t r = 0; r < rows_; ++r) {
       if (sign(cells_(r, column)) <= 0) continue;
-      if (!best) {
-        best = r;
-        continue;
+      if (best) {
+        const Number here = cells_(r, right()) * cells_(*best, column);
+        const Number there = cells_(*best, right()) * cells_(r, column);
+        if (here > there || (here == there && basis_[r] > basis_[*best])) continue;
       }
-      const Number here = cells_(r, right()) * cells_(*best, column);
-      const Number there = cells_(*best, right()) * cells_(r, column);
-      if (here < there || (here == there && basis_[r] < basis_[*best])) best = r;
+      best = r;
     }
     return best;
   }
@@ -279,24 +273,21 @@ class Decision {
     return Simplex<mpz_class>(std::as_const(columns).view(), target, convex).solve().value();
   }
 
-  /// Returns the lead q (p - x) of p over the point x = others_[other], in multiples of 2^-bits. q is
-  /// `query`.
+  /// Returns the lead q (p - x) of p over x = others_[other] for the query q, in multiples of 2^-bits.
   [[nodiscard]] Rational lead(const RationalVector& query, std::size_t other) const {
     Rational sum;
     for (std::size_t i = 0; i < query.size(); ++i) sum -= query[i] * exact_(other, i);
     return sum;
   }
 
-  /// Returns the smallest lead of p over another point. If this margin is positive, the query proves that p
-  /// is a vertex.
+  /// Returns the smallest lead of p over another point. If positive, the query proves that p is a vertex.
   [[nodiscard]] Rational margin(const RationalVector& query) const {
     Rational least = lead(query, 0);
     for (std::size_t o = 1; o < others_.size(); ++o) least = std::min(least, lead(query, o));
     return least;
   }
 
-  /// Stores the query as the witness and returns true if the query proves that p is a vertex. Otherwise,
-  /// returns false.
+  /// If the query proves that p is a vertex, stores it as the witness and returns true.
   bool accept_witness(const RationalVector& query, HullPoint& result) const {
     Rational least = margin(query);
     if (sgn(least) <= 0) return false;
@@ -447,8 +438,7 @@ Value record_of(const std::vector<HullWeight>& combination) {
   return parts;
 }
 
-/// Draws keys in the plane. The chart shows separately the keys that a head can select and those that it
-/// cannot select.
+/// Draws keys in the plane: the ones that a head can select, and the ones that it cannot select.
 void draw_plane(MatrixView<const double> keys, const std::vector<HullPoint>& places,
                 ExperimentResult& result) {
   CellRows rows;

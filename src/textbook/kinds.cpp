@@ -1,29 +1,20 @@
-#include "textbook/kinds.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <string>
-#include <utility>
 #include <variant>
 
 #include "base/error.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {
 
-/// The stored results of full attention.
-struct FullAttention {
-  std::vector<std::vector<OwnedMatrix<float>>> pattern;  // [sequences][heads]
-  std::vector<OwnedMatrix<float>> output;                // [sequences]; empty matrices without W_V
-};
-
-/// Observes one layer. Stores the results of full attention, or compares the results of another kind with
-/// them.
+/// Observes one layer. If `full` is null, stores the results. Otherwise, compares with those of `full`.
 class LayerWatch final : public forward::Observer {
  public:
-  LayerWatch(std::size_t layer, const FullAttention* full) : layer_(layer), full_(full) {}
+  LayerWatch(std::size_t layer, const LayerWatch* full) : layer_(layer), full_(full) {}
 
   [[nodiscard]] forward::Needs needs() const override { return {.scores = true, .output = true}; }
   void begin(const model::Model& model, const input::Batch& batch) override {
@@ -31,10 +22,10 @@ class LayerWatch final : public forward::Observer {
     visible_.assign(heads, 0);
     rows_.assign(heads, 0);
     variation_.assign(heads, 0.0);
-    kept.output.resize(batch.sequences.size());
+    outputs_.resize(batch.sequences.size());
     if (full_ != nullptr) return;
     for (const input::Sequence& sequence : batch.sequences)
-      kept.pattern.emplace_back(heads, OwnedMatrix<float>(sequence.queries(), sequence.keys()));
+      patterns_.emplace_back(heads, OwnedMatrix<float>(sequence.queries(), sequence.keys()));
   }
 
   void panel(const forward::AttentionPanel& panel) override {
@@ -44,35 +35,31 @@ class LayerWatch final : public forward::Observer {
       for (const float score : panel.scores.row(r))
         visible_[panel.head] += score == -std::numeric_limits<float>::infinity() ? 0 : 1;
       if (full_ == nullptr) {
-        std::copy(weights.begin(), weights.end(),
-                  kept.pattern[panel.sequence][panel.head].view().row(query).begin());
+        std::ranges::copy(weights, patterns_[panel.sequence][panel.head].view().row(query).begin());
         continue;
       }
-      const auto want = full_->pattern[panel.sequence][panel.head].view().row(query);
+      const auto want = full_->patterns_[panel.sequence][panel.head].view().row(query);
       if (std::ranges::all_of(want, [](float weight) { return weight == 0; })) continue;  // no visible key
       double sum = 0;
-      for (std::size_t j = 0; j < weights.size(); ++j)
-        sum += std::abs(static_cast<double>(weights[j]) - static_cast<double>(want[j]));
+      for (std::size_t j = 0; j < weights.size(); ++j) sum += std::abs(double{weights[j]} - double{want[j]});
       variation_[panel.head] += sum / 2;
       ++rows_[panel.head];
     }
   }
 
-  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
-    if (layer != layer_) return;
-    OwnedMatrix<float>& to = kept.output[sequence];
-    if (full_ == nullptr) to = OwnedMatrix<float>(values.rows, values.cols);
+  void output(std::size_t sequence, std::size_t /*layer*/, MatrixView<const float> values) override {
+    if (full_ == nullptr) outputs_[sequence] = OwnedMatrix<float>(values.rows, values.cols);
     for (std::size_t r = 0; r < values.rows; ++r) {
       const auto row = values.row(r);
       if (full_ == nullptr) {
-        std::copy(row.begin(), row.end(), to.view().row(r).begin());
+        std::ranges::copy(row, outputs_[sequence].view().row(r).begin());
         continue;
       }
-      const auto want = full_->output[sequence].view().row(r);
+      const auto want = full_->outputs_[sequence].view().row(r);
       for (std::size_t c = 0; c < row.size(); ++c) {
-        const double difference = static_cast<double>(row[c]) - static_cast<double>(want[c]);
+        const double difference = double{row[c]} - double{want[c]};
         squares_ += difference * difference;
-        full_squares_ += static_cast<double>(want[c]) * static_cast<double>(want[c]);
+        full_squares_ += double{want[c]} * double{want[c]};
       }
     }
   }
@@ -89,11 +76,11 @@ class LayerWatch final : public forward::Observer {
     return full_squares_ > 0 ? Cell(std::sqrt(squares_ / full_squares_)) : Cell();
   }
 
-  FullAttention kept;
-
  private:
   std::size_t layer_;
-  const FullAttention* full_;                  // results to compare with; null: store the results
+  const LayerWatch* full_;
+  std::vector<std::vector<OwnedMatrix<float>>> patterns_;  // [sequences][heads]
+  std::vector<OwnedMatrix<float>> outputs_;                // [sequences]; empty matrices without W_V
   std::vector<std::uint64_t> visible_, rows_;  // per head, because heads are processed in parallel
   std::vector<double> variation_;
   double squares_ = 0, full_squares_ = 0;
@@ -134,7 +121,7 @@ ExperimentResult kinds_experiment(const model::Model& model, const input::Batch&
     return rows.back();
   };
   for (const model::AttentionKind& kind : options.kinds) {
-    LayerWatch watch(options.layer, &full.kept);
+    LayerWatch watch(options.layer, &full);
     run(kind, watch);
     std::vector<Cell>& row = add_row(to_string(kind), watch.visible());
     if (kind.rule == model::AttentionKind::Rule::linear) {

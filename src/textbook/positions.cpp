@@ -1,18 +1,13 @@
-#include "textbook/positions.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
 #include "base/undefined.hpp"
 #include "linalg/matrix.hpp"
-#include "textbook/bare_layer.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {
@@ -71,8 +66,7 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
   return std::sqrt(std::ranges::min(least));
 }
 
-/// Returns the rows of the first `count` positions in the model's position table, [count, width]. Empty if
-/// the model has no learned positions.
+/// Returns the first `count` rows of the model's position table; empty if it has no learned positions.
 OwnedMatrix<double> position_table(const model::Model& model, std::size_t count) {
   const model::EmbeddingConfig& embedding = model.config().embedding;
   if (embedding.position != model::PositionKind::learned) return {};

@@ -1,16 +1,13 @@
-#include "textbook/scaling.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
-#include <utility>
 #include <variant>
 
-#include "base/random.hpp"
-#include "textbook/bare_layer.hpp"
+#include "textbook/experiments.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {
@@ -19,8 +16,7 @@ constexpr std::size_t kQueriesABlock = 16;  // queries per block; the queries of
 // With this number of queries, the variance of the scores is accurate to 2 % at every d_k.
 constexpr std::size_t kFewestQueries = 2048;
 
-/// Sums over query rows for one d_k and one scale: of the scores, the squared scores, the largest weights,
-/// the entropies and the norms of the Jacobians.
+/// Sums over rows: of scores, squared scores, largest weights, entropies and norms of Jacobians.
 using RowSums = std::array<double, 5>;
 
 /// The sums with unscaled scores, then the sums with scaled scores.
@@ -40,17 +36,7 @@ void add_row(const std::vector<double>& scores, double scale, RowSums& sums) {
   jacobian += softmax_jacobian_norm(p);
 }
 
-void append_cells(std::vector<Cell>& row, const RowSums& sums, std::size_t queries, std::size_t keys) {
-  const auto& [score, score_squared, largest, entropy, jacobian] = sums;
-  const auto rows = static_cast<double>(queries);
-  const double scores = rows * static_cast<double>(keys);
-  const double mean = score / scores;
-  row.insert(row.end(),
-             {score_squared / scores - mean * mean, largest / rows, entropy / rows, jacobian / rows});
-}
-
-/// Returns the table of the chart. Each row has the lowest, mean and highest temperature of the heads of one
-/// layer.
+/// Returns the table of the chart: the lowest, mean and highest temperature of the heads of each layer.
 Table by_layer(std::span<const analysis::HeadTemperature> heads) {
   std::map<std::size_t, std::vector<double>> layers;
   for (const analysis::HeadTemperature& each : heads) {
@@ -102,12 +88,16 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
     });
     stream += blocks;
     const std::size_t queries = blocks * kQueriesABlock;
+    const auto n = static_cast<double>(queries);
+    const double scores = n * static_cast<double>(options.keys);
     std::vector<Cell>& row = rows.emplace_back();
     row = {count_cell(d_k), count_cell(queries)};
     for (std::size_t scale = 0; scale < 2; ++scale) {
       RowSums total{};
       for (const Both& each : sums) std::ranges::transform(total, each[scale], total.begin(), std::plus());
-      append_cells(row, total, queries, options.keys);
+      const auto& [score, score_squared, largest, entropy, jacobian] = total;
+      const double mean = score / scores;
+      row.insert(row.end(), {score_squared / scores - mean * mean, largest / n, entropy / n, jacobian / n});
     }
   }
   result.rows =

@@ -11,7 +11,7 @@
 #include "support/capture.hpp"
 #include "support/golden.hpp"
 #include "support/memory_checkpoint.hpp"
-#include "textbook/distance.hpp"
+#include "textbook/experiments.hpp"
 
 namespace attnctl::analysis {
 namespace {

@@ -1,4 +1,4 @@
-#include "forward/layers/dense.hpp"
+#include "forward/layers/layers.hpp"
 
 #include <algorithm>
 #include <cmath>

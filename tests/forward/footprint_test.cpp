@@ -1,5 +1,3 @@
-#include "forward/footprint.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +8,7 @@
 
 #include "analysis/weights/weights.hpp"
 #include "base/pool.hpp"
+#include "forward/plan.hpp"
 #include "forward/run.hpp"
 #include "support/capture.hpp"
 #include "support/golden.hpp"

@@ -11,7 +11,7 @@
 #include "reference/reference.hpp"
 #include "support/golden.hpp"
 #include "support/memory_checkpoint.hpp"
-#include "textbook/gradients.hpp"
+#include "textbook/experiments.hpp"
 
 namespace attnctl::reference {
 namespace {

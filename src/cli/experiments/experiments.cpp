@@ -22,10 +22,6 @@
 #include "cli/session.hpp"
 #include "formats/json.hpp"
 #include "report/npz.hpp"
-#include "textbook/diversity.hpp"
-#include "textbook/heads.hpp"
-#include "textbook/hull.hpp"
-#include "textbook/positions.hpp"
 
 namespace attnctl::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "cli/options/command.hpp"
 #include "cli/options/target.hpp"
 #include "cli/session.hpp"
-#include "textbook/experiment.hpp"
+#include "textbook/experiments.hpp"
 
 namespace attnctl::cli {
 

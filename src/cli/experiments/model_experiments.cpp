@@ -20,10 +20,6 @@
 #include "input/sequences.hpp"
 #include "inspect/memory_plan.hpp"
 #include "model/model.hpp"
-#include "textbook/distance.hpp"
-#include "textbook/gradients.hpp"
-#include "textbook/kinds.hpp"
-#include "textbook/scaling.hpp"
 
 // The experiments that use a trained model and inputs if --model is given, and random numbers otherwise.
 namespace attnctl::cli {

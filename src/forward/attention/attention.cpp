@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "forward/attention/visibility.hpp"
-#include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::forward {
@@ -30,8 +29,7 @@ void add_visible_values(MatrixView<const float> pattern, MatrixView<const float>
   }
 }
 
-/// Computes a softmax over the scores and the additional score `sink`, whose weight is not written. Returns
-/// true if at least one score is not -inf.
+/// Computes softmax over scores and `sink`, but not sink's weight. Returns true if a score is not -inf.
 bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<float>& workspace,
                        std::span<float> weights) {
   const bool some_visible = std::ranges::any_of(
@@ -43,7 +41,6 @@ bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<fl
   return some_visible;
 }
 
-/// Returns a view of the rows first, first + step, ... of a matrix.
 MatrixView<const float> rows_of(MatrixView<const float> all, KeySteps rows) {
   return {all.data + rows.first * all.stride, rows.count, all.cols, rows.step * all.stride};
 }
@@ -56,7 +53,6 @@ MatrixView<T> head_view(MatrixView<T> all, std::size_t first_row, std::size_t ro
   return all.row_range(first_row, rows).col_range(head * width, width);
 }
 
-/// Returns phi(x) = elu(x) + 1.
 double linear_feature(float x) {
   const auto wide = static_cast<double>(x);
   return wide > 0 ? wide + 1 : std::exp(wide);
@@ -198,9 +194,9 @@ void PanelBuffers::reserve(const Block& block, const AttentionLayer& layer) {
     elements = std::max(elements, rows * part.keys);
     most_rows = std::max(most_rows, rows);
   }
-  pattern_.reserve(most_rows, elements);
-  if (layer.scores) scores_.reserve(most_rows, elements);
-  if (fully_masked_.size() < most_rows) fully_masked_.resize(most_rows);
+  pattern.reserve(most_rows, elements);
+  if (layer.scores) scores.reserve(most_rows, elements);
+  if (fully_masked.size() < most_rows) fully_masked.resize(most_rows);
 }
 
 /// The attention of one head in one sequence.
@@ -219,7 +215,7 @@ class HeadPass {
         k_(head_view(layer.k, place.first_key, place.keys, kv_head_, layer.config.d_head)),
         v_(head_view(layer.v, place.first_key, place.keys, kv_head_, layer.config.d_value)),
         z_(head_view(layer.z, place.first_query, place.queries, head, layer.config.d_value)),
-        position_bias_(layer.config, layer.positions, keys_of, head, {q_, k_}),
+        position_bias_(layer.config, layer.positions, keys_of, head, q_, k_),
         finite_values_(all_finite(v_)) {}
 
   void run(std::span<Observer* const> observers, PanelBuffers& buffers, RowWarnings& warnings) const {
@@ -231,14 +227,18 @@ class HeadPass {
     if (linear) sums.emplace(q_, k_, z_.empty() ? MatrixView<const float>() : v_, visibility_, patterns);
     const std::size_t step = rows_of_panel(layer_.panel_rows, place_.keys);
     if (!linear && !strided) {
-      buffers.keys_.pack_transposed(k_);
-      if (!z_.empty() && finite_values_) buffers.values_.pack(v_);
+      buffers.keys.pack_transposed(k_);
+      if (!z_.empty() && finite_values_) buffers.values.pack(v_);
     }
     for (std::size_t first = 0; first < place_.queries; first += step) {
       PanelWork panel{first, std::min(step, place_.queries - first), {}, {}, {}, {}, buffers, warnings};
       panel.visible = visibility_.of_queries(first, panel.rows);
-      panel.fully_masked = std::span(buffers.fully_masked_).first(panel.rows);
-      if (patterns) open(panel);
+      panel.fully_masked = std::span(buffers.fully_masked).first(panel.rows);
+      if (patterns) {
+        panel.pattern = buffers.pattern.open(panel.rows, place_.keys, panel.visible);
+        panel.scores =
+            layer_.scores ? buffers.scores.open(panel.rows, place_.keys, panel.visible) : panel.pattern;
+      }
       if (sums) {
         linear_panel(*sums, panel);
       } else if (strided) {
@@ -254,7 +254,6 @@ class HeadPass {
   }
 
  private:
-  /// A panel while it is computed.
   struct PanelWork {
     std::size_t first, rows;
     KeyRange visible;
@@ -264,15 +263,9 @@ class HeadPass {
     RowWarnings& warnings;
   };
 
-  void open(PanelWork& panel) const {
-    panel.pattern = panel.buffers.pattern_.open(panel.rows, place_.keys, panel.visible);
-    panel.scores = panel.pattern;
-    if (layer_.scores) panel.scores = panel.buffers.scores_.open(panel.rows, place_.keys, panel.visible);
-  }
-
   void close(const PanelWork& panel, std::size_t r, KeyRange visible) const {
-    panel.buffers.pattern_.close(r, visible);
-    if (layer_.scores) panel.buffers.scores_.close(r, visible);
+    panel.buffers.pattern.close(r, visible);
+    if (layer_.scores) panel.buffers.scores.close(r, visible);
   }
 
   /// Computes a few rows of a panel, for all kinds of attention except strided and linear. The products use
@@ -281,9 +274,9 @@ class HeadPass {
   void dense_strip(const PanelWork& panel, std::size_t first, std::size_t rows) const {
     const std::size_t query = panel.first + first;
     const KeyRange range = visibility_.of_queries(query, rows);
-    panel.buffers.keys_.multiply(q_.row_range(query, rows), 0, range.first,
-                                 panel.scores.row_range(first, rows).col_range(range.first, range.size()),
-                                 scale_in_product());
+    panel.buffers.keys.multiply(q_.row_range(query, rows), 0, range.first,
+                                panel.scores.row_range(first, rows).col_range(range.first, range.size()),
+                                scale_in_product());
     for (std::size_t r = first; r < first + rows; ++r) {
       const KeyRange own = visibility_.of_query(panel.first + r);
       const std::span<float> scores = panel.scores.row(r).subspan(own.first, own.size());
@@ -296,19 +289,18 @@ class HeadPass {
     const MatrixView<const float> weights =
         panel.pattern.row_range(first, rows).col_range(range.first, range.size());
     if (finite_values_) {
-      panel.buffers.values_.multiply(weights, range.first, 0, z_.row_range(query, rows));
+      panel.buffers.values.multiply(weights, range.first, 0, z_.row_range(query, rows));
     } else {
       for (std::size_t r = query; r < query + rows; ++r) std::ranges::fill(z_.row(r), 0.0F);
       add_visible_values(weights, v_.row_range(range.first, range.size()), z_.row_range(query, rows));
     }
   }
 
-  /// Computes row r of a panel with strided attention. The products use only the visible keys, whose scores
-  /// are stored next to each other.
+  /// Computes row r of a panel with strided attention, only from visible keys. Their scores are adjacent.
   void strided_row(const PanelWork& panel, std::size_t r) const {
     const std::size_t i = panel.first + r;
     const auto strides = visibility_.strides_of(i);
-    std::vector<float>& row = panel.buffers.strided_row_;
+    std::vector<float>& row = panel.buffers.strided_row;
     row.resize(strides[0].count + strides[1].count + strides[2].count);
     const auto for_each_stride = [&](const auto& act) {
       std::size_t at = 0;
@@ -347,7 +339,7 @@ class HeadPass {
   }
 
   void linear_panel(LinearHead& head, const PanelWork& panel) const {
-    std::vector<double>& sums = panel.buffers.sums_;
+    std::vector<double>& sums = panel.buffers.sums;
     sums.assign(panel.rows, 1);
     for (std::size_t r = 0; r < panel.rows; ++r) {
       const std::size_t i = panel.first + r;
@@ -398,8 +390,7 @@ class HeadPass {
     visibility_.mask(i, keys, scores);
   }
 
-  /// Returns true if test(index) is true for a visible key of query i. `index` is the index of the key's
-  /// score in the row.
+  /// Returns true if test(index of a key's score in the row) is true for a visible key of query i.
   template <typename Test>
   [[nodiscard]] bool any_visible(std::size_t i, std::span<const KeySteps> keys, const Test& test) const {
     std::size_t index = 0;
@@ -422,7 +413,7 @@ class HeadPass {
         layer_.scores && any_visible(i, keys, [&](std::size_t index) { return scores[index] == lowest; });
     const bool some_finite = layer_.sinks.empty() ? linalg::kernels().softmax(scores, weights)
                                                   : softmax_with_sink(scores, layer_.sinks[head_],
-                                                                      panel.buffers.sink_scores_, weights);
+                                                                      panel.buffers.sink_scores, weights);
     const bool all_overflowed = !some_finite && any_visible(i, keys, [](std::size_t) { return true; });
     panel.fully_masked[r] = some_finite || all_overflowed ? 0 : 1;
     if (all_overflowed) std::ranges::fill(weights, std::numeric_limits<float>::quiet_NaN());
@@ -440,21 +431,19 @@ class HeadPass {
   }
 
   [[nodiscard]] AttentionPanel finished(const PanelWork& made) const {
-    AttentionPanel panel;
-    panel.sequence = place_.index;
-    panel.layer = layer_.layer;
-    panel.head = head_;
-    panel.kv_head = kv_head_;
-    panel.first_query = made.first;
-    panel.pattern = made.pattern;
-    panel.visible = made.visible;
-    if (layer_.scores) panel.scores = made.scores;
-    panel.q = q_.row_range(made.first, made.rows);
-    panel.k = k_;
-    panel.v = v_;
-    if (z_.data != nullptr) panel.z = z_.row_range(made.first, made.rows);
-    panel.fully_masked = made.fully_masked;
-    return panel;
+    return {.sequence = place_.index,
+            .layer = layer_.layer,
+            .head = head_,
+            .kv_head = kv_head_,
+            .first_query = made.first,
+            .pattern = made.pattern,
+            .scores = layer_.scores ? made.scores : MatrixView<float>(),
+            .visible = made.visible,
+            .q = q_.row_range(made.first, made.rows),
+            .k = k_,
+            .v = v_,
+            .z = z_.data != nullptr ? z_.row_range(made.first, made.rows) : z_,
+            .fully_masked = made.fully_masked};
   }
 
   const AttentionLayer& layer_;

@@ -70,24 +70,20 @@ class PanelRows {
 };
 
 /// The memory that one worker uses for all its panels.
-class PanelBuffers {
- public:
+struct PanelBuffers {
+  PanelRows pattern{0};
+  PanelRows scores{-std::numeric_limits<float>::infinity()};
+  linalg::PackedMatrix keys, values;  // k^T and v of the current head and sequence
+  std::vector<float> sink_scores;     // the scores of one query, followed by the sink
+  std::vector<float> strided_row;     // the scores, later the weights, of the visible keys of one query
+  std::vector<double> sums;           // for linear attention
+  std::vector<std::uint8_t> fully_masked;
+
   /// Allocates memory that is large enough for the panels of a Block.
   void reserve(const Block& block, const AttentionLayer& layer);
-
- private:
-  friend class HeadPass;
-  PanelRows pattern_{0};
-  PanelRows scores_{-std::numeric_limits<float>::infinity()};
-  linalg::PackedMatrix keys_, values_;  // k^T and v of the current head and sequence
-  std::vector<float> sink_scores_;      // the scores of one query, followed by the sink
-  std::vector<float> strided_row_;      // the scores, later the weights, of the visible keys of one query
-  std::vector<double> sums_;            // for linear attention
-  std::vector<std::uint8_t> fully_masked_;
 };
 
-/// Returns the number of query rows per panel: `wanted`, or fewer (but at least 24) if there are many keys,
-/// so that a panel fits into the cache.
+/// Returns the rows per panel: `wanted`, or fewer (at least 24) if a panel with all keys exceeds the cache.
 [[nodiscard]] std::size_t rows_of_panel(std::size_t wanted, std::size_t keys);
 
 /// Computes scores, pattern and z of one head, as far as needed, for all sequences of a Block.

@@ -9,19 +9,6 @@
 namespace attnctl::forward {
 namespace {
 
-RotaryTable make_table(const std::vector<float>& inverse_frequency, float factor, std::size_t length) {
-  const std::size_t pairs = inverse_frequency.size();
-  RotaryTable table{{length, pairs}, {length, pairs}};
-  for (std::size_t p = 0; p < length; ++p) {
-    for (std::size_t j = 0; j < pairs; ++j) {
-      const float angle = static_cast<float>(p) * inverse_frequency[j];
-      table.cosine(p, j) = std::cos(angle) * factor;
-      table.sine(p, j) = std::sin(angle) * factor;
-    }
-  }
-  return table;
-}
-
 /// Rotates the pairs (j, j + r/2) or (2j, 2j + 1) of a vector.
 template <model::RotaryPairing pairing>
 void rotate_pairs(std::span<const float> cosine, std::span<const float> sine, float* x) {
@@ -49,6 +36,26 @@ float round_to_bfloat16(float value) {
   return std::bit_cast<float>((bits + rounding) & 0xFFFF0000U);
 }
 
+/// Returns slope * (position of the key) for each key (Press, Smith and Lewis 2022). slope * (key position -
+/// query position) would give the same softmax.
+std::vector<float> alibi_terms(const model::AttentionConfig& config, const input::Sequence& sequence,
+                               std::size_t head) {
+  const model::AlibiConfig& alibi = *config.alibi;
+  const float slope = alibi.rounded ? round_to_bfloat16(alibi.slopes[head]) : alibi.slopes[head];
+  const bool counts = alibi.counts_visible && !sequence.key_visible.empty();
+  std::size_t next = 0;
+  std::vector<float> terms(sequence.keys());
+  for (std::size_t j = 0; j < terms.size(); ++j) {
+    const bool hidden = counts && sequence.key_visible[j] == 0;
+    auto position = static_cast<float>(hidden ? 0 : next);
+    if (alibi.from_last) position -= static_cast<float>(terms.size() - 1);
+    const float bias = slope * (alibi.rounded ? round_to_bfloat16(position) : position);
+    if (!hidden) ++next;
+    terms[j] = alibi.rounded ? static_cast<float>(config.scale * double{round_to_bfloat16(bias)}) : bias;
+  }
+  return terms;
+}
+
 }  // namespace
 
 void add_sinusoidal(MatrixView<float> x, bool halves) {
@@ -68,9 +75,15 @@ void add_sinusoidal(MatrixView<float> x, bool halves) {
 const RotaryTable& RotaryTables::table(const model::RotaryConfig& config, std::size_t length) {
   const bool is_long = !config.long_inverse_frequency.empty() && length > config.long_from;
   RotaryTable& table = tables_[{&config, is_long}];
-  if (table.cosine.rows() < length) {
-    table = make_table(is_long ? config.long_inverse_frequency : config.inverse_frequency,
-                       config.attention_factor, length);
+  if (table.cosine.rows() >= length) return table;
+  const std::vector<float>& inverse = is_long ? config.long_inverse_frequency : config.inverse_frequency;
+  table = {{length, inverse.size()}, {length, inverse.size()}};
+  for (std::size_t p = 0; p < length; ++p) {
+    for (std::size_t j = 0; j < inverse.size(); ++j) {
+      const float angle = static_cast<float>(p) * inverse[j];
+      table.cosine(p, j) = std::cos(angle) * config.attention_factor;
+      table.sine(p, j) = std::sin(angle) * config.attention_factor;
+    }
   }
   return table;
 }
@@ -80,14 +93,11 @@ void rotate(Pool& pool, const model::RotaryConfig& config, const RotaryTable& ta
   const auto rotate_one = config.pairing == model::RotaryPairing::half
                               ? rotate_pairs<model::RotaryPairing::half>
                               : rotate_pairs<model::RotaryPairing::interleaved>;
-  for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
-    for (std::size_t p = first; p < first + count; ++p) {
-      const auto cosine = table.cosine.view().row(p);
-      const auto sine = table.sine.view().row(p);
-      for (std::size_t column = 0; column + d_head <= x.cols; column += d_head) {
-        rotate_one(cosine, sine, x.row(p).data() + column);
-      }
-    }
+  for_rows(pool, x.rows, x.cols, [&](std::size_t p) {
+    const auto cosine = table.cosine.view().row(p);
+    const auto sine = table.sine.view().row(p);
+    for (std::size_t column = 0; column + d_head <= x.cols; column += d_head)
+      rotate_one(cosine, sine, x.row(p).data() + column);
   });
 }
 
@@ -138,52 +148,32 @@ ProjectedDistances DistanceTable::project(Pool& pool, const model::AttentionConf
 }
 
 PositionBias::PositionBias(const model::AttentionConfig& config, const Tables& tables,
-                           const input::Sequence& sequence, std::size_t head, const Operands& operands)
-    : queries_(operands.q.rows), scale_(config.scale) {
-  if (config.alibi) prepare_alibi(config, sequence, head);
+                           const input::Sequence& sequence, std::size_t head, MatrixView<const float> q,
+                           MatrixView<const float> k)
+    : queries_(q.rows), scale_(config.scale) {
+  if (config.alibi) alibi_ = alibi_terms(config, sequence, head);
   if (config.relative_buckets) {
-    relative_.resize(operands.q.rows + operands.k.rows - 1);
+    relative_.resize(q.rows + k.rows - 1);
     for (std::size_t at = 0; at < relative_.size(); ++at) {
       const auto distance = static_cast<std::int64_t>(at) - static_cast<std::int64_t>(queries_ - 1);
       relative_[at] = tables.relative_bias(relative_bucket(*config.relative_buckets, distance), head);
     }
   }
-  if (config.disentangled) prepare_disentangled(config, tables.distances, head, operands);
+  if (config.disentangled) multiply_distances(config, tables.distances, head, q, k);
 }
 
-/// Computes slope * (position of the key) for each key (Press, Smith and Lewis 2022). slope * (key position -
-/// query position) would give the same softmax.
-void PositionBias::prepare_alibi(const model::AttentionConfig& config, const input::Sequence& sequence,
-                                 std::size_t head) {
-  const model::AlibiConfig& alibi = *config.alibi;
-  const float slope = alibi.rounded ? round_to_bfloat16(alibi.slopes[head]) : alibi.slopes[head];
-  const bool counts = alibi.counts_visible && !sequence.key_visible.empty();
-  std::size_t next = 0;
-  alibi_.resize(sequence.keys());
-  for (std::size_t j = 0; j < alibi_.size(); ++j) {
-    const bool hidden = counts && sequence.key_visible[j] == 0;
-    auto position = static_cast<float>(hidden ? 0 : next);
-    if (alibi.from_last) position -= static_cast<float>(alibi_.size() - 1);
-    const float bias = slope * (alibi.rounded ? round_to_bfloat16(position) : position);
-    if (!hidden) ++next;
-    alibi_[j] = alibi.rounded ? static_cast<float>(config.scale * double{round_to_bfloat16(bias)}) : bias;
-  }
-}
-
-/// Computes the products of queries and keys with distance embeddings, only for distances that occur in the
-/// sequence.
-void PositionBias::prepare_disentangled(const model::AttentionConfig& config,
-                                        const ProjectedDistances& distances, std::size_t head,
-                                        const Operands& operands) {
-  rows_.resize(operands.q.rows + operands.k.rows - 1);
+void PositionBias::multiply_distances(const model::AttentionConfig& config,
+                                      const ProjectedDistances& distances, std::size_t head,
+                                      MatrixView<const float> q, MatrixView<const float> k) {
+  rows_.resize(q.rows + k.rows - 1);
   for (std::size_t at = 0; at < rows_.size(); ++at) {
     const auto distance = static_cast<std::int64_t>(queries_ - 1) - static_cast<std::int64_t>(at);
     rows_[at] = static_cast<std::uint32_t>(disentangled_row(*config.disentangled, distance));
   }
-  const auto [first, last] = std::ranges::minmax_element(rows_);
-  const std::uint32_t lowest = *first;
-  const std::size_t count = *last - lowest + 1;
-  for (std::uint32_t& row : rows_) row -= lowest;
+  const auto [first, last] = std::ranges::minmax(rows_);
+  const std::size_t lowest = first;
+  const std::size_t count = last - first + 1;
+  for (std::uint32_t& row : rows_) row -= first;
   const auto multiply = [&](MatrixView<const float> x, MatrixView<const float> table) {
     if (table.data == nullptr) return OwnedMatrix<float>();
     OwnedMatrix<float> product(x.rows, count);
@@ -191,8 +181,8 @@ void PositionBias::prepare_disentangled(const model::AttentionConfig& config,
     linalg::gemm_nt(x, table.row_range(lowest, count).col_range(head * width, width), product.view());
     return product;
   };
-  content_ = multiply(operands.q, distances.keys);
-  position_ = multiply(operands.k, distances.queries);
+  content_ = multiply(q, distances.keys);
+  position_ = multiply(k, distances.queries);
 }
 
 void PositionBias::add(std::size_t i, KeySteps keys, std::span<float> scores) const {

@@ -10,7 +10,7 @@
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
 #include "forward/attention/visibility.hpp"
-#include "forward/layers/dense.hpp"
+#include "forward/layers/layers.hpp"
 #include "input/batch.hpp"
 #include "model/model.hpp"
 
@@ -37,17 +37,14 @@ class RotaryTables {
   std::map<std::pair<const model::RotaryConfig*, bool>, RotaryTable> tables_;
 };
 
-/// Rotates the first config.dims columns of each head in x [n, heads * d_head]. Row p is rotated by the
-/// angles of position p.
+/// Rotates the first config.dims columns of each head in x [n, heads * d_head], row p for position p.
 void rotate(Pool& pool, const model::RotaryConfig& config, const RotaryTable& table, std::size_t d_head,
             MatrixView<float> x);
 
-/// Returns the T5 bucket for `distance` = key position - query position. Computes the logarithm in float32,
-/// like the original implementation.
+/// Returns the T5 bucket for `distance` = key - query position. Uses a float32 logarithm like the original.
 [[nodiscard]] std::size_t relative_bucket(const model::RelativeBuckets& config, std::int64_t distance);
 
-/// Returns the row of the DeBERTa table for `distance` = query position - key position. Computes the
-/// logarithm in float32, like the original implementation.
+/// Returns the DeBERTa row for `distance` = query - key position. Uses a float32 logarithm like the original.
 [[nodiscard]] std::size_t disentangled_row(const model::DisentangledConfig& config, std::int64_t distance);
 
 /// The distance embeddings of disentangled attention, projected to keys and queries of all heads: each [2
@@ -56,7 +53,6 @@ struct ProjectedDistances {
   MatrixView<const float> keys, queries;
 };
 
-/// Projects the distance embeddings of a layer.
 class DistanceTable {
  public:
   /// Returns the projected embeddings. Valid until the next call.
@@ -67,8 +63,7 @@ class DistanceTable {
   Buffer normed_, keys_, queries_;
 };
 
-/// The terms that ALiBi, T5 buckets and disentangled attention add to the scaled scores of one head in one
-/// sequence.
+/// The terms that ALiBi, T5 buckets and disentangled attention add to the scaled scores of a head.
 class PositionBias {
  public:
   /// Weights that all heads of a layer share.
@@ -76,29 +71,25 @@ class PositionBias {
     MatrixView<const float> relative_bias;  // [buckets, heads]
     ProjectedDistances distances;
   };
-  /// The queries [n, k] and keys [m, k] of the head.
-  struct Operands {
-    MatrixView<const float> q, k;
-  };
-  /// `sequence` is the sequence of the keys.
+  /// q [n, k] and k [m, k] are the queries and keys of the head, `sequence` is the sequence of the keys.
   PositionBias(const model::AttentionConfig& config, const Tables& tables, const input::Sequence& sequence,
-               std::size_t head, const Operands& operands);
+               std::size_t head, MatrixView<const float> q, MatrixView<const float> k);
 
   /// Adds the position terms to the scores of query i and these keys.
   void add(std::size_t i, KeySteps keys, std::span<float> scores) const;
 
  private:
-  void prepare_alibi(const model::AttentionConfig& config, const input::Sequence& sequence, std::size_t head);
-  void prepare_disentangled(const model::AttentionConfig& config, const ProjectedDistances& distances,
-                            std::size_t head, const Operands& operands);
+  /// Computes the products of queries and keys with distance embeddings, only for distances that occur in the
+  /// sequence.
+  void multiply_distances(const model::AttentionConfig& config, const ProjectedDistances& distances,
+                          std::size_t head, MatrixView<const float> q, MatrixView<const float> k);
 
   std::size_t queries_;
   double scale_;
   std::vector<float> alibi_;  // [keys], or empty without ALiBi
   /// [queries + keys - 1], at index key - query + queries - 1; empty without T5 buckets.
   std::vector<float> relative_;
-  /// For disentangled attention: the column of content_ and position_ for each distance, indexed like
-  /// relative_.
+  /// For disentangled attention: for each index of relative_, the column of content_ and position_.
   std::vector<std::uint32_t> rows_;
   OwnedMatrix<float> content_, position_;  // [queries, c], [keys, c] for the c table rows that occur
 };

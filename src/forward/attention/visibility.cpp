@@ -11,8 +11,7 @@ constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 using Rule = model::AttentionKind::Rule;
 
-/// Returns the range of keys that the kind of attention allows for the queries first to last. For strided
-/// attention, returns the keys near these queries.
+/// Returns the keys that the kind allows for the queries first to last; if it is strided, only the near ones.
 KeyRange range_of(const model::AttentionKind& kind, std::size_t first, std::size_t last, std::size_t keys) {
   switch (kind.rule) {
     case Rule::window:

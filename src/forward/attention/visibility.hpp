@@ -18,8 +18,7 @@ struct KeySteps {
   std::size_t first = 0, step = 1, count = 0;
 };
 
-/// The keys that each query may attend to, according to the layer's kind of attention, the causal mask and
-/// the masks of the sequence.
+/// The keys that each query sees, by the kind of attention, the causal mask and the masks of the sequence.
 class Visibility {
  public:
   /// `sequence` is the sequence of the keys.

@@ -1,11 +1,9 @@
-#include "forward/layers/dense.hpp"
-
 #include <array>
 #include <limits>
 #include <new>
-#include <vector>
 
 #include "base/checked.hpp"
+#include "forward/layers/layers.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 
@@ -35,37 +33,30 @@ std::size_t largest(std::size_t extent, std::size_t parts, std::size_t unit) {
   return std::min(extent, (units + parts - 1) / parts * unit);
 }
 
-struct SlabGrid {
-  std::size_t rows = 1, cols = 1;
-};
-
 /// Divides a product into a grid of up to `workers` slabs such that the largest slab costs least. The cost of
 /// a slab includes packing its weights, which takes as long as computing about kPackingRows rows. Therefore
 /// columns are divided before rows.
-SlabGrid best_grid(std::size_t rows, std::size_t cols, std::size_t workers) {
+void cut(std::size_t product, std::size_t rows, std::size_t cols, std::size_t workers,
+         std::vector<Slab>& slabs) {
   constexpr std::size_t kPackingRows = 24;
   const std::size_t most_cols = std::clamp<std::size_t>((cols + kColUnit - 1) / kColUnit, 1, workers);
-  SlabGrid best;
+  std::size_t row_parts = 1;
+  std::size_t col_parts = 1;
   std::size_t least = std::numeric_limits<std::size_t>::max();
   for (std::size_t c = most_cols; c > 0; --c) {
     const std::size_t r = std::clamp<std::size_t>(rows / kRowUnit, 1, workers / c);
     const std::size_t cost = (largest(rows, r, kRowUnit) + kPackingRows) * largest(cols, c, kColUnit);
     if (cost >= least) continue;
     least = cost;
-    best = {r, c};
+    row_parts = r;
+    col_parts = c;
   }
-  return best;
-}
-
-void cut(std::size_t product, std::size_t rows, std::size_t cols, std::size_t workers,
-         std::vector<Slab>& slabs) {
-  const SlabGrid grid = best_grid(rows, cols, workers);
-  for (std::size_t r = 0; r < grid.rows; ++r) {
-    const std::size_t first_row = boundary(rows, r, grid.rows, kRowUnit);
-    const std::size_t row_count = boundary(rows, r + 1, grid.rows, kRowUnit) - first_row;
-    for (std::size_t c = 0; c < grid.cols; ++c) {
-      const std::size_t first_col = boundary(cols, c, grid.cols, kColUnit);
-      const std::size_t col_count = boundary(cols, c + 1, grid.cols, kColUnit) - first_col;
+  for (std::size_t r = 0; r < row_parts; ++r) {
+    const std::size_t first_row = boundary(rows, r, row_parts, kRowUnit);
+    const std::size_t row_count = boundary(rows, r + 1, row_parts, kRowUnit) - first_row;
+    for (std::size_t c = 0; c < col_parts; ++c) {
+      const std::size_t first_col = boundary(cols, c, col_parts, kColUnit);
+      const std::size_t col_count = boundary(cols, c + 1, col_parts, kColUnit) - first_col;
       if (row_count > 0 && col_count > 0)
         slabs.push_back({product, first_row, row_count, first_col, col_count});
     }
@@ -156,20 +147,13 @@ void run_gated(Pool& pool, const Dense& gate, const Dense& up) {
 void apply_norm(Pool& pool, const model::NormConfig& config, const model::NormWeights& weights,
                 MatrixView<const float> x, MatrixView<float> out) {
   if (config.kind == model::NormKind::none && x.data == out.data) return;
-  for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
-    for (std::size_t r = first; r < first + count; ++r) norm_row(config, weights, x.row(r), out.row(r));
-  });
+  for_rows(pool, x.rows, x.cols, [&](std::size_t r) { norm_row(config, weights, x.row(r), out.row(r)); });
 }
 
 void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float factor) {
-  for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
-    for (std::size_t r = first; r < first + count; ++r) {
-      if (factor == 1) {
-        linalg::kernels().add(y.row(r), x.row(r));
-      } else {
-        for (std::size_t c = 0; c < x.cols; ++c) x(r, c) += factor * y(r, c);
-      }
-    }
+  for_rows(pool, x.rows, x.cols, [&](std::size_t r) {
+    if (factor == 1) return linalg::kernels().add(y.row(r), x.row(r));
+    for (std::size_t c = 0; c < x.cols; ++c) x(r, c) += factor * y(r, c);
   });
 }
 

@@ -1,36 +1,14 @@
-#include "forward/layers/ends.hpp"
-
-#include <algorithm>
 #include <numeric>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "forward/attention/positions.hpp"
+#include "forward/layers/layers.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::forward {
 namespace {
 
-/// Returns, for each token, the row of the position table that it uses.
-std::vector<std::size_t> position_rows(const model::EmbeddingConfig& config, const input::Sequence& sequence,
-                                       std::size_t count) {
-  std::vector<std::size_t> rows(count);
-  std::size_t next = config.position_offset;
-  for (std::size_t p = 0; p < count; ++p) {
-    if (config.counts_visible && !sequence.key_visible.empty()) {
-      rows[p] = sequence.key_visible[p] != 0 ? next++ : config.position_offset - 1;
-      continue;
-    }
-    const bool skipped =
-        config.padding && !sequence.ids.empty() && std::cmp_equal(sequence.ids[p], *config.padding);
-    rows[p] = skipped ? *config.padding : next++;
-  }
-  return rows;
-}
-
-/// Returns the factor kept / (1 - s) of all embeddings, where s is the number of dropped tokens divided by
-/// the number of visible tokens.
+/// Returns kept / (1 - s), where s is the number of dropped tokens divided by the number of visible tokens.
 float dropout_factor(const model::TokenDropout& dropout, const input::Sequence& sequence) {
   const auto& visible = sequence.key_visible;
   const auto length =
@@ -39,39 +17,23 @@ float dropout_factor(const model::TokenDropout& dropout, const input::Sequence& 
   return static_cast<float>(dropout.kept / (1 - static_cast<double>(dropped) / static_cast<double>(length)));
 }
 
-/// Sets the embeddings of hidden tokens to zero if the model does so.
-void zero_hidden(const model::EmbeddingConfig& config, const input::Sequence& sequence, MatrixView<float> x) {
-  if (!config.zero_hidden || sequence.key_visible.size() != x.rows) return;
-  for (std::size_t p = 0; p < x.rows; ++p) {
-    if (sequence.key_visible[p] == 0) std::ranges::fill(x.row(p), 0.0F);
-  }
-}
-
-/// Writes the embedding of token p: the row of its id, the class token of an image, or the embedding in the
-/// sequence.
-void embed_token(const model::EmbeddingConfig& config, const model::EmbeddingWeights& weights,
-                 const input::Sequence& sequence, std::size_t p, std::span<float> out) {
-  if (sequence.patches.rows() > 0) {
-    if (p == 0) weights.class_token.row(0, out);  // the caller has already computed the patches
-  } else if (sequence.ids.empty()) {
-    const auto given = sequence.embeddings.view().row(p);
-    std::copy(given.begin(), given.end(), out.begin());
-  } else {
-    weights.token.row(static_cast<std::size_t>(sequence.ids[p]), out);
-    if (config.multiplier != 1) {
-      for (float& value : out) value *= static_cast<float>(config.multiplier);
-    }
-  }
-}
-
-/// Writes the token embeddings of one sequence and adds the token types.
+/// Writes the token embeddings of one sequence, except the patches of an image, and adds the token types.
 void embed_tokens(const model::EmbeddingConfig& config, const model::EmbeddingWeights& weights,
                   const input::Sequence& sequence, MatrixView<float> x) {
   std::vector<float> row(x.cols);
   const bool drops = config.dropout && !sequence.ids.empty();
   const float factor = drops ? dropout_factor(*config.dropout, sequence) : 1.0F;
   for (std::size_t p = 0; p < x.rows; ++p) {
-    embed_token(config, weights, sequence, p, x.row(p));
+    if (sequence.patches.rows() > 0) {
+      if (p == 0) weights.class_token.row(0, x.row(0));
+    } else if (sequence.ids.empty()) {
+      std::ranges::copy(sequence.embeddings.view().row(p), x.row(p).begin());
+    } else {
+      weights.token.row(static_cast<std::size_t>(sequence.ids[p]), x.row(p));
+      if (config.multiplier != 1) {
+        for (float& value : x.row(p)) value *= static_cast<float>(config.multiplier);
+      }
+    }
     if (drops) {
       const bool dropped = sequence.ids[p] == config.dropout->token;
       for (float& value : x.row(p)) value = (dropped ? 0.0F : value) * factor;
@@ -90,9 +52,17 @@ void add_positions(const model::EmbeddingConfig& config, const model::EmbeddingW
   if (halves || config.position == model::PositionKind::sinusoidal) return add_sinusoidal(x, halves);
   if (config.position != model::PositionKind::learned) return;
   std::vector<float> row(x.cols);
-  const std::vector<std::size_t> positions = position_rows(config, sequence, x.rows);
+  const bool counts = config.counts_visible && !sequence.key_visible.empty();
+  const bool pads = config.padding && !sequence.ids.empty();
+  std::size_t next = config.position_offset;
   for (std::size_t p = 0; p < x.rows; ++p) {
-    weights.position.row(positions[p], row);
+    if (counts && sequence.key_visible[p] == 0) {
+      weights.position.row(config.position_offset - 1, row);
+    } else if (!counts && pads && std::cmp_equal(sequence.ids[p], *config.padding)) {
+      weights.position.row(*config.padding, row);
+    } else {
+      weights.position.row(next++, row);
+    }
     linalg::kernels().add(row, x.row(p));
   }
 }
@@ -122,26 +92,28 @@ void embed(Pool& pool, const model::Model& model, const input::Batch& batch, con
   const bool projected = weights.projection.present();
   OwnedMatrix<float> narrow(projected ? x.rows : 0, embedding_width(model.config()));
   const MatrixView<float> sum = projected ? narrow.view() : x;
-  const auto add_all_positions = [&](MatrixView<float> rows) {
+  const auto for_each_sequence = [&](MatrixView<float> all, const auto& work) {
     for (const BlockSequence& place : block.sequences) {
-      add_positions(config, weights, sides_of(block.component, batch.sequences[place.index]).queries_of,
-                    rows.row_range(place.first_query, place.queries));
+      work(sides_of(block.component, batch.sequences[place.index]).queries_of,
+           all.row_range(place.first_query, place.queries));
     }
   };
-  for (const BlockSequence& place : block.sequences) {
-    const input::Sequence& sequence = sides_of(block.component, batch.sequences[place.index]).queries_of;
-    const MatrixView<float> rows = sum.row_range(place.first_query, place.queries);
+  for_each_sequence(sum, [&](const input::Sequence& sequence, MatrixView<float> rows) {
     if (sequence.patches.rows() > 0)
       run_dense(pool, Dense{sequence.patches.view(), weights.patches, rows.row_range(1, rows.rows - 1)});
     embed_tokens(config, weights, sequence, rows);
-  }
-  if (!config.positions_last) add_all_positions(sum);
+    if (!config.positions_last) add_positions(config, weights, sequence, rows);
+  });
   if (!config.projected_first) apply_norm(pool, config.norm, weights.norm, sum, sum);
   if (projected) run_dense(pool, Dense{sum, weights.projection, x});
   if (config.projected_first) apply_norm(pool, config.norm, weights.norm, x, x);
-  if (config.positions_last) add_all_positions(x);
-  for (const BlockSequence& place : block.sequences)
-    zero_hidden(config, batch.sequences[place.index], x.row_range(place.first_query, place.queries));
+  for_each_sequence(x, [&](const input::Sequence& sequence, MatrixView<float> rows) {
+    if (config.positions_last) add_positions(config, weights, sequence, rows);
+    if (!config.zero_hidden || sequence.key_visible.size() != rows.rows) return;
+    for (std::size_t p = 0; p < rows.rows; ++p) {
+      if (sequence.key_visible[p] == 0) std::ranges::fill(rows.row(p), 0.0F);
+    }
+  });
 }
 
 std::size_t logits_rows(std::size_t vocabulary) {
@@ -169,9 +141,7 @@ MatrixView<const float> OutputHead::logits(MatrixView<const float> x) {
   }
   const MatrixView<float> logits = logits_.take(x.rows, weights.decoder.out());
   run_dense(pool_, Dense{stream, weights.decoder, logits});
-  for_row_ranges(pool_, logits.rows, logits.cols, [&](std::size_t first, std::size_t count) {
-    for (std::size_t r = first; r < first + count; ++r) scale_logits(config, logits.row(r));
-  });
+  for_rows(pool_, logits.rows, logits.cols, [&](std::size_t r) { scale_logits(config, logits.row(r)); });
   return logits;
 }
 

@@ -1,16 +1,13 @@
-#include "forward/layers/mlp.hpp"
-
-#include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <span>
 #include <utility>
+
+#include "forward/layers/layers.hpp"
 
 namespace attnctl::forward {
 namespace {
 
-/// Computes the MLP down(act(...)) of down.x [rows, d_model]. If down.accumulate is true, adds the result to
-/// down.out; otherwise overwrites down.out.
+/// Computes the MLP down(act(...)) of down.x [rows, d_model]. Adds it to down.out if down.accumulate is true.
 void run_mlp(Pool& pool, const model::MlpConfig& config, const model::MlpWeights& weights,
              MlpBuffers& buffers, Dense down) {
   Dense up{down.x, weights.up, buffers.inner.take(down.x.rows, weights.up.out())};
@@ -30,7 +27,6 @@ double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-/// Returns the softmax over the scores of some experts.
 std::vector<double> softmax_over(std::span<const float> scores, std::span<const std::size_t> experts) {
   double largest = -INFINITY;
   for (const std::size_t e : experts) largest = std::max(largest, double{scores[e]});
@@ -41,7 +37,6 @@ std::vector<double> softmax_over(std::span<const float> scores, std::span<const 
   return weights;
 }
 
-/// Returns the experts and their weights for one row of router scores.
 ExpertRoute route_of(const model::ExpertsConfig& config, std::span<const float> scores) {
   std::vector<std::size_t> all(scores.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
@@ -75,7 +70,6 @@ void combine_clamped(const model::ExpertsConfig& config, MatrixView<const float>
   }
 }
 
-/// Computes the output of one expert for the rows that use it.
 void run_expert(Pool& pool, const model::LayerConfig& config, const model::MlpWeights& weights,
                 MlpBuffers& buffers, MatrixView<const float> input, MatrixView<float> out) {
   if (config.experts.limit == 0)
@@ -88,7 +82,6 @@ void run_expert(Pool& pool, const model::LayerConfig& config, const model::MlpWe
   run_dense(pool, Dense{both[1].out, weights.down, out});
 }
 
-/// Adds the output of the shared expert, multiplied by the sigmoid of its gate.
 void add_shared_expert(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
                        MlpBuffers& buffers, MatrixView<const float> input, MatrixView<float> out) {
   OwnedMatrix<float> factor(input.rows, 1);
@@ -132,13 +125,6 @@ void run_experts(Pool& pool, const model::LayerConfig& config, const model::Laye
   if (config.experts.shared_width > 0) add_shared_expert(pool, config, weights, buffers, input, out);
 }
 
-/// Returns true if the MLP's output must be computed separately before it is added to x: if it is normalised
-/// or scaled, or the layer has experts.
-bool needs_own_output(const model::LayerConfig& config) {
-  return config.place == model::NormPlace::output || config.place == model::NormPlace::both ||
-         config.residual_multiplier != 1 || config.experts.count > 0;
-}
-
 void add_mlp_of_rows(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
                      MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes) {
   MatrixView<const float> input = x;
@@ -148,7 +134,9 @@ void add_mlp_of_rows(Pool& pool, const model::LayerConfig& config, const model::
     apply_norm(pool, config.norm, weights.mlp_norm, x, normed);
     input = normed;
   }
-  const bool separate = needs_own_output(config);
+  // An output that is normalised or scaled, or that several experts compute, is not added to x directly.
+  const bool separate = config.place == model::NormPlace::output || config.place == model::NormPlace::both ||
+                        config.residual_multiplier != 1 || config.experts.count > 0;
   const MatrixView<float> out = separate ? buffers.out.take(x.rows, x.cols) : x;
   if (config.experts.count > 0) {
     run_experts(pool, config, weights, buffers, input, out, routes);

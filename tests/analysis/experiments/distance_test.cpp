@@ -1,4 +1,4 @@
-#include "textbook/distance.hpp"
+#include "textbook/experiments.hpp"
 
 #include <cmath>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "textbook/diversity.hpp"
+#include "textbook/experiments.hpp"
 
 #include <cmath>
 #include <string>

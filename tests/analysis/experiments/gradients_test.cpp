@@ -1,4 +1,4 @@
-#include "textbook/gradients.hpp"
+#include "textbook/experiments.hpp"
 
 #include <algorithm>
 #include <cmath>

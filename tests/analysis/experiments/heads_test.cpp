@@ -1,4 +1,4 @@
-#include "textbook/heads.hpp"
+#include "textbook/experiments.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "textbook/bare_layer.hpp"
+#include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
 namespace {

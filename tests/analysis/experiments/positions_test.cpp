@@ -1,4 +1,4 @@
-#include "textbook/positions.hpp"
+#include "textbook/experiments.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "textbook/scaling.hpp"
+#include "textbook/experiments.hpp"
 
 #include <cmath>
 #include <cstddef>

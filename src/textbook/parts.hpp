@@ -1,12 +1,40 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/matrix_view.hpp"
 #include "base/random.hpp"
+#include "results/results.hpp"
 
+// Parts that several experiments use: cells, charts, matrices in float64, and an attention layer.
 namespace attnctl::textbook {
+
+using CellRows = std::vector<std::vector<Cell>>;
+
+[[nodiscard]] inline Cell count_cell(std::size_t count) {
+  return static_cast<std::int64_t>(count);
+}
+[[nodiscard]] inline Cell cell_of(const std::optional<double>& value) {
+  return value ? Cell(*value) : Cell();
+}
+
+/// The labels of a chart's axes, and how the chart is drawn: as lines with linear or logarithmic axes, or as
+/// bars.
+struct ChartAxes {
+  std::string x, y;
+  enum Drawing { lines, log_x, log_y, log_log, bars } drawing = lines;
+};
+
+/// Returns a chart of the table columns `y` over the table column `x`.
+[[nodiscard]] Chart make_chart(std::string title, std::string x, std::vector<std::string> y, ChartAxes axes);
+
+/// Copies the matrix to an array [rows, cols].
+[[nodiscard]] Tensor array_of(MatrixView<const double> matrix);
 
 /// Returns a matrix with independent normal entries of mean 0 and standard deviation `deviation`.
 [[nodiscard]] OwnedMatrix<double> random_matrix(std::size_t rows, std::size_t cols, double deviation,

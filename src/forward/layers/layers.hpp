@@ -1,0 +1,125 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/matrix_view.hpp"
+#include "base/memory.hpp"
+#include "base/pool.hpp"
+#include "forward/block.hpp"
+#include "forward/observer.hpp"
+#include "input/batch.hpp"
+#include "model/model.hpp"
+
+// All parts of the forward pass except attention: products with weights, norms and convolutions (dense.cpp),
+// MLPs and experts (mlp.cpp), the embeddings before the first layer and the output head after the last one
+// (ends.cpp).
+namespace attnctl::forward {
+
+/// The memory of a matrix that is overwritten for every layer and Block.
+class Buffer {
+ public:
+  /// Returns a matrix [rows, cols] of undefined values. Earlier views become invalid if the memory grows.
+  [[nodiscard]] MatrixView<float> take(std::size_t rows, std::size_t cols);
+
+ private:
+  AlignedWorkspace values_;
+};
+
+/// Calls work(r) for all rows. Runs in parallel if there are enough elements.
+template <typename Work>
+void for_rows(Pool& pool, std::size_t rows, std::size_t elements_per_row, const Work& work) {
+  constexpr std::size_t kElementsPerTask = 32768;  // a norm of this number of elements takes about 10 us
+  const std::size_t wanted = rows * elements_per_row / kElementsPerTask;
+  const std::size_t ranges =
+      std::clamp<std::size_t>(wanted, 1, std::min(pool.size(), std::max<std::size_t>(rows, 1)));
+  const auto run = [&](std::size_t task, std::size_t /*worker*/) {
+    const std::size_t last = rows * (task + 1) / ranges;
+    for (std::size_t r = rows * task / ranges; r < last; ++r) work(r);
+  };
+  if (ranges == 1) return run(0, 0);
+  pool.run(ranges, run);
+}
+
+/// A product with weights: out = act(x W + b), or out = act(out + x W + b) if `accumulate` is true.
+struct Dense {
+  MatrixView<const float> x;  // [rows, in]
+  model::Linear weights;      // [in, out], not factorised
+  MatrixView<float> out;      // [rows, out]
+  std::optional<model::Activation> activation = std::nullopt;
+  bool accumulate = false;
+};
+
+/// Computes independent products in parallel. One thread computes a slab of rows and columns of a product.
+void run_dense(Pool& pool, std::span<const Dense> products);
+void run_dense(Pool& pool, const Dense& product);
+
+/// Computes both products, which have the same shapes, then up.out = gate.out * up.out for each element.
+void run_gated(Pool& pool, const Dense& gate, const Dense& up);
+
+/// Normalises each row: out = N(x), both [rows, width]. x and out may be the same memory. NormKind::none
+/// copies the rows.
+void apply_norm(Pool& pool, const model::NormConfig& config, const model::NormWeights& weights,
+                MatrixView<const float> x, MatrixView<float> out);
+
+/// Computes x += factor * y.
+void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float factor = 1);
+
+/// Adds a layer's convolution over the embeddings to the layer's output, and normalises the sum.
+class Convolution {
+ public:
+  /// Copies the embeddings [rows, d] if a layer of the model has a convolution.
+  void keep(const model::ModelConfig& config, MatrixView<const float> embeddings);
+
+  /// Computes x = N(x + act(conv(embeddings))) for each sequence, if the layer has a convolution.
+  void add(Pool& pool, const Block& block, const model::LayerConfig& config,
+           const model::LayerWeights& weights, MatrixView<float> x);
+
+ private:
+  Buffer embeddings_, windows_, out_;
+  MatrixView<const float> kept_;
+};
+
+/// Rows of the MLP that are computed at once. Limits the memory: an inner row is several times d_model wide.
+inline constexpr std::size_t kMlpRows = 1024;
+
+struct MlpBuffers {
+  Buffer normed, inner, gate, out;
+};
+
+/// Adds the output of the layer's MLP or experts to x [rows, d_model], with the norms and the residual
+/// multiplier of the layer. Does nothing if the layer has no MLP. Appends the experts of each row to `routes`
+/// if `routes` is not null.
+void add_mlp(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
+             MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes);
+
+/// Returns the required width of the embeddings that a sequence may have instead of token ids.
+[[nodiscard]] std::size_t embedding_width(const model::ModelConfig& config);
+
+/// Writes the input of the first layer, x [block.rows, d_model]: the sum of token, token type and position
+/// embeddings, normalised and projected. If the Block belongs to the decoder, these are the embeddings of the
+/// targets.
+void embed(Pool& pool, const model::Model& model, const input::Batch& batch, const Block& block,
+           MatrixView<float> x);
+
+/// Returns the number of rows for which logits are computed at once, which limits the memory of logits.
+[[nodiscard]] std::size_t logits_rows(std::size_t vocabulary);
+
+class OutputHead {
+ public:
+  OutputHead(Pool& pool, const model::Model& model) : pool_(pool), model_(model) {}
+
+  [[nodiscard]] std::size_t rows_at_once() const { return logits_rows(model_.head(&pool_)->decoder.out()); }
+  /// Returns the logits [rows, vocabulary] of the stream x [rows, d_model]. Valid until the next call.
+  [[nodiscard]] MatrixView<const float> logits(MatrixView<const float> x);
+
+ private:
+  Pool& pool_;
+  const model::Model& model_;
+  Buffer normed_, projected_, transformed_, logits_;
+};
+
+}  // namespace attnctl::forward
