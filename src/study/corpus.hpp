@@ -1,12 +1,15 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/warnings.hpp"
@@ -26,9 +29,16 @@ class TokenFrequencies {
  public:
   /// Counts the ordinary tokens of a sequence. The ids must be valid ids of the model.
   void add(const input::Sequence& sequence);
-  void set(std::int64_t id, std::uint64_t count);
+  void set(std::int64_t id, std::uint64_t count) {
+    const auto index = static_cast<std::size_t>(id);
+    if (index >= counts_.size()) counts_.resize(index + 1);
+    counts_[index] = count;
+  }
   /// Returns 0 for a token that does not occur.
-  [[nodiscard]] std::uint64_t of(std::int64_t id) const;
+  [[nodiscard]] std::uint64_t of(std::int64_t id) const {
+    const auto index = static_cast<std::size_t>(id);
+    return index < counts_.size() ? counts_[index] : 0;
+  }
 
  private:
   std::vector<std::uint64_t> counts_;  // by id
@@ -134,14 +144,18 @@ class CorpusBlocks {
  public:
   /// All arguments are borrowed.
   CorpusBlocks(const CorpusOptions& options, const model::Model& model,
-               const tokenizer::Vocabulary& vocabulary, input::TextEncoder& encoder);
+               const tokenizer::Vocabulary& vocabulary, input::TextEncoder& encoder)
+      : options_(options), model_(model), vocabulary_(vocabulary), encoder_(encoder) {}
 
   /// Returns the next block, or nullopt at the end. Throws Error(environment) if a file cannot be read, and
   /// Error(bad_input) for a bad sentence (unless `skip_bad` is set) or a corpus without good sentences.
   [[nodiscard]] std::optional<CorpusBlock> next();
 
   /// Returns the number of bytes that were read from files since the last call.
-  [[nodiscard]] std::uint64_t new_bytes();
+  [[nodiscard]] std::uint64_t new_bytes() {
+    const std::uint64_t read = finished_bytes_ + (stream_ ? stream_->position() : 0);
+    return read - std::exchange(reported_bytes_, read);
+  }
   /// Returns a hash of all tokens of the corpus so far, without the probe. At the end, the hash identifies
   /// the tokenized corpus.
   [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
@@ -164,7 +178,10 @@ class CorpusBlocks {
   const model::Model& model_;
   const tokenizer::Vocabulary& vocabulary_;
   input::TextEncoder& encoder_;
-  std::size_t limit_ = 0;  // largest number of tokens of a sequence
+  static constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
+  // largest number of tokens of a sequence
+  std::size_t limit_ =
+      std::min(options_.max_length.value_or(kUnbounded), model_.config().max_positions.value_or(kUnbounded));
   std::optional<input::SentenceStream> stream_;
   std::size_t next_file_ = 0;
   std::uint64_t finished_bytes_ = 0;        // bytes of the files before the open one

@@ -1,7 +1,6 @@
 #include "study/measure.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <iterator>
 #include <set>
@@ -15,6 +14,10 @@
 
 namespace attnctl::study {
 namespace {
+
+std::string id_name(std::int64_t id) {
+  return "#" + std::to_string(id);
+}
 
 /// A result row as a record for JSON and as a row of a CSV table.
 struct FormattedRow {
@@ -59,11 +62,6 @@ struct FormattedRow {
 
 }  // namespace
 
-std::vector<Cell> StudyShape::head_cells(std::size_t head) const {
-  const StudyHead& of = heads.at(head);
-  return {of.component, count_cell(of.layer), count_cell(of.id.head)};
-}
-
 StudyShape shape_of(const forward::Selection& selection, const model::ModelConfig& config,
                     std::uint64_t seed) {
   StudyShape shape{.heads = {}, .seed = seed};
@@ -97,23 +95,6 @@ TextTable head_grid(const StudyShape& shape, std::string title, const std::vecto
   for (std::size_t h = 0; h < grid.cells.size(); ++h)
     rows[grid.cells[h] / width][1 + grid.cells[h] % width] = cells.at(h);
   return {std::move(title), make_table("grid", std::move(columns), std::move(rows))};
-}
-
-Cell real_cell(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? Cell(static_cast<float>(*value)) : Cell();
-}
-
-Cell text_cell(std::string_view text) {
-  return text.empty() ? Cell() : Cell(std::string(text));
-}
-
-Cell mean_cell(double sum, std::uint64_t count) {
-  return count == 0 ? Cell() : real_cell(sum / static_cast<double>(count));
-}
-
-std::array<Cell, 2> interval_cells(const std::optional<ConfidenceInterval>& interval) {
-  if (!interval) return {};
-  return {real_cell(interval->low), real_cell(interval->high)};
 }
 
 Cell score_text(const std::optional<double>& share, const std::optional<ConfidenceInterval>& interval) {
@@ -166,18 +147,46 @@ StudyBlock::StudyBlock(const model::Model& the_model, const CorpusBlock& the_cor
   const std::vector<input::Sequence>& sequences = corpus.batch.sequences;
   for (const input::Sequence& sequence : sequences)
     marks_.push_back(analysis::marks_of({sequence, sequence}));
-  std::vector<const model::AttentionConfig*> rules;
+  std::map<std::pair<model::AttentionKind, bool>, std::size_t> rules;  // kind and causality
   for (const StudyHead& head : shape.heads) {
-    if (rule_of_layer_.contains(head.id.layer)) continue;
     const model::AttentionConfig& config = model.config().layers.at(head.id.layer).attention;
-    const auto same = std::ranges::find_if(rules, [&](const model::AttentionConfig* rule) {
-      return rule->kind == config.kind && rule->causal == config.causal;
-    });
-    rule_of_layer_[head.id.layer] = static_cast<std::size_t>(same - rules.begin());
-    if (same != rules.end()) continue;
-    rules.push_back(&config);
+    const auto [rule, added] = rules.try_emplace({config.kind, config.causal}, rules.size());
+    rule_of_layer_[head.id.layer] = rule->second;
+    if (!added) continue;
     for (const input::Sequence& sequence : sequences) visible_.emplace_back(config, sequence);
   }
+}
+
+void TokenNames::add(const input::Sequence& sequence, std::size_t position) {
+  const std::int64_t id = sequence.ids[position];
+  if (!names_.contains(id)) names_[id] = sequence.tokens.empty() ? id_name(id) : sequence.tokens[position];
+}
+
+std::string TokenNames::of(std::int64_t id) const {
+  if (id == kFirstPosition) return "position 0";
+  const auto name = names_.find(id);
+  return name == names_.end() ? id_name(id) : name->second;
+}
+
+PositionsOf special_positions(const input::Sequence& sequence, std::size_t first, TokenNames& names) {
+  PositionsOf positions;
+  for (std::size_t i = first; i < sequence.ids.size(); ++i) {
+    if (sequence.special[i] == 0) continue;
+    positions[sequence.ids[i]].push_back(i);
+    names.add(sequence, i);
+  }
+  return positions;
+}
+
+PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names) {
+  PositionsOf targets = special_positions(sequence, 0, names);
+  targets[kFirstPosition] = {0};
+  return targets;
+}
+
+std::array<Cell, 2> target_cells(std::int64_t target, const TokenNames& names) {
+  if (target == kFirstPosition) return {Cell(), std::int64_t{0}};
+  return {names.of(target), Cell()};
 }
 
 std::span<const MeasureRow> measure_catalogue() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -27,6 +28,27 @@
 // The measures of a study, and the results that they return.
 namespace attnctl::study {
 
+/// Returns a number as a float32 cell. The cell is undefined if the value is missing or not finite.
+[[nodiscard]] inline Cell real_cell(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Cell(static_cast<float>(*value)) : Cell();
+}
+[[nodiscard]] inline Cell count_cell(std::size_t count) {
+  return static_cast<std::int64_t>(count);
+}
+/// The cell is undefined if the text is empty.
+[[nodiscard]] inline Cell text_cell(std::string_view text) {
+  return text.empty() ? Cell() : Cell(std::string(text));
+}
+/// Returns sum / count as a real_cell(), undefined if count is 0.
+[[nodiscard]] inline Cell mean_cell(double sum, std::uint64_t count) {
+  return count == 0 ? Cell() : real_cell(sum / static_cast<double>(count));
+}
+/// Returns the cells of the columns low and high. Both are undefined if no interval exists.
+[[nodiscard]] inline std::array<Cell, 2> interval_cells(const std::optional<ConfidenceInterval>& interval) {
+  if (!interval) return {};
+  return {real_cell(interval->low), real_cell(interval->high)};
+}
+
 /// A head of a study, with everything that results print about the head, because the model is not available
 /// when states are merged.
 struct StudyHead {
@@ -48,7 +70,10 @@ struct StudyShape {
   /// Return the names (head_columns) and the cells of one head (head_cells) for the columns component, layer
   /// and head of CSV tables.
   [[nodiscard]] static std::vector<std::string> head_columns() { return {"component", "layer", "head"}; }
-  [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const;
+  [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const {
+    const StudyHead& of = heads.at(head);
+    return {of.component, count_cell(of.layer), count_cell(of.id.head)};
+  }
 };
 [[nodiscard]] StudyShape shape_of(const forward::Selection& selection, const model::ModelConfig& config,
                                   std::uint64_t seed);
@@ -65,17 +90,6 @@ struct HeadGrid {
 /// Returns a text table of one value per head.
 [[nodiscard]] TextTable head_grid(const StudyShape& shape, std::string title, const std::vector<Cell>& cells);
 
-/// Returns a number as a float32 cell. The cell is undefined if the value is missing or not finite.
-[[nodiscard]] Cell real_cell(const std::optional<double>& value);
-[[nodiscard]] inline Cell count_cell(std::size_t count) {
-  return static_cast<std::int64_t>(count);
-}
-/// Returns a text cell. The cell is undefined if the text is empty.
-[[nodiscard]] Cell text_cell(std::string_view text);
-/// Returns sum / count as a real_cell(), undefined if count is 0.
-[[nodiscard]] Cell mean_cell(double sum, std::uint64_t count);
-/// Returns the cells of the columns low and high. Both are undefined if no interval exists.
-[[nodiscard]] std::array<Cell, 2> interval_cells(const std::optional<ConfidenceInterval>& interval);
 /// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an interval. The cell is undefined if
 /// `share` is missing.
 [[nodiscard]] Cell score_text(const std::optional<double>& share,
@@ -192,6 +206,7 @@ struct StudyPanel {
 /// and nothing depends on the order of blocks.
 class Measure {
  public:
+  explicit Measure(const StudyShape& shape) : shape_(shape) {}
   virtual ~Measure() = default;
   [[nodiscard]] virtual forward::Needs needs() const { return {}; }
 
@@ -221,9 +236,9 @@ class Measure {
   virtual void finish(StudyResults& results) const = 0;
 
  protected:
-  [[nodiscard]] const Measure* shuffled_twin() const { return shuffled_twin_; }
+  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
 
- private:
+  const StudyShape& shape_;  // outlives the measure
   const Measure* shuffled_twin_ = nullptr;
 };
 using Measures = std::vector<std::unique_ptr<Measure>>;
@@ -280,12 +295,46 @@ template <typename M>
 template <typename M>
 class PartsMeasure : public Measure {
  public:
+  using Measure::Measure;
   void merge(const Measure& other) override {
     merge_state(static_cast<M&>(*this), dynamic_cast<const M&>(other));
   }
   void save(StateWriter& out) const override { save_state(out, static_cast<const M&>(*this)); }
   void load(StateReader& in) override { load_state(in, static_cast<M&>(*this)); }
 };
+
+/// The id of the target "position 0". A target is a key, or all keys with the same special token, whose
+/// attention weight is measured. The id of a special token as a target is its token id.
+constexpr std::int64_t kFirstPosition = -1;
+
+/// The names of the token ids that the states of a measure (PerHead) use. The names are part of the state of
+/// the measure, because results are written without the model.
+class TokenNames {
+ public:
+  /// Adds the token at a position of a sequence. The name is "#id" if the input has only ids.
+  void add(const input::Sequence& sequence, std::size_t position);
+  /// Returns the name of a token or target, such as "[SEP]" or "position 0".
+  [[nodiscard]] std::string of(std::int64_t id) const;
+
+  void merge(const TokenNames& other) { names_.insert(other.names_.begin(), other.names_.end()); }
+  void save(StateWriter& out) const { save_state(out, names_); }
+  void load(StateReader& in) { load_state(in, names_); }
+
+ private:
+  std::map<std::int64_t, std::string> names_;
+};
+
+/// Maps the id of a token or target to its positions in a sequence.
+using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;
+
+/// Returns the positions, from `first` on, of the special tokens of a sequence. Adds the names of these
+/// tokens to `names`.
+[[nodiscard]] PositionsOf special_positions(const input::Sequence& sequence, std::size_t first,
+                                            TokenNames& names);
+/// Returns the positions of each target in a sequence: position 0 and all special tokens.
+[[nodiscard]] PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names);
+/// Returns the cells of a target for the columns token and position. One of the two cells is undefined.
+[[nodiscard]] std::array<Cell, 2> target_cells(std::int64_t target, const TokenNames& names);
 
 /// The names of a measure whose states do not refer to tokens.
 struct NoNames {
@@ -298,13 +347,12 @@ template <typename State, typename Names = NoNames>
 class PerHead : public PartsMeasure<PerHead<State, Names>> {
  public:
   explicit PerHead(const StudyShape& shape, const State& empty = {})
-      : shape_(shape), states_(shape.heads.size(), empty) {}
+      : PartsMeasure<PerHead>(shape), states_(shape.heads.size(), empty) {}
 
   auto parts() { return std::tie(states_, names_); }
 
  protected:
-  const StudyShape& shape_;  // outlives the measure
-  std::vector<State> states_;
+  std::vector<State> states_;  // [heads]
   Names names_;
 };
 

@@ -14,7 +14,6 @@
 
 #include "analysis/patterns/pattern_metrics.hpp"
 #include "base/undefined.hpp"
-#include "study/measures/target_shares.hpp"
 #include "study/state/sums.hpp"
 
 // The rules of the roles, the measure `roles`, and the output of the roles. The measure returns evidence from

@@ -158,7 +158,7 @@ std::vector<float> cosines_of(std::size_t heads, const std::vector<double>& sums
 class PairsMeasure final : public Measure {
  public:
   explicit PairsMeasure(const StudyShape& shape)
-      : shape_(shape), sums_(analysis::pair_count(shape.heads.size())) {}
+      : Measure(shape), sums_(analysis::pair_count(shape.heads.size())) {}
 
   [[nodiscard]] forward::Needs needs() const override { return {.z = true}; }
   void set_context(const Measure& so_far) override {
@@ -283,9 +283,6 @@ class PairsMeasure final : public Measure {
   }
 
  private:
-  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
-
-  const StudyShape& shape_;
   std::uint64_t pattern_rows_ = 0;
   std::vector<PairSums> sums_;
   std::vector<std::size_t> columns_;  // [heads + 1], first column of each head's outputs; empty before the

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "study/measures/target_shares.hpp"
+#include "study/measure.hpp"
 #include "study/state/sums.hpp"
 
 // The measure `rollout`: attention rollout to special tokens and position 0.
@@ -122,7 +122,7 @@ struct WholeLayer {
 
 class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
  public:
-  explicit RolloutMeasure(const StudyShape& shape) : shape_(shape) {}
+  using PartsMeasure::PartsMeasure;
 
   void begin(const StudyBlock& block) override {
     block_ = &block;
@@ -157,9 +157,10 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
     std::vector<std::vector<Cell>> rows;
     for (const auto& [key, sums] : sums_) {
       const auto& [layer, target] = key;
-      rows.push_back({shape_.heads.front().component, count_cell(layer), target_token(target, names_),
-                      target_position(target), mean_cell(sums.weight.value(), sums.count),
-                      mean_cell(sums.uniform.value(), sums.count), count_cell(sums.count)});
+      const auto [token, position] = target_cells(target, names_);
+      rows.push_back({shape_.heads.front().component, count_cell(layer), token, position,
+                      mean_cell(sums.weight.value(), sums.count), mean_cell(sums.uniform.value(), sums.count),
+                      count_cell(sums.count)});
     }
     const Table table = make_table(
         "rollout", {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows));
@@ -209,7 +210,6 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
             make_table("rollout", std::move(columns), std::move(rows))};
   }
 
-  const StudyShape& shape_;
   TokenNames names_;
   std::map<std::pair<std::size_t, std::int64_t>, WeightSums> sums_;  // of the mass, by layer and target
   const StudyBlock* block_ = nullptr;

@@ -93,7 +93,7 @@ struct RelationQuestion {
 class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
  public:
   explicit SyntaxMeasure(const StudyShape& shape)
-      : shape_(shape), trees_(shape.heads.size() + kTreeBaselines) {}
+      : PartsMeasure(shape), trees_(shape.heads.size() + kTreeBaselines) {}
 
   void begin(const StudyBlock& block) override {
     const CorpusBlock& corpus = block.corpus;
@@ -220,7 +220,6 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     std::vector<double> combined;                 // [nodes, nodes], edge weights summed over all heads
   };
 
-  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
   [[nodiscard]] GroupScores& relation(std::string_view name) {
     if (shape_.fold_subtypes) name = without_subtype(name);
     return relations_.try_emplace(std::string(name), GroupScores(2 * heads() + kOffsets)).first->second;
@@ -271,7 +270,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
 
   /// Returns the accuracy on shuffled tokens in odd blocks, or nullopt if there is none.
   [[nodiscard]] std::optional<double> shuffled(const RelationQuestion& question, std::size_t answer) const {
-    const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin());
+    const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin_);
     if (twin == nullptr) return std::nullopt;
     const auto found = twin->relations_.find(*question.relation);
     return found == twin->relations_.end() ? std::nullopt : found->second.accuracy(answer, kOddBlocks);
@@ -300,7 +299,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
             {"gain_interval", RowInterval{gain, "gain_interval_"}}};
   }
   [[nodiscard]] std::vector<ResultRow> tree_rows(const Bootstrap& bootstrap) const {
-    const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin());
+    const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin_);
     std::vector<ResultRow> rows;
     const auto best = trees_.best(0, heads());
     const auto intervals = bootstrap.intervals(trees_, 0, heads() + kTreeBaselines);
@@ -368,7 +367,6 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
             make_table("trees", {"tree of", "edges", "accuracy"}, std::move(rows))};
   }
 
-  const StudyShape& shape_;
   SyntaxCounts counts_;
   /// The scores of each relation. They have an entry for each attention head from the dependent to the head
   /// word, then one for each attention head from the head word to the dependent, then one for each of the

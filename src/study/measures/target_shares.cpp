@@ -1,13 +1,17 @@
-#include "study/measures/target_shares.hpp"
-
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "study/corpus.hpp"
+#include "study/measure.hpp"
 #include "study/state/sums.hpp"
 
 // The measures `special`, `repeats`, `rare` and `probe`: attention weight on target keys.
@@ -145,9 +149,10 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
     std::map<std::int64_t, std::vector<StrongHead>> heads;
     for (std::size_t h = 0; h < states_.size(); ++h) {
       for (const auto& [id, share] : states_[h].targets) {
+        const auto [token, position] = target_cells(id, names_);
         rows.push_back({{"head", RowHead{h}},
-                        {"token", target_token(id, names_)},
-                        {"position", target_position(id)},
+                        {"token", token},
+                        {"position", position},
                         {"share", real_cell(share.value())},
                         {"uniform", share.uniform_share()},
                         {"rows", count_cell(share.rows)},
@@ -202,7 +207,7 @@ class RepeatsMeasure final : public PerHead<KindShares> {
     }
   }
   void finish(StudyResults& results) const override {
-    const auto* const twin = dynamic_cast<const RepeatsMeasure*>(shuffled_twin());
+    const auto* const twin = dynamic_cast<const RepeatsMeasure*>(shuffled_twin_);
     std::vector<ResultRow> rows;
     std::array<std::vector<StrongHead>, kKinds.size()> heads;
     for (std::size_t h = 0; h < states_.size(); ++h) {
@@ -226,10 +231,6 @@ class RepeatsMeasure final : public PerHead<KindShares> {
   /// For each token, the earlier positions with the same token id, ascending, [sequences, tokens].
   std::vector<std::vector<std::vector<std::size_t>>> earlier_;
 };
-
-std::string id_name(std::int64_t id) {
-  return "#" + std::to_string(id);
-}
 
 constexpr std::array kRareMetrics = {
     analysis::Metric{
@@ -284,7 +285,7 @@ class RareMeasure final : public PerHead<HeadRare> {
     }
   }
   void finish(StudyResults& results) const override {
-    const auto* const twin = dynamic_cast<const RareMeasure*>(shuffled_twin());
+    const auto* const twin = dynamic_cast<const RareMeasure*>(shuffled_twin_);
     std::vector<ResultRow> rows;
     std::vector<StrongHead> heads;
     for (std::size_t h = 0; h < states_.size(); ++h) {
@@ -418,41 +419,6 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
 };
 
 }  // namespace
-
-void TokenNames::add(const input::Sequence& sequence, std::size_t position) {
-  const std::int64_t id = sequence.ids[position];
-  if (!names_.contains(id)) names_[id] = sequence.tokens.empty() ? id_name(id) : sequence.tokens[position];
-}
-
-std::string TokenNames::of(std::int64_t id) const {
-  if (id == kFirstPosition) return "position 0";
-  const auto name = names_.find(id);
-  return name == names_.end() ? id_name(id) : name->second;
-}
-
-PositionsOf special_positions(const input::Sequence& sequence, std::size_t first, TokenNames& names) {
-  PositionsOf positions;
-  for (std::size_t i = first; i < sequence.ids.size(); ++i) {
-    if (sequence.special[i] == 0) continue;
-    positions[sequence.ids[i]].push_back(i);
-    names.add(sequence, i);
-  }
-  return positions;
-}
-
-PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names) {
-  PositionsOf targets = special_positions(sequence, 0, names);
-  targets[kFirstPosition] = {0};
-  return targets;
-}
-
-Cell target_token(std::int64_t target, const TokenNames& names) {
-  return target == kFirstPosition ? Cell() : Cell(names.of(target));
-}
-
-Cell target_position(std::int64_t target) {
-  return target == kFirstPosition ? Cell(std::int64_t{0}) : Cell();
-}
 
 MeasureRow special_measure() {
   return {.name = "special",

@@ -1,8 +1,6 @@
 #include "study/state/state_io.hpp"
 
-#include <array>
 #include <bit>
-#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <type_traits>
@@ -26,19 +24,9 @@ void StateWriter::number(std::uint64_t value) {
   bytes_ += static_cast<char>(value);
 }
 
-void StateWriter::signed_number(std::int64_t value) {
-  const auto bits = static_cast<std::uint64_t>(value);
-  number((bits << 1U) ^ (value < 0 ? ~std::uint64_t{0} : 0));
-}
-
 void StateWriter::raw(std::span<const std::byte> bytes) {
   static_assert(std::endian::native == std::endian::little);
   bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
-void StateWriter::text(std::string_view value) {
-  number(value.size());
-  bytes_ += value;
 }
 
 void StateWriter::value(const Value& value) {
@@ -101,17 +89,6 @@ void StateReader::expect(std::uint64_t wanted, std::string_view what) {
   if (found != wanted) damaged(fmt::format("{}: got {}, need {}", what, found, wanted));
 }
 
-std::int64_t StateReader::signed_number() {
-  const std::uint64_t bits = number();
-  return static_cast<std::int64_t>((bits >> 1U) ^ ((bits & 1U) != 0 ? ~std::uint64_t{0} : 0));
-}
-
-double StateReader::real() {
-  double value = 0;
-  std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
-  return value;
-}
-
 std::vector<float> StateReader::floats(std::size_t count) {
   const auto size = checked_mul(count, sizeof(float));
   if (!size) damaged("a row has too many numbers");
@@ -119,16 +96,6 @@ std::vector<float> StateReader::floats(std::size_t count) {
   std::vector<float> values(count);
   if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
-}
-
-ExactSum StateReader::sum() {
-  std::array<std::uint64_t, 2> words{};
-  std::memcpy(words.data(), take(sizeof(words)).data(), sizeof(words));
-  return ExactSum::from_words(words);
-}
-
-std::string StateReader::text() {
-  return std::string(take(count()));
 }
 
 Value StateReader::value(int depth) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,12 +22,17 @@ namespace attnctl::study {
 class StateWriter {
  public:
   void number(std::uint64_t value);
-  void signed_number(std::int64_t value);
+  void signed_number(std::int64_t value) {
+    number((static_cast<std::uint64_t>(value) << 1U) ^ (value < 0 ? ~std::uint64_t{0} : 0));
+  }
   void flag(bool value) { number(value ? 1 : 0); }
   void real(double value) { raw(std::as_bytes(std::span(&value, 1))); }
   void floats(std::span<const float> values) { raw(std::as_bytes(values)); }
   void sum(const ExactSum& value) { raw(std::as_bytes(std::span<const std::uint64_t>(value.words()))); }
-  void text(std::string_view value);
+  void text(std::string_view value) {
+    number(value.size());
+    bytes_ += value;
+  }
   /// Writes a cell, a list or a record. Throws std::invalid_argument for arrays and tables.
   void value(const Value& value);
 
@@ -46,14 +53,17 @@ class StateReader {
   /// Reads the number of items that follow. Throws if the number is larger than the number of bytes left,
   /// because each item takes at least one byte. A caller can therefore allocate memory for all items.
   [[nodiscard]] std::size_t count();
-  /// Reads a number and throws if it is not `wanted`. `what` names the number in the error message.
+  /// Throws if the next number is not `wanted`. `what` names the number in the error message.
   void expect(std::uint64_t wanted, std::string_view what);
-  [[nodiscard]] std::int64_t signed_number();
+  [[nodiscard]] std::int64_t signed_number() {
+    const std::uint64_t bits = number();
+    return static_cast<std::int64_t>((bits >> 1U) ^ ((bits & 1U) != 0 ? ~std::uint64_t{0} : 0));
+  }
   [[nodiscard]] bool flag() { return number() != 0; }
-  [[nodiscard]] double real();
+  [[nodiscard]] double real() { return raw<double>(); }
   [[nodiscard]] std::vector<float> floats(std::size_t count);
-  [[nodiscard]] ExactSum sum();
-  [[nodiscard]] std::string text();
+  [[nodiscard]] ExactSum sum() { return ExactSum::from_words(raw<std::array<std::uint64_t, 2>>()); }
+  [[nodiscard]] std::string text() { return std::string(take(count())); }
   [[nodiscard]] Value value(int depth = 0);
   [[nodiscard]] Cell cell();
 
@@ -63,6 +73,13 @@ class StateReader {
 
  private:
   [[nodiscard]] std::string_view take(std::size_t size);
+  template <typename T>
+  [[nodiscard]] T raw() {
+    T value{};
+    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+
   std::string_view rest_;
   std::string name_;
 };
@@ -76,19 +93,6 @@ class StateReader {
 // - classes with members save(), load() and merge()
 
 template <typename T>
-concept HasParts = requires(T& value) {
-  value.parts();
-};
-template <typename T>
-concept StateMap = requires {
-  typename T::mapped_type;
-};
-template <typename T>
-concept StateList = requires(T& value) {
-  value.begin();
-};
-
-template <typename T>
 void save_state(StateWriter& out, const T& value) {
   if constexpr (std::unsigned_integral<T>) {
     out.number(value);
@@ -98,16 +102,16 @@ void save_state(StateWriter& out, const T& value) {
     out.text(value);
   } else if constexpr (std::same_as<T, Cell>) {
     out.value(value);
-  } else if constexpr (HasParts<T>) {
+  } else if constexpr (requires(T & parted) { parted.parts(); }) {
     // parts() is not const, so that load_state() can use it; this branch changes nothing.
     std::apply([&](const auto&... parts) { (save_state(out, parts), ...); }, const_cast<T&>(value).parts());
-  } else if constexpr (StateMap<T>) {
+  } else if constexpr (requires { typename T::mapped_type; }) {
     out.number(value.size());
     for (const auto& [key, item] : value) {
       save_state(out, key);
       save_state(out, item);
     }
-  } else if constexpr (StateList<T>) {
+  } else if constexpr (requires { value.begin(); }) {
     for (const auto& item : value) save_state(out, item);
   } else if constexpr (requires { value.first; }) {
     save_state(out, value.first);
@@ -127,16 +131,16 @@ void load_state(StateReader& in, T& value) {
     value = in.text();
   } else if constexpr (std::same_as<T, Cell>) {
     value = in.cell();
-  } else if constexpr (HasParts<T>) {
+  } else if constexpr (requires { value.parts(); }) {
     std::apply([&](auto&... parts) { (load_state(in, parts), ...); }, value.parts());
-  } else if constexpr (StateMap<T>) {
+  } else if constexpr (requires { typename T::mapped_type; }) {
     value.clear();
     for (std::size_t left = in.count(); left > 0; --left) {
       typename T::key_type key{};
       load_state(in, key);
       load_state(in, value[key]);
     }
-  } else if constexpr (StateList<T>) {
+  } else if constexpr (requires { value.begin(); }) {
     for (auto& item : value) load_state(in, item);
   } else if constexpr (requires { value.first; }) {
     load_state(in, value.first);
@@ -150,15 +154,15 @@ template <typename T>
 void merge_state(T& to, const T& from) {
   if constexpr (std::unsigned_integral<T>) {
     to += from;
-  } else if constexpr (HasParts<T>) {
+  } else if constexpr (requires { to.parts(); }) {
     const auto merge_parts = [&](auto&... parts) {
       std::apply([&](const auto&... others) { (merge_state(parts, others), ...); },
                  const_cast<T&>(from).parts());
     };
     std::apply(merge_parts, to.parts());
-  } else if constexpr (StateMap<T>) {
+  } else if constexpr (requires { typename T::mapped_type; }) {
     for (const auto& [key, item] : from) merge_state(to[key], item);
-  } else if constexpr (StateList<T>) {
+  } else if constexpr (requires { to.begin(); }) {
     for (std::size_t i = 0; i < to.size(); ++i) merge_state(to[i], from.at(i));
   } else {
     to.merge(from);
@@ -166,8 +170,8 @@ void merge_state(T& to, const T& from) {
 }
 
 /// Save and load a list with its size.
-template <typename T>
-void save_list(StateWriter& out, const std::vector<T>& list) {
+template <typename Items>
+void save_list(StateWriter& out, const Items& list) {
   out.number(list.size());
   save_state(out, list);
 }

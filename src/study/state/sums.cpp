@@ -38,33 +38,11 @@ std::size_t octave_bin(double value) {
 
 }  // namespace
 
-ExactSum BlockSum::total() const {
-  ExactSum sum = merged_;
-  sum.add(open_);
-  return sum;
-}
-
-void BlockSum::merge(const BlockSum& other) {
-  merged_.merge(other.total());
-}
-
-void BlockSum::save(StateWriter& out) const {
-  out.sum(total());
-}
-
-void BlockSum::load(StateReader& in) {
-  open_ = 0;
-  merged_ = in.sum();
-}
-
 void CompactSum::save(StateWriter& out) const {
   const auto [fraction, whole] = total().words();
   out.flag(fraction == 0);
-  if (fraction == 0) {
-    out.number(whole);
-  } else {
-    BlockSum::save(out);
-  }
+  if (fraction != 0) return BlockSum::save(out);
+  out.number(whole);
 }
 
 void CompactSum::load(StateReader& in) {
@@ -118,14 +96,10 @@ void QuantityMoments::merge(const QuantityMoments& other) {
 }
 
 MomentsSummary QuantityMoments::summary() const {
-  MomentsSummary result{.count = count_, .mean = {}, .variance = {}, .minimum = {}, .maximum = {}};
-  if (count_ == 0) return result;
+  if (count_ == 0) return {};
   const auto n = static_cast<double>(count_);
-  result.mean = sum_.value() / n;
-  result.variance = std::max(0.0, squares_.value() / n - *result.mean * *result.mean);
-  result.minimum = minimum_;
-  result.maximum = maximum_;
-  return result;
+  const double mean = sum_.value() / n;
+  return {count_, mean, std::max(0.0, squares_.value() / n - mean * mean), minimum_, maximum_};
 }
 
 std::optional<double> QuantityMoments::quantile(double q) const {
@@ -192,16 +166,6 @@ void RatioSums::add(const SentenceTerm& term) {
   null_.add(term.null);
   sum_squared_.add(term.sum * term.sum);
   sum_rows_.add(term.sum * rows);
-}
-
-std::optional<double> RatioSums::mean() const {
-  if (rows_ == 0) return std::nullopt;
-  return sum_.value() / static_cast<double>(rows_);
-}
-
-std::optional<double> RatioSums::null() const {
-  if (rows_ == 0) return std::nullopt;
-  return null_.value() / static_cast<double>(rows_);
 }
 
 std::optional<ConfidenceInterval> RatioSums::interval() const {

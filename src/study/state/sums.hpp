@@ -22,12 +22,16 @@ class BlockSum {
   explicit BlockSum(const ExactSum& merged) : merged_(merged) {}
 
   void add(double term) { open_ += term; }
-  void merge(const BlockSum& other);
-  [[nodiscard]] ExactSum total() const;
+  void merge(const BlockSum& other) { merged_.merge(other.total()); }
+  [[nodiscard]] ExactSum total() const {
+    ExactSum sum = merged_;
+    sum.add(open_);
+    return sum;
+  }
   [[nodiscard]] double value() const { return total().value(); }
 
-  void save(StateWriter& out) const;
-  void load(StateReader& in);
+  void save(StateWriter& out) const { out.sum(total()); }
+  void load(StateReader& in) { *this = BlockSum(in.sum()); }
 
  private:
   double open_ = 0;  // sum of the block that this instance processes
@@ -137,13 +141,17 @@ class RatioSums {
 
   [[nodiscard]] std::uint64_t rows() const { return rows_; }
   [[nodiscard]] std::uint64_t sentences() const { return sentences_; }
-  [[nodiscard]] std::optional<double> mean() const;
-  [[nodiscard]] std::optional<double> null() const;
+  [[nodiscard]] std::optional<double> mean() const { return per_row(sum_); }
+  [[nodiscard]] std::optional<double> null() const { return per_row(null_); }
   /// Returns the 95 % confidence interval, clipped to [0, 1]. It uses Student's t with sentences() - 1
   /// degrees of freedom. Returns nullopt if there are fewer than two sentences.
   [[nodiscard]] std::optional<ConfidenceInterval> interval() const;
 
  private:
+  [[nodiscard]] std::optional<double> per_row(const BlockSum& sum) const {
+    return rows_ == 0 ? std::nullopt : std::optional(sum.value() / static_cast<double>(rows_));
+  }
+
   std::uint64_t sentences_ = 0, rows_ = 0, rows_squared_ = 0;
   CompactSum sum_, null_, sum_squared_, sum_rows_;  // sums over sentences; sum_rows_ is the sum of sum * rows
 };
