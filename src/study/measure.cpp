@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/head_axes.hpp"
 #include "base/error.hpp"
 #include "forward/block.hpp"
 
@@ -61,16 +60,6 @@ struct FormattedRow {
 };
 
 }  // namespace
-
-StudyShape shape_of(const forward::Selection& selection, const model::ModelConfig& config,
-                    std::uint64_t seed) {
-  StudyShape shape{.heads = {}, .seed = seed};
-  for (const model::HeadId id : selection.heads) {
-    shape.heads.push_back({id, model::head_name(config, id), analysis::component_cell(config, id.layer),
-                           config.layers.at(id.layer).number, analysis::kv_head_of(config, id)});
-  }
-  return shape;
-}
 
 HeadGrid::HeadGrid(const StudyShape& shape) {
   std::set<std::size_t> indices;
@@ -147,10 +136,11 @@ StudyBlock::StudyBlock(const model::Model& the_model, const CorpusBlock& the_cor
   const std::vector<input::Sequence>& sequences = corpus.batch.sequences;
   for (const input::Sequence& sequence : sequences)
     marks_.push_back(analysis::marks_of({sequence, sequence}));
-  std::map<std::pair<model::AttentionKind, bool>, std::size_t> rules;  // kind and causality
+  std::map<std::tuple<model::AttentionKind::Rule, std::size_t, bool>, std::size_t> rules;
   for (const StudyHead& head : shape.heads) {
     const model::AttentionConfig& config = model.config().layers.at(head.id.layer).attention;
-    const auto [rule, added] = rules.try_emplace({config.kind, config.causal}, rules.size());
+    const auto [rule, added] =
+        rules.try_emplace({config.kind.rule, config.kind.size, config.causal}, rules.size());
     rule_of_layer_[head.id.layer] = rule->second;
     if (!added) continue;
     for (const input::Sequence& sequence : sequences) visible_.emplace_back(config, sequence);

@@ -19,7 +19,6 @@
 #include "base/warnings.hpp"
 #include "forward/attention/visibility.hpp"
 #include "forward/observer.hpp"
-#include "forward/run.hpp"
 #include "results/results.hpp"
 #include "study/corpus.hpp"
 #include "study/state/state_io.hpp"
@@ -27,6 +26,8 @@
 
 // The measures of a study, and the results that they return.
 namespace attnctl::study {
+
+constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset in each direction, in tokens
 
 /// Returns a number as a float32 cell. The cell is undefined if the value is missing or not finite.
 [[nodiscard]] inline Cell real_cell(const std::optional<double>& value) {
@@ -75,8 +76,6 @@ struct StudyShape {
     return {of.component, count_cell(of.layer), count_cell(of.id.head)};
   }
 };
-[[nodiscard]] StudyShape shape_of(const forward::Selection& selection, const model::ModelConfig& config,
-                                  std::uint64_t seed);
 
 /// The heads as a grid with one row per layer and one column per head index.
 struct HeadGrid {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -14,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/head_axes.hpp"
 #include "analysis/model_summary.hpp"
 #include "base/interrupt.hpp"
 #include "base/memory.hpp"
@@ -101,26 +101,18 @@ CorpusBlock first_of(const CorpusBlock& block, std::uint64_t tokens) {
   return first;
 }
 
-/// A block for the trials: of the probe blocks or of the others, the first one with the largest score.
+/// A block for the trials: the first one with the largest score.
 struct Sample {
-  bool probe = false;
-  double (*score)(const BlockSize& size) = nullptr;
-  std::shared_ptr<const CorpusBlock> block = nullptr;
+  std::shared_ptr<const CorpusBlock> block;
+  double score = 0;
 };
 
 /// Reads the corpus to its end. Throws the errors of CorpusBlocks::next().
 CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progress& progress) {
   const StudySettings& settings = input.settings;
   CorpusSurvey survey;
-  std::array samples = {
-      Sample{false, [](const BlockSize& size) { return static_cast<double>(size.pairs); }},
-      Sample{false,
-             [](const BlockSize& size) {
-               return -static_cast<double>(size.pairs) / static_cast<double>(size.tokens);
-             }},
-      Sample{true, [](const BlockSize&) { return 0.0; }},
-      Sample{false, [](const BlockSize& size) { return -static_cast<double>(size.tokens); }},
-      Sample{false, [](const BlockSize&) { return 0.0; }}};
+  constexpr std::size_t probe = 2;  // index of the probe block in `samples`
+  std::array<Sample, 5> samples;    // see CorpusSurvey::samples
   progress.begin("plan", corpus_bytes(settings.corpus));
   CorpusBlocks corpus(settings.corpus, input.model, input.vocabulary, input.encoder);
   while (true) {
@@ -140,9 +132,12 @@ CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progre
     survey.pass_bytes = std::max(survey.pass_bytes, footprint.resident() - weights);
     const BlockSize size = survey.blocks.back();
     const auto shared = std::make_shared<const CorpusBlock>(std::move(*block));
-    for (Sample& sample : samples) {
-      if (size.tokens == 0 || size.probe != sample.probe) continue;
-      if (!sample.block || sample.score(size) > sample.score(size_of(*sample.block))) sample.block = shared;
+    const auto tokens = static_cast<double>(size.tokens);
+    const auto pairs = static_cast<double>(size.pairs);
+    const std::array scores = {pairs, -pairs / tokens, 0.0, -tokens, 0.0};
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      if (size.tokens == 0 || size.probe != (i == probe)) continue;
+      if (!samples[i].block || scores[i] > samples[i].score) samples[i] = {shared, scores[i]};
     }
   }
   progress.end();
@@ -237,9 +232,6 @@ Record document_head(const StudyPlan& plan) {
   const CorpusCounts& counts = plan.survey.counts;
   const StudyCost& cost = plan.cost;
   const NodeMemory& memory = plan.memory;
-  const auto or_null = [](const std::optional<std::size_t>& number) {
-    return number ? Value(*number) : Value();
-  };
   List files, measures;
   for (const CorpusFile& file : settings.corpus.files) files.emplace_back(file.path.string());
   for (const MeasureRow* const row : settings.measures) measures.emplace_back(std::string(row->name));
@@ -258,8 +250,8 @@ Record document_head(const StudyPlan& plan) {
                                 {"heads", settings.selection.heads.size()},
                                 {"measures", std::move(measures)},
                                 {"batch_tokens", settings.corpus.batch_tokens},
-                                {"max_length", or_null(settings.corpus.max_length)},
-                                {"stride", or_null(settings.corpus.stride)},
+                                {"max_length", analysis::cell_of(settings.corpus.max_length)},
+                                {"stride", analysis::cell_of(settings.corpus.stride)},
                                 {"null_model", settings.null_models},
                                 {"null_shuffle", settings.null_shuffles}}}},
            {"summary", Record{{{"nodes", plan.nodes},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -33,7 +34,9 @@ struct StudySettings {
   /// File of token frequencies; default: the frequencies in the corpus.
   std::optional<std::string> frequencies;
 
-  [[nodiscard]] bool needs_frequencies() const;
+  [[nodiscard]] bool needs_frequencies() const {
+    return std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
+  }
 };
 
 /// The inputs of a study. All members are borrowed.

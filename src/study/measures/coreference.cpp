@@ -23,7 +23,7 @@ constexpr std::array kTypes = {"all", "pronoun", "proper", "nominal"};
 /// Fixed-point scale of the counts of the random baseline, which adds a fraction for each mention.
 constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
 
-constexpr std::array kMetrics = {
+constexpr std::array kCoreferenceMetrics = {
     analysis::Metric{
         "coreference_accuracy", "share", "[0, 1]",
         "the most accurate of the baselines nearest, same_string and random",
@@ -234,7 +234,7 @@ MeasureRow coreference_measure() {
       .name = "coreference",
       .description = "for a corpus with mentions: heads that attend to an earlier mention of the same entity",
       .make = make_measure<CoreferenceMeasure>,
-      .metrics = kMetrics,
+      .metrics = kCoreferenceMetrics,
       .gives_evidence = true,
       .depends_on_order = true};
 }

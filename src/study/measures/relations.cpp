@@ -24,6 +24,17 @@ double largest_of(std::span<const double> values) {
   return std::max(std::max(largest[0], largest[1]), std::max(largest[2], largest[3]));
 }
 
+/// Returns the draws of a Bootstrap of the groups of `half`.
+OwnedMatrix<double> draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half) {
+  const std::vector<std::size_t> groups(occupied.lower_bound(half.first), occupied.lower_bound(half.last));
+  OwnedMatrix<double> draws(kGroups, Bootstrap::kDraws);
+  for (std::size_t i = 0; i < draws.cols(); ++i) {
+    Random random(seed, i);
+    for (std::size_t n = 0; n < groups.size(); ++n) draws(groups[random.next() % groups.size()], i) += 1;
+  }
+  return draws;
+}
+
 /// Returns the interval of the middle 95 % of right / asked over the draws with asked > 0.
 std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::span<const double> right) {
   std::vector<double> shares(asked.size());
@@ -177,10 +188,7 @@ std::optional<std::size_t> GroupScores::best(std::size_t first, std::size_t coun
 
 void GroupScores::merge(const GroupScores& other) {
   answers_ = other.answers_;
-  for (const auto& [number, counts] : other.groups_) {
-    std::vector<std::uint64_t>& sums = group(number);
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += counts.at(i);
-  }
+  for (const auto& [number, counts] : other.groups_) merge_state(group(number), counts);
 }
 
 void GroupScores::load(StateReader& in) {
@@ -195,16 +203,6 @@ void GroupScores::load(StateReader& in) {
 
 Bootstrap::Bootstrap(std::uint64_t seed, const std::set<std::size_t>& occupied)
     : all_(draw(seed, occupied, kAllBlocks)), odd_(draw(seed, occupied, kOddBlocks)) {}
-
-Bootstrap::Draws Bootstrap::draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half) {
-  const std::vector<std::size_t> groups(occupied.lower_bound(half.first), occupied.lower_bound(half.last));
-  Draws draws(kGroups, kDraws);
-  for (std::size_t i = 0; i < kDraws; ++i) {
-    Random random(seed, i);
-    for (std::size_t n = 0; n < groups.size(); ++n) draws(groups[random.next() % groups.size()], i) += 1;
-  }
-  return draws;
-}
 
 std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupScores& scores,
                                                                     std::size_t first, std::size_t count,
@@ -224,7 +222,7 @@ std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupS
   }
   std::vector<std::optional<ConfidenceInterval>> intervals(count);
   if (groups < kFewest) return intervals;
-  const Draws& draws = half.first == 0 ? all_ : odd_;
+  const OwnedMatrix<double>& draws = half.first == 0 ? all_ : odd_;
   OwnedMatrix<double> sums(counts.rows(), draws.cols());  // sums of integers, therefore exact
   linalg::gemm_nn(counts.view(), draws.view(), sums.view());
   for (std::size_t i = 0; i < count; ++i) intervals[i] = middle(sums.view().row(0), sums.view().row(1 + i));

@@ -170,9 +170,7 @@ class Bootstrap {
   static constexpr std::size_t kFewest = 5;
 
  private:
-  using Draws = OwnedMatrix<double>;  // [kGroups, kDraws]: number of times that a draw contains a group
-  [[nodiscard]] static Draws draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half);
-  Draws all_, odd_;
+  OwnedMatrix<double> all_, odd_;  // [kGroups, kDraws]: number of times that a draw contains a group
 };
 
 }  // namespace attnctl::study

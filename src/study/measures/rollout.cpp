@@ -12,7 +12,7 @@
 namespace attnctl::study {
 namespace {
 
-constexpr std::array kMetrics = {
+constexpr std::array kRolloutMetrics = {
     analysis::Metric{
         "rollout.mass", "", "[0, 1]", "uniform: rollout of uniform attention over the visible keys",
         "mean attention rollout from the queries of this layer to the special token, or to position 0, over "
@@ -224,7 +224,7 @@ MeasureRow rollout_measure() {
           .description =
               "attention rollout to special tokens and position 0, through all layers up to each layer",
           .make = make_measure<RolloutMeasure>,
-          .metrics = kMetrics};
+          .metrics = kRolloutMetrics};
 }
 
 }  // namespace attnctl::study

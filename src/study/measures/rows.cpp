@@ -143,8 +143,6 @@ void add_series(StudyResults& results, const StudyShape& shape, const std::strin
   results.tables.push_back(make_table(name, std::move(all_columns), std::move(rows)));
 }
 
-constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset in each direction, in tokens
-
 /// Sums for one offset. An offset is key position minus query position.
 struct OffsetSums {
   std::uint64_t peaks = 0;  // rows whose largest weight is at this offset

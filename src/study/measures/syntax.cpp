@@ -19,7 +19,7 @@
 namespace attnctl::study {
 namespace {
 
-constexpr std::array kMetrics = {
+constexpr std::array kSyntaxMetrics = {
     analysis::Metric{
         "relation_accuracy", "share", "[0, 1]", "baseline: the best fixed offset, -5 to 5 words",
         "share of the word pairs of a relation in which one word gives its largest weight, among all other "
@@ -32,16 +32,16 @@ constexpr std::array kMetrics = {
         "Hewitt and Manning 2019; Htut et al. 2019"},
 };
 
-constexpr std::int64_t kFarthest = 5;  // largest fixed offset in words
-constexpr std::size_t kOffsets = 2 * kFarthest;
+constexpr std::int64_t kFarthestWord = 5;  // largest fixed offset in words
+constexpr std::size_t kOffsets = 2 * kFarthestWord;
 /// The baselines of the trees. In GroupScores, they follow the heads.
 enum TreeBaseline : std::size_t { kCombined, kAdjacent, kTreeBaselines };
 
 /// Returns the index of an offset among the fixed offsets -5..-1, 1..5, or nullopt if the offset is not one
 /// of them.
 std::optional<std::size_t> offset_answer(std::int64_t offset) {
-  if (offset == 0 || offset < -kFarthest || offset > kFarthest) return std::nullopt;
-  return static_cast<std::size_t>(offset + kFarthest - (offset > 0 ? 1 : 0));
+  if (offset == 0 || offset < -kFarthestWord || offset > kFarthestWord) return std::nullopt;
+  return static_cast<std::size_t>(offset + kFarthestWord - (offset > 0 ? 1 : 0));
 }
 
 std::string_view without_subtype(std::string_view relation) {
@@ -77,7 +77,7 @@ struct RelationQuestion {
         best(answers.best(first, heads)) {
     std::optional<std::uint64_t> most;
     // Of offsets with the same score, prefers the smaller distance, then the negative offset.
-    for (std::int64_t distance = 1; distance <= kFarthest; ++distance) {
+    for (std::int64_t distance = 1; distance <= kFarthestWord; ++distance) {
       for (const std::int64_t offset : {-distance, distance}) {
         const std::size_t answer = 2 * heads + *offset_answer(to_head ? offset : -offset);
         const std::uint64_t right = answers.right(answer);
@@ -386,7 +386,7 @@ MeasureRow syntax_measure() {
   return {.name = "syntax",
           .description = "for a treebank: dependency relations and trees that heads follow",
           .make = make_measure<SyntaxMeasure>,
-          .metrics = kMetrics,
+          .metrics = kSyntaxMetrics,
           .gives_evidence = true,
           .depends_on_order = true};
 }

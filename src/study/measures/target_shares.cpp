@@ -192,10 +192,8 @@ class RepeatsMeasure final : public PerHead<KindShares> {
     for (const analysis::PatternRow& row : panel.rows) {
       const auto add = [&](TargetShare& share, std::span<const std::size_t> keys, std::size_t shift) {
         const auto [weight, targets] = weight_on(keys, row, panel.visible, shift);
-        if (targets == 0) {
-          ++share.without;
-          return;
-        }
+        share.without += targets == 0 ? 1 : 0;
+        if (targets == 0) return;
         share.add(1, weight, row.total,
                   static_cast<double>(targets) / static_cast<double>(panel.visible.count(row.query)));
       };
@@ -257,10 +255,8 @@ class RareMeasure final : public PerHead<HeadRare> {
   explicit RareMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& block) override {
-    const TokenFrequencies unknown;  // without frequencies, all tokens are equally rare
-    const TokenFrequencies& frequencies = block.frequencies == nullptr ? unknown : *block.frequencies;
     for (const input::Sequence& sequence : block.corpus.batch.sequences)
-      rarest_.push_back(rarest_tokens(sequence, frequencies));
+      rarest_.push_back(rarest_tokens(sequence, *block.frequencies));
     terms_.assign(states_.size(), std::vector<SentenceTerm>(rarest_.size()));
   }
   void panel(const StudyPanel& panel) override {

@@ -1,8 +1,5 @@
 #include "study/state/study_state.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <limits>
 #include <stdexcept>
 
 #include <fmt/ranges.h>
@@ -100,11 +97,6 @@ std::set<std::uint64_t> load_blocks(StateReader& in) {
   return blocks;
 }
 
-std::vector<const MeasureRow*> rows_with(std::vector<const MeasureRow*> rows, bool MeasureRow::*property) {
-  std::erase_if(rows, [&](const MeasureRow* row) { return !(row->*property); });
-  return rows;
-}
-
 /// Finishes each measure on one thread. Returns the results in the order of the measures.
 StudyResults finish_all(const Measures& measures, Pool& pool) {
   std::vector<StudyResults> parts(measures.size());
@@ -131,15 +123,6 @@ void require_same_study(const StudyIdentity& identity, const std::string& name, 
   const auto& [what, found] = own == identity.end() ? nothing : *own;
   fail(Status::bad_input, "{}: belongs to another study: {}: got {}, need {} as in {}", name, what,
        in_quotes(found), in_quotes(other == wanted.end() ? "" : other->second), wanted_name);
-}
-
-std::vector<const MeasureRow*> StudyHeader::null_measures() const {
-  return rows_with(measures, &MeasureRow::gives_evidence);
-}
-
-std::vector<const MeasureRow*> StudyHeader::shuffled_measures() const {
-  if (null_shuffles == 0) return {};
-  return rows_with(measures, &MeasureRow::depends_on_order);
 }
 
 StudyMeasures::StudyMeasures(const StudyHeader& header)
@@ -186,10 +169,6 @@ std::vector<Warning> StudyState::warnings() const {
   return list;
 }
 
-void StudyState::trim_skipped() {
-  while (skipped_.size() > kListed) skipped_.erase(std::prev(skipped_.end()));
-}
-
 void StudyState::add(const CorpusBlock& block, const StudyMeasures& measures,
                      const std::vector<Warning>& warnings, const std::string& kernel) {
   if (!done_.insert(block.number).second) throw std::logic_error("a block of a study was added twice");
@@ -201,11 +180,6 @@ void StudyState::add(const CorpusBlock& block, const StudyMeasures& measures,
   for (const Warning& warning : warnings)
     warnings_[warning.code].merge({block.number, warning.message, warning.count});
   kernels_.insert(kernel);
-}
-
-void StudyState::end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash) {
-  blocks_ = blocks;
-  tokens_hash_ = tokens_hash;
 }
 
 void StudyState::merge(const StudyState& other, const std::string& name, const std::string& other_name) {
@@ -266,8 +240,7 @@ void StudyState::save(StateWriter& out) const {
   save_state(out, counts_);
   save_state(out, skipped_);
   save_state(out, warnings_);
-  out.number(kernels_.size());
-  for (const std::string& kernel : kernels_) out.text(kernel);
+  save_list(out, kernels_);
   for (const Measure* const measure : measures_.all()) measure->save(out);
 }
 

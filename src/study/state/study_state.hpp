@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -29,20 +30,30 @@ using StudyIdentity = std::vector<std::pair<std::string, std::string>>;
 
 /// The description of a study, without its results.
 struct StudyHeader {
-  StudyIdentity identity;
-  StudyShape shape;
-  std::vector<const MeasureRow*> measures;
+  StudyIdentity identity = {};
+  StudyShape shape = {};
+  std::vector<const MeasureRow*> measures = {};
   std::size_t null_models = 0;    // number of random models, for the measures that return evidence for roles
   std::size_t null_shuffles = 0;  // number of shuffles per sentence, for the measures that depend on order
-  Value model;                    // record of the model in JSON documents; model_path replaces its path
-  std::string model_path;         // as given by the user; after a merge, from the shard with the lowest block
-  /// Paths of the corpus files; after a merge, from the shard with the lowest block.
-  std::vector<std::string> files;
+  Value model = {};               // record of the model in JSON documents; model_path replaces its path
+  // As given by the user; after a merge, from the shard with the lowest block.
+  std::string model_path = {};
+  std::vector<std::string> files = {};  // paths of the corpus files
 
   /// Returns the measures that also run on random models.
-  [[nodiscard]] std::vector<const MeasureRow*> null_measures() const;
+  [[nodiscard]] std::vector<const MeasureRow*> null_measures() const {
+    return measures_with(&MeasureRow::gives_evidence);
+  }
   /// Returns the measures that also run on shuffled sentences; empty without shuffles.
-  [[nodiscard]] std::vector<const MeasureRow*> shuffled_measures() const;
+  [[nodiscard]] std::vector<const MeasureRow*> shuffled_measures() const {
+    if (null_shuffles == 0) return {};
+    return measures_with(&MeasureRow::depends_on_order);
+  }
+  [[nodiscard]] std::vector<const MeasureRow*> measures_with(bool MeasureRow::*property) const {
+    std::vector<const MeasureRow*> rows = measures;
+    std::erase_if(rows, [&](const MeasureRow* row) { return !(row->*property); });
+    return rows;
+  }
 };
 
 /// The measures of one block or of a whole study, including those on shuffled sentences and random models.
@@ -66,9 +77,6 @@ using SkippedKey = std::pair<std::uint64_t, std::uint64_t>;
 /// blocks are added or states are merged does not change a byte of the state file.
 class StudyState {
  public:
-  /// Largest number of bad sentences that are listed; all of them are counted.
-  static constexpr std::size_t kListed = 100;
-
   explicit StudyState(StudyHeader header)
       : header_(std::make_unique<StudyHeader>(std::move(header))), measures_(*header_) {}
 
@@ -92,7 +100,10 @@ class StudyState {
   void add(const CorpusBlock& block, const StudyMeasures& measures, const std::vector<Warning>& warnings,
            const std::string& kernel);
   /// Sets the number of all blocks (of the corpus and of the probe) and the hash of the tokens of the corpus.
-  void end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash);
+  void end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash) {
+    blocks_ = blocks;
+    tokens_hash_ = tokens_hash;
+  }
 
   /// Adds another state. For errors, `name` and `other_name` are the file names of this state and of `other`.
   /// Throws Error(bad_input) if the states belong to different studies, have a block in common, or disagree
@@ -123,9 +134,14 @@ class StudyState {
       count += other.count;
     }
   };
-  void trim_skipped();
+  void trim_skipped() {
+    while (skipped_.size() > kListed) skipped_.erase(std::prev(skipped_.end()));
+  }
   void save(StateWriter& out) const;
   void load(StateReader& in);
+
+  /// Largest number of bad sentences that are listed; all of them are counted.
+  static constexpr std::size_t kListed = 100;
 
   std::unique_ptr<StudyHeader> header_;  // measures refer to its shape
   StudyMeasures measures_;
