@@ -19,8 +19,7 @@
 #include "model/model.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-// The corpus of a study: token frequencies, blocks of sentences, probe sequences, and shuffled tokens and
-// weights.
+// The corpus of a study: token frequencies, blocks, probe sequences, and shuffled tokens and weights.
 namespace attnctl::study {
 
 /// The number of occurrences of each ordinary token in a corpus, by id. A token is ordinary if it is neither
@@ -44,9 +43,9 @@ class TokenFrequencies {
   std::vector<std::uint64_t> counts_;  // by id
 };
 
-/// Returns the positions of those ordinary tokens of a sequence that have the lowest frequency in
-/// `frequencies`, ascending. These are several positions if the rarest token occurs several times or if
-/// several tokens are equally rare. The result is empty if no token is ordinary.
+/// Returns the positions of the ordinary tokens of a sequence that have the lowest frequency, ascending.
+/// These are several positions if the rarest token occurs several times or if several tokens are equally
+/// rare.
 [[nodiscard]] std::vector<std::size_t> rarest_tokens(const input::Sequence& sequence,
                                                      const TokenFrequencies& frequencies);
 
@@ -80,7 +79,6 @@ struct ProbeSequence {
   ProbeMarks marks;
 };
 
-/// The limits that the model sets for probe sequences.
 struct ProbeLimits {
   std::vector<std::int64_t> prefix;  // first tokens of every sequence, for example BOS or [CLS]
   std::size_t ids = 0;               // size of the model's vocabulary
@@ -100,7 +98,6 @@ struct CorpusFile {
   input::InputFormat format = input::InputFormat::txt;
 };
 
-/// Settings that determine how the corpus is divided into blocks.
 struct CorpusOptions {
   std::vector<CorpusFile> files;
   std::size_t batch_tokens = 256;  // largest number of tokens per block, unless one sentence is longer
@@ -122,8 +119,7 @@ struct CorpusCounts {
   auto parts() { return std::tie(sentences, words, tokens, skipped); }
 };
 
-/// A block of consecutive sentences of the corpus, or of probe sequences. One worker computes the whole
-/// block.
+/// A block of consecutive sentences of the corpus, or of probe sequences.
 struct CorpusBlock {
   std::uint64_t number = 0;  // from 0
   input::Batch batch;
@@ -156,8 +152,7 @@ class CorpusBlocks {
     const std::uint64_t read = finished_bytes_ + (stream_ ? stream_->position() : 0);
     return read - std::exchange(reported_bytes_, read);
   }
-  /// Returns a hash of all tokens of the corpus so far, without the probe. At the end, the hash identifies
-  /// the tokenized corpus.
+  /// Returns a hash of all tokens of the corpus so far, without the probe.
   [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
   /// Returns the token frequencies of the sentences so far. A token that is in several windows counts once.
   [[nodiscard]] const TokenFrequencies& frequencies() const { return frequencies_; }
@@ -196,12 +191,9 @@ class CorpusBlocks {
   std::size_t next_probe_ = 0;
 };
 
-// Null inputs with shuffled tokens, and null models with shuffled weights.
-
-/// Returns the batch of a block with the ordinary tokens of each sequence in random order. All other tokens
-/// keep their positions. Changes only the token ids, because a forward pass does not read the texts of the
-/// tokens. The order depends only on the seed, the repetition, the number of the block and the index of the
-/// sequence.
+/// Returns the batch of a block with the ordinary tokens of each sequence in random order. Changes only the
+/// token ids, because a forward pass does not read the texts of the tokens. The order depends only on the
+/// seed, the repetition, the number of the block and the index of the sequence.
 [[nodiscard]] input::Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed,
                                            std::uint64_t repetition);
 

@@ -49,12 +49,10 @@ struct FormattedRow {
     add_column(name + "_count", count);
   }
   void add(const std::string& name, const RowHead& row) {
-    const StudyHead* const head = row.index ? &shape.heads.at(*row.index) : nullptr;
-    record.set(name, head != nullptr ? Value(head->name) : Value());
-    if (head != nullptr && row.identity)
-      record.set("component", head->component).set("layer", head->layer).set("index", head->id.head);
     const std::vector<std::string> names = StudyShape::head_columns();
-    const auto values = head != nullptr ? shape.head_cells(*row.index) : std::vector<Cell>(names.size());
+    const auto values = row.index ? shape.head_cells(*row.index) : std::vector<Cell>(names.size());
+    record.set(name, row.index ? Value(shape.heads[*row.index].name) : Value());
+    if (row.identity) record.set("component", values[0]).set("layer", values[1]).set("index", values[2]);
     for (std::size_t i = 0; i < names.size(); ++i) add_column(names[i], values[i]);
   }
 };

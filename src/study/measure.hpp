@@ -36,15 +36,12 @@ constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset i
 [[nodiscard]] inline Cell count_cell(std::size_t count) {
   return static_cast<std::int64_t>(count);
 }
-/// The cell is undefined if the text is empty.
 [[nodiscard]] inline Cell text_cell(std::string_view text) {
   return text.empty() ? Cell() : Cell(std::string(text));
 }
-/// Returns sum / count as a real_cell(), undefined if count is 0.
 [[nodiscard]] inline Cell mean_cell(double sum, std::uint64_t count) {
   return count == 0 ? Cell() : real_cell(sum / static_cast<double>(count));
 }
-/// Returns the cells of the columns low and high. Both are undefined if no interval exists.
 [[nodiscard]] inline std::array<Cell, 2> interval_cells(const std::optional<ConfidenceInterval>& interval) {
   if (!interval) return {};
   return {real_cell(interval->low), real_cell(interval->high)};
@@ -68,8 +65,7 @@ struct StudyShape {
   std::uint64_t seed = 0;        // seed of the measures that draw random numbers
   bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
 
-  /// Return the names (head_columns) and the cells of one head (head_cells) for the columns component, layer
-  /// and head of CSV tables.
+  /// The columns of a head in CSV tables, and the cells of one head in these columns.
   [[nodiscard]] static std::vector<std::string> head_columns() { return {"component", "layer", "head"}; }
   [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const {
     const StudyHead& of = heads.at(head);
@@ -89,8 +85,7 @@ struct HeadGrid {
 /// Returns a text table of one value per head.
 [[nodiscard]] TextTable head_grid(const StudyShape& shape, std::string title, const std::vector<Cell>& cells);
 
-/// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an interval. The cell is undefined if
-/// `share` is missing.
+/// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an interval.
 [[nodiscard]] Cell score_text(const std::optional<double>& share,
                               const std::optional<ConfidenceInterval>& interval = {});
 
@@ -136,8 +131,6 @@ struct RoleEvidence {
   /// has no shuffles, or if the role does not depend on the token order.
   std::optional<double> shuffled = {};
 };
-/// Returns evidence whose score, null, interval and count are the mean, the null, the interval and the rows
-/// of `sums`.
 [[nodiscard]] RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail,
                                        const RatioSums& sums);
 
@@ -148,10 +141,8 @@ struct StudyResults : Results {
   std::vector<StrongHead> strongest;   // shown in the section `summary` and in text output
   Record summary;                      // additional fields of the section `summary`
 
-  /// Appends the results of another measure.
   void append(StudyResults&& other);
-  /// Adds the three of `heads` with the largest values, in descending order. Heads with equal values keep
-  /// their order.
+  /// Adds the three of `heads` with the largest values, in descending order (stable).
   void add_strongest(std::vector<StrongHead> heads);
 };
 
@@ -191,9 +182,8 @@ class StudyBlock {
 /// Consecutive rows of the pattern of one head for one sequence.
 struct StudyPanel {
   const forward::AttentionPanel& panel;
-  std::size_t head = 0;  // index into StudyShape::heads
-  // the rows of the panel, without fully masked and non-finite rows
-  std::span<const analysis::PatternRow> rows;
+  std::size_t head = 0;                        // index into StudyShape::heads
+  std::span<const analysis::PatternRow> rows;  // without fully masked and non-finite rows
   const forward::VisibleKeys& visible;
   std::size_t visible_index = 0;  // StudyBlock::visible_index() of `visible`
   bool complete = true;           // false if a row with visible keys is missing from `rows`
@@ -218,7 +208,6 @@ class Measure {
   /// Processes a panel. The layers arrive in ascending order, the heads of a layer in any order. The panels
   /// of one head arrive in the order of sequences, then rows.
   virtual void panel(const StudyPanel& panel) = 0;
-  /// Ends the block, after its last panel.
   virtual void end() {}
 
   /// Adds the state of `other`, which must be the same measure of the same study.
@@ -227,9 +216,8 @@ class Measure {
   /// Reads a state. Throws Error(bad_input) if the bytes are not a valid state of this measure.
   virtual void load(StateReader& in) = 0;
 
-  /// Sets the state that the same measure has on shuffled tokens (--null-shuffle). finish() uses this state
-  /// as a null. `shuffled` must outlive this measure. `shuffled` is a null pointer if the study has no
-  /// shuffles.
+  /// Sets the same measure on shuffled tokens (--null-shuffle), which finish() uses as a null, or a null
+  /// pointer if the study has no shuffles. `shuffled` must outlive this measure.
   void compare_with(const Measure* shuffled) { shuffled_twin_ = shuffled; }
   /// Adds the results for all heads of StudyShape::heads.
   virtual void finish(StudyResults& results) const = 0;
@@ -252,8 +240,7 @@ struct MeasureRow {
   bool probe_only = false;      // true: processes only probe blocks; false: only blocks of the corpus
   bool gives_evidence = false;  // returns evidence for roles; --null-model runs the measure on random models
   std::size_t max_heads = 0;    // largest number of heads; 0: no limit
-  /// Depends on token order; --null-shuffle runs the measure on shuffled tokens.
-  bool depends_on_order = false;
+  bool depends_on_order = false;   // on token order; --null-shuffle runs the measure on shuffled tokens
   bool needs_frequencies = false;  // needs StudyBlock::frequencies
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
@@ -323,8 +310,7 @@ class TokenNames {
   std::map<std::int64_t, std::string> names_;
 };
 
-/// Maps the id of a token or target to its positions in a sequence.
-using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;
+using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;  // positions in a sequence, by id
 
 /// Returns the positions, from `first` on, of the special tokens of a sequence. Adds the names of these
 /// tokens to `names`.

@@ -58,7 +58,6 @@ struct StudyInput {
 /// Returns the header of a study. The identity, the model and the paths are empty.
 [[nodiscard]] StudyHeader plain_header(const StudySettings& settings, const model::Model& model);
 
-/// The header and the token frequencies, computed before the first block.
 struct StudyBeginning {
   StudyHeader header;
   std::optional<TokenFrequencies> frequencies;  // set if a measure needs them

@@ -75,14 +75,11 @@ struct RelationQuestion {
         to_head(from_dependent),
         first(from_dependent ? 0 : heads),
         best(answers.best(first, heads)) {
-    std::optional<std::uint64_t> most;
     // Of offsets with the same score, prefers the smaller distance, then the negative offset.
     for (std::int64_t distance = 1; distance <= kFarthestWord; ++distance) {
       for (const std::int64_t offset : {-distance, distance}) {
         const std::size_t answer = 2 * heads + *offset_answer(to_head ? offset : -offset);
-        const std::uint64_t right = answers.right(answer);
-        if (most && right <= *most) continue;
-        most = right;
+        if (baseline_offset != 0 && answers.right(answer) <= answers.right(baseline)) continue;
         baseline = answer;
         baseline_offset = offset;
       }

@@ -83,8 +83,7 @@ class StudyState {
   [[nodiscard]] const StudyHeader& header() const { return *header_; }
   [[nodiscard]] bool has(std::uint64_t block) const { return done_.contains(block); }
   [[nodiscard]] std::size_t blocks_done() const { return done_.size(); }
-  /// Returns the number of all blocks, of the corpus and of the probe, or nullopt if no run has reached the
-  /// end.
+  /// Returns the number of all blocks, of the corpus and of the probe; nullopt: no run has reached the end.
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
   /// Returns the numbers of the lowest missing blocks, at most `count`. Empty if blocks() is nullopt.
@@ -99,7 +98,6 @@ class StudyState {
   /// Adds the results of a block. Throws std::logic_error if the block was already added.
   void add(const CorpusBlock& block, const StudyMeasures& measures, const std::vector<Warning>& warnings,
            const std::string& kernel);
-  /// Sets the number of all blocks (of the corpus and of the probe) and the hash of the tokens of the corpus.
   void end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash) {
     blocks_ = blocks;
     tokens_hash_ = tokens_hash;
@@ -111,7 +109,6 @@ class StudyState {
   void merge(const StudyState& other, const std::string& name, const std::string& other_name);
 
   /// Finishes each measure on one thread of the pool, and adds the roles if the measure `roles` is selected.
-  /// Returns the results in the order of the measures.
   [[nodiscard]] StudyResults finish(Pool& pool) const;
 
   /// Writes a magic text, the version, the length, the content and the XXH64 of the content, then commits the
@@ -163,8 +160,7 @@ void require_same_study(const StudyIdentity& identity, const std::string& name, 
 /// shards ran on different machines.
 [[nodiscard]] std::string kernel_names(const StudyState& state);
 
-/// Finishes the measures of a study, each on one thread of the pool. The results do not depend on threads,
-/// shards or restarts.
+/// Returns the results of a study. They do not depend on threads, shards or restarts.
 [[nodiscard]] Results study_results(const StudyState& state, Pool& pool);
 
 }  // namespace attnctl::study
