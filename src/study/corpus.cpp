@@ -300,13 +300,6 @@ void CorpusBlocks::add(CheckedSentence checked, CorpusBlock& block) {
   }
 }
 
-std::optional<CorpusBlock> CorpusBlocks::next() {
-  std::optional<CorpusBlock> block = probe_ ? std::nullopt : next_of_corpus();
-  if (!block) block = next_of_probe();
-  if (block) block->number = number_++;
-  return block;
-}
-
 std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
   if (!probe_) {
     const ProbeLimits limits{prefix_, model_.config().embedding.vocabulary, limit_};

@@ -145,7 +145,12 @@ class CorpusBlocks {
 
   /// Returns the next block, or nullopt at the end. Throws Error(environment) if a file cannot be read, and
   /// Error(bad_input) for a bad sentence (unless `skip_bad` is set) or a corpus without good sentences.
-  [[nodiscard]] std::optional<CorpusBlock> next();
+  [[nodiscard]] std::optional<CorpusBlock> next() {
+    std::optional<CorpusBlock> block = probe_ ? std::nullopt : next_of_corpus();
+    if (!block) block = next_of_probe();
+    if (block) block->number = number_++;
+    return block;
+  }
 
   /// Returns the number of bytes that were read from files since the last call.
   [[nodiscard]] std::uint64_t new_bytes() {

@@ -1,8 +1,5 @@
 #include "study/measure.hpp"
 
-#include <algorithm>
-#include <functional>
-#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -13,10 +10,6 @@
 
 namespace attnctl::study {
 namespace {
-
-std::string id_name(std::int64_t id) {
-  return "#" + std::to_string(id);
-}
 
 /// A result row as a record for JSON and as a row of a CSV table.
 struct FormattedRow {
@@ -90,10 +83,6 @@ Cell score_text(const std::optional<double>& share, const std::optional<Confiden
   return fmt::format("{:.3f} ({:.3f} to {:.3f})", *share, interval->low, interval->high);
 }
 
-RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail, const RatioSums& sums) {
-  return {head, role, std::move(detail), sums.mean(), sums.null(), sums.interval(), sums.rows()};
-}
-
 void StudyResults::append(StudyResults&& other) {
   const auto move = [](auto& from, auto& to) { std::ranges::move(from, std::back_inserter(to)); };
   move(other.evidence, evidence);
@@ -102,13 +91,6 @@ void StudyResults::append(StudyResults&& other) {
   move(other.strongest, strongest);
   move(other.summary.fields, summary.fields);
   Results::append(std::move(other));
-}
-
-void StudyResults::add_strongest(std::vector<StrongHead> heads) {
-  constexpr std::size_t most = 3;
-  std::ranges::stable_sort(heads, std::ranges::greater(), &StrongHead::value);
-  heads.resize(std::min(heads.size(), most));
-  std::ranges::move(heads, std::back_inserter(strongest));
 }
 
 void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
@@ -145,17 +127,6 @@ StudyBlock::StudyBlock(const model::Model& the_model, const CorpusBlock& the_cor
   }
 }
 
-void TokenNames::add(const input::Sequence& sequence, std::size_t position) {
-  const std::int64_t id = sequence.ids[position];
-  if (!names_.contains(id)) names_[id] = sequence.tokens.empty() ? id_name(id) : sequence.tokens[position];
-}
-
-std::string TokenNames::of(std::int64_t id) const {
-  if (id == kFirstPosition) return "position 0";
-  const auto name = names_.find(id);
-  return name == names_.end() ? id_name(id) : name->second;
-}
-
 PositionsOf special_positions(const input::Sequence& sequence, std::size_t first, TokenNames& names) {
   PositionsOf positions;
   for (std::size_t i = first; i < sequence.ids.size(); ++i) {
@@ -164,17 +135,6 @@ PositionsOf special_positions(const input::Sequence& sequence, std::size_t first
     names.add(sequence, i);
   }
   return positions;
-}
-
-PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names) {
-  PositionsOf targets = special_positions(sequence, 0, names);
-  targets[kFirstPosition] = {0};
-  return targets;
-}
-
-std::array<Cell, 2> target_cells(std::int64_t target, const TokenNames& names) {
-  if (target == kFirstPosition) return {Cell(), std::int64_t{0}};
-  return {names.of(target), Cell()};
 }
 
 std::span<const MeasureRow> measure_catalogue() {

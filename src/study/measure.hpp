@@ -1,9 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -131,8 +134,10 @@ struct RoleEvidence {
   /// has no shuffles, or if the role does not depend on the token order.
   std::optional<double> shuffled = {};
 };
-[[nodiscard]] RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail,
-                                       const RatioSums& sums);
+[[nodiscard]] inline RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail,
+                                              const RatioSums& sums) {
+  return {head, role, std::move(detail), sums.mean(), sums.null(), sums.interval(), sums.rows()};
+}
 
 /// Results of the measures after the last block.
 struct StudyResults : Results {
@@ -143,7 +148,11 @@ struct StudyResults : Results {
 
   void append(StudyResults&& other);
   /// Adds the three of `heads` with the largest values, in descending order (stable).
-  void add_strongest(std::vector<StrongHead> heads);
+  void add_strongest(std::vector<StrongHead> heads) {
+    std::ranges::stable_sort(heads, std::ranges::greater(), &StrongHead::value);
+    heads.resize(std::min(heads.size(), std::size_t{3}));
+    std::ranges::move(heads, std::back_inserter(strongest));
+  }
 };
 
 /// Adds the rows as a section of the JSON document and as a CSV table. All rows have the same fields.
@@ -298,15 +307,24 @@ constexpr std::int64_t kFirstPosition = -1;
 class TokenNames {
  public:
   /// Adds the token at a position of a sequence. The name is "#id" if the input has only ids.
-  void add(const input::Sequence& sequence, std::size_t position);
+  void add(const input::Sequence& sequence, std::size_t position) {
+    const std::int64_t id = sequence.ids[position];
+    if (!names_.contains(id)) names_[id] = sequence.tokens.empty() ? id_name(id) : sequence.tokens[position];
+  }
   /// Returns the name of a token or target, such as "[SEP]" or "position 0".
-  [[nodiscard]] std::string of(std::int64_t id) const;
+  [[nodiscard]] std::string of(std::int64_t id) const {
+    if (id == kFirstPosition) return "position 0";
+    const auto name = names_.find(id);
+    return name == names_.end() ? id_name(id) : name->second;
+  }
 
   void merge(const TokenNames& other) { names_.insert(other.names_.begin(), other.names_.end()); }
   void save(StateWriter& out) const { save_state(out, names_); }
   void load(StateReader& in) { load_state(in, names_); }
 
  private:
+  [[nodiscard]] static std::string id_name(std::int64_t id) { return "#" + std::to_string(id); }
+
   std::map<std::int64_t, std::string> names_;
 };
 
@@ -317,9 +335,16 @@ using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;  // positi
 [[nodiscard]] PositionsOf special_positions(const input::Sequence& sequence, std::size_t first,
                                             TokenNames& names);
 /// Returns the positions of each target in a sequence: position 0 and all special tokens.
-[[nodiscard]] PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names);
+[[nodiscard]] inline PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names) {
+  PositionsOf targets = special_positions(sequence, 0, names);
+  targets[kFirstPosition] = {0};
+  return targets;
+}
 /// Returns the cells of a target for the columns token and position. One of the two cells is undefined.
-[[nodiscard]] std::array<Cell, 2> target_cells(std::int64_t target, const TokenNames& names);
+[[nodiscard]] inline std::array<Cell, 2> target_cells(std::int64_t target, const TokenNames& names) {
+  if (target == kFirstPosition) return {Cell(), std::int64_t{0}};
+  return {names.of(target), Cell()};
+}
 
 /// The names of a measure whose states do not refer to tokens.
 struct NoNames {

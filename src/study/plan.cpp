@@ -383,11 +383,6 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   return results_of(plan);
 }
 
-double CostLaw::seconds(const BlockSize& size) const {
-  const auto tokens = static_cast<double>(size.tokens);
-  return size.probe ? probe_token * tokens : token * tokens + pair * static_cast<double>(size.pairs);
-}
-
 CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
   if (std::ranges::all_of(trials, [](const BlockTrial& trial) { return trial.size.probe; }))
     throw std::logic_error("the cost law needs a trial of the corpus");
@@ -469,12 +464,6 @@ ShardPlan ShardPlanner::shard(std::size_t index, std::size_t count) const {
   plan.seconds = cost_.start + std::ranges::max(free_at);
   plan.cpu_seconds += cost_.start + cost_.read;
   return plan;
-}
-
-std::vector<ShardPlan> ShardPlanner::shards(std::size_t nodes) const {
-  std::vector<ShardPlan> plans;
-  for (std::size_t i = 0; i < nodes; ++i) plans.push_back(shard(i, nodes));
-  return plans;
 }
 
 NodesPlan ShardPlanner::nodes(std::size_t nodes) const {

@@ -118,13 +118,6 @@ class MeasureObserver final : public forward::Observer {
 
 }  // namespace
 
-std::uint64_t corpus_bytes(const CorpusOptions& corpus) {
-  std::uint64_t bytes = 0;
-  for (const CorpusFile& file : corpus.files)
-    bytes += file.path == "-" ? 0 : std::filesystem::file_size(file.path);
-  return bytes;
-}
-
 StudyIdentity study_identity(const StudySettings& settings, const model::Model& model, Pool& pool) {
   const auto or_none = [](const std::optional<std::size_t>& number) {
     return number ? std::to_string(*number) : std::string("none");

@@ -48,7 +48,12 @@ struct StudyInput {
 };
 
 /// Returns the size of all corpus files in bytes. Standard input counts as 0.
-[[nodiscard]] std::uint64_t corpus_bytes(const CorpusOptions& corpus);
+[[nodiscard]] inline std::uint64_t corpus_bytes(const CorpusOptions& corpus) {
+  std::uint64_t bytes = 0;
+  for (const CorpusFile& file : corpus.files)
+    bytes += file.path == "-" ? 0 : std::filesystem::file_size(file.path);
+  return bytes;
+}
 
 /// Returns the identity of a study: its settings, and hashes of the configuration, the corpus files, the file
 /// of token frequencies, and the name, type, shape and bytes of each tensor that the model uses. Standard

@@ -301,33 +301,12 @@ class PairsMeasure final : public Measure {
 
 }  // namespace
 
-std::optional<DrawnKey> DrawnRows::end() const {
-  if (capacity_ == 0 || rows_.size() < capacity_) return std::nullopt;
-  return std::prev(rows_.end())->first;
-}
-
 bool DrawnRows::add(const DrawnKey& key, std::vector<float> row) {
   const auto last = end();
   if (capacity_ == 0 || (last && !(key < *last))) return false;
   rows_.emplace(key, std::move(row));
   if (rows_.size() > capacity_) rows_.erase(std::prev(rows_.end()));
   return true;
-}
-
-void DrawnRows::merge(const DrawnRows& other) {
-  capacity_ = std::max(capacity_, other.capacity_);
-  for (const auto& [key, row] : other.rows_) {
-    if (!add(key, row)) return;  // the rows that follow have larger keys
-  }
-}
-
-void DrawnRows::save(StateWriter& out) const {
-  out.number(capacity_);
-  out.number(rows_.size());
-  for (const auto& [key, row] : rows_) {
-    save_state(out, key);
-    out.floats(row);
-  }
 }
 
 void DrawnRows::load(StateReader& in, std::size_t width) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -34,12 +36,26 @@ class DrawnRows {
   [[nodiscard]] const Rows& rows() const { return rows_; }
   /// Returns the largest key of a full sample: a row with a larger key can no longer be drawn. Returns
   /// nullopt if the sample is not full.
-  [[nodiscard]] std::optional<DrawnKey> end() const;
+  [[nodiscard]] std::optional<DrawnKey> end() const {
+    if (capacity_ == 0 || rows_.size() < capacity_) return std::nullopt;
+    return std::prev(rows_.end())->first;
+  }
   /// Adds the row if it belongs to the sample so far, and returns whether it was added.
   bool add(const DrawnKey& key, std::vector<float> row);
-  void merge(const DrawnRows& other);
-
-  void save(StateWriter& out) const;
+  void merge(const DrawnRows& other) {
+    capacity_ = std::max(capacity_, other.capacity_);
+    for (const auto& [key, row] : other.rows_) {
+      if (!add(key, row)) return;  // the rows that follow have larger keys
+    }
+  }
+  void save(StateWriter& out) const {
+    out.number(capacity_);
+    out.number(rows_.size());
+    for (const auto& [key, row] : rows_) {
+      save_state(out, key);
+      out.floats(row);
+    }
+  }
   /// Reads a state. `width` is the number of floats per row.
   void load(StateReader& in, std::size_t width);
 

@@ -159,36 +159,12 @@ std::size_t group_of(std::uint64_t block, std::size_t sequence) {
   return static_cast<std::size_t>(drawn) + (block % 2 == 0 ? 0 : kGroups / 2);
 }
 
-std::vector<std::uint64_t>& GroupScores::group(std::size_t number) {
-  std::vector<std::uint64_t>& counts = groups_[number];
-  counts.resize(1 + answers_);
-  return counts;
-}
-
-std::uint64_t GroupScores::total(Half half, std::size_t column) const {
-  std::uint64_t sum = 0;
-  const auto last = groups_.lower_bound(half.last);
-  for (auto group = groups_.lower_bound(half.first); group != last; ++group) sum += group->second[column];
-  return sum;
-}
-
-std::optional<double> GroupScores::accuracy(std::size_t answer, Half half) const {
-  const std::uint64_t count = asked(half);
-  if (count == 0) return std::nullopt;
-  return static_cast<double>(right(answer, half)) / static_cast<double>(count);
-}
-
 std::optional<std::size_t> GroupScores::best(std::size_t first, std::size_t count) const {
   if (asked(kEvenBlocks) == 0 || count == 0) return std::nullopt;
   std::vector<std::uint64_t> hits;
   for (std::size_t answer = first; answer < first + count; ++answer)
     hits.push_back(right(answer, kEvenBlocks));
   return first + static_cast<std::size_t>(std::ranges::max_element(hits) - hits.begin());
-}
-
-void GroupScores::merge(const GroupScores& other) {
-  answers_ = other.answers_;
-  for (const auto& [number, counts] : other.groups_) merge_state(group(number), counts);
 }
 
 void GroupScores::load(StateReader& in) {

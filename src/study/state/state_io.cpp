@@ -4,7 +4,6 @@
 #include <memory>
 #include <stdexcept>
 #include <type_traits>
-#include <variant>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
@@ -78,12 +77,6 @@ std::uint64_t StateReader::number() {
   damaged("a number has more than 64 bits");
 }
 
-std::size_t StateReader::count() {
-  const std::uint64_t value = number();
-  if (value > rest_.size()) damaged("a count is larger than the rest of the file");
-  return value;
-}
-
 void StateReader::expect(std::uint64_t wanted, std::string_view what) {
   const std::uint64_t found = number();
   if (found != wanted) damaged(fmt::format("{}: got {}, need {}", what, found, wanted));
@@ -129,12 +122,6 @@ Value StateReader::value(int depth) {
     default:
       damaged("a value has an unknown type");
   }
-}
-
-Cell StateReader::cell() {
-  Value read = value();
-  if (!std::holds_alternative<Cell>(read.data)) damaged("a value is a list or a record");
-  return std::get<Cell>(std::move(read.data));
 }
 
 }  // namespace attnctl::study

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/exact_sum.hpp"
@@ -52,7 +53,11 @@ class StateReader {
   [[nodiscard]] std::uint64_t number();
   /// Reads the number of items that follow. Throws if the number is larger than the number of bytes left,
   /// because each item takes at least one byte. A caller can therefore allocate memory for all items.
-  [[nodiscard]] std::size_t count();
+  [[nodiscard]] std::size_t count() {
+    const std::uint64_t value = number();
+    if (value > rest_.size()) damaged("a count is larger than the rest of the file");
+    return value;
+  }
   /// Throws if the next number is not `wanted`. `what` names the number in the error message.
   void expect(std::uint64_t wanted, std::string_view what);
   [[nodiscard]] std::int64_t signed_number() {
@@ -65,7 +70,11 @@ class StateReader {
   [[nodiscard]] ExactSum sum() { return ExactSum::from_words(raw<std::array<std::uint64_t, 2>>()); }
   [[nodiscard]] std::string text() { return std::string(take(count())); }
   [[nodiscard]] Value value(int depth = 0);
-  [[nodiscard]] Cell cell();
+  [[nodiscard]] Cell cell() {
+    Value read = value();
+    if (!std::holds_alternative<Cell>(read.data)) damaged("a value is a list or a record");
+    return std::get<Cell>(std::move(read.data));
+  }
 
   [[nodiscard]] bool at_end() const { return rest_.empty(); }
   [[nodiscard]] const std::string& name() const { return name_; }

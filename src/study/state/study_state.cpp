@@ -143,32 +143,6 @@ std::vector<Measure*> StudyMeasures::all() const {
   return list;
 }
 
-void StudyMeasures::merge(const StudyMeasures& other) {
-  const std::vector<Measure*> measures = all();
-  const std::vector<Measure*> others = other.all();
-  for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->merge(*others.at(i));
-}
-
-StudyMeasures StudyState::make_block_measures() const {
-  StudyMeasures measures(*header_);
-  for (std::size_t i = 0; i < measures.own.size(); ++i) measures.own[i]->set_context(*measures_.own[i]);
-  return measures;
-}
-
-std::vector<std::uint64_t> StudyState::missing(std::size_t count) const {
-  std::vector<std::uint64_t> blocks;
-  for (std::uint64_t block = 0; block < blocks_.value_or(0) && blocks.size() < count; ++block) {
-    if (!has(block)) blocks.push_back(block);
-  }
-  return blocks;
-}
-
-std::vector<Warning> StudyState::warnings() const {
-  std::vector<Warning> list;
-  for (const auto& [code, warning] : warnings_) list.push_back({code, warning.message, warning.count});
-  return list;
-}
-
 void StudyState::add(const CorpusBlock& block, const StudyMeasures& measures,
                      const std::vector<Warning>& warnings, const std::string& kernel) {
   if (!done_.insert(block.number).second) throw std::logic_error("a block of a study was added twice");

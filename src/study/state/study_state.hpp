@@ -66,7 +66,11 @@ struct StudyMeasures {
   explicit StudyMeasures(const StudyHeader& header);
   /// Returns all measures, in the order of the state file.
   [[nodiscard]] std::vector<Measure*> all() const;
-  void merge(const StudyMeasures& other);
+  void merge(const StudyMeasures& other) {
+    const std::vector<Measure*> measures = all();
+    const std::vector<Measure*> others = other.all();
+    for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->merge(*others.at(i));
+  }
 };
 
 /// Key of a bad sentence that was skipped: the block number and the index within the block's skipped
@@ -87,14 +91,28 @@ class StudyState {
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
   /// Returns the numbers of the lowest missing blocks, at most `count`. Empty if blocks() is nullopt.
-  [[nodiscard]] std::vector<std::uint64_t> missing(std::size_t count) const;
+  [[nodiscard]] std::vector<std::uint64_t> missing(std::size_t count) const {
+    std::vector<std::uint64_t> missing;
+    for (std::uint64_t block = 0; block < blocks_.value_or(0) && missing.size() < count; ++block) {
+      if (!has(block)) missing.push_back(block);
+    }
+    return missing;
+  }
   [[nodiscard]] const CorpusCounts& counts() const { return counts_; }
   [[nodiscard]] const std::map<SkippedKey, std::string>& skipped() const { return skipped_; }
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
-  [[nodiscard]] std::vector<Warning> warnings() const;
+  [[nodiscard]] std::vector<Warning> warnings() const {
+    std::vector<Warning> list;
+    for (const auto& [code, warning] : warnings_) list.push_back({code, warning.message, warning.count});
+    return list;
+  }
 
   /// Returns empty measures for one block. Has called set_context() on each of them with the current state.
-  [[nodiscard]] StudyMeasures make_block_measures() const;
+  [[nodiscard]] StudyMeasures make_block_measures() const {
+    StudyMeasures measures(*header_);
+    for (std::size_t i = 0; i < measures.own.size(); ++i) measures.own[i]->set_context(*measures_.own[i]);
+    return measures;
+  }
   /// Adds the results of a block. Throws std::logic_error if the block was already added.
   void add(const CorpusBlock& block, const StudyMeasures& measures, const std::vector<Warning>& warnings,
            const std::string& kernel);

@@ -1,10 +1,8 @@
 #include "study/state/sums.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
-#include <functional>
 
 namespace attnctl::study {
 namespace {
@@ -37,17 +35,6 @@ std::size_t octave_bin(double value) {
 }
 
 }  // namespace
-
-void CompactSum::save(StateWriter& out) const {
-  const auto [fraction, whole] = total().words();
-  out.flag(fraction == 0);
-  if (fraction != 0) return BlockSum::save(out);
-  out.number(whole);
-}
-
-void CompactSum::load(StateReader& in) {
-  static_cast<BlockSum&>(*this) = BlockSum(in.flag() ? ExactSum::from_words({0, in.number()}) : in.sum());
-}
 
 std::size_t Bins::size() const {
   return spacing == Spacing::linear ? count : 2 * kMagnitudes + 1;
@@ -84,22 +71,6 @@ void QuantityMoments::add(std::span<const double> values) {
   minimum_ = minimum;
   maximum_ = maximum;
   bins_.fill(values, histogram_);
-}
-
-void QuantityMoments::merge(const QuantityMoments& other) {
-  count_ += other.count_;
-  sum_.merge(other.sum_);
-  squares_.merge(other.squares_);
-  minimum_ = std::min(minimum_, other.minimum_);
-  maximum_ = std::max(maximum_, other.maximum_);
-  std::ranges::transform(histogram_, other.histogram_, histogram_.begin(), std::plus());
-}
-
-MomentsSummary QuantityMoments::summary() const {
-  if (count_ == 0) return {};
-  const auto n = static_cast<double>(count_);
-  const double mean = sum_.value() / n;
-  return {count_, mean, std::max(0.0, squares_.value() / n - mean * mean), minimum_, maximum_};
 }
 
 std::optional<double> QuantityMoments::quantile(double q) const {
@@ -154,18 +125,6 @@ void QuantityMoments::load(StateReader& in) {
     i += empty;
     for (const std::size_t end = i + full; i < end; ++i) histogram_[i] = in.number();
   }
-}
-
-void RatioSums::add(const SentenceTerm& term) {
-  if (term.rows == 0) return;
-  const auto rows = static_cast<double>(term.rows);
-  ++sentences_;
-  rows_ += term.rows;
-  rows_squared_ += term.rows * term.rows;
-  sum_.add(term.sum);
-  null_.add(term.null);
-  sum_squared_.add(term.sum * term.sum);
-  sum_rows_.add(term.sum * rows);
 }
 
 std::optional<ConfidenceInterval> RatioSums::interval() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -40,8 +41,15 @@ class BlockSum {
 
 /// A BlockSum whose state takes fewer bytes for sums of integers, such as counts.
 struct CompactSum : BlockSum {
-  void save(StateWriter& out) const;
-  void load(StateReader& in);
+  void save(StateWriter& out) const {
+    const auto [fraction, whole] = total().words();
+    out.flag(fraction == 0);
+    if (fraction != 0) return BlockSum::save(out);
+    out.number(whole);
+  }
+  void load(StateReader& in) {
+    static_cast<BlockSum&>(*this) = BlockSum(in.flag() ? ExactSum::from_words({0, in.number()}) : in.sum());
+  }
 };
 
 /// Sums of the weights on some keys, and of the weights that uniform attention puts on these keys.
@@ -91,9 +99,21 @@ class QuantityMoments {
   void add(double value) { add(std::span(&value, 1)); }
   /// Adds the values one after another, in order.
   void add(std::span<const double> values);
-  void merge(const QuantityMoments& other);
+  void merge(const QuantityMoments& other) {
+    count_ += other.count_;
+    sum_.merge(other.sum_);
+    squares_.merge(other.squares_);
+    minimum_ = std::min(minimum_, other.minimum_);
+    maximum_ = std::max(maximum_, other.maximum_);
+    merge_state(histogram_, other.histogram_);
+  }
 
-  [[nodiscard]] MomentsSummary summary() const;
+  [[nodiscard]] MomentsSummary summary() const {
+    if (count_ == 0) return {};
+    const auto n = static_cast<double>(count_);
+    const double mean = sum_.value() / n;
+    return {count_, mean, std::max(0.0, squares_.value() / n - mean * mean), minimum_, maximum_};
+  }
   /// Returns the quantile `q`, exact to one bin. Assumes that the observations of a bin are evenly spread.
   /// The result is always between minimum and maximum. Returns nullopt without observations.
   [[nodiscard]] std::optional<double> quantile(double q) const;
@@ -136,7 +156,16 @@ struct SentenceTerm {
 class RatioSums {
  public:
   /// Adds a sentence. A sentence without rows changes nothing.
-  void add(const SentenceTerm& term);
+  void add(const SentenceTerm& term) {
+    if (term.rows == 0) return;
+    ++sentences_;
+    rows_ += term.rows;
+    rows_squared_ += term.rows * term.rows;
+    sum_.add(term.sum);
+    null_.add(term.null);
+    sum_squared_.add(term.sum * term.sum);
+    sum_rows_.add(term.sum * static_cast<double>(term.rows));
+  }
   auto parts() { return std::tie(sentences_, rows_, rows_squared_, sum_, null_, sum_squared_, sum_rows_); }
 
   [[nodiscard]] std::uint64_t rows() const { return rows_; }
