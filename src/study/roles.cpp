@@ -1,20 +1,9 @@
-#include "study/roles.hpp"
-
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <functional>
-#include <map>
-#include <optional>
 #include <stdexcept>
-#include <tuple>
-#include <utility>
 
 #include <fmt/ranges.h>
 
-#include "analysis/patterns/pattern_metrics.hpp"
 #include "base/undefined.hpp"
-#include "study/state/sums.hpp"
+#include "study/measure.hpp"
 
 // The rules of the roles, the measure `roles`, and the output of the roles. The measure returns evidence from
 // sums over sentences.

@@ -1,13 +1,4 @@
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "study/measure.hpp"
 #include "study/measures/relations.hpp"

@@ -1,22 +1,13 @@
 #include "study/measures/pairs.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <functional>
-#include <iterator>
-#include <memory>
 #include <numbers>
 #include <numeric>
-#include <string>
-#include <utility>
 
 #include "analysis/similarity/head_pairs.hpp"
 #include "base/memory.hpp"
 #include "base/random.hpp"
 #include "base/undefined.hpp"
 #include "study/measure.hpp"
-#include "study/state/sums.hpp"
 
 // The measure `pairs`: the similarity of all pairs of heads.
 namespace attnctl::study {

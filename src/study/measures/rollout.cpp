@@ -1,12 +1,4 @@
-#include <algorithm>
-#include <array>
-#include <map>
-#include <string>
-#include <tuple>
-#include <utility>
-
 #include "study/measure.hpp"
-#include "study/state/sums.hpp"
 
 // The measure `rollout`: attention rollout to special tokens and position 0.
 namespace attnctl::study {

@@ -1,15 +1,7 @@
-#include <algorithm>
-#include <array>
-#include <string>
-#include <tuple>
-#include <utility>
-
 #include <fmt/format.h>
 
 #include "analysis/patterns/distance_profile.hpp"
-#include "analysis/patterns/pattern_metrics.hpp"
 #include "study/measure.hpp"
-#include "study/state/sums.hpp"
 
 // The measures `metrics`, `positional` and `distance`: sums over the rows of the patterns.
 namespace attnctl::study {

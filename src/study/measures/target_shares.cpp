@@ -1,18 +1,4 @@
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include "study/corpus.hpp"
 #include "study/measure.hpp"
-#include "study/state/sums.hpp"
 
 // The measures `special`, `repeats`, `rare` and `probe`: attention weight on target keys.
 namespace attnctl::study {

@@ -7,7 +7,6 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
-#include "study/roles.hpp"
 
 namespace attnctl::study {
 namespace {
