@@ -250,9 +250,8 @@ std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLim
   return probes;
 }
 
-/// Returns the next sentence of the open file, or of the next file, as one sequence, or as windows if the
-/// sentence is too long. Throws Error(bad_input) if the sentence is not valid for the model, or is too long
-/// and options_.stride is not set.
+/// Returns the next sentence, cut into windows if it is too long. Throws Error(bad_input) if it is not valid
+/// for the model, or if it is too long and options_.stride is not set.
 std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
   while (true) {
     if (!stream_) {

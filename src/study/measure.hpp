@@ -139,7 +139,6 @@ struct RoleEvidence {
   return {head, role, std::move(detail), sums.mean(), sums.null(), sums.interval(), sums.rows()};
 }
 
-/// Results of the measures after the last block.
 struct StudyResults : Results {
   std::vector<RoleEvidence> evidence;  // evidence for the roles of the heads
   std::vector<ResultRow> head_fields;  // [heads], additional fields of the section `heads`; or empty
@@ -270,7 +269,6 @@ class Measure {
   /// Sets the same measure on shuffled tokens (--null-shuffle), which finish() uses as a null, or a null
   /// pointer if the study has no shuffles. `shuffled` must outlive this measure.
   void compare_with(const Measure* shuffled) { shuffled_twin_ = shuffled; }
-  /// Adds the results for all heads of StudyShape::heads.
   virtual void finish(StudyResults& results) const = 0;
 
  protected:

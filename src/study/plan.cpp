@@ -60,7 +60,6 @@ struct NodeMemory {
   [[nodiscard]] std::uint64_t node() const { return process + weights + workers * worker; }
 };
 
-/// The measurements of a study and the predicted time of its shards.
 struct StudyPlan {
   const StudyInput& input;
   std::size_t nodes = 1;
@@ -226,7 +225,6 @@ double rounded(double value) {
   return std::round(value * scale) / scale;
 }
 
-/// Returns the first fields of the JSON document.
 Record document_head(const StudyPlan& plan) {
   const StudySettings& settings = plan.input.settings;
   const CorpusCounts& counts = plan.survey.counts;
@@ -314,7 +312,6 @@ void add_head_lines(const StudyPlan& plan, Results& results) {
                   plan.suggested, 100 * ShardPlanner::kLeastEfficiency));
 }
 
-/// Returns the tables, the JSON document and the text of a plan.
 Results results_of(const StudyPlan& plan) {
   std::vector<std::vector<Cell>> shards, choices, trials;
   for (std::size_t i = 0; i < plan.shards.size(); ++i) {

@@ -5,8 +5,7 @@
 #include "base/undefined.hpp"
 #include "study/measure.hpp"
 
-// The rules of the roles, the measure `roles`, and the output of the roles. The measure returns evidence from
-// sums over sentences.
+// The rules of the roles, the measure `roles`, and the output of the roles.
 namespace attnctl::study {
 namespace {
 
@@ -170,8 +169,7 @@ struct RoleSums {
 };
 using SentenceSums = RoleSums<SentenceTerm>;
 
-/// Row counts and nulls for the rows of a panel that see more than one key. SentenceTerm::sum is 0 in all
-/// terms.
+/// Row counts and nulls for the rows of a panel that see more than one key; the sums are 0.
 struct RoleNulls {
   SentenceSums terms;
   std::vector<double> log_keys;  // [rows of the panel], ln(visible keys); 0 if one key is visible
@@ -262,8 +260,7 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
   }
 
  private:
-  /// The sums of the sentence that is processed for one head. The sentence ends when a panel of another
-  /// sequence arrives.
+  /// The sums of one sentence for one head. The sentence ends when a panel of another sequence arrives.
   struct OpenSentence {
     std::size_t sequence = 0;
     SentenceSums terms;

@@ -51,8 +51,7 @@ std::uint64_t weights_hash(const model::Model& model, Pool& pool) {
   return hash;
 }
 
-/// Returns a text that identifies the corpus by the size and the hash of each file, without their paths.
-/// Returns "standard input" if a file is standard input.
+/// Returns the size and the hash of each file, without the paths, or "standard input" if a file is that.
 std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
   std::vector<std::string> files;
   for (const CorpusFile& file : corpus.files) {

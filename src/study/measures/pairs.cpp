@@ -82,7 +82,6 @@ Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
   return {"pairs", {columns.begin(), columns.end()}, rows, fill};
 }
 
-/// Returns a table of the most similar and the least similar pairs by each measure.
 Table extremes_table(const StudyShape& shape, const std::vector<PairMatrix>& matrices) {
   constexpr std::size_t most = 3;
   std::vector<std::vector<Cell>> rows;

@@ -158,12 +158,12 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
   void finish(StudyResults& results) const override {
     if (counts_.sentences == 0) return;
     std::set<std::size_t> occupied;
-    for (const auto& [name, scores] : relations_) scores.add_occupied(occupied);
-    const Bootstrap bootstrap(shape_.seed, occupied);
     std::vector<RelationQuestion> questions;
     for (const auto& [name, scores] : relations_) {
+      scores.add_occupied(occupied);
       for (const bool to_head : {true, false}) questions.emplace_back(name, scores, heads(), to_head);
     }
+    const Bootstrap bootstrap(shape_.seed, occupied);
     std::vector<ResultRow> rows;
     for (const RelationQuestion& each : questions) {
       const auto intervals = bootstrap.intervals(*each.scores, each.first, heads());

@@ -30,8 +30,7 @@ constexpr std::array kRepeatsMetrics = {
         "TransformerLens; Olsson et al. 2022"},
 };
 
-/// The share of the attention weight that is on target keys, and the same share under uniform attention. The
-/// sums are over the rows that have a visible target.
+/// The share of the attention weight that is on target keys, over the rows that have a visible target.
 struct TargetShare {
   std::uint64_t rows = 0;     // rows with a target
   std::uint64_t without = 0;  // rows that are left out because they have no target; only for `repeats`
@@ -71,7 +70,6 @@ TargetWeight weight_on(std::span<const std::size_t> keys, const analysis::Patter
   return sum;
 }
 
-/// Adds a head to the candidates for the strongest heads if the share of the head is defined.
 void add_head(std::vector<StrongHead>& heads, std::string what, const StudyHead& head,
               const TargetShare& share) {
   if (const auto value = share.value())
@@ -332,7 +330,6 @@ constexpr std::array kProbeKinds = {
     ProbeKind{"previous", [](std::size_t) { return std::size_t{1}; }, ""},
 };
 
-/// Sums for one target, in probe sequences and in controls.
 struct ProbeSums {
   RatioSums repeated, control;
 

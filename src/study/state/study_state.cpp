@@ -62,8 +62,7 @@ StudyHeader load_header(StateReader& in) {
   return header;
 }
 
-/// Writes the block numbers as runs of consecutive numbers. For each run, writes the gap before the run and
-/// the length of the run.
+/// Writes the block numbers as runs of consecutive numbers: the gap before each run and its length.
 void save_blocks(StateWriter& out, const std::set<std::uint64_t>& blocks) {
   /// First block of the run, and the block after its last block.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
@@ -96,7 +95,6 @@ std::set<std::uint64_t> load_blocks(StateReader& in) {
   return blocks;
 }
 
-/// Finishes each measure on one thread. Returns the results in the order of the measures.
 StudyResults finish_all(const Measures& measures, Pool& pool) {
   std::vector<StudyResults> parts(measures.size());
   pool.run(parts.size(), [&](std::size_t i, std::size_t /*worker*/) { measures[i]->finish(parts[i]); });

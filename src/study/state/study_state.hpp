@@ -24,8 +24,7 @@
 
 namespace attnctl::study {
 
-/// Names and values that must be equal in all states of one study ("weights": a hash, "batch_tokens": "4096",
-/// ...).
+/// Names and values that must be equal in all states of one study, such as "batch_tokens" and "4096".
 using StudyIdentity = std::vector<std::pair<std::string, std::string>>;
 
 /// The description of a study, without its results.
@@ -73,8 +72,7 @@ struct StudyMeasures {
   }
 };
 
-/// Key of a bad sentence that was skipped: the block number and the index within the block's skipped
-/// sentences.
+/// Key of a bad sentence that was skipped: the block number and the index in CorpusBlock::skipped.
 using SkippedKey = std::pair<std::uint64_t, std::uint64_t>;
 
 /// The state of a study: the merged results of the blocks done so far. Not copyable. The order in which
@@ -107,7 +105,7 @@ class StudyState {
     return list;
   }
 
-  /// Returns empty measures for one block. Has called set_context() on each of them with the current state.
+  /// Returns empty measures for one block.
   [[nodiscard]] StudyMeasures make_block_measures() const {
     StudyMeasures measures(*header_);
     for (std::size_t i = 0; i < measures.own.size(); ++i) measures.own[i]->set_context(*measures_.own[i]);
@@ -129,8 +127,7 @@ class StudyState {
   /// Finishes each measure on one thread of the pool, and adds the roles if the measure `roles` is selected.
   [[nodiscard]] StudyResults finish(Pool& pool) const;
 
-  /// Writes a magic text, the version, the length, the content and the XXH64 of the content, then commits the
-  /// file.
+  /// Writes a magic text, the version, the length, the content and the XXH64 of the content, then commits.
   void write(OutputFile& out) const;
   /// Reads a file of write(). Throws Error(bad_input) if the file is damaged or has another version.
   [[nodiscard]] static StudyState read(const std::filesystem::path& path);

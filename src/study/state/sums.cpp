@@ -7,8 +7,7 @@
 namespace attnctl::study {
 namespace {
 
-// For Spacing::octaves, the exponent and the first three bits of the mantissa of a magnitude determine its
-// bin.
+// For Spacing::octaves, the exponent and the first bits of the mantissa of a magnitude determine its bin.
 constexpr unsigned kStepBits = 3;
 constexpr unsigned kShift = 52 - kStepBits;
 constexpr double kSmallest = 0x1p-6;

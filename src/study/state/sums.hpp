@@ -82,7 +82,6 @@ struct Bins {
   [[nodiscard]] double edge(std::size_t index) const;
 };
 
-/// Summary of a quantity over all observations. The values are undefined without observations.
 struct MomentsSummary {
   std::uint64_t count = 0;
   std::optional<double> mean;
@@ -97,7 +96,6 @@ class QuantityMoments {
   explicit QuantityMoments(const Bins& bins) : bins_(bins), histogram_(bins.size()) {}
 
   void add(double value) { add(std::span(&value, 1)); }
-  /// Adds the values one after another, in order.
   void add(std::span<const double> values);
   void merge(const QuantityMoments& other) {
     count_ += other.count_;
@@ -155,7 +153,6 @@ struct SentenceTerm {
 /// 1977, section 6.4). One instance adds the sentences of one block; instances can be merged in any order.
 class RatioSums {
  public:
-  /// Adds a sentence. A sentence without rows changes nothing.
   void add(const SentenceTerm& term) {
     if (term.rows == 0) return;
     ++sentences_;
