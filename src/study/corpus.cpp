@@ -11,7 +11,6 @@
 #include "base/text.hpp"
 #include "checkpoint/source.hpp"
 #include "forward/run.hpp"
-#include "input/sequences.hpp"
 
 namespace attnctl::study {
 namespace {
@@ -22,10 +21,16 @@ void shuffle(std::size_t count, Random& random, const Swap& swap) {
   for (std::size_t left = count; left > 1; --left) swap(left - 1, random.next() % left);
 }
 
-/// Checks whether a token belongs to the text: it is neither special nor hidden from attention.
-bool is_ordinary(const input::Sequence& sequence, std::size_t token) {
-  if (!sequence.special.empty() && sequence.special[token] != 0) return false;
-  return sequence.key_visible.empty() || sequence.key_visible[token] != 0;
+/// Returns the positions of the tokens that belong to the text: they are neither special nor hidden from
+/// attention.
+std::vector<std::size_t> ordinary_tokens(const input::Sequence& sequence) {
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
+    const bool special = !sequence.special.empty() && sequence.special[i] != 0;
+    const bool hidden = !sequence.key_visible.empty() && sequence.key_visible[i] == 0;
+    if (!special && !hidden) positions.push_back(i);
+  }
+  return positions;
 }
 
 /// The tensors of another checkpoint. The values of each floating-point matrix are shuffled when the matrix
@@ -126,16 +131,13 @@ std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::si
 }  // namespace
 
 void TokenFrequencies::add(const input::Sequence& sequence) {
-  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
-    if (is_ordinary(sequence, i)) set(sequence.ids[i], of(sequence.ids[i]) + 1);
-  }
+  for (const std::size_t i : ordinary_tokens(sequence)) set(sequence.ids[i], of(sequence.ids[i]) + 1);
 }
 
 std::vector<std::size_t> rarest_tokens(const input::Sequence& sequence, const TokenFrequencies& frequencies) {
   std::vector<std::size_t> places;
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
-    if (!is_ordinary(sequence, i)) continue;
+  for (const std::size_t i : ordinary_tokens(sequence)) {
     const std::uint64_t count = frequencies.of(sequence.ids[i]);
     if (count > least) continue;
     if (count < least) places.clear();
@@ -191,10 +193,7 @@ input::Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::
   const std::uint64_t block_seed = Random(Random(seed, repetition).next(), block.number).next();
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     input::Sequence& sequence = batch.sequences[s];
-    std::vector<std::size_t> positions;
-    for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
-      if (is_ordinary(sequence, i)) positions.push_back(i);
-    }
+    const std::vector<std::size_t> positions = ordinary_tokens(sequence);
     Random random(block_seed, s);
     shuffle(positions.size(), random, [&](std::size_t i, std::size_t j) {
       std::swap(sequence.ids[positions[i]], sequence.ids[positions[j]]);

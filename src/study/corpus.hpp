@@ -43,9 +43,8 @@ class TokenFrequencies {
   std::vector<std::uint64_t> counts_;  // by id
 };
 
-/// Returns the positions of the ordinary tokens of a sequence that have the lowest frequency, ascending.
-/// These are several positions if the rarest token occurs several times or if several tokens are equally
-/// rare.
+/// Returns the positions of the ordinary tokens with the lowest frequency, ascending. These are several if
+/// the rarest token occurs several times or if several tokens are equally rare.
 [[nodiscard]] std::vector<std::size_t> rarest_tokens(const input::Sequence& sequence,
                                                      const TokenFrequencies& frequencies);
 

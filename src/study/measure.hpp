@@ -85,7 +85,6 @@ struct HeadGrid {
 
   explicit HeadGrid(const StudyShape& shape);
 };
-/// Returns a text table of one value per head.
 [[nodiscard]] TextTable head_grid(const StudyShape& shape, std::string title, const std::vector<Cell>& cells);
 
 /// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an interval.

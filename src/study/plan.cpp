@@ -286,20 +286,17 @@ std::string duration(double seconds) {
   return fmt::format("{:.1f} days", seconds / day);
 }
 
-std::string mebibytes(std::uint64_t bytes) {
-  return fmt::format("{} MiB", (bytes + (1U << 20U) - 1) >> 20U);
-}
-
 void add_head_lines(const StudyPlan& plan, Results& results) {
   const CorpusCounts& counts = plan.survey.counts;
   const NodeMemory& memory = plan.memory;
   const auto add = [&](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
+  const auto mebibytes = [](std::uint64_t bytes) { return (bytes + (1U << 20U) - 1) >> 20U; };
   add(fmt::format("{} sentences, {} tokens in {} blocks", counts.sentences, counts.tokens,
                   plan.survey.blocks.size()));
   add(fmt::format("Time      {} for the slowest of {} nodes with {} threads; {} of processor time in total",
                   duration(plan.chosen.seconds), plan.nodes, memory.workers,
                   duration(plan.chosen.cpu_seconds)));
-  add(fmt::format("Memory    {} per node: {} for the program, {} for weights, {} per thread",
+  add(fmt::format("Memory    {} MiB per node: {} MiB for the program, {} MiB for weights, {} MiB per thread",
                   mebibytes(memory.node()), mebibytes(memory.process), mebibytes(memory.weights),
                   mebibytes(memory.worker)));
   add(fmt::format(

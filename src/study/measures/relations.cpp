@@ -167,16 +167,6 @@ std::optional<std::size_t> GroupScores::best(std::size_t first, std::size_t coun
   return first + static_cast<std::size_t>(std::ranges::max_element(hits) - hits.begin());
 }
 
-void GroupScores::load(StateReader& in) {
-  groups_.clear();
-  for (std::size_t left = in.count(); left > 0; --left) {
-    const std::uint64_t number = in.number();
-    if (number >= kGroups || groups_.contains(number))
-      in.damaged("the numbers of the groups of sentences are repeated or too large");
-    for (std::uint64_t& count : group(number)) count = in.number();
-  }
-}
-
 Bootstrap::Bootstrap(std::uint64_t seed, const std::set<std::size_t>& occupied)
     : all_(draw(seed, occupied, kAllBlocks)), odd_(draw(seed, occupied, kOddBlocks)) {}
 

@@ -138,7 +138,6 @@ class GroupScores {
   /// if `count` is 0.
   [[nodiscard]] std::optional<std::size_t> best(std::size_t first, std::size_t count) const;
   [[nodiscard]] const std::map<std::size_t, std::vector<std::uint64_t>>& groups() const { return groups_; }
-  /// Adds the indices of the groups that have sentences.
   void add_occupied(std::set<std::size_t>& groups) const {
     for (const auto& [number, counts] : groups_) groups.insert(number);
   }
@@ -148,7 +147,15 @@ class GroupScores {
     for (const auto& [number, counts] : other.groups_) merge_state(group(number), counts);
   }
   void save(StateWriter& out) const { save_state(out, groups_); }
-  void load(StateReader& in);
+  void load(StateReader& in) {
+    groups_.clear();
+    for (std::size_t left = in.count(); left > 0; --left) {
+      const std::uint64_t number = in.number();
+      if (number >= kGroups || groups_.contains(number))
+        in.damaged("the numbers of the groups of sentences are repeated or too large");
+      for (std::uint64_t& count : group(number)) count = in.number();
+    }
+  }
 
  private:
   [[nodiscard]] std::uint64_t total(Half half, std::size_t column) const {

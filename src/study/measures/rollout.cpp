@@ -178,8 +178,7 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
       }
     }
   }
-  /// Returns a table with one row per layer. A row has the rollout mass on each target and the uniform
-  /// baseline of this mass.
+  /// Returns a table with one row per layer: the rollout mass on each target, and its uniform baseline.
   [[nodiscard]] TextTable page() const {
     std::vector<std::int64_t> targets;
     std::vector<std::string> columns = {"layer"};

@@ -1,6 +1,5 @@
 #include "study/state/state_io.hpp"
 
-#include <bit>
 #include <memory>
 #include <stdexcept>
 #include <type_traits>
@@ -13,20 +12,10 @@ namespace {
 
 /// The type of a value in a state file. The numbers must not change. The first six are the alternatives of
 /// Cell, in the same order.
-enum : std::uint64_t { kUndefined, kBool, kInteger, kFloat, kDouble, kText, kList, kRecord };
+enum : std::uint64_t { kNothing, kBool, kInteger, kFloat, kDouble, kText, kList, kRecord };
 constexpr int kDeepest = 16;
 
 }  // namespace
-
-void StateWriter::number(std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>(value | 0x80U);
-  bytes_ += static_cast<char>(value);
-}
-
-void StateWriter::raw(std::span<const std::byte> bytes) {
-  static_assert(std::endian::native == std::endian::little);
-  bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
 
 void StateWriter::value(const Value& value) {
   if (const auto* const cell = std::get_if<Cell>(&value.data)) {
@@ -60,23 +49,6 @@ void StateReader::damaged(std::string_view what) const {
   fail(Status::bad_input, "{}: the study state is damaged: {}; run the study again", name_, what);
 }
 
-std::string_view StateReader::take(std::size_t size) {
-  if (size > rest_.size()) damaged("the file ends too early");
-  const std::string_view taken = rest_.substr(0, size);
-  rest_.remove_prefix(size);
-  return taken;
-}
-
-std::uint64_t StateReader::number() {
-  std::uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64; shift += 7) {
-    const auto byte = static_cast<unsigned char>(take(1).front());
-    value |= std::uint64_t{byte & 0x7FU} << shift;
-    if (byte < 0x80) return value;
-  }
-  damaged("a number has more than 64 bits");
-}
-
 void StateReader::expect(std::uint64_t wanted, std::string_view what) {
   const std::uint64_t found = number();
   if (found != wanted) damaged(fmt::format("{}: got {}, need {}", what, found, wanted));
@@ -93,35 +65,25 @@ std::vector<float> StateReader::floats(std::size_t count) {
 
 Value StateReader::value(int depth) {
   if (depth > kDeepest) damaged("values are nested too deeply");
-  switch (number()) {
-    case kUndefined:
-      return {};
-    case kBool:
-      return flag();
-    case kInteger:
-      return signed_number();
-    case kFloat:
-      return static_cast<float>(real());
-    case kDouble:
-      return real();
-    case kText:
-      return text();
-    case kList: {
-      List list(count());
-      for (Value& item : list) item = value(depth + 1);
-      return list;
-    }
-    case kRecord: {
-      Record record;
-      for (std::size_t left = count(); left > 0; --left) {
-        std::string name = text();
-        record.set(std::move(name), value(depth + 1));
-      }
-      return record;
-    }
-    default:
-      damaged("a value has an unknown type");
+  const std::uint64_t type = number();
+  if (type == kNothing) return {};
+  if (type == kBool) return flag();
+  if (type == kInteger) return signed_number();
+  if (type == kFloat) return static_cast<float>(real());
+  if (type == kDouble) return real();
+  if (type == kText) return text();
+  if (type == kList) {
+    List list(count());
+    for (Value& item : list) item = value(depth + 1);
+    return list;
   }
+  if (type != kRecord) damaged("a value has an unknown type");
+  Record record;
+  for (std::size_t left = count(); left > 0; --left) {
+    std::string name = text();
+    record.set(std::move(name), value(depth + 1));
+  }
+  return record;
 }
 
 }  // namespace attnctl::study

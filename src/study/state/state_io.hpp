@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,10 @@ namespace attnctl::study {
 /// histograms with many zeros small.
 class StateWriter {
  public:
-  void number(std::uint64_t value);
+  void number(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>(value | 0x80U);
+    bytes_ += static_cast<char>(value);
+  }
   void signed_number(std::int64_t value) {
     number((static_cast<std::uint64_t>(value) << 1U) ^ (value < 0 ? ~std::uint64_t{0} : 0));
   }
@@ -40,7 +44,11 @@ class StateWriter {
   [[nodiscard]] const std::string& bytes() const { return bytes_; }
 
  private:
-  void raw(std::span<const std::byte> bytes);
+  void raw(std::span<const std::byte> bytes) {
+    static_assert(std::endian::native == std::endian::little);
+    bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+
   std::string bytes_;
 };
 
@@ -50,7 +58,15 @@ class StateReader {
   /// `name` is the file name for errors. The bytes are borrowed.
   StateReader(std::string_view bytes, std::string name) : rest_(bytes), name_(std::move(name)) {}
 
-  [[nodiscard]] std::uint64_t number();
+  [[nodiscard]] std::uint64_t number() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const auto byte = static_cast<unsigned char>(take(1).front());
+      value |= std::uint64_t{byte & 0x7FU} << shift;
+      if (byte < 0x80) return value;
+    }
+    damaged("a number has more than 64 bits");
+  }
   /// Reads the number of items that follow. Throws if the number is larger than the number of bytes left,
   /// because each item takes at least one byte. A caller can therefore allocate memory for all items.
   [[nodiscard]] std::size_t count() {
@@ -81,7 +97,12 @@ class StateReader {
   [[noreturn]] void damaged(std::string_view what) const;
 
  private:
-  [[nodiscard]] std::string_view take(std::size_t size);
+  [[nodiscard]] std::string_view take(std::size_t size) {
+    if (size > rest_.size()) damaged("the file ends too early");
+    const std::string_view taken = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return taken;
+  }
   template <typename T>
   [[nodiscard]] T raw() {
     T value{};

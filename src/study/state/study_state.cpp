@@ -122,24 +122,6 @@ void require_same_study(const StudyIdentity& identity, const std::string& name, 
        in_quotes(found), in_quotes(other == wanted.end() ? "" : other->second), wanted_name);
 }
 
-StudyMeasures::StudyMeasures(const StudyHeader& header)
-    : own(make_measures(header.measures, header.shape)),
-      shuffled(make_measures(header.shuffled_measures(), header.shape)) {
-  for (std::size_t i = 0; i < header.null_models; ++i)
-    nulls.push_back(make_measures(header.null_measures(), header.shape));
-}
-
-std::vector<Measure*> StudyMeasures::all() const {
-  std::vector<Measure*> list;
-  const auto add = [&list](const Measures& measures) {
-    for (const auto& measure : measures) list.push_back(measure.get());
-  };
-  add(own);
-  add(shuffled);
-  for (const Measures& measures : nulls) add(measures);
-  return list;
-}
-
 void StudyState::add(const CorpusBlock& block, const StudyMeasures& measures,
                      const std::vector<Warning>& warnings, const std::string& kernel) {
   if (!done_.insert(block.number).second) throw std::logic_error("a block of a study was added twice");
@@ -232,12 +214,10 @@ void StudyState::load(StateReader& in) {
 }
 
 void StudyState::write(OutputFile& out) const {
-  StateWriter content;
+  StateWriter head, content, tail;
   save(content);
-  StateWriter head;
   head.number(kVersion);
   head.number(content.bytes().size());
-  StateWriter tail;
   tail.number(content_hash(content.bytes()));
   out.write(kMagic);
   out.write(head.bytes());

@@ -27,7 +27,6 @@ namespace attnctl::study {
 /// Names and values that must be equal in all states of one study, such as "batch_tokens" and "4096".
 using StudyIdentity = std::vector<std::pair<std::string, std::string>>;
 
-/// The description of a study, without its results.
 struct StudyHeader {
   StudyIdentity identity = {};
   StudyShape shape = {};
@@ -62,9 +61,23 @@ struct StudyMeasures {
   std::vector<Measures> nulls;  // on random models, [null_models, null_measures()]
 
   /// Creates empty measures. `header` must outlive them.
-  explicit StudyMeasures(const StudyHeader& header);
+  explicit StudyMeasures(const StudyHeader& header)
+      : own(make_measures(header.measures, header.shape)),
+        shuffled(make_measures(header.shuffled_measures(), header.shape)) {
+    for (std::size_t i = 0; i < header.null_models; ++i)
+      nulls.push_back(make_measures(header.null_measures(), header.shape));
+  }
   /// Returns all measures, in the order of the state file.
-  [[nodiscard]] std::vector<Measure*> all() const;
+  [[nodiscard]] std::vector<Measure*> all() const {
+    std::vector<Measure*> list;
+    const auto add = [&list](const Measures& measures) {
+      for (const auto& measure : measures) list.push_back(measure.get());
+    };
+    add(own);
+    add(shuffled);
+    std::ranges::for_each(nulls, add);
+    return list;
+  }
   void merge(const StudyMeasures& other) {
     const std::vector<Measure*> measures = all();
     const std::vector<Measure*> others = other.all();
