@@ -1,12 +1,9 @@
 #include "study/corpus.hpp"
 
-#include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <span>
 #include <string_view>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
@@ -14,7 +11,6 @@
 #include "base/text.hpp"
 #include "checkpoint/source.hpp"
 #include "forward/run.hpp"
-#include "input/sequences.hpp"
 
 namespace attnctl::study {
 namespace {
@@ -25,10 +21,16 @@ void shuffle(std::size_t count, Random& random, const Swap& swap) {
   for (std::size_t left = count; left > 1; --left) swap(left - 1, random.next() % left);
 }
 
-/// Checks whether a token belongs to the text: it is neither special nor hidden from attention.
-bool is_ordinary(const input::Sequence& sequence, std::size_t token) {
-  if (!sequence.special.empty() && sequence.special[token] != 0) return false;
-  return sequence.key_visible.empty() || sequence.key_visible[token] != 0;
+/// Returns the positions of the tokens that belong to the text: they are neither special nor hidden from
+/// attention.
+std::vector<std::size_t> ordinary_tokens(const input::Sequence& sequence) {
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
+    const bool special = !sequence.special.empty() && sequence.special[i] != 0;
+    const bool hidden = !sequence.key_visible.empty() && sequence.key_visible[i] == 0;
+    if (!special && !hidden) positions.push_back(i);
+  }
+  return positions;
 }
 
 /// The tensors of another checkpoint. The values of each floating-point matrix are shuffled when the matrix
@@ -129,27 +131,13 @@ std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::si
 }  // namespace
 
 void TokenFrequencies::add(const input::Sequence& sequence) {
-  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
-    if (is_ordinary(sequence, i)) set(sequence.ids[i], of(sequence.ids[i]) + 1);
-  }
-}
-
-void TokenFrequencies::set(std::int64_t id, std::uint64_t count) {
-  const auto index = static_cast<std::size_t>(id);
-  if (index >= counts_.size()) counts_.resize(index + 1);
-  counts_[index] = count;
-}
-
-std::uint64_t TokenFrequencies::of(std::int64_t id) const {
-  const auto index = static_cast<std::size_t>(id);
-  return index < counts_.size() ? counts_[index] : 0;
+  for (const std::size_t i : ordinary_tokens(sequence)) set(sequence.ids[i], of(sequence.ids[i]) + 1);
 }
 
 std::vector<std::size_t> rarest_tokens(const input::Sequence& sequence, const TokenFrequencies& frequencies) {
   std::vector<std::size_t> places;
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
-    if (!is_ordinary(sequence, i)) continue;
+  for (const std::size_t i : ordinary_tokens(sequence)) {
     const std::uint64_t count = frequencies.of(sequence.ids[i]);
     if (count > least) continue;
     if (count < least) places.clear();
@@ -165,20 +153,17 @@ TokenFrequencies read_frequencies(const std::filesystem::path& path, const token
   const std::string name = escaped(path.string());
   std::string_view text = file;
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
-  std::vector<std::string_view> lines = split(text, '\n');
-  if (lines.back().empty()) lines.pop_back();
   TokenFrequencies frequencies;
   std::map<std::size_t, std::size_t> lines_of_ids;  // first line of each id
   bool by_id = false;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    std::string_view line = lines[i];
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (i == 0 && (line == "token\tcount" || line == "id\tcount")) {
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::string_view line = take_line(text);
+    if (number == 1 && (line == "token\tcount" || line == "id\tcount")) {
       by_id = line == "id\tcount";
       continue;
     }
     const auto bad = [&](std::string_view found, std::string_view need) {
-      fail(Status::bad_input, "{}: line {}: got {}, {}", name, i + 1, in_quotes(found), need);
+      fail(Status::bad_input, "{}: line {}: got {}, {}", name, number, in_quotes(found), need);
     };
     const std::size_t tab = line.rfind('\t');
     const auto count = tab == std::string_view::npos ? std::nullopt : parse_number(line.substr(tab + 1));
@@ -193,8 +178,8 @@ TokenFrequencies read_frequencies(const std::filesystem::path& path, const token
                        : "need a token of the model, written as by attnctl tokenize, or the first line "
                          "id<TAB>count");
     }
-    const std::size_t first = lines_of_ids.try_emplace(id, i + 1).first->second;
-    if (first != i + 1)
+    const std::size_t first = lines_of_ids.try_emplace(id, number).first->second;
+    if (first != number)
       bad(token, fmt::format("need one count per token; line {} has the same token", first));
     frequencies.set(static_cast<std::int64_t>(id), *count);
   }
@@ -208,10 +193,7 @@ input::Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::
   const std::uint64_t block_seed = Random(Random(seed, repetition).next(), block.number).next();
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     input::Sequence& sequence = batch.sequences[s];
-    std::vector<std::size_t> positions;
-    for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
-      if (is_ordinary(sequence, i)) positions.push_back(i);
-    }
+    const std::vector<std::size_t> positions = ordinary_tokens(sequence);
     Random random(block_seed, s);
     shuffle(positions.size(), random, [&](std::size_t i, std::size_t j) {
       std::swap(sequence.ids[positions[i]], sequence.ids[positions[j]]);
@@ -225,13 +207,9 @@ std::vector<model::Model> random_twins(const model::Model& model, std::size_t co
   std::vector<model::Model> twins;
   const checkpoint::ModelSource& of = model.source();
   for (std::size_t i = 0; i < count; ++i) {
-    checkpoint::ModelSource source;
-    source.given = of.given;
-    source.directory = of.directory;
-    source.config_path = of.config_path;
-    source.config_text = of.config_text;
-    source.config = of.config;
-    source.weights = std::make_unique<ShuffledCheckpoint>(*of.weights, seed + i);
+    auto weights = std::make_unique<ShuffledCheckpoint>(*of.weights, seed + i);
+    checkpoint::ModelSource source{of.given,       of.directory, of.config_path,
+                                   of.config_text, of.config,    std::move(weights)};
     twins.push_back(model::Model::bind(std::move(source), warnings));
   }
   return twins;
@@ -239,7 +217,6 @@ std::vector<model::Model> random_twins(const model::Model& model, std::size_t co
 
 std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
                                            const tokenizer::Vocabulary& vocabulary) {
-  constexpr std::size_t shortest = 4;
   if (plan.sequences == 0 || limits.positions <= limits.prefix.size()) return {};
   // The ids that a probe sequence may contain: those of tokens that are not special.
   std::vector<std::int64_t> ids;
@@ -249,7 +226,7 @@ std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLim
   }
   const std::size_t length =
       std::min({plan.length, ids.size() / 4, (limits.positions - limits.prefix.size()) / 2});
-  if (length < shortest) return {};
+  if (length < 4) return {};
   std::vector<ProbeSequence> probes;
   for (std::size_t i = 0; i < plan.sequences; ++i) {
     Random random(plan.seed, i);
@@ -272,21 +249,8 @@ std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLim
   return probes;
 }
 
-CorpusBlocks::CorpusBlocks(const CorpusOptions& options, const model::Model& model,
-                           const tokenizer::Vocabulary& vocabulary, input::TextEncoder& encoder)
-    : options_(options), model_(model), vocabulary_(vocabulary), encoder_(encoder) {
-  constexpr std::size_t unbounded = std::numeric_limits<std::size_t>::max();
-  limit_ = std::min(options.max_length.value_or(unbounded), model.config().max_positions.value_or(unbounded));
-}
-
-std::uint64_t CorpusBlocks::new_bytes() {
-  const std::uint64_t read = finished_bytes_ + (stream_ ? stream_->position() : 0);
-  return read - std::exchange(reported_bytes_, read);
-}
-
-/// Returns the next sentence of the open file, or of the next file, as one sequence, or as windows if the
-/// sentence is too long. Throws Error(bad_input) if the sentence is not valid for the model, or is too long
-/// and options_.stride is not set.
+/// Returns the next sentence, cut into windows if it is too long. Throws Error(bad_input) if it is not valid
+/// for the model, or if it is too long and options_.stride is not set.
 std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
   while (true) {
     if (!stream_) {
@@ -334,25 +298,17 @@ void CorpusBlocks::add(CheckedSentence checked, CorpusBlock& block) {
   }
 }
 
-std::optional<CorpusBlock> CorpusBlocks::next() {
-  std::optional<CorpusBlock> block = probe_ ? std::nullopt : next_of_corpus();
-  if (!block) block = next_of_probe();
-  if (block) block->number = number_++;
-  return block;
-}
-
 std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
   if (!probe_) {
     const ProbeLimits limits{prefix_, model_.config().embedding.vocabulary, limit_};
     probe_ = probe_sequences(options_.probe, limits, vocabulary_);
   }
-  const std::size_t most_tokens = std::max(options_.batch_tokens, kMinProbeTokens);
   CorpusBlock block;
   std::size_t tokens = 0;
   for (; next_probe_ < probe_->size() && block.probes.size() < kMaxProbes; ++next_probe_) {
     ProbeSequence& probe = (*probe_)[next_probe_];
     tokens += probe.sequence.queries();
-    if (!block.probes.empty() && tokens > most_tokens) break;
+    if (!block.probes.empty() && tokens > std::max(options_.batch_tokens, kMinProbeTokens)) break;
     block.probes.push_back(probe.marks);
     block.batch.sequences.push_back(std::move(probe.sequence));
   }
@@ -382,16 +338,14 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
     }
     add(std::move(*sentence), block);
   }
-  if (block.counts.sentences == 0) {
-    if (!any_) {
-      const std::string file = escaped(options_.files.front().path.string());
-      if (block.skipped.empty()) fail(Status::bad_input, "{}: the corpus has no sentences", file);
-      fail(Status::bad_input, "{}: all sentences of the corpus are bad; the first error: {}", file,
-           block.skipped.front());
-    }
-    if (block.skipped.empty()) return std::nullopt;
+  if (block.counts.sentences > 0) return block;
+  if (!any_) {
+    const std::string file = escaped(options_.files.front().path.string());
+    if (block.skipped.empty()) fail(Status::bad_input, "{}: the corpus has no sentences", file);
+    fail(Status::bad_input, "{}: all sentences of the corpus are bad; the first error: {}", file,
+         block.skipped.front());
   }
-  return block;
+  return block.skipped.empty() ? std::nullopt : std::optional(std::move(block));
 }
 
 }  // namespace attnctl::study

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/warnings.hpp"
@@ -16,8 +19,7 @@
 #include "model/model.hpp"
 #include "tokenizer/vocabulary.hpp"
 
-// The corpus of a study: token frequencies, blocks of sentences, probe sequences, and shuffled tokens and
-// weights.
+// The corpus of a study: token frequencies, blocks, probe sequences, and shuffled tokens and weights.
 namespace attnctl::study {
 
 /// The number of occurrences of each ordinary token in a corpus, by id. A token is ordinary if it is neither
@@ -26,17 +28,23 @@ class TokenFrequencies {
  public:
   /// Counts the ordinary tokens of a sequence. The ids must be valid ids of the model.
   void add(const input::Sequence& sequence);
-  void set(std::int64_t id, std::uint64_t count);
+  void set(std::int64_t id, std::uint64_t count) {
+    const auto index = static_cast<std::size_t>(id);
+    if (index >= counts_.size()) counts_.resize(index + 1);
+    counts_[index] = count;
+  }
   /// Returns 0 for a token that does not occur.
-  [[nodiscard]] std::uint64_t of(std::int64_t id) const;
+  [[nodiscard]] std::uint64_t of(std::int64_t id) const {
+    const auto index = static_cast<std::size_t>(id);
+    return index < counts_.size() ? counts_[index] : 0;
+  }
 
  private:
   std::vector<std::uint64_t> counts_;  // by id
 };
 
-/// Returns the positions of those ordinary tokens of a sequence that have the lowest frequency in
-/// `frequencies`, ascending. These are several positions if the rarest token occurs several times or if
-/// several tokens are equally rare. The result is empty if no token is ordinary.
+/// Returns the positions of the ordinary tokens with the lowest frequency, ascending. These are several if
+/// the rarest token occurs several times or if several tokens are equally rare.
 [[nodiscard]] std::vector<std::size_t> rarest_tokens(const input::Sequence& sequence,
                                                      const TokenFrequencies& frequencies);
 
@@ -70,7 +78,6 @@ struct ProbeSequence {
   ProbeMarks marks;
 };
 
-/// The limits that the model sets for probe sequences.
 struct ProbeLimits {
   std::vector<std::int64_t> prefix;  // first tokens of every sequence, for example BOS or [CLS]
   std::size_t ids = 0;               // size of the model's vocabulary
@@ -90,7 +97,6 @@ struct CorpusFile {
   input::InputFormat format = input::InputFormat::txt;
 };
 
-/// Settings that determine how the corpus is divided into blocks.
 struct CorpusOptions {
   std::vector<CorpusFile> files;
   std::size_t batch_tokens = 256;  // largest number of tokens per block, unless one sentence is longer
@@ -112,8 +118,7 @@ struct CorpusCounts {
   auto parts() { return std::tie(sentences, words, tokens, skipped); }
 };
 
-/// A block of consecutive sentences of the corpus, or of probe sequences. One worker computes the whole
-/// block.
+/// A block of consecutive sentences of the corpus, or of probe sequences.
 struct CorpusBlock {
   std::uint64_t number = 0;  // from 0
   input::Batch batch;
@@ -134,16 +139,24 @@ class CorpusBlocks {
  public:
   /// All arguments are borrowed.
   CorpusBlocks(const CorpusOptions& options, const model::Model& model,
-               const tokenizer::Vocabulary& vocabulary, input::TextEncoder& encoder);
+               const tokenizer::Vocabulary& vocabulary, input::TextEncoder& encoder)
+      : options_(options), model_(model), vocabulary_(vocabulary), encoder_(encoder) {}
 
   /// Returns the next block, or nullopt at the end. Throws Error(environment) if a file cannot be read, and
   /// Error(bad_input) for a bad sentence (unless `skip_bad` is set) or a corpus without good sentences.
-  [[nodiscard]] std::optional<CorpusBlock> next();
+  [[nodiscard]] std::optional<CorpusBlock> next() {
+    std::optional<CorpusBlock> block = probe_ ? std::nullopt : next_of_corpus();
+    if (!block) block = next_of_probe();
+    if (block) block->number = number_++;
+    return block;
+  }
 
   /// Returns the number of bytes that were read from files since the last call.
-  [[nodiscard]] std::uint64_t new_bytes();
-  /// Returns a hash of all tokens of the corpus so far, without the probe. At the end, the hash identifies
-  /// the tokenized corpus.
+  [[nodiscard]] std::uint64_t new_bytes() {
+    const std::uint64_t read = finished_bytes_ + (stream_ ? stream_->position() : 0);
+    return read - std::exchange(reported_bytes_, read);
+  }
+  /// Returns a hash of all tokens of the corpus so far, without the probe.
   [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
   /// Returns the token frequencies of the sentences so far. A token that is in several windows counts once.
   [[nodiscard]] const TokenFrequencies& frequencies() const { return frequencies_; }
@@ -164,7 +177,10 @@ class CorpusBlocks {
   const model::Model& model_;
   const tokenizer::Vocabulary& vocabulary_;
   input::TextEncoder& encoder_;
-  std::size_t limit_ = 0;  // largest number of tokens of a sequence
+  static constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
+  // largest number of tokens of a sequence
+  std::size_t limit_ =
+      std::min(options_.max_length.value_or(kUnbounded), model_.config().max_positions.value_or(kUnbounded));
   std::optional<input::SentenceStream> stream_;
   std::size_t next_file_ = 0;
   std::uint64_t finished_bytes_ = 0;        // bytes of the files before the open one
@@ -179,12 +195,9 @@ class CorpusBlocks {
   std::size_t next_probe_ = 0;
 };
 
-// Null inputs with shuffled tokens, and null models with shuffled weights.
-
-/// Returns the batch of a block with the ordinary tokens of each sequence in random order. All other tokens
-/// keep their positions. Changes only the token ids, because a forward pass does not read the texts of the
-/// tokens. The order depends only on the seed, the repetition, the number of the block and the index of the
-/// sequence.
+/// Returns the batch of a block with the ordinary tokens of each sequence in random order. Changes only the
+/// token ids, because a forward pass does not read the texts of the tokens. The order depends only on the
+/// seed, the repetition, the number of the block and the index of the sequence.
 [[nodiscard]] input::Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed,
                                            std::uint64_t repetition);
 

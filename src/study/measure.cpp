@@ -1,15 +1,10 @@
 #include "study/measure.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/head_axes.hpp"
 #include "base/error.hpp"
 #include "forward/block.hpp"
 
@@ -47,32 +42,15 @@ struct FormattedRow {
     add_column(name + "_count", count);
   }
   void add(const std::string& name, const RowHead& row) {
-    const StudyHead* const head = row.index ? &shape.heads.at(*row.index) : nullptr;
-    record.set(name, head != nullptr ? Value(head->name) : Value());
-    if (head != nullptr && row.identity)
-      record.set("component", head->component).set("layer", head->layer).set("index", head->id.head);
     const std::vector<std::string> names = StudyShape::head_columns();
-    const auto values = head != nullptr ? shape.head_cells(*row.index) : std::vector<Cell>(names.size());
+    const auto values = row.index ? shape.head_cells(*row.index) : std::vector<Cell>(names.size());
+    record.set(name, row.index ? Value(shape.heads[*row.index].name) : Value());
+    if (row.identity) record.set("component", values[0]).set("layer", values[1]).set("index", values[2]);
     for (std::size_t i = 0; i < names.size(); ++i) add_column(names[i], values[i]);
   }
 };
 
 }  // namespace
-
-std::vector<Cell> StudyShape::head_cells(std::size_t head) const {
-  const StudyHead& of = heads.at(head);
-  return {of.component, count_cell(of.layer), count_cell(of.id.head)};
-}
-
-StudyShape shape_of(const forward::Selection& selection, const model::ModelConfig& config,
-                    std::uint64_t seed) {
-  StudyShape shape{.heads = {}, .seed = seed};
-  for (const model::HeadId id : selection.heads) {
-    shape.heads.push_back({id, model::head_name(config, id), analysis::component_cell(config, id.layer),
-                           config.layers.at(id.layer).number, analysis::kv_head_of(config, id)});
-  }
-  return shape;
-}
 
 HeadGrid::HeadGrid(const StudyShape& shape) {
   std::set<std::size_t> indices;
@@ -99,31 +77,10 @@ TextTable head_grid(const StudyShape& shape, std::string title, const std::vecto
   return {std::move(title), make_table("grid", std::move(columns), std::move(rows))};
 }
 
-Cell real_cell(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? Cell(static_cast<float>(*value)) : Cell();
-}
-
-Cell text_cell(std::string_view text) {
-  return text.empty() ? Cell() : Cell(std::string(text));
-}
-
-Cell mean_cell(double sum, std::uint64_t count) {
-  return count == 0 ? Cell() : real_cell(sum / static_cast<double>(count));
-}
-
-std::array<Cell, 2> interval_cells(const std::optional<ConfidenceInterval>& interval) {
-  if (!interval) return {};
-  return {real_cell(interval->low), real_cell(interval->high)};
-}
-
 Cell score_text(const std::optional<double>& share, const std::optional<ConfidenceInterval>& interval) {
   if (!share) return {};
   if (!interval) return fmt::format("{:.3f}", *share);
   return fmt::format("{:.3f} ({:.3f} to {:.3f})", *share, interval->low, interval->high);
-}
-
-RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail, const RatioSums& sums) {
-  return {head, role, std::move(detail), sums.mean(), sums.null(), sums.interval(), sums.rows()};
 }
 
 void StudyResults::append(StudyResults&& other) {
@@ -134,13 +91,6 @@ void StudyResults::append(StudyResults&& other) {
   move(other.strongest, strongest);
   move(other.summary.fields, summary.fields);
   Results::append(std::move(other));
-}
-
-void StudyResults::add_strongest(std::vector<StrongHead> heads) {
-  constexpr std::size_t most = 3;
-  std::ranges::stable_sort(heads, std::ranges::greater(), &StrongHead::value);
-  heads.resize(std::min(heads.size(), most));
-  std::ranges::move(heads, std::back_inserter(strongest));
 }
 
 void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
@@ -166,18 +116,25 @@ StudyBlock::StudyBlock(const model::Model& the_model, const CorpusBlock& the_cor
   const std::vector<input::Sequence>& sequences = corpus.batch.sequences;
   for (const input::Sequence& sequence : sequences)
     marks_.push_back(analysis::marks_of({sequence, sequence}));
-  std::vector<const model::AttentionConfig*> rules;
+  std::map<std::tuple<model::AttentionKind::Rule, std::size_t, bool>, std::size_t> rules;
   for (const StudyHead& head : shape.heads) {
-    if (rule_of_layer_.contains(head.id.layer)) continue;
     const model::AttentionConfig& config = model.config().layers.at(head.id.layer).attention;
-    const auto same = std::ranges::find_if(rules, [&](const model::AttentionConfig* rule) {
-      return rule->kind == config.kind && rule->causal == config.causal;
-    });
-    rule_of_layer_[head.id.layer] = static_cast<std::size_t>(same - rules.begin());
-    if (same != rules.end()) continue;
-    rules.push_back(&config);
+    const auto [rule, added] =
+        rules.try_emplace({config.kind.rule, config.kind.size, config.causal}, rules.size());
+    rule_of_layer_[head.id.layer] = rule->second;
+    if (!added) continue;
     for (const input::Sequence& sequence : sequences) visible_.emplace_back(config, sequence);
   }
+}
+
+PositionsOf special_positions(const input::Sequence& sequence, std::size_t first, TokenNames& names) {
+  PositionsOf positions;
+  for (std::size_t i = first; i < sequence.ids.size(); ++i) {
+    if (sequence.special[i] == 0) continue;
+    positions[sequence.ids[i]].push_back(i);
+    names.add(sequence, i);
+  }
+  return positions;
 }
 
 std::span<const MeasureRow> measure_catalogue() {

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,14 +22,33 @@
 #include "base/warnings.hpp"
 #include "forward/attention/visibility.hpp"
 #include "forward/observer.hpp"
-#include "forward/run.hpp"
 #include "results/results.hpp"
 #include "study/corpus.hpp"
 #include "study/state/state_io.hpp"
 #include "study/state/sums.hpp"
 
-// The measures of a study, and the results that they return.
+// The measures of a study, the results that they return, and the roles of heads.
 namespace attnctl::study {
+
+constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset in each direction, in tokens
+
+/// Returns a number as a float32 cell. The cell is undefined if the value is missing or not finite.
+[[nodiscard]] inline Cell real_cell(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Cell(static_cast<float>(*value)) : Cell();
+}
+[[nodiscard]] inline Cell count_cell(std::size_t count) {
+  return static_cast<std::int64_t>(count);
+}
+[[nodiscard]] inline Cell text_cell(std::string_view text) {
+  return text.empty() ? Cell() : Cell(std::string(text));
+}
+[[nodiscard]] inline Cell mean_cell(double sum, std::uint64_t count) {
+  return count == 0 ? Cell() : real_cell(sum / static_cast<double>(count));
+}
+[[nodiscard]] inline std::array<Cell, 2> interval_cells(const std::optional<ConfidenceInterval>& interval) {
+  if (!interval) return {};
+  return {real_cell(interval->low), real_cell(interval->high)};
+}
 
 /// A head of a study, with everything that results print about the head, because the model is not available
 /// when states are merged.
@@ -45,13 +68,13 @@ struct StudyShape {
   std::uint64_t seed = 0;        // seed of the measures that draw random numbers
   bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
 
-  /// Return the names (head_columns) and the cells of one head (head_cells) for the columns component, layer
-  /// and head of CSV tables.
+  /// The columns of a head in CSV tables, and the cells of one head in these columns.
   [[nodiscard]] static std::vector<std::string> head_columns() { return {"component", "layer", "head"}; }
-  [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const;
+  [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const {
+    const StudyHead& of = heads.at(head);
+    return {of.component, count_cell(of.layer), count_cell(of.id.head)};
+  }
 };
-[[nodiscard]] StudyShape shape_of(const forward::Selection& selection, const model::ModelConfig& config,
-                                  std::uint64_t seed);
 
 /// The heads as a grid with one row per layer and one column per head index.
 struct HeadGrid {
@@ -62,22 +85,9 @@ struct HeadGrid {
 
   explicit HeadGrid(const StudyShape& shape);
 };
-/// Returns a text table of one value per head.
 [[nodiscard]] TextTable head_grid(const StudyShape& shape, std::string title, const std::vector<Cell>& cells);
 
-/// Returns a number as a float32 cell. The cell is undefined if the value is missing or not finite.
-[[nodiscard]] Cell real_cell(const std::optional<double>& value);
-[[nodiscard]] inline Cell count_cell(std::size_t count) {
-  return static_cast<std::int64_t>(count);
-}
-/// Returns a text cell. The cell is undefined if the text is empty.
-[[nodiscard]] Cell text_cell(std::string_view text);
-/// Returns sum / count as a real_cell(), undefined if count is 0.
-[[nodiscard]] Cell mean_cell(double sum, std::uint64_t count);
-/// Returns the cells of the columns low and high. Both are undefined if no interval exists.
-[[nodiscard]] std::array<Cell, 2> interval_cells(const std::optional<ConfidenceInterval>& interval);
-/// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an interval. The cell is undefined if
-/// `share` is missing.
+/// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)" with an interval.
 [[nodiscard]] Cell score_text(const std::optional<double>& share,
                               const std::optional<ConfidenceInterval>& interval = {});
 
@@ -106,8 +116,8 @@ struct StrongHead {
   std::uint64_t rows = 0;
 };
 
-/// Evidence for or against a role of a head. Any measure may return evidence. The rules of roles.hpp decide
-/// which roles a head has. A role without evidence is not reported.
+/// Evidence for or against a role of a head. Any measure may return evidence. The rules of role_rows()
+/// decide which roles a head has. A role without evidence is not reported.
 struct RoleEvidence {
   std::size_t head = 0;         // index into StudyShape::heads
   std::string_view role;        // RoleRow::name
@@ -123,28 +133,71 @@ struct RoleEvidence {
   /// has no shuffles, or if the role does not depend on the token order.
   std::optional<double> shuffled = {};
 };
-/// Returns evidence whose score, null, interval and count are the mean, the null, the interval and the rows
-/// of `sums`.
-[[nodiscard]] RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail,
-                                       const RatioSums& sums);
+[[nodiscard]] inline RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail,
+                                              const RatioSums& sums) {
+  return {head, role, std::move(detail), sums.mean(), sums.null(), sums.interval(), sums.rows()};
+}
 
-/// Results of the measures after the last block.
 struct StudyResults : Results {
   std::vector<RoleEvidence> evidence;  // evidence for the roles of the heads
   std::vector<ResultRow> head_fields;  // [heads], additional fields of the section `heads`; or empty
   std::vector<StrongHead> strongest;   // shown in the section `summary` and in text output
   Record summary;                      // additional fields of the section `summary`
 
-  /// Appends the results of another measure.
   void append(StudyResults&& other);
-  /// Adds the three of `heads` with the largest values, in descending order. Heads with equal values keep
-  /// their order.
-  void add_strongest(std::vector<StrongHead> heads);
+  /// Adds the three of `heads` with the largest values, in descending order (stable).
+  void add_strongest(std::vector<StrongHead> heads) {
+    std::ranges::stable_sort(heads, std::ranges::greater(), &StrongHead::value);
+    heads.resize(std::min(heads.size(), std::size_t{3}));
+    std::ranges::move(heads, std::back_inserter(strongest));
+  }
 };
 
 /// Adds the rows as a section of the JSON document and as a CSV table. All rows have the same fields.
 void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
               const std::vector<ResultRow>& rows);
+
+/// The rule that decides from the evidence of a measure whether a head has a role. docs/roles.md has the same
+/// rows.
+struct RoleRow {
+  std::string_view name;
+  char letter;  // letter in the grid
+  /// Metric::name of the score; this Metric defines the score, its null and its source.
+  std::string_view metric;
+  double least = 0;        // smallest score
+  double margin = 0;       // smallest difference between score and null
+  bool above_null = true;  // the score must be above all nulls: see meets()
+  /// A head with this more specific role does not get the role of this row; empty: none.
+  std::string_view unless = "";
+};
+
+/// Returns the rules, from the most specific role to the least. The role letters in a cell of the grid have
+/// the same order.
+[[nodiscard]] std::span<const RoleRow> role_rows();
+/// Returns the rule as text, for example "score >= 0.9; interval above the null".
+[[nodiscard]] std::string rule_of(const RoleRow& row);
+/// Checks whether the evidence meets the rule of a role. If RoleRow::above_null is true, the whole interval
+/// must be above the null and above RoleEvidence::shuffled, and the score above RoleEvidence::random, if
+/// these are set. Ignores RoleRow::unless. Returns false for evidence without a score, a null or an interval.
+[[nodiscard]] bool meets(const RoleRow& row, const RoleEvidence& evidence);
+
+struct HeadRole {
+  const RoleRow* row = nullptr;
+  RoleEvidence evidence;
+};
+
+/// Sets RoleEvidence::random of each item in `evidence` that has a null and whose role has a score in
+/// `of_random`, the evidence from the random models.
+void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvidence>& of_random);
+
+/// Returns the roles whose rules the evidence meets, without those that RoleRow::unless excludes, sorted by
+/// head, then in the order of role_rows(), then in the order of the evidence. Throws std::logic_error if the
+/// evidence is for an unknown role.
+[[nodiscard]] std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence);
+
+/// Adds the section and the table of roles, the grid of role letters, and the table of the strongest heads of
+/// each role. A head without a role has one row with an empty role.
+void add_roles(StudyResults& results, const StudyShape& shape);
 
 /// One block, with the data that measures need. Supports only self-attention: queries and keys belong to the
 /// same sequence.
@@ -178,9 +231,8 @@ class StudyBlock {
 /// Consecutive rows of the pattern of one head for one sequence.
 struct StudyPanel {
   const forward::AttentionPanel& panel;
-  std::size_t head = 0;  // index into StudyShape::heads
-  // the rows of the panel, without fully masked and non-finite rows
-  std::span<const analysis::PatternRow> rows;
+  std::size_t head = 0;                        // index into StudyShape::heads
+  std::span<const analysis::PatternRow> rows;  // without fully masked and non-finite rows
   const forward::VisibleKeys& visible;
   std::size_t visible_index = 0;  // StudyBlock::visible_index() of `visible`
   bool complete = true;           // false if a row with visible keys is missing from `rows`
@@ -192,6 +244,7 @@ struct StudyPanel {
 /// and nothing depends on the order of blocks.
 class Measure {
  public:
+  explicit Measure(const StudyShape& shape) : shape_(shape) {}
   virtual ~Measure() = default;
   [[nodiscard]] virtual forward::Needs needs() const { return {}; }
 
@@ -204,7 +257,6 @@ class Measure {
   /// Processes a panel. The layers arrive in ascending order, the heads of a layer in any order. The panels
   /// of one head arrive in the order of sequences, then rows.
   virtual void panel(const StudyPanel& panel) = 0;
-  /// Ends the block, after its last panel.
   virtual void end() {}
 
   /// Adds the state of `other`, which must be the same measure of the same study.
@@ -213,17 +265,15 @@ class Measure {
   /// Reads a state. Throws Error(bad_input) if the bytes are not a valid state of this measure.
   virtual void load(StateReader& in) = 0;
 
-  /// Sets the state that the same measure has on shuffled tokens (--null-shuffle). finish() uses this state
-  /// as a null. `shuffled` must outlive this measure. `shuffled` is a null pointer if the study has no
-  /// shuffles.
+  /// Sets the same measure on shuffled tokens (--null-shuffle), which finish() uses as a null, or a null
+  /// pointer if the study has no shuffles. `shuffled` must outlive this measure.
   void compare_with(const Measure* shuffled) { shuffled_twin_ = shuffled; }
-  /// Adds the results for all heads of StudyShape::heads.
   virtual void finish(StudyResults& results) const = 0;
 
  protected:
-  [[nodiscard]] const Measure* shuffled_twin() const { return shuffled_twin_; }
+  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
 
- private:
+  const StudyShape& shape_;  // outlives the measure
   const Measure* shuffled_twin_ = nullptr;
 };
 using Measures = std::vector<std::unique_ptr<Measure>>;
@@ -238,8 +288,7 @@ struct MeasureRow {
   bool probe_only = false;      // true: processes only probe blocks; false: only blocks of the corpus
   bool gives_evidence = false;  // returns evidence for roles; --null-model runs the measure on random models
   std::size_t max_heads = 0;    // largest number of heads; 0: no limit
-  /// Depends on token order; --null-shuffle runs the measure on shuffled tokens.
-  bool depends_on_order = false;
+  bool depends_on_order = false;   // on token order; --null-shuffle runs the measure on shuffled tokens
   bool needs_frequencies = false;  // needs StudyBlock::frequencies
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
@@ -280,12 +329,61 @@ template <typename M>
 template <typename M>
 class PartsMeasure : public Measure {
  public:
+  using Measure::Measure;
   void merge(const Measure& other) override {
     merge_state(static_cast<M&>(*this), dynamic_cast<const M&>(other));
   }
   void save(StateWriter& out) const override { save_state(out, static_cast<const M&>(*this)); }
   void load(StateReader& in) override { load_state(in, static_cast<M&>(*this)); }
 };
+
+/// The id of the target "position 0". A target is a key, or all keys with the same special token, whose
+/// attention weight is measured. The id of a special token as a target is its token id.
+constexpr std::int64_t kFirstPosition = -1;
+
+/// The names of the token ids that the states of a measure (PerHead) use. The names are part of the state of
+/// the measure, because results are written without the model.
+class TokenNames {
+ public:
+  /// Adds the token at a position of a sequence. The name is "#id" if the input has only ids.
+  void add(const input::Sequence& sequence, std::size_t position) {
+    const std::int64_t id = sequence.ids[position];
+    if (!names_.contains(id)) names_[id] = sequence.tokens.empty() ? id_name(id) : sequence.tokens[position];
+  }
+  /// Returns the name of a token or target, such as "[SEP]" or "position 0".
+  [[nodiscard]] std::string of(std::int64_t id) const {
+    if (id == kFirstPosition) return "position 0";
+    const auto name = names_.find(id);
+    return name == names_.end() ? id_name(id) : name->second;
+  }
+
+  void merge(const TokenNames& other) { names_.insert(other.names_.begin(), other.names_.end()); }
+  void save(StateWriter& out) const { save_state(out, names_); }
+  void load(StateReader& in) { load_state(in, names_); }
+
+ private:
+  [[nodiscard]] static std::string id_name(std::int64_t id) { return "#" + std::to_string(id); }
+
+  std::map<std::int64_t, std::string> names_;
+};
+
+using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;  // positions in a sequence, by id
+
+/// Returns the positions, from `first` on, of the special tokens of a sequence. Adds the names of these
+/// tokens to `names`.
+[[nodiscard]] PositionsOf special_positions(const input::Sequence& sequence, std::size_t first,
+                                            TokenNames& names);
+/// Returns the positions of each target in a sequence: position 0 and all special tokens.
+[[nodiscard]] inline PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names) {
+  PositionsOf targets = special_positions(sequence, 0, names);
+  targets[kFirstPosition] = {0};
+  return targets;
+}
+/// Returns the cells of a target for the columns token and position. One of the two cells is undefined.
+[[nodiscard]] inline std::array<Cell, 2> target_cells(std::int64_t target, const TokenNames& names) {
+  if (target == kFirstPosition) return {Cell(), std::int64_t{0}};
+  return {names.of(target), Cell()};
+}
 
 /// The names of a measure whose states do not refer to tokens.
 struct NoNames {
@@ -298,13 +396,12 @@ template <typename State, typename Names = NoNames>
 class PerHead : public PartsMeasure<PerHead<State, Names>> {
  public:
   explicit PerHead(const StudyShape& shape, const State& empty = {})
-      : shape_(shape), states_(shape.heads.size(), empty) {}
+      : PartsMeasure<PerHead>(shape), states_(shape.heads.size(), empty) {}
 
   auto parts() { return std::tie(states_, names_); }
 
  protected:
-  const StudyShape& shape_;  // outlives the measure
-  std::vector<State> states_;
+  std::vector<State> states_;  // [heads]
   Names names_;
 };
 

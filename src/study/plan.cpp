@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -14,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/head_axes.hpp"
 #include "analysis/model_summary.hpp"
 #include "base/interrupt.hpp"
 #include "base/memory.hpp"
@@ -60,7 +60,6 @@ struct NodeMemory {
   [[nodiscard]] std::uint64_t node() const { return process + weights + workers * worker; }
 };
 
-/// The measurements of a study and the predicted time of its shards.
 struct StudyPlan {
   const StudyInput& input;
   std::size_t nodes = 1;
@@ -101,26 +100,18 @@ CorpusBlock first_of(const CorpusBlock& block, std::uint64_t tokens) {
   return first;
 }
 
-/// A block for the trials: of the probe blocks or of the others, the first one with the largest score.
+/// A block for the trials: the first one with the largest score.
 struct Sample {
-  bool probe = false;
-  double (*score)(const BlockSize& size) = nullptr;
-  std::shared_ptr<const CorpusBlock> block = nullptr;
+  std::shared_ptr<const CorpusBlock> block;
+  double score = 0;
 };
 
 /// Reads the corpus to its end. Throws the errors of CorpusBlocks::next().
 CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progress& progress) {
   const StudySettings& settings = input.settings;
   CorpusSurvey survey;
-  std::array samples = {
-      Sample{false, [](const BlockSize& size) { return static_cast<double>(size.pairs); }},
-      Sample{false,
-             [](const BlockSize& size) {
-               return -static_cast<double>(size.pairs) / static_cast<double>(size.tokens);
-             }},
-      Sample{true, [](const BlockSize&) { return 0.0; }},
-      Sample{false, [](const BlockSize& size) { return -static_cast<double>(size.tokens); }},
-      Sample{false, [](const BlockSize&) { return 0.0; }}};
+  constexpr std::size_t probe = 2;  // index of the probe block in `samples`
+  std::array<Sample, 5> samples;    // see CorpusSurvey::samples
   progress.begin("plan", corpus_bytes(settings.corpus));
   CorpusBlocks corpus(settings.corpus, input.model, input.vocabulary, input.encoder);
   while (true) {
@@ -140,9 +131,12 @@ CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progre
     survey.pass_bytes = std::max(survey.pass_bytes, footprint.resident() - weights);
     const BlockSize size = survey.blocks.back();
     const auto shared = std::make_shared<const CorpusBlock>(std::move(*block));
-    for (Sample& sample : samples) {
-      if (size.tokens == 0 || size.probe != sample.probe) continue;
-      if (!sample.block || sample.score(size) > sample.score(size_of(*sample.block))) sample.block = shared;
+    const auto tokens = static_cast<double>(size.tokens);
+    const auto pairs = static_cast<double>(size.pairs);
+    const std::array scores = {pairs, -pairs / tokens, 0.0, -tokens, 0.0};
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      if (size.tokens == 0 || size.probe != (i == probe)) continue;
+      if (!samples[i].block || scores[i] > samples[i].score) samples[i] = {shared, scores[i]};
     }
   }
   progress.end();
@@ -231,15 +225,11 @@ double rounded(double value) {
   return std::round(value * scale) / scale;
 }
 
-/// Returns the first fields of the JSON document.
 Record document_head(const StudyPlan& plan) {
   const StudySettings& settings = plan.input.settings;
   const CorpusCounts& counts = plan.survey.counts;
   const StudyCost& cost = plan.cost;
   const NodeMemory& memory = plan.memory;
-  const auto or_null = [](const std::optional<std::size_t>& number) {
-    return number ? Value(*number) : Value();
-  };
   List files, measures;
   for (const CorpusFile& file : settings.corpus.files) files.emplace_back(file.path.string());
   for (const MeasureRow* const row : settings.measures) measures.emplace_back(std::string(row->name));
@@ -258,8 +248,8 @@ Record document_head(const StudyPlan& plan) {
                                 {"heads", settings.selection.heads.size()},
                                 {"measures", std::move(measures)},
                                 {"batch_tokens", settings.corpus.batch_tokens},
-                                {"max_length", or_null(settings.corpus.max_length)},
-                                {"stride", or_null(settings.corpus.stride)},
+                                {"max_length", analysis::cell_of(settings.corpus.max_length)},
+                                {"stride", analysis::cell_of(settings.corpus.stride)},
                                 {"null_model", settings.null_models},
                                 {"null_shuffle", settings.null_shuffles}}}},
            {"summary", Record{{{"nodes", plan.nodes},
@@ -296,20 +286,17 @@ std::string duration(double seconds) {
   return fmt::format("{:.1f} days", seconds / day);
 }
 
-std::string mebibytes(std::uint64_t bytes) {
-  return fmt::format("{} MiB", (bytes + (1U << 20U) - 1) >> 20U);
-}
-
 void add_head_lines(const StudyPlan& plan, Results& results) {
   const CorpusCounts& counts = plan.survey.counts;
   const NodeMemory& memory = plan.memory;
   const auto add = [&](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
+  const auto mebibytes = [](std::uint64_t bytes) { return (bytes + (1U << 20U) - 1) >> 20U; };
   add(fmt::format("{} sentences, {} tokens in {} blocks", counts.sentences, counts.tokens,
                   plan.survey.blocks.size()));
   add(fmt::format("Time      {} for the slowest of {} nodes with {} threads; {} of processor time in total",
                   duration(plan.chosen.seconds), plan.nodes, memory.workers,
                   duration(plan.chosen.cpu_seconds)));
-  add(fmt::format("Memory    {} per node: {} for the program, {} for weights, {} per thread",
+  add(fmt::format("Memory    {} MiB per node: {} MiB for the program, {} MiB for weights, {} MiB per thread",
                   mebibytes(memory.node()), mebibytes(memory.process), mebibytes(memory.weights),
                   mebibytes(memory.worker)));
   add(fmt::format(
@@ -322,7 +309,6 @@ void add_head_lines(const StudyPlan& plan, Results& results) {
                   plan.suggested, 100 * ShardPlanner::kLeastEfficiency));
 }
 
-/// Returns the tables, the JSON document and the text of a plan.
 Results results_of(const StudyPlan& plan) {
   std::vector<std::vector<Cell>> shards, choices, trials;
   for (std::size_t i = 0; i < plan.shards.size(); ++i) {
@@ -389,11 +375,6 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   for (std::size_t n = 1; n <= 2 * plan.suggested; n *= 2) counts.insert(n);
   for (const std::size_t count : counts) plan.choices.push_back(planner.nodes(count));
   return results_of(plan);
-}
-
-double CostLaw::seconds(const BlockSize& size) const {
-  const auto tokens = static_cast<double>(size.tokens);
-  return size.probe ? probe_token * tokens : token * tokens + pair * static_cast<double>(size.pairs);
 }
 
 CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
@@ -477,12 +458,6 @@ ShardPlan ShardPlanner::shard(std::size_t index, std::size_t count) const {
   plan.seconds = cost_.start + std::ranges::max(free_at);
   plan.cpu_seconds += cost_.start + cost_.read;
   return plan;
-}
-
-std::vector<ShardPlan> ShardPlanner::shards(std::size_t nodes) const {
-  std::vector<ShardPlan> plans;
-  for (std::size_t i = 0; i < nodes; ++i) plans.push_back(shard(i, nodes));
-  return plans;
 }
 
 NodesPlan ShardPlanner::nodes(std::size_t nodes) const {

@@ -37,7 +37,10 @@ struct CostLaw {
   double probe_token = 0;
   double deviation = 0;  // largest |predicted / measured seconds - 1| over the trials with corpus blocks
 
-  [[nodiscard]] double seconds(const BlockSize& size) const;
+  [[nodiscard]] double seconds(const BlockSize& size) const {
+    const auto tokens = static_cast<double>(size.tokens);
+    return size.probe ? probe_token * tokens : token * tokens + pair * static_cast<double>(size.pairs);
+  }
 };
 
 /// Fits the cost model to the trials with corpus blocks: minimises the sum of squares of predicted / measured
@@ -82,7 +85,11 @@ class ShardPlanner {
   ShardPlanner(std::span<const BlockSize> blocks, const StudyCost& cost, std::size_t threads);
 
   /// Returns the plans of shards 1/nodes to nodes/nodes.
-  [[nodiscard]] std::vector<ShardPlan> shards(std::size_t nodes) const;
+  [[nodiscard]] std::vector<ShardPlan> shards(std::size_t nodes) const {
+    std::vector<ShardPlan> plans;
+    for (std::size_t i = 0; i < nodes; ++i) plans.push_back(shard(i, nodes));
+    return plans;
+  }
   [[nodiscard]] NodesPlan nodes(std::size_t nodes) const;
   /// Tries 1 to 64 nodes, then 10 % more nodes in each step, and last one node per block. Returns the largest
   /// of these numbers whose efficiency is at least `kLeastEfficiency`.

@@ -1,24 +1,11 @@
-#include "study/roles.hpp"
-
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <functional>
-#include <map>
-#include <optional>
 #include <stdexcept>
-#include <tuple>
-#include <utility>
 
 #include <fmt/ranges.h>
 
-#include "analysis/patterns/pattern_metrics.hpp"
 #include "base/undefined.hpp"
-#include "study/measures/target_shares.hpp"
-#include "study/state/sums.hpp"
+#include "study/measure.hpp"
 
-// The rules of the roles, the measure `roles`, and the output of the roles. The measure returns evidence from
-// sums over sentences.
+// The rules of the roles, the measure `roles`, and the output of the roles.
 namespace attnctl::study {
 namespace {
 
@@ -42,14 +29,6 @@ constexpr std::array kRows = {
 
 // Differences up to this value are ignored, because weights are rounded to float32.
 constexpr double kRounding = 1e-6;
-
-const RoleRow& row_of(std::string_view role) {
-  const auto* const row = std::ranges::find(kRows, role, &RoleRow::name);
-  if (row == kRows.end()) throw std::logic_error("there is evidence for an unknown role");
-  return *row;
-}
-
-constexpr std::size_t kShown = 5;  // number of heads shown per role
 
 /// The roles of a head, in the order of role_rows().
 using HeadRoles = std::vector<const HeadRole*>;
@@ -83,8 +62,9 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
   return rows;
 }
 
-/// Returns a table of the kShown heads with the largest scores for each role.
+/// Returns a table of the five heads with the largest scores for each role.
 Table strongest(const std::vector<HeadRole>& roles, const StudyShape& shape) {
+  constexpr std::size_t shown = 5;
   std::vector<std::vector<Cell>> rows;
   for (const RoleRow& row : role_rows()) {
     HeadRoles heads;
@@ -93,7 +73,7 @@ Table strongest(const std::vector<HeadRole>& roles, const StudyShape& shape) {
     }
     std::ranges::stable_sort(heads, std::greater(),
                              [](const HeadRole* role) { return role->evidence.score.value_or(0); });
-    heads.resize(std::min(heads.size(), kShown));
+    heads.resize(std::min(heads.size(), shown));
     for (const HeadRole* const role : heads) {
       const RoleEvidence& evidence = role->evidence;
       const auto [low, high] = interval_cells(evidence.interval);
@@ -125,28 +105,26 @@ HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& sha
   HeadGrid grid(shape);
   const Shape size = {grid.layers.size(), grid.columns.size()};
   std::vector<double> scores(size[0] * size[1], kUndefined);
-  HeatmapPage page{.title = title,
-                   .scale = {.diverging = false, .low = 0, .high = 1, .label = "Score of the first role"},
-                   .columns = 1,
-                   .heatmaps = {}};
-  page.cell_texts.resize(scores.size());
+  std::vector<std::string> texts(scores.size());
   for (std::size_t h = 0; h < heads.size(); ++h) {
-    page.cell_texts[grid.cells[h]] = letters_of(heads[h]);
+    texts[grid.cells[h]] = letters_of(heads[h]);
     if (!heads[h].empty()) scores[grid.cells[h]] = heads[h].front()->evidence.score.value_or(0);
   }
-  page.heatmaps.push_back({.title = title,
-                           .x_axis = "head",
-                           .y_axis = "layer",
-                           .x_labels = std::move(grid.columns),
-                           .y_labels = std::move(grid.layers),
-                           .values = make_tensor(size, std::move(scores))});
-  return page;
+  Heatmap map{title,
+              "head",
+              "layer",
+              std::move(grid.columns),
+              std::move(grid.layers),
+              make_tensor(size, std::move(scores))};
+  return {.title = title,
+          .scale = {.diverging = false, .low = 0, .high = 1, .label = "Score of the first role"},
+          .heatmaps = {std::move(map)},
+          .cell_texts = std::move(texts)};
 }
 
-constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset in each direction, in tokens
-constexpr std::size_t kNear = 2;                             // largest distance of a local key, in tokens
+constexpr std::size_t kNear = 2;  // largest distance of a local key, in tokens
 
-constexpr std::array kMetrics = {
+constexpr std::array kRoleMetrics = {
     analysis::Metric{"roles.positional", "", "[0, 1]",
                      "the mean of 1 / visible keys: a largest weight on a random key",
                      "share of rows whose largest weight is at the best offset, over the rows that may "
@@ -191,8 +169,7 @@ struct RoleSums {
 };
 using SentenceSums = RoleSums<SentenceTerm>;
 
-/// Row counts and nulls for the rows of a panel that see more than one key. SentenceTerm::sum is 0 in all
-/// terms.
+/// Row counts and nulls for the rows of a panel that see more than one key; the sums are 0.
 struct RoleNulls {
   SentenceSums terms;
   std::vector<double> log_keys;  // [rows of the panel], ln(visible keys); 0 if one key is visible
@@ -219,7 +196,7 @@ std::optional<std::size_t> best_offset(const RoleSums<RatioSums>& head) {
 
 class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
  public:
-  explicit RolesMeasure(const StudyShape& shape) : PerHead(shape) {}
+  using PerHead::PerHead;
 
   void begin(const StudyBlock& block) override {
     for (const input::Sequence& sequence : block.corpus.batch.sequences)
@@ -283,8 +260,7 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
   }
 
  private:
-  /// The sums of the sentence that is processed for one head. The sentence ends when a panel of another
-  /// sequence arrives.
+  /// The sums of one sentence for one head. The sentence ends when a panel of another sequence arrives.
   struct OpenSentence {
     std::size_t sequence = 0;
     SentenceSums terms;
@@ -365,8 +341,9 @@ void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvide
 std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence) {
   std::vector<HeadRole> roles;
   for (const RoleEvidence& each : evidence) {
-    const RoleRow& row = row_of(each.role);
-    if (meets(row, each)) roles.push_back({&row, each});
+    const auto* const row = std::ranges::find(kRows, each.role, &RoleRow::name);
+    if (row == kRows.end()) throw std::logic_error("there is evidence for an unknown role");
+    if (meets(*row, each)) roles.push_back({row, each});
   }
   std::ranges::stable_sort(roles, {},
                            [](const HeadRole& role) { return std::pair(role.evidence.head, role.row); });
@@ -408,7 +385,7 @@ MeasureRow roles_measure() {
   return {.name = "roles",
           .description = "the roles of each head, decided from the results of the selected measures",
           .make = make_measure<RolesMeasure>,
-          .metrics = kMetrics,
+          .metrics = kRoleMetrics,
           .gives_evidence = true};
 }
 

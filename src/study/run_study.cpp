@@ -1,6 +1,5 @@
 #include "study/run_study.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -36,11 +35,6 @@ std::uint64_t parallel_hash(std::span<const std::byte> bytes, Pool& pool) {
   return content_hash(std::as_bytes(std::span(hashes)), bytes.size());
 }
 
-std::uint64_t file_hash(const std::filesystem::path& path, Pool& pool) {
-  const MappedFile file(path);
-  return parallel_hash(file.bytes(), pool);
-}
-
 std::uint64_t weights_hash(const model::Model& model, Pool& pool) {
   checkpoint::Checkpoint& weights = *model.source().weights;
   const auto tensors = weights.tensors();
@@ -57,14 +51,13 @@ std::uint64_t weights_hash(const model::Model& model, Pool& pool) {
   return hash;
 }
 
-/// Returns a text that identifies the corpus by the size and the hash of each file, without their paths.
-/// Returns "standard input" if a file is standard input.
+/// Returns the size and the hash of each file, without the paths, or "standard input" if a file is that.
 std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
   std::vector<std::string> files;
   for (const CorpusFile& file : corpus.files) {
     if (file.path == "-") return "standard input";
     files.push_back(fmt::format("{} bytes {}", std::filesystem::file_size(file.path),
-                                hash_text(file_hash(file.path, pool))));
+                                hash_text(parallel_hash(MappedFile(file.path).bytes(), pool))));
   }
   return fmt::format("{}", fmt::join(files, ", "));
 }
@@ -124,17 +117,6 @@ class MeasureObserver final : public forward::Observer {
 
 }  // namespace
 
-bool StudySettings::needs_frequencies() const {
-  return std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
-}
-
-std::uint64_t corpus_bytes(const CorpusOptions& corpus) {
-  std::uint64_t bytes = 0;
-  for (const CorpusFile& file : corpus.files)
-    bytes += file.path == "-" ? 0 : std::filesystem::file_size(file.path);
-  return bytes;
-}
-
 StudyIdentity study_identity(const StudySettings& settings, const model::Model& model, Pool& pool) {
   const auto or_none = [](const std::optional<std::size_t>& number) {
     return number ? std::to_string(*number) : std::string("none");
@@ -145,7 +127,8 @@ StudyIdentity study_identity(const StudySettings& settings, const model::Model& 
   for (const MeasureRow* const row : settings.measures)
     measures.push_back(fmt::format("{}/{}", row->name, row->version));
   std::string frequencies = settings.needs_frequencies() ? "of the corpus" : "none";
-  if (settings.frequencies) frequencies = hash_text(file_hash(*settings.frequencies, pool));
+  if (settings.frequencies)
+    frequencies = hash_text(parallel_hash(MappedFile(*settings.frequencies).bytes(), pool));
   return {{"state", kStateFormat},
           {"config", hash_text(content_hash(model.source().config_text))},
           {"weights", hash_text(weights_hash(model, pool))},
@@ -164,13 +147,17 @@ StudyIdentity study_identity(const StudySettings& settings, const model::Model& 
 }
 
 StudyHeader plain_header(const StudySettings& settings, const model::Model& model) {
-  StudyHeader header;
-  header.shape = shape_of(settings.selection, model.config(), settings.seed);
-  header.shape.fold_subtypes = settings.fold_subtypes;
-  header.measures = settings.measures;
-  header.null_models = settings.null_models;
-  header.null_shuffles = settings.null_shuffles;
-  return header;
+  StudyShape shape{.heads = {}, .seed = settings.seed, .fold_subtypes = settings.fold_subtypes};
+  const model::ModelConfig& config = model.config();
+  for (const model::HeadId id : settings.selection.heads) {
+    shape.heads.push_back({id, model::head_name(config, id), analysis::component_cell(config, id.layer),
+                           config.layers.at(id.layer).number, analysis::kv_head_of(config, id)});
+  }
+  return {.identity = {},
+          .shape = std::move(shape),
+          .measures = settings.measures,
+          .null_models = settings.null_models,
+          .null_shuffles = settings.null_shuffles};
 }
 
 StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progress) {

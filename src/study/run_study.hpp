@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -33,7 +34,9 @@ struct StudySettings {
   /// File of token frequencies; default: the frequencies in the corpus.
   std::optional<std::string> frequencies;
 
-  [[nodiscard]] bool needs_frequencies() const;
+  [[nodiscard]] bool needs_frequencies() const {
+    return std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
+  }
 };
 
 /// The inputs of a study. All members are borrowed.
@@ -45,7 +48,12 @@ struct StudyInput {
 };
 
 /// Returns the size of all corpus files in bytes. Standard input counts as 0.
-[[nodiscard]] std::uint64_t corpus_bytes(const CorpusOptions& corpus);
+[[nodiscard]] inline std::uint64_t corpus_bytes(const CorpusOptions& corpus) {
+  std::uint64_t bytes = 0;
+  for (const CorpusFile& file : corpus.files)
+    bytes += file.path == "-" ? 0 : std::filesystem::file_size(file.path);
+  return bytes;
+}
 
 /// Returns the identity of a study: its settings, and hashes of the configuration, the corpus files, the file
 /// of token frequencies, and the name, type, shape and bytes of each tensor that the model uses. Standard
@@ -55,7 +63,6 @@ struct StudyInput {
 /// Returns the header of a study. The identity, the model and the paths are empty.
 [[nodiscard]] StudyHeader plain_header(const StudySettings& settings, const model::Model& model);
 
-/// The header and the token frequencies, computed before the first block.
 struct StudyBeginning {
   StudyHeader header;
   std::optional<TokenFrequencies> frequencies;  // set if a measure needs them

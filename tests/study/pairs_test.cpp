@@ -204,14 +204,14 @@ TEST_CASE("RowSample keeps evenly spaced rows that fit") {
     std::vector<std::size_t> kept;
     std::size_t room = 0;
     for (std::size_t i = 0; i < row.widths.size(); ++i) {
-      if (sample.offset(i) == RowSample::kNone) continue;
-      CHECK(sample.offset(i) == room);
+      if (sample.offsets[i] == RowSample::kNone) continue;
+      CHECK(sample.offsets[i] == room);
       room += row.widths[i];
       kept.push_back(i);
     }
     CHECK(kept == row.kept);
-    CHECK(sample.rows() == kept.size());
-    CHECK(sample.size() == room);
+    CHECK(sample.rows == kept.size());
+    CHECK(sample.size == room);
     CHECK(room <= row.most);
   }
 }

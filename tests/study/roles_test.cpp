@@ -1,5 +1,3 @@
-#include "study/roles.hpp"
-
 #include <algorithm>
 #include <optional>
 #include <set>

@@ -1,13 +1,4 @@
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "study/measure.hpp"
 #include "study/measures/relations.hpp"
@@ -23,7 +14,7 @@ constexpr std::array kTypes = {"all", "pronoun", "proper", "nominal"};
 /// Fixed-point scale of the counts of the random baseline, which adds a fraction for each mention.
 constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
 
-constexpr std::array kMetrics = {
+constexpr std::array kCoreferenceMetrics = {
     analysis::Metric{
         "coreference_accuracy", "share", "[0, 1]",
         "the most accurate of the baselines nearest, same_string and random",
@@ -45,7 +36,7 @@ std::string string_of(const input::Mention& mention, const input::ConlluSentence
 class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
  public:
   explicit CoreferenceMeasure(const StudyShape& shape)
-      : shape_(shape), scores_(kTypes.size(), GroupScores(shape.heads.size() + kBaselines)) {}
+      : PartsMeasure(shape), scores_(kTypes.size(), GroupScores(shape.heads.size() + kBaselines)) {}
 
   void begin(const StudyBlock& block) override {
     const CorpusBlock& corpus = block.corpus;
@@ -119,7 +110,6 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
     std::vector<std::vector<std::uint64_t>*> counts = {};
   };
 
-  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
   /// Adds a question for an anaphoric mention. Returns false if no antecedent is in the window, or if the
   /// head word of the mention has no token.
   [[nodiscard]] bool ask(const input::ConlluSentence& sentence, const input::Mention& mention,
@@ -167,7 +157,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   }
   /// Returns the accuracy of the same head on shuffled tokens in odd blocks, or nullopt if there is none.
   [[nodiscard]] std::optional<double> shuffled(std::size_t type, std::size_t head) const {
-    const auto* const twin = dynamic_cast<const CoreferenceMeasure*>(shuffled_twin());
+    const auto* const twin = dynamic_cast<const CoreferenceMeasure*>(shuffled_twin_);
     return twin == nullptr ? std::nullopt : twin->scores_[type].accuracy(head, kOddBlocks);
   }
   [[nodiscard]] ResultRow row(std::size_t type, std::size_t head,
@@ -221,7 +211,6 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
                    std::move(rows))});
   }
 
-  const StudyShape& shape_;
   std::vector<GroupScores> scores_;  // [kTypes]
   std::uint64_t mentions_ = 0;
   std::uint64_t left_out_ = 0;  // anaphoric mentions without a question in any window; see ask()
@@ -236,7 +225,7 @@ MeasureRow coreference_measure() {
       .name = "coreference",
       .description = "for a corpus with mentions: heads that attend to an earlier mention of the same entity",
       .make = make_measure<CoreferenceMeasure>,
-      .metrics = kMetrics,
+      .metrics = kCoreferenceMetrics,
       .gives_evidence = true,
       .depends_on_order = true};
 }

@@ -1,28 +1,19 @@
 #include "study/measures/pairs.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <functional>
-#include <iterator>
-#include <memory>
 #include <numbers>
 #include <numeric>
-#include <string>
-#include <utility>
 
 #include "analysis/similarity/head_pairs.hpp"
 #include "base/memory.hpp"
 #include "base/random.hpp"
 #include "base/undefined.hpp"
 #include "study/measure.hpp"
-#include "study/state/sums.hpp"
 
 // The measure `pairs`: the similarity of all pairs of heads.
 namespace attnctl::study {
 namespace {
 
-constexpr std::array kMetrics = {
+constexpr std::array kPairMetrics = {
     analysis::Metric{"pairs.js_divergence", "nats", "[0, ln 2]", "",
                      "mean over rows of the Jensen-Shannon divergence of the two heads' rows, "
                      "H((p + q) / 2) - (H(p) + H(q)) / 2",
@@ -91,7 +82,6 @@ Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
   return {"pairs", {columns.begin(), columns.end()}, rows, fill};
 }
 
-/// Returns a table of the most similar and the least similar pairs by each measure.
 Table extremes_table(const StudyShape& shape, const std::vector<PairMatrix>& matrices) {
   constexpr std::size_t most = 3;
   std::vector<std::vector<Cell>> rows;
@@ -158,7 +148,7 @@ std::vector<float> cosines_of(std::size_t heads, const std::vector<double>& sums
 class PairsMeasure final : public Measure {
  public:
   explicit PairsMeasure(const StudyShape& shape)
-      : shape_(shape), sums_(analysis::pair_count(shape.heads.size())) {}
+      : Measure(shape), sums_(analysis::pair_count(shape.heads.size())) {}
 
   [[nodiscard]] forward::Needs needs() const override { return {.z = true}; }
   void set_context(const Measure& so_far) override {
@@ -181,7 +171,7 @@ class PairsMeasure final : public Measure {
     const std::size_t rows = widths_.size();
     heads_with_row_.assign(rows, 0);
     kept_ = RowSample(widths_, kPatternBytes / sizeof(float) / heads());
-    patterns_ = fresh_floats(heads() * kept_.size());
+    patterns_ = fresh_floats(heads() * kept_.size);
     if (std::ranges::adjacent_find(columns_) != columns_.end()) {  // a head has no values
       columns_.clear();
       return;
@@ -197,10 +187,10 @@ class PairsMeasure final : public Measure {
   }
   void panel(const StudyPanel& panel) override {
     const std::size_t first = first_row_[panel.panel.sequence];
-    float* const patterns = patterns_.get() + panel.head * kept_.size();
+    float* const patterns = patterns_.get() + panel.head * kept_.size;
     for (const analysis::PatternRow& row : panel.rows) {
       ++heads_with_row_[first + row.query];
-      const std::size_t offset = kept_.offset(first + row.query);
+      const std::size_t offset = kept_.offsets[first + row.query];
       if (offset == RowSample::kNone) continue;
       std::copy_n(row.weights.data(), widths_[first + row.query], patterns + offset);
     }
@@ -211,11 +201,11 @@ class PairsMeasure final : public Measure {
     }
   }
   void end() override {
-    const std::size_t stride = kept_.size();
-    std::size_t rows = kept_.rows();
+    const std::size_t stride = kept_.size;
+    std::size_t rows = kept_.rows;
     // If a row is missing for any head, leaves the row out: sets it to zero for all heads.
     for (std::size_t row = 0; row < heads_with_row_.size(); ++row) {
-      const std::size_t offset = kept_.offset(row);
+      const std::size_t offset = kept_.offsets[row];
       if (heads_with_row_[row] == heads() || offset == RowSample::kNone) continue;
       --rows;
       for (std::size_t h = 0; h < heads(); ++h)
@@ -283,9 +273,6 @@ class PairsMeasure final : public Measure {
   }
 
  private:
-  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
-
-  const StudyShape& shape_;
   std::uint64_t pattern_rows_ = 0;
   std::vector<PairSums> sums_;
   std::vector<std::size_t> columns_;  // [heads + 1], first column of each head's outputs; empty before the
@@ -297,17 +284,12 @@ class PairsMeasure final : public Measure {
   std::vector<std::size_t> widths_;                // [rows], elements per pattern row
   std::vector<std::size_t> heads_with_row_;        // [rows], number of heads that have the row
   RowSample kept_;                                 // rows whose patterns are kept
-  std::shared_ptr<float> patterns_;                // [heads, kept_.size()]; fully written before it is read
+  std::shared_ptr<float> patterns_;                // [heads, kept_.size]; fully written before it is read
   std::vector<std::optional<DrawnKey>> drawn_;     // [rows]; nullopt: the output is not drawn
   std::vector<std::vector<float>> drawn_outputs_;  // [rows]; empty if the row is not drawn
 };
 
 }  // namespace
-
-std::optional<DrawnKey> DrawnRows::end() const {
-  if (capacity_ == 0 || rows_.size() < capacity_) return std::nullopt;
-  return std::prev(rows_.end())->first;
-}
 
 bool DrawnRows::add(const DrawnKey& key, std::vector<float> row) {
   const auto last = end();
@@ -315,22 +297,6 @@ bool DrawnRows::add(const DrawnKey& key, std::vector<float> row) {
   rows_.emplace(key, std::move(row));
   if (rows_.size() > capacity_) rows_.erase(std::prev(rows_.end()));
   return true;
-}
-
-void DrawnRows::merge(const DrawnRows& other) {
-  capacity_ = std::max(capacity_, other.capacity_);
-  for (const auto& [key, row] : other.rows_) {
-    if (!add(key, row)) return;  // the rows that follow have larger keys
-  }
-}
-
-void DrawnRows::save(StateWriter& out) const {
-  out.number(capacity_);
-  out.number(rows_.size());
-  for (const auto& [key, row] : rows_) {
-    save_state(out, key);
-    out.floats(row);
-  }
 }
 
 void DrawnRows::load(StateReader& in, std::size_t width) {
@@ -362,17 +328,17 @@ std::vector<std::optional<DrawnKey>> draw_rows(std::uint64_t seed, std::uint64_t
 }
 
 RowSample::RowSample(std::span<const std::size_t> widths, std::size_t capacity)
-    : offsets_(widths.size(), kNone) {
+    : offsets(widths.size(), kNone) {
   const std::size_t all = std::accumulate(widths.begin(), widths.end(), std::size_t{0});
   if (all == 0 || capacity == 0) return;
   for (std::size_t step = (all + capacity - 1) / capacity; step / 2 < widths.size(); ++step) {
-    std::size_t size = 0;
-    for (std::size_t row = step / 2; row < widths.size(); row += step) size += widths[row];
-    if (size > capacity) continue;
+    std::size_t wanted = 0;
+    for (std::size_t row = step / 2; row < widths.size(); row += step) wanted += widths[row];
+    if (wanted > capacity) continue;
     for (std::size_t row = step / 2; row < widths.size(); row += step) {
-      offsets_[row] = size_;
-      size_ += widths[row];
-      ++rows_;
+      offsets[row] = size;
+      size += widths[row];
+      ++rows;
     }
     return;
   }
@@ -383,7 +349,7 @@ MeasureRow pairs_measure() {
       .name = "pairs",
       .description = "similarity of each pair of heads: divergence and cosine of patterns, CKA of outputs",
       .make = make_measure<PairsMeasure>,
-      .metrics = kMetrics,
+      .metrics = kPairMetrics,
       .max_heads = kMaxHeads};
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -34,12 +36,26 @@ class DrawnRows {
   [[nodiscard]] const Rows& rows() const { return rows_; }
   /// Returns the largest key of a full sample: a row with a larger key can no longer be drawn. Returns
   /// nullopt if the sample is not full.
-  [[nodiscard]] std::optional<DrawnKey> end() const;
+  [[nodiscard]] std::optional<DrawnKey> end() const {
+    if (capacity_ == 0 || rows_.size() < capacity_) return std::nullopt;
+    return std::prev(rows_.end())->first;
+  }
   /// Adds the row if it belongs to the sample so far, and returns whether it was added.
   bool add(const DrawnKey& key, std::vector<float> row);
-  void merge(const DrawnRows& other);
-
-  void save(StateWriter& out) const;
+  void merge(const DrawnRows& other) {
+    capacity_ = std::max(capacity_, other.capacity_);
+    for (const auto& [key, row] : other.rows_) {
+      if (!add(key, row)) return;  // the rows that follow have larger keys
+    }
+  }
+  void save(StateWriter& out) const {
+    out.number(capacity_);
+    out.number(rows_.size());
+    for (const auto& [key, row] : rows_) {
+      save_state(out, key);
+      out.floats(row);
+    }
+  }
   /// Reads a state. `width` is the number of floats per row.
   void load(StateReader& in, std::size_t width);
 
@@ -57,25 +73,18 @@ class DrawnRows {
 
 /// A selection of evenly spaced rows of a block that fit into a workspace: every s-th row, from the middle of
 /// the first s rows on. s is the first number from (elements of all rows) / capacity upwards for which these
-/// rows fit. No row is selected if there is no such s. The selection depends only on the arguments of the
-/// constructor.
-class RowSample {
- public:
+/// rows fit. No row is selected if there is no such s.
+struct RowSample {
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
   RowSample() = default;
   /// `widths` is the number of elements of each row; `capacity` is the number of elements of the workspace.
   RowSample(std::span<const std::size_t> widths, std::size_t capacity);
 
-  /// Returns the index of the first element of a row in the workspace, or kNone if the row is not selected.
-  [[nodiscard]] std::size_t offset(std::size_t row) const { return offsets_[row]; }
-  [[nodiscard]] std::size_t size() const { return size_; }  // elements of all selected rows
-  [[nodiscard]] std::size_t rows() const { return rows_; }  // number of selected rows
-
- private:
-  std::vector<std::size_t> offsets_;  // [rows]
-  std::size_t size_ = 0;
-  std::size_t rows_ = 0;
+  /// [rows of the block], index of each row's first element in the workspace; kNone: not selected.
+  std::vector<std::size_t> offsets;
+  std::size_t size = 0;  // elements of all selected rows
+  std::size_t rows = 0;  // number of selected rows
 };
 
 }  // namespace attnctl::study

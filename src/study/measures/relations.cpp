@@ -24,6 +24,17 @@ double largest_of(std::span<const double> values) {
   return std::max(std::max(largest[0], largest[1]), std::max(largest[2], largest[3]));
 }
 
+/// Returns the draws of a Bootstrap of the groups of `half`.
+OwnedMatrix<double> draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half) {
+  const std::vector<std::size_t> groups(occupied.lower_bound(half.first), occupied.lower_bound(half.last));
+  OwnedMatrix<double> draws(kGroups, Bootstrap::kDraws);
+  for (std::size_t i = 0; i < draws.cols(); ++i) {
+    Random random(seed, i);
+    for (std::size_t n = 0; n < groups.size(); ++n) draws(groups[random.next() % groups.size()], i) += 1;
+  }
+  return draws;
+}
+
 /// Returns the interval of the middle 95 % of right / asked over the draws with asked > 0.
 std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::span<const double> right) {
   std::vector<double> shares(asked.size());
@@ -148,25 +159,6 @@ std::size_t group_of(std::uint64_t block, std::size_t sequence) {
   return static_cast<std::size_t>(drawn) + (block % 2 == 0 ? 0 : kGroups / 2);
 }
 
-std::vector<std::uint64_t>& GroupScores::group(std::size_t number) {
-  std::vector<std::uint64_t>& counts = groups_[number];
-  counts.resize(1 + answers_);
-  return counts;
-}
-
-std::uint64_t GroupScores::total(Half half, std::size_t column) const {
-  std::uint64_t sum = 0;
-  const auto last = groups_.lower_bound(half.last);
-  for (auto group = groups_.lower_bound(half.first); group != last; ++group) sum += group->second[column];
-  return sum;
-}
-
-std::optional<double> GroupScores::accuracy(std::size_t answer, Half half) const {
-  const std::uint64_t count = asked(half);
-  if (count == 0) return std::nullopt;
-  return static_cast<double>(right(answer, half)) / static_cast<double>(count);
-}
-
 std::optional<std::size_t> GroupScores::best(std::size_t first, std::size_t count) const {
   if (asked(kEvenBlocks) == 0 || count == 0) return std::nullopt;
   std::vector<std::uint64_t> hits;
@@ -175,36 +167,8 @@ std::optional<std::size_t> GroupScores::best(std::size_t first, std::size_t coun
   return first + static_cast<std::size_t>(std::ranges::max_element(hits) - hits.begin());
 }
 
-void GroupScores::merge(const GroupScores& other) {
-  answers_ = other.answers_;
-  for (const auto& [number, counts] : other.groups_) {
-    std::vector<std::uint64_t>& sums = group(number);
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += counts.at(i);
-  }
-}
-
-void GroupScores::load(StateReader& in) {
-  groups_.clear();
-  for (std::size_t left = in.count(); left > 0; --left) {
-    const std::uint64_t number = in.number();
-    if (number >= kGroups || groups_.contains(number))
-      in.damaged("the numbers of the groups of sentences are repeated or too large");
-    for (std::uint64_t& count : group(number)) count = in.number();
-  }
-}
-
 Bootstrap::Bootstrap(std::uint64_t seed, const std::set<std::size_t>& occupied)
     : all_(draw(seed, occupied, kAllBlocks)), odd_(draw(seed, occupied, kOddBlocks)) {}
-
-Bootstrap::Draws Bootstrap::draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half) {
-  const std::vector<std::size_t> groups(occupied.lower_bound(half.first), occupied.lower_bound(half.last));
-  Draws draws(kGroups, kDraws);
-  for (std::size_t i = 0; i < kDraws; ++i) {
-    Random random(seed, i);
-    for (std::size_t n = 0; n < groups.size(); ++n) draws(groups[random.next() % groups.size()], i) += 1;
-  }
-  return draws;
-}
 
 std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupScores& scores,
                                                                     std::size_t first, std::size_t count,
@@ -224,7 +188,7 @@ std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupS
   }
   std::vector<std::optional<ConfidenceInterval>> intervals(count);
   if (groups < kFewest) return intervals;
-  const Draws& draws = half.first == 0 ? all_ : odd_;
+  const OwnedMatrix<double>& draws = half.first == 0 ? all_ : odd_;
   OwnedMatrix<double> sums(counts.rows(), draws.cols());  // sums of integers, therefore exact
   linalg::gemm_nn(counts.view(), draws.view(), sums.view());
   for (std::size_t i = 0; i < count; ++i) intervals[i] = middle(sums.view().row(0), sums.view().row(1 + i));

@@ -118,29 +118,52 @@ class GroupScores {
 
   /// Returns the counts of a group, [1 + answers]: first the number of questions, then the number of correct
   /// answers of each head and baseline. The reference stays valid.
-  [[nodiscard]] std::vector<std::uint64_t>& group(std::size_t number);
+  [[nodiscard]] std::vector<std::uint64_t>& group(std::size_t number) {
+    std::vector<std::uint64_t>& counts = groups_[number];
+    counts.resize(1 + answers_);
+    return counts;
+  }
   [[nodiscard]] std::uint64_t asked(Half half = kAllBlocks) const { return total(half, 0); }
   [[nodiscard]] std::uint64_t right(std::size_t answer, Half half = kAllBlocks) const {
     return total(half, 1 + answer);
   }
   /// Returns the share of correct answers, or nullopt if there were no questions.
-  [[nodiscard]] std::optional<double> accuracy(std::size_t answer, Half half = kAllBlocks) const;
+  [[nodiscard]] std::optional<double> accuracy(std::size_t answer, Half half = kAllBlocks) const {
+    const std::uint64_t count = asked(half);
+    if (count == 0) return std::nullopt;
+    return static_cast<double>(right(answer, half)) / static_cast<double>(count);
+  }
   /// Returns the index in [first, first + count) of the head or baseline with the most correct answers in
   /// even blocks, or the first one if there are several. Returns nullopt if even blocks have no questions or
   /// if `count` is 0.
   [[nodiscard]] std::optional<std::size_t> best(std::size_t first, std::size_t count) const;
   [[nodiscard]] const std::map<std::size_t, std::vector<std::uint64_t>>& groups() const { return groups_; }
-  /// Adds the indices of the groups that have sentences.
   void add_occupied(std::set<std::size_t>& groups) const {
     for (const auto& [number, counts] : groups_) groups.insert(number);
   }
 
-  void merge(const GroupScores& other);
+  void merge(const GroupScores& other) {
+    answers_ = other.answers_;
+    for (const auto& [number, counts] : other.groups_) merge_state(group(number), counts);
+  }
   void save(StateWriter& out) const { save_state(out, groups_); }
-  void load(StateReader& in);
+  void load(StateReader& in) {
+    groups_.clear();
+    for (std::size_t left = in.count(); left > 0; --left) {
+      const std::uint64_t number = in.number();
+      if (number >= kGroups || groups_.contains(number))
+        in.damaged("the numbers of the groups of sentences are repeated or too large");
+      for (std::uint64_t& count : group(number)) count = in.number();
+    }
+  }
 
  private:
-  [[nodiscard]] std::uint64_t total(Half half, std::size_t column) const;
+  [[nodiscard]] std::uint64_t total(Half half, std::size_t column) const {
+    std::uint64_t sum = 0;
+    const auto last = groups_.lower_bound(half.last);
+    for (auto group = groups_.lower_bound(half.first); group != last; ++group) sum += group->second[column];
+    return sum;
+  }
 
   std::size_t answers_;
   std::map<std::size_t, std::vector<std::uint64_t>> groups_;
@@ -170,9 +193,7 @@ class Bootstrap {
   static constexpr std::size_t kFewest = 5;
 
  private:
-  using Draws = OwnedMatrix<double>;  // [kGroups, kDraws]: number of times that a draw contains a group
-  [[nodiscard]] static Draws draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half);
-  Draws all_, odd_;
+  OwnedMatrix<double> all_, odd_;  // [kGroups, kDraws]: number of times that a draw contains a group
 };
 
 }  // namespace attnctl::study

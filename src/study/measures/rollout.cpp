@@ -1,18 +1,10 @@
-#include <algorithm>
-#include <array>
-#include <map>
-#include <string>
-#include <tuple>
-#include <utility>
-
-#include "study/measures/target_shares.hpp"
-#include "study/state/sums.hpp"
+#include "study/measure.hpp"
 
 // The measure `rollout`: attention rollout to special tokens and position 0.
 namespace attnctl::study {
 namespace {
 
-constexpr std::array kMetrics = {
+constexpr std::array kRolloutMetrics = {
     analysis::Metric{
         "rollout.mass", "", "[0, 1]", "uniform: rollout of uniform attention over the visible keys",
         "mean attention rollout from the queries of this layer to the special token, or to position 0, over "
@@ -122,7 +114,7 @@ struct WholeLayer {
 
 class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
  public:
-  explicit RolloutMeasure(const StudyShape& shape) : shape_(shape) {}
+  using PartsMeasure::PartsMeasure;
 
   void begin(const StudyBlock& block) override {
     block_ = &block;
@@ -157,9 +149,10 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
     std::vector<std::vector<Cell>> rows;
     for (const auto& [key, sums] : sums_) {
       const auto& [layer, target] = key;
-      rows.push_back({shape_.heads.front().component, count_cell(layer), target_token(target, names_),
-                      target_position(target), mean_cell(sums.weight.value(), sums.count),
-                      mean_cell(sums.uniform.value(), sums.count), count_cell(sums.count)});
+      const auto [token, position] = target_cells(target, names_);
+      rows.push_back({shape_.heads.front().component, count_cell(layer), token, position,
+                      mean_cell(sums.weight.value(), sums.count), mean_cell(sums.uniform.value(), sums.count),
+                      count_cell(sums.count)});
     }
     const Table table = make_table(
         "rollout", {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows));
@@ -185,8 +178,7 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
       }
     }
   }
-  /// Returns a table with one row per layer. A row has the rollout mass on each target and the uniform
-  /// baseline of this mass.
+  /// Returns a table with one row per layer: the rollout mass on each target, and its uniform baseline.
   [[nodiscard]] TextTable page() const {
     std::vector<std::int64_t> targets;
     std::vector<std::string> columns = {"layer"};
@@ -209,7 +201,6 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
             make_table("rollout", std::move(columns), std::move(rows))};
   }
 
-  const StudyShape& shape_;
   TokenNames names_;
   std::map<std::pair<std::size_t, std::int64_t>, WeightSums> sums_;  // of the mass, by layer and target
   const StudyBlock* block_ = nullptr;
@@ -224,7 +215,7 @@ MeasureRow rollout_measure() {
           .description =
               "attention rollout to special tokens and position 0, through all layers up to each layer",
           .make = make_measure<RolloutMeasure>,
-          .metrics = kMetrics};
+          .metrics = kRolloutMetrics};
 }
 
 }  // namespace attnctl::study

@@ -1,15 +1,7 @@
-#include <algorithm>
-#include <array>
-#include <string>
-#include <tuple>
-#include <utility>
-
 #include <fmt/format.h>
 
 #include "analysis/patterns/distance_profile.hpp"
-#include "analysis/patterns/pattern_metrics.hpp"
 #include "study/measure.hpp"
-#include "study/state/sums.hpp"
 
 // The measures `metrics`, `positional` and `distance`: sums over the rows of the patterns.
 namespace attnctl::study {
@@ -142,8 +134,6 @@ void add_series(StudyResults& results, const StudyShape& shape, const std::strin
   results.document.sections.push_back({name, name, std::move(items)});
   results.tables.push_back(make_table(name, std::move(all_columns), std::move(rows)));
 }
-
-constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset in each direction, in tokens
 
 /// Sums for one offset. An offset is key position minus query position.
 struct OffsetSums {

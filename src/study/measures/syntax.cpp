@@ -1,16 +1,4 @@
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
 #include <set>
-#include <span>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "study/measure.hpp"
 #include "study/measures/relations.hpp"
@@ -19,7 +7,7 @@
 namespace attnctl::study {
 namespace {
 
-constexpr std::array kMetrics = {
+constexpr std::array kSyntaxMetrics = {
     analysis::Metric{
         "relation_accuracy", "share", "[0, 1]", "baseline: the best fixed offset, -5 to 5 words",
         "share of the word pairs of a relation in which one word gives its largest weight, among all other "
@@ -32,16 +20,16 @@ constexpr std::array kMetrics = {
         "Hewitt and Manning 2019; Htut et al. 2019"},
 };
 
-constexpr std::int64_t kFarthest = 5;  // largest fixed offset in words
-constexpr std::size_t kOffsets = 2 * kFarthest;
+constexpr std::int64_t kFarthestWord = 5;  // largest fixed offset in words
+constexpr std::size_t kOffsets = 2 * kFarthestWord;
 /// The baselines of the trees. In GroupScores, they follow the heads.
 enum TreeBaseline : std::size_t { kCombined, kAdjacent, kTreeBaselines };
 
 /// Returns the index of an offset among the fixed offsets -5..-1, 1..5, or nullopt if the offset is not one
 /// of them.
 std::optional<std::size_t> offset_answer(std::int64_t offset) {
-  if (offset == 0 || offset < -kFarthest || offset > kFarthest) return std::nullopt;
-  return static_cast<std::size_t>(offset + kFarthest - (offset > 0 ? 1 : 0));
+  if (offset == 0 || offset < -kFarthestWord || offset > kFarthestWord) return std::nullopt;
+  return static_cast<std::size_t>(offset + kFarthestWord - (offset > 0 ? 1 : 0));
 }
 
 std::string_view without_subtype(std::string_view relation) {
@@ -75,14 +63,11 @@ struct RelationQuestion {
         to_head(from_dependent),
         first(from_dependent ? 0 : heads),
         best(answers.best(first, heads)) {
-    std::optional<std::uint64_t> most;
     // Of offsets with the same score, prefers the smaller distance, then the negative offset.
-    for (std::int64_t distance = 1; distance <= kFarthest; ++distance) {
+    for (std::int64_t distance = 1; distance <= kFarthestWord; ++distance) {
       for (const std::int64_t offset : {-distance, distance}) {
         const std::size_t answer = 2 * heads + *offset_answer(to_head ? offset : -offset);
-        const std::uint64_t right = answers.right(answer);
-        if (most && right <= *most) continue;
-        most = right;
+        if (baseline_offset != 0 && answers.right(answer) <= answers.right(baseline)) continue;
         baseline = answer;
         baseline_offset = offset;
       }
@@ -93,7 +78,7 @@ struct RelationQuestion {
 class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
  public:
   explicit SyntaxMeasure(const StudyShape& shape)
-      : shape_(shape), trees_(shape.heads.size() + kTreeBaselines) {}
+      : PartsMeasure(shape), trees_(shape.heads.size() + kTreeBaselines) {}
 
   void begin(const StudyBlock& block) override {
     const CorpusBlock& corpus = block.corpus;
@@ -173,12 +158,12 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
   void finish(StudyResults& results) const override {
     if (counts_.sentences == 0) return;
     std::set<std::size_t> occupied;
-    for (const auto& [name, scores] : relations_) scores.add_occupied(occupied);
-    const Bootstrap bootstrap(shape_.seed, occupied);
     std::vector<RelationQuestion> questions;
     for (const auto& [name, scores] : relations_) {
+      scores.add_occupied(occupied);
       for (const bool to_head : {true, false}) questions.emplace_back(name, scores, heads(), to_head);
     }
+    const Bootstrap bootstrap(shape_.seed, occupied);
     std::vector<ResultRow> rows;
     for (const RelationQuestion& each : questions) {
       const auto intervals = bootstrap.intervals(*each.scores, each.first, heads());
@@ -220,7 +205,6 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     std::vector<double> combined;                 // [nodes, nodes], edge weights summed over all heads
   };
 
-  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
   [[nodiscard]] GroupScores& relation(std::string_view name) {
     if (shape_.fold_subtypes) name = without_subtype(name);
     return relations_.try_emplace(std::string(name), GroupScores(2 * heads() + kOffsets)).first->second;
@@ -271,7 +255,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
 
   /// Returns the accuracy on shuffled tokens in odd blocks, or nullopt if there is none.
   [[nodiscard]] std::optional<double> shuffled(const RelationQuestion& question, std::size_t answer) const {
-    const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin());
+    const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin_);
     if (twin == nullptr) return std::nullopt;
     const auto found = twin->relations_.find(*question.relation);
     return found == twin->relations_.end() ? std::nullopt : found->second.accuracy(answer, kOddBlocks);
@@ -300,7 +284,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
             {"gain_interval", RowInterval{gain, "gain_interval_"}}};
   }
   [[nodiscard]] std::vector<ResultRow> tree_rows(const Bootstrap& bootstrap) const {
-    const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin());
+    const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin_);
     std::vector<ResultRow> rows;
     const auto best = trees_.best(0, heads());
     const auto intervals = bootstrap.intervals(trees_, 0, heads() + kTreeBaselines);
@@ -368,7 +352,6 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
             make_table("trees", {"tree of", "edges", "accuracy"}, std::move(rows))};
   }
 
-  const StudyShape& shape_;
   SyntaxCounts counts_;
   /// The scores of each relation. They have an entry for each attention head from the dependent to the head
   /// word, then one for each attention head from the head word to the dependent, then one for each of the
@@ -388,7 +371,7 @@ MeasureRow syntax_measure() {
   return {.name = "syntax",
           .description = "for a treebank: dependency relations and trees that heads follow",
           .make = make_measure<SyntaxMeasure>,
-          .metrics = kMetrics,
+          .metrics = kSyntaxMetrics,
           .gives_evidence = true,
           .depends_on_order = true};
 }

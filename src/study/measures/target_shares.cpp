@@ -1,14 +1,4 @@
-#include "study/measures/target_shares.hpp"
-
-#include <algorithm>
-#include <array>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <utility>
-
-#include "study/corpus.hpp"
-#include "study/state/sums.hpp"
+#include "study/measure.hpp"
 
 // The measures `special`, `repeats`, `rare` and `probe`: attention weight on target keys.
 namespace attnctl::study {
@@ -40,8 +30,7 @@ constexpr std::array kRepeatsMetrics = {
         "TransformerLens; Olsson et al. 2022"},
 };
 
-/// The share of the attention weight that is on target keys, and the same share under uniform attention. The
-/// sums are over the rows that have a visible target.
+/// The share of the attention weight that is on target keys, over the rows that have a visible target.
 struct TargetShare {
   std::uint64_t rows = 0;     // rows with a target
   std::uint64_t without = 0;  // rows that are left out because they have no target; only for `repeats`
@@ -81,7 +70,6 @@ TargetWeight weight_on(std::span<const std::size_t> keys, const analysis::Patter
   return sum;
 }
 
-/// Adds a head to the candidates for the strongest heads if the share of the head is defined.
 void add_head(std::vector<StrongHead>& heads, std::string what, const StudyHead& head,
               const TargetShare& share) {
   if (const auto value = share.value())
@@ -145,9 +133,10 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
     std::map<std::int64_t, std::vector<StrongHead>> heads;
     for (std::size_t h = 0; h < states_.size(); ++h) {
       for (const auto& [id, share] : states_[h].targets) {
+        const auto [token, position] = target_cells(id, names_);
         rows.push_back({{"head", RowHead{h}},
-                        {"token", target_token(id, names_)},
-                        {"position", target_position(id)},
+                        {"token", token},
+                        {"position", position},
                         {"share", real_cell(share.value())},
                         {"uniform", share.uniform_share()},
                         {"rows", count_cell(share.rows)},
@@ -187,10 +176,8 @@ class RepeatsMeasure final : public PerHead<KindShares> {
     for (const analysis::PatternRow& row : panel.rows) {
       const auto add = [&](TargetShare& share, std::span<const std::size_t> keys, std::size_t shift) {
         const auto [weight, targets] = weight_on(keys, row, panel.visible, shift);
-        if (targets == 0) {
-          ++share.without;
-          return;
-        }
+        share.without += targets == 0 ? 1 : 0;
+        if (targets == 0) return;
         share.add(1, weight, row.total,
                   static_cast<double>(targets) / static_cast<double>(panel.visible.count(row.query)));
       };
@@ -202,7 +189,7 @@ class RepeatsMeasure final : public PerHead<KindShares> {
     }
   }
   void finish(StudyResults& results) const override {
-    const auto* const twin = dynamic_cast<const RepeatsMeasure*>(shuffled_twin());
+    const auto* const twin = dynamic_cast<const RepeatsMeasure*>(shuffled_twin_);
     std::vector<ResultRow> rows;
     std::array<std::vector<StrongHead>, kKinds.size()> heads;
     for (std::size_t h = 0; h < states_.size(); ++h) {
@@ -226,10 +213,6 @@ class RepeatsMeasure final : public PerHead<KindShares> {
   /// For each token, the earlier positions with the same token id, ascending, [sequences, tokens].
   std::vector<std::vector<std::vector<std::size_t>>> earlier_;
 };
-
-std::string id_name(std::int64_t id) {
-  return "#" + std::to_string(id);
-}
 
 constexpr std::array kRareMetrics = {
     analysis::Metric{
@@ -256,10 +239,8 @@ class RareMeasure final : public PerHead<HeadRare> {
   explicit RareMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& block) override {
-    const TokenFrequencies unknown;  // without frequencies, all tokens are equally rare
-    const TokenFrequencies& frequencies = block.frequencies == nullptr ? unknown : *block.frequencies;
     for (const input::Sequence& sequence : block.corpus.batch.sequences)
-      rarest_.push_back(rarest_tokens(sequence, frequencies));
+      rarest_.push_back(rarest_tokens(sequence, *block.frequencies));
     terms_.assign(states_.size(), std::vector<SentenceTerm>(rarest_.size()));
   }
   void panel(const StudyPanel& panel) override {
@@ -284,7 +265,7 @@ class RareMeasure final : public PerHead<HeadRare> {
     }
   }
   void finish(StudyResults& results) const override {
-    const auto* const twin = dynamic_cast<const RareMeasure*>(shuffled_twin());
+    const auto* const twin = dynamic_cast<const RareMeasure*>(shuffled_twin_);
     std::vector<ResultRow> rows;
     std::vector<StrongHead> heads;
     for (std::size_t h = 0; h < states_.size(); ++h) {
@@ -349,7 +330,6 @@ constexpr std::array kProbeKinds = {
     ProbeKind{"previous", [](std::size_t) { return std::size_t{1}; }, ""},
 };
 
-/// Sums for one target, in probe sequences and in controls.
 struct ProbeSums {
   RatioSums repeated, control;
 
@@ -418,41 +398,6 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
 };
 
 }  // namespace
-
-void TokenNames::add(const input::Sequence& sequence, std::size_t position) {
-  const std::int64_t id = sequence.ids[position];
-  if (!names_.contains(id)) names_[id] = sequence.tokens.empty() ? id_name(id) : sequence.tokens[position];
-}
-
-std::string TokenNames::of(std::int64_t id) const {
-  if (id == kFirstPosition) return "position 0";
-  const auto name = names_.find(id);
-  return name == names_.end() ? id_name(id) : name->second;
-}
-
-PositionsOf special_positions(const input::Sequence& sequence, std::size_t first, TokenNames& names) {
-  PositionsOf positions;
-  for (std::size_t i = first; i < sequence.ids.size(); ++i) {
-    if (sequence.special[i] == 0) continue;
-    positions[sequence.ids[i]].push_back(i);
-    names.add(sequence, i);
-  }
-  return positions;
-}
-
-PositionsOf special_targets(const input::Sequence& sequence, TokenNames& names) {
-  PositionsOf targets = special_positions(sequence, 0, names);
-  targets[kFirstPosition] = {0};
-  return targets;
-}
-
-Cell target_token(std::int64_t target, const TokenNames& names) {
-  return target == kFirstPosition ? Cell() : Cell(names.of(target));
-}
-
-Cell target_position(std::int64_t target) {
-  return target == kFirstPosition ? Cell(std::int64_t{0}) : Cell();
-}
 
 MeasureRow special_measure() {
   return {.name = "special",

@@ -1,12 +1,8 @@
 #include "study/state/state_io.hpp"
 
-#include <array>
-#include <bit>
-#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <type_traits>
-#include <variant>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
@@ -16,30 +12,10 @@ namespace {
 
 /// The type of a value in a state file. The numbers must not change. The first six are the alternatives of
 /// Cell, in the same order.
-enum : std::uint64_t { kUndefined, kBool, kInteger, kFloat, kDouble, kText, kList, kRecord };
+enum : std::uint64_t { kNothing, kBool, kInteger, kFloat, kDouble, kText, kList, kRecord };
 constexpr int kDeepest = 16;
 
 }  // namespace
-
-void StateWriter::number(std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>(value | 0x80U);
-  bytes_ += static_cast<char>(value);
-}
-
-void StateWriter::signed_number(std::int64_t value) {
-  const auto bits = static_cast<std::uint64_t>(value);
-  number((bits << 1U) ^ (value < 0 ? ~std::uint64_t{0} : 0));
-}
-
-void StateWriter::raw(std::span<const std::byte> bytes) {
-  static_assert(std::endian::native == std::endian::little);
-  bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
-void StateWriter::text(std::string_view value) {
-  number(value.size());
-  bytes_ += value;
-}
 
 void StateWriter::value(const Value& value) {
   if (const auto* const cell = std::get_if<Cell>(&value.data)) {
@@ -73,43 +49,9 @@ void StateReader::damaged(std::string_view what) const {
   fail(Status::bad_input, "{}: the study state is damaged: {}; run the study again", name_, what);
 }
 
-std::string_view StateReader::take(std::size_t size) {
-  if (size > rest_.size()) damaged("the file ends too early");
-  const std::string_view taken = rest_.substr(0, size);
-  rest_.remove_prefix(size);
-  return taken;
-}
-
-std::uint64_t StateReader::number() {
-  std::uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64; shift += 7) {
-    const auto byte = static_cast<unsigned char>(take(1).front());
-    value |= std::uint64_t{byte & 0x7FU} << shift;
-    if (byte < 0x80) return value;
-  }
-  damaged("a number has more than 64 bits");
-}
-
-std::size_t StateReader::count() {
-  const std::uint64_t value = number();
-  if (value > rest_.size()) damaged("a count is larger than the rest of the file");
-  return value;
-}
-
 void StateReader::expect(std::uint64_t wanted, std::string_view what) {
   const std::uint64_t found = number();
   if (found != wanted) damaged(fmt::format("{}: got {}, need {}", what, found, wanted));
-}
-
-std::int64_t StateReader::signed_number() {
-  const std::uint64_t bits = number();
-  return static_cast<std::int64_t>((bits >> 1U) ^ ((bits & 1U) != 0 ? ~std::uint64_t{0} : 0));
-}
-
-double StateReader::real() {
-  double value = 0;
-  std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
-  return value;
 }
 
 std::vector<float> StateReader::floats(std::size_t count) {
@@ -121,53 +63,27 @@ std::vector<float> StateReader::floats(std::size_t count) {
   return values;
 }
 
-ExactSum StateReader::sum() {
-  std::array<std::uint64_t, 2> words{};
-  std::memcpy(words.data(), take(sizeof(words)).data(), sizeof(words));
-  return ExactSum::from_words(words);
-}
-
-std::string StateReader::text() {
-  return std::string(take(count()));
-}
-
 Value StateReader::value(int depth) {
   if (depth > kDeepest) damaged("values are nested too deeply");
-  switch (number()) {
-    case kUndefined:
-      return {};
-    case kBool:
-      return flag();
-    case kInteger:
-      return signed_number();
-    case kFloat:
-      return static_cast<float>(real());
-    case kDouble:
-      return real();
-    case kText:
-      return text();
-    case kList: {
-      List list(count());
-      for (Value& item : list) item = value(depth + 1);
-      return list;
-    }
-    case kRecord: {
-      Record record;
-      for (std::size_t left = count(); left > 0; --left) {
-        std::string name = text();
-        record.set(std::move(name), value(depth + 1));
-      }
-      return record;
-    }
-    default:
-      damaged("a value has an unknown type");
+  const std::uint64_t type = number();
+  if (type == kNothing) return {};
+  if (type == kBool) return flag();
+  if (type == kInteger) return signed_number();
+  if (type == kFloat) return static_cast<float>(real());
+  if (type == kDouble) return real();
+  if (type == kText) return text();
+  if (type == kList) {
+    List list(count());
+    for (Value& item : list) item = value(depth + 1);
+    return list;
   }
-}
-
-Cell StateReader::cell() {
-  Value read = value();
-  if (!std::holds_alternative<Cell>(read.data)) damaged("a value is a list or a record");
-  return std::get<Cell>(std::move(read.data));
+  if (type != kRecord) damaged("a value has an unknown type");
+  Record record;
+  for (std::size_t left = count(); left > 0; --left) {
+    std::string name = text();
+    record.set(std::move(name), value(depth + 1));
+  }
+  return record;
 }
 
 }  // namespace attnctl::study

@@ -1,13 +1,17 @@
 #pragma once
 
+#include <array>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/exact_sum.hpp"
@@ -19,20 +23,32 @@ namespace attnctl::study {
 /// histograms with many zeros small.
 class StateWriter {
  public:
-  void number(std::uint64_t value);
-  void signed_number(std::int64_t value);
+  void number(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>(value | 0x80U);
+    bytes_ += static_cast<char>(value);
+  }
+  void signed_number(std::int64_t value) {
+    number((static_cast<std::uint64_t>(value) << 1U) ^ (value < 0 ? ~std::uint64_t{0} : 0));
+  }
   void flag(bool value) { number(value ? 1 : 0); }
   void real(double value) { raw(std::as_bytes(std::span(&value, 1))); }
   void floats(std::span<const float> values) { raw(std::as_bytes(values)); }
   void sum(const ExactSum& value) { raw(std::as_bytes(std::span<const std::uint64_t>(value.words()))); }
-  void text(std::string_view value);
+  void text(std::string_view value) {
+    number(value.size());
+    bytes_ += value;
+  }
   /// Writes a cell, a list or a record. Throws std::invalid_argument for arrays and tables.
   void value(const Value& value);
 
   [[nodiscard]] const std::string& bytes() const { return bytes_; }
 
  private:
-  void raw(std::span<const std::byte> bytes);
+  void raw(std::span<const std::byte> bytes) {
+    static_assert(std::endian::native == std::endian::little);
+    bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+
   std::string bytes_;
 };
 
@@ -42,27 +58,58 @@ class StateReader {
   /// `name` is the file name for errors. The bytes are borrowed.
   StateReader(std::string_view bytes, std::string name) : rest_(bytes), name_(std::move(name)) {}
 
-  [[nodiscard]] std::uint64_t number();
+  [[nodiscard]] std::uint64_t number() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const auto byte = static_cast<unsigned char>(take(1).front());
+      value |= std::uint64_t{byte & 0x7FU} << shift;
+      if (byte < 0x80) return value;
+    }
+    damaged("a number has more than 64 bits");
+  }
   /// Reads the number of items that follow. Throws if the number is larger than the number of bytes left,
   /// because each item takes at least one byte. A caller can therefore allocate memory for all items.
-  [[nodiscard]] std::size_t count();
-  /// Reads a number and throws if it is not `wanted`. `what` names the number in the error message.
+  [[nodiscard]] std::size_t count() {
+    const std::uint64_t value = number();
+    if (value > rest_.size()) damaged("a count is larger than the rest of the file");
+    return value;
+  }
+  /// Throws if the next number is not `wanted`. `what` names the number in the error message.
   void expect(std::uint64_t wanted, std::string_view what);
-  [[nodiscard]] std::int64_t signed_number();
+  [[nodiscard]] std::int64_t signed_number() {
+    const std::uint64_t bits = number();
+    return static_cast<std::int64_t>((bits >> 1U) ^ ((bits & 1U) != 0 ? ~std::uint64_t{0} : 0));
+  }
   [[nodiscard]] bool flag() { return number() != 0; }
-  [[nodiscard]] double real();
+  [[nodiscard]] double real() { return raw<double>(); }
   [[nodiscard]] std::vector<float> floats(std::size_t count);
-  [[nodiscard]] ExactSum sum();
-  [[nodiscard]] std::string text();
+  [[nodiscard]] ExactSum sum() { return ExactSum::from_words(raw<std::array<std::uint64_t, 2>>()); }
+  [[nodiscard]] std::string text() { return std::string(take(count())); }
   [[nodiscard]] Value value(int depth = 0);
-  [[nodiscard]] Cell cell();
+  [[nodiscard]] Cell cell() {
+    Value read = value();
+    if (!std::holds_alternative<Cell>(read.data)) damaged("a value is a list or a record");
+    return std::get<Cell>(std::move(read.data));
+  }
 
   [[nodiscard]] bool at_end() const { return rest_.empty(); }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[noreturn]] void damaged(std::string_view what) const;
 
  private:
-  [[nodiscard]] std::string_view take(std::size_t size);
+  [[nodiscard]] std::string_view take(std::size_t size) {
+    if (size > rest_.size()) damaged("the file ends too early");
+    const std::string_view taken = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return taken;
+  }
+  template <typename T>
+  [[nodiscard]] T raw() {
+    T value{};
+    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+
   std::string_view rest_;
   std::string name_;
 };
@@ -76,19 +123,6 @@ class StateReader {
 // - classes with members save(), load() and merge()
 
 template <typename T>
-concept HasParts = requires(T& value) {
-  value.parts();
-};
-template <typename T>
-concept StateMap = requires {
-  typename T::mapped_type;
-};
-template <typename T>
-concept StateList = requires(T& value) {
-  value.begin();
-};
-
-template <typename T>
 void save_state(StateWriter& out, const T& value) {
   if constexpr (std::unsigned_integral<T>) {
     out.number(value);
@@ -98,16 +132,16 @@ void save_state(StateWriter& out, const T& value) {
     out.text(value);
   } else if constexpr (std::same_as<T, Cell>) {
     out.value(value);
-  } else if constexpr (HasParts<T>) {
+  } else if constexpr (requires(T & parted) { parted.parts(); }) {
     // parts() is not const, so that load_state() can use it; this branch changes nothing.
     std::apply([&](const auto&... parts) { (save_state(out, parts), ...); }, const_cast<T&>(value).parts());
-  } else if constexpr (StateMap<T>) {
+  } else if constexpr (requires { typename T::mapped_type; }) {
     out.number(value.size());
     for (const auto& [key, item] : value) {
       save_state(out, key);
       save_state(out, item);
     }
-  } else if constexpr (StateList<T>) {
+  } else if constexpr (requires { value.begin(); }) {
     for (const auto& item : value) save_state(out, item);
   } else if constexpr (requires { value.first; }) {
     save_state(out, value.first);
@@ -127,16 +161,16 @@ void load_state(StateReader& in, T& value) {
     value = in.text();
   } else if constexpr (std::same_as<T, Cell>) {
     value = in.cell();
-  } else if constexpr (HasParts<T>) {
+  } else if constexpr (requires { value.parts(); }) {
     std::apply([&](auto&... parts) { (load_state(in, parts), ...); }, value.parts());
-  } else if constexpr (StateMap<T>) {
+  } else if constexpr (requires { typename T::mapped_type; }) {
     value.clear();
     for (std::size_t left = in.count(); left > 0; --left) {
       typename T::key_type key{};
       load_state(in, key);
       load_state(in, value[key]);
     }
-  } else if constexpr (StateList<T>) {
+  } else if constexpr (requires { value.begin(); }) {
     for (auto& item : value) load_state(in, item);
   } else if constexpr (requires { value.first; }) {
     load_state(in, value.first);
@@ -150,15 +184,15 @@ template <typename T>
 void merge_state(T& to, const T& from) {
   if constexpr (std::unsigned_integral<T>) {
     to += from;
-  } else if constexpr (HasParts<T>) {
+  } else if constexpr (requires { to.parts(); }) {
     const auto merge_parts = [&](auto&... parts) {
       std::apply([&](const auto&... others) { (merge_state(parts, others), ...); },
                  const_cast<T&>(from).parts());
     };
     std::apply(merge_parts, to.parts());
-  } else if constexpr (StateMap<T>) {
+  } else if constexpr (requires { typename T::mapped_type; }) {
     for (const auto& [key, item] : from) merge_state(to[key], item);
-  } else if constexpr (StateList<T>) {
+  } else if constexpr (requires { to.begin(); }) {
     for (std::size_t i = 0; i < to.size(); ++i) merge_state(to[i], from.at(i));
   } else {
     to.merge(from);
@@ -166,8 +200,8 @@ void merge_state(T& to, const T& from) {
 }
 
 /// Save and load a list with its size.
-template <typename T>
-void save_list(StateWriter& out, const std::vector<T>& list) {
+template <typename Items>
+void save_list(StateWriter& out, const Items& list) {
   out.number(list.size());
   save_state(out, list);
 }

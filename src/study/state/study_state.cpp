@@ -1,8 +1,5 @@
 #include "study/state/study_state.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <limits>
 #include <stdexcept>
 
 #include <fmt/ranges.h>
@@ -10,7 +7,6 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
-#include "study/roles.hpp"
 
 namespace attnctl::study {
 namespace {
@@ -66,8 +62,7 @@ StudyHeader load_header(StateReader& in) {
   return header;
 }
 
-/// Writes the block numbers as runs of consecutive numbers. For each run, writes the gap before the run and
-/// the length of the run.
+/// Writes the block numbers as runs of consecutive numbers: the gap before each run and its length.
 void save_blocks(StateWriter& out, const std::set<std::uint64_t>& blocks) {
   /// First block of the run, and the block after its last block.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
@@ -100,12 +95,6 @@ std::set<std::uint64_t> load_blocks(StateReader& in) {
   return blocks;
 }
 
-std::vector<const MeasureRow*> rows_with(std::vector<const MeasureRow*> rows, bool MeasureRow::*property) {
-  std::erase_if(rows, [&](const MeasureRow* row) { return !(row->*property); });
-  return rows;
-}
-
-/// Finishes each measure on one thread. Returns the results in the order of the measures.
 StudyResults finish_all(const Measures& measures, Pool& pool) {
   std::vector<StudyResults> parts(measures.size());
   pool.run(parts.size(), [&](std::size_t i, std::size_t /*worker*/) { measures[i]->finish(parts[i]); });
@@ -133,63 +122,6 @@ void require_same_study(const StudyIdentity& identity, const std::string& name, 
        in_quotes(found), in_quotes(other == wanted.end() ? "" : other->second), wanted_name);
 }
 
-std::vector<const MeasureRow*> StudyHeader::null_measures() const {
-  return rows_with(measures, &MeasureRow::gives_evidence);
-}
-
-std::vector<const MeasureRow*> StudyHeader::shuffled_measures() const {
-  if (null_shuffles == 0) return {};
-  return rows_with(measures, &MeasureRow::depends_on_order);
-}
-
-StudyMeasures::StudyMeasures(const StudyHeader& header)
-    : own(make_measures(header.measures, header.shape)),
-      shuffled(make_measures(header.shuffled_measures(), header.shape)) {
-  for (std::size_t i = 0; i < header.null_models; ++i)
-    nulls.push_back(make_measures(header.null_measures(), header.shape));
-}
-
-std::vector<Measure*> StudyMeasures::all() const {
-  std::vector<Measure*> list;
-  const auto add = [&list](const Measures& measures) {
-    for (const auto& measure : measures) list.push_back(measure.get());
-  };
-  add(own);
-  add(shuffled);
-  for (const Measures& measures : nulls) add(measures);
-  return list;
-}
-
-void StudyMeasures::merge(const StudyMeasures& other) {
-  const std::vector<Measure*> measures = all();
-  const std::vector<Measure*> others = other.all();
-  for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->merge(*others.at(i));
-}
-
-StudyMeasures StudyState::make_block_measures() const {
-  StudyMeasures measures(*header_);
-  for (std::size_t i = 0; i < measures.own.size(); ++i) measures.own[i]->set_context(*measures_.own[i]);
-  return measures;
-}
-
-std::vector<std::uint64_t> StudyState::missing(std::size_t count) const {
-  std::vector<std::uint64_t> blocks;
-  for (std::uint64_t block = 0; block < blocks_.value_or(0) && blocks.size() < count; ++block) {
-    if (!has(block)) blocks.push_back(block);
-  }
-  return blocks;
-}
-
-std::vector<Warning> StudyState::warnings() const {
-  std::vector<Warning> list;
-  for (const auto& [code, warning] : warnings_) list.push_back({code, warning.message, warning.count});
-  return list;
-}
-
-void StudyState::trim_skipped() {
-  while (skipped_.size() > kListed) skipped_.erase(std::prev(skipped_.end()));
-}
-
 void StudyState::add(const CorpusBlock& block, const StudyMeasures& measures,
                      const std::vector<Warning>& warnings, const std::string& kernel) {
   if (!done_.insert(block.number).second) throw std::logic_error("a block of a study was added twice");
@@ -201,11 +133,6 @@ void StudyState::add(const CorpusBlock& block, const StudyMeasures& measures,
   for (const Warning& warning : warnings)
     warnings_[warning.code].merge({block.number, warning.message, warning.count});
   kernels_.insert(kernel);
-}
-
-void StudyState::end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash) {
-  blocks_ = blocks;
-  tokens_hash_ = tokens_hash;
 }
 
 void StudyState::merge(const StudyState& other, const std::string& name, const std::string& other_name) {
@@ -266,8 +193,7 @@ void StudyState::save(StateWriter& out) const {
   save_state(out, counts_);
   save_state(out, skipped_);
   save_state(out, warnings_);
-  out.number(kernels_.size());
-  for (const std::string& kernel : kernels_) out.text(kernel);
+  save_list(out, kernels_);
   for (const Measure* const measure : measures_.all()) measure->save(out);
 }
 
@@ -288,12 +214,10 @@ void StudyState::load(StateReader& in) {
 }
 
 void StudyState::write(OutputFile& out) const {
-  StateWriter content;
+  StateWriter head, content, tail;
   save(content);
-  StateWriter head;
   head.number(kVersion);
   head.number(content.bytes().size());
-  StateWriter tail;
   tail.number(content_hash(content.bytes()));
   out.write(kMagic);
   out.write(head.bytes());

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -23,26 +24,34 @@
 
 namespace attnctl::study {
 
-/// Names and values that must be equal in all states of one study ("weights": a hash, "batch_tokens": "4096",
-/// ...).
+/// Names and values that must be equal in all states of one study, such as "batch_tokens" and "4096".
 using StudyIdentity = std::vector<std::pair<std::string, std::string>>;
 
-/// The description of a study, without its results.
 struct StudyHeader {
-  StudyIdentity identity;
-  StudyShape shape;
-  std::vector<const MeasureRow*> measures;
+  StudyIdentity identity = {};
+  StudyShape shape = {};
+  std::vector<const MeasureRow*> measures = {};
   std::size_t null_models = 0;    // number of random models, for the measures that return evidence for roles
   std::size_t null_shuffles = 0;  // number of shuffles per sentence, for the measures that depend on order
-  Value model;                    // record of the model in JSON documents; model_path replaces its path
-  std::string model_path;         // as given by the user; after a merge, from the shard with the lowest block
-  /// Paths of the corpus files; after a merge, from the shard with the lowest block.
-  std::vector<std::string> files;
+  Value model = {};               // record of the model in JSON documents; model_path replaces its path
+  // As given by the user; after a merge, from the shard with the lowest block.
+  std::string model_path = {};
+  std::vector<std::string> files = {};  // paths of the corpus files
 
   /// Returns the measures that also run on random models.
-  [[nodiscard]] std::vector<const MeasureRow*> null_measures() const;
+  [[nodiscard]] std::vector<const MeasureRow*> null_measures() const {
+    return measures_with(&MeasureRow::gives_evidence);
+  }
   /// Returns the measures that also run on shuffled sentences; empty without shuffles.
-  [[nodiscard]] std::vector<const MeasureRow*> shuffled_measures() const;
+  [[nodiscard]] std::vector<const MeasureRow*> shuffled_measures() const {
+    if (null_shuffles == 0) return {};
+    return measures_with(&MeasureRow::depends_on_order);
+  }
+  [[nodiscard]] std::vector<const MeasureRow*> measures_with(bool MeasureRow::*property) const {
+    std::vector<const MeasureRow*> rows = measures;
+    std::erase_if(rows, [&](const MeasureRow* row) { return !(row->*property); });
+    return rows;
+  }
 };
 
 /// The measures of one block or of a whole study, including those on shuffled sentences and random models.
@@ -52,47 +61,76 @@ struct StudyMeasures {
   std::vector<Measures> nulls;  // on random models, [null_models, null_measures()]
 
   /// Creates empty measures. `header` must outlive them.
-  explicit StudyMeasures(const StudyHeader& header);
+  explicit StudyMeasures(const StudyHeader& header)
+      : own(make_measures(header.measures, header.shape)),
+        shuffled(make_measures(header.shuffled_measures(), header.shape)) {
+    for (std::size_t i = 0; i < header.null_models; ++i)
+      nulls.push_back(make_measures(header.null_measures(), header.shape));
+  }
   /// Returns all measures, in the order of the state file.
-  [[nodiscard]] std::vector<Measure*> all() const;
-  void merge(const StudyMeasures& other);
+  [[nodiscard]] std::vector<Measure*> all() const {
+    std::vector<Measure*> list;
+    const auto add = [&list](const Measures& measures) {
+      for (const auto& measure : measures) list.push_back(measure.get());
+    };
+    add(own);
+    add(shuffled);
+    std::ranges::for_each(nulls, add);
+    return list;
+  }
+  void merge(const StudyMeasures& other) {
+    const std::vector<Measure*> measures = all();
+    const std::vector<Measure*> others = other.all();
+    for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->merge(*others.at(i));
+  }
 };
 
-/// Key of a bad sentence that was skipped: the block number and the index within the block's skipped
-/// sentences.
+/// Key of a bad sentence that was skipped: the block number and the index in CorpusBlock::skipped.
 using SkippedKey = std::pair<std::uint64_t, std::uint64_t>;
 
 /// The state of a study: the merged results of the blocks done so far. Not copyable. The order in which
 /// blocks are added or states are merged does not change a byte of the state file.
 class StudyState {
  public:
-  /// Largest number of bad sentences that are listed; all of them are counted.
-  static constexpr std::size_t kListed = 100;
-
   explicit StudyState(StudyHeader header)
       : header_(std::make_unique<StudyHeader>(std::move(header))), measures_(*header_) {}
 
   [[nodiscard]] const StudyHeader& header() const { return *header_; }
   [[nodiscard]] bool has(std::uint64_t block) const { return done_.contains(block); }
   [[nodiscard]] std::size_t blocks_done() const { return done_.size(); }
-  /// Returns the number of all blocks, of the corpus and of the probe, or nullopt if no run has reached the
-  /// end.
+  /// Returns the number of all blocks, of the corpus and of the probe; nullopt: no run has reached the end.
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
   /// Returns the numbers of the lowest missing blocks, at most `count`. Empty if blocks() is nullopt.
-  [[nodiscard]] std::vector<std::uint64_t> missing(std::size_t count) const;
+  [[nodiscard]] std::vector<std::uint64_t> missing(std::size_t count) const {
+    std::vector<std::uint64_t> missing;
+    for (std::uint64_t block = 0; block < blocks_.value_or(0) && missing.size() < count; ++block) {
+      if (!has(block)) missing.push_back(block);
+    }
+    return missing;
+  }
   [[nodiscard]] const CorpusCounts& counts() const { return counts_; }
   [[nodiscard]] const std::map<SkippedKey, std::string>& skipped() const { return skipped_; }
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
-  [[nodiscard]] std::vector<Warning> warnings() const;
+  [[nodiscard]] std::vector<Warning> warnings() const {
+    std::vector<Warning> list;
+    for (const auto& [code, warning] : warnings_) list.push_back({code, warning.message, warning.count});
+    return list;
+  }
 
-  /// Returns empty measures for one block. Has called set_context() on each of them with the current state.
-  [[nodiscard]] StudyMeasures make_block_measures() const;
+  /// Returns empty measures for one block.
+  [[nodiscard]] StudyMeasures make_block_measures() const {
+    StudyMeasures measures(*header_);
+    for (std::size_t i = 0; i < measures.own.size(); ++i) measures.own[i]->set_context(*measures_.own[i]);
+    return measures;
+  }
   /// Adds the results of a block. Throws std::logic_error if the block was already added.
   void add(const CorpusBlock& block, const StudyMeasures& measures, const std::vector<Warning>& warnings,
            const std::string& kernel);
-  /// Sets the number of all blocks (of the corpus and of the probe) and the hash of the tokens of the corpus.
-  void end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash);
+  void end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash) {
+    blocks_ = blocks;
+    tokens_hash_ = tokens_hash;
+  }
 
   /// Adds another state. For errors, `name` and `other_name` are the file names of this state and of `other`.
   /// Throws Error(bad_input) if the states belong to different studies, have a block in common, or disagree
@@ -100,11 +138,9 @@ class StudyState {
   void merge(const StudyState& other, const std::string& name, const std::string& other_name);
 
   /// Finishes each measure on one thread of the pool, and adds the roles if the measure `roles` is selected.
-  /// Returns the results in the order of the measures.
   [[nodiscard]] StudyResults finish(Pool& pool) const;
 
-  /// Writes a magic text, the version, the length, the content and the XXH64 of the content, then commits the
-  /// file.
+  /// Writes a magic text, the version, the length, the content and the XXH64 of the content, then commits.
   void write(OutputFile& out) const;
   /// Reads a file of write(). Throws Error(bad_input) if the file is damaged or has another version.
   [[nodiscard]] static StudyState read(const std::filesystem::path& path);
@@ -123,9 +159,14 @@ class StudyState {
       count += other.count;
     }
   };
-  void trim_skipped();
+  void trim_skipped() {
+    while (skipped_.size() > kListed) skipped_.erase(std::prev(skipped_.end()));
+  }
   void save(StateWriter& out) const;
   void load(StateReader& in);
+
+  /// Largest number of bad sentences that are listed; all of them are counted.
+  static constexpr std::size_t kListed = 100;
 
   std::unique_ptr<StudyHeader> header_;  // measures refer to its shape
   StudyMeasures measures_;
@@ -147,8 +188,7 @@ void require_same_study(const StudyIdentity& identity, const std::string& name, 
 /// shards ran on different machines.
 [[nodiscard]] std::string kernel_names(const StudyState& state);
 
-/// Finishes the measures of a study, each on one thread of the pool. The results do not depend on threads,
-/// shards or restarts.
+/// Returns the results of a study. They do not depend on threads, shards or restarts.
 [[nodiscard]] Results study_results(const StudyState& state, Pool& pool);
 
 }  // namespace attnctl::study

@@ -1,16 +1,13 @@
 #include "study/state/sums.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
-#include <functional>
 
 namespace attnctl::study {
 namespace {
 
-// For Spacing::octaves, the exponent and the first three bits of the mantissa of a magnitude determine its
-// bin.
+// For Spacing::octaves, the exponent and the first bits of the mantissa of a magnitude determine its bin.
 constexpr unsigned kStepBits = 3;
 constexpr unsigned kShift = 52 - kStepBits;
 constexpr double kSmallest = 0x1p-6;
@@ -37,39 +34,6 @@ std::size_t octave_bin(double value) {
 }
 
 }  // namespace
-
-ExactSum BlockSum::total() const {
-  ExactSum sum = merged_;
-  sum.add(open_);
-  return sum;
-}
-
-void BlockSum::merge(const BlockSum& other) {
-  merged_.merge(other.total());
-}
-
-void BlockSum::save(StateWriter& out) const {
-  out.sum(total());
-}
-
-void BlockSum::load(StateReader& in) {
-  open_ = 0;
-  merged_ = in.sum();
-}
-
-void CompactSum::save(StateWriter& out) const {
-  const auto [fraction, whole] = total().words();
-  out.flag(fraction == 0);
-  if (fraction == 0) {
-    out.number(whole);
-  } else {
-    BlockSum::save(out);
-  }
-}
-
-void CompactSum::load(StateReader& in) {
-  static_cast<BlockSum&>(*this) = BlockSum(in.flag() ? ExactSum::from_words({0, in.number()}) : in.sum());
-}
 
 std::size_t Bins::size() const {
   return spacing == Spacing::linear ? count : 2 * kMagnitudes + 1;
@@ -106,26 +70,6 @@ void QuantityMoments::add(std::span<const double> values) {
   minimum_ = minimum;
   maximum_ = maximum;
   bins_.fill(values, histogram_);
-}
-
-void QuantityMoments::merge(const QuantityMoments& other) {
-  count_ += other.count_;
-  sum_.merge(other.sum_);
-  squares_.merge(other.squares_);
-  minimum_ = std::min(minimum_, other.minimum_);
-  maximum_ = std::max(maximum_, other.maximum_);
-  std::ranges::transform(histogram_, other.histogram_, histogram_.begin(), std::plus());
-}
-
-MomentsSummary QuantityMoments::summary() const {
-  MomentsSummary result{.count = count_, .mean = {}, .variance = {}, .minimum = {}, .maximum = {}};
-  if (count_ == 0) return result;
-  const auto n = static_cast<double>(count_);
-  result.mean = sum_.value() / n;
-  result.variance = std::max(0.0, squares_.value() / n - *result.mean * *result.mean);
-  result.minimum = minimum_;
-  result.maximum = maximum_;
-  return result;
 }
 
 std::optional<double> QuantityMoments::quantile(double q) const {
@@ -180,28 +124,6 @@ void QuantityMoments::load(StateReader& in) {
     i += empty;
     for (const std::size_t end = i + full; i < end; ++i) histogram_[i] = in.number();
   }
-}
-
-void RatioSums::add(const SentenceTerm& term) {
-  if (term.rows == 0) return;
-  const auto rows = static_cast<double>(term.rows);
-  ++sentences_;
-  rows_ += term.rows;
-  rows_squared_ += term.rows * term.rows;
-  sum_.add(term.sum);
-  null_.add(term.null);
-  sum_squared_.add(term.sum * term.sum);
-  sum_rows_.add(term.sum * rows);
-}
-
-std::optional<double> RatioSums::mean() const {
-  if (rows_ == 0) return std::nullopt;
-  return sum_.value() / static_cast<double>(rows_);
-}
-
-std::optional<double> RatioSums::null() const {
-  if (rows_ == 0) return std::nullopt;
-  return null_.value() / static_cast<double>(rows_);
 }
 
 std::optional<ConfidenceInterval> RatioSums::interval() const {

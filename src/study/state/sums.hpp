@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -22,12 +23,16 @@ class BlockSum {
   explicit BlockSum(const ExactSum& merged) : merged_(merged) {}
 
   void add(double term) { open_ += term; }
-  void merge(const BlockSum& other);
-  [[nodiscard]] ExactSum total() const;
+  void merge(const BlockSum& other) { merged_.merge(other.total()); }
+  [[nodiscard]] ExactSum total() const {
+    ExactSum sum = merged_;
+    sum.add(open_);
+    return sum;
+  }
   [[nodiscard]] double value() const { return total().value(); }
 
-  void save(StateWriter& out) const;
-  void load(StateReader& in);
+  void save(StateWriter& out) const { out.sum(total()); }
+  void load(StateReader& in) { *this = BlockSum(in.sum()); }
 
  private:
   double open_ = 0;  // sum of the block that this instance processes
@@ -36,8 +41,15 @@ class BlockSum {
 
 /// A BlockSum whose state takes fewer bytes for sums of integers, such as counts.
 struct CompactSum : BlockSum {
-  void save(StateWriter& out) const;
-  void load(StateReader& in);
+  void save(StateWriter& out) const {
+    const auto [fraction, whole] = total().words();
+    out.flag(fraction == 0);
+    if (fraction != 0) return BlockSum::save(out);
+    out.number(whole);
+  }
+  void load(StateReader& in) {
+    static_cast<BlockSum&>(*this) = BlockSum(in.flag() ? ExactSum::from_words({0, in.number()}) : in.sum());
+  }
 };
 
 /// Sums of the weights on some keys, and of the weights that uniform attention puts on these keys.
@@ -70,7 +82,6 @@ struct Bins {
   [[nodiscard]] double edge(std::size_t index) const;
 };
 
-/// Summary of a quantity over all observations. The values are undefined without observations.
 struct MomentsSummary {
   std::uint64_t count = 0;
   std::optional<double> mean;
@@ -85,11 +96,22 @@ class QuantityMoments {
   explicit QuantityMoments(const Bins& bins) : bins_(bins), histogram_(bins.size()) {}
 
   void add(double value) { add(std::span(&value, 1)); }
-  /// Adds the values one after another, in order.
   void add(std::span<const double> values);
-  void merge(const QuantityMoments& other);
+  void merge(const QuantityMoments& other) {
+    count_ += other.count_;
+    sum_.merge(other.sum_);
+    squares_.merge(other.squares_);
+    minimum_ = std::min(minimum_, other.minimum_);
+    maximum_ = std::max(maximum_, other.maximum_);
+    merge_state(histogram_, other.histogram_);
+  }
 
-  [[nodiscard]] MomentsSummary summary() const;
+  [[nodiscard]] MomentsSummary summary() const {
+    if (count_ == 0) return {};
+    const auto n = static_cast<double>(count_);
+    const double mean = sum_.value() / n;
+    return {count_, mean, std::max(0.0, squares_.value() / n - mean * mean), minimum_, maximum_};
+  }
   /// Returns the quantile `q`, exact to one bin. Assumes that the observations of a bin are evenly spread.
   /// The result is always between minimum and maximum. Returns nullopt without observations.
   [[nodiscard]] std::optional<double> quantile(double q) const;
@@ -131,19 +153,31 @@ struct SentenceTerm {
 /// 1977, section 6.4). One instance adds the sentences of one block; instances can be merged in any order.
 class RatioSums {
  public:
-  /// Adds a sentence. A sentence without rows changes nothing.
-  void add(const SentenceTerm& term);
+  void add(const SentenceTerm& term) {
+    if (term.rows == 0) return;
+    ++sentences_;
+    rows_ += term.rows;
+    rows_squared_ += term.rows * term.rows;
+    sum_.add(term.sum);
+    null_.add(term.null);
+    sum_squared_.add(term.sum * term.sum);
+    sum_rows_.add(term.sum * static_cast<double>(term.rows));
+  }
   auto parts() { return std::tie(sentences_, rows_, rows_squared_, sum_, null_, sum_squared_, sum_rows_); }
 
   [[nodiscard]] std::uint64_t rows() const { return rows_; }
   [[nodiscard]] std::uint64_t sentences() const { return sentences_; }
-  [[nodiscard]] std::optional<double> mean() const;
-  [[nodiscard]] std::optional<double> null() const;
+  [[nodiscard]] std::optional<double> mean() const { return per_row(sum_); }
+  [[nodiscard]] std::optional<double> null() const { return per_row(null_); }
   /// Returns the 95 % confidence interval, clipped to [0, 1]. It uses Student's t with sentences() - 1
   /// degrees of freedom. Returns nullopt if there are fewer than two sentences.
   [[nodiscard]] std::optional<ConfidenceInterval> interval() const;
 
  private:
+  [[nodiscard]] std::optional<double> per_row(const BlockSum& sum) const {
+    return rows_ == 0 ? std::nullopt : std::optional(sum.value() / static_cast<double>(rows_));
+  }
+
   std::uint64_t sentences_ = 0, rows_ = 0, rows_squared_ = 0;
   CompactSum sum_, null_, sum_squared_, sum_rows_;  // sums over sentences; sum_rows_ is the sum of sum * rows
 };
