@@ -348,7 +348,7 @@ Cell public_cell(core::Cell& cell) {
 }
 
 Table public_table(const core::Table& from) {
-  Table table{from.name, core::column_names(from), {}};
+  Table table{from.name, from.columns, {}};
   std::vector<core::Cell> cells(from.columns.size());
   for (std::size_t i = 0; i < from.rows; ++i) {
     from.row(i, cells);
