@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "analysis/model_summary.hpp"
-#include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/session.hpp"
@@ -71,7 +70,6 @@ void write_npz(inspect::Inspection& inspection, const Target& target, bool compr
   out.commit();
 }
 
-/// Opens the model, computes the analyses and writes the results.
 void run_analysis(AnalysisRequest options) {
   apply_show(options);
   const Target target = resolve_target(options.output, files_read(options));
@@ -121,7 +119,6 @@ void parse_output_ranks(const std::string& list, inspect::InspectRequest& reques
   }
 }
 
-/// Adds --weighting, and the options for rollout, flow and contributions.
 void add_mixing_options(Command& command, inspect::InspectRequest& request) {
   command.add(
       "Values of patterns, rollout, flow and contributions",
@@ -172,7 +169,6 @@ void add_token_options(Command& command, AnalysisRequest& request) {
         "(default: mean)"}});
 }
 
-/// Adds the options that select heads and analyses.
 void add_selection_options(Command& command, AnalysisRequest& request, const std::string& default_include) {
   inspect::InspectRequest& options = request.inspect;
   request.include = default_include;

@@ -124,7 +124,6 @@ class BenchStages {
         selection_(forward::Selection::all(open.model.config())),
         components_(analysis::split_by_component(selection_, open.model.config())) {}
 
-  /// Sets the inputs of the following stages.
   void set_inputs(Batch batch) {
     captured_.clear();
     batch_ = std::move(batch);
@@ -158,7 +157,6 @@ class BenchStages {
   void forward(Warnings& warnings) { sum_patterns(true, warnings); }
   /// As forward(), but the last layer stops after its patterns.
   void patterns(Warnings& warnings) { sum_patterns(false, warnings); }
-  /// Computes all pattern metrics.
   void analyze(Warnings& warnings) {
     analysis::PatternMetrics metrics(selection_, false);
     forward::Observer* const observers[] = {&metrics};
@@ -221,7 +219,6 @@ class BenchStages {
     npz.close();
   }
 
-  /// Computes the ranks and the similarity of heads.
   void weights(Warnings& warnings) {
     (void)analysis::analyze_weights(open_.model, selection_, {}, session_.pool, warnings);
   }
@@ -262,7 +259,6 @@ struct StageRow {
   bool captured;  // needs captured patterns in memory
   bool text;      // writes the patterns as text
 };
-/// All stages, in the order of the output.
 constexpr std::array kStages = {
     StageRow{"load", &BenchStages::load, Layers::none, When::before, false, false},
     StageRow{"forward", &BenchStages::forward, Layers::to_end, When::per_input, false, false},

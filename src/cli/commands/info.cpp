@@ -3,7 +3,6 @@
 #include <string>
 
 #include "analysis/model_summary.hpp"
-#include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/session.hpp"

@@ -68,7 +68,6 @@ std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Wa
   return measures;
 }
 
-/// Adds MODEL, --input and the other options of StudyScope.
 void add_study_scope(Command& command, StudyScope& scope) {
   add_model_options(command, scope.model);
   add_file_options(command, scope.inputs);
@@ -137,7 +136,6 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   return study;
 }
 
-/// Returns the files of the corpus, of the model and of --frequencies, for check_outputs().
 std::vector<std::filesystem::path> study_files(const StudyScope& scope) {
   std::vector<std::filesystem::path> files = files_read(scope);
   if (scope.settings.frequencies) files.emplace_back(*scope.settings.frequencies);
@@ -153,8 +151,7 @@ std::string measures_footer() {
 
 // --- study and merge
 
-/// Returns the results of a study. Adds the fields "schema" and "attnctl" at the beginning of the JSON
-/// document.
+/// Returns the results of a study. The JSON document begins with the fields "schema" and "attnctl".
 Results finished_study(const study::StudyState& state, Session& session) {
   Results results;
   results.document.head.set("schema", "attnctl.study/1")
@@ -166,7 +163,6 @@ Results finished_study(const study::StudyState& state, Session& session) {
   return results;
 }
 
-/// Adds the options of `study` and `merge` for results and workers.
 void add_result_options(Command& command, CommandOptions& options) {
   add_document_options(command, options.output, {"json", "jsonl", "csv", "svg", "text"});
   add_table_option(command, options.output,

@@ -22,7 +22,6 @@
 namespace attnctl::cli {
 namespace {
 
-/// One input and its encoding.
 struct EncodedText {
   const input::TextInput& input;
   const tokenizer::Encoding& encoding;

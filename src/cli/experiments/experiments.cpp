@@ -159,16 +159,13 @@ Experiment add_diversity(Command& command) {
           .inputs = [request] { return files_read(*request); },
           .outputs =
               [request] {
-                std::vector<OutputPath> outputs;
+                Experiment::Outputs outputs;
                 if (request->save.empty()) return outputs;
                 for (const char* name : kSaved)
                   outputs.push_back({"--save", std::filesystem::path(request->save) / name});
                 return outputs;
               }};
 }
-
-constexpr const char* kTextbookKeys = "10,0;0,10;5,5;2,2";
-constexpr std::size_t kKeysLimit = std::size_t{1} << 28;
 
 OwnedMatrix<double> read_keys(const std::string& given) {
   if (given.ends_with(".npy")) {
@@ -177,13 +174,13 @@ OwnedMatrix<double> read_keys(const std::string& given) {
     return array.matrix(0);
   }
   if (given.ends_with(".json"))
-    return textbook::parse_json_keys(read_file(given, kKeysLimit), escaped(given));
+    return textbook::parse_json_keys(read_file(given, std::size_t{1} << 28), escaped(given));
   return textbook::parse_keys(given, "--keys");
 }
 
 Experiment add_hull(Command& command) {
   command.about = "Which keys a head can select: those that are vertices of the keys' convex hull";
-  auto keys = std::make_shared<std::string>(kTextbookKeys);
+  auto keys = std::make_shared<std::string>("10,0;0,10;5,5;2,2");
   command.add({{.names = "--keys",
                 .target = keys.get(),
                 .help = "Keys: numbers such as \"10,0;0,10\" (two keys of size 2), a .npy file [keys, d], or "
@@ -198,7 +195,7 @@ Experiment add_hull(Command& command) {
                 const OwnedMatrix<double> set = read_keys(*keys);
                 return textbook::hull_experiment(set.view(), session.pool);
               },
-          .inputs = [keys] { return std::vector<std::filesystem::path>{*keys}; }};
+          .inputs = [keys] { return Experiment::Inputs{*keys}; }};
 }
 
 Experiment add_heads(Command& command) {

@@ -62,9 +62,14 @@ std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
 }
 
 /// Reads images from an array [channels, height, width] or [batch, channels, height, width] of a
-/// floating-point type. Returns one sequence per image, divided into the patches of `grid`. Throws
-/// Error(bad_input) for integers, or if the shape is not that of the model's images.
-std::vector<input::Sequence> read_images(const std::string& path, const PatchGrid& grid) {
+/// floating-point type. Adds one sequence per image. Throws Error(bad_input) for integers, if the shape is
+/// not that of the model's images, and if the model does not read images.
+void read_images(const std::string& path, const model::ModelConfig& config, input::Batch& batch) {
+  const PatchGrid& grid = config.embedding.pixels;
+  if (!grid.present()) {
+    fail(Status::bad_input, "--pixels {}: a model of type {} does not read images; give --text or --ids",
+         escaped(path), config.family);
+  }
   const FileArray<float> array = read_array(path);
   if (!is_floating(array.dtype)) {
     fail(Status::bad_input,
@@ -80,11 +85,9 @@ std::vector<input::Sequence> read_images(const std::string& path, const PatchGri
     array.refuse_shape(fmt::format("{0} or [batch, {1}, the channels, height and width of the model's images",
                                    to_string(image), to_string(image).substr(1)));
   }
-  std::vector<input::Sequence> sequences;
   for (std::size_t begin = 0; begin < array.values.size(); begin += grid.image_size())
-    sequences.push_back(
+    batch.sequences.push_back(
         input::make_pixel_sequence(std::span(array.values).subspan(begin, grid.image_size()), grid));
-  return sequences;
 }
 
 /// Reads a mask over the scores of each sequence of the batch, for n queries, m keys and h heads: [n, m],
@@ -121,9 +124,8 @@ void read_key_masks(const std::string& path, input::Batch& batch) {
   FileArray<float> array = read_array(path);
   if (is_floating(array.dtype))
     fail(Status::bad_input, "{}: got {}, need bool or integer", array.file, name_of(array.dtype));
-  if (array.shape.size() != 2 || array.shape[0] != batch.sequences.size()) {
+  if (array.shape.size() != 2 || array.shape[0] != batch.sequences.size())
     array.refuse_shape(fmt::format("[{}, m]", batch.sequences.size()));
-  }
   to_added(array);
   const std::size_t keys = array.shape[1];
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
@@ -236,15 +238,6 @@ void drop_token_types(const model::ModelConfig& config, input::Batch& batch) {
   }
 }
 
-void read_pixels_item(const std::string& path, const model::ModelConfig& config, input::Batch& batch) {
-  const PatchGrid& grid = config.embedding.pixels;
-  if (!grid.present()) {
-    fail(Status::bad_input, "--pixels {}: a model of type {} does not read images; give --text or --ids",
-         escaped(path), config.family);
-  }
-  for (input::Sequence& sequence : read_images(path, grid)) batch.sequences.push_back(std::move(sequence));
-}
-
 void apply_masks(const InputOptions& options, input::Batch& batch) {
   const bool causal = options.mask == "causal";
   if (causal || options.mask == "none") {
@@ -332,7 +325,7 @@ input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings&
         read_embeddings_item(item.value, embedding_items++, options, batch);
         break;
       case InputKind::pixels:
-        read_pixels_item(item.value, open.model.config(), batch);
+        read_images(item.value, open.model.config(), batch);
         break;
     }
   }

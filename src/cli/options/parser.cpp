@@ -121,7 +121,6 @@ bool store(const WordList& words, const Choice& choice) {
   return true;
 }
 
-/// Returns whether a word is a number within a range.
 bool in_range(const std::string& word, const Range& range) {
   double value = 0;
   std::int64_t integer = 0;
