@@ -54,7 +54,6 @@ class PatternSums final : public forward::Observer {
     for (const model::LayerConfig& layer : config.layers) sums_.emplace_back(layer.attention.heads);
   }
   [[nodiscard]] forward::Needs needs() const override { return {.end = end_}; }
-  void begin(const model::Model& /*model*/, const Batch& /*batch*/) override {}
   void panel(const forward::AttentionPanel& panel) override {
     const forward::KeyRange keys = panel.keys();
     std::array<float, 16> lanes{};  // independent sums, which the CPU adds in parallel
@@ -78,7 +77,6 @@ class PatternSums final : public forward::Observer {
 class EndOfPass final : public forward::Observer {
  public:
   [[nodiscard]] forward::Needs needs() const override { return {.patterns = false, .end = true}; }
-  void begin(const model::Model& /*model*/, const Batch& /*batch*/) override {}
   void panel(const forward::AttentionPanel& /*panel*/) override {}
 };
 
