@@ -47,7 +47,6 @@ class PartObserver final : public ObserverGroup {
   PartObserver(std::span<forward::Observer* const> observers, std::size_t first)
       : ObserverGroup({observers.begin(), observers.end()}), first_(first) {}
 
-  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {}
   void panel(const forward::AttentionPanel& panel) override {
     forward::AttentionPanel moved = panel;
     moved.sequence += first_;
@@ -70,7 +69,6 @@ class AddToRows final : public forward::Observer {
   explicit AddToRows(std::span<input::Sequence> rows) : rows_(rows) {}
 
   [[nodiscard]] forward::Needs needs() const override { return {.patterns = false, .output = true}; }
-  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {}
   void panel(const forward::AttentionPanel& /*panel*/) override {}
   void output(std::size_t sequence, std::size_t /*layer*/, MatrixView<const float> values) override {
     for (std::size_t r = 0; r < rows_.size(); ++r) {

@@ -315,8 +315,7 @@ Table side_by_side(const Table& comparison) {
   constexpr std::size_t labels = 2;  // columns "variant" and "own"
   std::vector<std::string> header = {"of a layer"};
   std::vector<std::vector<Cell>> rows;
-  for (std::size_t i = labels; i < comparison.columns.size(); ++i)
-    rows.push_back({comparison.columns[i].name});
+  for (std::size_t i = labels; i < comparison.columns.size(); ++i) rows.push_back({comparison.columns[i]});
   std::vector<Cell> cells(comparison.columns.size());
   for (std::size_t variant = 0; variant < comparison.rows; ++variant) {
     comparison.row(variant, cells);

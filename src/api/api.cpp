@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -224,13 +223,10 @@ Batch::Batch(const Model& model, const std::vector<Input>& inputs) {
   core::input::finish_batch(parts->batch, own.open.vocabulary);
   core::forward::check_batch(own.open.model, parts->batch);
   for (const core::input::Sequence& sequence : parts->batch.sequences) {
-    Sequence& shown = parts->sequences.emplace_back();
-    shown.id = sequence.id;
-    shown.ids = sequence.ids;
-    shown.tokens = sequence.tokens;
+    parts->sequences.push_back({sequence.id, sequence.ids, sequence.tokens, {}, {}});
     if (sequence.target == nullptr) continue;
-    shown.target_ids = sequence.target->ids;
-    shown.target_tokens = sequence.target->tokens;
+    parts->sequences.back().target_ids = sequence.target->ids;
+    parts->sequences.back().target_tokens = sequence.target->tokens;
   }
   parts_ = parts;
 }
@@ -335,25 +331,14 @@ void run(const Batch& batch, Observer& observer, const RunOptions& options) {
 
 namespace {
 
-Cell public_cell(core::Cell& cell) {
-  return std::visit(
-      [](auto& value) -> Cell {
-        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, float>) {
-          return static_cast<double>(value);
-        } else {
-          return std::move(value);
-        }
-      },
-      cell);
-}
-
 Table public_table(const core::Table& from) {
-  Table table{from.name, core::column_names(from), {}};
+  Table table{from.name, from.columns, {}};
   std::vector<core::Cell> cells(from.columns.size());
   for (std::size_t i = 0; i < from.rows; ++i) {
     from.row(i, cells);
     std::vector<Cell>& row = table.rows.emplace_back();
-    for (core::Cell& cell : cells) row.push_back(public_cell(cell));
+    for (core::Cell& cell : cells)
+      row.push_back(std::visit([](auto& value) { return Cell(std::move(value)); }, cell));
   }
   return table;
 }
@@ -395,15 +380,14 @@ class TensorStore final : public core::ArrayOutput {
   std::deque<TensorSink> sinks_;
 };
 
-template <typename Items>
-const auto& item_named(const Items& items, std::string_view kind, std::string_view name) {
-  const auto found =
-      std::ranges::find(items, name, [](const auto& item) { return std::string_view(item.name); });
+template <typename T>
+const T& item_named(const std::vector<T>& items, std::string_view kind, std::string_view name) {
+  const auto found = std::ranges::find(items, name, &T::name);
   if (found != items.end()) return *found;
-  std::vector<std::string_view> names(items.size());
-  std::ranges::transform(items, names.begin(), [](const auto& item) { return std::string_view(item.name); });
+  std::string names;
+  for (const T& item : items) names += (names.empty() ? "" : ", ") + item.name;
   core::fail(Status::usage, "the results have no {} \"{}\"; they have: {}", kind, core::escaped(name),
-             names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+             names.empty() ? "none" : names);
 }
 
 }  // namespace

@@ -1,12 +1,18 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "cli/options/command.hpp"
 
-// The subcommands. If the exit status is not 0, the action of the command throws an Error with this status.
 namespace attnctl::cli {
+
+/// Runs the program: parses the command line, runs the subcommand and prints at most one line with an error.
+/// Returns the exit status (docs/cli.md).
+int run(int argc, char** argv);
+
+// The subcommands. If the exit status is not 0, the action of the command throws an Error with this status.
 
 Command analyze_command();
 Command weights_command();
@@ -18,7 +24,6 @@ Command experiment_command();
 Command study_command();
 Command merge_command();
 Command plan_command();
-Command schema_command();
 /// Returns the hidden command `completion`, which the installation uses to write completion scripts. `root`
 /// must have all subcommands when the action runs.
 Command completion_command(const Command& root);
@@ -33,5 +38,18 @@ Command completion_command(const Command& root);
 ///   DIR, MODEL, .npy or .npz;
 /// - else nothing.
 [[nodiscard]] std::string completion_script(const Command& root, std::string_view shell);
+
+/// The JSON Schema (draft 2020-12) of one JSON output of attnctl.
+struct Schema {
+  std::string_view name;  // "analysis" for documents with the schema "attnctl.analysis/1"
+  std::string_view text;  // the JSON text, ending with a newline
+};
+
+/// Returns the schemas of all JSON outputs, sorted by name.
+[[nodiscard]] std::span<const Schema> schemas();
+
+/// Returns the text of one schema. Accepts the short name "analysis" and the full name "attnctl.analysis/1".
+/// For any other name, throws Error(usage) with the list of names.
+[[nodiscard]] std::string_view schema_text(std::string_view name);
 
 }  // namespace attnctl::cli

@@ -1,4 +1,4 @@
-#include "cli/run.hpp"
+#include "cli/commands.hpp"
 
 int main(int argc, char** argv) {
   return attnctl::cli::run(argc, argv);

@@ -1,16 +1,13 @@
-#include "cli/run.hpp"
-
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
-#include <string>
 #include <variant>
 
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/interrupt.hpp"
 #include "cli/commands.hpp"
-#include "cli/options/command.hpp"
 #include "cli/session.hpp"
 #include "linalg/blas.hpp"
 
@@ -21,6 +18,21 @@ int report(Status status, const std::string& message) {
   // Most messages already escape quoted input. Escaping again guarantees that the message is one line.
   std::fprintf(stderr, "attnctl: %s\n", escaped(message).c_str());
   return static_cast<int>(status);
+}
+
+Command schema_command() {
+  Command command{.name = "schema", .about = "Print the JSON Schema of the JSON output of a command"};
+  auto name = std::make_shared<std::string>();
+  Option option{
+      .names = "NAME",
+      .target = name.get(),
+      .help = "Name of the schema, as in the first key of a JSON output: \"schema\": \"attnctl.NAME/1\"",
+      .required = true};
+  for (const Schema& schema : schemas()) option.allowed.emplace_back(schema.name);
+  command.add({std::move(option)});
+  command.footer = "Examples:\n  attnctl schema analysis\n  attnctl schema info | jq .title";
+  command.action = [name] { write_to_stdout(schema_text(*name)); };
+  return command;
 }
 
 void run_command_line(int argc, char** argv) {
@@ -38,13 +50,22 @@ void run_command_line(int argc, char** argv) {
     root.subcommands.push_back(make());
   root.subcommands.push_back(completion_command(root));
   const auto parsed = parse_command_line(root, argc, argv);
-  if (const std::string* const text = std::get_if<std::string>(&parsed)) return write_to_stdout(*text);
+  if (const auto* const text = std::get_if<std::string>(&parsed)) return write_to_stdout(*text);
   const Command& command = *std::get<const Command*>(parsed);
   if (!command.action) fail(Status::usage, "need a command; attnctl --help lists them");
   command.action();
 }
 
 }  // namespace
+
+std::string_view schema_text(std::string_view name) {
+  std::string names;
+  for (const Schema& schema : schemas()) {
+    if (name == schema.name || name == fmt::format("attnctl.{}/1", schema.name)) return schema.text;
+    names += (names.empty() ? "" : ", ") + std::string(schema.name);
+  }
+  fail(Status::usage, "schema: unsupported \"{}\"; supported: {}", escaped(name), names);
+}
 
 int run(int argc, char** argv) {
   try {

@@ -1,15 +1,22 @@
 #include "cli/session.hpp"
 
+#include <atomic>
 #include <cstdio>
+#include <utility>
+#include <variant>
 
 #include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
-#include "base/files/output_file.hpp"
 #include "base/memory.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
+#include "report/csv.hpp"
+#include "report/json.hpp"
+#include "report/svg.hpp"
+#include "report/text.hpp"
 
 namespace attnctl::cli {
+
 std::string version_text() {
   return fmt::format("attnctl {} ({}, kernel {}, {})", ATTNCTL_VERSION, linalg::blas_name(),
                      linalg::blas_kernel(), linalg::kernels().name);
@@ -29,17 +36,12 @@ Session::Session(const ResourceOptions& run)
   linalg::set_blas_callers(pool.size());
 }
 
-OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
-  return inspect::open_model(options.model, options.config, warnings);
-}
-
 Record tool_record(const Session& session) {
-  Record record;
-  record.set("version", ATTNCTL_VERSION)
+  return Record()
+      .set("version", ATTNCTL_VERSION)
       .set("blas", linalg::blas_name())
       .set("kernel", linalg::blas_kernel())
       .set("threads", session.pool.size());
-  return record;
 }
 
 Section warnings_section(const Warnings& warnings) {
@@ -60,10 +62,111 @@ void check_before_commit(const Session& session) {
   check_mapped_files();
   if (!session.options.strict) return;
   for (const Warning& warning : session.warnings.list()) {
-    if (warning.code.starts_with("non_finite")) {
-      fail(Status::non_finite, "{} (--strict)", warning.message);
-    }
+    if (warning.code.starts_with("non_finite")) fail(Status::non_finite, "{} (--strict)", warning.message);
   }
+}
+
+void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count) {
+  if (count == 0) return;
+  warnings.add(
+      "non_finite_result",
+      fmt::format("{}: a number is NaN or infinite (null in JSON, empty in CSV, \"-\" in text)", where),
+      count);
+}
+
+ResultWriter::ResultWriter(const Target& target, const OutputOptions& options, Session& session)
+    : target_(target), options_(options), session_(session) {
+  if (target.is_folder()) {
+    folder_.emplace(target.path);
+  } else {
+    out_.emplace(target.path);
+  }
+}
+
+void ResultWriter::write_table(OutputFile& out, const Table& table) {
+  if (session_.options.strict && !out.seekable()) {
+    warn_non_finite(session_.warnings, table.name, count_non_finite(table));
+    check_before_commit(session_);
+  }
+  std::atomic<std::uint64_t> count = 0;
+  report::write_csv_table(out, table,
+                          {.number = {options_.digits},
+                           .pool = &session_.pool,
+                           .non_finite = &count,
+                           .separator = target_.format.separator});
+  warn_non_finite(session_.warnings, table.name, count);
+}
+
+void ResultWriter::write_document(Document document) {
+  if (document.sections.empty() || document.sections.back().name != "warnings")
+    document.sections.push_back(warnings_section(session_.warnings));
+  Warnings found;
+  for (const auto& [name, value] : document.head.fields)
+    warn_non_finite(found, name, count_non_finite(value));
+  for (const Section& section : document.sections)
+    warn_non_finite(found, section.name, count_non_finite(section.items));
+  for (const Warning& warning : found.list()) {
+    session_.warnings.add(warning.code, warning.message, warning.count);
+    std::get<List>(document.sections.back().items.data).emplace_back(warning_record(warning));
+  }
+  check_before_commit(session_);
+  const report::WriteOptions write{.number = {options_.digits}, .pool = &session_.pool};
+  const bool lines = target_.format.layout == report::JsonLayout::lines;
+  lines ? report::write_jsonl(*out_, document, write) : report::write_json(*out_, document, write);
+}
+
+void ResultWriter::write_text(const Results& results) {
+  std::atomic<std::uint64_t> count = 0;
+  report::TextOptions style = text_style(target_);
+  style.non_finite = &count;
+  style.digits = options_.digits;
+  const std::string page = report::text_page(results.text, style);
+  warn_non_finite(session_.warnings, "results", count);
+  check_before_commit(session_);
+  out_->write(page);
+}
+
+void ResultWriter::write_view(const View& view) {
+  if (const auto* const charts = std::get_if<ChartPage>(&view.page)) {
+    warn_non_finite(session_.warnings, charts->title, count_non_finite(charts->table));
+  } else {
+    for (const Heatmap& heatmap : std::get<HeatmapPage>(view.page).heatmaps)
+      warn_non_finite(session_.warnings, heatmap.title, count_non_finite(heatmap.values));
+  }
+  check_before_commit(session_);
+  std::visit([&](const auto& page) { report::write_svg(*out_, page); }, view.page);
+}
+
+void ResultWriter::write(std::string_view schema, Results results) {
+  auto& fields = results.document.head.fields;
+  fields.insert(fields.begin(), {{"schema", std::string(schema)}, {"attnctl", tool_record(session_)}});
+  write(results);
+}
+
+void ResultWriter::write(const Results& results) {
+  switch (target_.format.form) {
+    case inspect::Form::document:
+      write_document(results.document);
+      break;
+    case inspect::Form::tables:
+      if (out_) {
+        write_table(*out_, table_named(results, target_.table));
+        break;
+      }
+      for (const Table& table : results.tables)
+        write_table(folder_->open(fmt::format("{}{}", table.name, target_.format.extension)), table);
+      break;
+    case inspect::Form::arrays:
+      break;  // the commands that write arrays write them during the computation
+    case inspect::Form::pictures:
+      write_view(view_named(results, options_.picture));
+      break;
+    case inspect::Form::text:
+      write_text(results);
+      break;
+  }
+  check_before_commit(session_);
+  out_ ? out_->commit() : folder_->commit();
 }
 
 }  // namespace attnctl::cli

@@ -1,16 +1,17 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "analysis/model_summary.hpp"
+#include "base/files/output_file.hpp"
 #include "base/pool.hpp"
 #include "base/progress.hpp"
 #include "base/warnings.hpp"
 #include "cli/options/options.hpp"
-#include "input/sequences.hpp"
-#include "inspect/open_model.hpp"
-#include "model/model.hpp"
+#include "cli/options/target.hpp"
+#include "forward/run.hpp"
 #include "results/results.hpp"
 
 namespace attnctl::cli {
@@ -18,21 +19,21 @@ namespace attnctl::cli {
 /// Returns for example "attnctl 0.1.0 (OpenBLAS 0.3.21, kernel SkylakeX, avx512)".
 [[nodiscard]] std::string version_text();
 
-/// Writes a whole output to standard output.
 void write_to_stdout(std::string_view text);
 
 /// The workers, warnings and progress bar of one command.
 struct Session {
   explicit Session(const ResourceOptions& options);
 
+  [[nodiscard]] forward::RunContext context() {
+    return {.pool = pool, .warnings = warnings, .progress = &progress};
+  }
+
   Pool pool;
   Progress progress;
   Warnings warnings;
   const ResourceOptions& options;
 };
-
-using inspect::OpenModel;
-[[nodiscard]] OpenModel open_model(const ModelOptions& options, Warnings& warnings);
 
 /// Returns the record "attnctl" of a document: {"version", "blas", "kernel", "threads"}. The documents of
 /// `study` and `merge` have their own record without "threads".
@@ -48,5 +49,36 @@ void print_warnings(const Session& session);
 /// was read. Under --strict, also throws Error for non-finite numbers (warnings whose code starts with
 /// "non_finite").
 void check_before_commit(const Session& session);
+
+/// Adds the warning non_finite_result if `count`, the number of non-finite numbers, is not 0. `where` is the
+/// name of the table, array or section.
+void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count);
+
+/// Writes the results of one run in the format of `target`. Adds the warning non_finite_result if the results
+/// have non-finite numbers. With --strict, these numbers are an error, which is thrown before the output is
+/// committed or sent to a pipe.
+class ResultWriter {
+ public:
+  /// Opens the output, so that an unwritable path fails before any computation.
+  ResultWriter(const Target& target, const OutputOptions& options, Session& session);
+
+  /// As write(results), after adding the fields "schema" and "attnctl" at the beginning of the document.
+  void write(std::string_view schema, Results results);
+  /// Writes and commits the results; the format must not be npz. Appends the warnings of the session as the
+  /// last section of a document, unless its last section is "warnings" already.
+  void write(const Results& results);
+
+ private:
+  void write_table(OutputFile& out, const Table& table);
+  void write_document(Document document);
+  void write_text(const Results& results);
+  void write_view(const View& view);
+
+  const Target& target_;
+  const OutputOptions& options_;
+  Session& session_;
+  std::optional<OutputFile> out_;
+  std::optional<OutputFolder> folder_;
+};
 
 }  // namespace attnctl::cli

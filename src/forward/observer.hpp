@@ -81,7 +81,7 @@ class Observer {
                                              const input::Batch& /*batch*/) const {
     return 0;
   }
-  virtual void begin(const model::Model& model, const input::Batch& batch) = 0;
+  virtual void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) {}
   /// Receives the residual stream [n, d_model] before the attention output of a selected layer is added. In
   /// models with pre-norm these values are not normalised. Called from one thread, before the layer's panels.
   virtual void stream(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}

@@ -164,9 +164,7 @@ TextTable heads_text(const Table& all, const RunResults& run) {
   }
   const std::string& sort = run.request.sort;
   if (!sort.empty() && std::ranges::find(columns, sort) == columns.end()) columns.push_back(sort);
-  RowSelection rows{.sort = {}, .ascending = false, .top = run.request.top};
-  if (!sort.empty()) rows.sort = sort;
-  return {"Heads", select_columns(select_rows(all, rows), columns)};
+  return {"Heads", select_columns(select_rows(all, sort, run.request.top), columns)};
 }
 
 }  // namespace

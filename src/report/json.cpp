@@ -305,9 +305,9 @@ class JsonPlan {
 void append_rows(std::string& text, const NumberFormat& format, const JsonPiece& piece) {
   const Table& table = *piece.table;
   std::vector<std::string> keys;
-  for (const Column& column : table.columns) {
+  for (const std::string& column : table.columns) {
     std::string& key = keys.emplace_back(keys.empty() ? "" : ", ");
-    append_json_string(key, column.name);
+    append_json_string(key, column);
     key += ": ";
   }
   std::vector<Cell> cells(keys.size());

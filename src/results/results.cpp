@@ -36,7 +36,8 @@ SortKey key_of(const Cell& cell) {
       cell);
 }
 
-std::vector<std::size_t> sorted_rows(const Table& table, std::size_t column, bool ascending) {
+/// Returns the indices of the rows in descending order of a column.
+std::vector<std::size_t> sorted_rows(const Table& table, std::size_t column) {
   std::vector<SortKey> keys(table.rows);
   std::vector<Cell> cells(table.columns.size());
   for (std::size_t row = 0; row < table.rows; ++row) {
@@ -45,10 +46,7 @@ std::vector<std::size_t> sorted_rows(const Table& table, std::size_t column, boo
   }
   std::vector<std::size_t> rows(table.rows);
   std::iota(rows.begin(), rows.end(), 0);
-  std::ranges::stable_sort(rows, [&](std::size_t a, std::size_t b) {
-    if (!keys[a] || !keys[b]) return keys[a] && !keys[b];
-    return ascending ? *keys[a] < *keys[b] : *keys[b] < *keys[a];
-  });
+  std::ranges::stable_sort(rows, [&](std::size_t a, std::size_t b) { return keys[b] < keys[a]; });
   return rows;
 }
 
@@ -72,22 +70,25 @@ void move_to_end(std::vector<T>& to, std::vector<T>&& from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
+/// Returns the item with this name. Throws Error(usage), which lists all names, if there is none.
 template <typename T>
-std::string names_of(const std::vector<T>& items) {
+const T& item_named(const std::vector<T>& items, const std::string& name, const char* option) {
+  const auto found = std::ranges::find(items, name, &T::name);
+  if (found != items.end()) return *found;
   std::string names;
   for (const T& each : items) names += (names.empty() ? "" : ", ") + each.name;
-  return names;
+  fail(Status::usage, "{}: unsupported \"{}\"; this run has {}", option, escaped(name), names);
 }
 
 }  // namespace
 
 std::optional<std::size_t> Table::find(std::string_view column) const {
-  const auto found = std::ranges::find(columns, column, &Column::name);
+  const auto found = std::ranges::find(columns, column);
   if (found == columns.end()) return std::nullopt;
   return static_cast<std::size_t>(found - columns.begin());
 }
 
-Table make_table(std::string name, std::vector<Column> columns, std::vector<std::vector<Cell>> rows) {
+Table make_table(std::string name, std::vector<std::string> columns, std::vector<std::vector<Cell>> rows) {
   for (const std::vector<Cell>& row : rows) {
     if (row.size() != columns.size()) {
       throw std::invalid_argument(
@@ -101,23 +102,16 @@ Table make_table(std::string name, std::vector<Column> columns, std::vector<std:
           }};
 }
 
-std::vector<std::string> column_names(const Table& table) {
-  std::vector<std::string> names;
-  for (const Column& column : table.columns) names.push_back(column.name);
-  return names;
-}
-
-Table select_rows(const Table& table, const RowSelection& selection) {
+Table select_rows(const Table& table, const std::string& sort, std::optional<std::size_t> top) {
   Table selected = table;
-  if (selection.top) selected.rows = std::min(table.rows, *selection.top);
-  if (!selection.sort) return selected;
-  const auto column = table.find(*selection.sort);
+  selected.rows = std::min(table.rows, top.value_or(table.rows));
+  if (sort.empty()) return selected;
+  const auto column = table.find(sort);
   if (!column) {
-    fail(Status::usage, "--sort {}: the table has no such column; it has {}", escaped(*selection.sort),
-         fmt::join(column_names(table), ", "));
+    fail(Status::usage, "--sort {}: the table has no such column; it has {}", escaped(sort),
+         fmt::join(table.columns, ", "));
   }
-  const auto rows =
-      std::make_shared<const std::vector<std::size_t>>(sorted_rows(table, *column, selection.ascending));
+  const auto rows = std::make_shared<const std::vector<std::size_t>>(sorted_rows(table, *column));
   selected.row = [rows, row = table.row](std::size_t index, std::span<Cell> cells) {
     row((*rows)[index], cells);
   };
@@ -148,15 +142,6 @@ std::size_t Tensor::size() const {
 
 double Tensor::at(std::size_t index) const {
   return std::visit([index](const auto& span) { return static_cast<double>(span[index]); }, values);
-}
-
-Tensor& Tensor::describe(std::vector<Dimension> dimensions, Meaning meaning) {
-  bool fits = dimensions.empty() || dimensions.size() == shape.size();
-  for (std::size_t i = 0; fits && i < dimensions.size(); ++i)
-    fits = dimensions[i].labels.empty() || dimensions[i].labels.size() == shape[i];
-  if (!fits) throw std::invalid_argument("the dimensions of the tensor " + name + " do not fit its shape");
-  info = std::make_shared<const Info>(Info{std::move(dimensions), std::move(meaning)});
-  return *this;
 }
 
 template <typename T>
@@ -229,12 +214,7 @@ void Results::append(Results&& other) {
 }
 
 const Table& table_named(const Results& results, const std::string& name) {
-  const auto table = std::ranges::find(results.tables, name, &Table::name);
-  if (table == results.tables.end()) {
-    fail(Status::usage, "--table: unsupported \"{}\"; this run has {}", escaped(name),
-         names_of(results.tables));
-  }
-  return *table;
+  return item_named(results.tables, name, "--table");
 }
 
 const View& view_named(const Results& results, const std::string& name) {
@@ -242,13 +222,7 @@ const View& view_named(const Results& results, const std::string& name) {
     fail(Status::usage, "--format svg: this run has no picture{}",
          results.picture_hint.empty() ? "; use text, json or csv" : "; " + results.picture_hint);
   }
-  if (name.empty()) return results.pictures.front();
-  const auto view = std::ranges::find(results.pictures, name, &View::name);
-  if (view == results.pictures.end()) {
-    fail(Status::usage, "--picture: unsupported \"{}\"; this run has {}", escaped(name),
-         names_of(results.pictures));
-  }
-  return *view;
+  return name.empty() ? results.pictures.front() : item_named(results.pictures, name, "--picture");
 }
 
 Record warning_record(const Warning& warning) {

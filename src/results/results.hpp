@@ -17,37 +17,10 @@
 #include "base/dtype.hpp"
 #include "base/warnings.hpp"
 
-/// The types of results that analyses return and writers read: Table (rows of cells), Tensor (numbers with
-/// named dimensions), Record (named values, tensors and tables, for JSON), PageBlock (a part of a text page)
-/// and View (a drawing). Writers depend only on these types, not on analyses.
+/// The types of results that analyses return and writers read: Table (rows of cells), Tensor (an array of
+/// numbers), Record (named values, tensors and tables, for JSON), PageBlock (a part of a text page) and View
+/// (a drawing). Writers depend only on these types, not on analyses.
 namespace attnctl {
-
-/// The meaning of the numbers in a column or tensor. An empty field is unknown.
-struct Meaning {
-  std::string unit = {};                  // "tokens"; empty if dimensionless
-  std::string lowest = {}, highest = {};  // the range of values, as numbers or formulas: "0", "log2 keys"
-  std::string null = {};         // the baseline: the value expected of a model that has learned nothing
-  std::string description = {};  // one line
-  std::string source = {};       // a publication that defines the numbers
-
-  bool operator==(const Meaning&) const = default;
-};
-
-/// A column of a table.
-struct Column {
-  std::string name;
-  Meaning meaning;
-
-  Column(std::string_view column_name, Meaning meant = {}) : name(column_name), meaning(std::move(meant)) {}
-  Column(const std::string& column_name) : name(column_name) {}
-  Column(const char* column_name) : name(column_name) {}
-
-  bool operator==(const Column&) const = default;
-  template <std::convertible_to<std::string_view> Name>
-  friend bool operator==(const Column& column, const Name& other) {
-    return column.name == other;
-  }
-};
 
 /// One value of a table. std::monostate means undefined (null in JSON, empty in CSV, "-" in text). Without
 /// --digits, JSON and CSV contain the shortest text that reads back to the same float or double.
@@ -58,7 +31,7 @@ using Cell = std::variant<std::monostate, bool, std::int64_t, float, double, std
 /// threads.
 struct Table {
   std::string name;
-  std::vector<Column> columns;
+  std::vector<std::string> columns;
   std::size_t rows = 0;
   std::function<void(std::size_t index, std::span<Cell> cells)> row;
 
@@ -67,51 +40,26 @@ struct Table {
 };
 
 /// Returns a table that stores its rows in memory.
-[[nodiscard]] Table make_table(std::string name, std::vector<Column> columns,
+[[nodiscard]] Table make_table(std::string name, std::vector<std::string> columns,
                                std::vector<std::vector<Cell>> rows);
-template <std::same_as<std::string> Name>
-[[nodiscard]] Table make_table(std::string name, const std::vector<Name>& columns,
-                               std::vector<std::vector<Cell>> rows) {
-  return make_table(std::move(name), std::vector<Column>(columns.begin(), columns.end()), std::move(rows));
-}
 
-[[nodiscard]] std::vector<std::string> column_names(const Table& table);
-
-/// Which rows of a table are shown, and in which order (--sort COLUMN --top N).
-struct RowSelection {
-  /// Name of the column to sort by; nullopt: keep the order of the table. Undefined cells are last.
-  std::optional<std::string> sort;
-  bool ascending = false;          // false: the largest number or the last text is first
-  std::optional<std::size_t> top;  // largest number of rows to show
-};
-
-/// Returns the table with its rows sorted (stable) and limited to the first `top` rows. Throws Error(usage),
-/// which lists the columns, if the sort column does not exist.
-[[nodiscard]] Table select_rows(const Table& table, const RowSelection& selection);
+/// Returns the table with its rows sorted by the column `sort` (stable; the largest number or the last text
+/// is first, undefined cells are last), and limited to the first `top` rows. If `sort` is empty, the order
+/// does not change. Throws Error(usage), which lists the columns, if the column does not exist.
+[[nodiscard]] Table select_rows(const Table& table, const std::string& sort, std::optional<std::size_t> top);
 
 /// Returns the table with only these columns, in this order. Throws std::invalid_argument if one of them does
 /// not exist.
 [[nodiscard]] Table select_columns(const Table& table, const std::vector<std::string>& columns);
 
-/// A named dimension of a tensor, such as "layer" or "query".
-struct Dimension {
-  std::string name;
-  std::vector<std::string> labels = {};  // one per index, or empty
-};
-
 /// An array of numbers, row-major and packed. Copies share the values. Non-finite floats become null in JSON.
 struct Tensor {
   using Values = std::variant<std::span<const float>, std::span<const double>, std::span<const std::int64_t>>;
-  struct Info {
-    std::vector<Dimension> dimensions = {};  // one per dimension of the shape, or empty
-    Meaning meaning = {};
-  };
 
   std::string name;  // name of the array in an NPZ file; empty in a document
   Shape shape;
   Values values;
   std::shared_ptr<const void> owner;  // keeps `values` alive
-  std::shared_ptr<const Info> info;   // null if dimensions and meaning are unknown
 
   Tensor() = default;
   Tensor(Shape extents, Values numbers, std::shared_ptr<const void> values_owner)
@@ -121,9 +69,6 @@ struct Tensor {
   [[nodiscard]] std::size_t size() const;
   /// Returns the value at an index into the packed elements.
   [[nodiscard]] double at(std::size_t index) const;
-  /// Sets `info`. Throws std::invalid_argument if the number of dimensions or labels does not match the
-  /// shape.
-  Tensor& describe(std::vector<Dimension> dimensions, Meaning meaning = {});
 };
 
 /// Returns a tensor that owns its values, of type float, double or std::int64_t. Throws std::invalid_argument

@@ -60,7 +60,7 @@ TEST_CASE("the heads table has the promised columns in their order") {
   const HeadsTableParts parts{model.config(), selection, nullptr, metrics, nullptr};
 
   const Table named = with_head_names(heads_table(parts));
-  CHECK(column_names(named) == with({"head", "component", "layer", "index", "kv_head", "rows"}));
+  CHECK(named.columns == with({"head", "component", "layer", "index", "kv_head", "rows"}));
   REQUIRE(named.rows == 2);
   const auto cells = row_of(named, 1);
   CHECK(cells[0] == Cell("1.4"));
@@ -76,7 +76,7 @@ TEST_CASE("the heads table has the promised columns in their order") {
   CHECK(cells.back() == Cell(0.5F));
 
   const Table integers = heads_table(parts);
-  CHECK(column_names(integers) == with({"component", "layer", "head", "kv_head", "rows"}));
+  CHECK(integers.columns == with({"component", "layer", "head", "kv_head", "rows"}));
   CHECK(row_of(integers, 0)[2] == Cell(std::int64_t{1}));
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("the heads table names the input if it has a row per input") {
   batch.sequences[1].id = "second";
   const auto metrics = made_metrics(selection, 2, true);
   const Table table = heads_table({model.config(), selection, nullptr, metrics, &batch});
-  CHECK(column_names(table) == with({"input", "component", "layer", "head", "kv_head", "rows"}));
+  CHECK(table.columns == with({"input", "component", "layer", "head", "kv_head", "rows"}));
   REQUIRE(table.rows == 4);
   CHECK(row_of(table, 1)[0] == Cell("first"));
   CHECK(row_of(table, 2)[0] == Cell("second"));
@@ -142,7 +142,7 @@ TEST_CASE("every metric has a description") {
     CHECK(row.value({}) == Cell());
   }
   const Table table = metrics_table();
-  CHECK(column_names(table) == std::vector<std::string>{"name", "unit", "range", "null", "source"});
+  CHECK(table.columns == std::vector<std::string>{"name", "unit", "range", "null", "source"});
   REQUIRE(table.rows == kMetricColumns.size());
   for (std::size_t i = 0; i < kMetricColumns.size(); ++i)
     CHECK(row_of(table, i)[0] == Cell(kMetricColumns[i]));

@@ -11,7 +11,7 @@
 #include "base/dtype.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "cli/schemas.hpp"
+#include "cli/commands.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"

@@ -1,11 +1,10 @@
-#include "cli/schemas.hpp"
-
 #include <string>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "cli/commands.hpp"
 #include "support/json_schema.hpp"
 
 namespace attnctl::test {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/patterns/pattern_metrics.hpp"
-#include "cli/schemas.hpp"
+#include "cli/commands.hpp"
 #include "support/fault.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"

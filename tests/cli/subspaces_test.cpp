@@ -10,7 +10,7 @@
 #include "base/dtype.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "cli/schemas.hpp"
+#include "cli/commands.hpp"
 #include "support/golden.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"

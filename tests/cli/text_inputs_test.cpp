@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/schemas.hpp"
+#include "cli/commands.hpp"
 #include "support/command_refusal.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"

@@ -237,7 +237,7 @@ TEST_CASE("each kind of attention costs the pairs that it computes") {
 TEST_CASE("shape_walk gives the textbook shapes for batch 2, n 10, d 512, 8 heads") {
   const auto config = attnctl::model::bare_config({.d_model = 512, .heads = 8});
   const attnctl::Table table = attnctl::model::shape_walk(config, 2, 10);
-  CHECK(column_names(table) == std::vector<std::string>{"step", "tensor", "shape", "values"});
+  CHECK(table.columns == std::vector<std::string>{"step", "tensor", "shape", "values"});
   std::vector<std::string> shapes;
   for (std::size_t i = 0; i < table.rows; ++i) {
     std::vector<attnctl::Cell> cells(table.columns.size());
@@ -307,7 +307,7 @@ MemoryModel bare(const std::map<std::string, Shape>& tensors, const char* option
 /// "KIND LAYERS HEADS: TEXT" of each row.
 std::vector<std::string> statements(const attnctl::model::Model& model) {
   const attnctl::Table table = attnctl::model::sharing_table(model.config(), &model);
-  CHECK(column_names(table) == std::vector<std::string>{"kind", "layers", "heads", "text"});
+  CHECK(table.columns == std::vector<std::string>{"kind", "layers", "heads", "text"});
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < table.rows; ++i) {
     std::vector<attnctl::Cell> cells(table.columns.size());

@@ -62,22 +62,21 @@ TEST_CASE("wide characters take two columns of the alignment") {
 
 TEST_CASE("rows are sorted by a column, the largest first, and limited") {
   using Words = std::vector<std::string>;
-  CHECK(first_column(select_rows(heads(), {})) == Words{"0.0", "0.10", "1.0"});
-  CHECK(first_column(select_rows(heads(), {{}, false, 1})) == Words{"0.0"});
-  CHECK(first_column(select_rows(heads(), {"share", false, {}})) == Words{"0.10", "0.0", "1.0"});
-  CHECK(first_column(select_rows(heads(), {"share", true, 2})) == Words{"1.0", "0.0"});
-  CHECK(first_column(select_rows(heads(), {"rank", true, {}})) == Words{"0.10", "0.0", "1.0"});
-  CHECK(first_column(select_rows(heads(), {"rank", false, 9})) == Words{"0.0", "0.10", "1.0"});
-  CHECK(first_column(select_rows(heads(), {"head", true, {}})) == Words{"0.0", "0.10", "1.0"});
+  CHECK(first_column(select_rows(heads(), "", {})) == Words{"0.0", "0.10", "1.0"});
+  CHECK(first_column(select_rows(heads(), "", 1)) == Words{"0.0"});
+  CHECK(first_column(select_rows(heads(), "share", {})) == Words{"0.10", "0.0", "1.0"});
+  CHECK(first_column(select_rows(heads(), "share", 2)) == Words{"0.10", "0.0"});
+  CHECK(first_column(select_rows(heads(), "rank", 9)) == Words{"0.0", "0.10", "1.0"});
+  CHECK(first_column(select_rows(heads(), "head", {})) == Words{"1.0", "0.10", "0.0"});
   const float not_a_number = std::numeric_limits<float>::quiet_NaN();
   const Table ties = make_table("t", {"w", "x"},
                                 {{std::string("a"), 1.0F},
                                  {std::string("b"), not_a_number},
                                  {std::string("c"), 1.0F},
                                  {std::string("d"), 2.0F}});
-  CHECK(first_column(select_rows(ties, {"x", false, {}})) == Words{"d", "a", "c", "b"});
+  CHECK(first_column(select_rows(ties, "x", {})) == Words{"d", "a", "c", "b"});
   try {
-    (void)select_rows(heads(), {"entropi", false, {}});
+    (void)select_rows(heads(), "entropi", {});
     FAIL("sorted");
   } catch (const Error& error) {
     CHECK(error.status() == Status::usage);

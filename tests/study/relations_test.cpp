@@ -16,7 +16,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "cli/schemas.hpp"
+#include "cli/commands.hpp"
 #include "study/measure.hpp"
 #include "support/json_schema.hpp"
 #include "support/panels.hpp"

@@ -1,19 +1,12 @@
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "analysis/mixing/rollout.hpp"
-#include "analysis/patterns/adapters.hpp"
-#include "base/error.hpp"
-#include "base/files/output_file.hpp"
-#include "base/text.hpp"
+#include "analysis/model_summary.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
-#include "cli/options/target.hpp"
-#include "cli/result_writer.hpp"
 #include "cli/session.hpp"
 #include "inspect/inspection.hpp"
 #include "report/npz.hpp"
@@ -22,12 +15,7 @@ namespace attnctl::cli {
 namespace {
 
 /// The parsed options of `analyze` and `weights`.
-struct AnalysisRequest {
-  ModelOptions model;
-  InputOptions inputs;
-  SelectionOptions selection;
-  OutputOptions output;
-  ResourceOptions run;
+struct AnalysisRequest : CommandOptions {
   inspect::InspectRequest inspect;
   std::string include;         // --include
   bool include_given = false;  // true if the command line has --include
@@ -37,9 +25,8 @@ struct AnalysisRequest {
 
 /// Sets the selection from --show, which is a head ("3.1" or "enc.3.1") or a layer ("3" or "enc.3").
 void select_shown(AnalysisRequest& request) {
-  using Prefix = std::pair<const char*, const char*>;
-  constexpr std::array kPrefixes = {Prefix{"enc.", "encoder"}, Prefix{"dec.", "decoder"},
-                                    Prefix{"cross.", "cross"}};
+  constexpr std::pair<const char*, const char*> kPrefixes[] = {
+      {"enc.", "encoder"}, {"dec.", "decoder"}, {"cross.", "cross"}};
   const std::string& show = request.show;
   for (const auto& [prefix, component] : kPrefixes) {
     if (!show.starts_with(prefix) || std::ranges::count(show, '.') != 1) continue;
@@ -55,9 +42,8 @@ void select_shown(AnalysisRequest& request) {
 /// pattern of layer L and the patterns of its heads. Throws Error(usage) if other options contradict --show.
 void apply_show(AnalysisRequest& request) {
   if (request.show.empty()) return;
-  if (!request.selection.layers.empty() || !request.selection.heads.empty()) {
+  if (!request.selection.layers.empty() || !request.selection.heads.empty())
     fail(Status::usage, "--show selects a head or a layer: remove --layers and --heads");
-  }
   if (request.include_given) fail(Status::usage, "--show always draws patterns: remove --include");
   const bool picture =
       request.output.format.empty() || request.output.format == "text" || request.output.format == "svg";
@@ -84,10 +70,9 @@ void write_npz(inspect::Inspection& inspection, const Target& target, bool compr
   out.commit();
 }
 
-/// Opens the model, computes the analyses and writes the results.
 void run_analysis(AnalysisRequest options) {
   apply_show(options);
-  const Target target = resolve_target(options.output, files_read(options.model, options.inputs));
+  const Target target = resolve_target(options.output, files_read(options));
   inspect::InspectRequest& request = options.inspect;
   request.form = target.format.form;
   request.format = target.format.name;
@@ -107,9 +92,7 @@ void run_analysis(AnalysisRequest options) {
     subject.batch = read_inputs(options.inputs, open, session.warnings);
     subject.grid = axial_grid(options.selection, options.inputs, open.model, subject.batch);
   }
-  inspect::Inspection inspection(
-      request, std::move(subject),
-      {.pool = session.pool, .warnings = session.warnings, .progress = &session.progress});
+  inspect::Inspection inspection(request, std::move(subject), session.context());
   if (request.form == inspect::Form::arrays) {
     write_npz(inspection, target, options.output.compress, session);
   } else {
@@ -129,15 +112,13 @@ void parse_output_ranks(const std::string& list, inspect::InspectRequest& reques
   if (!request.output_rank) return;
   for (const std::string_view word : split(list, ',')) {
     const auto rank = parse_number(word);
-    if (!rank || *rank == 0) {
+    if (!rank || *rank == 0)
       fail(Status::usage, "--output-rank: got \"{}\", need ranks from 1 such as 1,2,4, or none",
            escaped(list));
-    }
     request.output_ranks.push_back(*rank);
   }
 }
 
-/// Adds --weighting, and the options for rollout, flow and contributions.
 void add_mixing_options(Command& command, inspect::InspectRequest& request) {
   command.add(
       "Values of patterns, rollout, flow and contributions",
@@ -188,7 +169,6 @@ void add_token_options(Command& command, AnalysisRequest& request) {
         "(default: mean)"}});
 }
 
-/// Adds the options that select heads and analyses.
 void add_selection_options(Command& command, AnalysisRequest& request, const std::string& default_include) {
   inspect::InspectRequest& options = request.inspect;
   request.include = default_include;

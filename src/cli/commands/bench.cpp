@@ -21,23 +21,13 @@
 #include <vector>
 
 #include "analysis/head_axes.hpp"
+#include "analysis/model_summary.hpp"
 #include "analysis/patterns/capture.hpp"
 #include "analysis/patterns/pattern_metrics.hpp"
-#include "analysis/weights/weights.hpp"
-#include "base/checked.hpp"
-#include "base/error.hpp"
-#include "base/files/output_file.hpp"
 #include "base/memory.hpp"
-#include "base/warnings.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
-#include "cli/options/options.hpp"
-#include "cli/options/target.hpp"
-#include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "forward/observer.hpp"
-#include "forward/run.hpp"
-#include "input/batch.hpp"
 #include "input/sequences.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/run_results.hpp"
@@ -45,7 +35,6 @@
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"
 #include "model/accounting/accounting.hpp"
-#include "model/config/config.hpp"
 #include "report/csv.hpp"
 #include "report/json.hpp"
 #include "report/npz.hpp"
@@ -65,7 +54,6 @@ class PatternSums final : public forward::Observer {
     for (const model::LayerConfig& layer : config.layers) sums_.emplace_back(layer.attention.heads);
   }
   [[nodiscard]] forward::Needs needs() const override { return {.end = end_}; }
-  void begin(const model::Model& /*model*/, const Batch& /*batch*/) override {}
   void panel(const forward::AttentionPanel& panel) override {
     const forward::KeyRange keys = panel.keys();
     std::array<float, 16> lanes{};  // independent sums, which the CPU adds in parallel
@@ -89,7 +77,6 @@ class PatternSums final : public forward::Observer {
 class EndOfPass final : public forward::Observer {
  public:
   [[nodiscard]] forward::Needs needs() const override { return {.patterns = false, .end = true}; }
-  void begin(const model::Model& /*model*/, const Batch& /*batch*/) override {}
   void panel(const forward::AttentionPanel& /*panel*/) override {}
 };
 
@@ -135,7 +122,6 @@ class BenchStages {
         selection_(forward::Selection::all(open.model.config())),
         components_(analysis::split_by_component(selection_, open.model.config())) {}
 
-  /// Sets the inputs of the following stages.
   void set_inputs(Batch batch) {
     captured_.clear();
     batch_ = std::move(batch);
@@ -169,7 +155,6 @@ class BenchStages {
   void forward(Warnings& warnings) { sum_patterns(true, warnings); }
   /// As forward(), but the last layer stops after its patterns.
   void patterns(Warnings& warnings) { sum_patterns(false, warnings); }
-  /// Computes all pattern metrics.
   void analyze(Warnings& warnings) {
     analysis::PatternMetrics metrics(selection_, false);
     forward::Observer* const observers[] = {&metrics};
@@ -232,7 +217,6 @@ class BenchStages {
     npz.close();
   }
 
-  /// Computes the ranks and the similarity of heads.
   void weights(Warnings& warnings) {
     (void)analysis::analyze_weights(open_.model, selection_, {}, session_.pool, warnings);
   }
@@ -273,7 +257,6 @@ struct StageRow {
   bool captured;  // needs captured patterns in memory
   bool text;      // writes the patterns as text
 };
-/// All stages, in the order of the output.
 constexpr std::array kStages = {
     StageRow{"load", &BenchStages::load, Layers::none, When::before, false, false},
     StageRow{"forward", &BenchStages::forward, Layers::to_end, When::per_input, false, false},
@@ -308,18 +291,13 @@ std::optional<std::uint64_t> stage_flops(Layers layers, const model::ModelConfig
 
 // --- Inputs
 
-struct BenchOptions {
-  ModelOptions model;
+/// The inputs of CommandOptions, if there are any, are used instead of seeded inputs, all in one run.
+struct BenchOptions : CommandOptions {
   std::vector<std::size_t> lengths;  // empty: 16, 128 and 512, up to the model's positions
   std::optional<std::size_t> batch;  // number of inputs per run; default 1
-  InputOptions inputs;               // used instead of seeded inputs, all in one run
   std::size_t repeat = 9;
   std::vector<std::string> stages;  // empty: all stages
-  OutputOptions output;
-  ResourceOptions run;
 };
-
-constexpr std::size_t kLengths[] = {16, 128, 512};
 
 /// Returns the lengths to measure. Throws Error(usage) for a length that the model does not support.
 std::vector<std::size_t> choose_lengths(const BenchOptions& options, const model::ModelConfig& config) {
@@ -334,7 +312,7 @@ std::vector<std::size_t> choose_lengths(const BenchOptions& options, const model
   const auto fits = [&](std::size_t length) { return length <= config.max_positions.value_or(length); };
   std::vector<std::size_t> lengths;
   if (options.lengths.empty()) {
-    std::ranges::copy_if(kLengths, std::back_inserter(lengths), fits);
+    std::ranges::copy_if(std::array<std::size_t, 3>{16, 128, 512}, std::back_inserter(lengths), fits);
     if (lengths.empty()) lengths.push_back(*config.max_positions);
     return lengths;
   }
@@ -343,14 +321,6 @@ std::vector<std::size_t> choose_lengths(const BenchOptions& options, const model
       fail(Status::usage, "--lengths: got {}, the model has {} positions", length, *config.max_positions);
   }
   return options.lengths;
-}
-
-Batch seeded(std::size_t length, std::size_t count, const OpenModel& open) {
-  SeededInputs seeds(open.model.config());
-  Batch batch;
-  for (std::size_t i = 0; i < count; ++i) batch.sequences.push_back(seeds.next(length, length));
-  input::finish_batch(batch, open.vocabulary);
-  return batch;
 }
 
 std::vector<std::size_t> lengths_of(const Batch& batch) {
@@ -377,8 +347,11 @@ std::vector<Batch> bench_inputs(const BenchOptions& options, OpenModel& open, Wa
            "--lengths and --batch choose random inputs; remove them, or remove the other inputs");
     all.push_back(read_inputs(options.inputs, open, warnings));
   } else {
-    for (const std::size_t length : choose_lengths(options, open.model.config()))
-      all.push_back(seeded(length, options.batch.value_or(1), open));
+    for (const std::size_t length : choose_lengths(options, open.model.config())) {
+      Batch& batch = all.emplace_back();
+      batch.sequences = seeded_inputs(open.model.config(), options.batch.value_or(1), length, length);
+      input::finish_batch(batch, open.vocabulary);
+    }
   }
   for (const Batch& batch : all) forward::check_batch(open.model, batch);
   return all;
@@ -419,7 +392,7 @@ class BenchRun {
  public:
   explicit BenchRun(const BenchOptions& options)
       : options_(options),
-        target_(resolve_target(options.output, files_read(options.model, options.inputs))),
+        target_(resolve_target(options.output, files_read(options))),
         session_(options.run),
         open_(open_model(options.model, session_.warnings)),
         inputs_(bench_inputs(options, open_, session_.warnings)),

@@ -3,15 +3,9 @@
 #include <string>
 
 #include "analysis/model_summary.hpp"
-#include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
-#include "cli/options/options.hpp"
-#include "cli/options/target.hpp"
-#include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "model/families/presets.hpp"
-#include "results/results.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -23,27 +17,23 @@ struct SizeOptions {
   [[nodiscard]] bool any() const { return d || heads || kv_heads || layers || d_head || d_value; }
 };
 
-struct InfoOptions {
-  ModelOptions model;
+struct InfoOptions : CommandOptions {
   std::string preset;
   SizeOptions sizes;
   analysis::SummaryRequest asked;
-  OutputOptions output;
-  ResourceOptions run;
 };
 
 /// Returns whether the options name a model, a preset or sizes to describe. --families can be given without
 /// them. Throws Error(usage) for missing or contradictory options.
 bool check_subject(const InfoOptions& options) {
-  const int given = (options.model.model.empty() ? 0 : 1) + (options.preset.empty() ? 0 : 1) +
-                    (options.sizes.any() ? 1 : 0);
+  const bool no_file = options.model.model.empty();
+  const int given = !no_file + !options.preset.empty() + options.sizes.any();
   if (given > 1)
     fail(Status::usage, "info: got more than one of MODEL, --preset and sizes (such as --d); need only one");
   if (given == 0 && !options.asked.families)
     fail(Status::usage, "info: need a MODEL, or --preset NAME, or --d and --heads, or --families");
   if (options.sizes.any() && !(options.sizes.d && options.sizes.heads))
     fail(Status::usage, "info: to describe a model by sizes instead of MODEL, give at least --d and --heads");
-  const bool no_file = options.model.model.empty();
   if (no_file && options.asked.tensors)
     fail(Status::usage, "--tensors: needs a MODEL; only a checkpoint has tensors");
   if (no_file && options.model.config) fail(Status::usage, "--config: needs a MODEL");
@@ -77,7 +67,7 @@ analysis::SummarySubject subject_of(const InfoOptions& options, std::optional<Op
 }
 
 void info(const InfoOptions& options) {
-  const Target target = resolve_target(options.output, files_read(options.model));
+  const Target target = resolve_target(options.output, files_read(options));
   const bool has_subject = check_subject(options);
   Session session(options.run);
   std::optional<OpenModel> open;
@@ -88,19 +78,6 @@ void info(const InfoOptions& options) {
   print_warnings(session);
 }
 
-void add_size_options(Command& command, SizeOptions& sizes) {
-  const auto add = [&](const char* name, std::optional<std::size_t>& size, const char* help) {
-    command.add({number(name, &size, help, positive())});
-  };
-  add("--d", sizes.d,
-      "Width of a layer (d_model), to describe attention of this size instead of MODEL; needs --heads");
-  add("--heads", sizes.heads, "With --d: number of heads");
-  add("--kv-heads", sizes.kv_heads, "With --d: number of key/value heads (default: that of --heads)");
-  add("--layers", sizes.layers, "With --d: number of layers (default: 1)");
-  add("--d-head", sizes.d_head, "With --d: width of the queries and keys of a head (default: d / heads)");
-  add("--d-value", sizes.d_value, "With --d: width of the values of a head (default: that of --d-head)");
-}
-
 }  // namespace
 
 Command info_command() {
@@ -108,11 +85,23 @@ Command info_command() {
   auto options = std::make_shared<InfoOptions>();
   add_model_options(command, options->model);
   command.options.front().required = false;
-  command.add({{"--preset", &options->preset,
-                "Describe a published architecture instead of MODEL, of: " + model::preset_names()}});
-  add_size_options(command, options->sizes);
+  SizeOptions& sizes = options->sizes;
   command.add(
-      {number("--length", &options->asked.length,
+      {{"--preset", &options->preset,
+        "Describe a published architecture instead of MODEL, of: " + model::preset_names()},
+       number(
+           "--d", &sizes.d,
+           "Width of a layer (d_model), to describe attention of this size instead of MODEL; needs --heads",
+           positive()),
+       number("--heads", &sizes.heads, "With --d: number of heads", positive()),
+       number("--kv-heads", &sizes.kv_heads, "With --d: number of key/value heads (default: that of --heads)",
+              positive()),
+       number("--layers", &sizes.layers, "With --d: number of layers (default: 1)", positive()),
+       number("--d-head", &sizes.d_head,
+              "With --d: width of the queries and keys of a head (default: d / heads)", positive()),
+       number("--d-value", &sizes.d_value,
+              "With --d: width of the values of a head (default: that of --d-head)", positive()),
+       number("--length", &options->asked.length,
               "Number of tokens for FLOPs, memory and shapes (default: 512, or the model's number of "
               "positions if that is smaller)",
               positive()),

@@ -10,17 +10,10 @@
 
 #include <fmt/ranges.h>
 
-#include "base/error.hpp"
-#include "base/files/output_file.hpp"
-#include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
-#include "cli/options/options.hpp"
-#include "cli/options/target.hpp"
-#include "cli/result_writer.hpp"
 #include "cli/session.hpp"
 #include "linalg/blas.hpp"
-#include "results/results.hpp"
 #include "study/corpus.hpp"
 #include "study/measure.hpp"
 #include "study/plan.hpp"
@@ -32,10 +25,7 @@ namespace {
 
 // --- Options that `study` and `plan` share
 
-struct StudyScope {
-  ModelOptions model;
-  InputOptions inputs;
-  SelectionOptions selection;
+struct StudyScope : CommandOptions {
   std::string measures;
   study::StudySettings settings;  // all settings except the measures, the heads and the corpus files
 };
@@ -50,10 +40,8 @@ struct OpenStudy {
 
 /// Returns whether the corpus comes from standard input, so that it can be read only once.
 bool reads_standard_input(const StudyScope& scope) {
-  return std::ranges::any_of(scope.inputs.items, [](const InputItem& item) { return item.value == "-"; });
+  return std::ranges::any_of(scope.inputs.items, &InputItem::is_standard_input);
 }
-
-constexpr std::size_t kProbeSequences = 32;
 
 std::string measures_help() {
   std::string text = "Measures to compute (default: all), of:";
@@ -80,7 +68,6 @@ std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Wa
   return measures;
 }
 
-/// Adds MODEL, --input and the other options of StudyScope.
 void add_study_scope(Command& command, StudyScope& scope) {
   add_model_options(command, scope.model);
   add_file_options(command, scope.inputs);
@@ -140,7 +127,7 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   study::StudySettings& settings = study.settings;
   settings.selection = select_heads(scope.selection, study.open.model.config(), false);
   if (std::ranges::any_of(measures, &study::MeasureRow::probe_only))
-    settings.corpus.probe = {.sequences = kProbeSequences, .seed = settings.seed};
+    settings.corpus.probe = {.sequences = 32, .seed = settings.seed};
   for (const InputItem& item : scope.inputs.items)
     settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
   if (scope.measures.empty())
@@ -149,9 +136,8 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   return study;
 }
 
-/// Returns the files of the corpus, of the model and of --frequencies, for check_outputs().
-std::vector<std::filesystem::path> files_read(const StudyScope& scope) {
-  std::vector<std::filesystem::path> files = files_read(scope.model, scope.inputs);
+std::vector<std::filesystem::path> study_files(const StudyScope& scope) {
+  std::vector<std::filesystem::path> files = files_read(scope);
   if (scope.settings.frequencies) files.emplace_back(*scope.settings.frequencies);
   return files;
 }
@@ -165,30 +151,26 @@ std::string measures_footer() {
 
 // --- study and merge
 
-/// Returns the results of a study. Adds the fields "schema" and "attnctl" at the beginning of the JSON
-/// document.
+/// Returns the results of a study. The JSON document begins with the fields "schema" and "attnctl".
 Results finished_study(const study::StudyState& state, Session& session) {
-  Record tool;
-  tool.set("version", ATTNCTL_VERSION)
-      .set("blas", linalg::blas_name())
-      .set("kernel", study::kernel_names(state));
   Results results;
-  results.document.head.set("schema", "attnctl.study/1").set("attnctl", std::move(tool));
+  results.document.head.set("schema", "attnctl.study/1")
+      .set("attnctl", Record()
+                          .set("version", ATTNCTL_VERSION)
+                          .set("blas", linalg::blas_name())
+                          .set("kernel", study::kernel_names(state)));
   results.append(study::study_results(state, session.pool));
   return results;
 }
 
-/// Adds the options of `study` and `merge` for results and workers.
-void add_result_options(Command& command, OutputOptions& output, ResourceOptions& run) {
-  add_document_options(command, output, {"json", "jsonl", "csv", "svg", "text"});
-  add_table_option(command, output, "write only this table, as one file instead of a folder of all tables");
-  add_worker_options(command, run);
+void add_result_options(Command& command, CommandOptions& options) {
+  add_document_options(command, options.output, {"json", "jsonl", "csv", "svg", "text"});
+  add_table_option(command, options.output,
+                   "write only this table, as one file instead of a folder of all tables");
+  add_worker_options(command, options.run);
 }
 
-struct StudyOptions {
-  StudyScope scope;
-  OutputOptions output;
-  ResourceOptions run;
+struct StudyOptions : StudyScope {
   std::string shard;
   std::optional<std::string> state, checkpoint;
   double checkpoint_every = 60;
@@ -206,8 +188,8 @@ study::Shard parse_shard(const std::string& text) {
 }
 
 void check_options(const StudyOptions& options, const study::Shard& shard) {
-  require_study_scope(options.scope);
-  if (reads_standard_input(options.scope) && (shard.count > 1 || options.state || options.checkpoint))
+  require_study_scope(options);
+  if (reads_standard_input(options) && (shard.count > 1 || options.state || options.checkpoint))
     fail(Status::usage, "--input -: cannot be used with --shard, --state or --checkpoint; give a file");
   if (shard.count > 1 && !options.state && !options.checkpoint)
     fail(Status::usage, "--shard needs --state FILE or --checkpoint FILE, for attnctl merge");
@@ -233,8 +215,8 @@ std::optional<Target> study_target(const StudyOptions& options, const study::Sha
   if (options.state) states.push_back({"--state", *options.state});
   if (options.checkpoint && options.checkpoint != options.state)
     states.push_back({"--checkpoint", *options.checkpoint});
-  if (shard.count == 1) return resolve_target(options.output, files_read(options.scope), std::move(states));
-  check_outputs(states, files_read(options.scope));
+  if (shard.count == 1) return resolve_target(options.output, study_files(options), std::move(states));
+  check_outputs(states, study_files(options));
   return std::nullopt;
 }
 
@@ -242,7 +224,7 @@ void run_study_command(const StudyOptions& options) {
   const study::Shard shard = parse_shard(options.shard);
   Session session(options.run);
   check_options(options, shard);
-  OpenStudy study = open_study(options.scope, session.warnings);
+  OpenStudy study = open_study(options, session.warnings);
   const std::optional<Target> target = study_target(options, shard);
   std::optional<ResultWriter> output;
   if (target) output.emplace(*target, options.output, session);
@@ -291,12 +273,10 @@ void add_state_options(Command& command, StudyOptions& options) {
               "Seconds between two writes of --checkpoint; 0: after each block", non_negative())});
 }
 
-struct MergeOptions {
+struct MergeOptions : CommandOptions {
   std::vector<std::string> states;
   std::string state;  // --state
   bool partial = false;
-  OutputOptions output;
-  ResourceOptions run;
 };
 
 void check_complete(const study::StudyState& state, bool partial) {
@@ -342,20 +322,17 @@ void merge(const MergeOptions& options) {
 
 // --- plan
 
-struct PlanOptions {
-  StudyScope scope;
-  OutputOptions output;
-  ResourceOptions run;
+struct PlanOptions : StudyScope {
   study::PlanRequest request;
 };
 
 void plan(const PlanOptions& options) {
-  require_study_scope(options.scope);
-  const Target target = resolve_target(options.output, files_read(options.scope));
+  require_study_scope(options);
+  const Target target = resolve_target(options.output, study_files(options));
   study::PlanRequest request = options.request;
   request.begin = std::chrono::steady_clock::now();
   Session session(options.run);
-  OpenStudy study = open_study(options.scope, session.warnings);
+  OpenStudy study = open_study(options, session.warnings);
   ResultWriter writer(target, options.output, session);
   writer.write("attnctl.plan/1", study::plan_study(study.input(), request, session.pool, session.progress));
   print_warnings(session);
@@ -366,9 +343,9 @@ void plan(const PlanOptions& options) {
 Command study_command() {
   Command command{.name = "study", .about = "Measure what each head does over a corpus"};
   auto options = std::make_shared<StudyOptions>();
-  add_study_scope(command, options->scope);
+  add_study_scope(command, *options);
   add_state_options(command, *options);
-  add_result_options(command, options->output, options->run);
+  add_result_options(command, *options);
   command.footer =
       measures_footer() +
       "Examples:\n"
@@ -398,7 +375,7 @@ Command merge_command() {
        {"--partial", &options->partial,
         "Accept states that do not contain all sentences, and compute the results of those that they "
         "contain"}});
-  add_result_options(command, options->output, options->run);
+  add_result_options(command, *options);
   command.footer =
       "Examples:\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --state all.state && attnctl merge "
@@ -410,7 +387,7 @@ Command merge_command() {
 Command plan_command() {
   Command command{.name = "plan", .about = "Predict the time and memory of a study on several machines"};
   auto options = std::make_shared<PlanOptions>();
-  add_study_scope(command, options->scope);
+  add_study_scope(command, *options);
   command.add("Nodes",
               {number("--nodes", &options->request.nodes,
                       "Number of machines (nodes); each computes one shard", Range{1, 1'000'000}),

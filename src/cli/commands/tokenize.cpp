@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,28 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.hpp"
-#include "base/files/output_file.hpp"
-#include "checkpoint/checkpoint.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
-#include "cli/options/options.hpp"
-#include "cli/options/target.hpp"
 #include "cli/session.hpp"
 #include "formats/json.hpp"
 #include "input/sequences.hpp"
-#include "input/text_input.hpp"
-#include "inspect/open_model.hpp"
 #include "report/csv.hpp"
 #include "report/json.hpp"
-#include "report/number_format.hpp"
 #include "report/text.hpp"
 #include "tokenizer/tokenizer.hpp"
 
 namespace attnctl::cli {
 namespace {
 
-/// One input and its encoding.
 struct EncodedText {
   const input::TextInput& input;
   const tokenizer::Encoding& encoding;
@@ -47,9 +39,7 @@ std::string_view token_of(const tokenizer::Tokenizer& tokenizer, std::int64_t id
 /// Appends `, "name": [each(0), each(1), ...]`.
 template <typename Each>
 void append_list(std::string& text, std::string_view name, std::size_t count, Each&& each) {
-  text += ", \"";
-  text += name;
-  text += "\": [";
+  text.append(", \"").append(name).append("\": [");
   for (std::size_t i = 0; i < count; ++i) {
     if (i > 0) text += ", ";
     each(i);
@@ -144,23 +134,22 @@ class TokenOutput {
  private:
   void begin() {
     if (std::exchange(begun_, true)) return;
-    if (!json_) {
-      out_->write(target_.format.form == inspect::Form::tables ? csv_header() : heading());
-      return;
-    }
-    Record head;
-    head.set("schema", "attnctl.tokens/1")
-        .set("attnctl", tool_record(session_))
-        .set("tokenizer", tokenizer_record());
-    json_->begin(head);
+    if (!json_) return out_->write(target_.format.form == inspect::Form::tables ? csv_header() : heading());
+    json_->begin(Record()
+                     .set("schema", "attnctl.tokens/1")
+                     .set("attnctl", tool_record(session_))
+                     .set("tokenizer", Record()
+                                           .set("path", path_)
+                                           .set("vocabulary", tokenizer_.vocabulary().size())
+                                           .set("truncation", section_of(path_, tokenizer_.truncation()))
+                                           .set("padding", section_of(path_, tokenizer_.padding()))));
   }
 
   void append_json(std::string& text, const EncodedText& encoded) const {
     const tokenizer::Encoding& encoding = encoded.encoding;
     const std::size_t n = encoding.size();
     const auto string = [&](std::string_view name, std::string_view value) {
-      text += name;
-      report::append_json_string(text, value);
+      report::append_json_string(text.append(name), value);
     };
     const auto number_or_null = [&](bool known, std::int64_t number) {
       known ? append_number(text, number) : void(text += "null");
@@ -245,15 +234,6 @@ class TokenOutput {
         style);
   }
 
-  [[nodiscard]] Record tokenizer_record() const {
-    Record record;
-    record.set("path", path_)
-        .set("vocabulary", tokenizer_.vocabulary().size())
-        .set("truncation", section_of(path_, tokenizer_.truncation()))
-        .set("padding", section_of(path_, tokenizer_.padding()));
-    return record;
-  }
-
   [[nodiscard]] std::string heading() const {
     std::string text =
         fmt::format("{}: a vocabulary of {}\n", report::strong(escaped(path_), text_style(target_)),
@@ -269,7 +249,7 @@ class TokenOutput {
 
   const Target& target_;
   const tokenizer::Tokenizer& tokenizer_;
-  std::string path_;
+  const std::string& path_;
   Session& session_;
   std::optional<OutputFolder> folder_;
   std::optional<OutputFile> file_;
@@ -278,24 +258,17 @@ class TokenOutput {
   bool begun_ = false;
 };
 
-constexpr std::size_t kBlocksAWorker = 4;   // number of TextBatch objects per worker
-constexpr std::size_t kInputsABlock = 256;  // number of inputs of a .json file in a TextBatch
-
-struct TokenizeOptions {
-  ModelOptions model;
-  InputOptions inputs;
-  OutputOptions output;
-  ResourceOptions run;
-};
+constexpr std::size_t kBlocksAWorker = 4;      // number of TextBatch objects per worker
+constexpr std::ptrdiff_t kInputsABlock = 256;  // number of inputs of a .json file in a TextBatch
 
 /// Tokenizes the inputs of the command line. Divides each file into pieces with several inputs. Reads a few
 /// pieces per worker, tokenizes them in parallel, writes their output in order, and continues with the next
 /// pieces.
 class TokenizeRun {
  public:
-  explicit TokenizeRun(const TokenizeOptions& options)
+  explicit TokenizeRun(const CommandOptions& options)
       : options_(options),
-        target_(resolve_target(options.output, files_read(options.model, options.inputs))),
+        target_(resolve_target(options.output, files_read(options))),
         session_(options.run),
         tokenizer_(tokenizer::Tokenizer::open(inspect::tokenizer_origin(options.model.model))),
         output_(target_, tokenizer_, options.model.model, session_) {
@@ -304,7 +277,14 @@ class TokenizeRun {
 
   void run() {
     for (const InputItem& item : options_.inputs.items) {
-      item.kind == InputKind::text ? run_text(item) : run_file(item.value);
+      if (item.kind == InputKind::text) {
+        TextBatch batch;
+        batch.inputs.push_back(text_input(item));
+        tokenize(std::span(&batch, 1));
+        continue;
+      }
+      const input::InputFormat format = input_format(item.value, options_.inputs);
+      format == input::InputFormat::json ? run_document(item.value) : run_blocks(item.value, format);
     }
     output_.finish();
     print_warnings(session_);
@@ -322,19 +302,6 @@ class TokenizeRun {
     tokenizer::Tokenizer::StatePtr state;
     tokenizer::Encoding encoding;
   };
-
-  void run_text(const InputItem& item) {
-    input::require_utf8(item.value, {"--text", 0, 1});
-    if (item.pair) input::require_utf8(*item.pair, {"--text-pair", 0, 1});
-    TextBatch batch;
-    batch.inputs.push_back({{}, item.value, item.pair, std::nullopt});
-    tokenize(std::span(&batch, 1));
-  }
-
-  void run_file(const std::string& path) {
-    const input::InputFormat format = input_format(path, options_.inputs);
-    format == input::InputFormat::json ? run_document(path) : run_blocks(path, format);
-  }
 
   void run_blocks(const std::string& path, input::InputFormat format) {
     input::TextBlocks blocks(path, format);
@@ -374,12 +341,12 @@ class TokenizeRun {
     std::vector<input::TextInput> inputs;
     input::read_text_inputs(text, input::InputFormat::json, {escaped(name), 0, 1}, inputs);
     if (inputs.empty()) fail(Status::bad_input, "{}: contains no inputs", escaped(name));
-    for (std::size_t first = 0; first < inputs.size();) {
+    for (auto first = inputs.begin(); first != inputs.end();) {
       std::vector<TextBatch> batches;
-      while (first < inputs.size() && batches.size() < kBlocksAWorker * session_.pool.size()) {
-        const std::size_t last = std::min(first + kInputsABlock, inputs.size());
-        std::vector<input::TextInput>& part = batches.emplace_back().inputs;
-        for (; first < last; ++first) part.push_back(std::move(inputs[first]));
+      while (first != inputs.end() && batches.size() < kBlocksAWorker * session_.pool.size()) {
+        const auto last = first + std::min(kInputsABlock, inputs.end() - first);
+        batches.emplace_back().inputs.assign(std::move_iterator(first), std::move_iterator(last));
+        first = last;
       }
       tokenize(batches);
     }
@@ -395,16 +362,14 @@ class TokenizeRun {
       TextBatch& batch = batches[task];
       batch.output.clear();
       for (const input::TextInput& input : batch.inputs) {
-        std::optional<std::string_view> pair;
-        if (input.pair) pair = *input.pair;
-        tokenizer_.encode(input.text, pair, *worker.state, worker.encoding);
+        tokenizer_.encode(input.text, input.pair, *worker.state, worker.encoding);
         output_.append(batch.output, {input, worker.encoding});
       }
     });
     for (const TextBatch& batch : batches) output_.write(batch.output);
   }
 
-  const TokenizeOptions& options_;
+  const CommandOptions& options_;
   Target target_;
   Session session_;
   tokenizer::Tokenizer tokenizer_;
@@ -413,7 +378,7 @@ class TokenizeRun {
   input::InputIds ids_;
 };
 
-void check_options(const TokenizeOptions& options) {
+void check_options(const CommandOptions& options) {
   require_inputs(options.inputs, "--text or --input");
   for (const InputItem& item : options.inputs.items) {
     if (item.kind == InputKind::file) (void)input_format(item.value, options.inputs);
@@ -428,7 +393,7 @@ void check_options(const TokenizeOptions& options) {
 
 Command tokenize_command() {
   Command command{.name = "tokenize", .about = "Show the tokens, ids, offsets and words of texts"};
-  auto options = std::make_shared<TokenizeOptions>();
+  auto options = std::make_shared<CommandOptions>();
   command.add({{.names = "MODEL",
                 .target = &options->model.model,
                 .help = "Directory with tokenizer files, GGUF file, or name in the local Hugging Face cache; "

@@ -10,22 +10,14 @@
 
 #include "analysis/comparison.hpp"
 #include "analysis/head_axes.hpp"
-#include "base/error.hpp"
-#include "base/warnings.hpp"
-#include "checkpoint/checkpoint.hpp"
+#include "analysis/model_summary.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
-#include "cli/options/options.hpp"
-#include "cli/options/target.hpp"
-#include "cli/result_writer.hpp"
 #include "cli/session.hpp"
 #include "forward/block.hpp"
-#include "forward/run.hpp"
-#include "input/batch.hpp"
 #include "input/sequences.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/memory_plan.hpp"
-#include "model/config/config.hpp"
 #include "reference/reference.hpp"
 
 namespace attnctl::cli {
@@ -33,17 +25,19 @@ namespace {
 
 // --- The file of --against
 
+using Integers = std::vector<std::int64_t>;
+
 /// The reference arrays of one input.
 struct ReferenceInput {
-  std::vector<std::int64_t> ids;  // empty if the file has no ids for the input
-  std::vector<std::int64_t> target_ids;
+  Integers ids;  // empty if the file has no ids for the input
+  Integers target_ids;
   reference::ReferencePass pass;  // converted to float64
 };
 
-/// The layers of the reference arrays of one component, as indices into the model's layers.
+/// The layers of the reference arrays of one component.
 struct ReferenceLayers {
-  std::string prefix;  // prefix of the array names
-  std::vector<std::size_t> layers;
+  std::string prefix;               // prefix of the array names
+  std::vector<std::size_t> layers;  // indices into the model's layers
 };
 
 /// Reads the arrays of a reference file (docs/cli.md, NPZ): any of pattern_I, scores_I, z_I [layers, heads,
@@ -70,19 +64,16 @@ class ReferenceReader {
       found |= read_heads(input, "pattern", stack, pass, &reference::ReferenceLayer::pattern);
       found |= read_heads(input, "scores", stack, pass, &reference::ReferenceLayer::scores);
       found |= read_heads(input, "z", stack, pass, &reference::ReferenceLayer::z);
-      if (const auto output = read_checked(fmt::format("{}output_{}", stack.prefix, input), 3, &stack)) {
-        found = true;
-        for (std::size_t i = 0; i < stack.layers.size(); ++i)
-          pass.layers[stack.layers[i]].output = output->matrix(i);
-      }
+      const auto output = read_checked(fmt::format("{}output_{}", stack.prefix, input), 3, &stack);
+      found |= output.has_value();
+      for (std::size_t i = 0; output && i < stack.layers.size(); ++i)
+        pass.layers[stack.layers[i]].output = output->matrix(i);
     }
-    if (const auto logits = read_checked(fmt::format("logits_{}", input), 2, nullptr)) {
-      found = true;
-      pass.logits = logits->matrix(0);
-    }
-    if (!found) return std::nullopt;
-    result.ids = integers(fmt::format("ids_{}", input)).value_or(std::vector<std::int64_t>());
-    result.target_ids = integers(fmt::format("target_ids_{}", input)).value_or(std::vector<std::int64_t>());
+    const auto logits = read_checked(fmt::format("logits_{}", input), 2, nullptr);
+    if (logits) pass.logits = logits->matrix(0);
+    if (!found && !logits) return std::nullopt;
+    result.ids = integers(fmt::format("ids_{}", input)).value_or(Integers());
+    result.target_ids = integers(fmt::format("target_ids_{}", input)).value_or(Integers());
     return result;
   }
 
@@ -93,10 +84,10 @@ class ReferenceReader {
     return FileArray<double>(path_, file_.tensor(index));
   }
 
-  std::optional<std::vector<std::int64_t>> integers(const std::string& name) {
+  std::optional<Integers> integers(const std::string& name) {
     const auto array = read_array(name);
     if (!array) return std::nullopt;
-    std::vector<std::int64_t> values;
+    Integers values;
     for (const double value : array->values) values.push_back(static_cast<std::int64_t>(value));
     return values;
   }
@@ -110,11 +101,8 @@ class ReferenceReader {
       if (config_.layers[i].component == component) all.push_back(i);
     }
     const auto named = integers(found.prefix + "layers");
-    if (!named) {
-      found.layers = all;
-      return found;
-    }
-    for (const std::int64_t layer : *named) {
+    if (!named) found.layers = all;
+    for (const std::int64_t layer : named.value_or(Integers())) {
       if (layer < 0 || static_cast<std::size_t>(layer) >= all.size()) {
         fail(Status::bad_input, "{}: \"{}layers\": got layer {}, need layers from 0 to {}", path_,
              found.prefix, layer, all.size() - 1);
@@ -210,26 +198,18 @@ std::vector<ReferenceInput> read_reference(const std::string& path, const model:
 
 // --- The command
 
-struct VerifyOptions {
-  ModelOptions model;
-  InputOptions inputs;
-  SelectionOptions selection;
-  OutputOptions output;
-  ResourceOptions run;
+struct VerifyOptions : CommandOptions {
   std::optional<std::string> against;
   double tolerance = 1e-5;
 };
 
-constexpr std::size_t kSeededIds = 64;
-
 /// Returns a random image if the model reads images, otherwise 64 random ids, or fewer if the model has fewer
 /// positions. For an encoder-decoder model, the target has half as many ids, rounded up.
-input::Sequence choose_seeded(const model::ModelConfig& config) {
-  if (config.embedding.vocabulary == 0 && !config.embedding.pixels.present()) {
+std::vector<input::Sequence> seeded_input(const model::ModelConfig& config) {
+  if (config.embedding.vocabulary == 0 && !config.embedding.pixels.present())
     fail(Status::bad_input, "the model has no embedding table: give --embeddings");
-  }
-  const std::size_t length = std::min(kSeededIds, config.max_positions.value_or(kSeededIds));
-  return SeededInputs(config).next(length, (length + 1) / 2);
+  const std::size_t length = std::min<std::size_t>(64, config.max_positions.value_or(64));
+  return seeded_inputs(config, 1, length, (length + 1) / 2);
 }
 
 /// Returns the inputs of the command line, else the inputs of the reference, else a seeded input.
@@ -248,7 +228,7 @@ input::Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
     sequence.target = std::make_shared<input::Sequence>();
     sequence.target->ids = input.target_ids;
   }
-  if (reference.empty()) batch.sequences.push_back(choose_seeded(open.model.config()));
+  if (reference.empty()) batch.sequences = seeded_input(open.model.config());
   input::finish_batch(batch, open.vocabulary);
   return batch;
 }
@@ -269,8 +249,7 @@ struct VerifyRun {
                                                           const std::string& reference) const {
     analysis::CompareObserver observer(passes);
     forward::Observer* const observers[] = {&observer};
-    forward::RunContext context{
-        .pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+    forward::RunContext context = session.context();
     if (grid) {
       analysis::run_axial(open.model, batch, *grid, selection, observers, context);
     } else {
@@ -315,14 +294,8 @@ struct VerifyRun {
   }
 };
 
-/// Returns the absolute tolerance of a comparison: `tolerance` times the largest |value| of the reference, at
-/// least 1; just `tolerance` for patterns.
-double tolerance_of(const analysis::Comparison& comparison, double tolerance) {
-  return tolerance * comparison.largest;
-}
-
 bool within(const analysis::Comparison& comparison, double tolerance) {
-  return comparison.max_difference <= tolerance_of(comparison, tolerance);
+  return comparison.max_difference <= tolerance * comparison.largest;
 }
 
 Table comparison_table(const std::vector<analysis::Comparison>& comparisons, const model::ModelConfig& config,
@@ -330,8 +303,8 @@ Table comparison_table(const std::vector<analysis::Comparison>& comparisons, con
   std::vector<std::vector<Cell>> rows;
   for (const analysis::Comparison& each : comparisons) {
     rows.push_back({each.reference, each.array, analysis::component_cell(config, each.layer),
-                    analysis::number_cell(config, each.layer), each.max_difference,
-                    tolerance_of(each, tolerance), within(each, tolerance)});
+                    analysis::number_cell(config, each.layer), each.max_difference, tolerance * each.largest,
+                    within(each, tolerance)});
   }
   return make_table("comparisons",
                     {"reference", "array", "component", "layer", "max_difference", "tolerance", "ok"},
@@ -361,7 +334,7 @@ Results verify_results(const VerifyOptions& options, const OpenModel& open, cons
 }
 
 void verify(const VerifyOptions& options) {
-  std::vector<std::filesystem::path> files = files_read(options.model, options.inputs);
+  std::vector<std::filesystem::path> files = files_read(options);
   if (options.against) files.emplace_back(*options.against);
   const Target target = resolve_target(options.output, files);
   Session session(options.run);
@@ -385,10 +358,7 @@ void verify(const VerifyOptions& options) {
       comparisons, [&](const analysis::Comparison& each) { return !within(each, options.tolerance); });
   const Table table = comparison_table(comparisons, open.model.config(), options.tolerance);
   writer.write("attnctl.verify/1", verify_results(options, open, batch, table, outside == 0));
-  if (outside == 0) {
-    print_warnings(session);
-    return;
-  }
+  if (outside == 0) return print_warnings(session);
   const auto excess = [](const analysis::Comparison& each) { return each.max_difference / each.largest; };
   const auto worst =
       std::max_element(comparisons.begin(), comparisons.end(), [&](const auto& a, const auto& b) {

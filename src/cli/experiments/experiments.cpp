@@ -9,27 +9,17 @@
 #include <string>
 #include <system_error>
 
-#include "base/error.hpp"
 #include "base/files/input_file.hpp"
-#include "base/files/output_file.hpp"
-#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/source.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
-#include "cli/options/options.hpp"
-#include "cli/options/target.hpp"
-#include "cli/result_writer.hpp"
-#include "cli/session.hpp"
-#include "formats/json.hpp"
 #include "report/npz.hpp"
 
 namespace attnctl::cli {
 namespace {
 
-struct ExperimentRequest {
-  OutputOptions output;
+struct ExperimentRequest : CommandOptions {
   bool show = false;  // draw charts in text output
-  ResourceOptions run;
   Experiment experiment;
 };
 
@@ -65,6 +55,7 @@ void run_experiment(const ExperimentRequest& request) {
 }
 
 Experiment add_averaging(Command& command) {
+  command.about = "A head returns one average of values; to return several values, several heads are needed";
   auto options = std::make_shared<textbook::AveragingOptions>();
   command.add(
       {number("--targets", &options->targets,
@@ -84,10 +75,9 @@ Experiment add_averaging(Command& command) {
       .run = [options](Session& session) { return textbook::averaging_experiment(*options, session.pool); }};
 }
 
-struct DiversityRequest {
+struct DiversityRequest : CommandOptions {
   textbook::DiversityOptions options;
   std::optional<std::size_t> d_head;
-  std::string model;
   std::string circuit = "qk";
   std::string save;
 };
@@ -117,9 +107,9 @@ void save_weights(const DiversityRequest& request, Session& session) {
 
 textbook::ExperimentResult run_diversity(DiversityRequest request, Session& session) {
   textbook::DiversityOptions& options = request.options;
-  if (!request.model.empty()) {
+  if (!request.model.model.empty()) {
     const model::Model model = model::Model::bind(
-        checkpoint::open_model_source(request.model, {}, session.warnings), session.warnings);
+        checkpoint::open_model_source(request.model.model, {}, session.warnings), session.warnings);
     const analysis::Circuit circuit = request.circuit == "ov" ? analysis::Circuit::ov : analysis::Circuit::qk;
     return textbook::model_diversity_experiment(model, circuit, options, session.pool, session.warnings);
   }
@@ -133,6 +123,7 @@ textbook::ExperimentResult run_diversity(DiversityRequest request, Session& sess
 }
 
 Experiment add_diversity(Command& command) {
+  command.about = "Effective ranks and similarity of heads with random, specialised and trained weights";
   auto request = std::make_shared<DiversityRequest>();
   textbook::DiversityOptions& options = request->options;
   command.add(without_model(
@@ -147,7 +138,7 @@ Experiment add_diversity(Command& command) {
   command.add(without_model({{"--save", &request->save,
                               "Write the weights of the first draw as models to this folder: random.npz, "
                               "specialised.npz and config.json"}}));
-  command.add({{"--model", &request->model,
+  command.add({{"--model", &request->model.model,
                 "Compare the heads of this trained model with random heads of the same shapes"}});
   command.add(with_model({{.names = "--circuit",
                            .target = &request->circuit,
@@ -161,19 +152,16 @@ Experiment add_diversity(Command& command) {
       "  attnctl experiment diversity --picture similarity -o diversity.svg\n"
       "  attnctl experiment diversity --save weights -o diversity.json";
   return {.run = [request](Session& session) { return run_diversity(*request, session); },
-          .inputs = [request] { return files_read(ModelOptions{.model = request->model, .config = {}}); },
+          .inputs = [request] { return files_read(*request); },
           .outputs =
               [request] {
-                std::vector<OutputPath> outputs;
+                Experiment::Outputs outputs;
                 if (request->save.empty()) return outputs;
                 for (const char* name : kSaved)
                   outputs.push_back({"--save", std::filesystem::path(request->save) / name});
                 return outputs;
               }};
 }
-
-constexpr const char* kTextbookKeys = "10,0;0,10;5,5;2,2";
-constexpr std::size_t kKeysLimit = std::size_t{1} << 28;
 
 OwnedMatrix<double> read_keys(const std::string& given) {
   if (given.ends_with(".npy")) {
@@ -182,12 +170,13 @@ OwnedMatrix<double> read_keys(const std::string& given) {
     return array.matrix(0);
   }
   if (given.ends_with(".json"))
-    return textbook::parse_json_keys(read_file(given, kKeysLimit), escaped(given));
+    return textbook::parse_json_keys(read_file(given, std::size_t{1} << 28), escaped(given));
   return textbook::parse_keys(given, "--keys");
 }
 
 Experiment add_hull(Command& command) {
-  auto keys = std::make_shared<std::string>(kTextbookKeys);
+  command.about = "Which keys a head can select: those that are vertices of the keys' convex hull";
+  auto keys = std::make_shared<std::string>("10,0;0,10;5,5;2,2");
   command.add({{.names = "--keys",
                 .target = keys.get(),
                 .help = "Keys: numbers such as \"10,0;0,10\" (two keys of size 2), a .npy file [keys, d], or "
@@ -202,10 +191,11 @@ Experiment add_hull(Command& command) {
                 const OwnedMatrix<double> set = read_keys(*keys);
                 return textbook::hull_experiment(set.view(), session.pool);
               },
-          .inputs = [keys] { return std::vector<std::filesystem::path>{*keys}; }};
+          .inputs = [keys] { return Experiment::Inputs{*keys}; }};
 }
 
 Experiment add_heads(Command& command) {
+  command.about = "Costs and benefits of dividing a width among several heads";
   auto options = std::make_shared<textbook::HeadsOptions>();
   command.add(
       {number("--d", &options->d, "Width that is divided among the heads", Range{1, 4096}),
@@ -218,12 +208,9 @@ Experiment add_heads(Command& command) {
   return {.run = [options](Session& session) { return textbook::heads_experiment(*options, session.pool); }};
 }
 
-constexpr std::size_t kMostOfAModel = 512;  // default limit of positions with --model
-
-struct PositionsRequest {
+struct PositionsRequest : CommandOptions {
   textbook::PositionsOptions options;
   std::optional<std::size_t> positions, d;
-  ModelOptions model;
 };
 
 textbook::ExperimentResult run_positions(PositionsRequest request, Session& session) {
@@ -233,15 +220,16 @@ textbook::ExperimentResult run_positions(PositionsRequest request, Session& sess
     open = open_model(request.model, session.warnings);
     const model::ModelConfig& config = open->model.config();
     options.model = &open->model;
-    options.positions = std::min(kMostOfAModel, config.max_positions.value_or(kMostOfAModel));
+    options.positions = std::min<std::size_t>(512, config.max_positions.value_or(512));
     options.d = config.embedding.width;
   }
-  if (request.positions) options.positions = *request.positions;
-  if (request.d) options.d = *request.d;
+  options.positions = request.positions.value_or(options.positions);
+  options.d = request.d.value_or(options.d);
   return textbook::positions_experiment(options, session.pool);
 }
 
 Experiment add_positions(Command& command) {
+  command.about = "Properties of position encodings, and attention without positions";
   auto request = std::make_shared<PositionsRequest>();
   command.add(
       {number("--positions", &request->positions,
@@ -251,7 +239,7 @@ Experiment add_positions(Command& command) {
               "Width of sinusoidal positions, an even number (default: 64; with --model: the model's width)",
               Range{2, 16384}),
        number("--far", &request->options.far, "A position that is larger than every position table",
-              Range<std::size_t>{0, 1'000'000'000'000}),
+              Range{0L, 1'000'000'000'000}),
        number("--heads", &request->options.heads,
               "Number of heads of the layer that receives its tokens in another order; must divide d",
               positive()),
@@ -262,42 +250,14 @@ Experiment add_positions(Command& command) {
       "  attnctl experiment positions --d 512 --picture matrix -o positions.svg\n"
       "  attnctl experiment positions --model data/tiny-bert --positions 8 --format text";
   return {.run = [request](Session& session) { return run_positions(*request, session); },
-          .inputs = [request] { return files_read(request->model); }};
+          .inputs = [request] { return files_read(*request); }};
 }
 
-/// An experiment: its name and description, and the function that adds its options to a command.
-struct ExperimentRow {
-  const char* name;
-  const char* about;
-  Experiment (*add)(Command& command);
-};
-
 /// All experiments, in the order of --help. A new experiment is one row here and one function.
-constexpr std::array kExperiments = {
-    ExperimentRow{"averaging",
-                  "A head returns one average of values; to return several values, several heads are needed",
-                  add_averaging},
-    ExperimentRow{"diversity",
-                  "Effective ranks and similarity of heads with random, specialised and trained weights",
-                  add_diversity},
-    ExperimentRow{"hull", "Which keys a head can select: those that are vertices of the keys' convex hull",
-                  add_hull},
-    ExperimentRow{"heads", "Costs and benefits of dividing a width among several heads", add_heads},
-    ExperimentRow{"positions", "Properties of position encodings, and attention without positions",
-                  add_positions},
-    ExperimentRow{
-        "scaling",
-        "Why scores are divided by sqrt(d_k): variance of scores, saturation of the softmax, gradients",
-        add_scaling},
-    ExperimentRow{
-        "kinds",
-        "Window, block, strided, linear and axial attention: costs and difference from full attention",
-        add_kinds},
-    ExperimentRow{"gradients", "The gradient of an attention layer as a sum of one gradient per head",
-                  add_gradients},
-    ExperimentRow{"distance", "How information from distant tokens reaches a token, and in how many steps",
-                  add_distance},
-};
+constexpr std::pair<const char*, Experiment (*)(Command& command)> kExperiments[] = {
+    {"averaging", add_averaging}, {"diversity", add_diversity}, {"hull", add_hull},
+    {"heads", add_heads},         {"positions", add_positions}, {"scaling", add_scaling},
+    {"kinds", add_kinds},         {"gradients", add_gradients}, {"distance", add_distance}};
 
 }  // namespace
 
@@ -320,12 +280,11 @@ Command experiment_command() {
                  .about = "Run an experiment of docs/textbook.md: a table, a summary and charts"};
   parent.needs_subcommand = true;
   parent.footer = "Examples:\n  attnctl experiment scaling --format text";
-  for (const ExperimentRow& row : kExperiments) {
+  for (const auto& [name, add] : kExperiments) {
     Command& command = parent.subcommands.emplace_back();
-    command.name = row.name;
-    command.about = row.about;
+    command.name = name;
     auto request = std::make_shared<ExperimentRequest>();
-    request->experiment = row.add(command);
+    request->experiment = add(command);
     add_document_options(command, request->output, {"json", "jsonl", "csv", "svg", "text"});
     request->output.default_table = "rows";
     command.add({{"--picture", &request->output.picture,

@@ -5,8 +5,6 @@
 #include <functional>
 #include <vector>
 
-#include "cli/options/command.hpp"
-#include "cli/options/target.hpp"
 #include "cli/session.hpp"
 #include "textbook/experiments.hpp"
 
@@ -14,13 +12,14 @@ namespace attnctl::cli {
 
 /// The functions of one experiment. They use the parsed options of the experiment.
 struct Experiment {
+  using Inputs = std::vector<std::filesystem::path>;
+  using Outputs = std::vector<OutputPath>;
+
   std::function<textbook::ExperimentResult(Session& session)> run;
   /// Return the files that the experiment reads, and those that it writes in addition to -o, for
   /// check_outputs().
-  std::function<std::vector<std::filesystem::path>()> inputs = [] {
-    return std::vector<std::filesystem::path>();
-  };
-  std::function<std::vector<OutputPath>()> outputs = [] { return std::vector<OutputPath>(); };
+  std::function<Inputs()> inputs = [] { return Inputs(); };
+  std::function<Outputs()> outputs = [] { return Outputs(); };
 };
 
 /// Return the options after setting Option::needs (with_model) or Option::excludes (without_model) of each to

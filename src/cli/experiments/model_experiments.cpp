@@ -7,30 +7,19 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.hpp"
 #include "base/random.hpp"
-#include "base/text.hpp"
 #include "cli/experiments/experiments.hpp"
 #include "cli/options/inputs.hpp"
-#include "cli/options/options.hpp"
-#include "cli/session.hpp"
-#include "forward/observer.hpp"
-#include "forward/run.hpp"
-#include "input/batch.hpp"
 #include "input/sequences.hpp"
 #include "inspect/memory_plan.hpp"
-#include "model/model.hpp"
 
 // The experiments that use a trained model and inputs if --model is given, and random numbers otherwise.
 namespace attnctl::cli {
 namespace {
 
-/// The options for running an experiment on a trained model instead of random numbers.
-struct TrainedOptions {
-  ModelOptions model;  // empty if --model is not given
-  InputOptions inputs;
-  SelectionOptions selection;
-
+/// The options for running an experiment on a trained model instead of random numbers. `model` is empty if
+/// --model is not given.
+struct TrainedOptions : CommandOptions {
   [[nodiscard]] bool given() const { return !model.model.empty(); }
 };
 
@@ -40,10 +29,8 @@ template <typename Request>
 Experiment experiment_of(const std::shared_ptr<Request>& request,
                          textbook::ExperimentResult (*run)(const Request& request, Session& session)) {
   return {.run = [request, run](Session& session) { return run(*request, session); },
-          .inputs = [request] { return files_read(request->trained.model, request->trained.inputs); }};
+          .inputs = [request] { return files_read(request->trained); }};
 }
-
-constexpr std::size_t kSeededIds = 128;
 
 std::size_t token_count(const input::Batch& batch) {
   std::size_t tokens = 0;
@@ -69,8 +56,7 @@ class ModelRun {
 
   void observe(forward::Observer& observer, Session& session) const {
     forward::Observer* const observers[] = {&observer};
-    forward::RunContext context{
-        .pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+    forward::RunContext context = session.context();
     const inspect::WorkBytes work = inspect::pass_bytes(open.model, batch, selection, observers, context);
     context.streamed_rows = inspect::plan_memory(session.options.memory, work).rows;
     forward::run_forward(open.model, batch, selection, observers, context);
@@ -98,7 +84,7 @@ class ModelRun {
     }
     Random random(seed_);
     input::Sequence sequence;
-    sequence.ids.resize(std::min(kSeededIds, config.max_positions.value_or(kSeededIds)));
+    sequence.ids.resize(std::min<std::size_t>(128, config.max_positions.value_or(128)));
     for (std::int64_t& id : sequence.ids)
       id = static_cast<std::int64_t>(random.next() % config.embedding.vocabulary);
     return sequence;
@@ -313,8 +299,7 @@ textbook::ExperimentResult run_kinds(const KindsRequest& request, Session& sessi
     for (input::Sequence& sequence : batch.sequences) sequence.causal = true;
   }
   check_layer_and_grid(options, model, batch);
-  forward::RunContext context{
-      .pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+  forward::RunContext context = session.context();
   textbook::ExperimentResult result = textbook::kinds_experiment(model, batch, options, context);
   const model::AttentionConfig& attention = model.config().layers[options.layer].attention;
   result.seed = request.random.seed;
@@ -335,6 +320,8 @@ textbook::ExperimentResult run_kinds(const KindsRequest& request, Session& sessi
 }  // namespace
 
 Experiment add_scaling(Command& command) {
+  command.about =
+      "Why scores are divided by sqrt(d_k): variance of scores, saturation of the softmax, gradients";
   auto request = std::make_shared<ScalingRequest>();
   textbook::ScalingOptions& made = request->made;
   add_model_experiment(command, request->trained, true);
@@ -357,6 +344,8 @@ Experiment add_scaling(Command& command) {
 }
 
 Experiment add_kinds(Command& command) {
+  command.about =
+      "Window, block, strided, linear and axial attention: costs and difference from full attention";
   auto request = std::make_shared<KindsRequest>();
   command.add(
       {{.names = "--kinds",
@@ -385,6 +374,7 @@ Experiment add_kinds(Command& command) {
 }
 
 Experiment add_gradients(Command& command) {
+  command.about = "The gradient of an attention layer as a sum of one gradient per head";
   auto request = std::make_shared<GradientsRequest>();
   textbook::GradientsOptions& made = request->made;
   add_model_experiment(command, request->trained, false);
@@ -418,6 +408,7 @@ Experiment add_gradients(Command& command) {
 }
 
 Experiment add_distance(Command& command) {
+  command.about = "How information from distant tokens reaches a token, and in how many steps";
   auto request = std::make_shared<DistanceRequest>();
   textbook::DistanceOptions& built = request->built;
   add_model_experiment(command, request->trained, true);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -13,16 +14,20 @@
 namespace attnctl::cli {
 
 /// The inclusive limits of a number, shown in --help and errors.
-template <typename Number>
 struct Range {
-  Number first, last;
-  std::string name = {};  // shown instead of the limits: "positive" in errors, "POSITIVE" in --help
+  double first, last;
+  bool whole;        // only integers are valid
+  std::string name;  // shown instead of the limits: "positive" in errors, "POSITIVE" in --help
+
+  template <typename Number>
+  Range(Number lowest, Number highest, std::string shown = {})
+      : first(static_cast<double>(lowest)),
+        last(static_cast<double>(highest)),
+        whole(std::is_integral_v<Number>),
+        name(std::move(shown)) {}
 };
-template <typename Number>
-Range(Number, Number) -> Range<Number>;  // Clang 14 cannot deduce this
-[[nodiscard]] Range<double> positive();
-[[nodiscard]] Range<double> non_negative();
-using Limits = std::variant<std::monostate, Range<int>, Range<std::size_t>, Range<double>>;
+[[nodiscard]] Range positive();
+[[nodiscard]] Range non_negative();
 
 /// The words that an option accepts. `set` receives the index of the chosen word.
 struct Choice {
@@ -32,13 +37,8 @@ struct Choice {
 /// Returns a Choice that sets `value` to the enum value of the chosen word.
 template <typename Enum>
 [[nodiscard]] Choice choice(Enum& value, const std::vector<std::pair<const char*, Enum>>& words) {
-  Choice result;
-  std::vector<Enum> values;
-  for (const auto& [word, each] : words) {
-    result.words.emplace_back(word);
-    values.push_back(each);
-  }
-  result.set = [&value, values = std::move(values)](std::size_t index) { value = values[index]; };
+  Choice result{.words = {}, .set = [&value, words](std::size_t index) { value = words[index].second; }};
+  for (const auto& each : words) result.words.emplace_back(each.first);
   return result;
 }
 
@@ -62,7 +62,7 @@ struct Option {
   /// Show the initial value of the target in --help, if the target is a string, a number or a list.
   bool show_default = false;
   bool split = false;  // split the value at commas; the target is a vector
-  Limits range = {};
+  std::optional<Range> range = {};
   std::vector<std::string> allowed = {};  // allowed values; empty: all values
   std::string needs = {};                 // name of an option that must be given too
   std::string excludes = {};              // name of an option that must not be given too
@@ -81,7 +81,8 @@ struct Option {
 
 /// Returns an option for a number, or for numbers separated by commas if the target is a vector. The option
 /// has show_default set.
-[[nodiscard]] Option number(std::string names, OptionTarget target, std::string help, Limits range = {});
+[[nodiscard]] Option number(std::string names, OptionTarget target, std::string help,
+                            std::optional<Range> range = {});
 
 struct Command {
   std::string name;

@@ -1,23 +1,17 @@
 #include "cli/options/inputs.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstdint>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <string_view>
 #include <unistd.h>
 #include <utility>
 
-#include "base/checked.hpp"
-#include "base/dtype.hpp"
-#include "base/error.hpp"
 #include "base/files/input_file.hpp"
-#include "base/files/mapped_file.hpp"
-#include "base/text.hpp"
-#include "base/warnings.hpp"
-#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/source.hpp"
 #include "input/sequences.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
@@ -69,9 +63,14 @@ std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
 }
 
 /// Reads images from an array [channels, height, width] or [batch, channels, height, width] of a
-/// floating-point type. Returns one sequence per image, divided into the patches of `grid`. Throws
-/// Error(bad_input) for integers, or if the shape is not that of the model's images.
-std::vector<input::Sequence> read_images(const std::string& path, const PatchGrid& grid) {
+/// floating-point type. Adds one sequence per image. Throws Error(bad_input) for integers, if the shape is
+/// not that of the model's images, and if the model does not read images.
+void read_images(const std::string& path, const model::ModelConfig& config, input::Batch& batch) {
+  const PatchGrid& grid = config.embedding.pixels;
+  if (!grid.present()) {
+    fail(Status::bad_input, "--pixels {}: a model of type {} does not read images; give --text or --ids",
+         escaped(path), config.family);
+  }
   const FileArray<float> array = read_array(path);
   if (!is_floating(array.dtype)) {
     fail(Status::bad_input,
@@ -87,11 +86,9 @@ std::vector<input::Sequence> read_images(const std::string& path, const PatchGri
     array.refuse_shape(fmt::format("{0} or [batch, {1}, the channels, height and width of the model's images",
                                    to_string(image), to_string(image).substr(1)));
   }
-  std::vector<input::Sequence> sequences;
   for (std::size_t begin = 0; begin < array.values.size(); begin += grid.image_size())
-    sequences.push_back(
+    batch.sequences.push_back(
         input::make_pixel_sequence(std::span(array.values).subspan(begin, grid.image_size()), grid));
-  return sequences;
 }
 
 /// Reads a mask over the scores of each sequence of the batch, for n queries, m keys and h heads: [n, m],
@@ -128,9 +125,8 @@ void read_key_masks(const std::string& path, input::Batch& batch) {
   FileArray<float> array = read_array(path);
   if (is_floating(array.dtype))
     fail(Status::bad_input, "{}: got {}, need bool or integer", array.file, name_of(array.dtype));
-  if (array.shape.size() != 2 || array.shape[0] != batch.sequences.size()) {
+  if (array.shape.size() != 2 || array.shape[0] != batch.sequences.size())
     array.refuse_shape(fmt::format("[{}, m]", batch.sequences.size()));
-  }
   to_added(array);
   const std::size_t keys = array.shape[1];
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
@@ -146,10 +142,11 @@ void read_key_masks(const std::string& path, input::Batch& batch) {
 
 // --- Inputs
 
-using InputExtension = std::pair<std::string_view, input::InputFormat>;
-constexpr std::array kExtensions = {
-    InputExtension{".txt", input::InputFormat::txt}, InputExtension{".jsonl", input::InputFormat::jsonl},
-    InputExtension{".json", input::InputFormat::json}, InputExtension{".conllu", input::InputFormat::conllu}};
+constexpr std::pair<std::string_view, input::InputFormat> kExtensions[] = {
+    {".txt", input::InputFormat::txt},
+    {".jsonl", input::InputFormat::jsonl},
+    {".json", input::InputFormat::json},
+    {".conllu", input::InputFormat::conllu}};
 
 void read_file_item(const InputItem& item, const InputOptions& options, OpenModel& open, input::Batch& batch,
                     Warnings& warnings) {
@@ -161,12 +158,6 @@ void read_file_item(const InputItem& item, const InputOptions& options, OpenMode
       input::read_sequences(text, format, name, {open.vocabulary, open.encoder}, batch);
   if (batch.sequences.size() == before) fail(Status::bad_input, "{}: contains no inputs", escaped(name));
   if (blank > 0) warnings.add("blank_lines", fmt::format("{}: skipped a blank line", name), blank);
-}
-
-input::Sequence text_sequence(const InputItem& item, OpenModel& open) {
-  input::require_utf8(item.value, {"--text", 0, 1});
-  if (item.pair) input::require_utf8(*item.pair, {"--text-pair", 0, 1});
-  return open.encoder.encode({{}, item.value, item.pair, std::nullopt});
 }
 
 /// Shortens the inputs that are not texts to `most` tokens. Adds a warning for each truncated input,
@@ -248,15 +239,6 @@ void drop_token_types(const model::ModelConfig& config, input::Batch& batch) {
   }
 }
 
-void read_pixels_item(const std::string& path, const model::ModelConfig& config, input::Batch& batch) {
-  const PatchGrid& grid = config.embedding.pixels;
-  if (!grid.present()) {
-    fail(Status::bad_input, "--pixels {}: a model of type {} does not read images; give --text or --ids",
-         escaped(path), config.family);
-  }
-  for (input::Sequence& sequence : read_images(path, grid)) batch.sequences.push_back(std::move(sequence));
-}
-
 void apply_masks(const InputOptions& options, input::Batch& batch) {
   const bool causal = options.mask == "causal";
   if (causal || options.mask == "none") {
@@ -269,6 +251,12 @@ void apply_masks(const InputOptions& options, input::Batch& batch) {
 
 }  // namespace
 
+input::TextInput text_input(const InputItem& item) {
+  input::require_utf8(item.value, {"--text", 0, 1});
+  if (item.pair) input::require_utf8(*item.pair, {"--text-pair", 0, 1});
+  return {{}, item.value, item.pair, std::nullopt};
+}
+
 std::string read_input_file(const std::string& path) {
   constexpr std::size_t kLimit = std::size_t{1} << 30;
   return path == "-" ? read_descriptor(STDIN_FILENO, "standard input", kLimit) : read_file(path, kLimit);
@@ -280,23 +268,22 @@ input::InputFormat input_format(const std::string& path, const InputOptions& opt
     fail(Status::usage, "--input -: need --input-format txt, jsonl, json or conllu");
   const std::string extension =
       standard_input ? "." + options.input_format : std::filesystem::path(path).extension().string();
-  const auto* const row = std::ranges::find(kExtensions, extension, &InputExtension::first);
-  if (row != kExtensions.end()) return row->second;
+  for (const auto& [known, format] : kExtensions) {
+    if (extension == known) return format;
+  }
   fail(Status::bad_input, "{}: unsupported extension \"{}\"; supported: .txt, .jsonl, .json, .conllu",
        escaped(path), escaped(extension));
 }
 
 void require_inputs(const InputOptions& options, const std::string& kinds) {
-  if (options.items.empty()) {
-    fail(Status::usage, "no input: give {} (--input - reads standard input)", kinds);
-  }
-  const auto readings = std::count_if(options.items.begin(), options.items.end(), [](const InputItem& item) {
-    return item.kind == InputKind::file && item.value == "-";
-  });
-  if (readings > 1) fail(Status::usage, "--input -: standard input can be read only once");
+  if (options.items.empty()) fail(Status::usage, "no input: give {} (--input - reads standard input)", kinds);
+  if (std::ranges::count_if(options.items, &InputItem::is_standard_input) > 1)
+    fail(Status::usage, "--input -: standard input can be read only once");
 }
 
-std::vector<std::filesystem::path> files_read(const ModelOptions& model, const InputOptions& inputs) {
+std::vector<std::filesystem::path> files_read(const CommandOptions& options) {
+  const ModelOptions& model = options.model;
+  const InputOptions& inputs = options.inputs;
   std::vector<std::filesystem::path> files;
   const auto add = [&](const auto& paths) { files.insert(files.end(), paths.begin(), paths.end()); };
   if (!model.model.empty()) {
@@ -305,8 +292,8 @@ std::vector<std::filesystem::path> files_read(const ModelOptions& model, const I
   }
   if (model.config) files.emplace_back(*model.config);
   for (const InputItem& item : inputs.items) {
-    const bool named = item.kind != InputKind::text && item.kind != InputKind::ids;
-    if (named) files.emplace_back(item.value == "-" ? "/dev/stdin" : item.value);
+    if (item.kind != InputKind::text && item.kind != InputKind::ids)
+      files.emplace_back(item.value == "-" ? "/dev/stdin" : item.value);
   }
   add(inputs.keys);
   add(inputs.values);
@@ -317,13 +304,9 @@ std::vector<std::filesystem::path> files_read(const ModelOptions& model, const I
 
 input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings) {
   require_inputs(options, "--text, --ids, --input, --embeddings or --pixels");
-  const auto embeddings =
-      std::count_if(options.items.begin(), options.items.end(),
-                    [](const InputItem& item) { return item.kind == InputKind::embeddings; });
-  if (options.keys.size() > static_cast<std::size_t>(embeddings) ||
-      options.values.size() > options.keys.size()) {
+  const auto embeddings = std::ranges::count(options.items, InputKind::embeddings, &InputItem::kind);
+  if (std::ssize(options.keys) > embeddings || options.values.size() > options.keys.size())
     fail(Status::usage, "each --keys needs its own --embeddings, and each --values needs its own --keys");
-  }
   const std::optional<std::size_t>& most = open.model.config().max_positions;
   if (options.truncate && most) open.encoder.truncate_to(*most);
   input::Batch batch;
@@ -331,7 +314,7 @@ input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings&
   for (const InputItem& item : options.items) {
     switch (item.kind) {
       case InputKind::text:
-        batch.sequences.push_back(text_sequence(item, open));
+        batch.sequences.push_back(open.encoder.encode(text_input(item)));
         break;
       case InputKind::ids:
         batch.sequences.emplace_back().ids = input::parse_ids(item.value);
@@ -343,7 +326,7 @@ input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings&
         read_embeddings_item(item.value, embedding_items++, options, batch);
         break;
       case InputKind::pixels:
-        read_pixels_item(item.value, open.model.config(), batch);
+        read_images(item.value, open.model.config(), batch);
         break;
     }
   }
@@ -357,38 +340,42 @@ input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings&
 
 // --- Seeded inputs
 
-std::vector<std::int64_t> SeededInputs::ids(std::size_t length, std::size_t vocabulary) {
-  std::vector<std::int64_t> ids;
-  for (std::size_t i = 0; i < length; ++i) ids.push_back(static_cast<std::int64_t>(random_() % vocabulary));
-  return ids;
-}
-
-OwnedMatrix<float> SeededInputs::matrix(std::size_t rows, std::size_t columns) {
-  OwnedMatrix<float> matrix(rows, columns);
-  for (float& value : matrix.values()) value = static_cast<float>(random_()) * 0x1p-31F - 1;
-  return matrix;
-}
-
-input::Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
-  const model::EmbeddingConfig& embedding = config_.embedding;
-  if (embedding.pixels.present())
-    return input::make_pixel_sequence(matrix(1, embedding.pixels.image_size()).values(), embedding.pixels);
-  input::Sequence sequence;
-  if (embedding.vocabulary > 0) {
-    sequence.ids = ids(length, embedding.vocabulary);
-  } else {
-    sequence.embeddings = matrix(length, config_.d_model);
-  }
-  // Values with another width than the keys need an input of their own, and so do keys.
-  const bool own_values = config_.d_value_input != config_.d_key_input;
-  if (own_values || config_.d_key_input != config_.d_model)
-    sequence.key_embeddings = matrix(length, config_.d_key_input);
-  if (own_values) sequence.value_embeddings = matrix(length, config_.d_value_input);
-  if (config_.decoder) {
+std::vector<input::Sequence> seeded_inputs(const model::ModelConfig& config, std::size_t count,
+                                           std::size_t length, std::size_t target_length) {
+  // The C++ standard defines the numbers of this generator, but not those of distributions.
+  std::mt19937 random{20170612};
+  const auto ids = [&](std::size_t size, std::size_t vocabulary) {
+    std::vector<std::int64_t> drawn(size);
+    for (std::int64_t& id : drawn) id = static_cast<std::int64_t>(random() % vocabulary);
+    return drawn;
+  };
+  const auto matrix = [&](std::size_t rows, std::size_t columns) {
+    OwnedMatrix<float> drawn(rows, columns);
+    for (float& value : drawn.values()) value = static_cast<float>(random()) * 0x1p-31F - 1;
+    return drawn;
+  };
+  const PatchGrid& pixels = config.embedding.pixels;
+  std::vector<input::Sequence> sequences(count);
+  for (input::Sequence& sequence : sequences) {
+    if (pixels.present()) {
+      sequence = input::make_pixel_sequence(matrix(1, pixels.image_size()).values(), pixels);
+      continue;
+    }
+    if (config.embedding.vocabulary > 0) {
+      sequence.ids = ids(length, config.embedding.vocabulary);
+    } else {
+      sequence.embeddings = matrix(length, config.d_model);
+    }
+    // Values with another width than the keys need an input of their own, and so do keys.
+    const bool own_values = config.d_value_input != config.d_key_input;
+    if (own_values || config.d_key_input != config.d_model)
+      sequence.key_embeddings = matrix(length, config.d_key_input);
+    if (own_values) sequence.value_embeddings = matrix(length, config.d_value_input);
+    if (!config.decoder) continue;
     sequence.target = std::make_shared<input::Sequence>();
-    sequence.target->ids = ids(target_length, config_.decoder->embedding.vocabulary);
+    sequence.target->ids = ids(target_length, config.decoder->embedding.vocabulary);
   }
-  return sequence;
+  return sequences;
 }
 
 // --- Heads and attention

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,15 +16,20 @@
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "cli/options/options.hpp"
-#include "cli/session.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/text_input.hpp"
+#include "inspect/open_model.hpp"
 #include "inspect/selection.hpp"
 #include "model/config/config.hpp"
 #include "model/model.hpp"
 
 namespace attnctl::cli {
+
+using inspect::OpenModel;
+[[nodiscard]] inline OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
+  return inspect::open_model(options.model, options.config, warnings);
+}
 
 /// An array that was read from a file and converted to T, which is float or double.
 template <typename T>
@@ -64,6 +67,9 @@ template <typename T>
 /// Reads a whole file of inputs, at most 1 GiB; "-" is standard input.
 [[nodiscard]] std::string read_input_file(const std::string& path);
 
+/// Returns the input of --text and --text-pair. Throws Error(bad_input) if a text is not UTF-8.
+[[nodiscard]] input::TextInput text_input(const InputItem& item);
+
 /// Reads the inputs of the command line in their order, with their targets and masks, and completes them with
 /// finish_batch(). Applies --truncate. Opens the model's tokenizer if an input or a target is text. Throws
 /// Error(usage) without inputs, and if the input options contradict each other or the model. Throws
@@ -83,30 +89,15 @@ void require_inputs(const InputOptions& options, const std::string& kinds);
 /// and the weights, configuration and tokenizer of MODEL. Replaces a hub name by the path of its snapshot in
 /// the cache, and "-" by /dev/stdin, because standard input may be a file. Throws Error if the model does not
 /// exist.
-[[nodiscard]] std::vector<std::filesystem::path> files_read(const ModelOptions& model,
-                                                            const InputOptions& inputs = {});
+[[nodiscard]] std::vector<std::filesystem::path> files_read(const CommandOptions& options);
 
-/// A generator of inputs for a model. The inputs are the same in every run and on every machine.
-class SeededInputs {
- public:
-  explicit SeededInputs(const model::ModelConfig& config) : config_(config) {}
-
-  /// Returns a random image if the model reads images; its number of tokens does not depend on `length`.
-  /// Otherwise returns `length` random ids, or `length` embeddings with values in -1..1 if the model has no
-  /// embedding table. Adds embeddings for keys and values if their widths require it, and a target of
-  /// `target_length` ids for an encoder-decoder model.
-  [[nodiscard]] input::Sequence next(std::size_t length, std::size_t target_length);
-
- private:
-  std::vector<std::int64_t> ids(std::size_t length, std::size_t vocabulary);
-  OwnedMatrix<float> matrix(std::size_t rows, std::size_t columns);
-
-  const model::ModelConfig& config_;
-  /// The C++ standard defines the numbers of this generator, but not those of distributions.
-  std::mt19937 random_{20170612};
-};
-
-// --- Heads and attention
+/// Returns inputs for a model, which are the same in every run and on every machine: random images if the
+/// model reads images; their number of tokens does not depend on `length`. Otherwise sequences of `length`
+/// random ids, or of `length` embeddings with values in -1..1 if the model has no embedding table. They have
+/// embeddings for keys and values if the widths of these require it, and a target of `target_length` ids for
+/// an encoder-decoder model.
+[[nodiscard]] std::vector<input::Sequence> seeded_inputs(const model::ModelConfig& config, std::size_t count,
+                                                         std::size_t length, std::size_t target_length);
 
 /// Returns the heads that --component, --layers and --heads select. `targets` is false if an encoder-decoder
 /// model runs without targets.

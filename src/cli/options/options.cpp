@@ -50,7 +50,6 @@ void add_items(Command& command, InputOptions& options, std::vector<InputItem>& 
   });
 }
 
-/// Adds --text and --text-pair.
 void add_texts(Command& command, InputOptions& options) {
   add_items(command, options, options.items, "--text", InputKind::text, "TEXT",
             "Text; the model's tokenizer splits it into tokens and adds special tokens");
@@ -62,7 +61,6 @@ void add_texts(Command& command, InputOptions& options) {
               });
 }
 
-/// Adds --input and --input-format.
 void add_files(Command& command, InputOptions& options, const std::string& objects) {
   add_items(command, options, options.items, "--input", InputKind::file, "FILE",
             "File of inputs: .txt (one text per line), .jsonl (one object per line), .json (one object or an "
@@ -95,21 +93,19 @@ void add_file_options(Command& command, InputOptions& options) {
 }
 
 void add_sequence_options(Command& command, InputOptions& options) {
-  const auto add = [&](std::vector<InputItem>& items, const char* name, InputKind kind, const char* type,
-                       const char* help) { add_items(command, options, items, name, kind, type, help); };
   add_texts(command, options);
-  add(options.items, "--ids", InputKind::ids, "101,7592,102",
-      "Token ids, used as given: no special tokens are added");
+  add_items(command, options, options.items, "--ids", InputKind::ids, "101,7592,102",
+            "Token ids, used as given: no special tokens are added");
   add_file_options(command, options);
-  add(options.items, "--embeddings", InputKind::embeddings, "X.npy",
-      "Array [n, d] or [batch, n, d] of vectors that replace the embeddings of n tokens");
-  add(options.items, "--pixels", InputKind::pixels, "X.npy",
-      "Images [batch, channels, height, width], for a model that reads images");
-  add(options.targets, "--target-text", InputKind::text, "TEXT",
-      "Text that the decoder of an encoder-decoder model reads after the model's start token; the k-th "
-      "target belongs to the k-th input");
-  add(options.targets, "--target-ids", InputKind::ids, "2,17,9",
-      "Token ids that the decoder reads, used as given; the k-th target belongs to the k-th input");
+  add_items(command, options, options.items, "--embeddings", InputKind::embeddings, "X.npy",
+            "Array [n, d] or [batch, n, d] of vectors that replace the embeddings of n tokens");
+  add_items(command, options, options.items, "--pixels", InputKind::pixels, "X.npy",
+            "Images [batch, channels, height, width], for a model that reads images");
+  add_items(command, options, options.targets, "--target-text", InputKind::text, "TEXT",
+            "Text that the decoder of an encoder-decoder model reads after the model's start token; the k-th "
+            "target belongs to the k-th input");
+  add_items(command, options, options.targets, "--target-ids", InputKind::ids, "2,17,9",
+            "Token ids that the decoder reads, used as given; the k-th target belongs to the k-th input");
   command.add(kInputGroup, {{"--truncate", &options.truncate,
                              "Shorten texts and ids that are longer than the model's number of positions, "
                              "with a warning (default: stop with an error)"}});

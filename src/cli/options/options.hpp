@@ -26,6 +26,8 @@ struct InputItem {
   InputKind kind = InputKind::ids;
   std::string value;
   std::optional<std::string> pair = {};  // second text of a text input
+
+  [[nodiscard]] bool is_standard_input() const { return kind == InputKind::file && value == "-"; }
 };
 
 struct InputOptions {
@@ -88,5 +90,14 @@ struct ResourceOptions {
 /// Adds only --threads, --quiet and --progress.
 void add_worker_options(Command& command, ResourceOptions& options);
 void add_run_options(Command& command, ResourceOptions& options);
+
+/// The options that most commands share. A command adds only those that it uses.
+struct CommandOptions {
+  ModelOptions model;
+  InputOptions inputs;
+  SelectionOptions selection;
+  OutputOptions output;
+  ResourceOptions run;
+};
 
 }  // namespace attnctl::cli

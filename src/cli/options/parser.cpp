@@ -1,9 +1,7 @@
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <map>
-#include <string>
-#include <type_traits>
-#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -20,42 +18,27 @@ using Function = std::function<void(const std::string&)>;
 
 // --- Text of --help
 
-/// Returns the name of a type of values in --help.
-template <typename T>
-constexpr const char* type_name() {
-  if (std::is_same_v<T, bool>) return "";
-  return std::is_arithmetic_v<T> ? "NUMBER" : "TEXT";
+/// Returns whether the target of an option has one of these types.
+template <typename... Targets>
+bool targets(const Option& option) {
+  return (std::holds_alternative<Targets>(option.target) || ...);
 }
 
-/// The type of the values that a target stores: T for T*, std::optional<T>* and std::vector<T>*.
-template <typename Target>
-struct ValueOf {
-  using type = Target;
-};
-template <typename T>
-struct ValueOf<T*> : ValueOf<T> {};
-template <typename T>
-struct ValueOf<std::optional<T>> : ValueOf<T> {};
-template <typename T>
-struct ValueOf<std::vector<T>> : ValueOf<T> {};
-
-template <typename Number>
-std::string number_text(Number value) {
-  if constexpr (std::is_floating_point_v<Number>) return fmt::format("{:g}", value);
-  return std::to_string(value);
+bool is_vector(const Option& option) {
+  return targets<std::vector<std::string>*, std::vector<std::size_t>*>(option);
 }
 
-std::string range_text(std::monostate) {
-  return {};
+/// Returns the default of Option::type.
+std::string default_type(const Option& option) {
+  if (!option.takes_value()) return "";
+  if (const Choice* const choice = std::get_if<Choice>(&option.target))
+    return fmt::format("{}", fmt::join(choice->words, "|"));
+  return targets<std::string*, std::optional<std::string>*, WordList*, Function>(option) ? "TEXT" : "NUMBER";
 }
-template <typename Number>
-std::string range_text(const Range<Number>& range) {
-  if (!range.name.empty()) {
-    std::string name = range.name;
-    std::ranges::transform(name, name.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
-    return name;
-  }
-  return fmt::format("{} to {}", number_text(range.first), number_text(range.last));
+
+std::string limits_text(const Range& range) {
+  return range.whole ? fmt::format("{:.0f} to {:.0f}", range.first, range.last)
+                     : fmt::format("{:g} to {:g}", range.first, range.last);
 }
 
 template <typename T>
@@ -65,13 +48,9 @@ std::string default_text(std::vector<T>* values) {
 template <typename T>
 std::string default_text(const T& target) {
   if constexpr (std::is_same_v<T, std::string*>) return *target;
-  if constexpr (std::is_same_v<T, std::size_t*> || std::is_same_v<T, double*>) return number_text(*target);
+  if constexpr (std::is_same_v<T, std::size_t*>) return std::to_string(*target);
+  if constexpr (std::is_same_v<T, double*>) return fmt::format("{:g}", *target);
   return {};
-}
-
-bool is_vector(const Option& option) {
-  return std::holds_alternative<std::vector<std::string>*>(option.target) ||
-         std::holds_alternative<std::vector<std::size_t>*>(option.target);
 }
 
 /// Returns the text that --help shows after the names of an option: its value, its default, and the options
@@ -120,12 +99,9 @@ bool store(const WordList& words, T* target) {
 }
 template <typename T>
 bool store(const WordList& words, std::optional<T>* target) {
-  *target = T();
-  if (!std::is_same_v<T, std::string> && words.front().empty()) {
-    target->reset();
-    return true;
-  }
-  return convert(words.front(), **target);
+  target->reset();
+  const bool none = !std::is_same_v<T, std::string> && words.front().empty();
+  return none || convert(words.front(), target->emplace());
 }
 template <typename T>
 bool store(const WordList& words, std::vector<T>* target) {
@@ -145,17 +121,13 @@ bool store(const WordList& words, const Choice& choice) {
   return true;
 }
 
-std::string range_error(const std::string& /*word*/, std::monostate) {
-  return {};
-}
-template <typename Number>
-std::string range_error(const std::string& word, const Range<Number>& range) {
-  Number value{};
-  const bool converted = CLI::detail::lexical_cast(word, value);
-  if (converted && !(value < range.first || value > range.last)) return {};
-  if (!range.name.empty()) return fmt::format("got {}, need a {} number", escaped(word), range.name);
-  return fmt::format("got {}, need a number from {} to {}", escaped(word), number_text(range.first),
-                     number_text(range.last));
+bool in_range(const std::string& word, const Range& range) {
+  double value = 0;
+  std::int64_t integer = 0;
+  if (!(range.whole ? CLI::detail::lexical_cast(word, integer) : CLI::detail::lexical_cast(word, value)))
+    return false;
+  if (range.whole) value = static_cast<double>(integer);
+  return !(value < range.first || value > range.last);
 }
 
 /// Returns what is wrong with a value of an option, or an empty text if the value is valid.
@@ -164,7 +136,10 @@ std::string value_error(const Option& option, const std::string& word) {
   const WordList& allowed = choice != nullptr ? choice->words : option.allowed;
   if (!allowed.empty() && std::ranges::find(allowed, word) == allowed.end())
     return fmt::format("got {}, need one of {}", escaped(word), fmt::join(allowed, ", "));
-  return std::visit([&](const auto& range) { return range_error(word, range); }, option.range);
+  if (!option.range || in_range(word, *option.range)) return {};
+  const std::string& name = option.range->name;
+  return fmt::format("got {}, need a {}", escaped(word),
+                     name.empty() ? "number from " + limits_text(*option.range) : name + " number");
 }
 
 // --- CLI11
@@ -190,27 +165,24 @@ CLI::Option* add_option(CLI::App& app, const Option& option) {
   return added;
 }
 
-using OptionMap = std::map<const CLI::Option*, const Option*>;
-
 /// Calls the targets of all options with `in_order`, in the order of the command line.
-void store_in_order(const CLI::App& app, const OptionMap& ordered) {
+void store_in_order(const CLI::App& app, const std::map<const CLI::Option*, Function>& ordered) {
   std::map<const CLI::Option*, std::size_t> used;
   for (const CLI::Option* parsed : app.parse_order()) {
     const auto found = ordered.find(parsed);
-    if (found == ordered.end()) continue;
-    std::get<Function>(found->second->target)(parsed->results().at(used[parsed]++));
+    if (found != ordered.end()) found->second(parsed->results().at(used[parsed]++));
   }
 }
 
 void build(CLI::App& app, const Command& command) {
   if (command.version) app.set_version_flag("--version", command.version);
   if (!command.footer.empty()) app.footer(command.footer);
-  OptionMap ordered;
+  std::map<const CLI::Option*, Function> ordered;
   for (const Option& option : command.options) {
     CLI::Option* const added = add_option(app, option)->group(option.group);
     const std::string text = usage_text(option, command);
     if (!text.empty()) added->option_text(text);
-    if (option.in_order) ordered.emplace(added, &option);
+    if (option.in_order) ordered.emplace(added, std::get<Function>(option.target));
   }
   for (const Option& option : command.options) {
     const std::string name = option.all_names().back();
@@ -237,15 +209,15 @@ const Command& chosen(const CLI::App& app, const Command& command) {
 
 }  // namespace
 
-Range<double> positive() {
+Range positive() {
   return {std::numeric_limits<double>::min(), std::numeric_limits<double>::max(), "positive"};
 }
 
-Range<double> non_negative() {
-  return {0, std::numeric_limits<double>::max(), "nonnegative"};
+Range non_negative() {
+  return {0.0, std::numeric_limits<double>::max(), "nonnegative"};
 }
 
-Option number(std::string names, OptionTarget target, std::string help, Limits range) {
+Option number(std::string names, OptionTarget target, std::string help, std::optional<Range> range) {
   const bool list = std::holds_alternative<std::vector<std::size_t>*>(target);
   return {.names = std::move(names),
           .target = std::move(target),
@@ -262,17 +234,13 @@ WordList Option::all_names() const {
 }
 
 std::string Option::value_text() const {
-  std::string text = type;
-  if (const Choice* const choice = std::get_if<Choice>(&target); choice != nullptr && text.empty()) {
-    text = fmt::format("{}", fmt::join(choice->words, "|"));
-  } else if (text.empty()) {
-    text = std::visit(
-        [](const auto& each) { return type_name<typename ValueOf<std::decay_t<decltype(each)>>::type>(); },
-        target);
-  }
+  std::string text = type.empty() ? default_type(*this) : type;
   if (!allowed.empty()) text += fmt::format(":{{{}}}", fmt::join(allowed, ","));
-  const std::string limits = std::visit([](const auto& each) { return range_text(each); }, range);
-  return limits.empty() ? text : text + ":" + limits;
+  if (!range) return text;
+  if (range->name.empty()) return text + ":" + limits_text(*range);
+  text += ':';
+  for (const char c : range->name) text += static_cast<char>(c - 'a' + 'A');
+  return text;
 }
 
 void Command::add(const std::string& group, std::vector<Option> added) {

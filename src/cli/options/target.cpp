@@ -6,7 +6,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <system_error>

@@ -74,7 +74,7 @@ std::vector<Row> rows_of(const GradientsOptions& options, std::size_t threads) {
   const Table table = gradients_experiment(options, pool).rows;
   std::vector<Row> rows;
   for (std::size_t i = 0; i < table.rows; ++i) {
-    Row row{std::vector<Cell>(table.columns.size()), column_names(table)};
+    Row row{std::vector<Cell>(table.columns.size()), table.columns};
     table.row(i, row.cells);
     rows.push_back(std::move(row));
   }
