@@ -16,8 +16,6 @@ class Pool {
   /// Starts `threads` - 1 threads. Throws Error(limit) if the system cannot start a thread.
   explicit Pool(std::size_t threads);
   ~Pool();
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
 
   /// Returns the number of workers, including the calling thread.
   [[nodiscard]] std::size_t size() const;

@@ -16,8 +16,6 @@ class Progress {
  public:
   Progress(ProgressMode mode, bool quiet);
   ~Progress();  // clears the line
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
 
   void begin(const std::string& label, std::size_t total);
   void advance(std::size_t steps = 1);  // safe from several threads

@@ -23,6 +23,17 @@ namespace attnctl {
   return '"' + shown(text) + '"';
 }
 
+[[nodiscard]] inline std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Returns the number that is stored in at most 8 bytes, the lowest byte first.
+[[nodiscard]] inline std::uint64_t little_endian(std::string_view bytes) {
+  std::uint64_t number = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) number = number << 8 | static_cast<unsigned char>(bytes[i]);
+  return number;
+}
+
 /// Splits a text at each separator. Keeps empty fields; an empty text has one empty field.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "checkpoint/readers.hpp"
 
 namespace attnctl::checkpoint {

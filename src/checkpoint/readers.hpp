@@ -15,7 +15,8 @@
 
 #include "base/dtype.hpp"
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
+#include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 
 // Functions that open weights files, and helpers that several of them share. Each function that opens a file
@@ -162,10 +163,6 @@ class FileCheckpoint final : public Checkpoint {
   std::shared_ptr<const nlohmann::ordered_json> config_;
   std::shared_ptr<const formats::TokenizerSection> tokenizer_;
 };
-
-[[nodiscard]] inline std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 /// Sorts elements by name. Returns the first element whose name occurs twice, or null if all names are
 /// different.

@@ -13,7 +13,6 @@
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
-#include "base/files/mapped_file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"

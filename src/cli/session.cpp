@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "base/files/output_file.hpp"
 #include "base/memory.hpp"
 #include "linalg/blas.hpp"

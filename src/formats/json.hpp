@@ -28,10 +28,7 @@ using JsonScalar = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_
 /// Base class of readers that receive the values of a JSON document in their order.
 class JsonEvents {
  public:
-  JsonEvents() = default;
   virtual ~JsonEvents() = default;
-  JsonEvents(const JsonEvents&) = delete;
-  JsonEvents& operator=(const JsonEvents&) = delete;
 
   /// Parses a text with the rules of parse_json, except that it does not check for duplicate keys; the
   /// derived class must do this. Throws Error(bad_input).

@@ -156,17 +156,13 @@ class Bytes {
  public:
   explicit Bytes(const FileBytes& file) : file_(file) {}
 
-  [[nodiscard]] std::uint64_t number(std::uint64_t offset, std::size_t size) const {
-    const std::string_view bytes = text(offset, size);
-    std::uint64_t value = 0;
-    for (std::size_t i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
-    return value;
+  [[nodiscard]] unsigned u16(std::uint64_t offset) const {
+    return static_cast<unsigned>(little_endian(text(offset, 2)));
   }
-  [[nodiscard]] unsigned u16(std::uint64_t offset) const { return static_cast<unsigned>(number(offset, 2)); }
   [[nodiscard]] std::uint32_t u32(std::uint64_t offset) const {
-    return static_cast<std::uint32_t>(number(offset, 4));
+    return static_cast<std::uint32_t>(little_endian(text(offset, 4)));
   }
-  [[nodiscard]] std::uint64_t u64(std::uint64_t offset) const { return number(offset, 8); }
+  [[nodiscard]] std::uint64_t u64(std::uint64_t offset) const { return little_endian(text(offset, 8)); }
 
   [[nodiscard]] std::string_view text(std::uint64_t offset, std::size_t size) const {
     const auto end = checked_add<std::uint64_t>(offset, size);

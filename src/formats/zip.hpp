@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 
 // Reading and writing of the records of ZIP archives: PKWARE APPNOTE 6.3.3, sections 4.3.7, 4.3.12, 4.3.14 to
 // 4.3.16 and 4.5.3.
@@ -58,8 +58,6 @@ class Inflater {
  public:
   Inflater(std::string where, std::span<const std::byte> packed);
   ~Inflater();
-  Inflater(Inflater&&) = delete;
-  Inflater& operator=(Inflater&&) = delete;
 
   /// Writes the next bytes to `out` and returns their number, which is less than out.size() only at the end
   /// of the stream.

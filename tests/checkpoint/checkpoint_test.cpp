@@ -13,7 +13,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "checkpoint/source.hpp"
 #include "support/bytes.hpp"
 #include "support/refusal.hpp"

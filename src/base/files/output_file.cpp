@@ -19,7 +19,7 @@
 #include <climits>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "base/interrupt.hpp"
 
 namespace attnctl {
@@ -116,10 +116,6 @@ bool copy_attributes(const fs::path& from, const fs::path& to) {
                      ::chown(to.c_str(), old.st_uid, old.st_gid) == 0;
   return ::chmod(to.c_str(), old.st_mode & 07777U) == 0 && owned &&
          ::listxattr(from.c_str(), nullptr, 0) == ::listxattr(to.c_str(), nullptr, 0);
-}
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 bool same_file(const fs::path& a, const fs::path& b) {

@@ -27,8 +27,6 @@ class OutputFile {
   /// Opens a path; "-" is standard output. Throws Error(environment) if it cannot be opened or replaced.
   explicit OutputFile(const std::filesystem::path& path);
   ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::string_view text);
   void write(std::span<const std::byte> bytes);

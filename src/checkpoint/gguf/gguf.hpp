@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "formats/tokenizer_section.hpp"
 
 namespace attnctl::checkpoint {

@@ -14,7 +14,6 @@
 #include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
-#include "base/files/mapped_file.hpp"
 #include "base/text.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
