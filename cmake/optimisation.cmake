@@ -5,7 +5,7 @@ file(GLOB_RECURSE cold_sources CONFIGURE_DEPENDS src/api/*.cpp src/checkpoint/*.
      src/report/svg_*.cpp src/textbook/*.cpp)
 list(APPEND cold_sources ${PROJECT_SOURCE_DIR}/src/analysis/model_summary.cpp)
 # Observers of patterns, readers of each weight, writers of each token, and large computations.
-set(hot bench largest_value positions tokenize ggml_types strided json_weights hull heads gradients)
+set(hot bench largest_value positions tokenize gguf numpy json_weights hull heads gradients)
 list(JOIN hot "|" hot)
 list(FILTER cold_sources EXCLUDE REGEX "/(${hot})\\.cpp$")
 set_source_files_properties(${cold_sources} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O1>")

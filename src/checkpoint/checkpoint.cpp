@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <optional>
 
@@ -38,10 +37,8 @@ bool begins_like_json(std::string_view content) {
 }
 
 bool begins_like_safetensors(std::string_view content) {
-  std::uint64_t length = 0;
-  if (content.size() < sizeof length) return false;
-  std::memcpy(&length, content.data(), sizeof length);
-  return length <= content.size() - sizeof length && begins_like_json(content.substr(sizeof length, 4096));
+  return content.size() >= 8 && little_endian(content.substr(0, 8)) <= content.size() - 8 &&
+         begins_like_json(content.substr(8, 4096));
 }
 
 bool begins_like_torch(std::string_view content) {

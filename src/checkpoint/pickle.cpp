@@ -79,8 +79,6 @@ const PickleName& name_at(const PickleValue& global) {
   return kPickleNames[static_cast<std::size_t>(global.number)];
 }
 
-}  // namespace
-
 /// The stack machine that executes the opcodes and fills a Pickle. Python's module pickletools describes the
 /// opcodes.
 class Unpickler {
@@ -258,12 +256,7 @@ class Unpickler {
     }
   }
 
-  std::uint64_t number(std::size_t bytes) {
-    const std::string_view taken = take(bytes);
-    std::uint64_t value = 0;
-    for (std::size_t i = bytes; i-- > 0;) value = value << 8 | static_cast<unsigned char>(taken[i]);
-    return value;
-  }
+  std::uint64_t number(std::size_t bytes) { return little_endian(take(bytes)); }
 
  private:
   void push_global(std::string_view module, std::string_view name) {
@@ -381,8 +374,6 @@ class Unpickler {
   std::size_t charged_ = 0;
 };
 
-namespace {
-
 struct PickleOpcode {
   unsigned char code = 0;
   std::string_view name = {};
@@ -452,8 +443,6 @@ constexpr auto kOpcodes = [] {
   return opcodes;
 }();
 
-}  // namespace
-
 void Unpickler::run() {
   constexpr unsigned kProto = 0x80;
   if (number(1) != kProto) refuse("got no PROTO at the beginning, need a pickle of protocol 2 to 5");
@@ -480,6 +469,8 @@ void Unpickler::refuse(std::string_view what) const {
   fail(Status::bad_input, "{}: pickle @byte {}{}{}: {}", pickle_.where, at_, name.empty() ? "" : ", ", name,
        what);
 }
+
+}  // namespace
 
 std::string_view name_of(PickleValue::Kind kind) {
   constexpr std::string_view kNames[] = {"a mark",

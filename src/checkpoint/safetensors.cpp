@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -21,10 +19,6 @@ constexpr std::size_t kLengthBytes = 8;
 /// In bytes; the safetensors format has this limit.
 constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 constexpr std::size_t kMaxSafetensorsDimensions = 64;
-
-constexpr std::array<DType, 13> kSafetensorsTypes = {
-    DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32,    DType::i16,
-    DType::i8,  DType::u64, DType::u32, DType::u16,  DType::u8,  DType::boolean};
 
 /// A tensor in a safetensors header. The tensor's data are bytes [begin, end), counted from the end of the
 /// header.
@@ -104,7 +98,8 @@ class HeaderEvents final : public formats::JsonTree {
 
   [[nodiscard]] DType dtype_named(const std::string& name) const {
     std::string known;
-    for (const DType dtype : kSafetensorsTypes) {
+    for (int i = 0; i <= static_cast<int>(DType::boolean); ++i) {
+      const auto dtype = static_cast<DType>(i);
       if (name_of(dtype) == name) return dtype;
       known += fmt::format(" {}", name_of(dtype));
     }
@@ -164,8 +159,7 @@ std::string_view header_text(const FileBytes& file) {
     refuse(file.name(), "got {} bytes, need at least 8 for the header's length; was it downloaded whole?",
            size);
   }
-  std::uint64_t length = 0;
-  std::memcpy(&length, file.bytes().data(), kLengthBytes);
+  const std::uint64_t length = little_endian(file.text().substr(0, kLengthBytes));
   if (length == 0) refuse(file.name(), "header length @byte 0: got 0, need a JSON object");
   if (length > kMaxSafetensorsHeader) {
     refuse(file.name(), "header length @byte 0: got {}, need at most {}; is it a safetensors file?", length,

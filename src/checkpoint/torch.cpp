@@ -21,12 +21,11 @@ using Kind = PickleValue::Kind;
 /// The objects of a torch.save file and the bytes of its storages. Storage i is pickle->storages[i].
 struct TorchLayout {
   std::unique_ptr<Pickle> pickle;
-  std::vector<std::span<const std::byte>> storages;  // bytes of each storage
-  /// For each storage, the index of its member in `archive`; empty for files from before torch 1.6.
-  std::vector<std::size_t> members;
-  /// Members of the ZIP archive; empty for files from before torch 1.6.
-  std::vector<formats::StoredMember> archive;
-  std::set<std::size_t> intact;  // indices of the members whose checksum (CRC) was checked
+  std::vector<std::span<const std::byte>> storages;
+  /// The archive member of each storage; empty for files from before torch 1.6.
+  std::vector<const formats::StoredMember*> members;
+  std::vector<formats::StoredMember> archive;     // owns the members
+  std::set<const formats::StoredMember*> intact;  // the members whose checksum (CRC) was checked
   bool big_endian = false;
 };
 
@@ -90,7 +89,7 @@ class TorchArchive {
         refuse(pickle.where, "storage {}: need a key of digits", in_quotes(storage.key));
       const formats::StoredMember& data = member("data/" + std::string(storage.key));
       layout.storages.push_back(view_of(pickle, storage, data.data));
-      layout.members.push_back(static_cast<std::size_t>(&data - members_.data()));
+      layout.members.push_back(&data);
     }
     layout.archive = std::move(members_);
     return layout;
@@ -198,15 +197,13 @@ class LegacyTorchFile {
   [[nodiscard]] std::span<const std::byte> read_storage(std::string_view key, std::size_t element_size) {
     constexpr std::size_t kCountBytes = 8;
     const std::size_t rest = text_.size() - at_;
-    std::uint64_t count = 0;
-    for (std::size_t i = kCountBytes; rest >= kCountBytes && i-- > 0;)
-      count = count << 8 | static_cast<unsigned char>(text_[at_ + i]);
     if (rest < kCountBytes) {
       refuse(
           file_.name(),
           "storage {} @byte {}: got {} bytes, need {} for the number of elements; was it downloaded whole?",
           in_quotes(key), at_, rest, kCountBytes);
     }
+    const std::uint64_t count = little_endian(text_.substr(at_, kCountBytes));
     const auto size = checked_mul<std::uint64_t>(count, element_size);
     if (!size || *size > rest - kCountBytes) {
       refuse(file_.name(),
@@ -307,9 +304,9 @@ TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::s
 
 /// Checks the checksum (CRC) of the archive member of a storage, if it was not checked before.
 void check_intact(const FileBytes& file, TorchLayout& layout, std::size_t storage) {
-  if (layout.archive.empty() || layout.intact.contains(layout.members[storage])) return;
+  if (layout.members.empty() || layout.intact.contains(layout.members[storage])) return;
   std::vector<std::byte> unused;  // members are uncompressed
-  (void)formats::unpack(file, layout.archive[layout.members[storage]], unused);
+  (void)formats::unpack(file, *layout.members[storage], unused);
   layout.intact.insert(layout.members[storage]);
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -33,30 +34,22 @@ struct GgmlType {
 [[nodiscard]] const GgmlType& ggml_type(std::uint32_t id, std::string_view file, std::string_view what);
 
 /// The types of metadata values. The enumerators are equal to the type numbers in a GGUF file.
-enum class GgufType : std::uint32_t {
-  u8,
-  i8,
-  u16,
-  i16,
-  u32,
-  i32,
-  f32,
-  boolean,
-  string,
-  array,
-  u64,
-  i64,
-  f64
+enum class GgufType : std::uint8_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
+
+/// All strings of an array are inside of the file; nothing else is checked.
+struct GgufArray {
+  GgufType type = GgufType::u8;  // of the elements
+  std::uint64_t count = 0;
+  std::string_view bytes;  // view of the elements in the file
 };
 
-/// A metadata value, as a view of the file. The value is inside of the file, and so are all strings of an
-/// array; nothing else is checked.
+/// A metadata value. An integer is an int64 if it is negative, otherwise a uint64.
+using GgufContent = std::variant<std::uint64_t, std::int64_t, double, bool, std::string_view, GgufArray>;
+
 struct GgufValue {
   std::string_view key;
-  GgufType type = GgufType::u8;        // for an array, the type of its elements
-  std::optional<std::uint64_t> count;  // for an array, the number of elements; otherwise nullopt
-  std::span<const std::byte> bytes;    // for a string, its characters; for other types, the bytes as stored
-  std::size_t at = 0;                  // offset of the value in the file, for messages
+  GgufContent content;
+  std::size_t at = 0;  // offset of the value in the file, for messages
 };
 
 /// The metadata of a GGUF file: keys with values. The getters return nullopt if the key is missing, and throw
@@ -84,15 +77,11 @@ class GgufMetadata {
 
   /// Throws Error(bad_input) with the key, its value and `need`, which says what value is needed. The key
   /// must exist.
-  [[noreturn]] void reject(std::string_view key, std::string_view need) const { reject(*find(key), need); }
+  [[noreturn]] void reject(std::string_view key, std::string_view need) const;
 
  private:
-  [[noreturn]] void reject(const GgufValue& value, std::string_view need) const;
-  /// Returns convert(value) for the value of a key. Throws Error(bad_input) with `need` if the result is
-  /// nullopt.
-  template <typename Result>
-  [[nodiscard]] std::optional<Result> read(std::string_view key, std::string_view need,
-                                           std::optional<Result> (*convert)(const GgufValue& value)) const;
+  template <typename T>
+  [[nodiscard]] std::optional<T> read(std::string_view key, std::string_view need) const;
 
   std::string file_;               // the file's name, escaped
   std::vector<GgufValue> values_;  // sorted by key
@@ -117,13 +106,6 @@ struct GgufLayout {
 /// them is invalid, for example if a tensor is not aligned, is partly outside of the file or overlaps
 /// another. The result contains views of the file.
 [[nodiscard]] GgufLayout read_gguf_layout(const FileBytes& file);
-
-/// Reads the tokenizer of a GGUF file. Returns null if the file names no kind of tokenizer or has no tokens.
-/// Throws Error(bad_input) if a value has the wrong type, if there is not one score and one token type per
-/// token, if a token is not UTF-8, if a byte token is not one of <0x00> to <0xFF>, or if the id of a special
-/// token is not less than the number of tokens. `file` is the file's escaped name.
-[[nodiscard]] std::shared_ptr<const formats::TokenizerSection> read_gguf_tokenizer(
-    const std::string& file, const GgufMetadata& metadata);
 
 /// How the elements of a matrix are ordered in GGUF, compared with a Hugging Face checkpoint.
 enum class GgufOrder {

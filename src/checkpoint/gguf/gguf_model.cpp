@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -160,12 +163,10 @@ constexpr std::string_view kRotaryFactors = "rope_freqs.weight";
 const GgufArchitecture& architecture_of(const std::string& file, const GgufMetadata& metadata) {
   const auto name = metadata.text("general.architecture");
   if (!name) refuse(file, "metadata \"general.architecture\": missing, need a string");
-  std::string known;
-  for (const GgufArchitecture& architecture : kArchitectures) {
-    if (architecture.name == *name) return architecture;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", architecture.name);
-  }
-  refuse(file, "metadata \"general.architecture\": unsupported {}; supported: {}", in_quotes(*name), known);
+  const auto* const found = std::ranges::find(kArchitectures, *name, &GgufArchitecture::name);
+  if (found != std::end(kArchitectures)) return *found;
+  refuse(file, "metadata \"general.architecture\": unsupported {}; supported: {}", in_quotes(*name),
+         fmt::join(kArchitectures | std::views::transform(&GgufArchitecture::name), ", "));
 }
 
 /// The parts of a tensor's name. For "blk.3.attn_q.weight", the layer is 3, the stem "attn_q" and the ending
@@ -232,15 +233,14 @@ class GgufMapping {
     if (const auto value = metadata_.number(full(key))) scaling[to] = *value;
   }
 
-  [[nodiscard]] Json linear_scaling(std::string_view factor) const {
-    Json scaling = {{"rope_type", "linear"}};
+  [[nodiscard]] Json scaling_of(const char* type, std::string_view factor) const {
+    Json scaling = {{"rope_type", type}};
     copy_number(factor, "factor", scaling);
     return scaling;
   }
 
   [[nodiscard]] Json yarn_scaling() const {
-    Json scaling = {{"rope_type", "yarn"}};
-    copy_number("rope.scaling.factor", "factor", scaling);
+    Json scaling = scaling_of("yarn", "rope.scaling.factor");
     copy_number("rope.scaling.yarn_beta_fast", "beta_fast", scaling);
     copy_number("rope.scaling.yarn_beta_slow", "beta_slow", scaling);
     if (const auto original = metadata_.integer(full("rope.scaling.original_context_length")))
@@ -284,10 +284,10 @@ class GgufMapping {
       if (none) return scaling_by_factors(*factors);
       metadata_.reject(key, "no scaling in addition to the tensor rope_freqs.weight");
     }
-    if (type == "linear") return linear_scaling("rope.scaling.factor");
+    if (type == "linear") return scaling_of("linear", "rope.scaling.factor");
     if (type == "yarn") return yarn_scaling();
     if (type.empty() && metadata_.find(full("rope.scale_linear")) != nullptr)
-      return linear_scaling("rope.scale_linear");
+      return scaling_of("linear", "rope.scale_linear");
     if (none) return std::nullopt;
     refuse(file_, "metadata \"{}\": unsupported {}; supported: none, linear, yarn", key, in_quotes(type));
   }
