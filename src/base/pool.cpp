@@ -131,9 +131,8 @@ struct Pool::State {
 
 Pool::Pool(std::size_t threads) : state_(std::make_unique<State>()) {
   try {
-    for (std::size_t worker = 1; worker < std::max<std::size_t>(threads, 1); ++worker) {
+    for (std::size_t worker = 1; worker < std::max<std::size_t>(threads, 1); ++worker)
       state_->threads.emplace_back([state = state_.get(), worker] { state->serve(worker); });
-    }
   } catch (const std::system_error& error) {
     fail(Status::limit, "cannot start more than {} of {} threads ({}); give a smaller --threads",
          state_->threads.size() + 1, threads, error.code().message());

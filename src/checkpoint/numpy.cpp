@@ -91,24 +91,16 @@ struct Array {
 /// Reads the NPY header of an archive member. Of a compressed member, only the header is unpacked.
 formats::NpyHeader member_header(const FileBytes& file, const formats::StoredMember& member) {
   const std::string where = formats::at_member(file, member);
-  std::optional<formats::Inflater> inflater;
-  if (member.deflated) inflater.emplace(where, member.data);
-  std::string first;
-  const auto extend = [&](std::size_t size) {
-    if (!inflater) {
-      first = text_of(member.data).substr(0, size);
-      return;
-    }
-    const std::size_t before = first.size();
-    first.resize(size);
-    first.resize(before + inflater->read(std::as_writable_bytes(std::span(first)).subspan(before)));
+  const auto first_bytes = [&](std::size_t count) {
+    if (!member.deflated) return std::string(text_of(member.data).substr(0, count));
+    std::string first(count, '\0');
+    first.resize(formats::unpack_first(where, member.data, std::as_writable_bytes(std::span(first))));
+    return first;
   };
-  extend(formats::kNpyPreamble);
-  const std::size_t end = formats::npy_header_end(where, first);
-  extend(std::max(end, first.size()));
-  if (first.size() < end) refuse(where, "got {} bytes, need a header of {}", first.size(), end);
-  first.resize(end);
-  formats::NpyHeader header = formats::read_npy_header(where, first);
+  const std::size_t end = formats::npy_header_end(where, first_bytes(formats::kNpyPreamble));
+  const std::string text = first_bytes(end);
+  if (text.size() < end) refuse(where, "got {} bytes, need a header of {}", text.size(), end);
+  formats::NpyHeader header = formats::read_npy_header(where, text);
   if (member.size < header.data_begin)
     refuse(where, "got {} bytes, need a header of {}", member.size, header.data_begin);
   formats::check_npy_size(where, header, member.size - header.data_begin);

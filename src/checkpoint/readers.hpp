@@ -23,12 +23,6 @@
 // throws Error(bad_input) if the content of the file is invalid.
 namespace attnctl::checkpoint {
 
-/// Throws Error(bad_input) with the message "FILE: ...". `file` must be escaped already.
-template <typename... Args>
-[[noreturn]] void refuse(std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
-  fail(Status::bad_input, "{}: {}", file, fmt::format(format, std::forward<Args>(args)...));
-}
-
 /// Throws Error(bad_input) with the message "FILE: tensor "NAME": ...". `file` must be escaped already.
 template <typename... Args>
 [[noreturn]] void refuse_tensor(std::string_view file, std::string_view name,

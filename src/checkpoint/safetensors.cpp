@@ -89,8 +89,8 @@ class HeaderEvents final : public formats::JsonTree {
       refuse("need the name of a dtype, and arrays for shape and data_offsets");
     const auto offsets = object.at("data_offsets").get<Shape>();
     if (offsets.size() != 2) {
-      attnctl::checkpoint::refuse(text().file, "{}/data_offsets: got {} offsets, need [begin, end]",
-                                  pointer(), offsets.size());
+      attnctl::refuse(text().file, "{}/data_offsets: got {} offsets, need [begin, end]", pointer(),
+                      offsets.size());
     }
     entries.push_back({name_, dtype_named(dtype.get<std::string>()), object.at("shape").get<Shape>(),
                        offsets[0], offsets[1]});
@@ -103,9 +103,8 @@ class HeaderEvents final : public formats::JsonTree {
       if (name_of(dtype) == name) return dtype;
       known += fmt::format(" {}", name_of(dtype));
     }
-    attnctl::checkpoint::refuse(text().file,
-                                "{}/dtype: unsupported dtype {}, need one of{}; convert the checkpoint",
-                                pointer(), in_quotes(name), known);
+    attnctl::refuse(text().file, "{}/dtype: unsupported dtype {}, need one of{}; convert the checkpoint",
+                    pointer(), in_quotes(name), known);
   }
 
   std::string name_;  // key of the current tensor, or kMetadata

@@ -173,9 +173,8 @@ fs::path cached_model(const std::string& name) {
   if (!is_plain_name(commit))
     refuse(escaped_path(reference), "got {}, need the name of a snapshot", in_quotes(commit));
   fs::path snapshot = model / "snapshots" / commit;
-  if (!fs::is_directory(snapshot, ignored)) {
+  if (!fs::is_directory(snapshot, ignored))
     refuse(escaped_path(snapshot), "the snapshot that refs/main names is missing; download the model again");
-  }
   return snapshot;
 }
 

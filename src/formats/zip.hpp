@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,21 +52,11 @@ struct StoredMember : ZipMember {
 /// Returns the names of the file and of the member, for the beginning of an error message.
 [[nodiscard]] std::string at_member(const FileBytes& file, const ZipMember& member);
 
-/// Unpacks a deflated member step by step. Throws Error(bad_input) if the data are not a deflate stream.
-class Inflater {
- public:
-  Inflater(std::string where, std::span<const std::byte> packed);
-  ~Inflater();
-
-  /// Writes the next bytes to `out` and returns their number, which is less than out.size() only at the end
-  /// of the stream.
-  [[nodiscard]] std::size_t read(std::span<std::byte> out);
-
- private:
-  struct DeflateInput;
-  std::string where_;
-  std::unique_ptr<DeflateInput> input_;
-};
+/// Unpacks the first bytes of deflated data into `out` and returns their number, which is less than
+/// out.size() only if the data end before. `where` names the member. Throws Error(bad_input) if the data are
+/// not a deflate stream.
+[[nodiscard]] std::size_t unpack_first(const std::string& where, std::span<const std::byte> packed,
+                                       std::span<std::byte> out);
 
 /// Returns the whole content of a member and checks its size and CRC. A deflated member is unpacked into
 /// `buffer`. Throws Error(bad_input).

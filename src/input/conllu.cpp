@@ -325,9 +325,8 @@ class ConlluReader {
       }
     }
     skip_white_space();
-    if (!rest.empty()) {
+    if (!rest.empty())
       refuse_at(surfaces_.back().line, "the text continues with {} after the last word", in_quotes(rest));
-    }
   }
 
   /// Throws Error(bad_input) if a HEAD is out of range or the HEADs form a cycle.

@@ -74,8 +74,8 @@ std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view opti
     std::int64_t id = 0;
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || stop != word.data() + word.size() || id < 0) {
-      fail(Status::bad_input, "{}: id {} of the list is \"{}\"; need integers from 0, separated by commas",
-           option, ids.size() + 1, escaped(word));
+      refuse(option, "id {} of the list is \"{}\"; need integers from 0, separated by commas", ids.size() + 1,
+             escaped(word));
     }
     ids.push_back(id);
   }
@@ -234,9 +234,8 @@ TextEncoder::TextEncoder(tokenizer::TokenizerOrigin origin, std::string model)
 Sequence TextEncoder::encode(TextInput input) {
   if (!tokenizer_) {
     if (origin_.empty()) {
-      fail(Status::bad_input,
-           "{}: the model has no tokenizer; give token ids instead of text, for example with --ids",
-           escaped(model_));
+      refuse(escaped(model_),
+             "the model has no tokenizer; give token ids instead of text, for example with --ids");
     }
     tokenizer_.emplace(tokenizer::Tokenizer::open(origin_));
     state_ = tokenizer_->make_state();
@@ -350,7 +349,7 @@ std::optional<CorpusSentence> SentenceStream::next() {
     // space.
   } while (is_text && sentence->sequence.ids.empty() && !sentence->sequence.text);
   if (sentence->sequence.queries() == 0)
-    fail(Status::bad_input, "{}: got an empty sequence, need at least one token", sentence->where);
+    refuse(sentence->where, "got an empty sequence, need at least one token");
   Batch batch;
   batch.sequences.push_back(std::move(sentence->sequence));
   finish_batch(batch, *vocabulary_);

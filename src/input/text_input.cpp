@@ -39,8 +39,8 @@ std::uint64_t read_lines(std::string_view text, std::vector<TextInput>& inputs) 
 void require_utf8(std::string_view text, const TextPlace& place) {
   const auto bad = find_ill_formed_utf8(text);
   if (!bad) return;
-  fail(Status::bad_input, "{}: @byte {}: got 0x{:02x}, which is not UTF-8; convert the text to UTF-8",
-       place.file, place.offset + *bad, static_cast<unsigned char>(text[*bad]));
+  refuse(place.file, "@byte {}: got 0x{:02x}, which is not UTF-8; convert the text to UTF-8",
+         place.offset + *bad, static_cast<unsigned char>(text[*bad]));
 }
 
 void skip_byte_order_mark(std::string_view& text, const TextPlace& place) {
@@ -78,8 +78,8 @@ bool TextBlocks::next(TextBlock& block) {
   std::size_t end = find_end();
   for (; end == 0 && !at_end_; end = find_end()) {
     if (pending_.size() > kLongestBlock) {
-      fail(Status::bad_input, "{}: line {}: an input is longer than {} bytes; split it into several inputs",
-           place_.file, place_.line, kLongestBlock);
+      refuse(place_.file, "line {}: an input is longer than {} bytes; split it into several inputs",
+             place_.line, kLongestBlock);
     }
     fill();
   }

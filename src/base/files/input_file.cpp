@@ -143,8 +143,7 @@ std::string read_descriptor(int descriptor, const std::string& name, std::size_t
     const std::size_t count = read_some(descriptor, name, std::span(text).subspan(filled));
     if (count == 0) break;
     filled += count;
-    if (filled > limit)
-      fail(Status::bad_input, "{}: has more than {} bytes, the limit for this input", escaped(name), limit);
+    if (filled > limit) refuse(escaped(name), "has more than {} bytes, the limit for this input", limit);
   }
   text.resize(filled);
   return text;
@@ -167,9 +166,8 @@ std::size_t InputStream::read(std::span<char> buffer) {
     filled += count;
   }
   read_ += filled;
-  if (filled < buffer.size() && length_ && read_ < *length_) {
-    fail(Status::bad_input, "{}: the file shrank to {} of {} bytes during the run", name_, read_, *length_);
-  }
+  if (filled < buffer.size() && length_ && read_ < *length_)
+    refuse(name_, "the file shrank to {} of {} bytes during the run", read_, *length_);
   return filled;
 }
 
@@ -207,8 +205,8 @@ void MappedFile::check() const {
   if (fstat(file_.descriptor.number(), &status) != 0) fail_with_errno(escaped(path_), "read its size", errno);
   const auto now = static_cast<std::uint64_t>(status.st_size);
   if (now != file_.length) {
-    fail(Status::bad_input, "{}: the size of the file changed from {} to {} bytes during the run; run again",
-         escaped(path_), file_.length, now);
+    refuse(escaped(path_), "the size of the file changed from {} to {} bytes during the run; run again",
+           file_.length, now);
   }
   if (slots[slot_].faulted) fail_with_errno(escaped(path_), "read", EIO);
 }

@@ -266,10 +266,6 @@ void OutputFile::write(std::string_view text) {
   buffer_.insert(buffer_.end(), text.begin(), text.end());
 }
 
-void OutputFile::write(std::span<const std::byte> bytes) {
-  write(text_of(bytes));
-}
-
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   require_seekable();
   put(offset, text_of(bytes));

@@ -13,6 +13,7 @@
 
 #include "base/files/input_file.hpp"
 #include "base/interrupt.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 
@@ -29,7 +30,7 @@ class OutputFile {
   ~OutputFile();
 
   void write(std::string_view text);
-  void write(std::span<const std::byte> bytes);
+  void write(std::span<const std::byte> bytes) { write(text_of(bytes)); }
 
   /// After this call, an output that is written directly, such as a pipe, receives each line as soon as the
   /// line is complete; lines of up to PIPE_BUF bytes atomically. Has no effect on a regular file.
