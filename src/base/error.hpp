@@ -13,7 +13,6 @@ namespace attnctl {
 using attn::Error;
 using attn::Status;
 
-/// Throws an Error with a formatted message.
 template <typename... Args>
 [[noreturn]] void fail(Status status, fmt::format_string<Args...> format, Args&&... args) {
   throw Error(status, fmt::format(format, std::forward<Args>(args)...));

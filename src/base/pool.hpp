@@ -17,8 +17,7 @@ class Pool {
   explicit Pool(std::size_t threads);
   ~Pool();
 
-  /// Returns the number of workers, including the calling thread.
-  [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] std::size_t size() const;  // number of workers, including the calling thread
 
   /// Calls work(task, worker) once for each task in [0, tasks), with worker in [0, size()). Returns when all
   /// calls have ended. Tasks start in ascending order. After an exception no further task starts, and run()

@@ -18,7 +18,6 @@ namespace attnctl {
 /// if it has more than 160 bytes.
 [[nodiscard]] std::string shown(std::string_view text);
 
-/// Returns shown() in double quotes.
 [[nodiscard]] inline std::string in_quotes(std::string_view text) {
   return '"' + shown(text) + '"';
 }
@@ -66,7 +65,6 @@ namespace attnctl {
 [[nodiscard]] std::uint64_t content_hash(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 [[nodiscard]] std::uint64_t content_hash(std::string_view text, std::uint64_t seed = 0);
 
-/// Formats a hash for files and messages: 16 hexadecimal digits.
-[[nodiscard]] std::string hash_text(std::uint64_t hash);
+[[nodiscard]] std::string hash_text(std::uint64_t hash);  // 16 hexadecimal digits
 
 }  // namespace attnctl

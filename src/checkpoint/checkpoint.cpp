@@ -83,7 +83,6 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-/// Returns the format with the extension of a path; null if the extension is unknown.
 const FileFormat* find_format(const Path& path) {
   const std::string name = lower_case(path.filename().string());
   const auto* const format =
@@ -130,7 +129,6 @@ constexpr ContentType kSignatures[] = {
     {"\x80\x04"sv, "a Python pickle, which is never executed", kConvertWeights},
 };
 
-/// Identifies the type of a file by its first bytes; returns nullopt if the type is unknown.
 std::optional<ContentType> identify_content(std::string_view content) {
   for (const ContentType& type : kSignatures) {
     if (content.starts_with(type.bytes)) return type;
@@ -145,7 +143,6 @@ std::optional<ContentType> identify_content(std::string_view content) {
   return std::nullopt;
 }
 
-/// Throws Error(bad_input) if the first bytes of the file belong to a known type other than `format`.
 void check_plausible(const FileFormat& format, const FileBytes& file) {
   if (format.plausible(file.text())) return;
   if (const auto found = identify_content(file.text()))

@@ -84,8 +84,7 @@ struct Strided {
 /// functions below require a tensor that passed this check.
 void check_strided(std::string_view where, const Strided& tensor, std::size_t available);
 
-/// Returns the size of all elements together, in bytes.
-[[nodiscard]] std::size_t byte_size(const Strided& tensor);
+[[nodiscard]] std::size_t byte_size(const Strided& tensor);  // of all elements together
 
 /// Returns true if the elements are contiguous and in row-major order.
 [[nodiscard]] bool is_row_major(const Strided& tensor);
@@ -95,7 +94,6 @@ void check_strided(std::string_view where, const Strided& tensor, std::size_t av
 [[nodiscard]] std::vector<std::byte> to_row_major(const Strided& tensor, std::span<const std::byte> bytes,
                                                   bool swap);
 
-/// A checkpoint whose tensors are all in one file.
 class FileCheckpoint final : public Checkpoint {
  public:
   /// Checks a tensor and returns its data. If the data must be converted, the function stores the result in

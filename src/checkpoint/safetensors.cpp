@@ -151,7 +151,6 @@ void check_cover(const FileBytes& file, std::vector<SafetensorsEntry>& entries, 
   }
 }
 
-/// Checks the length of the header and returns the text of the header.
 std::string_view header_text(const FileBytes& file) {
   const std::size_t size = file.bytes().size();
   if (size < kLengthBytes) {

@@ -15,7 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The tensors of several checkpoints as one checkpoint.
 class ShardedCheckpoint final : public Checkpoint {
  public:
   explicit ShardedCheckpoint(std::vector<std::unique_ptr<Checkpoint>> shards) : shards_(std::move(shards)) {

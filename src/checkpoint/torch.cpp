@@ -18,14 +18,14 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-/// The objects of a torch.save file and the bytes of its storages. Storage i is pickle->storages[i].
+/// The objects of a torch.save file and the bytes of its storages. Storage i is pickle.storages[i].
 struct TorchLayout {
-  std::unique_ptr<Pickle> pickle;
-  std::vector<std::span<const std::byte>> storages;
+  Pickle pickle;
+  std::vector<std::span<const std::byte>> storages = {};
   /// The archive member of each storage; empty for files from before torch 1.6.
-  std::vector<const formats::StoredMember*> members;
-  std::vector<formats::StoredMember> archive;     // owns the members
-  std::set<const formats::StoredMember*> intact;  // the members whose checksum (CRC) was checked
+  std::vector<const formats::StoredMember*> members = {};
+  std::vector<formats::StoredMember> archive = {};     // owns the members
+  std::set<const formats::StoredMember*> intact = {};  // the members whose checksum (CRC) was checked
   bool big_endian = false;
 };
 
@@ -73,13 +73,13 @@ class TorchArchive {
   }
 
   [[nodiscard]] TorchLayout read() {
-    TorchLayout layout;
-    layout.big_endian = is_big_endian();
+    const bool big_endian = is_big_endian();
     const formats::StoredMember& objects = member("data.pkl");
     std::vector<std::byte> unused;  // members are uncompressed
-    layout.pickle = std::make_unique<Pickle>(formats::at_member(file_, objects),
-                                             text_of(formats::unpack(file_, objects, unused)), 0);
-    const Pickle& pickle = *layout.pickle;
+    TorchLayout layout = {
+        .pickle = {formats::at_member(file_, objects), text_of(formats::unpack(file_, objects, unused)), 0},
+        .big_endian = big_endian};
+    const Pickle& pickle = layout.pickle;
     if (pickle.end != objects.size) {
       refuse(pickle.where, "got {} bytes after the pickle @byte {}, need none", objects.size - pickle.end,
              pickle.end);
@@ -148,15 +148,13 @@ class LegacyTorchFile {
     if (version.root.kind != Kind::integer || version.root.number != kVersion)
       refuse(file_.name(), "unsupported version of the layout before torch 1.6, need {}", kVersion);
     (void)next();  // skips the properties of the machine; elements are always little-endian
-    TorchLayout layout;
-    layout.pickle = std::make_unique<Pickle>(file_.name(), text_, at_);
-    at_ = layout.pickle->end;
-    const auto wholes = read_storages(*layout.pickle, next());
-    for (const PickleStorage& storage : layout.pickle->storages) {
+    TorchLayout layout = {.pickle = next()};
+    const auto wholes = read_storages(layout.pickle, next());
+    for (const PickleStorage& storage : layout.pickle.storages) {
       const auto whole = wholes.find(storage.key);
       if (whole == wholes.end())
         refuse(file_.name(), "storage {} is missing from the file", in_quotes(storage.key));
-      layout.storages.push_back(view_of(*layout.pickle, storage, whole->second));
+      layout.storages.push_back(view_of(layout.pickle, storage, whole->second));
     }
     return layout;
   }
@@ -284,7 +282,7 @@ Shape numbers_of(const Pickle& pickle, const PickleValue& tuple, std::string_vie
 
 TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::string_view name,
                         const PickleTensor& tensor) {
-  const Pickle& pickle = *layout.pickle;
+  const Pickle& pickle = layout.pickle;
   const std::string where = fmt::format("{}: tensor {}", file.name(), in_quotes(name));
   if (find_ill_formed_utf8(name)) refuse(where, "got a name that is not UTF-8");
   TorchTensor entry;
@@ -332,7 +330,7 @@ void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries
 std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) {
   TorchLayout layout =
       file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
-  const Pickle& pickle = *layout.pickle;
+  const Pickle& pickle = layout.pickle;
   std::vector<TorchTensor> entries;
   const auto items = pickle.items(find_state(pickle));
   for (std::size_t i = 0; i < items.size(); i += 2) {

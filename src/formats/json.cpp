@@ -35,7 +35,6 @@ class CountingIterator {
     return *this;
   }
   bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
-  bool operator!=(const CountingIterator& other) const { return at_ != other.at_; }
 
  private:
   const char* at_;
@@ -74,8 +73,7 @@ struct JsonEvents::Adapter {
     return scalar(value);
   }
   bool string(std::string& value) { return scalar(&value); }
-  // JSON text has no binary values, so this is never called.
-  bool binary(Json::binary_t& /*value*/) { return false; }
+  bool binary(Json::binary_t& /*value*/) { return false; }  // never called
   bool start_object(std::size_t /*count*/) { return begin(Container::object); }
   bool start_array(std::size_t /*count*/) { return begin(Container::array); }
   bool end_object() { return end_array(); }

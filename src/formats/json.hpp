@@ -52,7 +52,6 @@ class JsonEvents {
   /// Returns the escaped JSON pointer of the current value; "top level" for the whole document.
   [[nodiscard]] std::string pointer() const;
 
-  /// Throws Error(bad_input) with the file, the pointer, the byte and `what`.
   [[noreturn]] void refuse(std::string_view what) const;
 
  private:
@@ -78,8 +77,6 @@ class JsonEvents {
 /// than 64 levels of nesting are errors. `file` names the document in error messages. Throws
 /// Error(bad_input).
 [[nodiscard]] nlohmann::ordered_json parse_json(const std::string& file, std::string_view text);
-
-/// Parses a value inside a file with the rules of parse_json.
 [[nodiscard]] nlohmann::ordered_json parse_json_part(const JsonText& text);
 
 /// Builds the tree of a document and rejects duplicate keys. To store some values elsewhere, a

@@ -33,7 +33,6 @@ struct ZipMember {
 /// archive.
 [[nodiscard]] std::string central_directory(const std::vector<ZipMember>& members, std::uint64_t offset);
 
-/// Returns the CRC-32 of the bytes.
 [[nodiscard]] std::uint32_t crc32_of(std::span<const std::byte> bytes);
 
 /// A member of an archive that has passed the checks of read_zip_directory(). unpack() checks its CRC and its
@@ -49,7 +48,7 @@ struct StoredMember : ZipMember {
 /// file.
 [[nodiscard]] std::vector<StoredMember> read_zip_directory(const FileBytes& file);
 
-/// Returns the names of the file and of the member, for the beginning of an error message.
+/// Returns "FILE: member NAME", for messages.
 [[nodiscard]] std::string at_member(const FileBytes& file, const ZipMember& member);
 
 /// Unpacks the first bytes of deflated data into `out` and returns their number, which is less than

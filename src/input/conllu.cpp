@@ -102,7 +102,6 @@ std::optional<std::size_t> parse_id(std::string_view text, std::size_t least = 1
   return fits ? number : std::nullopt;
 }
 
-/// Parses the lines of a block into sentences.
 class ConlluReader {
  public:
   ConlluReader(const TextPlace& place, std::vector<ConlluSentence>& sentences)
@@ -194,7 +193,7 @@ class ConlluReader {
     add_surface(fields, *first, *last, true);
   }
 
-  /// Adds a token that consists of the words `first` to `last`, counted from 1.
+  /// `first` and `last` are numbers of words, from 1.
   void add_surface(const Fields& fields, std::size_t first, std::size_t last, bool is_multiword) {
     const bool space_after = misc_value(fields[kMisc], "SpaceAfter") != "No";
     surfaces_.push_back({std::string(fields[kForm]), first - 1, last - 1, is_multiword, space_after, line_});

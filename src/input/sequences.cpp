@@ -313,7 +313,6 @@ std::optional<CorpusSentence> SentenceStream::next_lines() {
   return sentence;
 }
 
-/// Returns the next item of a .json file; nullopt after the last item.
 std::optional<CorpusSentence> SentenceStream::next_item() {
   if (item_ >= (document_->is_array() ? document_->size() : 1)) return std::nullopt;
   CorpusSentence sentence;

@@ -46,7 +46,7 @@ class TextEncoder {
   /// is not supported, and the errors of Tokenizer::encode() and truncate().
   [[nodiscard]] Sequence encode(TextInput input);
 
-  /// Returns the model's tokenizer; null before the first text was encoded.
+  /// Null before the first text was encoded.
   [[nodiscard]] const tokenizer::Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
 
  private:

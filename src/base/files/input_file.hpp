@@ -38,8 +38,7 @@ class Descriptor {
   }
 
   [[nodiscard]] int number() const { return number_; }
-  /// Returns the descriptor's number and gives up ownership: the caller must close it.
-  [[nodiscard]] int release() { return std::exchange(number_, -1); }
+  [[nodiscard]] int release() { return std::exchange(number_, -1); }  // the caller must close it
 
  private:
   int number_ = -1;
@@ -56,10 +55,9 @@ class InputStream {
   /// the end of the file. Throws Error(environment) if reading fails, and Error(bad_input) if a regular file
   /// became shorter after it was opened.
   [[nodiscard]] std::size_t read(std::span<char> buffer);
-  /// In bytes; nullopt for standard input.
+  /// The length in bytes; nullopt for standard input.
   [[nodiscard]] std::optional<std::uint64_t> length() const { return length_; }
-  /// Returns the escaped path, or "standard input", for messages.
-  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, or "standard input"
 
  private:
   Descriptor own_;  // empty for standard input, which stays open
@@ -79,8 +77,7 @@ struct RegularFile {
 /// file cannot be opened.
 [[nodiscard]] RegularFile open_regular_file(const std::filesystem::path& path, Status absent);
 
-/// Returns the text of an errno value: "No such file or directory".
-[[nodiscard]] std::string error_text(int error);
+[[nodiscard]] std::string error_text(int error);  // "No such file or directory"
 
 /// Throws Error(environment), for example "NAME: cannot write: No space left on device", where `what` is
 /// "write". `name` must already be escaped.
@@ -123,8 +120,7 @@ void check_mapped_files();
 /// memory that must outlive this object.
 class FileBytes {
  public:
-  /// Maps a file. Throws the errors of MappedFile.
-  FileBytes(const std::filesystem::path& path, Status absent);
+  FileBytes(const std::filesystem::path& path, Status absent);  // throws the errors of MappedFile
   FileBytes(std::string_view name, std::span<const std::byte> memory);
 
   /// Returns the escaped name, for error messages. The returned reference stays valid when this object is
@@ -132,7 +128,6 @@ class FileBytes {
   [[nodiscard]] const std::string& name() const { return *name_; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
   [[nodiscard]] std::string_view text() const { return text_of(bytes_); }
-  /// Calls MappedFile::forget() if the bytes are mapped; otherwise does nothing.
   void forget(std::span<const std::byte> part) const {
     if (file_) file_->forget(part);
   }

@@ -406,7 +406,6 @@ void OutputFolder::remove_old(const fs::path& old) const {
   ::rmdir(old.c_str());  // fails if a file could not be moved; then the folder remains
 }
 
-/// Renames the files of the hidden folder one by one.
 void OutputFolder::replace_files() const {
   for (const std::string& file : names_) {
     const fs::path place = path_ / file;

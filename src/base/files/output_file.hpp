@@ -41,13 +41,11 @@ class OutputFile {
   /// Writes at an absolute offset; position() does not change. Thread-safe if the ranges do not overlap.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
 
-  /// Returns the offset of the next write().
+  /// The offset of the next write().
   [[nodiscard]] std::uint64_t position() const { return flushed_ + buffer_.size(); }
-  /// Sets the offset of the next write() of a seekable output.
   void seek(std::uint64_t offset);
 
-  /// Returns the escaped path, or "standard output" for "-". For messages.
-  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, or "standard output"
 
   /// Writes the buffered data and replaces the old file. No function that writes may be called afterwards.
   /// Throws the errors of write(), and Error if a mapped input file changed (check_mapped_files).
@@ -64,12 +62,12 @@ class OutputFile {
   void close_checked();
   void require_seekable() const;
 
-  std::string name_;  // for messages
+  std::string name_;
   Descriptor descriptor_;
-  bool in_place_ = true;             // written directly, not to a temporary file
-  std::filesystem::path temporary_;  // the temporary file
-  std::filesystem::path path_;       // the file to create or replace, after following symbolic links
-  std::optional<struct stat> old_;   // mode and owner of the file to replace; nullopt if there is none
+  bool in_place_ = true;  // written directly, not to a temporary file
+  std::filesystem::path temporary_;
+  std::filesystem::path path_;      // the file to create or replace, after following symbolic links
+  std::optional<struct stat> old_;  // mode and owner of the file to replace; nullopt if there is none
   std::size_t remembered_ = Temporaries::kNone;  // slot of the temporary file
   std::uint64_t flushed_ = 0;                    // offset in the file at which the buffer will be written
   std::vector<char> buffer_;

@@ -68,7 +68,6 @@ class GgufMetadata {
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
   [[nodiscard]] std::optional<std::string_view> text(std::string_view key) const;
   [[nodiscard]] std::optional<bool> flag(std::string_view key) const;
-  /// Returns an array of strings.
   [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
   /// Returns an array of finite float32 numbers.
   [[nodiscard]] std::optional<std::vector<float>> floats(std::string_view key) const;

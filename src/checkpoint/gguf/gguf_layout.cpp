@@ -160,6 +160,7 @@ constexpr std::uint64_t kMaxAlignment = std::uint64_t{1} << 20;
 // Smallest size in bytes of a metadata entry and of a tensor's description.
 constexpr std::size_t kMinValueBytes = 8 + 1 + 4 + 1;
 constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;
+
 /// Reads the layout of a GGUF file from front to back. Throws Error(bad_input) on reading beyond the end of
 /// the file.
 class GgufLayoutReader {
