@@ -74,6 +74,23 @@ void wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& sig
   signal.wait(lock, done);
 }
 
+/// Returns the path in the line "0::/path" of /proc/self/cgroup (cgroup v2); empty if this line is missing.
+std::string own_cgroup() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("0::")) return line.substr(3);
+  }
+  return {};
+}
+
+/// Returns the number of cores in the affinity mask of this process. The array has bits for 131,072 cores,
+/// because the kernel rejects a mask that is smaller than its own.
+std::optional<std::size_t> cores_of_affinity() {
+  std::array<cpu_set_t, 128> set{};
+  if (sched_getaffinity(0, sizeof(set), set.data()) != 0) return std::nullopt;
+  return static_cast<std::size_t>(CPU_COUNT_S(sizeof(set), set.data()));
+}
+
 }  // namespace
 
 struct Pool::State {
@@ -156,27 +173,6 @@ void Pool::run(std::size_t tasks, const std::function<void(std::size_t, std::siz
   if (job.failure != nullptr) std::rethrow_exception(job.failure);
   throw_if_interrupted();
 }
-
-namespace {
-
-/// Returns the path in the line "0::/path" of /proc/self/cgroup (cgroup v2); empty if this line is missing.
-std::string own_cgroup() {
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("0::")) return line.substr(3);
-  }
-  return {};
-}
-
-/// Returns the number of cores in the affinity mask of this process. The array has bits for 131,072 cores,
-/// because the kernel rejects a mask that is smaller than its own.
-std::optional<std::size_t> cores_of_affinity() {
-  std::array<cpu_set_t, 128> set{};
-  if (sched_getaffinity(0, sizeof(set), set.data()) != 0) return std::nullopt;
-  return static_cast<std::size_t>(CPU_COUNT_S(sizeof(set), set.data()));
-}
-
-}  // namespace
 
 std::optional<std::size_t> cores_of_cpu_max(std::string_view text) {
   const std::size_t space = text.find(' ');

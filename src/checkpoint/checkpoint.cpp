@@ -1,7 +1,6 @@
 #include "checkpoint/checkpoint.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <optional>
 

@@ -1,16 +1,11 @@
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 

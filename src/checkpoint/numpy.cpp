@@ -1,7 +1,4 @@
-#include <algorithm>
 #include <cstring>
-#include <optional>
-#include <utility>
 
 #include "base/checked.hpp"
 #include "checkpoint/readers.hpp"

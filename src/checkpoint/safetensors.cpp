@@ -1,14 +1,8 @@
-#include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 

@@ -1,14 +1,9 @@
-#include <algorithm>
-#include <cstdint>
 #include <map>
 #include <set>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "checkpoint/pickle.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/zip.hpp"

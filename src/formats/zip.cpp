@@ -108,37 +108,6 @@ std::string zip64_end(std::uint64_t members, std::uint64_t size, std::uint64_t o
   return bytes;
 }
 
-}  // namespace
-
-std::string local_header(const ZipMember& member) {
-  const std::string extra = zip64_extra(member, has_long_sizes(member), false);
-  std::string bytes;
-  put(bytes, kZipLocalSignature);
-  put_common(bytes, member, extra);
-  return bytes + member.name + extra;
-}
-
-std::string central_directory(const std::vector<ZipMember>& members, std::uint64_t offset) {
-  std::string bytes;
-  for (const ZipMember& member : members) bytes += directory_entry(member);
-  const std::uint64_t size = bytes.size();
-  const std::uint64_t count = members.size();
-  if (count >= kMax16 || size >= kIn64 || offset >= kIn64) bytes += zip64_end(count, size, offset);
-  put(bytes, kZipEndSignature, kZero16, kZero16);  // this disk, the directory's disk
-  put16(bytes, count);
-  put16(bytes, count);
-  put32(bytes, size);
-  put32(bytes, offset);
-  put16(bytes, 0);  // comment
-  return bytes;
-}
-
-std::uint32_t crc32_of(std::span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
-namespace {
-
 constexpr std::size_t kEndSize = 22;
 constexpr std::size_t kLocatorSize = 20;
 constexpr std::size_t kEnd64Size = 56;
@@ -346,6 +315,33 @@ void check_total(const FileBytes& file, const std::vector<StoredMember>& members
 }
 
 }  // namespace
+
+std::string local_header(const ZipMember& member) {
+  const std::string extra = zip64_extra(member, has_long_sizes(member), false);
+  std::string bytes;
+  put(bytes, kZipLocalSignature);
+  put_common(bytes, member, extra);
+  return bytes + member.name + extra;
+}
+
+std::string central_directory(const std::vector<ZipMember>& members, std::uint64_t offset) {
+  std::string bytes;
+  for (const ZipMember& member : members) bytes += directory_entry(member);
+  const std::uint64_t size = bytes.size();
+  const std::uint64_t count = members.size();
+  if (count >= kMax16 || size >= kIn64 || offset >= kIn64) bytes += zip64_end(count, size, offset);
+  put(bytes, kZipEndSignature, kZero16, kZero16);  // this disk, the directory's disk
+  put16(bytes, count);
+  put16(bytes, count);
+  put32(bytes, size);
+  put32(bytes, offset);
+  put16(bytes, 0);  // comment
+  return bytes;
+}
+
+std::uint32_t crc32_of(std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
 
 std::string at_member(const FileBytes& file, const ZipMember& member) {
   return fmt::format("{}: member {}", file.name(), in_quotes(member.name));

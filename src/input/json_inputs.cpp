@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <set>
 #include <utility>
-#include <vector>
 
-#include "base/text.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::input {

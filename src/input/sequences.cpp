@@ -5,12 +5,10 @@
 #include <charconv>
 #include <system_error>
 #include <unistd.h>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
-#include "input/json_inputs.hpp"
 #include "input/words.hpp"
 
 namespace attnctl::input {

@@ -5,12 +5,9 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
 #include <fcntl.h>
 #include <mutex>
-#include <optional>
 #include <poll.h>
-#include <string_view>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>

@@ -2,25 +2,19 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstdio>
 #include <fcntl.h>
-#include <optional>
 #include <poll.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/xattr.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
-#include <vector>
 
 #include <climits>
 
 #include "base/error.hpp"
-#include "base/files/input_file.hpp"
-#include "base/interrupt.hpp"
 
 namespace attnctl {
 namespace {
@@ -149,16 +143,6 @@ fs::path output_path(const fs::path& path) {
 OutputFile::OutputFile(const fs::path& path) : OutputFile() {
   name_ = path == "-" ? "standard output" : escaped(path.native());
   buffer_.reserve(kBufferSize);
-  open(path);
-  if (!in_place_) remembered_ = Temporaries::add(temporary_.string());
-}
-
-OutputFile::~OutputFile() {
-  if (!temporary_.empty() && !committed_) ::unlink(temporary_.c_str());
-  Temporaries::forget(remembered_);
-}
-
-void OutputFile::open(const fs::path& path) {
   if (path.empty())
     fail(Status::environment, "the output path is empty; give a file, or - for standard output");
   if (const auto number = named_descriptor(path.native())) {
@@ -181,12 +165,18 @@ void OutputFile::open(const fs::path& path) {
     fail_with_errno(name_, "open", errno);
   }
   in_place_ = false;
-  const mode_t mode = old_ ? 0600 : 0666;  // replace() sets the mode of the file that is replaced
+  const mode_t mode = old_ ? 0600 : 0666;  // commit() sets the mode of the file that is replaced
   temporary_ = create_hidden(path_.parent_path(), [&](const fs::path& hidden) {
     descriptor_ = Descriptor(::open(hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     return descriptor_.number() >= 0;
   });
   if (temporary_.empty()) fail_with_errno(name_, "create a temporary file in its directory", errno);
+  remembered_ = Temporaries::add(temporary_.string());
+}
+
+OutputFile::~OutputFile() {
+  if (!temporary_.empty() && !committed_) ::unlink(temporary_.c_str());
+  Temporaries::forget(remembered_);
 }
 
 void OutputFile::put(std::uint64_t offset, std::string_view text) const {
@@ -217,39 +207,20 @@ void OutputFile::append(std::string_view text) {
 }
 
 void OutputFile::flush() {
-  append({buffer_.data(), buffer_.size()});
+  append(buffer_);
   buffer_.clear();
 }
 
 /// Writes the buffered text up to and including the last newline.
 void OutputFile::flush_lines() {
-  std::string_view lines(buffer_.data(), buffer_.size());
-  lines = lines.substr(0, lines.rfind('\n') + 1);
-  const auto whole = static_cast<std::ptrdiff_t>(lines.size());
+  const std::size_t whole = buffer_.rfind('\n') + 1;
+  std::string_view lines = std::string_view(buffer_).substr(0, whole);
   while (!lines.empty()) {
     const std::size_t size = lines_at_once(lines);
     append(lines.substr(0, size));
     lines.remove_prefix(size);
   }
-  buffer_.erase(buffer_.begin(), buffer_.begin() + whole);
-}
-
-void OutputFile::replace() {
-  if (old_) {
-    // Only root may change the owner. Otherwise the new file belongs to the user.
-    [[maybe_unused]] const int ignored = ::fchown(descriptor_.number(), old_->st_uid, old_->st_gid);
-    if (::fchmod(descriptor_.number(), old_->st_mode & 07777U) != 0)
-      fail_with_errno(name_, "keep the file's mode", errno);
-  }
-  while (::fsync(descriptor_.number()) != 0) {
-    if (errno != EINTR) fail_with_errno(name_, "write to disk", errno);
-    throw_if_interrupted();
-  }
-  close_checked();
-  throw_if_interrupted();
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno(name_, "replace", errno);
-  committed_ = true;
-  sync_folder(path_.parent_path());
+  buffer_.erase(0, whole);
 }
 
 void OutputFile::close_checked() {
@@ -258,12 +229,12 @@ void OutputFile::close_checked() {
 
 void OutputFile::write(std::string_view text) {
   if (whole_lines_ && text.find('\n') != std::string_view::npos) {
-    buffer_.insert(buffer_.end(), text.begin(), text.end());
+    buffer_ += text;
     return flush_lines();
   }
   if (buffer_.size() + text.size() > kBufferSize) flush();
   if (text.size() >= kBufferSize) return append(text);
-  buffer_.insert(buffer_.end(), text.begin(), text.end());
+  buffer_ += text;
 }
 
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -284,7 +255,22 @@ void OutputFile::require_seekable() const {
 void OutputFile::commit() {
   flush();
   check_mapped_files();
-  in_place_ ? close_checked() : replace();
+  if (in_place_) return close_checked();
+  if (old_) {
+    // Only root may change the owner. Otherwise the new file belongs to the user.
+    [[maybe_unused]] const int ignored = ::fchown(descriptor_.number(), old_->st_uid, old_->st_gid);
+    if (::fchmod(descriptor_.number(), old_->st_mode & 07777U) != 0)
+      fail_with_errno(name_, "keep the file's mode", errno);
+  }
+  while (::fsync(descriptor_.number()) != 0) {
+    if (errno != EINTR) fail_with_errno(name_, "write to disk", errno);
+    throw_if_interrupted();
+  }
+  close_checked();
+  throw_if_interrupted();
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno(name_, "replace", errno);
+  committed_ = true;
+  sync_folder(path_.parent_path());
 }
 
 OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {

@@ -53,12 +53,10 @@ class OutputFile {
 
  private:
   OutputFile() = default;
-  void open(const std::filesystem::path& path);
   void put(std::uint64_t offset, std::string_view text) const;
   void append(std::string_view text);
   void flush();
   void flush_lines();
-  void replace();
   void close_checked();
   void require_seekable() const;
 
@@ -70,7 +68,7 @@ class OutputFile {
   std::optional<struct stat> old_;  // mode and owner of the file to replace; nullopt if there is none
   std::size_t remembered_ = Temporaries::kNone;  // slot of the temporary file
   std::uint64_t flushed_ = 0;                    // offset in the file at which the buffer will be written
-  std::vector<char> buffer_;
+  std::string buffer_;
   bool committed_ = false;
   bool whole_lines_ = false;
 };

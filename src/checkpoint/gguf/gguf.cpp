@@ -1,19 +1,13 @@
 #include "checkpoint/gguf/gguf.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstring>
 #include <ranges>
-#include <string_view>
-#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 
 namespace attnctl::checkpoint {

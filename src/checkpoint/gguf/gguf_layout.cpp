@@ -1,17 +1,12 @@
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <type_traits>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "checkpoint/gguf/gguf.hpp"
 #include "checkpoint/readers.hpp"
 
@@ -60,94 +55,6 @@ std::string format_content(const GgufContent& content) {
       },
       content);
 }
-
-}  // namespace
-
-GgufMetadata::GgufMetadata(std::string file, std::vector<GgufValue> values)
-    : file_(std::move(file)), values_(std::move(values)) {
-  if (const GgufValue* const twice = sort_by_name(values_, &GgufValue::key))
-    refuse(file_, "metadata {}: got the key twice, need different keys", in_quotes(twice->key));
-}
-
-const GgufValue* GgufMetadata::find(std::string_view key) const {
-  const auto found = std::ranges::lower_bound(values_, key, {}, &GgufValue::key);
-  return found != values_.end() && found->key == key ? &*found : nullptr;
-}
-
-template <typename T>
-std::optional<T> GgufMetadata::read(std::string_view key, std::string_view need) const {
-  const GgufValue* const value = find(key);
-  if (value == nullptr) return std::nullopt;
-  const T* const content = std::get_if<T>(&value->content);
-  if (content == nullptr) reject(key, need);
-  return *content;
-}
-
-std::optional<std::uint64_t> GgufMetadata::integer(std::string_view key) const {
-  return read<std::uint64_t>(key, "an integer of at least 0");
-}
-
-std::optional<double> GgufMetadata::number(std::string_view key) const {
-  constexpr std::string_view kNeed = "a finite floating-point number";
-  const auto number = read<double>(key, kNeed);
-  if (number && !std::isfinite(*number)) reject(key, kNeed);
-  return number;
-}
-
-std::optional<std::string_view> GgufMetadata::text(std::string_view key) const {
-  return read<std::string_view>(key, "a string");
-}
-
-std::optional<bool> GgufMetadata::flag(std::string_view key) const {
-  return read<bool>(key, "true or false");
-}
-
-std::optional<std::vector<std::string>> GgufMetadata::texts(std::string_view key) const {
-  constexpr std::string_view kNeed = "an array of strings";
-  const auto array = read<GgufArray>(key, kNeed);
-  if (!array) return std::nullopt;
-  if (array->type != GgufType::string) reject(key, kNeed);
-  std::vector<std::string> texts;
-  // The lengths of the strings are checked when the file is opened.
-  std::string_view rest = array->bytes;
-  for (std::uint64_t i = 0; i < array->count; ++i) {
-    const std::size_t length = little_endian(rest.substr(0, kStringLengthBytes));
-    texts.emplace_back(rest.substr(kStringLengthBytes, length));
-    rest.remove_prefix(kStringLengthBytes + length);
-  }
-  return texts;
-}
-
-std::optional<std::vector<float>> GgufMetadata::floats(std::string_view key) const {
-  constexpr std::string_view kNeed = "an array of finite numbers in float32";
-  const auto array = read<GgufArray>(key, kNeed);
-  if (!array) return std::nullopt;
-  if (array->type != GgufType::f32) reject(key, kNeed);
-  std::vector<float> numbers(array->count);
-  convert(DType::f32, std::as_bytes(std::span(array->bytes)), std::span(numbers));
-  if (!std::ranges::all_of(numbers, [](float number) { return std::isfinite(number); })) reject(key, kNeed);
-  return numbers;
-}
-
-std::optional<std::vector<std::int64_t>> GgufMetadata::integers(std::string_view key) const {
-  constexpr std::string_view kNeed = "an array of integers of at most 32 bits";
-  const auto array = read<GgufArray>(key, kNeed);
-  if (!array) return std::nullopt;
-  if (array->type >= GgufType::f32) reject(key, kNeed);
-  const std::size_t width = bytes_of(array->type);
-  std::vector<std::int64_t> numbers;
-  for (std::uint64_t i = 0; i < array->count; ++i)
-    numbers.push_back(static_cast<std::int64_t>(bits_of(array->type, array->bytes.substr(i * width, width))));
-  return numbers;
-}
-
-void GgufMetadata::reject(std::string_view key, std::string_view need) const {
-  const GgufValue& value = *find(key);
-  refuse(file_, "metadata {} @byte {}: got {}, need {}", in_quotes(key), value.at,
-         format_content(value.content), need);
-}
-
-namespace {
 
 constexpr std::string_view kGgufMagic = "GGUF";
 constexpr std::uint32_t kMinVersion = 2;
@@ -369,6 +276,90 @@ class GgufLayoutReader {
 };
 
 }  // namespace
+
+GgufMetadata::GgufMetadata(std::string file, std::vector<GgufValue> values)
+    : file_(std::move(file)), values_(std::move(values)) {
+  if (const GgufValue* const twice = sort_by_name(values_, &GgufValue::key))
+    refuse(file_, "metadata {}: got the key twice, need different keys", in_quotes(twice->key));
+}
+
+const GgufValue* GgufMetadata::find(std::string_view key) const {
+  const auto found = std::ranges::lower_bound(values_, key, {}, &GgufValue::key);
+  return found != values_.end() && found->key == key ? &*found : nullptr;
+}
+
+template <typename T>
+std::optional<T> GgufMetadata::read(std::string_view key, std::string_view need) const {
+  const GgufValue* const value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const T* const content = std::get_if<T>(&value->content);
+  if (content == nullptr) reject(key, need);
+  return *content;
+}
+
+std::optional<std::uint64_t> GgufMetadata::integer(std::string_view key) const {
+  return read<std::uint64_t>(key, "an integer of at least 0");
+}
+
+std::optional<double> GgufMetadata::number(std::string_view key) const {
+  constexpr std::string_view kNeed = "a finite floating-point number";
+  const auto number = read<double>(key, kNeed);
+  if (number && !std::isfinite(*number)) reject(key, kNeed);
+  return number;
+}
+
+std::optional<std::string_view> GgufMetadata::text(std::string_view key) const {
+  return read<std::string_view>(key, "a string");
+}
+
+std::optional<bool> GgufMetadata::flag(std::string_view key) const {
+  return read<bool>(key, "true or false");
+}
+
+std::optional<std::vector<std::string>> GgufMetadata::texts(std::string_view key) const {
+  constexpr std::string_view kNeed = "an array of strings";
+  const auto array = read<GgufArray>(key, kNeed);
+  if (!array) return std::nullopt;
+  if (array->type != GgufType::string) reject(key, kNeed);
+  std::vector<std::string> texts;
+  // The lengths of the strings are checked when the file is opened.
+  std::string_view rest = array->bytes;
+  for (std::uint64_t i = 0; i < array->count; ++i) {
+    const std::size_t length = little_endian(rest.substr(0, kStringLengthBytes));
+    texts.emplace_back(rest.substr(kStringLengthBytes, length));
+    rest.remove_prefix(kStringLengthBytes + length);
+  }
+  return texts;
+}
+
+std::optional<std::vector<float>> GgufMetadata::floats(std::string_view key) const {
+  constexpr std::string_view kNeed = "an array of finite numbers in float32";
+  const auto array = read<GgufArray>(key, kNeed);
+  if (!array) return std::nullopt;
+  if (array->type != GgufType::f32) reject(key, kNeed);
+  std::vector<float> numbers(array->count);
+  convert(DType::f32, std::as_bytes(std::span(array->bytes)), std::span(numbers));
+  if (!std::ranges::all_of(numbers, [](float number) { return std::isfinite(number); })) reject(key, kNeed);
+  return numbers;
+}
+
+std::optional<std::vector<std::int64_t>> GgufMetadata::integers(std::string_view key) const {
+  constexpr std::string_view kNeed = "an array of integers of at most 32 bits";
+  const auto array = read<GgufArray>(key, kNeed);
+  if (!array) return std::nullopt;
+  if (array->type >= GgufType::f32) reject(key, kNeed);
+  const std::size_t width = bytes_of(array->type);
+  std::vector<std::int64_t> numbers;
+  for (std::uint64_t i = 0; i < array->count; ++i)
+    numbers.push_back(static_cast<std::int64_t>(bits_of(array->type, array->bytes.substr(i * width, width))));
+  return numbers;
+}
+
+void GgufMetadata::reject(std::string_view key, std::string_view need) const {
+  const GgufValue& value = *find(key);
+  refuse(file_, "metadata {} @byte {}: got {}, need {}", in_quotes(key), value.at,
+         format_content(value.content), need);
+}
 
 GgufLayout read_gguf_layout(const FileBytes& file) {
   return GgufLayoutReader(file).read();

@@ -1,18 +1,10 @@
-#include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <optional>
 #include <ranges>
-#include <span>
-#include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "checkpoint/gguf/gguf.hpp"
 #include "checkpoint/readers.hpp"
 
