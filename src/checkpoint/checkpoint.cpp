@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <ranges>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/files/input_file.hpp"
 #include "checkpoint/readers.hpp"
@@ -22,8 +23,6 @@ struct FileFormat {
   std::string_view name;
   bool (*plausible)(std::string_view content);  // returns false if the first bytes rule out this format
   std::unique_ptr<Checkpoint> (*open)(FileBytes file, const Path& path, Warnings& warnings);
-  /// Reads the tokenizer inside a file; null if files of this format contain no tokenizer.
-  std::shared_ptr<const formats::TokenizerSection> (*tokenizer)(const FileBytes& file) = nullptr;
 };
 
 std::unique_ptr<Checkpoint> open_torch(FileBytes file, const Path& /*path*/, Warnings& warnings) {
@@ -65,7 +64,7 @@ constexpr FileFormat kFormats[] = {
     {".pt", "a PyTorch checkpoint", begins_like_torch, open_torch},
     {".pth", "a PyTorch checkpoint", begins_like_torch, open_torch},
     {".gguf", "GGUF", [](std::string_view content) { return content.starts_with("GGUF"); },
-     [](FileBytes file, const Path&, Warnings&) { return open_gguf(std::move(file)); }, read_gguf_tokenizer},
+     [](FileBytes file, const Path&, Warnings&) { return open_gguf(std::move(file)); }},
     {".json", "JSON weights", begins_like_json,
      [](FileBytes file, const Path&, Warnings&) { return open_json_weights(std::move(file)); }},
 };
@@ -93,9 +92,8 @@ const FileFormat* find_format(const Path& path) {
   const std::string name = lower_case(path.filename().string());
   if (std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); }))
     refuse(escaped(path.string()), "unsupported weights format; convert it to safetensors");
-  std::string known;
-  for (const FileFormat& f : kFormats) known += fmt::format(" {}", f.extension);
-  refuse(escaped(path.string()), "unsupported extension, need one of{}", known);
+  refuse(escaped(path.string()), "unsupported extension, need one of {}",
+         fmt::join(kFormats | std::views::transform(&FileFormat::extension), " "));
 }
 
 /// A type of files, for error messages about a file whose format is not the expected one.
@@ -166,10 +164,10 @@ std::unique_ptr<Checkpoint> open_checkpoint(const Path& path, Warnings& warnings
 
 std::shared_ptr<const formats::TokenizerSection> read_tokenizer_section(const Path& path) {
   const FileFormat* const format = find_format(path);
-  if (format == nullptr || format->tokenizer == nullptr) return nullptr;
+  if (format == nullptr || format->extension != ".gguf") return nullptr;
   const FileBytes file(path, Status::environment);
   check_plausible(*format, file);
-  return format->tokenizer(file);
+  return read_gguf_tokenizer(file);
 }
 
 }  // namespace attnctl::checkpoint

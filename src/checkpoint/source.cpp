@@ -94,22 +94,20 @@ fs::path weights_in(const fs::path& directory) {
          "pytorch_model.bin, pytorch_model.bin.index.json, or one .safetensors, .npz or .gguf file");
 }
 
-void open_directory(const fs::path& directory, const SourceOptions& options, Warnings& warnings,
+void open_directory(const fs::path& directory, const std::optional<fs::path>& config, Warnings& warnings,
                     ModelSource& source) {
   source.directory = directory;
-  read_config(options.config.value_or(directory / "config.json"),
-              options.config ? Status::environment : Status::bad_input, source);
-  if (options.need_weights)
-    source.weights = open_checkpoint(weights_in(directory), warnings, Status::bad_input);
+  read_config(config.value_or(directory / "config.json"), config ? Status::environment : Status::bad_input,
+              source);
+  source.weights = open_checkpoint(weights_in(directory), warnings, Status::bad_input);
 }
 
-void open_weights_file(const fs::path& file, const SourceOptions& options, Warnings& warnings,
+void open_weights_file(const fs::path& file, const std::optional<fs::path>& config, Warnings& warnings,
                        ModelSource& source) {
-  // The file is opened even if need_weights is false, because it may contain the configuration.
   source.weights = open_checkpoint(file, warnings);
   const fs::path sibling = file.parent_path() / "config.json";
-  if (options.config) {
-    read_config(*options.config, Status::environment, source);
+  if (config) {
+    read_config(*config, Status::environment, source);
   } else if (const nlohmann::ordered_json* inside = source.weights->config()) {
     source.config_path = file;
     source.config = *inside;
@@ -121,7 +119,6 @@ void open_weights_file(const fs::path& file, const SourceOptions& options, Warni
     refuse(escaped_path(file),
            "no configuration in the file and no config.json next to it; give --config FILE");
   }
-  if (!options.need_weights) source.weights.reset();
 }
 
 constexpr std::size_t kMaxReferenceBytes = 256;
@@ -129,13 +126,6 @@ constexpr std::size_t kMaxReferenceBytes = 256;
 bool is_plain_name(std::string_view name) {
   constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
   return !name.empty() && name.front() != '.' && name.find_first_not_of(kAllowed) == std::string_view::npos;
-}
-
-/// Returns whether `name` has the form "org/name" or "name" with only letters, digits, '-', '_' and '.', like
-/// the model names of the Hugging Face hub. No part may be empty or begin with '.'.
-bool is_hub_name(std::string_view name) {
-  const auto parts = split(name, '/');
-  return parts.size() <= 2 && std::ranges::all_of(parts, is_plain_name);
 }
 
 /// Returns the directory of the local Hugging Face cache; empty if no environment variable names it.
@@ -155,10 +145,12 @@ fs::path hub_cache() {
 /// names. Throws Error(environment) if the cache does not contain the model, and Error(bad_input) if the
 /// model is only partly in the cache.
 fs::path cached_model(const std::string& name) {
-  if (!is_hub_name(name))
+  const auto parts = split(name, '/');
+  // The names of the Hugging Face hub have the form "org/name" or "name".
+  if (parts.size() > 2 || !std::ranges::all_of(parts, is_plain_name))
     fail(Status::environment, "{}: cannot open: No such file or directory", escaped(name));
   const fs::path cache = hub_cache();
-  const fs::path model = cache / fmt::format("models--{}", fmt::join(split(name, '/'), "--"));
+  const fs::path model = cache / fmt::format("models--{}", fmt::join(parts, "--"));
   std::error_code ignored;
   if (cache.empty() || !fs::is_directory(model, ignored)) {
     fail(Status::environment,
@@ -188,13 +180,14 @@ std::optional<fs::path> find_directory(const std::string& model) {
 
 }  // namespace
 
-ModelSource open_model_source(const std::string& model, const SourceOptions& options, Warnings& warnings) {
+ModelSource open_model_source(const std::string& model, const std::optional<fs::path>& config,
+                              Warnings& warnings) {
   ModelSource source;
   source.given = model;
   if (const auto directory = find_directory(model)) {
-    open_directory(*directory, options, warnings, source);
+    open_directory(*directory, config, warnings, source);
   } else {
-    open_weights_file(model, options, warnings, source);
+    open_weights_file(model, config, warnings, source);
   }
   return source;
 }

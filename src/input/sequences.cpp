@@ -81,17 +81,16 @@ std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view opti
 }
 
 std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
-                             const InputReaders& readers, Batch& batch) {
+                             const tokenizer::Vocabulary& vocabulary, TextEncoder& encoder, Batch& batch) {
   const TextPlace place{escaped(name), 0, 1};
   if (format == InputFormat::txt || format == InputFormat::conllu) {
     std::vector<TextInput> inputs;
     const std::uint64_t blank = read_text_inputs(text, format, place, inputs);
-    for (TextInput& input : inputs) batch.sequences.push_back(readers.encoder.encode(std::move(input)));
+    for (TextInput& input : inputs) batch.sequences.push_back(encoder.encode(std::move(input)));
     return blank;
   }
   for_each_json_input(text, format, place, [&](const JsonInput& input) {
-    batch.sequences.push_back(input.has_text() ? readers.encoder.encode(input.text())
-                                               : input.sequence(readers.vocabulary));
+    batch.sequences.push_back(input.has_text() ? encoder.encode(input.text()) : input.sequence(vocabulary));
   });
   return 0;
 }

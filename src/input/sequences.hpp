@@ -66,19 +66,13 @@ class TextEncoder {
 /// called.
 void put_first(std::int64_t id, Sequence& sequence);
 
-/// Converts inputs to token ids: the vocabulary for token strings, the encoder for texts.
-struct InputReaders {
-  const tokenizer::Vocabulary& vocabulary;
-  TextEncoder& encoder;
-};
-
 /// Appends the sequences of a file's content to the batch. Returns the number of blank lines in the format
 /// txt, otherwise 0. The formats are those of read_text_inputs(), but a JSON object has one of the keys
 /// "text", "tokens" and "ids". Objects with "tokens" or "ids" may have "id", "token_type_ids" and "mask" (1:
 /// queries may attend to the token). Throws Error(bad_input) if the content is invalid; the message has the
 /// file name `name`.
 std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
-                             const InputReaders& readers, Batch& batch);
+                             const tokenizer::Vocabulary& vocabulary, TextEncoder& encoder, Batch& batch);
 
 /// Shortens sequences of token ids to `most` tokens (--truncate). TextEncoder shortens texts; embeddings and
 /// images are not shortened.

@@ -39,6 +39,25 @@ std::size_t read_some(int descriptor, const std::string& name, std::span<char> b
   }
 }
 
+/// Opens a regular file for reading. Does not block on a FIFO that has no writer.
+Descriptor open_regular_file(const std::filesystem::path& path, Status absent, std::uint64_t& length) {
+  const std::string name = escaped(path.string());
+  Descriptor file;
+  do {
+    file = Descriptor(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  } while (file.number() < 0 && errno == EINTR);
+  if (file.number() < 0) {
+    const int error = errno;
+    const bool missing = error == ENOENT || error == ENOTDIR || error == ENXIO || error == ELOOP;
+    fail(missing ? absent : Status::environment, "{}: cannot open: {}", name, error_text(error));
+  }
+  struct stat status = {};
+  if (fstat(file.number(), &status) != 0) fail_with_errno(name, "read its size", errno);
+  if (!S_ISREG(status.st_mode)) fail(absent, "{}: is {}; give a regular file", name, kind_of(status.st_mode));
+  length = static_cast<std::uint64_t>(status.st_size);
+  return file;
+}
+
 /// A mapped file and its address range, in which SIGBUS is handled. The signal handler reads the range
 /// without a lock. The range of an empty file is empty.
 struct GuardSlot {
@@ -108,27 +127,10 @@ void fail_with_errno(const std::string& name, std::string_view what, int error) 
   fail(Status::environment, "{}: cannot {}: {}", name, what, error_text(error));
 }
 
-RegularFile open_regular_file(const std::filesystem::path& path, Status absent) {
-  const std::string name = escaped(path.string());
-  RegularFile file;
-  do {
-    file.descriptor = Descriptor(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  } while (file.descriptor.number() < 0 && errno == EINTR);
-  if (file.descriptor.number() < 0) {
-    const int error = errno;
-    const bool missing = error == ENOENT || error == ENOTDIR || error == ENXIO || error == ELOOP;
-    fail(missing ? absent : Status::environment, "{}: cannot open: {}", name, error_text(error));
-  }
-  struct stat status = {};
-  if (fstat(file.descriptor.number(), &status) != 0) fail_with_errno(name, "read its size", errno);
-  if (!S_ISREG(status.st_mode)) fail(absent, "{}: is {}; give a regular file", name, kind_of(status.st_mode));
-  file.length = static_cast<std::uint64_t>(status.st_size);
-  return file;
-}
-
 std::string read_file(const std::filesystem::path& path, std::size_t limit, Status absent) {
-  const RegularFile file = open_regular_file(path, absent);
-  return read_descriptor(file.descriptor.number(), path.string(), limit);
+  std::uint64_t length = 0;
+  const Descriptor file = open_regular_file(path, absent, length);
+  return read_descriptor(file.number(), path.string(), limit);
 }
 
 std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit) {
@@ -148,11 +150,9 @@ std::string read_descriptor(int descriptor, const std::string& name, std::size_t
 
 InputStream::InputStream(const std::filesystem::path& path) : number_(STDIN_FILENO) {
   if (path == "-") return;
-  RegularFile file = open_regular_file(path, Status::environment);
-  own_ = std::move(file.descriptor);
+  own_ = open_regular_file(path, Status::environment, length_.emplace());
   number_ = own_.number();
   name_ = escaped(path.string());
-  length_ = file.length;
 }
 
 std::size_t InputStream::read(std::span<char> buffer) {
@@ -168,16 +168,17 @@ std::size_t InputStream::read(std::span<char> buffer) {
   return filled;
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path, Status absent)
-    : path_(path.string()), file_(open_regular_file(path, absent)) {
+MappedFile::MappedFile(const std::filesystem::path& path, Status absent) : path_(path.string()) {
+  std::uint64_t length = 0;
+  file_ = open_regular_file(path, absent, length);
   static std::once_flag installed;
   std::call_once(installed, install_handler);
   const std::lock_guard lock(slots_mutex);
   const auto slot = std::ranges::find(slots, nullptr, &GuardSlot::owner);
   if (slot == slots.end())
     fail(Status::limit, "{}: cannot map the file: {} files are mapped already", escaped(path_), kSlots);
-  if (const auto length = static_cast<std::size_t>(file_.length); length > 0) {
-    void* const address = mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file_.descriptor.number(), 0);
+  if (length > 0) {
+    void* const address = mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file_.number(), 0);
     if (address == MAP_FAILED) fail_with_errno(escaped(path_), fmt::format("map {} bytes", length), errno);
     bytes_ = {static_cast<const std::byte*>(address), length};
   }
@@ -199,11 +200,11 @@ MappedFile::~MappedFile() {
 
 void MappedFile::check() const {
   struct stat status = {};
-  if (fstat(file_.descriptor.number(), &status) != 0) fail_with_errno(escaped(path_), "read its size", errno);
+  if (fstat(file_.number(), &status) != 0) fail_with_errno(escaped(path_), "read its size", errno);
   const auto now = static_cast<std::uint64_t>(status.st_size);
-  if (now != file_.length) {
+  if (now != bytes_.size()) {
     refuse(escaped(path_), "the size of the file changed from {} to {} bytes during the run; run again",
-           file_.length, now);
+           bytes_.size(), now);
   }
   if (slots[slot_].faulted) fail_with_errno(escaped(path_), "read", EIO);
 }

@@ -67,16 +67,6 @@ class InputStream {
   std::uint64_t read_ = 0;
 };
 
-struct RegularFile {
-  Descriptor descriptor;
-  std::uint64_t length = 0;
-};
-
-/// Opens a regular file for reading. Does not block on a FIFO that has no writer. Throws Error(absent) if the
-/// path does not exist or is not a regular file (`absent` is the argument), and Error(environment) if the
-/// file cannot be opened.
-[[nodiscard]] RegularFile open_regular_file(const std::filesystem::path& path, Status absent);
-
 [[nodiscard]] std::string error_text(int error);  // "No such file or directory"
 
 /// Throws Error(environment), for example "NAME: cannot write: No space left on device", where `what` is
@@ -108,7 +98,7 @@ class MappedFile {
 
  private:
   std::string path_;
-  RegularFile file_;
+  Descriptor file_;
   std::span<const std::byte> bytes_;
   std::size_t slot_ = 0;  // in the table of mapped files
 };
