@@ -42,16 +42,6 @@ void read_config(const fs::path& path, Status absent, ModelSource& source) {
     refuse(escaped_path(path), "got JSON that is not an object, need an object of settings");
 }
 
-std::vector<std::string> file_names(const fs::path& directory) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error))
-    names.push_back(entry->path().filename().string());
-  if (error) fail(Status::environment, "{}: cannot list: {}", escaped_path(directory), error.message());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 bool has_extension(std::string_view name, std::initializer_list<std::string_view> extensions) {
   return std::ranges::any_of(extensions, [&](std::string_view end) { return name.ends_with(end); });
 }
@@ -68,9 +58,15 @@ fs::path weights_in(const fs::path& directory) {
           first_of({"model.safetensors", "model.safetensors.index.json", "model.npz", "model.json"})) {
     return *usual;
   }
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  if (error) fail(Status::environment, "{}: cannot list: {}", escaped_path(directory), error.message());
+  std::ranges::sort(names);
   std::vector<std::string> readable;
   std::vector<std::string> foreign;
-  for (const std::string& name : file_names(directory)) {
+  for (const std::string& name : names) {
     if (has_extension(name, {".safetensors", ".npz", ".gguf"})) readable.push_back(name);
     if (has_extension(name, {".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack"}))
       foreign.push_back(escaped(name));
@@ -92,14 +88,6 @@ fs::path weights_in(const fs::path& directory) {
   refuse(escaped_path(directory),
          "no weights, need model.safetensors, model.safetensors.index.json, model.npz, model.json, "
          "pytorch_model.bin, pytorch_model.bin.index.json, or one .safetensors, .npz or .gguf file");
-}
-
-void open_directory(const fs::path& directory, const std::optional<fs::path>& config, Warnings& warnings,
-                    ModelSource& source) {
-  source.directory = directory;
-  read_config(config.value_or(directory / "config.json"), config ? Status::environment : Status::bad_input,
-              source);
-  source.weights = open_checkpoint(weights_in(directory), warnings, Status::bad_input);
 }
 
 void open_weights_file(const fs::path& file, const std::optional<fs::path>& config, Warnings& warnings,
@@ -185,7 +173,10 @@ ModelSource open_model_source(const std::string& model, const std::optional<fs::
   ModelSource source;
   source.given = model;
   if (const auto directory = find_directory(model)) {
-    open_directory(*directory, config, warnings, source);
+    source.directory = *directory;
+    read_config(config.value_or(*directory / "config.json"), config ? Status::environment : Status::bad_input,
+                source);
+    source.weights = open_checkpoint(weights_in(*directory), warnings, Status::bad_input);
   } else {
     open_weights_file(model, config, warnings, source);
   }

@@ -137,10 +137,6 @@ std::string JsonEvents::pointer() const {
   return whole.empty() ? "top level" : whole;
 }
 
-void JsonEvents::refuse(std::string_view what) const {
-  refuse_at(position_ == 0 ? 0 : position_ - 1, what);
-}
-
 void JsonEvents::refuse_at(std::size_t byte, std::string_view what) const {
   fail(Status::bad_input, "{}: {} @byte {}: {}", text_->file, pointer(), text_->byte + byte, what);
 }
@@ -182,10 +178,6 @@ void JsonTree::on_end(Container container) {
   open_.pop_back();
   if (container == Container::object) refuse_duplicates(done.value);
   put(std::move(done.value));
-}
-
-void JsonTree::on_key(std::string& key) {
-  open_.back().key = std::move(key);
 }
 
 void JsonTree::on_scalar(const JsonScalar& scalar) {

@@ -52,7 +52,9 @@ class JsonEvents {
   /// Returns the escaped JSON pointer of the current value; "top level" for the whole document.
   [[nodiscard]] std::string pointer() const;
 
-  [[noreturn]] void refuse(std::string_view what) const;
+  [[noreturn]] void refuse(std::string_view what) const {
+    refuse_at(position_ == 0 ? 0 : position_ - 1, what);
+  }
 
  private:
   struct OpenLevel {
@@ -89,7 +91,7 @@ class JsonTree : public JsonEvents {
  protected:
   void on_begin(Container container) override;
   void on_end(Container container) override;
-  void on_key(std::string& key) override;
+  void on_key(std::string& key) override { open_.back().key = std::move(key); }
   void on_scalar(const JsonScalar& scalar) override;
 
  private:

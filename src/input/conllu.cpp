@@ -24,10 +24,6 @@ constexpr std::size_t kColumns = 10;
 enum ConlluColumn : std::size_t { kId, kForm, kUpos = 3, kHead = 6, kDeprel, kMisc = 9 };
 using Fields = std::vector<std::string_view>;  // [kColumns], the columns of a row
 
-bool is_blank_row(std::string_view line) {
-  return line.find_first_not_of(" \t") == std::string_view::npos;
-}
-
 std::string_view trimmed(std::string_view text) {
   while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
   while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
@@ -110,7 +106,7 @@ class ConlluReader {
   void read(std::string_view block) {
     for (; !block.empty(); ++line_) {
       const std::string_view line = take_line(block);
-      if (is_blank_row(line)) {
+      if (line.find_first_not_of(" \t") == std::string_view::npos) {
         finish();
       } else if (line.starts_with('#')) {
         read_comment(line);

@@ -27,17 +27,6 @@ void name_tokens(Sequence& sequence, const tokenizer::Vocabulary& vocabulary) {
   }
 }
 
-/// For each text of a pair, a number of tokens.
-using Kept = std::array<std::size_t, 2>;
-
-/// Returns the numbers of tokens to keep, `capacity` in total, of texts with `counts` tokens. The longer text
-/// is shortened until both texts have the same length, then both are shortened alternately.
-Kept longest_first(const Kept& counts, std::size_t capacity) {
-  const std::size_t shorter = std::min({counts[0], counts[1], capacity / 2});
-  const std::size_t longer = capacity - shorter;
-  return counts[0] > counts[1] ? Kept{longer, shorter} : Kept{shorter, longer};
-}
-
 /// Appends the words of text number `text` (0, or 1 for the second text of a pair) to the words of the
 /// sequence, and assigns the tokens of this text to them.
 void add_words(Sequence& sequence, const tokenizer::Encoding& encoding, std::uint8_t text,
@@ -173,7 +162,7 @@ Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& gri
 std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most) {
   const std::size_t n = encoding.size();
   if (n <= most) return 0;
-  Kept counts = {0, 0};
+  std::array<std::size_t, 2> counts = {0, 0};  // of the tokens of each text
   for (std::size_t i = 0; i < n; ++i) {
     if (encoding.special[i] == 0) ++counts[encoding.sequence[i]];
   }
@@ -185,7 +174,10 @@ std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most) {
         "{} special tokens; use --ids, or a model with at least {} positions",
         most, added, added + 1);
   }
-  Kept left = longest_first(counts, most - added);
+  // Shortens the longer text until both texts have the same length, then both alternately.
+  const std::size_t shorter = std::min({counts[0], counts[1], (most - added) / 2});
+  std::array<std::size_t, 2> left = {shorter, most - added - shorter};
+  if (counts[0] > counts[1]) std::swap(left[0], left[1]);
   std::vector<std::uint8_t> stays(n, 1);
   for (std::size_t i = 0; i < n; ++i) {
     if (encoding.special[i] != 0) continue;
@@ -224,9 +216,6 @@ Sequence make_text_sequence(TextInput input, const tokenizer::Encoding& encoding
   sequence.text_pair = std::move(input.pair);
   return sequence;
 }
-
-TextEncoder::TextEncoder(tokenizer::TokenizerOrigin origin, std::string model)
-    : origin_(std::move(origin)), model_(std::move(model)) {}
 
 Sequence TextEncoder::encode(TextInput input) {
   if (!tokenizer_) {

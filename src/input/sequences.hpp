@@ -37,7 +37,8 @@ std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most);
 class TextEncoder {
  public:
   /// `origin` is empty if the model has no tokenizer. `model` is the model's name for errors.
-  TextEncoder(tokenizer::TokenizerOrigin origin, std::string model);
+  TextEncoder(tokenizer::TokenizerOrigin origin, std::string model)
+      : origin_(std::move(origin)), model_(std::move(model)) {}
 
   /// Shortens the texts encoded from now on to `most` tokens (--truncate).
   void truncate_to(std::size_t most) { most_ = most; }

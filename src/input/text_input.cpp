@@ -21,19 +21,6 @@ bool ends_blank_line(std::string_view text, std::size_t end) {
   return before > 0 && text[before - 1] == '\n';
 }
 
-std::uint64_t read_lines(std::string_view text, std::vector<TextInput>& inputs) {
-  std::uint64_t blank = 0;
-  while (!text.empty()) {
-    const std::string_view line = take_line(text);
-    if (tokenizer::unicode::white_space_end(line, 0) == line.size()) {
-      ++blank;
-    } else {
-      inputs.emplace_back().text = line;
-    }
-  }
-  return blank;
-}
-
 }  // namespace
 
 void require_utf8(std::string_view text, const TextPlace& place) {
@@ -99,7 +86,16 @@ std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const 
   if (format == InputFormat::txt) {
     require_utf8(text, place);
     skip_byte_order_mark(text, place);
-    return read_lines(text, inputs);
+    std::uint64_t blank = 0;
+    while (!text.empty()) {
+      const std::string_view line = take_line(text);
+      if (tokenizer::unicode::white_space_end(line, 0) == line.size()) {
+        ++blank;
+      } else {
+        inputs.emplace_back().text = line;
+      }
+    }
+    return blank;
   }
   if (format == InputFormat::conllu) {
     std::vector<ConlluSentence> sentences;

@@ -229,12 +229,4 @@ void check_mapped_files() {
   }
 }
 
-FileBytes::FileBytes(const std::filesystem::path& path, Status absent)
-    : file_(std::make_unique<const MappedFile>(path, absent)),
-      name_(std::make_unique<const std::string>(escaped(file_->path()))),
-      bytes_(file_->bytes()) {}
-
-FileBytes::FileBytes(std::string_view name, std::span<const std::byte> memory)
-    : name_(std::make_unique<const std::string>(escaped(name))), bytes_(memory) {}
-
 }  // namespace attnctl

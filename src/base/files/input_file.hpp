@@ -110,8 +110,12 @@ void check_mapped_files();
 /// memory that must outlive this object.
 class FileBytes {
  public:
-  FileBytes(const std::filesystem::path& path, Status absent);  // throws the errors of MappedFile
-  FileBytes(std::string_view name, std::span<const std::byte> memory);
+  FileBytes(const std::filesystem::path& path, Status absent)  // throws the errors of MappedFile
+      : file_(std::make_unique<const MappedFile>(path, absent)),
+        name_(std::make_unique<const std::string>(escaped(file_->path()))),
+        bytes_(file_->bytes()) {}
+  FileBytes(std::string_view name, std::span<const std::byte> memory)
+      : name_(std::make_unique<const std::string>(escaped(name))), bytes_(memory) {}
 
   /// Returns the escaped name, for error messages. The returned reference stays valid when this object is
   /// moved.

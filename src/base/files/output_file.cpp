@@ -57,18 +57,14 @@ Descriptor open_in_place(const fs::path& path, const std::string& name) {
   }
 }
 
-std::string random_suffix() {
-  std::uint64_t bits = 0;
-  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<std::uint64_t>(::getpid());
-  return fmt::format("{:012x}", bits >> 16U);
-}
-
 /// Calls create(path) for random hidden paths in `folder` until it returns true; at most 100 times, and only
 /// while the error is EEXIST or EINTR. On failure returns an empty path, and errno has the error.
 template <typename Create>
 fs::path create_hidden(const fs::path& folder, const Create& create) {
   for (int attempt = 0; attempt < 100; ++attempt) {
-    fs::path path = folder / (".attnctl-" + random_suffix());
+    std::uint64_t bits = 0;
+    if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<std::uint64_t>(::getpid());
+    fs::path path = folder / fmt::format(".attnctl-{:012x}", bits >> 16U);
     if (create(path)) return path;
     if (errno != EEXIST && errno != EINTR) break;
   }
@@ -301,10 +297,6 @@ OutputFolder::~OutputFolder() {
   if (!staging_.empty()) fs::remove_all(staging_, ignored);
   if (created_) ::rmdir(path_.c_str());  // fails if the folder is not empty
   for (const std::size_t place : remembered_) Temporaries::forget(place);
-}
-
-void OutputFolder::remember(const std::string& path) {
-  remembered_.push_back(Temporaries::add(path));
 }
 
 bool OutputFolder::writes(const fs::path& file) const {

@@ -110,7 +110,7 @@ class OutputFolder {
 
  private:
   OutputFolder() = default;
-  void remember(const std::string& path);
+  void remember(const std::string& path) { remembered_.push_back(Temporaries::add(path)); }
   bool replace_folder();
   bool carry_over() const;
   void remove_old(const std::filesystem::path& old) const;

@@ -63,11 +63,17 @@ class GgufMetadata {
 
   [[nodiscard]] const GgufValue* find(std::string_view key) const;
   /// Returns a non-negative integer that is stored with any width.
-  [[nodiscard]] std::optional<std::uint64_t> integer(std::string_view key) const;
+  [[nodiscard]] std::optional<std::uint64_t> integer(std::string_view key) const {
+    return read<std::uint64_t>(key, "an integer of at least 0");
+  }
   /// Returns a finite floating-point number. An integer is an error.
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
-  [[nodiscard]] std::optional<std::string_view> text(std::string_view key) const;
-  [[nodiscard]] std::optional<bool> flag(std::string_view key) const;
+  [[nodiscard]] std::optional<std::string_view> text(std::string_view key) const {
+    return read<std::string_view>(key, "a string");
+  }
+  [[nodiscard]] std::optional<bool> flag(std::string_view key) const {
+    return read<bool>(key, "true or false");
+  }
   [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
   /// Returns an array of finite float32 numbers.
   [[nodiscard]] std::optional<std::vector<float>> floats(std::string_view key) const;
@@ -80,7 +86,13 @@ class GgufMetadata {
 
  private:
   template <typename T>
-  [[nodiscard]] std::optional<T> read(std::string_view key, std::string_view need) const;
+  [[nodiscard]] std::optional<T> read(std::string_view key, std::string_view need) const {
+    const GgufValue* const value = find(key);
+    if (value == nullptr) return std::nullopt;
+    const T* const content = std::get_if<T>(&value->content);
+    if (content == nullptr) reject(key, need);
+    return *content;
+  }
 
   std::string file_;               // the file's name, escaped
   std::vector<GgufValue> values_;  // sorted by key

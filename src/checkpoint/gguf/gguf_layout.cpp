@@ -288,32 +288,11 @@ const GgufValue* GgufMetadata::find(std::string_view key) const {
   return found != values_.end() && found->key == key ? &*found : nullptr;
 }
 
-template <typename T>
-std::optional<T> GgufMetadata::read(std::string_view key, std::string_view need) const {
-  const GgufValue* const value = find(key);
-  if (value == nullptr) return std::nullopt;
-  const T* const content = std::get_if<T>(&value->content);
-  if (content == nullptr) reject(key, need);
-  return *content;
-}
-
-std::optional<std::uint64_t> GgufMetadata::integer(std::string_view key) const {
-  return read<std::uint64_t>(key, "an integer of at least 0");
-}
-
 std::optional<double> GgufMetadata::number(std::string_view key) const {
   constexpr std::string_view kNeed = "a finite floating-point number";
   const auto number = read<double>(key, kNeed);
   if (number && !std::isfinite(*number)) reject(key, kNeed);
   return number;
-}
-
-std::optional<std::string_view> GgufMetadata::text(std::string_view key) const {
-  return read<std::string_view>(key, "a string");
-}
-
-std::optional<bool> GgufMetadata::flag(std::string_view key) const {
-  return read<bool>(key, "true or false");
 }
 
 std::optional<std::vector<std::string>> GgufMetadata::texts(std::string_view key) const {
