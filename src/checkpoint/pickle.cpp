@@ -22,20 +22,16 @@ constexpr std::size_t kMaxPickleStack = std::size_t{1} << 16;
 constexpr std::size_t kMaxPickleBytes = std::size_t{40} << 20;
 constexpr std::size_t kNodeBytes = 64;  // estimated memory of a tuple, list or dict without its items
 
-/// What a Python name in a pickle refers to.
 enum class PickleRole : std::uint8_t { storage, dtype, rebuild, parameter, ordered_dict, size, device };
 
 /// A Python name that torch.save writes. All other names are errors.
 struct PickleName {
   std::string_view name;  // the name with its module, such as "torch.Size"
   PickleRole role;
-  /// Type of the elements, for the roles `storage` and `dtype`; nullopt: the storage has bytes without a
-  /// type.
+  /// Type of the elements, for the roles `storage` and `dtype`; nullopt: bytes without a type.
   std::optional<DType> dtype = {};
-  /// Smallest and largest number of arguments of a call.
-  std::size_t fewest = 0;
-  std::size_t most = 0;
-  bool typed = false;  // for the role `rebuild`: the seventh argument is the dtype
+  std::size_t fewest = 0, most = 0;  // number of arguments of a call
+  bool typed = false;                // for the role `rebuild`: the seventh argument is the dtype
 };
 
 constexpr PickleName kPickleNames[] = {
@@ -139,7 +135,6 @@ class Unpickler {
     return items;
   }
 
-  /// Appends items to the list or dictionary at the top of the stack.
   void put_into(Kind kind, std::span<const PickleValue> items) {
     if (kind == Kind::dict && items.size() % 2 != 0) refuse("got a key without a value");
     need_kind(top(), kind, "to put items into");

@@ -14,14 +14,11 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 constexpr std::size_t kMaxSafetensorsDimensions = 64;
 
-/// A tensor in a safetensors header. The tensor's data are bytes [begin, end), counted from the end of the
-/// header.
 struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  std::size_t begin = 0;
-  std::size_t end = 0;
+  std::size_t begin = 0, end = 0;  // the data are bytes [begin, end), counted from the end of the header
 };
 
 constexpr std::string_view kMetadata = "__metadata__";

@@ -46,8 +46,6 @@ bool has_extension(std::string_view name, std::initializer_list<std::string_view
   return std::ranges::any_of(extensions, [&](std::string_view end) { return name.ends_with(end); });
 }
 
-/// Returns the weights file of a directory: a file with a usual name, otherwise the only file of a supported
-/// format.
 fs::path weights_in(const fs::path& directory) {
   const auto first_of = [&](std::initializer_list<const char*> names) -> std::optional<fs::path> {
     const auto* const name =
@@ -130,8 +128,7 @@ fs::path hub_cache() {
 }
 
 /// Returns the directory of the model's snapshot that the file refs/main of the local Hugging Face cache
-/// names. Throws Error(environment) if the cache does not contain the model, and Error(bad_input) if the
-/// model is only partly in the cache.
+/// names.
 fs::path cached_model(const std::string& name) {
   const auto parts = split(name, '/');
   // The names of the Hugging Face hub have the form "org/name" or "name".

@@ -91,7 +91,6 @@ class TorchArchive {
   }
 
  private:
-  /// Returns a member of the folder; null if there is none.
   [[nodiscard]] const formats::StoredMember* find(std::string_view name) const {
     const std::string whole = fmt::format("{}/{}", folder_, name);
     const auto found = std::ranges::lower_bound(members_, whole, {}, &formats::StoredMember::name);

@@ -74,7 +74,6 @@ void put_common(std::string& bytes, const ZipMember& member, const std::string& 
   put16(bytes, extra.size());
 }
 
-/// Returns the ZIP64 extra field, with the sizes and the offset as chosen.
 std::string zip64_extra(const ZipMember& member, bool sizes, bool offset) {
   std::string extra;
   if (!sizes && !offset) return extra;
@@ -286,8 +285,7 @@ void check_entry(const FileBytes& file, const ZipHeader& entry) {
   }
 }
 
-/// Throws Error(bad_input) if two members overlap. An extent is (offset of the first byte, offset after the
-/// last byte) of a member.
+/// An extent of a member is (offset of its first byte, offset after its last byte).
 void check_overlaps(const FileBytes& file, std::vector<std::pair<std::uint64_t, std::uint64_t>>& extents) {
   std::ranges::sort(extents, {}, &std::pair<std::uint64_t, std::uint64_t>::first);
   for (std::size_t i = 1; i < extents.size(); ++i) {

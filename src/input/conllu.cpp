@@ -39,8 +39,7 @@ std::string_view misc_value(std::string_view misc, std::string_view name) {
   return {};
 }
 
-/// Returns the index of a mention's head word: its first word whose HEAD is 0 or outside of the mention, or
-/// its last word if it has none. The mention's words must be sorted.
+/// Returns the index of a mention's head word (see read_conllu). The mention's words must be sorted.
 std::size_t head_of(const Mention& mention, const std::vector<ConlluWord>& words) {
   for (const std::size_t word : mention.words) {
     const auto head = words[word].head;
@@ -324,7 +323,6 @@ class ConlluReader {
       refuse_at(surfaces_.back().line, "the text continues with {} after the last word", in_quotes(rest));
   }
 
-  /// Throws Error(bad_input) if a HEAD is out of range or the HEADs form a cycle.
   void check_heads() const {
     const std::vector<ConlluWord>& words = sentence_.words;
     // For each word, 1 + the index of the word where the walk that visited it started; 0: not visited.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"

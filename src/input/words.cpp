@@ -86,7 +86,6 @@ std::vector<std::size_t> tokens_in(const Sequence& sequence, const std::vector<s
   return inside;
 }
 
-/// Returns the token positions of each word of a sequence, in ascending order.
 std::vector<std::vector<std::size_t>> tokens_of_words(const Sequence& sequence) {
   std::vector<std::vector<std::size_t>> tokens(sequence.word_texts.size());
   for (std::size_t i = 0; i < sequence.words.size(); ++i) {

@@ -207,7 +207,6 @@ void OutputFile::flush() {
   buffer_.clear();
 }
 
-/// Writes the buffered text up to and including the last newline.
 void OutputFile::flush_lines() {
   const std::size_t whole = buffer_.rfind('\n') + 1;
   std::string_view lines = std::string_view(buffer_).substr(0, whole);

@@ -243,7 +243,6 @@ std::vector<std::byte> to_plain(const GgufTensor& tensor, const GgufMapped& mapp
   return all;
 }
 
-/// Returns the values of a tensor minus `added`, in float32.
 std::vector<std::byte> subtract_added(const GgufTensor& tensor, float added) {
   std::vector<float> values(tensor.bytes.size() / size_of(tensor.type->dtype));
   convert(tensor.type->dtype, tensor.bytes, std::span(values));
@@ -252,10 +251,7 @@ std::vector<std::byte> subtract_added(const GgufTensor& tensor, float added) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Returns null if the file names no kind of tokenizer or has no tokens. Throws Error(bad_input) if a value
-/// has the wrong type, if there is not one score and one token type per token, if a token is not UTF-8, if a
-/// byte token is not one of <0x00> to <0xFF>, or if the id of a special token is not less than the number of
-/// tokens.
+/// Returns null if the file names no kind of tokenizer or has no tokens.
 std::shared_ptr<const formats::TokenizerSection> read_section(const std::string& file,
                                                               const GgufMetadata& metadata) {
   const auto model = metadata.text("tokenizer.ggml.model");

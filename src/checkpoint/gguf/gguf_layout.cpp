@@ -68,8 +68,7 @@ constexpr std::uint64_t kMaxAlignment = std::uint64_t{1} << 20;
 constexpr std::size_t kMinValueBytes = 8 + 1 + 4 + 1;
 constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;
 
-/// Reads the layout of a GGUF file from front to back. Throws Error(bad_input) on reading beyond the end of
-/// the file.
+/// Reads the layout of a GGUF file from front to back.
 class GgufLayoutReader {
  public:
   explicit GgufLayoutReader(const FileBytes& file) : file_(file) {}
@@ -216,8 +215,6 @@ class GgufLayoutReader {
     return shape;
   }
 
-  /// Returns a tensor's size in the file, in bytes. Throws Error(bad_input) if this size or the size of the
-  /// decoded values does not fit 64 bits.
   [[nodiscard]] std::uint64_t size_of_tensor(const GgufTensor& tensor, std::string_view what) const {
     const std::size_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
     if (row % tensor.type->block_values != 0) {

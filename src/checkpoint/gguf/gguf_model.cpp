@@ -33,7 +33,6 @@ struct GgufKey {
   bool needed = true;
 };
 
-/// The names and keys of a GGUF architecture.
 struct GgufArchitecture {
   std::string_view name;  // general.architecture in GGUF and model_type in config.json
   std::span<const GgufName> names;
@@ -284,8 +283,6 @@ class GgufMapping {
     refuse(file_, "metadata \"{}\": unsupported {}; supported: none, linear, yarn", key, in_quotes(type));
   }
 
-  /// Adds `rope_scaling` to the configuration if the file has a scaling. Throws Error(bad_input) if the
-  /// scaling is not supported or if only a part of each head is rotated.
   void add_rotary() {
     Json& config = model_.config;
     if (const auto rotated = metadata_.integer(full("rope.dimension_count"))) {
