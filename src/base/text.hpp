@@ -63,7 +63,9 @@ namespace attnctl {
 /// Returns the XXH64 hash (Collet 2012), used to recognise equal contents. The hash is not cryptographic: an
 /// attacker can construct another content with the same hash.
 [[nodiscard]] std::uint64_t content_hash(std::span<const std::byte> bytes, std::uint64_t seed = 0);
-[[nodiscard]] std::uint64_t content_hash(std::string_view text, std::uint64_t seed = 0);
+[[nodiscard]] inline std::uint64_t content_hash(std::string_view text, std::uint64_t seed = 0) {
+  return content_hash(std::as_bytes(std::span(text)), seed);
+}
 
 [[nodiscard]] std::string hash_text(std::uint64_t hash);  // 16 hexadecimal digits
 

@@ -132,11 +132,11 @@ std::optional<ContentType> identify_content(std::string_view content) {
   }
   std::string text = lower_case(content.substr(0, 512));
   text.erase(0, text.find_first_not_of(" \t\r\n"));
-  const auto begins = [&](std::string_view word) { return text.starts_with(word); };
-  if (begins("<!doctype html") || begins("<html"))
+  if (text.starts_with("<!doctype html") || text.starts_with("<html"))
     return ContentType{{}, "an HTML page", "download the file itself, not the page that shows it"};
-  if (begins("<?xml") || begins("<svg")) return ContentType{{}, "an XML document", kNameWeights};
-  if (begins("{") || begins("[")) return ContentType{{}, "JSON text", kRename};
+  if (text.starts_with("<?xml") || text.starts_with("<svg"))
+    return ContentType{{}, "an XML document", kNameWeights};
+  if (text.starts_with("{") || text.starts_with("[")) return ContentType{{}, "JSON text", kRename};
   return std::nullopt;
 }
 

@@ -165,8 +165,7 @@ ordered_json parse_json_part(const JsonText& text) {
 }
 
 ordered_json parse_json(const std::string& file, std::string_view text) {
-  const std::string name = escaped(file);
-  return parse_json_part({.file = name, .text = text});
+  return parse_json_part({.file = escaped(file), .text = text});
 }
 
 void JsonTree::on_begin(Container container) {

@@ -41,10 +41,8 @@ class JsonEvents {
   virtual void on_key(std::string& key) = 0;       // the callee may move from `key`
   virtual void on_scalar(const JsonScalar& scalar) = 0;
 
-  /// Returns the number of open containers around the current value.
-  [[nodiscard]] std::size_t depth() const { return levels_.size(); }
-  /// Returns the digits as written of the number that on_scalar() receives as a double. Valid until
-  /// on_scalar() returns.
+  [[nodiscard]] std::size_t depth() const { return levels_.size(); }  // number of open containers
+  /// The digits as written of the number that on_scalar() receives as a double; valid until it returns.
   [[nodiscard]] std::string_view digits() const { return digits_; }
   /// Returns the number of bytes read so far. Directly after a number, the result may be 1 too large.
   [[nodiscard]] std::size_t position() const { return position_; }

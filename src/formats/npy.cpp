@@ -169,13 +169,10 @@ bool NpyHeader::is_plain() const {
 std::size_t npy_header_end(std::string_view where, std::string_view first) {
   if (first.size() < kLengthAt + 2 || !first.starts_with(kMagic))
     refuse(where, "got {}, need the magic bytes of an NPY array", in_quotes(first.substr(0, 6)));
-  const auto byte = [&](std::size_t i) {
-    return static_cast<std::size_t>(static_cast<unsigned char>(first[i]));
-  };
-  if (byte(kVersionAt) < 1 || byte(kVersionAt) > 3 || byte(kVersionAt + 1) != 0) {
-    refuse(where, "unsupported NPY version {}.{}, need 1.0, 2.0 or 3.0", byte(kVersionAt),
-           byte(kVersionAt + 1));
-  }
+  const int major = static_cast<unsigned char>(first[kVersionAt]);
+  const int minor = static_cast<unsigned char>(first[kVersionAt + 1]);
+  if (major < 1 || major > 3 || minor != 0)
+    refuse(where, "unsupported NPY version {}.{}, need 1.0, 2.0 or 3.0", major, minor);
   const std::size_t begin = dictionary_begin(first);
   if (first.size() < begin)
     refuse(where, "got only {} bytes, need at least {} for an NPY header", first.size(), begin);

@@ -150,9 +150,8 @@ class Bytes {
 };
 
 struct Directory {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  std::uint64_t count = 0;
+  std::uint64_t begin = 0, end = 0;
+  std::uint64_t count = 0;  // of the entries
 };
 
 std::uint64_t find_end_record(const Bytes& bytes) {

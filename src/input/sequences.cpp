@@ -47,10 +47,6 @@ void add_words(Sequence& sequence, const tokenizer::Encoding& encoding, std::uin
 
 constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;
 
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
 }  // namespace
 
 std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option) {

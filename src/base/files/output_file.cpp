@@ -327,7 +327,16 @@ void OutputFolder::commit() {
     if (fs::is_regular_file(fs::symlink_status(old, ignored))) copy_attributes(old, file);
   }
   throw_if_interrupted();
-  if (!beside_ || !replace_folder()) replace_files();
+  if (!beside_ || !replace_folder()) {
+    for (const std::string& name : names_) {
+      const fs::path place = path_ / name;
+      if (std::rename((staging_ / name).c_str(), place.c_str()) != 0)
+        fail_with_errno(escaped(place.native()), "replace", errno);
+    }
+    sync_folder(path_);
+    std::error_code ignored;
+    fs::remove_all(staging_, ignored);
+  }
   staging_.clear();
   created_ = false;
 }
@@ -381,17 +390,6 @@ void OutputFolder::remove_old(const fs::path& old) const {
     }
   }
   ::rmdir(old.c_str());  // fails if a file could not be moved; then the folder remains
-}
-
-void OutputFolder::replace_files() const {
-  for (const std::string& file : names_) {
-    const fs::path place = path_ / file;
-    if (std::rename((staging_ / file).c_str(), place.c_str()) != 0)
-      fail_with_errno(escaped(place.native()), "replace", errno);
-  }
-  sync_folder(path_);
-  std::error_code ignored;
-  fs::remove_all(staging_, ignored);
 }
 
 }  // namespace attnctl

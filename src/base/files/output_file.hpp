@@ -114,7 +114,6 @@ class OutputFolder {
   bool replace_folder();
   bool carry_over() const;
   void remove_old(const std::filesystem::path& old) const;
-  void replace_files() const;
   [[nodiscard]] bool writes(const std::filesystem::path& file) const;
 
   std::string name_;               // for messages

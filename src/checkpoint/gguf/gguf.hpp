@@ -28,8 +28,7 @@ struct GgmlType {
   void (*decode)(const std::byte* block, float* values) = nullptr;
 };
 
-/// Returns the type with this number. Throws Error(bad_input) if it is not supported. `file` is the file's
-/// escaped name, and `what` names the tensor.
+/// Throws Error(bad_input) if the type is not supported. `file` is the escaped name, `what` names the tensor.
 [[nodiscard]] const GgmlType& ggml_type(std::uint32_t id, std::string_view file, std::string_view what);
 
 /// The types of metadata values. The enumerators are equal to the type numbers in a GGUF file.
@@ -56,8 +55,7 @@ struct GgufValue {
 class GgufMetadata {
  public:
   GgufMetadata() = default;
-  /// `file` is the file's escaped name. The bytes of the file must outlive this object. Throws
-  /// Error(bad_input) if a key occurs twice.
+  /// The bytes of the file must outlive this object. Throws Error(bad_input) if a key occurs twice.
   GgufMetadata(std::string file, std::vector<GgufValue> values);
 
   [[nodiscard]] const GgufValue* find(std::string_view key) const;
@@ -112,9 +110,7 @@ struct GgufLayout {
   std::vector<GgufTensor> tensors;  // sorted by name; no name occurs twice
 };
 
-/// Reads the metadata and the descriptions of the tensors of a GGUF file. Throws Error(bad_input) if one of
-/// them is invalid, for example if a tensor is not aligned, is partly outside of the file or overlaps
-/// another. The result contains views of the file.
+/// Reads and checks the metadata and the descriptions of the tensors. The result contains views of the file.
 [[nodiscard]] GgufLayout read_gguf_layout(const FileBytes& file);
 
 /// How the elements of a matrix are ordered in GGUF, compared with a Hugging Face checkpoint.
@@ -142,8 +138,7 @@ struct GgufModel {  // NOLINT(bugprone-exception-escape): moving JSON throws not
 };
 
 /// Returns the Hugging Face configuration and tensor names of a GGUF file. `file` is the file's escaped name.
-/// Throws Error(bad_input) if the architecture is unknown, if a metadata key is missing, wrong or not
-/// supported, if two tensors get the same name, or if the shape or type of a tensor is not supported.
+/// Throws Error(bad_input) for what attnctl does not support.
 [[nodiscard]] GgufModel map_gguf(const std::string& file, const GgufLayout& layout);
 
 }  // namespace attnctl::checkpoint
