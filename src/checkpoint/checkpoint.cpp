@@ -119,9 +119,7 @@ constexpr ContentType kSignatures[] = {
     {"PK\x03\x04"sv, "a ZIP archive (NPZ, or a PyTorch checkpoint)", kRename},
     {"\x1F\x8B"sv, "a gzip archive", "unpack it"},
     {"(\xB5/\xFD"sv, "a zstd archive", "unpack it"},
-    {"\xFD"
-     "7zXZ\0"sv,
-     "an xz archive", "unpack it"},
+    {"\xFD\x37zXZ\0"sv, "an xz archive", "unpack it"},
     {"\x80\x02"sv, "a Python pickle, which is never executed", kConvertWeights},
     {"\x80\x04"sv, "a Python pickle, which is never executed", kConvertWeights},
 };

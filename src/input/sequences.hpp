@@ -104,7 +104,6 @@ class InputIds {
 /// Sequence::patches has channels * patch height * patch width values.
 [[nodiscard]] Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& grid);
 
-/// A sentence that SentenceStream returns.
 struct CorpusSentence {
   Sequence sequence;  // complete, as after finish_batch(); `id` is "0" if the sentence has no id
   std::string where;  // position such as "FILE: line 12", for errors

@@ -188,11 +188,7 @@ GgufNameParts parts_of(std::string_view name) {
 
 class GgufMapping {
  public:
-  GgufMapping(const std::string& file, const GgufLayout& layout)
-      : file_(file),
-        layout_(layout),
-        metadata_(layout.metadata),
-        architecture_(architecture_of(file, metadata_)) {}
+  GgufMapping(const std::string& file, const GgufLayout& layout) : file_(file), layout_(layout) {}
 
   GgufModel map() {
     const auto files = metadata_.integer("split.count").value_or(0);
@@ -412,8 +408,8 @@ class GgufMapping {
 
   const std::string& file_;
   const GgufLayout& layout_;
-  const GgufMetadata& metadata_;
-  const GgufArchitecture& architecture_;
+  const GgufMetadata& metadata_ = layout_.metadata;
+  const GgufArchitecture& architecture_ = architecture_of(file_, metadata_);
   GgufModel model_;
 };
 
