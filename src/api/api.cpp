@@ -17,7 +17,7 @@
 #include "attnctl/attnctl.hpp"
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "base/pool.hpp"
 #include "base/warnings.hpp"
 #include "forward/block.hpp"

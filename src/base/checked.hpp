@@ -38,7 +38,6 @@ template <std::unsigned_integral T>
   return checked_mul(a, b).value_or(std::numeric_limits<T>::max());
 }
 
-/// Returns the value as a To, or nullopt if it does not fit.
 template <std::integral To, std::integral From>
 [[nodiscard]] constexpr std::optional<To> checked_narrow(From value) {
   if (!std::in_range<To>(value)) return std::nullopt;

@@ -14,7 +14,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "elements are stored in little-endian order");
 
-/// Returns a mask with all bits set if `condition` is true, otherwise 0.
 constexpr std::uint32_t mask(bool condition) {
   return 0U - static_cast<std::uint32_t>(condition);
 }

@@ -19,8 +19,7 @@ enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i16, i8, u64, u
 /// Extents of a tensor, outermost first; empty for a scalar.
 using Shape = std::vector<std::size_t>;
 
-/// Formats a shape for errors: "[2, 3]".
-[[nodiscard]] std::string to_string(const Shape& shape);
+[[nodiscard]] std::string to_string(const Shape& shape);  // "[2, 3]"
 
 /// Converts IEEE half to float exactly, including subnormals and NaN payloads.
 [[nodiscard]] float float_from_f16(std::uint16_t bits);
@@ -42,7 +41,7 @@ struct PatchGrid {
   [[nodiscard]] std::size_t rows() const { return height / patch_height; }
   [[nodiscard]] std::size_t columns() const { return width / patch_width; }
   [[nodiscard]] std::size_t patches() const { return rows() * columns(); }
-  /// Returns the number of values of one patch [channels, patch_height, patch_width].
+  /// The size of one patch [channels, patch_height, patch_width].
   [[nodiscard]] std::size_t patch_size() const { return channels * patch_height * patch_width; }
   [[nodiscard]] std::size_t image_size() const { return channels * height * width; }
 };

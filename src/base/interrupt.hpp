@@ -13,8 +13,7 @@ void install_signal_handlers();
 /// Returns true after SIGINT, SIGTERM or SIGHUP was received, unless this thread has an InterruptHold.
 [[nodiscard]] bool interrupted() noexcept;
 
-/// Throws Error(interrupted) if interrupted() is true. Long loops call this function.
-void throw_if_interrupted();
+void throw_if_interrupted();  // throws Error(interrupted); long loops call this function
 
 /// Hides interrupts from this thread during its lifetime, so that finished results can still be written.
 class InterruptHold {

@@ -33,7 +33,6 @@ class OwnedMatrix {
   std::vector<T> values_;
 };
 
-/// Returns the identity matrix [n, n].
 [[nodiscard]] inline OwnedMatrix<double> identity(std::size_t n) {
   OwnedMatrix<double> matrix(n, n);
   for (std::size_t i = 0; i < n; ++i) matrix(i, i) = 1;

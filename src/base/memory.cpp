@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <new>
 #include <string>
 #include <sys/mman.h>
 

@@ -41,8 +41,7 @@ struct MemoryUse {
   std::uint64_t peak = 0;  // since the process started, or since reset_peak_memory()
 };
 
-/// Returns the memory use, or zeros if the system does not report it.
-[[nodiscard]] MemoryUse memory_use();
+[[nodiscard]] MemoryUse memory_use();  // zeros if the system does not report it
 
 /// Resets the peak to the current resident memory. If the system does not support this (Linux before 4.0, or
 /// no /proc), the peak remains that of the whole process.

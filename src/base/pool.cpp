@@ -54,21 +54,41 @@ struct PoolJob {
   }
 };
 
-/// Waits actively until `done` returns true, for at most 40 us. The time between two jobs of a forward pass
-/// is usually shorter than this, and waking a blocked thread takes longer.
+/// Waits until `done` returns true, at first actively for at most 40 us. The time between two jobs of a
+/// forward pass is usually shorter than this, and waking a blocked thread takes longer.
 template <typename F>
-void wait_briefly(const F& done) {
+void wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& signal, const F& done) {
   constexpr auto kLimit = std::chrono::microseconds(40);
   constexpr int kTriesPerClockRead = 32;
-  const auto end = std::chrono::steady_clock::now() + kLimit;
-  while (std::chrono::steady_clock::now() < end) {
-    for (int i = 0; i < kTriesPerClockRead; ++i) {
-      if (done()) return;
+  if (!done()) {
+    lock.unlock();
+    const auto end = std::chrono::steady_clock::now() + kLimit;
+    for (int i = 0; !done(); ++i) {
+      if (i % kTriesPerClockRead == 0 && std::chrono::steady_clock::now() >= end) break;
 #if defined(__x86_64__)
       __builtin_ia32_pause();
 #endif
     }
+    lock.lock();
   }
+  signal.wait(lock, done);
+}
+
+/// Returns the path in the line "0::/path" of /proc/self/cgroup (cgroup v2); empty if this line is missing.
+std::string own_cgroup() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("0::")) return line.substr(3);
+  }
+  return {};
+}
+
+/// Returns the number of cores in the affinity mask of this process. The array has bits for 131,072 cores,
+/// because the kernel rejects a mask that is smaller than its own.
+std::optional<std::size_t> cores_of_affinity() {
+  std::array<cpu_set_t, 128> set{};
+  if (sched_getaffinity(0, sizeof(set), set.data()) != 0) return std::nullopt;
+  return static_cast<std::size_t>(CPU_COUNT_S(sizeof(set), set.data()));
 }
 
 }  // namespace
@@ -77,22 +97,15 @@ struct Pool::State {
   std::mutex mutex;
   std::condition_variable begun, finished;
   PoolJob* job = nullptr;
-  // Written only under the mutex. wait_briefly() reads them without the mutex.
+  // Written only under the mutex. wait_until() reads them without the mutex.
   std::atomic<std::size_t> seats{0};   // number of workers that may still join the job
   std::atomic<std::size_t> active{0};  // number of workers that joined and have not left
   std::atomic<bool> closing{false};
-  std::vector<std::thread> threads;
 
   void serve(std::size_t worker) {
     std::unique_lock lock(mutex);
     while (true) {
-      const auto called = [&] { return closing || seats > 0; };
-      if (!called()) {
-        lock.unlock();
-        wait_briefly(called);
-        lock.lock();
-      }
-      begun.wait(lock, called);
+      wait_until(lock, begun, [&] { return closing || seats > 0; });
       if (closing) return;
       --seats;
       ++active;
@@ -118,34 +131,25 @@ struct Pool::State {
     shared.process(0);
     std::unique_lock lock(mutex);
     seats = 0;  // every task has started, or the job has stopped
-    const auto all_left = [&] { return active == 0; };
-    if (!all_left()) {
-      lock.unlock();
-      wait_briefly(all_left);
-      lock.lock();
-    }
-    finished.wait(lock, all_left);
+    wait_until(lock, finished, [&] { return active == 0; });
     job = nullptr;
   }
 
-  State() = default;
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
   ~State() {
     {
       const std::lock_guard lock(mutex);
       closing = true;
     }
     begun.notify_all();
-    for (std::thread& thread : threads) thread.join();
   }
+
+  std::vector<std::jthread> threads;  // the last member, because its destructor joins the threads
 };
 
 Pool::Pool(std::size_t threads) : state_(std::make_unique<State>()) {
   try {
-    for (std::size_t worker = 1; worker < std::max<std::size_t>(threads, 1); ++worker) {
+    for (std::size_t worker = 1; worker < std::max<std::size_t>(threads, 1); ++worker)
       state_->threads.emplace_back([state = state_.get(), worker] { state->serve(worker); });
-    }
   } catch (const std::system_error& error) {
     fail(Status::limit, "cannot start more than {} of {} threads ({}); give a smaller --threads",
          state_->threads.size() + 1, threads, error.code().message());
@@ -169,27 +173,6 @@ void Pool::run(std::size_t tasks, const std::function<void(std::size_t, std::siz
   if (job.failure != nullptr) std::rethrow_exception(job.failure);
   throw_if_interrupted();
 }
-
-namespace {
-
-/// Returns the path in the line "0::/path" of /proc/self/cgroup (cgroup v2); empty if this line is missing.
-std::string own_cgroup() {
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("0::")) return line.substr(3);
-  }
-  return {};
-}
-
-/// Returns the number of cores in the affinity mask of this process. The array has bits for 131,072 cores,
-/// because the kernel rejects a mask that is smaller than its own.
-std::optional<std::size_t> cores_of_affinity() {
-  std::array<cpu_set_t, 128> set{};
-  if (sched_getaffinity(0, sizeof(set), set.data()) != 0) return std::nullopt;
-  return static_cast<std::size_t>(CPU_COUNT_S(sizeof(set), set.data()));
-}
-
-}  // namespace
 
 std::optional<std::size_t> cores_of_cpu_max(std::string_view text) {
   const std::size_t space = text.find(' ');

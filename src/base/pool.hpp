@@ -16,11 +16,8 @@ class Pool {
   /// Starts `threads` - 1 threads. Throws Error(limit) if the system cannot start a thread.
   explicit Pool(std::size_t threads);
   ~Pool();
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
 
-  /// Returns the number of workers, including the calling thread.
-  [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] std::size_t size() const;  // number of workers, including the calling thread
 
   /// Calls work(task, worker) once for each task in [0, tasks), with worker in [0, size()). Returns when all
   /// calls have ended. Tasks start in ascending order. After an exception no further task starts, and run()

@@ -37,10 +37,6 @@ Progress::Progress(ProgressMode mode, bool quiet)
                           (mode == ProgressMode::automatic && ::isatty(STDERR_FILENO) == 1))),
       delay_(std::chrono::seconds(mode == ProgressMode::always ? 0 : 1)) {}
 
-Progress::~Progress() {
-  end();
-}
-
 void Progress::begin(const std::string& label, std::size_t total) {
   if (!enabled_) return;
   end();

@@ -15,13 +15,11 @@ enum class ProgressMode { automatic, always, never };
 class Progress {
  public:
   Progress(ProgressMode mode, bool quiet);
-  ~Progress();  // clears the line
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  ~Progress() { end(); }
 
   void begin(const std::string& label, std::size_t total);
   void advance(std::size_t steps = 1);  // safe from several threads
-  void end();
+  void end();                           // clears the line
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
 #include <cstring>
 #include <system_error>
 
@@ -137,10 +136,6 @@ std::optional<std::size_t> find_ill_formed_utf8(std::string_view text) {
 
 std::uint64_t content_hash(std::span<const std::byte> bytes, std::uint64_t seed) {
   return XXH64(bytes.data(), bytes.size(), seed);
-}
-
-std::uint64_t content_hash(std::string_view text, std::uint64_t seed) {
-  return content_hash(std::as_bytes(std::span(text)), seed);
 }
 
 std::string hash_text(std::uint64_t hash) {

@@ -18,9 +18,19 @@ namespace attnctl {
 /// if it has more than 160 bytes.
 [[nodiscard]] std::string shown(std::string_view text);
 
-/// Returns shown() in double quotes.
 [[nodiscard]] inline std::string in_quotes(std::string_view text) {
   return '"' + shown(text) + '"';
+}
+
+[[nodiscard]] inline std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Returns the number that is stored in at most 8 bytes, the lowest byte first.
+[[nodiscard]] inline std::uint64_t little_endian(std::string_view bytes) {
+  std::uint64_t number = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) number = number << 8 | static_cast<unsigned char>(bytes[i]);
+  return number;
 }
 
 /// Splits a text at each separator. Keeps empty fields; an empty text has one empty field.
@@ -53,9 +63,10 @@ namespace attnctl {
 /// Returns the XXH64 hash (Collet 2012), used to recognise equal contents. The hash is not cryptographic: an
 /// attacker can construct another content with the same hash.
 [[nodiscard]] std::uint64_t content_hash(std::span<const std::byte> bytes, std::uint64_t seed = 0);
-[[nodiscard]] std::uint64_t content_hash(std::string_view text, std::uint64_t seed = 0);
+[[nodiscard]] inline std::uint64_t content_hash(std::string_view text, std::uint64_t seed = 0) {
+  return content_hash(std::as_bytes(std::span(text)), seed);
+}
 
-/// Formats a hash for files and messages: 16 hexadecimal digits.
-[[nodiscard]] std::string hash_text(std::uint64_t hash);
+[[nodiscard]] std::string hash_text(std::uint64_t hash);  // 16 hexadecimal digits
 
 }  // namespace attnctl

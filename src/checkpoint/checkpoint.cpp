@@ -1,14 +1,13 @@
 #include "checkpoint/checkpoint.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <optional>
+#include <ranges>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "checkpoint/readers.hpp"
 
 namespace attnctl::checkpoint {
@@ -24,8 +23,6 @@ struct FileFormat {
   std::string_view name;
   bool (*plausible)(std::string_view content);  // returns false if the first bytes rule out this format
   std::unique_ptr<Checkpoint> (*open)(FileBytes file, const Path& path, Warnings& warnings);
-  /// Reads the tokenizer inside a file; null if files of this format contain no tokenizer.
-  std::shared_ptr<const formats::TokenizerSection> (*tokenizer)(const FileBytes& file) = nullptr;
 };
 
 std::unique_ptr<Checkpoint> open_torch(FileBytes file, const Path& /*path*/, Warnings& warnings) {
@@ -38,10 +35,8 @@ bool begins_like_json(std::string_view content) {
 }
 
 bool begins_like_safetensors(std::string_view content) {
-  std::uint64_t length = 0;
-  if (content.size() < sizeof length) return false;
-  std::memcpy(&length, content.data(), sizeof length);
-  return length <= content.size() - sizeof length && begins_like_json(content.substr(sizeof length, 4096));
+  return content.size() >= 8 && little_endian(content.substr(0, 8)) <= content.size() - 8 &&
+         begins_like_json(content.substr(8, 4096));
 }
 
 bool begins_like_torch(std::string_view content) {
@@ -69,7 +64,7 @@ constexpr FileFormat kFormats[] = {
     {".pt", "a PyTorch checkpoint", begins_like_torch, open_torch},
     {".pth", "a PyTorch checkpoint", begins_like_torch, open_torch},
     {".gguf", "GGUF", [](std::string_view content) { return content.starts_with("GGUF"); },
-     [](FileBytes file, const Path&, Warnings&) { return open_gguf(std::move(file)); }, read_gguf_tokenizer},
+     [](FileBytes file, const Path&, Warnings&) { return open_gguf(std::move(file)); }},
     {".json", "JSON weights", begins_like_json,
      [](FileBytes file, const Path&, Warnings&) { return open_json_weights(std::move(file)); }},
 };
@@ -86,7 +81,6 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-/// Returns the format with the extension of a path; null if the extension is unknown.
 const FileFormat* find_format(const Path& path) {
   const std::string name = lower_case(path.filename().string());
   const auto* const format =
@@ -98,9 +92,8 @@ const FileFormat* find_format(const Path& path) {
   const std::string name = lower_case(path.filename().string());
   if (std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); }))
     refuse(escaped(path.string()), "unsupported weights format; convert it to safetensors");
-  std::string known;
-  for (const FileFormat& f : kFormats) known += fmt::format(" {}", f.extension);
-  refuse(escaped(path.string()), "unsupported extension, need one of{}", known);
+  refuse(escaped(path.string()), "unsupported extension, need one of {}",
+         fmt::join(kFormats | std::views::transform(&FileFormat::extension), " "));
 }
 
 /// A type of files, for error messages about a file whose format is not the expected one.
@@ -126,29 +119,25 @@ constexpr ContentType kSignatures[] = {
     {"PK\x03\x04"sv, "a ZIP archive (NPZ, or a PyTorch checkpoint)", kRename},
     {"\x1F\x8B"sv, "a gzip archive", "unpack it"},
     {"(\xB5/\xFD"sv, "a zstd archive", "unpack it"},
-    {"\xFD"
-     "7zXZ\0"sv,
-     "an xz archive", "unpack it"},
+    {"\xFD\x37zXZ\0"sv, "an xz archive", "unpack it"},
     {"\x80\x02"sv, "a Python pickle, which is never executed", kConvertWeights},
     {"\x80\x04"sv, "a Python pickle, which is never executed", kConvertWeights},
 };
 
-/// Identifies the type of a file by its first bytes; returns nullopt if the type is unknown.
 std::optional<ContentType> identify_content(std::string_view content) {
   for (const ContentType& type : kSignatures) {
     if (content.starts_with(type.bytes)) return type;
   }
   std::string text = lower_case(content.substr(0, 512));
   text.erase(0, text.find_first_not_of(" \t\r\n"));
-  const auto begins = [&](std::string_view word) { return text.starts_with(word); };
-  if (begins("<!doctype html") || begins("<html"))
+  if (text.starts_with("<!doctype html") || text.starts_with("<html"))
     return ContentType{{}, "an HTML page", "download the file itself, not the page that shows it"};
-  if (begins("<?xml") || begins("<svg")) return ContentType{{}, "an XML document", kNameWeights};
-  if (begins("{") || begins("[")) return ContentType{{}, "JSON text", kRename};
+  if (text.starts_with("<?xml") || text.starts_with("<svg"))
+    return ContentType{{}, "an XML document", kNameWeights};
+  if (text.starts_with("{") || text.starts_with("[")) return ContentType{{}, "JSON text", kRename};
   return std::nullopt;
 }
 
-/// Throws Error(bad_input) if the first bytes of the file belong to a known type other than `format`.
 void check_plausible(const FileFormat& format, const FileBytes& file) {
   if (format.plausible(file.text())) return;
   if (const auto found = identify_content(file.text()))
@@ -173,10 +162,10 @@ std::unique_ptr<Checkpoint> open_checkpoint(const Path& path, Warnings& warnings
 
 std::shared_ptr<const formats::TokenizerSection> read_tokenizer_section(const Path& path) {
   const FileFormat* const format = find_format(path);
-  if (format == nullptr || format->tokenizer == nullptr) return nullptr;
+  if (format == nullptr || format->extension != ".gguf") return nullptr;
   const FileBytes file(path, Status::environment);
   check_plausible(*format, file);
-  return format->tokenizer(file);
+  return read_gguf_tokenizer(file);
 }
 
 }  // namespace attnctl::checkpoint

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -27,7 +26,6 @@ struct TensorView {
   std::span<const std::byte> bytes;
 };
 
-/// The description of a tensor. It is known before the tensor's data is read.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;
@@ -41,8 +39,7 @@ class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
 
-  /// Returns all tensors, sorted by name.
-  [[nodiscard]] virtual std::span<const TensorInfo> tensors() const = 0;
+  [[nodiscard]] virtual std::span<const TensorInfo> tensors() const = 0;  // sorted by name
 
   /// Returns the data of tensors()[index]. If the bytes in the file are not those of a TensorView
   /// (compressed, quantized, strided, reordered, big-endian or JSON text), the first call makes a converted

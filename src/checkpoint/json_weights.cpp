@@ -1,16 +1,11 @@
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 
@@ -23,9 +18,7 @@ constexpr std::size_t kMaxJsonConfig = std::size_t{4} << 20;
 struct JsonTensor {
   std::string name;
   Shape shape;
-  /// The tensor's JSON value is at bytes [begin, end) of the text.
-  std::size_t begin = 0;
-  std::size_t end = 0;
+  std::size_t begin = 0, end = 0;  // the tensor's JSON value is at bytes [begin, end) of the text
 };
 
 /// First pass: finds the shape and the text range of each tensor, and checks every number without storing it.

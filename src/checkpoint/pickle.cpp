@@ -22,20 +22,16 @@ constexpr std::size_t kMaxPickleStack = std::size_t{1} << 16;
 constexpr std::size_t kMaxPickleBytes = std::size_t{40} << 20;
 constexpr std::size_t kNodeBytes = 64;  // estimated memory of a tuple, list or dict without its items
 
-/// What a Python name in a pickle refers to.
 enum class PickleRole : std::uint8_t { storage, dtype, rebuild, parameter, ordered_dict, size, device };
 
 /// A Python name that torch.save writes. All other names are errors.
 struct PickleName {
   std::string_view name;  // the name with its module, such as "torch.Size"
   PickleRole role;
-  /// Type of the elements, for the roles `storage` and `dtype`; nullopt: the storage has bytes without a
-  /// type.
+  /// Type of the elements, for the roles `storage` and `dtype`; nullopt: bytes without a type.
   std::optional<DType> dtype = {};
-  /// Smallest and largest number of arguments of a call.
-  std::size_t fewest = 0;
-  std::size_t most = 0;
-  bool typed = false;  // for the role `rebuild`: the seventh argument is the dtype
+  std::size_t fewest = 0, most = 0;  // number of arguments of a call
+  bool typed = false;                // for the role `rebuild`: the seventh argument is the dtype
 };
 
 constexpr PickleName kPickleNames[] = {
@@ -78,8 +74,6 @@ constexpr PickleName kPickleNames[] = {
 const PickleName& name_at(const PickleValue& global) {
   return kPickleNames[static_cast<std::size_t>(global.number)];
 }
-
-}  // namespace
 
 /// The stack machine that executes the opcodes and fills a Pickle. Python's module pickletools describes the
 /// opcodes.
@@ -141,7 +135,6 @@ class Unpickler {
     return items;
   }
 
-  /// Appends items to the list or dictionary at the top of the stack.
   void put_into(Kind kind, std::span<const PickleValue> items) {
     if (kind == Kind::dict && items.size() % 2 != 0) refuse("got a key without a value");
     need_kind(top(), kind, "to put items into");
@@ -258,12 +251,7 @@ class Unpickler {
     }
   }
 
-  std::uint64_t number(std::size_t bytes) {
-    const std::string_view taken = take(bytes);
-    std::uint64_t value = 0;
-    for (std::size_t i = bytes; i-- > 0;) value = value << 8 | static_cast<unsigned char>(taken[i]);
-    return value;
-  }
+  std::uint64_t number(std::size_t bytes) { return little_endian(take(bytes)); }
 
  private:
   void push_global(std::string_view module, std::string_view name) {
@@ -381,8 +369,6 @@ class Unpickler {
   std::size_t charged_ = 0;
 };
 
-namespace {
-
 struct PickleOpcode {
   unsigned char code = 0;
   std::string_view name = {};
@@ -452,8 +438,6 @@ constexpr auto kOpcodes = [] {
   return opcodes;
 }();
 
-}  // namespace
-
 void Unpickler::run() {
   constexpr unsigned kProto = 0x80;
   if (number(1) != kProto) refuse("got no PROTO at the beginning, need a pickle of protocol 2 to 5");
@@ -480,6 +464,8 @@ void Unpickler::refuse(std::string_view what) const {
   fail(Status::bad_input, "{}: pickle @byte {}{}{}: {}", pickle_.where, at_, name.empty() ? "" : ", ", name,
        what);
 }
+
+}  // namespace
 
 std::string_view name_of(PickleValue::Kind kind) {
   constexpr std::string_view kNames[] = {"a mark",

@@ -36,8 +36,7 @@ struct PickleValue {
   std::int64_t number = 0;
 };
 
-/// Returns the kind in words for messages, such as "a tuple".
-[[nodiscard]] std::string_view name_of(PickleValue::Kind kind);
+[[nodiscard]] std::string_view name_of(PickleValue::Kind kind);  // such as "a tuple"
 
 /// A reference to an array of elements that is stored outside of the pickle, called a storage by torch.
 struct PickleStorage {

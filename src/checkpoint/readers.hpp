@@ -15,18 +15,13 @@
 
 #include "base/dtype.hpp"
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
+#include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 
 // Functions that open weights files, and helpers that several of them share. Each function that opens a file
 // throws Error(bad_input) if the content of the file is invalid.
 namespace attnctl::checkpoint {
-
-/// Throws Error(bad_input) with the message "FILE: ...". `file` must be escaped already.
-template <typename... Args>
-[[noreturn]] void refuse(std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
-  fail(Status::bad_input, "{}: {}", file, fmt::format(format, std::forward<Args>(args)...));
-}
 
 /// Throws Error(bad_input) with the message "FILE: tensor "NAME": ...". `file` must be escaped already.
 template <typename... Args>
@@ -89,8 +84,7 @@ struct Strided {
 /// functions below require a tensor that passed this check.
 void check_strided(std::string_view where, const Strided& tensor, std::size_t available);
 
-/// Returns the size of all elements together, in bytes.
-[[nodiscard]] std::size_t byte_size(const Strided& tensor);
+[[nodiscard]] std::size_t byte_size(const Strided& tensor);  // of all elements together
 
 /// Returns true if the elements are contiguous and in row-major order.
 [[nodiscard]] bool is_row_major(const Strided& tensor);
@@ -100,7 +94,6 @@ void check_strided(std::string_view where, const Strided& tensor, std::size_t av
 [[nodiscard]] std::vector<std::byte> to_row_major(const Strided& tensor, std::span<const std::byte> bytes,
                                                   bool swap);
 
-/// A checkpoint whose tensors are all in one file.
 class FileCheckpoint final : public Checkpoint {
  public:
   /// Checks a tensor and returns its data. If the data must be converted, the function stores the result in
@@ -162,10 +155,6 @@ class FileCheckpoint final : public Checkpoint {
   std::shared_ptr<const nlohmann::ordered_json> config_;
   std::shared_ptr<const formats::TokenizerSection> tokenizer_;
 };
-
-[[nodiscard]] inline std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 /// Sorts elements by name. Returns the first element whose name occurs twice, or null if all names are
 /// different.

@@ -1,16 +1,8 @@
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <cstring>
-#include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 
@@ -22,18 +14,11 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 constexpr std::size_t kMaxSafetensorsDimensions = 64;
 
-constexpr std::array<DType, 13> kSafetensorsTypes = {
-    DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32,    DType::i16,
-    DType::i8,  DType::u64, DType::u32, DType::u16,  DType::u8,  DType::boolean};
-
-/// A tensor in a safetensors header. The tensor's data are bytes [begin, end), counted from the end of the
-/// header.
 struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  std::size_t begin = 0;
-  std::size_t end = 0;
+  std::size_t begin = 0, end = 0;  // the data are bytes [begin, end), counted from the end of the header
 };
 
 constexpr std::string_view kMetadata = "__metadata__";
@@ -95,8 +80,8 @@ class HeaderEvents final : public formats::JsonTree {
       refuse("need the name of a dtype, and arrays for shape and data_offsets");
     const auto offsets = object.at("data_offsets").get<Shape>();
     if (offsets.size() != 2) {
-      attnctl::checkpoint::refuse(text().file, "{}/data_offsets: got {} offsets, need [begin, end]",
-                                  pointer(), offsets.size());
+      attnctl::refuse(text().file, "{}/data_offsets: got {} offsets, need [begin, end]", pointer(),
+                      offsets.size());
     }
     entries.push_back({name_, dtype_named(dtype.get<std::string>()), object.at("shape").get<Shape>(),
                        offsets[0], offsets[1]});
@@ -104,13 +89,13 @@ class HeaderEvents final : public formats::JsonTree {
 
   [[nodiscard]] DType dtype_named(const std::string& name) const {
     std::string known;
-    for (const DType dtype : kSafetensorsTypes) {
+    for (int i = 0; i <= static_cast<int>(DType::boolean); ++i) {
+      const auto dtype = static_cast<DType>(i);
       if (name_of(dtype) == name) return dtype;
       known += fmt::format(" {}", name_of(dtype));
     }
-    attnctl::checkpoint::refuse(text().file,
-                                "{}/dtype: unsupported dtype {}, need one of{}; convert the checkpoint",
-                                pointer(), in_quotes(name), known);
+    attnctl::refuse(text().file, "{}/dtype: unsupported dtype {}, need one of{}; convert the checkpoint",
+                    pointer(), in_quotes(name), known);
   }
 
   std::string name_;  // key of the current tensor, or kMetadata
@@ -157,15 +142,13 @@ void check_cover(const FileBytes& file, std::vector<SafetensorsEntry>& entries, 
   }
 }
 
-/// Checks the length of the header and returns the text of the header.
 std::string_view header_text(const FileBytes& file) {
   const std::size_t size = file.bytes().size();
   if (size < kLengthBytes) {
     refuse(file.name(), "got {} bytes, need at least 8 for the header's length; was it downloaded whole?",
            size);
   }
-  std::uint64_t length = 0;
-  std::memcpy(&length, file.bytes().data(), kLengthBytes);
+  const std::uint64_t length = little_endian(file.text().substr(0, kLengthBytes));
   if (length == 0) refuse(file.name(), "header length @byte 0: got 0, need a JSON object");
   if (length > kMaxSafetensorsHeader) {
     refuse(file.name(), "header length @byte 0: got {}, need at most {}; is it a safetensors file?", length,

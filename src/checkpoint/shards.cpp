@@ -1,12 +1,9 @@
 #include <map>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 
@@ -15,7 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The tensors of several checkpoints as one checkpoint.
 class ShardedCheckpoint final : public Checkpoint {
  public:
   explicit ShardedCheckpoint(std::vector<std::unique_ptr<Checkpoint>> shards) : shards_(std::move(shards)) {
@@ -56,8 +52,7 @@ class ShardedCheckpoint final : public Checkpoint {
   std::vector<TensorInfo> tensors_;
 };
 
-/// Returns the member `weight_map` of an index: {tensor: shard}. Throws Error(bad_input) if it is missing or
-/// a shard is not a path in or below the directory with the given extension.
+/// Checks and returns the member `weight_map` of an index: {tensor: shard}.
 const Json& weight_map_of(const FileBytes& file, const Json& index, std::string_view extension) {
   if (!index.is_object())
     refuse(file.name(), "top level: got {}, need an object with weight_map", shown(index.dump()));

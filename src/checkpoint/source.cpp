@@ -6,14 +6,12 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
-#include "base/files/mapped_file.hpp"
 #include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
@@ -44,22 +42,10 @@ void read_config(const fs::path& path, Status absent, ModelSource& source) {
     refuse(escaped_path(path), "got JSON that is not an object, need an object of settings");
 }
 
-std::vector<std::string> file_names(const fs::path& directory) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error))
-    names.push_back(entry->path().filename().string());
-  if (error) fail(Status::environment, "{}: cannot list: {}", escaped_path(directory), error.message());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 bool has_extension(std::string_view name, std::initializer_list<std::string_view> extensions) {
   return std::ranges::any_of(extensions, [&](std::string_view end) { return name.ends_with(end); });
 }
 
-/// Returns the weights file of a directory: a file with a usual name, otherwise the only file of a supported
-/// format.
 fs::path weights_in(const fs::path& directory) {
   const auto first_of = [&](std::initializer_list<const char*> names) -> std::optional<fs::path> {
     const auto* const name =
@@ -70,9 +56,15 @@ fs::path weights_in(const fs::path& directory) {
           first_of({"model.safetensors", "model.safetensors.index.json", "model.npz", "model.json"})) {
     return *usual;
   }
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  if (error) fail(Status::environment, "{}: cannot list: {}", escaped_path(directory), error.message());
+  std::ranges::sort(names);
   std::vector<std::string> readable;
   std::vector<std::string> foreign;
-  for (const std::string& name : file_names(directory)) {
+  for (const std::string& name : names) {
     if (has_extension(name, {".safetensors", ".npz", ".gguf"})) readable.push_back(name);
     if (has_extension(name, {".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack"}))
       foreign.push_back(escaped(name));
@@ -96,22 +88,12 @@ fs::path weights_in(const fs::path& directory) {
          "pytorch_model.bin, pytorch_model.bin.index.json, or one .safetensors, .npz or .gguf file");
 }
 
-void open_directory(const fs::path& directory, const SourceOptions& options, Warnings& warnings,
-                    ModelSource& source) {
-  source.directory = directory;
-  read_config(options.config.value_or(directory / "config.json"),
-              options.config ? Status::environment : Status::bad_input, source);
-  if (options.need_weights)
-    source.weights = open_checkpoint(weights_in(directory), warnings, Status::bad_input);
-}
-
-void open_weights_file(const fs::path& file, const SourceOptions& options, Warnings& warnings,
+void open_weights_file(const fs::path& file, const std::optional<fs::path>& config, Warnings& warnings,
                        ModelSource& source) {
-  // The file is opened even if need_weights is false, because it may contain the configuration.
   source.weights = open_checkpoint(file, warnings);
   const fs::path sibling = file.parent_path() / "config.json";
-  if (options.config) {
-    read_config(*options.config, Status::environment, source);
+  if (config) {
+    read_config(*config, Status::environment, source);
   } else if (const nlohmann::ordered_json* inside = source.weights->config()) {
     source.config_path = file;
     source.config = *inside;
@@ -123,7 +105,6 @@ void open_weights_file(const fs::path& file, const SourceOptions& options, Warni
     refuse(escaped_path(file),
            "no configuration in the file and no config.json next to it; give --config FILE");
   }
-  if (!options.need_weights) source.weights.reset();
 }
 
 constexpr std::size_t kMaxReferenceBytes = 256;
@@ -131,13 +112,6 @@ constexpr std::size_t kMaxReferenceBytes = 256;
 bool is_plain_name(std::string_view name) {
   constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
   return !name.empty() && name.front() != '.' && name.find_first_not_of(kAllowed) == std::string_view::npos;
-}
-
-/// Returns whether `name` has the form "org/name" or "name" with only letters, digits, '-', '_' and '.', like
-/// the model names of the Hugging Face hub. No part may be empty or begin with '.'.
-bool is_hub_name(std::string_view name) {
-  const auto parts = split(name, '/');
-  return parts.size() <= 2 && std::ranges::all_of(parts, is_plain_name);
 }
 
 /// Returns the directory of the local Hugging Face cache; empty if no environment variable names it.
@@ -154,13 +128,14 @@ fs::path hub_cache() {
 }
 
 /// Returns the directory of the model's snapshot that the file refs/main of the local Hugging Face cache
-/// names. Throws Error(environment) if the cache does not contain the model, and Error(bad_input) if the
-/// model is only partly in the cache.
+/// names.
 fs::path cached_model(const std::string& name) {
-  if (!is_hub_name(name))
+  const auto parts = split(name, '/');
+  // The names of the Hugging Face hub have the form "org/name" or "name".
+  if (parts.size() > 2 || !std::ranges::all_of(parts, is_plain_name))
     fail(Status::environment, "{}: cannot open: No such file or directory", escaped(name));
   const fs::path cache = hub_cache();
-  const fs::path model = cache / fmt::format("models--{}", fmt::join(split(name, '/'), "--"));
+  const fs::path model = cache / fmt::format("models--{}", fmt::join(parts, "--"));
   std::error_code ignored;
   if (cache.empty() || !fs::is_directory(model, ignored)) {
     fail(Status::environment,
@@ -174,9 +149,8 @@ fs::path cached_model(const std::string& name) {
   if (!is_plain_name(commit))
     refuse(escaped_path(reference), "got {}, need the name of a snapshot", in_quotes(commit));
   fs::path snapshot = model / "snapshots" / commit;
-  if (!fs::is_directory(snapshot, ignored)) {
+  if (!fs::is_directory(snapshot, ignored))
     refuse(escaped_path(snapshot), "the snapshot that refs/main names is missing; download the model again");
-  }
   return snapshot;
 }
 
@@ -191,13 +165,17 @@ std::optional<fs::path> find_directory(const std::string& model) {
 
 }  // namespace
 
-ModelSource open_model_source(const std::string& model, const SourceOptions& options, Warnings& warnings) {
+ModelSource open_model_source(const std::string& model, const std::optional<fs::path>& config,
+                              Warnings& warnings) {
   ModelSource source;
   source.given = model;
   if (const auto directory = find_directory(model)) {
-    open_directory(*directory, options, warnings, source);
+    source.directory = *directory;
+    read_config(config.value_or(*directory / "config.json"), config ? Status::environment : Status::bad_input,
+                source);
+    source.weights = open_checkpoint(weights_in(*directory), warnings, Status::bad_input);
   } else {
-    open_weights_file(model, options, warnings, source);
+    open_weights_file(model, config, warnings, source);
   }
   return source;
 }

@@ -23,19 +23,13 @@ struct ModelSource {  // NOLINT(bugprone-exception-escape): moving JSON throws n
   /// The bytes of the configuration file. Their hash is part of the identity of a study, next to the hash of
   /// the weights. If the configuration is inside the weights file, this is its JSON as text.
   std::string config_text;
-  nlohmann::ordered_json config;        // a JSON object
-  std::unique_ptr<Checkpoint> weights;  // null if only the configuration was requested
+  nlohmann::ordered_json config;  // a JSON object
+  std::unique_ptr<Checkpoint> weights;
 };
 
-struct SourceOptions {
-  std::optional<std::filesystem::path> config;  // --config FILE, used instead of the model's config.json
-  bool need_weights = true;
-};
-
-/// Opens the files of MODEL, which is one of:
+/// Opens the files of MODEL. `config` (--config FILE) replaces the model's configuration. MODEL is one of:
 /// - an existing directory in Hugging Face layout;
-/// - a weights file. The configuration is --config, or is inside the file, or is config.json next to the
-///   file;
+/// - a weights file. The configuration is inside the file, or is config.json next to the file;
 /// - a name ("org/name" or "name") in the local Hugging Face cache. The cache directory is HF_HUB_CACHE,
 ///   otherwise HF_HOME/hub, otherwise XDG_CACHE_HOME/huggingface/hub, otherwise ~/.cache/huggingface/hub.
 ///   Nothing is downloaded.
@@ -44,7 +38,8 @@ struct SourceOptions {
 /// model.safetensors.index.json, model.npz, model.json, the only .safetensors, .npz or .gguf file of the
 /// directory, pytorch_model.bin, pytorch_model.bin.index.json. Throws Error(environment) if MODEL cannot be
 /// found or opened, and Error(bad_input) if a required file is missing or invalid.
-[[nodiscard]] ModelSource open_model_source(const std::string& model, const SourceOptions& options,
+[[nodiscard]] ModelSource open_model_source(const std::string& model,
+                                            const std::optional<std::filesystem::path>& config,
                                             Warnings& warnings);
 
 /// Returns the directory of MODEL's files without reading the files. The directory is MODEL itself, or

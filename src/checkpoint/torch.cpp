@@ -1,14 +1,9 @@
-#include <algorithm>
-#include <cstdint>
 #include <map>
 #include <set>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "checkpoint/pickle.hpp"
 #include "checkpoint/readers.hpp"
 #include "formats/zip.hpp"
@@ -18,15 +13,14 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-/// The objects of a torch.save file and the bytes of its storages. Storage i is pickle->storages[i].
+/// The objects of a torch.save file and the bytes of its storages. Storage i is pickle.storages[i].
 struct TorchLayout {
-  std::unique_ptr<Pickle> pickle;
-  std::vector<std::span<const std::byte>> storages;  // bytes of each storage
-  /// For each storage, the index of its member in `archive`; empty for files from before torch 1.6.
-  std::vector<std::size_t> members;
-  /// Members of the ZIP archive; empty for files from before torch 1.6.
-  std::vector<formats::StoredMember> archive;
-  std::set<std::size_t> intact;  // indices of the members whose checksum (CRC) was checked
+  Pickle pickle;
+  std::vector<std::span<const std::byte>> storages = {};
+  /// The archive member of each storage; empty for files from before torch 1.6.
+  std::vector<const formats::StoredMember*> members = {};
+  std::vector<formats::StoredMember> archive = {};     // owns the members
+  std::set<const formats::StoredMember*> intact = {};  // the members whose checksum (CRC) was checked
   bool big_endian = false;
 };
 
@@ -74,13 +68,13 @@ class TorchArchive {
   }
 
   [[nodiscard]] TorchLayout read() {
-    TorchLayout layout;
-    layout.big_endian = is_big_endian();
+    const bool big_endian = is_big_endian();
     const formats::StoredMember& objects = member("data.pkl");
     std::vector<std::byte> unused;  // members are uncompressed
-    layout.pickle = std::make_unique<Pickle>(formats::at_member(file_, objects),
-                                             text_of(formats::unpack(file_, objects, unused)), 0);
-    const Pickle& pickle = *layout.pickle;
+    TorchLayout layout = {
+        .pickle = {formats::at_member(file_, objects), text_of(formats::unpack(file_, objects, unused)), 0},
+        .big_endian = big_endian};
+    const Pickle& pickle = layout.pickle;
     if (pickle.end != objects.size) {
       refuse(pickle.where, "got {} bytes after the pickle @byte {}, need none", objects.size - pickle.end,
              pickle.end);
@@ -90,14 +84,13 @@ class TorchArchive {
         refuse(pickle.where, "storage {}: need a key of digits", in_quotes(storage.key));
       const formats::StoredMember& data = member("data/" + std::string(storage.key));
       layout.storages.push_back(view_of(pickle, storage, data.data));
-      layout.members.push_back(static_cast<std::size_t>(&data - members_.data()));
+      layout.members.push_back(&data);
     }
     layout.archive = std::move(members_);
     return layout;
   }
 
  private:
-  /// Returns a member of the folder; null if there is none.
   [[nodiscard]] const formats::StoredMember* find(std::string_view name) const {
     const std::string whole = fmt::format("{}/{}", folder_, name);
     const auto found = std::ranges::lower_bound(members_, whole, {}, &formats::StoredMember::name);
@@ -149,15 +142,13 @@ class LegacyTorchFile {
     if (version.root.kind != Kind::integer || version.root.number != kVersion)
       refuse(file_.name(), "unsupported version of the layout before torch 1.6, need {}", kVersion);
     (void)next();  // skips the properties of the machine; elements are always little-endian
-    TorchLayout layout;
-    layout.pickle = std::make_unique<Pickle>(file_.name(), text_, at_);
-    at_ = layout.pickle->end;
-    const auto wholes = read_storages(*layout.pickle, next());
-    for (const PickleStorage& storage : layout.pickle->storages) {
+    TorchLayout layout = {.pickle = next()};
+    const auto wholes = read_storages(layout.pickle, next());
+    for (const PickleStorage& storage : layout.pickle.storages) {
       const auto whole = wholes.find(storage.key);
       if (whole == wholes.end())
         refuse(file_.name(), "storage {} is missing from the file", in_quotes(storage.key));
-      layout.storages.push_back(view_of(*layout.pickle, storage, whole->second));
+      layout.storages.push_back(view_of(layout.pickle, storage, whole->second));
     }
     return layout;
   }
@@ -198,15 +189,13 @@ class LegacyTorchFile {
   [[nodiscard]] std::span<const std::byte> read_storage(std::string_view key, std::size_t element_size) {
     constexpr std::size_t kCountBytes = 8;
     const std::size_t rest = text_.size() - at_;
-    std::uint64_t count = 0;
-    for (std::size_t i = kCountBytes; rest >= kCountBytes && i-- > 0;)
-      count = count << 8 | static_cast<unsigned char>(text_[at_ + i]);
     if (rest < kCountBytes) {
       refuse(
           file_.name(),
           "storage {} @byte {}: got {} bytes, need {} for the number of elements; was it downloaded whole?",
           in_quotes(key), at_, rest, kCountBytes);
     }
+    const std::uint64_t count = little_endian(text_.substr(at_, kCountBytes));
     const auto size = checked_mul<std::uint64_t>(count, element_size);
     if (!size || *size > rest - kCountBytes) {
       refuse(file_.name(),
@@ -287,7 +276,7 @@ Shape numbers_of(const Pickle& pickle, const PickleValue& tuple, std::string_vie
 
 TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::string_view name,
                         const PickleTensor& tensor) {
-  const Pickle& pickle = *layout.pickle;
+  const Pickle& pickle = layout.pickle;
   const std::string where = fmt::format("{}: tensor {}", file.name(), in_quotes(name));
   if (find_ill_formed_utf8(name)) refuse(where, "got a name that is not UTF-8");
   TorchTensor entry;
@@ -307,9 +296,9 @@ TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::s
 
 /// Checks the checksum (CRC) of the archive member of a storage, if it was not checked before.
 void check_intact(const FileBytes& file, TorchLayout& layout, std::size_t storage) {
-  if (layout.archive.empty() || layout.intact.contains(layout.members[storage])) return;
+  if (layout.members.empty() || layout.intact.contains(layout.members[storage])) return;
   std::vector<std::byte> unused;  // members are uncompressed
-  (void)formats::unpack(file, layout.archive[layout.members[storage]], unused);
+  (void)formats::unpack(file, *layout.members[storage], unused);
   layout.intact.insert(layout.members[storage]);
 }
 
@@ -335,7 +324,7 @@ void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries
 std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) {
   TorchLayout layout =
       file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
-  const Pickle& pickle = *layout.pickle;
+  const Pickle& pickle = layout.pickle;
   std::vector<TorchTensor> entries;
   const auto items = pickle.items(find_state(pickle));
   for (std::size_t i = 0; i < items.size(); i += 2) {

@@ -6,7 +6,8 @@
 #include <variant>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
+#include "base/files/output_file.hpp"
 #include "base/memory.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"

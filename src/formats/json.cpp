@@ -35,7 +35,6 @@ class CountingIterator {
     return *this;
   }
   bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
-  bool operator!=(const CountingIterator& other) const { return at_ != other.at_; }
 
  private:
   const char* at_;
@@ -74,8 +73,7 @@ struct JsonEvents::Adapter {
     return scalar(value);
   }
   bool string(std::string& value) { return scalar(&value); }
-  // JSON text has no binary values, so this is never called.
-  bool binary(Json::binary_t& /*value*/) { return false; }
+  bool binary(Json::binary_t& /*value*/) { return false; }  // never called
   bool start_object(std::size_t /*count*/) { return begin(Container::object); }
   bool start_array(std::size_t /*count*/) { return begin(Container::array); }
   bool end_object() { return end_array(); }
@@ -139,10 +137,6 @@ std::string JsonEvents::pointer() const {
   return whole.empty() ? "top level" : whole;
 }
 
-void JsonEvents::refuse(std::string_view what) const {
-  refuse_at(position_ == 0 ? 0 : position_ - 1, what);
-}
-
 void JsonEvents::refuse_at(std::size_t byte, std::string_view what) const {
   fail(Status::bad_input, "{}: {} @byte {}: {}", text_->file, pointer(), text_->byte + byte, what);
 }
@@ -171,8 +165,7 @@ ordered_json parse_json_part(const JsonText& text) {
 }
 
 ordered_json parse_json(const std::string& file, std::string_view text) {
-  const std::string name = escaped(file);
-  return parse_json_part({.file = name, .text = text});
+  return parse_json_part({.file = escaped(file), .text = text});
 }
 
 void JsonTree::on_begin(Container container) {
@@ -184,10 +177,6 @@ void JsonTree::on_end(Container container) {
   open_.pop_back();
   if (container == Container::object) refuse_duplicates(done.value);
   put(std::move(done.value));
-}
-
-void JsonTree::on_key(std::string& key) {
-  open_.back().key = std::move(key);
 }
 
 void JsonTree::on_scalar(const JsonScalar& scalar) {

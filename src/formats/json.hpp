@@ -28,10 +28,7 @@ using JsonScalar = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_
 /// Base class of readers that receive the values of a JSON document in their order.
 class JsonEvents {
  public:
-  JsonEvents() = default;
   virtual ~JsonEvents() = default;
-  JsonEvents(const JsonEvents&) = delete;
-  JsonEvents& operator=(const JsonEvents&) = delete;
 
   /// Parses a text with the rules of parse_json, except that it does not check for duplicate keys; the
   /// derived class must do this. Throws Error(bad_input).
@@ -44,10 +41,8 @@ class JsonEvents {
   virtual void on_key(std::string& key) = 0;       // the callee may move from `key`
   virtual void on_scalar(const JsonScalar& scalar) = 0;
 
-  /// Returns the number of open containers around the current value.
-  [[nodiscard]] std::size_t depth() const { return levels_.size(); }
-  /// Returns the digits as written of the number that on_scalar() receives as a double. Valid until
-  /// on_scalar() returns.
+  [[nodiscard]] std::size_t depth() const { return levels_.size(); }  // number of open containers
+  /// The digits as written of the number that on_scalar() receives as a double; valid until it returns.
   [[nodiscard]] std::string_view digits() const { return digits_; }
   /// Returns the number of bytes read so far. Directly after a number, the result may be 1 too large.
   [[nodiscard]] std::size_t position() const { return position_; }
@@ -55,8 +50,9 @@ class JsonEvents {
   /// Returns the escaped JSON pointer of the current value; "top level" for the whole document.
   [[nodiscard]] std::string pointer() const;
 
-  /// Throws Error(bad_input) with the file, the pointer, the byte and `what`.
-  [[noreturn]] void refuse(std::string_view what) const;
+  [[noreturn]] void refuse(std::string_view what) const {
+    refuse_at(position_ == 0 ? 0 : position_ - 1, what);
+  }
 
  private:
   struct OpenLevel {
@@ -81,8 +77,6 @@ class JsonEvents {
 /// than 64 levels of nesting are errors. `file` names the document in error messages. Throws
 /// Error(bad_input).
 [[nodiscard]] nlohmann::ordered_json parse_json(const std::string& file, std::string_view text);
-
-/// Parses a value inside a file with the rules of parse_json.
 [[nodiscard]] nlohmann::ordered_json parse_json_part(const JsonText& text);
 
 /// Builds the tree of a document and rejects duplicate keys. To store some values elsewhere, a
@@ -95,7 +89,7 @@ class JsonTree : public JsonEvents {
  protected:
   void on_begin(Container container) override;
   void on_end(Container container) override;
-  void on_key(std::string& key) override;
+  void on_key(std::string& key) override { open_.back().key = std::move(key); }
   void on_scalar(const JsonScalar& scalar) override;
 
  private:

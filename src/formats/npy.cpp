@@ -1,8 +1,8 @@
 #include "formats/npy.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -24,18 +24,10 @@ struct DescrRow {
   std::string_view code;  // type code without the byte order character
   DType dtype;
 };
-constexpr std::array<DescrRow, 12> kDescrs = {{{"f8", DType::f64},
-                                               {"f4", DType::f32},
-                                               {"f2", DType::f16},
-                                               {"i8", DType::i64},
-                                               {"i4", DType::i32},
-                                               {"i2", DType::i16},
-                                               {"i1", DType::i8},
-                                               {"u8", DType::u64},
-                                               {"u4", DType::u32},
-                                               {"u2", DType::u16},
-                                               {"u1", DType::u8},
-                                               {"b1", DType::boolean}}};
+constexpr DescrRow kDescrs[] = {{"f8", DType::f64}, {"f4", DType::f32}, {"f2", DType::f16},
+                                {"i8", DType::i64}, {"i4", DType::i32}, {"i2", DType::i16},
+                                {"i1", DType::i8},  {"u8", DType::u64}, {"u4", DType::u32},
+                                {"u2", DType::u16}, {"u1", DType::u8},  {"b1", DType::boolean}};
 
 /// Reads a Python dictionary such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. Accepts
 /// only these three keys and these types of values.
@@ -56,18 +48,16 @@ class DictReader {
     skip_space();
     if (at_ != text_.size()) refuse("the end of the header");
     for (const std::string_view key : {"descr", "fortran_order", "shape"}) {
-      if (std::find(seen_.begin(), seen_.end(), key) == seen_.end()) {
-        fail(Status::bad_input, "{}: header: the key '{}' is missing", where_, key);
-      }
+      if (!has(key)) fail(Status::bad_input, "{}: header: the key '{}' is missing", where_, key);
     }
     return header_;
   }
 
  private:
+  [[nodiscard]] bool has(std::string_view key) const { return std::ranges::count(seen_, key) > 0; }
+
   void member(std::string_view key) {
-    if (std::find(seen_.begin(), seen_.end(), key) != seen_.end()) {
-      fail(Status::bad_input, "{}: header: got the key '{}' twice", where_, shown(key));
-    }
+    if (has(key)) fail(Status::bad_input, "{}: header: got the key '{}' twice", where_, shown(key));
     seen_.push_back(key);
     if (key == "descr") {
       descr();
@@ -90,8 +80,8 @@ class DictReader {
     const std::string_view code = descr.substr(std::min<std::size_t>(1, descr.size()));
     const char order = descr.empty() ? ' ' : descr.front();
     const auto* const row = std::ranges::find(kDescrs, code, &DescrRow::code);
-    const bool known =
-        row != kDescrs.end() && (order == '<' || order == '>' || (order == '|' && size_of(row->dtype) == 1));
+    const bool known = row != std::end(kDescrs) &&
+                       (order == '<' || order == '>' || (order == '|' && size_of(row->dtype) == 1));
     if (!known) {
       const bool object = code.starts_with('O');
       fail(Status::bad_input,
@@ -177,27 +167,18 @@ bool NpyHeader::is_plain() const {
 }
 
 std::size_t npy_header_end(std::string_view where, std::string_view first) {
-  if (first.size() < kLengthAt + 2 || !first.starts_with(kMagic)) {
-    fail(Status::bad_input, "{}: got {}, need the magic bytes of an NPY array", where,
-         in_quotes(first.substr(0, 6)));
-  }
-  const auto byte = [&](std::size_t i) {
-    return static_cast<std::size_t>(static_cast<unsigned char>(first[i]));
-  };
-  if (byte(kVersionAt) < 1 || byte(kVersionAt) > 3 || byte(kVersionAt + 1) != 0) {
-    fail(Status::bad_input, "{}: unsupported NPY version {}.{}, need 1.0, 2.0 or 3.0", where,
-         byte(kVersionAt), byte(kVersionAt + 1));
-  }
+  if (first.size() < kLengthAt + 2 || !first.starts_with(kMagic))
+    refuse(where, "got {}, need the magic bytes of an NPY array", in_quotes(first.substr(0, 6)));
+  const int major = static_cast<unsigned char>(first[kVersionAt]);
+  const int minor = static_cast<unsigned char>(first[kVersionAt + 1]);
+  if (major < 1 || major > 3 || minor != 0)
+    refuse(where, "unsupported NPY version {}.{}, need 1.0, 2.0 or 3.0", major, minor);
   const std::size_t begin = dictionary_begin(first);
   if (first.size() < begin)
-    fail(Status::bad_input, "{}: got only {} bytes, need at least {} for an NPY header", where, first.size(),
-         begin);
-  std::size_t length = 0;
-  for (std::size_t i = begin; i-- > kLengthAt;) length = length << 8 | byte(i);
-  if (length > kMaxHeaderSize) {
-    fail(Status::bad_input, "{}: header length @byte {}: got {}, need at most {}", where, kLengthAt, length,
-         kMaxHeaderSize);
-  }
+    refuse(where, "got only {} bytes, need at least {} for an NPY header", first.size(), begin);
+  const std::size_t length = little_endian(first.substr(kLengthAt, begin - kLengthAt));
+  if (length > kMaxHeaderSize)
+    refuse(where, "header length @byte {}: got {}, need at most {}", kLengthAt, length, kMaxHeaderSize);
   return begin + length;
 }
 
@@ -206,7 +187,7 @@ NpyHeader read_npy_header(std::string_view where, std::string_view text) {
   NpyHeader header = DictReader(where, text.substr(begin), begin).read();
   const auto count = checked_product(header.shape);
   const auto size = count ? checked_mul(*count, size_of(header.dtype)) : std::nullopt;
-  if (!size) fail(Status::bad_input, "{}: shape: the size of the array does not fit 64 bits", where);
+  if (!size) refuse(where, "shape: the size of the array does not fit 64 bits");
   header.data_begin = text.size();
   header.data_size = *size;
   return header;
@@ -214,8 +195,8 @@ NpyHeader read_npy_header(std::string_view where, std::string_view text) {
 
 void check_npy_size(std::string_view where, const NpyHeader& header, std::size_t size) {
   if (size != header.data_size) {
-    fail(Status::bad_input, "{}: got {} bytes of data, need {} for shape {} of {}", where, size,
-         header.data_size, to_string(header.shape), name_of(header.dtype));
+    refuse(where, "got {} bytes of data, need {} for shape {} of {}", size, header.data_size,
+           to_string(header.shape), name_of(header.dtype));
   }
 }
 

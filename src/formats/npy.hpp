@@ -22,8 +22,7 @@ struct NpyHeader {
   [[nodiscard]] bool is_plain() const;
 };
 
-/// The number of bytes that npy_header_end() needs.
-constexpr std::size_t kNpyPreamble = 12;
+constexpr std::size_t kNpyPreamble = 12;  // number of bytes that npy_header_end() needs
 
 /// Returns the offset of the end of the header. `first` has at least the first kNpyPreamble bytes of the
 /// array, or the whole array if it is shorter. `where` names the file and the member in error messages.
@@ -34,8 +33,7 @@ constexpr std::size_t kNpyPreamble = 12;
 /// evaluates the text as Python. Throws Error(bad_input).
 [[nodiscard]] NpyHeader read_npy_header(std::string_view where, std::string_view text);
 
-/// Checks `size`, the number of bytes after the header. Throws Error(bad_input) if it is not
-/// header.data_size.
+/// Throws Error(bad_input) if `size`, the number of bytes after the header, is not header.data_size.
 void check_npy_size(std::string_view where, const NpyHeader& header, std::size_t size);
 
 /// Returns a header of version 1.0 for little-endian, row-major data. The header is padded to a multiple of

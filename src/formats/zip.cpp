@@ -4,6 +4,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -73,7 +74,6 @@ void put_common(std::string& bytes, const ZipMember& member, const std::string& 
   put16(bytes, extra.size());
 }
 
-/// Returns the ZIP64 extra field, with the sizes and the offset as chosen.
 std::string zip64_extra(const ZipMember& member, bool sizes, bool offset) {
   std::string extra;
   if (!sizes && !offset) return extra;
@@ -107,37 +107,6 @@ std::string zip64_end(std::uint64_t members, std::uint64_t size, std::uint64_t o
   return bytes;
 }
 
-}  // namespace
-
-std::string local_header(const ZipMember& member) {
-  const std::string extra = zip64_extra(member, has_long_sizes(member), false);
-  std::string bytes;
-  put(bytes, kZipLocalSignature);
-  put_common(bytes, member, extra);
-  return bytes + member.name + extra;
-}
-
-std::string central_directory(const std::vector<ZipMember>& members, std::uint64_t offset) {
-  std::string bytes;
-  for (const ZipMember& member : members) bytes += directory_entry(member);
-  const std::uint64_t size = bytes.size();
-  const std::uint64_t count = members.size();
-  if (count >= kMax16 || size >= kIn64 || offset >= kIn64) bytes += zip64_end(count, size, offset);
-  put(bytes, kZipEndSignature, kZero16, kZero16);  // this disk, the directory's disk
-  put16(bytes, count);
-  put16(bytes, count);
-  put32(bytes, size);
-  put32(bytes, offset);
-  put16(bytes, 0);  // comment
-  return bytes;
-}
-
-std::uint32_t crc32_of(std::span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
-namespace {
-
 constexpr std::size_t kEndSize = 22;
 constexpr std::size_t kLocatorSize = 20;
 constexpr std::size_t kEnd64Size = 56;
@@ -156,17 +125,13 @@ class Bytes {
  public:
   explicit Bytes(const FileBytes& file) : file_(file) {}
 
-  [[nodiscard]] std::uint64_t number(std::uint64_t offset, std::size_t size) const {
-    const std::string_view bytes = text(offset, size);
-    std::uint64_t value = 0;
-    for (std::size_t i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
-    return value;
+  [[nodiscard]] unsigned u16(std::uint64_t offset) const {
+    return static_cast<unsigned>(little_endian(text(offset, 2)));
   }
-  [[nodiscard]] unsigned u16(std::uint64_t offset) const { return static_cast<unsigned>(number(offset, 2)); }
   [[nodiscard]] std::uint32_t u32(std::uint64_t offset) const {
-    return static_cast<std::uint32_t>(number(offset, 4));
+    return static_cast<std::uint32_t>(little_endian(text(offset, 4)));
   }
-  [[nodiscard]] std::uint64_t u64(std::uint64_t offset) const { return number(offset, 8); }
+  [[nodiscard]] std::uint64_t u64(std::uint64_t offset) const { return little_endian(text(offset, 8)); }
 
   [[nodiscard]] std::string_view text(std::uint64_t offset, std::size_t size) const {
     const auto end = checked_add<std::uint64_t>(offset, size);
@@ -177,7 +142,7 @@ class Bytes {
   [[nodiscard]] std::uint64_t size() const { return file_.bytes().size(); }
 
   [[noreturn]] void refuse(std::string_view got, std::uint64_t offset) const {
-    fail(Status::bad_input, "{}: got {} @byte {}, need a whole ZIP archive", file_.name(), got, offset);
+    attnctl::refuse(file_.name(), "got {} @byte {}, need a whole ZIP archive", got, offset);
   }
 
  private:
@@ -185,9 +150,8 @@ class Bytes {
 };
 
 struct Directory {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  std::uint64_t count = 0;
+  std::uint64_t begin = 0, end = 0;
+  std::uint64_t count = 0;  // of the entries
 };
 
 std::uint64_t find_end_record(const Bytes& bytes) {
@@ -210,9 +174,8 @@ Directory find_directory(const Bytes& bytes) {
   directory.end = end_record;
   if (end_record >= kLocatorSize && bytes.u32(end_record - kLocatorSize) == kZip64LocatorSignature) {
     const std::uint64_t record = bytes.u64(end_record - kLocatorSize + 8);
-    if (bytes.text(record, kEnd64Size).empty() || bytes.u32(record) != kZip64EndSignature) {
+    if (bytes.text(record, kEnd64Size).empty() || bytes.u32(record) != kZip64EndSignature)
       bytes.refuse("no ZIP64 end record", record);
-    }
     directory.count = bytes.u64(record + 32);
     size = bytes.u64(record + 40);
     directory.begin = bytes.u64(record + 48);
@@ -302,36 +265,32 @@ std::uint64_t check_local(const FileBytes& file, const Bytes& bytes, const ZipHe
     local.size = entry.size;
   }
   if (local != entry) {
-    fail(Status::bad_input,
-         "{}: its local header (byte {}) differs from its entry in the ZIP directory; the file is damaged",
-         at_member(file, entry), at);
+    refuse(at_member(file, entry),
+           "its local header (byte {}) differs from its entry in the ZIP directory; the file is damaged", at);
   }
   return data;
 }
 
 void check_entry(const FileBytes& file, const ZipHeader& entry) {
   const std::string place = at_member(file, entry);
-  if (const auto fault = path_fault(entry.name)) fail(Status::bad_input, "{}: got a name {}", place, *fault);
+  if (const auto fault = path_fault(entry.name)) refuse(place, "got a name {}", *fault);
   if ((entry.flags & kEncrypted) != 0 || entry.method == 99)
-    fail(Status::bad_input, "{}: is encrypted, which is unsupported; store it without encryption", place);
-  if (entry.method != 0 && entry.method != 8) {
-    fail(Status::bad_input, "{}: unsupported compression method {}, need stored or deflated", place,
-         entry.method);
-  }
+    refuse(place, "is encrypted, which is unsupported; store it without encryption");
+  if (entry.method != 0 && entry.method != 8)
+    refuse(place, "unsupported compression method {}, need stored or deflated", entry.method);
   if (entry.method == 0 && entry.stored_size != entry.size) {
-    fail(Status::bad_input, "{}: is not compressed, but its stored size is {} bytes and its unpacked size {}",
-         place, entry.stored_size, entry.size);
+    refuse(place, "is not compressed, but its stored size is {} bytes and its unpacked size {}",
+           entry.stored_size, entry.size);
   }
 }
 
-/// Throws Error(bad_input) if two members overlap. An extent is (offset of the first byte, offset after the
-/// last byte) of a member.
+/// An extent of a member is (offset of its first byte, offset after its last byte).
 void check_overlaps(const FileBytes& file, std::vector<std::pair<std::uint64_t, std::uint64_t>>& extents) {
   std::ranges::sort(extents, {}, &std::pair<std::uint64_t, std::uint64_t>::first);
   for (std::size_t i = 1; i < extents.size(); ++i) {
     if (extents[i].first < extents[i - 1].second) {
-      fail(Status::bad_input, "{}: the members @byte {} and @byte {} overlap", file.name(),
-           extents[i - 1].first, extents[i].first);
+      refuse(file.name(), "the members @byte {} and @byte {} overlap", extents[i - 1].first,
+             extents[i].first);
     }
   }
 }
@@ -354,6 +313,33 @@ void check_total(const FileBytes& file, const std::vector<StoredMember>& members
 
 }  // namespace
 
+std::string local_header(const ZipMember& member) {
+  const std::string extra = zip64_extra(member, has_long_sizes(member), false);
+  std::string bytes;
+  put(bytes, kZipLocalSignature);
+  put_common(bytes, member, extra);
+  return bytes + member.name + extra;
+}
+
+std::string central_directory(const std::vector<ZipMember>& members, std::uint64_t offset) {
+  std::string bytes;
+  for (const ZipMember& member : members) bytes += directory_entry(member);
+  const std::uint64_t size = bytes.size();
+  const std::uint64_t count = members.size();
+  if (count >= kMax16 || size >= kIn64 || offset >= kIn64) bytes += zip64_end(count, size, offset);
+  put(bytes, kZipEndSignature, kZero16, kZero16);  // this disk, the directory's disk
+  put16(bytes, count);
+  put16(bytes, count);
+  put32(bytes, size);
+  put32(bytes, offset);
+  put16(bytes, 0);  // comment
+  return bytes;
+}
+
+std::uint32_t crc32_of(std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
 std::string at_member(const FileBytes& file, const ZipMember& member) {
   return fmt::format("{}: member {}", file.name(), in_quotes(member.name));
 }
@@ -370,8 +356,8 @@ std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
     const std::uint64_t data = check_local(file, bytes, entry);
     const auto end = checked_add(data, entry.stored_size);
     if (!end || *end > directory.begin) {
-      fail(Status::bad_input, "{}: got {} bytes @byte {}, need them before the directory @byte {}",
-           at_member(file, entry), entry.stored_size, data, directory.begin);
+      refuse(at_member(file, entry), "got {} bytes @byte {}, need them before the directory @byte {}",
+             entry.stored_size, data, directory.begin);
     }
     extents.emplace_back(entry.offset, *end);
     members.push_back({entry, file.bytes().subspan(static_cast<std::size_t>(data),
@@ -382,51 +368,34 @@ std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
   std::ranges::sort(members, {}, &StoredMember::name);
   const auto twice = std::ranges::adjacent_find(members, {}, &StoredMember::name);
   if (twice != members.end())
-    fail(Status::bad_input, "{}: another member has the same name; need different names",
-         at_member(file, *twice));
+    refuse(at_member(file, *twice), "another member has the same name; need different names");
   check_total(file, members);
   return members;
 }
 
-struct Inflater::DeflateInput {
-  z_stream stream = {};
-  std::span<const std::byte> rest;  // packed bytes that were not yet passed to zlib
-  bool ended = false;
-};
-
-Inflater::Inflater(std::string where, std::span<const std::byte> packed)
-    : where_(std::move(where)), input_(std::make_unique<DeflateInput>()) {
-  input_->rest = packed;
-  if (inflateInit2(&input_->stream, -MAX_WBITS) != Z_OK) fail(Status::limit, "{}: out of memory", where_);
-}
-
-Inflater::~Inflater() {
-  inflateEnd(&input_->stream);
-}
-
-std::size_t Inflater::read(std::span<std::byte> out) {
+std::size_t unpack_first(const std::string& where, std::span<const std::byte> packed,
+                         std::span<std::byte> out) {
   constexpr std::size_t kMaxCount = std::numeric_limits<uInt>::max();
-  z_stream& stream = input_->stream;
+  z_stream stream = {};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail(Status::limit, "{}: out of memory", where);
+  const std::unique_ptr<z_stream, decltype(&inflateEnd)> freed_at_the_end(&stream, inflateEnd);
   std::size_t filled = 0;
-  while (filled < out.size() && !input_->ended) {
+  for (int result = Z_OK; filled < out.size() && result != Z_STREAM_END;) {
     if (stream.avail_in == 0) {
-      const std::size_t count = std::min(kMaxCount, input_->rest.size());
-      stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(input_->rest.data()));
+      const std::size_t count = std::min(kMaxCount, packed.size());
+      stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
       stream.avail_in = static_cast<uInt>(count);
-      input_->rest = input_->rest.subspan(count);
+      packed = packed.subspan(count);
     }
     const std::size_t space = std::min(kMaxCount, out.size() - filled);
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + filled);
     stream.avail_out = static_cast<uInt>(space);
-    const int result = inflate(&stream, Z_NO_FLUSH);
+    result = inflate(&stream, Z_NO_FLUSH);
     filled += space - stream.avail_out;
-    if (result == Z_STREAM_END) {
-      input_->ended = true;
-    } else if (result == Z_MEM_ERROR) {
-      fail(Status::limit, "{}: out of memory", where_);
-    } else if (result != Z_OK) {
-      fail(Status::bad_input, "{}: damaged: got {}, need a deflate stream", where_,
-           stream.msg != nullptr ? stream.msg : "its end too early");
+    if (result == Z_MEM_ERROR) fail(Status::limit, "{}: out of memory", where);
+    if (result != Z_OK && result != Z_STREAM_END) {
+      refuse(where, "damaged: got {}, need a deflate stream",
+             stream.msg != nullptr ? stream.msg : "its end too early");
     }
   }
   return filled;
@@ -436,21 +405,18 @@ std::span<const std::byte> unpack(const FileBytes& file, const StoredMember& mem
                                   std::vector<std::byte>& buffer) {
   std::span<const std::byte> bytes = member.data;
   if (member.deflated) {
+    buffer.resize(member.size + 1);  // one byte more, to see whether the data end there
+    const std::size_t got = unpack_first(at_member(file, member), member.data, buffer);
     buffer.resize(member.size);
-    Inflater inflater(at_member(file, member), member.data);
-    std::byte more = {};
-    const std::size_t got = inflater.read(buffer);
-    if (got != member.size || inflater.read({&more, 1}) != 0) {
-      fail(Status::bad_input, "{}: damaged: unpacks to {} than the {} bytes that the directory states",
-           at_member(file, member), got < member.size ? "less" : "more", member.size);
+    if (got != member.size) {
+      refuse(at_member(file, member), "damaged: unpacks to {} than the {} bytes that the directory states",
+             got < member.size ? "less" : "more", member.size);
     }
     bytes = buffer;
   }
   const std::uint32_t crc = crc32_of(bytes);
-  if (crc != member.crc) {
-    fail(Status::bad_input, "{}: damaged: got CRC {:08x}, need {:08x}", at_member(file, member), crc,
-         member.crc);
-  }
+  if (crc != member.crc)
+    refuse(at_member(file, member), "damaged: got CRC {:08x}, need {:08x}", crc, member.crc);
   return bytes;
 }
 

@@ -2,12 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 
 // Reading and writing of the records of ZIP archives: PKWARE APPNOTE 6.3.3, sections 4.3.7, 4.3.12, 4.3.14 to
 // 4.3.16 and 4.5.3.
@@ -34,7 +33,6 @@ struct ZipMember {
 /// archive.
 [[nodiscard]] std::string central_directory(const std::vector<ZipMember>& members, std::uint64_t offset);
 
-/// Returns the CRC-32 of the bytes.
 [[nodiscard]] std::uint32_t crc32_of(std::span<const std::byte> bytes);
 
 /// A member of an archive that has passed the checks of read_zip_directory(). unpack() checks its CRC and its
@@ -50,26 +48,14 @@ struct StoredMember : ZipMember {
 /// file.
 [[nodiscard]] std::vector<StoredMember> read_zip_directory(const FileBytes& file);
 
-/// Returns the names of the file and of the member, for the beginning of an error message.
+/// Returns "FILE: member NAME", for messages.
 [[nodiscard]] std::string at_member(const FileBytes& file, const ZipMember& member);
 
-/// Unpacks a deflated member step by step. Throws Error(bad_input) if the data are not a deflate stream.
-class Inflater {
- public:
-  Inflater(std::string where, std::span<const std::byte> packed);
-  ~Inflater();
-  Inflater(Inflater&&) = delete;
-  Inflater& operator=(Inflater&&) = delete;
-
-  /// Writes the next bytes to `out` and returns their number, which is less than out.size() only at the end
-  /// of the stream.
-  [[nodiscard]] std::size_t read(std::span<std::byte> out);
-
- private:
-  struct DeflateInput;
-  std::string where_;
-  std::unique_ptr<DeflateInput> input_;
-};
+/// Unpacks the first bytes of deflated data into `out` and returns their number, which is less than
+/// out.size() only if the data end before. `where` names the member. Throws Error(bad_input) if the data are
+/// not a deflate stream.
+[[nodiscard]] std::size_t unpack_first(const std::string& where, std::span<const std::byte> packed,
+                                       std::span<std::byte> out);
 
 /// Returns the whole content of a member and checks its size and CRC. A deflated member is unpacked into
 /// `buffer`. Throws Error(bad_input).

@@ -24,10 +24,6 @@ constexpr std::size_t kColumns = 10;
 enum ConlluColumn : std::size_t { kId, kForm, kUpos = 3, kHead = 6, kDeprel, kMisc = 9 };
 using Fields = std::vector<std::string_view>;  // [kColumns], the columns of a row
 
-bool is_blank_row(std::string_view line) {
-  return line.find_first_not_of(" \t") == std::string_view::npos;
-}
-
 std::string_view trimmed(std::string_view text) {
   while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
   while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
@@ -43,8 +39,7 @@ std::string_view misc_value(std::string_view misc, std::string_view name) {
   return {};
 }
 
-/// Returns the index of a mention's head word: its first word whose HEAD is 0 or outside of the mention, or
-/// its last word if it has none. The mention's words must be sorted.
+/// Returns the index of a mention's head word (see read_conllu). The mention's words must be sorted.
 std::size_t head_of(const Mention& mention, const std::vector<ConlluWord>& words) {
   for (const std::size_t word : mention.words) {
     const auto head = words[word].head;
@@ -102,7 +97,6 @@ std::optional<std::size_t> parse_id(std::string_view text, std::size_t least = 1
   return fits ? number : std::nullopt;
 }
 
-/// Parses the lines of a block into sentences.
 class ConlluReader {
  public:
   ConlluReader(const TextPlace& place, std::vector<ConlluSentence>& sentences)
@@ -111,7 +105,7 @@ class ConlluReader {
   void read(std::string_view block) {
     for (; !block.empty(); ++line_) {
       const std::string_view line = take_line(block);
-      if (is_blank_row(line)) {
+      if (line.find_first_not_of(" \t") == std::string_view::npos) {
         finish();
       } else if (line.starts_with('#')) {
         read_comment(line);
@@ -194,7 +188,7 @@ class ConlluReader {
     add_surface(fields, *first, *last, true);
   }
 
-  /// Adds a token that consists of the words `first` to `last`, counted from 1.
+  /// `first` and `last` are numbers of words, from 1.
   void add_surface(const Fields& fields, std::size_t first, std::size_t last, bool is_multiword) {
     const bool space_after = misc_value(fields[kMisc], "SpaceAfter") != "No";
     surfaces_.push_back({std::string(fields[kForm]), first - 1, last - 1, is_multiword, space_after, line_});
@@ -325,12 +319,10 @@ class ConlluReader {
       }
     }
     skip_white_space();
-    if (!rest.empty()) {
+    if (!rest.empty())
       refuse_at(surfaces_.back().line, "the text continues with {} after the last word", in_quotes(rest));
-    }
   }
 
-  /// Throws Error(bad_input) if a HEAD is out of range or the HEADs form a cycle.
   void check_heads() const {
     const std::vector<ConlluWord>& words = sentence_.words;
     // For each word, 1 + the index of the word where the walk that visited it started; 0: not visited.

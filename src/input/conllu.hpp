@@ -52,7 +52,6 @@ struct ConlluSentence {
   std::vector<Mention> mentions;
 };
 
-/// Returns the text of a sentence as an input, with the words of the sentence's annotation.
 [[nodiscard]] TextInput text_of(const ConlluSentence& sentence);
 
 /// Parses a block of a CoNLL-U file and appends its sentences to `sentences`. The block must end at a blank

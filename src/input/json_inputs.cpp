@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <set>
 #include <utility>
-#include <vector>
 
-#include "base/text.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::input {
@@ -41,7 +38,6 @@ struct WrittenMention {
   tokenizer::TextRange range, head;
 };
 
-/// Returns the string or the integer under a key as text. Throws Error(bad_input) if it is neither.
 std::string read_label(const tokenizer::PartConfig& object, std::string_view key) {
   const ordered_json& label = object.at(key).node();
   if (label.is_string()) return label.get<std::string>();
@@ -50,8 +46,7 @@ std::string read_label(const tokenizer::PartConfig& object, std::string_view key
   return label.dump();
 }
 
-/// Returns the range [begin, end) under a key. Throws Error(bad_input) if it is empty or not within the text,
-/// which has `length` code points.
+/// Returns the range [begin, end) under a key. `length` is the number of code points of the text.
 tokenizer::TextRange read_range(const tokenizer::PartConfig& mention, std::string_view key,
                                 std::uint32_t length) {
   const ordered_json& pair = mention.at(key).node();

@@ -66,7 +66,7 @@ void for_each_json_input(std::string_view text, InputFormat format, const TextPl
   }
   for (std::uint64_t line_number = place.line; !text.empty(); ++line_number) {
     const std::string_view line = take_line(text);
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (is_blank(line)) continue;
     const std::string where = fmt::format("{}: line {}", place.file, line_number);
     const ordered_json object = formats::parse_json(where, line);
     visit(JsonInput({where, "", object}));

@@ -5,12 +5,10 @@
 #include <charconv>
 #include <system_error>
 #include <unistd.h>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
-#include "input/json_inputs.hpp"
 #include "input/words.hpp"
 
 namespace attnctl::input {
@@ -27,17 +25,6 @@ void name_tokens(Sequence& sequence, const tokenizer::Vocabulary& vocabulary) {
     const auto token = vocabulary.token(id);
     sequence.tokens.push_back(token ? std::string(*token) : fmt::format("#{}", id));
   }
-}
-
-/// For each text of a pair, a number of tokens.
-using Kept = std::array<std::size_t, 2>;
-
-/// Returns the numbers of tokens to keep, `capacity` in total, of texts with `counts` tokens. The longer text
-/// is shortened until both texts have the same length, then both are shortened alternately.
-Kept longest_first(const Kept& counts, std::size_t capacity) {
-  const std::size_t shorter = std::min({counts[0], counts[1], capacity / 2});
-  const std::size_t longer = capacity - shorter;
-  return counts[0] > counts[1] ? Kept{longer, shorter} : Kept{shorter, longer};
 }
 
 /// Appends the words of text number `text` (0, or 1 for the second text of a pair) to the words of the
@@ -60,10 +47,6 @@ void add_words(Sequence& sequence, const tokenizer::Encoding& encoding, std::uin
 
 constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;
 
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
 }  // namespace
 
 std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option) {
@@ -74,8 +57,8 @@ std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view opti
     std::int64_t id = 0;
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || stop != word.data() + word.size() || id < 0) {
-      fail(Status::bad_input, "{}: id {} of the list is \"{}\"; need integers from 0, separated by commas",
-           option, ids.size() + 1, escaped(word));
+      refuse(option, "id {} of the list is \"{}\"; need integers from 0, separated by commas", ids.size() + 1,
+             escaped(word));
     }
     ids.push_back(id);
   }
@@ -83,17 +66,16 @@ std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view opti
 }
 
 std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
-                             const InputReaders& readers, Batch& batch) {
+                             const tokenizer::Vocabulary& vocabulary, TextEncoder& encoder, Batch& batch) {
   const TextPlace place{escaped(name), 0, 1};
   if (format == InputFormat::txt || format == InputFormat::conllu) {
     std::vector<TextInput> inputs;
     const std::uint64_t blank = read_text_inputs(text, format, place, inputs);
-    for (TextInput& input : inputs) batch.sequences.push_back(readers.encoder.encode(std::move(input)));
+    for (TextInput& input : inputs) batch.sequences.push_back(encoder.encode(std::move(input)));
     return blank;
   }
   for_each_json_input(text, format, place, [&](const JsonInput& input) {
-    batch.sequences.push_back(input.has_text() ? readers.encoder.encode(input.text())
-                                               : input.sequence(readers.vocabulary));
+    batch.sequences.push_back(input.has_text() ? encoder.encode(input.text()) : input.sequence(vocabulary));
   });
   return 0;
 }
@@ -176,7 +158,7 @@ Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& gri
 std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most) {
   const std::size_t n = encoding.size();
   if (n <= most) return 0;
-  Kept counts = {0, 0};
+  std::array<std::size_t, 2> counts = {0, 0};  // of the tokens of each text
   for (std::size_t i = 0; i < n; ++i) {
     if (encoding.special[i] == 0) ++counts[encoding.sequence[i]];
   }
@@ -188,7 +170,10 @@ std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most) {
         "{} special tokens; use --ids, or a model with at least {} positions",
         most, added, added + 1);
   }
-  Kept left = longest_first(counts, most - added);
+  // Shortens the longer text until both texts have the same length, then both alternately.
+  const std::size_t shorter = std::min({counts[0], counts[1], (most - added) / 2});
+  std::array<std::size_t, 2> left = {shorter, most - added - shorter};
+  if (counts[0] > counts[1]) std::swap(left[0], left[1]);
   std::vector<std::uint8_t> stays(n, 1);
   for (std::size_t i = 0; i < n; ++i) {
     if (encoding.special[i] != 0) continue;
@@ -228,15 +213,11 @@ Sequence make_text_sequence(TextInput input, const tokenizer::Encoding& encoding
   return sequence;
 }
 
-TextEncoder::TextEncoder(tokenizer::TokenizerOrigin origin, std::string model)
-    : origin_(std::move(origin)), model_(std::move(model)) {}
-
 Sequence TextEncoder::encode(TextInput input) {
   if (!tokenizer_) {
     if (origin_.empty()) {
-      fail(Status::bad_input,
-           "{}: the model has no tokenizer; give token ids instead of text, for example with --ids",
-           escaped(model_));
+      refuse(escaped(model_),
+             "the model has no tokenizer; give token ids instead of text, for example with --ids");
     }
     tokenizer_.emplace(tokenizer::Tokenizer::open(origin_));
     state_ = tokenizer_->make_state();
@@ -314,7 +295,6 @@ std::optional<CorpusSentence> SentenceStream::next_lines() {
   return sentence;
 }
 
-/// Returns the next item of a .json file; nullopt after the last item.
 std::optional<CorpusSentence> SentenceStream::next_item() {
   if (item_ >= (document_->is_array() ? document_->size() : 1)) return std::nullopt;
   CorpusSentence sentence;
@@ -350,7 +330,7 @@ std::optional<CorpusSentence> SentenceStream::next() {
     // space.
   } while (is_text && sentence->sequence.ids.empty() && !sentence->sequence.text);
   if (sentence->sequence.queries() == 0)
-    fail(Status::bad_input, "{}: got an empty sequence, need at least one token", sentence->where);
+    refuse(sentence->where, "got an empty sequence, need at least one token");
   Batch batch;
   batch.sequences.push_back(std::move(sentence->sequence));
   finish_batch(batch, *vocabulary_);

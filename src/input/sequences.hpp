@@ -37,7 +37,8 @@ std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most);
 class TextEncoder {
  public:
   /// `origin` is empty if the model has no tokenizer. `model` is the model's name for errors.
-  TextEncoder(tokenizer::TokenizerOrigin origin, std::string model);
+  TextEncoder(tokenizer::TokenizerOrigin origin, std::string model)
+      : origin_(std::move(origin)), model_(std::move(model)) {}
 
   /// Shortens the texts encoded from now on to `most` tokens (--truncate).
   void truncate_to(std::size_t most) { most_ = most; }
@@ -46,7 +47,7 @@ class TextEncoder {
   /// is not supported, and the errors of Tokenizer::encode() and truncate().
   [[nodiscard]] Sequence encode(TextInput input);
 
-  /// Returns the model's tokenizer; null before the first text was encoded.
+  /// Null before the first text was encoded.
   [[nodiscard]] const tokenizer::Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
 
  private:
@@ -66,19 +67,13 @@ class TextEncoder {
 /// called.
 void put_first(std::int64_t id, Sequence& sequence);
 
-/// Converts inputs to token ids: the vocabulary for token strings, the encoder for texts.
-struct InputReaders {
-  const tokenizer::Vocabulary& vocabulary;
-  TextEncoder& encoder;
-};
-
 /// Appends the sequences of a file's content to the batch. Returns the number of blank lines in the format
 /// txt, otherwise 0. The formats are those of read_text_inputs(), but a JSON object has one of the keys
 /// "text", "tokens" and "ids". Objects with "tokens" or "ids" may have "id", "token_type_ids" and "mask" (1:
 /// queries may attend to the token). Throws Error(bad_input) if the content is invalid; the message has the
 /// file name `name`.
 std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
-                             const InputReaders& readers, Batch& batch);
+                             const tokenizer::Vocabulary& vocabulary, TextEncoder& encoder, Batch& batch);
 
 /// Shortens sequences of token ids to `most` tokens (--truncate). TextEncoder shortens texts; embeddings and
 /// images are not shortened.
@@ -109,7 +104,6 @@ class InputIds {
 /// Sequence::patches has channels * patch height * patch width values.
 [[nodiscard]] Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& grid);
 
-/// A sentence that SentenceStream returns.
 struct CorpusSentence {
   Sequence sequence;  // complete, as after finish_batch(); `id` is "0" if the sentence has no id
   std::string where;  // position such as "FILE: line 12", for errors

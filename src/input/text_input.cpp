@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -21,26 +20,13 @@ bool ends_blank_line(std::string_view text, std::size_t end) {
   return before > 0 && text[before - 1] == '\n';
 }
 
-std::uint64_t read_lines(std::string_view text, std::vector<TextInput>& inputs) {
-  std::uint64_t blank = 0;
-  while (!text.empty()) {
-    const std::string_view line = take_line(text);
-    if (tokenizer::unicode::white_space_end(line, 0) == line.size()) {
-      ++blank;
-    } else {
-      inputs.emplace_back().text = line;
-    }
-  }
-  return blank;
-}
-
 }  // namespace
 
 void require_utf8(std::string_view text, const TextPlace& place) {
   const auto bad = find_ill_formed_utf8(text);
   if (!bad) return;
-  fail(Status::bad_input, "{}: @byte {}: got 0x{:02x}, which is not UTF-8; convert the text to UTF-8",
-       place.file, place.offset + *bad, static_cast<unsigned char>(text[*bad]));
+  refuse(place.file, "@byte {}: got 0x{:02x}, which is not UTF-8; convert the text to UTF-8",
+         place.offset + *bad, static_cast<unsigned char>(text[*bad]));
 }
 
 void skip_byte_order_mark(std::string_view& text, const TextPlace& place) {
@@ -78,8 +64,8 @@ bool TextBlocks::next(TextBlock& block) {
   std::size_t end = find_end();
   for (; end == 0 && !at_end_; end = find_end()) {
     if (pending_.size() > kLongestBlock) {
-      fail(Status::bad_input, "{}: line {}: an input is longer than {} bytes; split it into several inputs",
-           place_.file, place_.line, kLongestBlock);
+      refuse(place_.file, "line {}: an input is longer than {} bytes; split it into several inputs",
+             place_.line, kLongestBlock);
     }
     fill();
   }
@@ -99,7 +85,16 @@ std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const 
   if (format == InputFormat::txt) {
     require_utf8(text, place);
     skip_byte_order_mark(text, place);
-    return read_lines(text, inputs);
+    std::uint64_t blank = 0;
+    while (!text.empty()) {
+      const std::string_view line = take_line(text);
+      if (tokenizer::unicode::white_space_end(line, 0) == line.size()) {
+        ++blank;
+      } else {
+        inputs.emplace_back().text = line;
+      }
+    }
+    return blank;
   }
   if (format == InputFormat::conllu) {
     std::vector<ConlluSentence> sentences;

@@ -20,6 +20,10 @@ struct TextPlace {
   std::uint64_t line = 1;    // line number of the part's first byte, from 1
 };
 
+inline bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
 /// Throws Error(bad_input) if the text is not UTF-8. The message has the byte offset in the file.
 void require_utf8(std::string_view text, const TextPlace& place);
 

@@ -50,8 +50,7 @@ std::vector<NamedTokens> marked_words(const Sequence& sequence, const tokenizer:
   const auto words = vocabulary.words(sequence.tokens, sequence.ids);
   std::vector<NamedTokens> groups;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    const bool first = i == 0 || !words[i].has_value() || words[i] != words[i - 1];
-    if (first) groups.emplace_back();
+    if (i == 0 || !words[i] || words[i] != words[i - 1]) groups.emplace_back();
     groups.back().text += vocabulary.plain(sequence.tokens[i]);
     groups.back().positions.push_back(i);
   }
@@ -86,7 +85,6 @@ std::vector<std::size_t> tokens_in(const Sequence& sequence, const std::vector<s
   return inside;
 }
 
-/// Returns the token positions of each word of a sequence, in ascending order.
 std::vector<std::vector<std::size_t>> tokens_of_words(const Sequence& sequence) {
   std::vector<std::vector<std::size_t>> tokens(sequence.word_texts.size());
   for (std::size_t i = 0; i < sequence.words.size(); ++i) {
@@ -152,8 +150,7 @@ WordUnits word_units(const Sequence& sequence, const tokenizer::Vocabulary& voca
   const auto words = known ? sequence.words : vocabulary.words(sequence.tokens, sequence.ids);
   WordUnits units;
   for (std::size_t i = 0; i < n; ++i) {
-    const bool same = i > 0 && words[i].has_value() && words[i] == words[i - 1];
-    if (!same) ++units.count;
+    if (i == 0 || !words[i] || words[i] != words[i - 1]) ++units.count;
     units.unit_of_token.push_back(units.count - 1);
   }
   return units;

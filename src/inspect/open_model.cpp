@@ -10,9 +10,7 @@
 namespace attnctl::inspect {
 
 OpenModel open_model(const std::string& model, const std::optional<std::string>& config, Warnings& warnings) {
-  checkpoint::SourceOptions options;
-  if (config) options.config = *config;
-  checkpoint::ModelSource source = checkpoint::open_model_source(model, options, warnings);
+  checkpoint::ModelSource source = checkpoint::open_model_source(model, config, warnings);
   tokenizer::TokenizerOrigin tokenizer{source.directory, source.weights->tokenizer()};
   model::Model bound = model::Model::bind(std::move(source), warnings);
   tokenizer::Vocabulary vocabulary;

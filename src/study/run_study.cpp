@@ -10,7 +10,7 @@
 #include "analysis/head_axes.hpp"
 #include "analysis/model_summary.hpp"
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "base/files/output_file.hpp"
 #include "base/interrupt.hpp"
 #include "base/text.hpp"

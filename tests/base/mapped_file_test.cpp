@@ -1,4 +1,3 @@
-#include "base/files/mapped_file.hpp"
 
 #include <csignal>
 #include <cstdio>

@@ -13,7 +13,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "checkpoint/source.hpp"
 #include "support/bytes.hpp"
 #include "support/refusal.hpp"
@@ -297,9 +297,9 @@ const std::string kTorch = zip({{.name = "m/data.pkl", .data = torch_pickle({{"W
 const std::string kJson = R"({"config":{"heads":2},"W_q":[[1,2]]})";
 const std::string kBareJson = R"({"W_q":[[1,2]]})";
 
-ModelSource open(const std::filesystem::path& path, const SourceOptions& options = {}) {
+ModelSource open(const std::filesystem::path& path, const std::optional<std::filesystem::path>& config = {}) {
   Warnings warnings;
-  return open_model_source(path.string(), options, warnings);
+  return open_model_source(path.string(), config, warnings);
 }
 
 }  // namespace
@@ -360,18 +360,9 @@ TEST_CASE("the configuration of a weights file comes from the option, the file i
   CHECK(open(inside).config_text == R"({"heads":2})");
   CHECK(open(inside).directory.empty());
   for (const auto& path : {beside, inside, folder.path() / "a"}) {
-    CHECK(open(path, {.config = given}).config.at("heads") == 3);
-    CHECK(open(path, {.config = given}).config_path == given);
+    CHECK(open(path, given).config.at("heads") == 3);
+    CHECK(open(path, given).config_path == given);
   }
-  CHECK(open(inside, {.config = std::nullopt, .need_weights = false}).weights == nullptr);
-}
-
-TEST_CASE("a configuration without weights is enough where weights are not needed") {
-  const TempDir folder;
-  folder.write("config.json", kConfig);
-  const ModelSource source = open(folder.path(), {.config = std::nullopt, .need_weights = false});
-  CHECK(source.weights == nullptr);
-  CHECK(source.config.at("heads") == 1);
 }
 
 TEST_CASE("MODEL itself missing is an error of the environment, a file of its layout is bad input") {
@@ -403,7 +394,7 @@ TEST_CASE("MODEL itself missing is an error of the environment, a file of its la
     const char* model;
     Status status;
     std::vector<std::string_view> parts;
-    SourceOptions options = {};
+    std::optional<std::filesystem::path> config = {};
   };
   const std::vector<Row> rows = {
       {"gone", Status::environment, {"gone"}},
@@ -418,8 +409,8 @@ TEST_CASE("MODEL itself missing is an error of the environment, a file of its la
       {"huge", Status::bad_input, {"huge/config.json", "more than 4194304 bytes"}},
       {"alone/model.npz", Status::bad_input, {"alone/model.npz", "--config"}},
       {"bare/model.json", Status::bad_input, {"bare/model.json", "--config"}},
-      {"ok", Status::environment, {"gone.json", "No such file"}, {.config = "gone.json"}},
-      {"ok/model.npz", Status::environment, {"is a device"}, {.config = "/dev/zero"}},
+      {"ok", Status::environment, {"gone.json", "No such file"}, "gone.json"},
+      {"ok/model.npz", Status::environment, {"is a device"}, "/dev/zero"},
       {"fifo", Status::bad_input, {"fifo/config.json", "is a FIFO"}},
       {"pipe", Status::bad_input, {"pipe/model.safetensors", "is a FIFO"}},
       {"broken", Status::bad_input, {"broken/model.safetensors"}},
@@ -427,7 +418,7 @@ TEST_CASE("MODEL itself missing is an error of the environment, a file of its la
   };
   for (const Row& row : rows) {
     CAPTURE(row.model);
-    check_refusal([&] { (void)open(folder.path() / row.model, row.options); }, row.status, row.parts);
+    check_refusal([&] { (void)open(folder.path() / row.model, row.config); }, row.status, row.parts);
   }
   Warnings warnings;
   for (const char* name :

@@ -60,9 +60,10 @@ void check_same_tensors(Checkpoint& got, Checkpoint& want) {
   }
 }
 
-model::Model bind(const std::filesystem::path& path, const SourceOptions& options = {}) {
+model::Model bind(const std::filesystem::path& path,
+                  const std::optional<std::filesystem::path>& config = {}) {
   Warnings warnings;
-  model::Model model = model::Model::bind(open_model_source(path.string(), options, warnings), warnings);
+  model::Model model = model::Model::bind(open_model_source(path.string(), config, warnings), warnings);
   CHECK(warnings.list().empty());
   return model;
 }
@@ -137,7 +138,7 @@ TEST_CASE("a GGUF model of qwen2 keeps the order of rotary heads and has no wind
   const TempDir folder;
   const auto plain = folder.write("config.json", config.dump());
   const input::Batch batch{{golden.sequence(0), golden.sequence(1)}};
-  check_same_pass(bind(kGolden / "gguf/qwen2-f32.gguf"), bind(kGolden / "qwen2", {.config = plain}), batch);
+  check_same_pass(bind(kGolden / "gguf/qwen2-f32.gguf"), bind(kGolden / "qwen2", plain), batch);
 }
 
 TEST_CASE("a GGUF model of gemma2 stores gains plus 1, and its scale follows from the head width") {
@@ -147,7 +148,7 @@ TEST_CASE("a GGUF model of gemma2 stores gains plus 1, and its scale follows fro
   const TempDir folder;
   const auto own = folder.write("config.json", config.dump());
   const input::Batch batch{{golden.sequence(0), golden.sequence(1)}};
-  check_same_pass(bind(kGolden / "gguf/gemma2-f16.gguf"), bind(kGolden / "gemma2", {.config = own}), batch);
+  check_same_pass(bind(kGolden / "gguf/gemma2-f16.gguf"), bind(kGolden / "gemma2", own), batch);
 }
 
 TEST_CASE("--config replaces the configuration in a GGUF model's metadata") {
@@ -155,7 +156,7 @@ TEST_CASE("--config replaces the configuration in a GGUF model's metadata") {
   const auto original = kGolden / "llama-f16";
   const Golden golden(original);
   const input::Batch batch{{golden.sequence(0)}};
-  check_same_pass(bind(file, {.config = original / "config.json"}), bind(original), batch);
+  check_same_pass(bind(file, original / "config.json"), bind(original), batch);
   Warnings warnings;
   const ModelSource source = open_model_source((kGolden / "gguf/llama-f32.gguf").string(), {}, warnings);
   CHECK(source.config_path == kGolden / "gguf/llama-f32.gguf");

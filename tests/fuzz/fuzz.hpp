@@ -10,7 +10,7 @@
 #include "base/checked.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 
 namespace attnctl::fuzz {

@@ -22,7 +22,7 @@ tokenizer::Vocabulary small_vocabulary() {
 void read(const std::string& text, InputFormat format, const std::string& name, Batch& batch) {
   const tokenizer::Vocabulary vocabulary = small_vocabulary();
   TextEncoder encoder({}, "model.npz");
-  read_sequences(text, format, name, {vocabulary, encoder}, batch);
+  read_sequences(text, format, name, vocabulary, encoder, batch);
 }
 
 }  // namespace

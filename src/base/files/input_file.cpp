@@ -1,13 +1,19 @@
 #include "base/files/input_file.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <fcntl.h>
+#include <mutex>
 #include <poll.h>
-#include <string_view>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 namespace attnctl {
 namespace {
@@ -33,6 +39,80 @@ std::size_t read_some(int descriptor, const std::string& name, std::span<char> b
   }
 }
 
+/// Opens a regular file for reading. Does not block on a FIFO that has no writer.
+Descriptor open_regular_file(const std::filesystem::path& path, Status absent, std::uint64_t& length) {
+  const std::string name = escaped(path.string());
+  Descriptor file;
+  do {
+    file = Descriptor(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  } while (file.number() < 0 && errno == EINTR);
+  if (file.number() < 0) {
+    const int error = errno;
+    const bool missing = error == ENOENT || error == ENOTDIR || error == ENXIO || error == ELOOP;
+    fail(missing ? absent : Status::environment, "{}: cannot open: {}", name, error_text(error));
+  }
+  struct stat status = {};
+  if (fstat(file.number(), &status) != 0) fail_with_errno(name, "read its size", errno);
+  if (!S_ISREG(status.st_mode)) fail(absent, "{}: is {}; give a regular file", name, kind_of(status.st_mode));
+  length = static_cast<std::uint64_t>(status.st_size);
+  return file;
+}
+
+/// A mapped file and its address range, in which SIGBUS is handled. The signal handler reads the range
+/// without a lock. The range of an empty file is empty.
+struct GuardSlot {
+  const MappedFile* owner = nullptr;  // null if the slot is free
+  std::atomic<std::uintptr_t> begin = 0;
+  std::atomic<std::uintptr_t> end = 0;
+  std::atomic<bool> faulted = false;
+};
+static_assert(std::atomic<std::uintptr_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+constexpr std::size_t kSlots = 4096;
+std::array<GuardSlot, kSlots> slots;
+std::mutex slots_mutex;  // guards the owners; the signal handler does not lock it
+std::uintptr_t page_size = 0;
+struct sigaction previous_action;
+
+/// Maps zero pages from the faulting page to the end of its range. Calls only mmap, which is safe in a signal
+/// handler. Returns false if the address is not in a range.
+bool fill_with_zeros(std::uintptr_t address) {
+  for (GuardSlot& slot : slots) {
+    const std::uintptr_t end = slot.end.load(std::memory_order_acquire);
+    if (address >= end || address < slot.begin.load(std::memory_order_relaxed)) continue;
+    const std::uintptr_t page = address / page_size * page_size;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel reports the address as an integer
+    void* const from = reinterpret_cast<void*>(page);
+    slot.faulted.store(true);
+    return mmap(from, end - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+  }
+  return false;
+}
+
+void on_sigbus(int signal, siginfo_t* info, void* /*context*/) {
+  const int saved_errno = errno;
+  const bool sent = info->si_code <= 0;  // sent by kill(), not raised by a fault
+  if (sent || !fill_with_zeros(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
+    // The previous signal handler takes over: the faulting instruction runs again, or raise() repeats the
+    // signal.
+    sigaction(signal, &previous_action, nullptr);
+    if (sent) raise(signal);
+  }
+  errno = saved_errno;
+}
+
+void install_handler() {
+  page_size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  struct sigaction action = {};
+  action.sa_sigaction = on_sigbus;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  if (sigaction(SIGBUS, &action, &previous_action) != 0) {
+    fail(Status::environment,
+         "cannot install a handler for SIGBUS, the signal for a file that shrinks while it is read");
+  }
+}
+
 }  // namespace
 
 Descriptor::~Descriptor() {
@@ -47,27 +127,10 @@ void fail_with_errno(const std::string& name, std::string_view what, int error) 
   fail(Status::environment, "{}: cannot {}: {}", name, what, error_text(error));
 }
 
-RegularFile open_regular_file(const std::filesystem::path& path, Status absent) {
-  const std::string name = escaped(path.string());
-  RegularFile file;
-  do {
-    file.descriptor = Descriptor(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  } while (file.descriptor.number() < 0 && errno == EINTR);
-  if (file.descriptor.number() < 0) {
-    const int error = errno;
-    const bool missing = error == ENOENT || error == ENOTDIR || error == ENXIO || error == ELOOP;
-    fail(missing ? absent : Status::environment, "{}: cannot open: {}", name, error_text(error));
-  }
-  struct stat status = {};
-  if (fstat(file.descriptor.number(), &status) != 0) fail_with_errno(name, "read its size", errno);
-  if (!S_ISREG(status.st_mode)) fail(absent, "{}: is {}; give a regular file", name, kind_of(status.st_mode));
-  file.length = static_cast<std::uint64_t>(status.st_size);
-  return file;
-}
-
 std::string read_file(const std::filesystem::path& path, std::size_t limit, Status absent) {
-  const RegularFile file = open_regular_file(path, absent);
-  return read_descriptor(file.descriptor.number(), path.string(), limit);
+  std::uint64_t length = 0;
+  const Descriptor file = open_regular_file(path, absent, length);
+  return read_descriptor(file.number(), path.string(), limit);
 }
 
 std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit) {
@@ -79,8 +142,7 @@ std::string read_descriptor(int descriptor, const std::string& name, std::size_t
     const std::size_t count = read_some(descriptor, name, std::span(text).subspan(filled));
     if (count == 0) break;
     filled += count;
-    if (filled > limit)
-      fail(Status::bad_input, "{}: has more than {} bytes, the limit for this input", escaped(name), limit);
+    if (filled > limit) refuse(escaped(name), "has more than {} bytes, the limit for this input", limit);
   }
   text.resize(filled);
   return text;
@@ -88,11 +150,9 @@ std::string read_descriptor(int descriptor, const std::string& name, std::size_t
 
 InputStream::InputStream(const std::filesystem::path& path) : number_(STDIN_FILENO) {
   if (path == "-") return;
-  RegularFile file = open_regular_file(path, Status::environment);
-  own_ = std::move(file.descriptor);
+  own_ = open_regular_file(path, Status::environment, length_.emplace());
   number_ = own_.number();
   name_ = escaped(path.string());
-  length_ = file.length;
 }
 
 std::size_t InputStream::read(std::span<char> buffer) {
@@ -103,10 +163,70 @@ std::size_t InputStream::read(std::span<char> buffer) {
     filled += count;
   }
   read_ += filled;
-  if (filled < buffer.size() && length_ && read_ < *length_) {
-    fail(Status::bad_input, "{}: the file shrank to {} of {} bytes during the run", name_, read_, *length_);
-  }
+  if (filled < buffer.size() && length_ && read_ < *length_)
+    refuse(name_, "the file shrank to {} of {} bytes during the run", read_, *length_);
   return filled;
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path, Status absent) : path_(path.string()) {
+  std::uint64_t length = 0;
+  file_ = open_regular_file(path, absent, length);
+  static std::once_flag installed;
+  std::call_once(installed, install_handler);
+  const std::lock_guard lock(slots_mutex);
+  const auto slot = std::ranges::find(slots, nullptr, &GuardSlot::owner);
+  if (slot == slots.end())
+    fail(Status::limit, "{}: cannot map the file: {} files are mapped already", escaped(path_), kSlots);
+  if (length > 0) {
+    void* const address = mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file_.number(), 0);
+    if (address == MAP_FAILED) fail_with_errno(escaped(path_), fmt::format("map {} bytes", length), errno);
+    bytes_ = {static_cast<const std::byte*>(address), length};
+  }
+  slot_ = static_cast<std::size_t>(slot - slots.begin());
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes_.data());
+  slot->owner = this;
+  slot->faulted = false;
+  slot->begin = begin;
+  // From now on, the first fault in the range maps zeros from the faulting page to the end of the range.
+  slot->end.store(begin + bytes_.size(), std::memory_order_release);
+}
+
+MappedFile::~MappedFile() {
+  const std::lock_guard lock(slots_mutex);
+  slots[slot_].end.store(0, std::memory_order_release);
+  slots[slot_].owner = nullptr;
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::check() const {
+  struct stat status = {};
+  if (fstat(file_.number(), &status) != 0) fail_with_errno(escaped(path_), "read its size", errno);
+  const auto now = static_cast<std::uint64_t>(status.st_size);
+  if (now != bytes_.size()) {
+    refuse(escaped(path_), "the size of the file changed from {} to {} bytes during the run; run again",
+           bytes_.size(), now);
+  }
+  if (slots[slot_].faulted) fail_with_errno(escaped(path_), "read", EIO);
+}
+
+void MappedFile::forget(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  // A page fault also maps neighbouring pages, so these are released too.
+  constexpr std::uintptr_t kFaultAround = std::uintptr_t{1} << 16U;
+  const auto first = reinterpret_cast<std::uintptr_t>(bytes_.data());
+  const auto address = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::uintptr_t begin = std::max(address / kFaultAround * kFaultAround, first);
+  const std::uintptr_t end = std::min(
+      (address + part.size() + kFaultAround - 1) / kFaultAround * kFaultAround, first + bytes_.size());
+  // Ignores failure: then the memory is not released.
+  madvise(const_cast<std::byte*>(bytes_.data()) + (begin - first), end - begin, MADV_DONTNEED);
+}
+
+void check_mapped_files() {
+  const std::lock_guard lock(slots_mutex);
+  for (const GuardSlot& slot : slots) {
+    if (slot.owner != nullptr) slot.owner->check();
+  }
 }
 
 }  // namespace attnctl

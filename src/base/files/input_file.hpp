@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 
@@ -34,12 +36,9 @@ class Descriptor {
     std::swap(number_, other.number_);
     return *this;
   }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
 
   [[nodiscard]] int number() const { return number_; }
-  /// Returns the descriptor's number and gives up ownership: the caller must close it.
-  [[nodiscard]] int release() { return std::exchange(number_, -1); }
+  [[nodiscard]] int release() { return std::exchange(number_, -1); }  // the caller must close it
 
  private:
   int number_ = -1;
@@ -56,10 +55,9 @@ class InputStream {
   /// the end of the file. Throws Error(environment) if reading fails, and Error(bad_input) if a regular file
   /// became shorter after it was opened.
   [[nodiscard]] std::size_t read(std::span<char> buffer);
-  /// Returns the length of a regular file in bytes; nullopt for standard input.
+  /// The length in bytes; nullopt for standard input.
   [[nodiscard]] std::optional<std::uint64_t> length() const { return length_; }
-  /// Returns the escaped path, or "standard input", for messages.
-  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, or "standard input"
 
  private:
   Descriptor own_;  // empty for standard input, which stays open
@@ -69,21 +67,69 @@ class InputStream {
   std::uint64_t read_ = 0;
 };
 
-struct RegularFile {
-  Descriptor descriptor;
-  std::uint64_t length = 0;
-};
-
-/// Opens a regular file for reading. Does not block on a FIFO that has no writer. Throws Error(absent) if the
-/// path does not exist or is not a regular file (`absent` is the argument), and Error(environment) if the
-/// file cannot be opened.
-[[nodiscard]] RegularFile open_regular_file(const std::filesystem::path& path, Status absent);
-
-/// Returns the text of an errno value: "No such file or directory".
-[[nodiscard]] std::string error_text(int error);
+[[nodiscard]] std::string error_text(int error);  // "No such file or directory"
 
 /// Throws Error(environment), for example "NAME: cannot write: No space left on device", where `what` is
 /// "write". `name` must already be escaped.
 [[noreturn]] void fail_with_errno(const std::string& name, std::string_view what, int error);
+
+/// A regular file that is mapped into memory, read-only. If the file becomes shorter or a disk error occurs,
+/// reads from the affected page up to the end return zeros instead of raising SIGBUS, and check() throws.
+/// Call check() before you write results that were computed from the file.
+class MappedFile {
+ public:
+  /// Maps a file. Throws Error(absent) if the path does not exist or is not a regular file (`absent` is the
+  /// argument), Error(environment) if the file cannot be opened or mapped, and Error(limit) if 4,096 files
+  /// are mapped already. Pass bad_input for a file that another file names, and environment for a path that
+  /// the user gave.
+  explicit MappedFile(const std::filesystem::path& path, Status absent = Status::environment);
+  ~MappedFile();
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+  /// Releases the memory of `part` of bytes(), and of up to 64 KiB before and after it. Later reads load the
+  /// bytes from the file again.
+  void forget(std::span<const std::byte> part) const;
+
+  /// Throws Error(bad_input) if the length of the file changed after it was opened, and Error(environment)
+  /// after a read error.
+  void check() const;
+
+ private:
+  std::string path_;
+  Descriptor file_;
+  std::span<const std::byte> bytes_;
+  std::size_t slot_ = 0;  // in the table of mapped files
+};
+
+/// Calls check() for every file that is currently mapped. OutputFile::commit() calls this function.
+void check_mapped_files();
+
+/// The bytes of a file, and the name of the file. The bytes are a mapped file, or (in tests and fuzzers)
+/// memory that must outlive this object.
+class FileBytes {
+ public:
+  FileBytes(const std::filesystem::path& path, Status absent)  // throws the errors of MappedFile
+      : file_(std::make_unique<const MappedFile>(path, absent)),
+        name_(std::make_unique<const std::string>(escaped(file_->path()))),
+        bytes_(file_->bytes()) {}
+  FileBytes(std::string_view name, std::span<const std::byte> memory)
+      : name_(std::make_unique<const std::string>(escaped(name))), bytes_(memory) {}
+
+  /// Returns the escaped name, for error messages. The returned reference stays valid when this object is
+  /// moved.
+  [[nodiscard]] const std::string& name() const { return *name_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] std::string_view text() const { return text_of(bytes_); }
+  void forget(std::span<const std::byte> part) const {
+    if (file_) file_->forget(part);
+  }
+
+ private:
+  std::unique_ptr<const MappedFile> file_;
+  std::unique_ptr<const std::string> name_;
+  std::span<const std::byte> bytes_;
+};
 
 }  // namespace attnctl

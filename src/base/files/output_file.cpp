@@ -2,25 +2,19 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstdio>
 #include <fcntl.h>
-#include <optional>
 #include <poll.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/xattr.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
-#include <vector>
 
 #include <climits>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
-#include "base/interrupt.hpp"
 
 namespace attnctl {
 namespace {
@@ -63,18 +57,14 @@ Descriptor open_in_place(const fs::path& path, const std::string& name) {
   }
 }
 
-std::string random_suffix() {
-  std::uint64_t bits = 0;
-  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<std::uint64_t>(::getpid());
-  return fmt::format("{:012x}", bits >> 16U);
-}
-
 /// Calls create(path) for random hidden paths in `folder` until it returns true; at most 100 times, and only
 /// while the error is EEXIST or EINTR. On failure returns an empty path, and errno has the error.
 template <typename Create>
 fs::path create_hidden(const fs::path& folder, const Create& create) {
   for (int attempt = 0; attempt < 100; ++attempt) {
-    fs::path path = folder / (".attnctl-" + random_suffix());
+    std::uint64_t bits = 0;
+    if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = static_cast<std::uint64_t>(::getpid());
+    fs::path path = folder / fmt::format(".attnctl-{:012x}", bits >> 16U);
     if (create(path)) return path;
     if (errno != EEXIST && errno != EINTR) break;
   }
@@ -118,10 +108,6 @@ bool copy_attributes(const fs::path& from, const fs::path& to) {
          ::listxattr(from.c_str(), nullptr, 0) == ::listxattr(to.c_str(), nullptr, 0);
 }
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 bool same_file(const fs::path& a, const fs::path& b) {
   struct stat of_a {};
   struct stat of_b {};
@@ -153,16 +139,6 @@ fs::path output_path(const fs::path& path) {
 OutputFile::OutputFile(const fs::path& path) : OutputFile() {
   name_ = path == "-" ? "standard output" : escaped(path.native());
   buffer_.reserve(kBufferSize);
-  open(path);
-  if (!in_place_) remembered_ = Temporaries::add(temporary_.string());
-}
-
-OutputFile::~OutputFile() {
-  if (!temporary_.empty() && !committed_) ::unlink(temporary_.c_str());
-  Temporaries::forget(remembered_);
-}
-
-void OutputFile::open(const fs::path& path) {
   if (path.empty())
     fail(Status::environment, "the output path is empty; give a file, or - for standard output");
   if (const auto number = named_descriptor(path.native())) {
@@ -185,12 +161,18 @@ void OutputFile::open(const fs::path& path) {
     fail_with_errno(name_, "open", errno);
   }
   in_place_ = false;
-  const mode_t mode = old_ ? 0600 : 0666;  // replace() sets the mode of the file that is replaced
+  const mode_t mode = old_ ? 0600 : 0666;  // commit() sets the mode of the file that is replaced
   temporary_ = create_hidden(path_.parent_path(), [&](const fs::path& hidden) {
     descriptor_ = Descriptor(::open(hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     return descriptor_.number() >= 0;
   });
   if (temporary_.empty()) fail_with_errno(name_, "create a temporary file in its directory", errno);
+  remembered_ = Temporaries::add(temporary_.string());
+}
+
+OutputFile::~OutputFile() {
+  if (!temporary_.empty() && !committed_) ::unlink(temporary_.c_str());
+  Temporaries::forget(remembered_);
 }
 
 void OutputFile::put(std::uint64_t offset, std::string_view text) const {
@@ -221,39 +203,19 @@ void OutputFile::append(std::string_view text) {
 }
 
 void OutputFile::flush() {
-  append({buffer_.data(), buffer_.size()});
+  append(buffer_);
   buffer_.clear();
 }
 
-/// Writes the buffered text up to and including the last newline.
 void OutputFile::flush_lines() {
-  std::string_view lines(buffer_.data(), buffer_.size());
-  lines = lines.substr(0, lines.rfind('\n') + 1);
-  const auto whole = static_cast<std::ptrdiff_t>(lines.size());
+  const std::size_t whole = buffer_.rfind('\n') + 1;
+  std::string_view lines = std::string_view(buffer_).substr(0, whole);
   while (!lines.empty()) {
     const std::size_t size = lines_at_once(lines);
     append(lines.substr(0, size));
     lines.remove_prefix(size);
   }
-  buffer_.erase(buffer_.begin(), buffer_.begin() + whole);
-}
-
-void OutputFile::replace() {
-  if (old_) {
-    // Only root may change the owner. Otherwise the new file belongs to the user.
-    [[maybe_unused]] const int ignored = ::fchown(descriptor_.number(), old_->st_uid, old_->st_gid);
-    if (::fchmod(descriptor_.number(), old_->st_mode & 07777U) != 0)
-      fail_with_errno(name_, "keep the file's mode", errno);
-  }
-  while (::fsync(descriptor_.number()) != 0) {
-    if (errno != EINTR) fail_with_errno(name_, "write to disk", errno);
-    throw_if_interrupted();
-  }
-  close_checked();
-  throw_if_interrupted();
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno(name_, "replace", errno);
-  committed_ = true;
-  sync_folder(path_.parent_path());
+  buffer_.erase(0, whole);
 }
 
 void OutputFile::close_checked() {
@@ -262,16 +224,12 @@ void OutputFile::close_checked() {
 
 void OutputFile::write(std::string_view text) {
   if (whole_lines_ && text.find('\n') != std::string_view::npos) {
-    buffer_.insert(buffer_.end(), text.begin(), text.end());
+    buffer_ += text;
     return flush_lines();
   }
   if (buffer_.size() + text.size() > kBufferSize) flush();
   if (text.size() >= kBufferSize) return append(text);
-  buffer_.insert(buffer_.end(), text.begin(), text.end());
-}
-
-void OutputFile::write(std::span<const std::byte> bytes) {
-  write(text_of(bytes));
+  buffer_ += text;
 }
 
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -292,7 +250,22 @@ void OutputFile::require_seekable() const {
 void OutputFile::commit() {
   flush();
   check_mapped_files();
-  in_place_ ? close_checked() : replace();
+  if (in_place_) return close_checked();
+  if (old_) {
+    // Only root may change the owner. Otherwise the new file belongs to the user.
+    [[maybe_unused]] const int ignored = ::fchown(descriptor_.number(), old_->st_uid, old_->st_gid);
+    if (::fchmod(descriptor_.number(), old_->st_mode & 07777U) != 0)
+      fail_with_errno(name_, "keep the file's mode", errno);
+  }
+  while (::fsync(descriptor_.number()) != 0) {
+    if (errno != EINTR) fail_with_errno(name_, "write to disk", errno);
+    throw_if_interrupted();
+  }
+  close_checked();
+  throw_if_interrupted();
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno(name_, "replace", errno);
+  committed_ = true;
+  sync_folder(path_.parent_path());
 }
 
 OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
@@ -325,10 +298,6 @@ OutputFolder::~OutputFolder() {
   for (const std::size_t place : remembered_) Temporaries::forget(place);
 }
 
-void OutputFolder::remember(const std::string& path) {
-  remembered_.push_back(Temporaries::add(path));
-}
-
 bool OutputFolder::writes(const fs::path& file) const {
   return std::ranges::find(names_, file.filename().native()) != names_.end();
 }
@@ -358,7 +327,16 @@ void OutputFolder::commit() {
     if (fs::is_regular_file(fs::symlink_status(old, ignored))) copy_attributes(old, file);
   }
   throw_if_interrupted();
-  if (!beside_ || !replace_folder()) replace_files();
+  if (!beside_ || !replace_folder()) {
+    for (const std::string& name : names_) {
+      const fs::path place = path_ / name;
+      if (std::rename((staging_ / name).c_str(), place.c_str()) != 0)
+        fail_with_errno(escaped(place.native()), "replace", errno);
+    }
+    sync_folder(path_);
+    std::error_code ignored;
+    fs::remove_all(staging_, ignored);
+  }
   staging_.clear();
   created_ = false;
 }
@@ -412,18 +390,6 @@ void OutputFolder::remove_old(const fs::path& old) const {
     }
   }
   ::rmdir(old.c_str());  // fails if a file could not be moved; then the folder remains
-}
-
-/// Renames the files of the hidden folder one by one.
-void OutputFolder::replace_files() const {
-  for (const std::string& file : names_) {
-    const fs::path place = path_ / file;
-    if (std::rename((staging_ / file).c_str(), place.c_str()) != 0)
-      fail_with_errno(escaped(place.native()), "replace", errno);
-  }
-  sync_folder(path_);
-  std::error_code ignored;
-  fs::remove_all(staging_, ignored);
 }
 
 }  // namespace attnctl

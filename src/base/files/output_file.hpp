@@ -13,6 +13,7 @@
 
 #include "base/files/input_file.hpp"
 #include "base/interrupt.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 
@@ -27,11 +28,9 @@ class OutputFile {
   /// Opens a path; "-" is standard output. Throws Error(environment) if it cannot be opened or replaced.
   explicit OutputFile(const std::filesystem::path& path);
   ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::string_view text);
-  void write(std::span<const std::byte> bytes);
+  void write(std::span<const std::byte> bytes) { write(text_of(bytes)); }
 
   /// After this call, an output that is written directly, such as a pipe, receives each line as soon as the
   /// line is complete; lines of up to PIPE_BUF bytes atomically. Has no effect on a regular file.
@@ -42,13 +41,11 @@ class OutputFile {
   /// Writes at an absolute offset; position() does not change. Thread-safe if the ranges do not overlap.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
 
-  /// Returns the offset of the next write().
+  /// The offset of the next write().
   [[nodiscard]] std::uint64_t position() const { return flushed_ + buffer_.size(); }
-  /// Sets the offset of the next write() of a seekable output.
   void seek(std::uint64_t offset);
 
-  /// Returns the escaped path, or "standard output" for "-". For messages.
-  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, or "standard output"
 
   /// Writes the buffered data and replaces the old file. No function that writes may be called afterwards.
   /// Throws the errors of write(), and Error if a mapped input file changed (check_mapped_files).
@@ -56,24 +53,22 @@ class OutputFile {
 
  private:
   OutputFile() = default;
-  void open(const std::filesystem::path& path);
   void put(std::uint64_t offset, std::string_view text) const;
   void append(std::string_view text);
   void flush();
   void flush_lines();
-  void replace();
   void close_checked();
   void require_seekable() const;
 
-  std::string name_;  // for messages
+  std::string name_;
   Descriptor descriptor_;
-  bool in_place_ = true;             // written directly, not to a temporary file
-  std::filesystem::path temporary_;  // the temporary file
-  std::filesystem::path path_;       // the file to create or replace, after following symbolic links
-  std::optional<struct stat> old_;   // mode and owner of the file to replace; nullopt if there is none
+  bool in_place_ = true;  // written directly, not to a temporary file
+  std::filesystem::path temporary_;
+  std::filesystem::path path_;      // the file to create or replace, after following symbolic links
+  std::optional<struct stat> old_;  // mode and owner of the file to replace; nullopt if there is none
   std::size_t remembered_ = Temporaries::kNone;  // slot of the temporary file
   std::uint64_t flushed_ = 0;                    // offset in the file at which the buffer will be written
-  std::vector<char> buffer_;
+  std::string buffer_;
   bool committed_ = false;
   bool whole_lines_ = false;
 };
@@ -115,11 +110,10 @@ class OutputFolder {
 
  private:
   OutputFolder() = default;
-  void remember(const std::string& path);
+  void remember(const std::string& path) { remembered_.push_back(Temporaries::add(path)); }
   bool replace_folder();
   bool carry_over() const;
   void remove_old(const std::filesystem::path& old) const;
-  void replace_files() const;
   [[nodiscard]] bool writes(const std::filesystem::path& file) const;
 
   std::string name_;               // for messages

@@ -2,17 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "formats/tokenizer_section.hpp"
 
 namespace attnctl::checkpoint {
@@ -28,35 +28,26 @@ struct GgmlType {
   void (*decode)(const std::byte* block, float* values) = nullptr;
 };
 
-/// Returns the type with this number. Throws Error(bad_input) if it is not supported. `file` is the file's
-/// escaped name, and `what` names the tensor.
+/// Throws Error(bad_input) if the type is not supported. `file` is the escaped name, `what` names the tensor.
 [[nodiscard]] const GgmlType& ggml_type(std::uint32_t id, std::string_view file, std::string_view what);
 
 /// The types of metadata values. The enumerators are equal to the type numbers in a GGUF file.
-enum class GgufType : std::uint32_t {
-  u8,
-  i8,
-  u16,
-  i16,
-  u32,
-  i32,
-  f32,
-  boolean,
-  string,
-  array,
-  u64,
-  i64,
-  f64
+enum class GgufType : std::uint8_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
+
+/// All strings of an array are inside of the file; nothing else is checked.
+struct GgufArray {
+  GgufType type = GgufType::u8;  // of the elements
+  std::uint64_t count = 0;
+  std::string_view bytes;  // view of the elements in the file
 };
 
-/// A metadata value, as a view of the file. The value is inside of the file, and so are all strings of an
-/// array; nothing else is checked.
+/// A metadata value. An integer is an int64 if it is negative, otherwise a uint64.
+using GgufContent = std::variant<std::uint64_t, std::int64_t, double, bool, std::string_view, GgufArray>;
+
 struct GgufValue {
   std::string_view key;
-  GgufType type = GgufType::u8;        // for an array, the type of its elements
-  std::optional<std::uint64_t> count;  // for an array, the number of elements; otherwise nullopt
-  std::span<const std::byte> bytes;    // for a string, its characters; for other types, the bytes as stored
-  std::size_t at = 0;                  // offset of the value in the file, for messages
+  GgufContent content;
+  std::size_t at = 0;  // offset of the value in the file, for messages
 };
 
 /// The metadata of a GGUF file: keys with values. The getters return nullopt if the key is missing, and throw
@@ -64,18 +55,22 @@ struct GgufValue {
 class GgufMetadata {
  public:
   GgufMetadata() = default;
-  /// `file` is the file's escaped name. The bytes of the file must outlive this object. Throws
-  /// Error(bad_input) if a key occurs twice.
+  /// The bytes of the file must outlive this object. Throws Error(bad_input) if a key occurs twice.
   GgufMetadata(std::string file, std::vector<GgufValue> values);
 
   [[nodiscard]] const GgufValue* find(std::string_view key) const;
   /// Returns a non-negative integer that is stored with any width.
-  [[nodiscard]] std::optional<std::uint64_t> integer(std::string_view key) const;
+  [[nodiscard]] std::optional<std::uint64_t> integer(std::string_view key) const {
+    return read<std::uint64_t>(key, "an integer of at least 0");
+  }
   /// Returns a finite floating-point number. An integer is an error.
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
-  [[nodiscard]] std::optional<std::string_view> text(std::string_view key) const;
-  [[nodiscard]] std::optional<bool> flag(std::string_view key) const;
-  /// Returns an array of strings.
+  [[nodiscard]] std::optional<std::string_view> text(std::string_view key) const {
+    return read<std::string_view>(key, "a string");
+  }
+  [[nodiscard]] std::optional<bool> flag(std::string_view key) const {
+    return read<bool>(key, "true or false");
+  }
   [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
   /// Returns an array of finite float32 numbers.
   [[nodiscard]] std::optional<std::vector<float>> floats(std::string_view key) const;
@@ -84,15 +79,17 @@ class GgufMetadata {
 
   /// Throws Error(bad_input) with the key, its value and `need`, which says what value is needed. The key
   /// must exist.
-  [[noreturn]] void reject(std::string_view key, std::string_view need) const { reject(*find(key), need); }
+  [[noreturn]] void reject(std::string_view key, std::string_view need) const;
 
  private:
-  [[noreturn]] void reject(const GgufValue& value, std::string_view need) const;
-  /// Returns convert(value) for the value of a key. Throws Error(bad_input) with `need` if the result is
-  /// nullopt.
-  template <typename Result>
-  [[nodiscard]] std::optional<Result> read(std::string_view key, std::string_view need,
-                                           std::optional<Result> (*convert)(const GgufValue& value)) const;
+  template <typename T>
+  [[nodiscard]] std::optional<T> read(std::string_view key, std::string_view need) const {
+    const GgufValue* const value = find(key);
+    if (value == nullptr) return std::nullopt;
+    const T* const content = std::get_if<T>(&value->content);
+    if (content == nullptr) reject(key, need);
+    return *content;
+  }
 
   std::string file_;               // the file's name, escaped
   std::vector<GgufValue> values_;  // sorted by key
@@ -113,17 +110,8 @@ struct GgufLayout {
   std::vector<GgufTensor> tensors;  // sorted by name; no name occurs twice
 };
 
-/// Reads the metadata and the descriptions of the tensors of a GGUF file. Throws Error(bad_input) if one of
-/// them is invalid, for example if a tensor is not aligned, is partly outside of the file or overlaps
-/// another. The result contains views of the file.
+/// Reads and checks the metadata and the descriptions of the tensors. The result contains views of the file.
 [[nodiscard]] GgufLayout read_gguf_layout(const FileBytes& file);
-
-/// Reads the tokenizer of a GGUF file. Returns null if the file names no kind of tokenizer or has no tokens.
-/// Throws Error(bad_input) if a value has the wrong type, if there is not one score and one token type per
-/// token, if a token is not UTF-8, if a byte token is not one of <0x00> to <0xFF>, or if the id of a special
-/// token is not less than the number of tokens. `file` is the file's escaped name.
-[[nodiscard]] std::shared_ptr<const formats::TokenizerSection> read_gguf_tokenizer(
-    const std::string& file, const GgufMetadata& metadata);
 
 /// How the elements of a matrix are ordered in GGUF, compared with a Hugging Face checkpoint.
 enum class GgufOrder {
@@ -150,8 +138,7 @@ struct GgufModel {  // NOLINT(bugprone-exception-escape): moving JSON throws not
 };
 
 /// Returns the Hugging Face configuration and tensor names of a GGUF file. `file` is the file's escaped name.
-/// Throws Error(bad_input) if the architecture is unknown, if a metadata key is missing, wrong or not
-/// supported, if two tensors get the same name, or if the shape or type of a tensor is not supported.
+/// Throws Error(bad_input) for what attnctl does not support.
 [[nodiscard]] GgufModel map_gguf(const std::string& file, const GgufLayout& layout);
 
 }  // namespace attnctl::checkpoint

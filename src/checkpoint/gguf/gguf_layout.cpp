@@ -1,23 +1,19 @@
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <optional>
-#include <utility>
+#include <type_traits>
 
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "checkpoint/gguf/gguf.hpp"
 #include "checkpoint/readers.hpp"
 
 namespace attnctl::checkpoint {
 namespace {
 
+constexpr std::size_t kStringLengthBytes = 8;
 // Size of a value in bytes, by GgufType: for a string, of its length field; for an array, not used.
 constexpr std::array<std::size_t, 13> kTypeBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};
 
@@ -25,156 +21,40 @@ std::size_t bytes_of(GgufType type) {
   return kTypeBytes.at(static_cast<std::size_t>(type));
 }
 
-template <typename Number>
-Number number_of(const GgufValue& value) {
-  Number number{};
-  std::memcpy(&number, value.bytes.data(), sizeof number);
-  return number;
-}
-
-/// An integer of any GGUF integer type. If `negative` is true, `bits` is the two's complement.
-struct GgufInteger {
-  std::uint64_t bits = 0;
-  bool negative = false;
-};
-
-std::optional<GgufInteger> integer_of(const GgufValue& value) {
+/// Returns the stored bits, extended to 64 bits by the sign if the type is a signed integer.
+std::uint64_t bits_of(GgufType type, std::string_view bytes) {
   using enum GgufType;
-  const bool is_signed = value.type == i8 || value.type == i16 || value.type == i32 || value.type == i64;
-  const bool is_unsigned = value.type == u8 || value.type == u16 || value.type == u32 || value.type == u64;
-  if (value.count || !(is_signed || is_unsigned)) return std::nullopt;
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, value.bytes.data(), value.bytes.size());
-  if (is_unsigned) return GgufInteger{bits, false};
-  const std::size_t unused = 64 - 8 * value.bytes.size();
-  const auto extended = static_cast<std::int64_t>(bits << unused) >> unused;
-  return GgufInteger{static_cast<std::uint64_t>(extended), extended < 0};
+  const std::uint64_t bits = little_endian(bytes);
+  if (type != i8 && type != i16 && type != i32 && type != i64) return bits;
+  const std::size_t unused = 64 - 8 * bytes.size();
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << unused) >> unused);
 }
 
-std::optional<double> number_of(const GgufValue& value) {
-  if (value.count) return std::nullopt;
-  if (value.type == GgufType::f32) return double{number_of<float>(value)};
-  if (value.type == GgufType::f64) return number_of<double>(value);
-  return std::nullopt;
+/// Returns a value that is neither a string nor an array.
+GgufContent scalar_of(GgufType type, std::string_view bytes) {
+  const std::uint64_t bits = bits_of(type, bytes);
+  if (type == GgufType::f32) return double{std::bit_cast<float>(static_cast<std::uint32_t>(bits))};
+  if (type == GgufType::f64) return std::bit_cast<double>(bits);
+  if (type == GgufType::boolean) return bits != 0;
+  const auto number = static_cast<std::int64_t>(bits);
+  if (number < 0 && type != GgufType::u64) return number;
+  return bits;
 }
 
-std::string format_value(const GgufValue& value) {
-  if (value.count) return fmt::format("an array of {}", *value.count);
-  if (const auto integer = integer_of(value)) {
-    return integer->negative ? fmt::format("{}", static_cast<std::int64_t>(integer->bits))
-                             : fmt::format("{}", integer->bits);
-  }
-  if (const auto number = number_of(value)) return fmt::format("{}", *number);
-  if (value.type == GgufType::boolean) return number_of<std::uint8_t>(value) != 0 ? "true" : "false";
-  return in_quotes(text_of(value.bytes));
+std::string format_content(const GgufContent& content) {
+  return std::visit(
+      [](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, GgufArray>) {
+          return fmt::format("an array of {}", value.count);
+        } else if constexpr (std::is_same_v<T, std::string_view>) {
+          return in_quotes(value);
+        } else {
+          return fmt::to_string(value);
+        }
+      },
+      content);
 }
-
-}  // namespace
-
-GgufMetadata::GgufMetadata(std::string file, std::vector<GgufValue> values)
-    : file_(std::move(file)), values_(std::move(values)) {
-  if (const GgufValue* const twice = sort_by_name(values_, &GgufValue::key))
-    refuse(file_, "metadata {}: got the key twice, need different keys", in_quotes(twice->key));
-}
-
-const GgufValue* GgufMetadata::find(std::string_view key) const {
-  const auto found = std::ranges::lower_bound(values_, key, {}, &GgufValue::key);
-  return found != values_.end() && found->key == key ? &*found : nullptr;
-}
-
-template <typename Result>
-std::optional<Result> GgufMetadata::read(std::string_view key, std::string_view need,
-                                         std::optional<Result> (*convert)(const GgufValue& value)) const {
-  const GgufValue* const value = find(key);
-  if (value == nullptr) return std::nullopt;
-  auto result = convert(*value);
-  if (!result) reject(*value, need);
-  return result;
-}
-
-std::optional<std::uint64_t> GgufMetadata::integer(std::string_view key) const {
-  return read<std::uint64_t>(key, "an integer of at least 0",
-                             [](const GgufValue& value) -> std::optional<std::uint64_t> {
-                               const auto integer = integer_of(value);
-                               if (!integer || integer->negative) return std::nullopt;
-                               return integer->bits;
-                             });
-}
-
-std::optional<double> GgufMetadata::number(std::string_view key) const {
-  return read<double>(key, "a finite floating-point number", [](const GgufValue& value) {
-    const auto number = number_of(value);
-    return number && std::isfinite(*number) ? number : std::nullopt;
-  });
-}
-
-std::optional<std::string_view> GgufMetadata::text(std::string_view key) const {
-  return read<std::string_view>(key, "a string", [](const GgufValue& value) {
-    return value.type == GgufType::string && !value.count ? std::optional(text_of(value.bytes))
-                                                          : std::nullopt;
-  });
-}
-
-std::optional<bool> GgufMetadata::flag(std::string_view key) const {
-  return read<bool>(key, "true or false", [](const GgufValue& value) -> std::optional<bool> {
-    if (value.type != GgufType::boolean || value.count) return std::nullopt;
-    return number_of<std::uint8_t>(value) != 0;
-  });
-}
-
-std::optional<std::vector<std::string>> GgufMetadata::texts(std::string_view key) const {
-  using Texts = std::vector<std::string>;
-  return read<Texts>(key, "an array of strings", [](const GgufValue& value) -> std::optional<Texts> {
-    if (value.type != GgufType::string || !value.count) return std::nullopt;
-    Texts texts;
-    // The lengths of the strings are checked when the file is opened.
-    std::span<const std::byte> rest = value.bytes;
-    for (std::uint64_t i = 0; i < *value.count; ++i) {
-      std::uint64_t size = 0;
-      std::memcpy(&size, rest.data(), sizeof size);
-      texts.emplace_back(text_of(rest.subspan(sizeof size, size)));
-      rest = rest.subspan(sizeof size + size);
-    }
-    return texts;
-  });
-}
-
-std::optional<std::vector<float>> GgufMetadata::floats(std::string_view key) const {
-  using Numbers = std::vector<float>;
-  return read<Numbers>(key, "an array of finite numbers in float32",
-                       [](const GgufValue& value) -> std::optional<Numbers> {
-                         if (value.type != GgufType::f32 || !value.count) return std::nullopt;
-                         Numbers numbers(*value.count);
-                         if (!numbers.empty())
-                           std::memcpy(numbers.data(), value.bytes.data(), value.bytes.size());
-                         const auto finite = [](float number) { return std::isfinite(number); };
-                         return std::ranges::all_of(numbers, finite) ? std::optional(numbers) : std::nullopt;
-                       });
-}
-
-std::optional<std::vector<std::int64_t>> GgufMetadata::integers(std::string_view key) const {
-  using Integers = std::vector<std::int64_t>;
-  return read<Integers>(key, "an array of integers of at most 32 bits",
-                        [](const GgufValue& value) -> std::optional<Integers> {
-                          if (value.type >= GgufType::f32 || !value.count) return std::nullopt;
-                          Integers numbers;
-                          const std::size_t width = bytes_of(value.type);
-                          GgufValue one = value;
-                          one.count.reset();
-                          for (std::uint64_t i = 0; i < *value.count; ++i) {
-                            one.bytes = value.bytes.subspan(i * width, width);
-                            numbers.push_back(static_cast<std::int64_t>(integer_of(one)->bits));
-                          }
-                          return numbers;
-                        });
-}
-
-void GgufMetadata::reject(const GgufValue& value, std::string_view need) const {
-  refuse(file_, "metadata {} @byte {}: got {}, need {}", in_quotes(value.key), value.at, format_value(value),
-         need);
-}
-
-namespace {
 
 constexpr std::string_view kGgufMagic = "GGUF";
 constexpr std::uint32_t kMinVersion = 2;
@@ -187,8 +67,8 @@ constexpr std::uint64_t kMaxAlignment = std::uint64_t{1} << 20;
 // Smallest size in bytes of a metadata entry and of a tensor's description.
 constexpr std::size_t kMinValueBytes = 8 + 1 + 4 + 1;
 constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;
-/// Reads the layout of a GGUF file from front to back. Throws Error(bad_input) on reading beyond the end of
-/// the file.
+
+/// Reads the layout of a GGUF file from front to back.
 class GgufLayoutReader {
  public:
   explicit GgufLayoutReader(const FileBytes& file) : file_(file) {}
@@ -207,25 +87,23 @@ class GgufLayoutReader {
   }
 
  private:
-  std::span<const std::byte> take(std::uint64_t size, std::string_view what) {
+  std::string_view take(std::uint64_t size, std::string_view what) {
     const std::size_t left = file_.bytes().size() - at_;
     if (size > left) {
       refuse(file_.name(), "{} @byte {}: got {} bytes up to the end, need {}; was it downloaded whole?", what,
              at_, left, size);
     }
-    const auto taken = file_.bytes().subspan(at_, static_cast<std::size_t>(size));
+    const auto taken = file_.text().substr(at_, static_cast<std::size_t>(size));
     at_ += taken.size();
     return taken;
   }
 
   template <typename Number>
   Number number(std::string_view what) {
-    Number number{};
-    std::memcpy(&number, take(sizeof number, what).data(), sizeof number);
-    return number;
+    return static_cast<Number>(little_endian(take(sizeof(Number), what)));
   }
 
-  std::string_view string(std::string_view what) { return text_of(take(number<std::uint64_t>(what), what)); }
+  std::string_view string(std::string_view what) { return take(number<std::uint64_t>(what), what); }
 
   /// Reads an 8-byte count. Throws Error(bad_input) if the rest of the file is too short for this many items
   /// of at least `each` bytes. `what` names the count in the message.
@@ -241,11 +119,9 @@ class GgufLayoutReader {
   }
 
   void read_version() {
-    const auto magic = take(kGgufMagic.size(), "magic");
-    if (!file_.text().starts_with(kGgufMagic)) {
-      refuse(file_.name(), "magic @byte 0: got {}, need \"GGUF\"; is it a GGUF file?",
-             in_quotes(file_.text().substr(0, magic.size())));
-    }
+    const std::string_view magic = take(kGgufMagic.size(), "magic");
+    if (magic != kGgufMagic)
+      refuse(file_.name(), "magic @byte 0: got {}, need \"GGUF\"; is it a GGUF file?", in_quotes(magic));
     const auto version = number<std::uint32_t>("version");
     if (version >= kMinVersion && version <= kMaxVersion) return;
     // In a big-endian file, a small version number reads as a multiple of 2^16.
@@ -272,24 +148,27 @@ class GgufLayoutReader {
              kMaxKeyBytes);
     }
     const std::string what = "metadata " + in_quotes(value.key);
-    value.type = read_type(what);
-    if (value.type == GgufType::array) {
-      value.type = read_type(what);
-      if (value.type == GgufType::array)
+    GgufType type = read_type(what);
+    if (type == GgufType::array) {
+      type = read_type(what);
+      if (type == GgufType::array)
         refuse(file_.name(), "{} @byte {}: unsupported array of arrays", what, value.at);
-      value.count = count(bytes_of(value.type), what);
+      const std::uint64_t elements = count(bytes_of(type), what);
+      value.content = GgufArray{type, elements, read_elements(type, elements, what)};
+    } else if (type == GgufType::string) {
+      value.content = string(what);
+    } else {
+      value.content = scalar_of(type, take(bytes_of(type), what));
     }
-    value.bytes = read_content(value, what);
     return value;
   }
 
-  std::span<const std::byte> read_content(const GgufValue& value, std::string_view what) {
+  std::string_view read_elements(GgufType type, std::uint64_t elements, std::string_view what) {
     // The product cannot overflow, because the count was checked against the remaining bytes.
-    if (value.type != GgufType::string) return take(value.count.value_or(1) * bytes_of(value.type), what);
-    if (!value.count) return std::as_bytes(std::span(string(what)));
+    if (type != GgufType::string) return take(elements * bytes_of(type), what);
     const std::size_t begin = at_;
-    for (std::uint64_t i = 0; i < *value.count; ++i) static_cast<void>(string(what));
-    return file_.bytes().subspan(begin, at_ - begin);
+    for (std::uint64_t i = 0; i < elements; ++i) static_cast<void>(string(what));
+    return file_.text().substr(begin, at_ - begin);
   }
 
   void read_alignment() {
@@ -336,8 +215,6 @@ class GgufLayoutReader {
     return shape;
   }
 
-  /// Returns a tensor's size in the file, in bytes. Throws Error(bad_input) if this size or the size of the
-  /// decoded values does not fit 64 bits.
   [[nodiscard]] std::uint64_t size_of_tensor(const GgufTensor& tensor, std::string_view what) const {
     const std::size_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
     if (row % tensor.type->block_values != 0) {
@@ -396,6 +273,69 @@ class GgufLayoutReader {
 };
 
 }  // namespace
+
+GgufMetadata::GgufMetadata(std::string file, std::vector<GgufValue> values)
+    : file_(std::move(file)), values_(std::move(values)) {
+  if (const GgufValue* const twice = sort_by_name(values_, &GgufValue::key))
+    refuse(file_, "metadata {}: got the key twice, need different keys", in_quotes(twice->key));
+}
+
+const GgufValue* GgufMetadata::find(std::string_view key) const {
+  const auto found = std::ranges::lower_bound(values_, key, {}, &GgufValue::key);
+  return found != values_.end() && found->key == key ? &*found : nullptr;
+}
+
+std::optional<double> GgufMetadata::number(std::string_view key) const {
+  constexpr std::string_view kNeed = "a finite floating-point number";
+  const auto number = read<double>(key, kNeed);
+  if (number && !std::isfinite(*number)) reject(key, kNeed);
+  return number;
+}
+
+std::optional<std::vector<std::string>> GgufMetadata::texts(std::string_view key) const {
+  constexpr std::string_view kNeed = "an array of strings";
+  const auto array = read<GgufArray>(key, kNeed);
+  if (!array) return std::nullopt;
+  if (array->type != GgufType::string) reject(key, kNeed);
+  std::vector<std::string> texts;
+  // The lengths of the strings are checked when the file is opened.
+  std::string_view rest = array->bytes;
+  for (std::uint64_t i = 0; i < array->count; ++i) {
+    const std::size_t length = little_endian(rest.substr(0, kStringLengthBytes));
+    texts.emplace_back(rest.substr(kStringLengthBytes, length));
+    rest.remove_prefix(kStringLengthBytes + length);
+  }
+  return texts;
+}
+
+std::optional<std::vector<float>> GgufMetadata::floats(std::string_view key) const {
+  constexpr std::string_view kNeed = "an array of finite numbers in float32";
+  const auto array = read<GgufArray>(key, kNeed);
+  if (!array) return std::nullopt;
+  if (array->type != GgufType::f32) reject(key, kNeed);
+  std::vector<float> numbers(array->count);
+  convert(DType::f32, std::as_bytes(std::span(array->bytes)), std::span(numbers));
+  if (!std::ranges::all_of(numbers, [](float number) { return std::isfinite(number); })) reject(key, kNeed);
+  return numbers;
+}
+
+std::optional<std::vector<std::int64_t>> GgufMetadata::integers(std::string_view key) const {
+  constexpr std::string_view kNeed = "an array of integers of at most 32 bits";
+  const auto array = read<GgufArray>(key, kNeed);
+  if (!array) return std::nullopt;
+  if (array->type >= GgufType::f32) reject(key, kNeed);
+  const std::size_t width = bytes_of(array->type);
+  std::vector<std::int64_t> numbers;
+  for (std::uint64_t i = 0; i < array->count; ++i)
+    numbers.push_back(static_cast<std::int64_t>(bits_of(array->type, array->bytes.substr(i * width, width))));
+  return numbers;
+}
+
+void GgufMetadata::reject(std::string_view key, std::string_view need) const {
+  const GgufValue& value = *find(key);
+  refuse(file_, "metadata {} @byte {}: got {}, need {}", in_quotes(key), value.at,
+         format_content(value.content), need);
+}
 
 GgufLayout read_gguf_layout(const FileBytes& file) {
   return GgufLayoutReader(file).read();

@@ -1,15 +1,10 @@
-#include <algorithm>
 #include <cmath>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
+#include <iterator>
+#include <ranges>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/ranges.h>
 
-#include "base/error.hpp"
-#include "base/text.hpp"
 #include "checkpoint/gguf/gguf.hpp"
 #include "checkpoint/readers.hpp"
 
@@ -38,7 +33,6 @@ struct GgufKey {
   bool needed = true;
 };
 
-/// The names and keys of a GGUF architecture.
 struct GgufArchitecture {
   std::string_view name;  // general.architecture in GGUF and model_type in config.json
   std::span<const GgufName> names;
@@ -160,12 +154,10 @@ constexpr std::string_view kRotaryFactors = "rope_freqs.weight";
 const GgufArchitecture& architecture_of(const std::string& file, const GgufMetadata& metadata) {
   const auto name = metadata.text("general.architecture");
   if (!name) refuse(file, "metadata \"general.architecture\": missing, need a string");
-  std::string known;
-  for (const GgufArchitecture& architecture : kArchitectures) {
-    if (architecture.name == *name) return architecture;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", architecture.name);
-  }
-  refuse(file, "metadata \"general.architecture\": unsupported {}; supported: {}", in_quotes(*name), known);
+  const auto* const found = std::ranges::find(kArchitectures, *name, &GgufArchitecture::name);
+  if (found != std::end(kArchitectures)) return *found;
+  refuse(file, "metadata \"general.architecture\": unsupported {}; supported: {}", in_quotes(*name),
+         fmt::join(kArchitectures | std::views::transform(&GgufArchitecture::name), ", "));
 }
 
 /// The parts of a tensor's name. For "blk.3.attn_q.weight", the layer is 3, the stem "attn_q" and the ending
@@ -196,11 +188,7 @@ GgufNameParts parts_of(std::string_view name) {
 
 class GgufMapping {
  public:
-  GgufMapping(const std::string& file, const GgufLayout& layout)
-      : file_(file),
-        layout_(layout),
-        metadata_(layout.metadata),
-        architecture_(architecture_of(file, metadata_)) {}
+  GgufMapping(const std::string& file, const GgufLayout& layout) : file_(file), layout_(layout) {}
 
   GgufModel map() {
     const auto files = metadata_.integer("split.count").value_or(0);
@@ -232,15 +220,14 @@ class GgufMapping {
     if (const auto value = metadata_.number(full(key))) scaling[to] = *value;
   }
 
-  [[nodiscard]] Json linear_scaling(std::string_view factor) const {
-    Json scaling = {{"rope_type", "linear"}};
+  [[nodiscard]] Json scaling_of(const char* type, std::string_view factor) const {
+    Json scaling = {{"rope_type", type}};
     copy_number(factor, "factor", scaling);
     return scaling;
   }
 
   [[nodiscard]] Json yarn_scaling() const {
-    Json scaling = {{"rope_type", "yarn"}};
-    copy_number("rope.scaling.factor", "factor", scaling);
+    Json scaling = scaling_of("yarn", "rope.scaling.factor");
     copy_number("rope.scaling.yarn_beta_fast", "beta_fast", scaling);
     copy_number("rope.scaling.yarn_beta_slow", "beta_slow", scaling);
     if (const auto original = metadata_.integer(full("rope.scaling.original_context_length")))
@@ -284,16 +271,14 @@ class GgufMapping {
       if (none) return scaling_by_factors(*factors);
       metadata_.reject(key, "no scaling in addition to the tensor rope_freqs.weight");
     }
-    if (type == "linear") return linear_scaling("rope.scaling.factor");
+    if (type == "linear") return scaling_of("linear", "rope.scaling.factor");
     if (type == "yarn") return yarn_scaling();
     if (type.empty() && metadata_.find(full("rope.scale_linear")) != nullptr)
-      return linear_scaling("rope.scale_linear");
+      return scaling_of("linear", "rope.scale_linear");
     if (none) return std::nullopt;
     refuse(file_, "metadata \"{}\": unsupported {}; supported: none, linear, yarn", key, in_quotes(type));
   }
 
-  /// Adds `rope_scaling` to the configuration if the file has a scaling. Throws Error(bad_input) if the
-  /// scaling is not supported or if only a part of each head is rotated.
   void add_rotary() {
     Json& config = model_.config;
     if (const auto rotated = metadata_.integer(full("rope.dimension_count"))) {
@@ -423,8 +408,8 @@ class GgufMapping {
 
   const std::string& file_;
   const GgufLayout& layout_;
-  const GgufMetadata& metadata_;
-  const GgufArchitecture& architecture_;
+  const GgufMetadata& metadata_ = layout_.metadata;
+  const GgufArchitecture& architecture_ = architecture_of(file_, metadata_);
   GgufModel model_;
 };
 

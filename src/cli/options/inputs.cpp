@@ -12,6 +12,9 @@
 #include <utility>
 
 #include "base/files/input_file.hpp"
+#include "base/text.hpp"
+#include "base/warnings.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/source.hpp"
 #include "input/sequences.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
@@ -154,8 +157,7 @@ void read_file_item(const InputItem& item, const InputOptions& options, OpenMode
   const std::string name = item.value == "-" ? "standard input" : item.value;
   const std::string text = read_input_file(item.value);
   const std::size_t before = batch.sequences.size();
-  const std::uint64_t blank =
-      input::read_sequences(text, format, name, {open.vocabulary, open.encoder}, batch);
+  const std::uint64_t blank = input::read_sequences(text, format, name, open.vocabulary, open.encoder, batch);
   if (batch.sequences.size() == before) fail(Status::bad_input, "{}: contains no inputs", escaped(name));
   if (blank > 0) warnings.add("blank_lines", fmt::format("{}: skipped a blank line", name), blank);
 }

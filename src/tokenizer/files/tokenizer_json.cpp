@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "formats/json.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
@@ -234,8 +234,7 @@ TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerCo
   std::string name = escaped(path.string());
   if (size > kLargestTokenizerFile)
     fail(Status::bad_input, "{}: got {} bytes, need at most {}", name, size, kLargestTokenizerFile);
-  TokenizerFile file =
-      parse_tokenizer_json(std::move(name), {reinterpret_cast<const char*>(mapped.bytes().data()), size});
+  TokenizerFile file = parse_tokenizer_json(std::move(name), text_of(mapped.bytes()));
   mapped.check();
   file.added_tokens = read_added_tokens(file.document(), wanted);
   add_tokens(file, config);
