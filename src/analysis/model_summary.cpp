@@ -355,7 +355,7 @@ bool may(const FamilySpec& row, const Property& property) {
 }
 
 std::string kind_of(const FamilySpec& row) {
-  if (row.sizes == model::SizesFrom::tensors) return "mechanism";
+  if (row.sizes_from_tensors) return "mechanism";
   if (!row.embedding.class_token.empty()) return "vision";
   if (row.decoder) return "encoder-decoder";
   return row.causal ? "decoder" : "encoder";

@@ -254,7 +254,7 @@ class TensorBinder {
     add_fault(fmt::format("{}: tensor \"{}\": got shape {}, need {} ({} according to {}{})", info.file,
                           escaped(info.name), to_string(info.shape), to_string(expected), shape_origin_,
                           escaped(config_file_),
-                          family_.sizes == SizesFrom::tensors ? " and the first layer's projections" : ""));
+                          family_.sizes_from_tensors ? " and the first layer's projections" : ""));
   }
 
   BoundMatrix matrix(std::span<const StoredTensor> names, std::size_t in, const ProjectionOutputs& out,

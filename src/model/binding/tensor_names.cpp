@@ -37,7 +37,7 @@ std::ptrdiff_t count_stored_names(const LayerSpec& layer, const checkpoint::Chec
 }  // namespace
 
 TensorNames::TensorNames(const FamilySpec& family, const checkpoint::Checkpoint& weights, std::size_t layers)
-    : weights_(&weights), one_name_each_(family.one_name_each) {
+    : weights_(&weights), one_name_each_(family.sizes_from_tensors) {
   std::ptrdiff_t best = -1;
   for (const std::string& prefix : family.prefixes) {
     for (const std::string& layer_prefix : family.stack.prefixes) {

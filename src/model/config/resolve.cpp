@@ -125,8 +125,7 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
   // Some programs store a tied output matrix a second time.
   head.tied =
       !decoder || (token != checkpoint::Checkpoint::npos && same_values(weights, decoder->index, token));
-  if (spec.decoder.bias_presence.condition == Presence::Condition::stored)
-    head.bias = names.find(spec.decoder.bias, "").has_value();
+  if (spec.bias_if_stored) head.bias = names.find(spec.decoder.bias, "").has_value();
   const auto is_stored = [&](const LinearSpec& part) {
     return names.find(part.weight, "") || names.find(part.bias, "");
   };
@@ -191,7 +190,7 @@ void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const
   DecoderConfig decoder;
   decoder.embedding = resolve_embedding(cross, config, model);
   decoder.encoder_norm = with_tensors(norm, family.final_norm);
-  if (const auto start = config.optional_index(family.decoder->start_token))
+  if (const auto start = config.optional_index({"decoder_start_token_id"}))
     decoder.start_token = static_cast<std::int64_t>(*start);
   decoder.shares_tokens = cross.keys.vocabulary.names == family.keys.vocabulary.names;
   if (source.weights) {
@@ -220,7 +219,7 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
   head.present = true;
   head.transform = !spec.transform.weight.empty();
   head.tied = config.flag("tie_word_embeddings", spec.tied_by_default);
-  head.bias = resolve_parts(spec.decoder, config).bias;
+  head.bias = !spec.bias_if_stored && resolve_parts(spec.decoder, config).bias;
   if (weights != nullptr) inspect_stored_head(family, config, model, *weights, head);
   if (!head.present) return {};
   if (head.transform) {
@@ -248,8 +247,8 @@ void check_requirements(const FamilySpec& family, const ConfigReader& config) {
   if (const auto packed = config.find("quantization_config")) config.reject_unsupported(*packed, "null");
 }
 
-/// Checks the requirements of the family. For families with SizesFrom::config, also checks norm, activation
-/// and attention. Reports the faults of all these parts in one error.
+/// Checks the requirements of the family. If the sizes come from the configuration, also checks norm,
+/// activation and attention. Reports the faults of all these parts in one error.
 void check_parts(const FamilySpec& family, const ConfigReader& config) {
   std::vector<std::string> faults;
   const auto check = [&](const auto& part) {
@@ -261,7 +260,7 @@ void check_parts(const FamilySpec& family, const ConfigReader& config) {
     }
   };
   check([&] { check_requirements(family, config); });
-  if (family.sizes == SizesFrom::config) {
+  if (!family.sizes_from_tensors) {
     check([&] { (void)resolve_norm(family, config); });
     check([&] { (void)resolve_activation(family.keys.activation, config); });
     check([&] {
@@ -368,13 +367,9 @@ NormConfig with_tensors(NormConfig norm, const NormSpec& spec) {
 }
 
 LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config, bool same_width) {
-  if (same_width && spec.weight_presence.condition == Presence::Condition::width_differs) return {};
-  const auto present = [&](const std::vector<StoredTensor>& names, const Presence& presence) {
-    if (names.empty() || presence.condition == Presence::Condition::stored) return false;
-    return presence.condition != Presence::Condition::configured ||
-           config.flag(presence.key, presence.default_value);
-  };
-  return {present(spec.weight, spec.weight_presence), present(spec.bias, spec.bias_presence)};
+  if (same_width && spec.if_width_differs) return {};
+  return {!spec.weight.empty(),
+          !spec.bias.empty() && (spec.bias_if.empty() || config.flag(spec.bias_if, spec.bias_default))};
 }
 
 ModelConfig resolve_config(const checkpoint::ModelSource& source) {
@@ -385,13 +380,12 @@ ModelConfig resolve_config(const FamilySpec& family, const checkpoint::ModelSour
   const std::string file = source.config_path.string();
   const ConfigReader config = ConfigReader::of_text(file, source.config);
   check_parts(family, config);
-  if (family.sizes == SizesFrom::tensors && !source.weights) {
+  if (family.sizes_from_tensors && !source.weights) {
     fail(Status::bad_input, "{}: model type {} takes its sizes from its weights; need a weights file",
          escaped(file), family.name);
   }
-  ModelConfig model = family.sizes == SizesFrom::tensors
-                          ? resolve_from_tensors(family, config, *source.weights)
-                          : resolve_from_config(family, config, source);
+  ModelConfig model = family.sizes_from_tensors ? resolve_from_tensors(family, config, *source.weights)
+                                                : resolve_from_config(family, config, source);
   model.family = family.name;
   model.special_ids = resolve_special_ids(config, model.embedding.vocabulary);
   return model;

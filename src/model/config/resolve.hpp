@@ -32,9 +32,8 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 /// does not exist.
 [[nodiscard]] NormConfig with_tensors(NormConfig norm, const NormSpec& spec);
 
-/// Returns which tensors of a projection exist according to the configuration. A tensor with
-/// Presence::Condition::stored counts as absent, because only the checkpoint can tell whether it exists.
-/// `same_width` says whether the embedding tables and the model have the same width.
+/// Returns which tensors of a projection exist according to the configuration. `same_width` says whether the
+/// embedding tables and the model have the same width.
 [[nodiscard]] LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config,
                                         bool same_width = false);
 
@@ -54,7 +53,7 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
                     ModelConfig& model);
 
-/// Returns the configuration of a family with SizesFrom::tensors. Reads the sizes from the shapes of the
+/// Returns the configuration of a family with sizes_from_tensors. Reads the sizes from the shapes of the
 /// tensors of the first layer (docs/attention.md).
 [[nodiscard]] ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& config,
                                                const checkpoint::Checkpoint& weights);

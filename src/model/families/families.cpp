@@ -15,9 +15,7 @@ namespace {
 /// MODULE.weight and MODULE.bias for one of `modules`.
 LinearSpec bare_linear(std::string_view letter, const std::vector<std::string>& modules) {
   LinearSpec spec = {.weight = {{fmt::format("W_{}", letter), Axes::in_out_or_head}},
-                     .bias = {{fmt::format("b_{}", letter), Axes::in_out_or_head}},
-                     .weight_presence = {.condition = Presence::Condition::stored},
-                     .bias_presence = {.condition = Presence::Condition::stored}};
+                     .bias = {{fmt::format("b_{}", letter), Axes::in_out_or_head}}};
   for (const std::string& module : modules) {
     spec.weight.push_back({module + ".weight"});
     spec.bias.push_back({module + ".bias"});
@@ -39,18 +37,16 @@ LinearSpec bare_input(std::string_view letter) {
 }
 
 FamilySpec bare_attention() {
-  FamilySpec spec = {.name = "attention"};
-  spec.prefixes = {""};
+  FamilySpec spec = {.name = "attention", .prefixes = {""}};
   spec.stack.prefixes = {"", "layers.{}."};
   LayerSpec& layer = spec.stack.layer;
   layer.query = bare_input("q");
-  layer.query.weight_presence = {};
   layer.key = bare_input("k");
   layer.value = bare_input("v");
   layer.output = bare_linear("o", {"W_o", "w_o", "o_proj", "out_proj"});
   layer.output.factors = {{"W_o_a", Axes::in_out_or_head}, {"W_o_b", Axes::in_out}};
   spec.embedding.token = {"embedding"};
-  spec.sizes = SizesFrom::tensors;
+  spec.sizes_from_tensors = true;
   spec.norm = NormKind::none;
   spec.place = NormPlace::none;
   spec.keys.layers = {{"layers"}, 1};
@@ -60,7 +56,6 @@ FamilySpec bare_attention() {
   spec.keys.causal_if = "causal";
   spec.requirements = {{"add_zero_attn", {false}}, {"position", {"none", "sinusoidal"}}};
   spec.rejected_tensors = {"bias_k", "bias_v"};
-  spec.one_name_each = true;
   return spec;
 }
 

@@ -5,8 +5,7 @@ namespace attnctl::model {
 namespace {
 
 FamilySpec gpt_neox() {
-  FamilySpec spec = {.name = "gpt_neox"};
-  spec.prefixes = {"gpt_neox.", ""};
+  FamilySpec spec = {.name = "gpt_neox", .prefixes = {"gpt_neox.", ""}};
   const LinearSpec packed =
       linear_with_bias_if("attention.query_key_value", "attention_bias", true, Packing::by_head);
   spec.stack = {.prefixes = {"layers.{}."},
@@ -22,9 +21,7 @@ FamilySpec gpt_neox() {
   spec.head = plain_head("embed_out");
   spec.head->decoder.weight.push_back({"lm_head.weight"});
   spec.head->tied_by_default = false;
-  spec.keys = common_keys(24576, 50432, 2048);
-  spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-5};
-  spec.keys.activation.default_value = "gelu";
+  spec.keys = common_keys(24576, 50432, 2048, {{"layer_norm_eps"}, 1e-5}, "gelu");
   spec.parallel = true;
   spec.rotary = {.fraction = 0.25,
                  .theta_names = {"rope_theta", "rotary_emb_base"},
@@ -35,8 +32,7 @@ FamilySpec gpt_neox() {
 }
 
 FamilySpec gpt2() {
-  FamilySpec spec = {.name = "gpt2"};
-  spec.prefixes = {"transformer.", ""};
+  FamilySpec spec = {.name = "gpt2", .prefixes = {"transformer.", ""}};
   const LinearSpec packed = conv1d("attn.c_attn", Packing::query_key_value);
   spec.stack = {.prefixes = {"h.{}."},
                 .layer = {.query = packed,
@@ -139,8 +135,7 @@ FamilySpec codegen() {
 }
 
 FamilySpec opt() {
-  FamilySpec spec = named("opt", gpt2());
-  spec.prefixes = {"model.decoder.", "decoder.", ""};
+  FamilySpec spec = named("opt", gpt2(), {"model.decoder.", "decoder.", ""});
   spec.stack = {.prefixes = {"layers.{}."},
                 .layer = plain_layer(linear,
                                      {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
@@ -180,8 +175,7 @@ FamilySpec opt() {
 }
 
 FamilySpec bloom() {
-  FamilySpec spec = named("bloom", gpt_neox());
-  spec.prefixes = {"transformer.", ""};
+  FamilySpec spec = named("bloom", gpt_neox(), {"transformer.", ""});
   spec.stack.prefixes = {"h.{}."};
   LayerSpec& layer = spec.stack.layer;
   layer.query = layer.key = layer.value = packed_linear("self_attention.query_key_value", Packing::by_head);

@@ -9,8 +9,7 @@ namespace attnctl::model {
 namespace {
 
 FamilySpec bert() {
-  FamilySpec spec = {.name = "bert"};
-  spec.prefixes = {"bert.", ""};
+  FamilySpec spec = {.name = "bert", .prefixes = {"bert.", ""}};
   spec.stack = {
       .prefixes = {"encoder.layer.{}."},
       .layer = plain_layer(linear,
@@ -23,10 +22,8 @@ FamilySpec bert() {
                     .norm = layer_norm("embeddings.LayerNorm")};
   spec.head = masked_token_head("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
                                 "cls.predictions.decoder", "cls.predictions.bias");
-  spec.keys = common_keys(3072, 30522, 512);
+  spec.keys = common_keys(3072, 30522, 512, {{"layer_norm_eps"}, 1e-12}, "gelu");
   spec.keys.token_types = {{"type_vocab_size"}, 2};
-  spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-12};
-  spec.keys.activation.default_value = "gelu";
   spec.keys.causal_if = "is_decoder";
   spec.place = NormPlace::post;
   spec.embedding_config.position = PositionKind::learned;
@@ -35,8 +32,7 @@ FamilySpec bert() {
 }
 
 FamilySpec roberta() {
-  FamilySpec spec = named("roberta", bert());
-  spec.prefixes = {"roberta.", ""};
+  FamilySpec spec = named("roberta", bert(), {"roberta.", ""});
   spec.head = masked_token_head("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias");
   spec.head->activation.default_value = "gelu";
   spec.keys.vocabulary.default_value = 50265;
@@ -45,8 +41,7 @@ FamilySpec roberta() {
 }
 
 FamilySpec albert() {
-  FamilySpec spec = named("albert", bert());
-  spec.prefixes = {"albert.", ""};
+  FamilySpec spec = named("albert", bert(), {"albert.", ""});
   spec.stack = {.prefixes = {"encoder.albert_layer_groups.{}.albert_layers.0."},
                 .numbered_by_group = true,
                 .layer = plain_layer(linear,
@@ -72,10 +67,9 @@ FamilySpec xlm_roberta() {
 }
 
 FamilySpec electra() {
-  FamilySpec spec = named("electra", bert());
-  spec.prefixes = {"electra.", ""};
+  FamilySpec spec = named("electra", bert(), {"electra.", ""});
   spec.embedding.projection = linear("embeddings_project");
-  spec.embedding.projection.weight_presence.condition = Presence::Condition::width_differs;
+  spec.embedding.projection.if_width_differs = true;
   spec.head = masked_token_head("generator_predictions.dense", "generator_predictions.LayerNorm",
                                 "generator_lm_head");
   spec.head->activation.default_value = "gelu";
@@ -85,8 +79,7 @@ FamilySpec electra() {
 }
 
 FamilySpec distilbert() {
-  FamilySpec spec = named("distilbert", bert());
-  spec.prefixes = {"distilbert.", ""};
+  FamilySpec spec = named("distilbert", bert(), {"distilbert.", ""});
   spec.stack = {.prefixes = {"transformer.layer.{}."},
                 .layer = plain_layer(linear,
                                      {"attention.q_lin", "attention.k_lin", "attention.v_lin",
@@ -109,8 +102,7 @@ FamilySpec distilbert() {
 /// MPNet is like RoBERTa, but has the position bias of T5. Positions start at row 2 of the table, whatever
 /// /pad_token_id is.
 FamilySpec mpnet() {
-  FamilySpec spec = named("mpnet", roberta());
-  spec.prefixes = {"mpnet.", ""};
+  FamilySpec spec = named("mpnet", roberta(), {"mpnet.", ""});
   set_projections(spec.stack.layer, linear,
                   {"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o"});
   spec.stack.layer.attention_norm = layer_norm("attention.LayerNorm");
@@ -129,8 +121,7 @@ FamilySpec mpnet() {
 
 /// ESM has pre-norm, rotary or learned positions, and token dropout.
 FamilySpec esm() {
-  FamilySpec spec = named("esm", roberta());
-  spec.prefixes = {"esm.", ""};
+  FamilySpec spec = named("esm", roberta(), {"esm.", ""});
   spec.stack.layer.attention_norm = layer_norm("attention.LayerNorm");
   spec.stack.layer.mlp_norm = layer_norm("LayerNorm");
   spec.embedding.token_type = {};
@@ -161,8 +152,7 @@ FamilySpec esm() {
 
 /// DeBERTa has disentangled attention. Positions may also be added to the embeddings.
 FamilySpec deberta_v2() {
-  FamilySpec spec = named("deberta-v2", bert());
-  spec.prefixes = {"deberta.", ""};
+  FamilySpec spec = named("deberta-v2", bert(), {"deberta.", ""});
   set_projections(spec.stack.layer, linear,
                   {"attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"});
   spec.stack.disentangled = DisentangledSpec{.table = {"encoder.rel_embeddings.weight"},
@@ -215,8 +205,7 @@ FamilySpec deberta() {
 /// ModernBERT has pre-norm and a gated MLP. Most layers have a window; their rotary parameters differ from
 /// those of the other layers.
 FamilySpec modernbert() {
-  FamilySpec spec = {.name = "modernbert"};
-  spec.prefixes = {"model.", ""};
+  FamilySpec spec = {.name = "modernbert", .prefixes = {"model.", ""}};
   const LinearSpec packed =
       linear_with_bias_if("attn.Wqkv", "attention_bias", false, Packing::query_key_value);
   const LinearSpec inner = linear_with_bias_if("mlp.Wi", "mlp_bias", false, Packing::gate_up);
@@ -235,10 +224,8 @@ FamilySpec modernbert() {
                        .activation = {{"classifier_activation"}, "gelu"},
                        .transform_norm = layer_norm("head.norm"),
                        .decoder = linear_with_bias_if("decoder", "decoder_bias", true)};
-  spec.head->decoder.weight_presence = {.condition = Presence::Condition::stored};
-  spec.keys = common_keys(1152, 50368, 8192);
-  spec.keys.norm_eps = {{"norm_eps"}, 1e-5};
-  spec.keys.activation = {{"hidden_activation"}, "gelu"};
+  spec.keys = common_keys(1152, 50368, 8192, {{"norm_eps"}, 1e-5}, "gelu");
+  spec.keys.activation.names = {"hidden_activation"};
   spec.rotary = RotarySpec{.theta = 160000,
                            .theta_names = {"global_rope_theta"},
                            .sliding = SlidingRotarySpec{"local_rope_theta", 10000, true}};
@@ -269,14 +256,13 @@ LinearSpec either(const std::string& name, const std::string& old) {
 
 LinearSpec vit_projection(const std::string& name, const std::string& old) {
   LinearSpec spec = either(name, old);
-  spec.bias_presence = {
-      .condition = Presence::Condition::configured, .key = "qkv_bias", .default_value = true};
+  spec.bias_if = "qkv_bias";
+  spec.bias_default = true;
   return spec;
 }
 
 FamilySpec vit() {
-  FamilySpec spec = {.name = "vit"};
-  spec.prefixes = {"vit.", ""};
+  FamilySpec spec = {.name = "vit", .prefixes = {"vit.", ""}};
   spec.stack = {
       .prefixes = {"encoder.layer.{}.", "layers.{}."},
       .layer = {.query = vit_projection("attention.q_proj", "attention.attention.query"),
@@ -327,8 +313,7 @@ EmbeddingSpec bart_embedding(const std::string& stack) {
 }
 
 FamilySpec bart() {
-  FamilySpec spec = {.name = "bart"};
-  spec.prefixes = {"model.", ""};
+  FamilySpec spec = {.name = "bart", .prefixes = {"model.", ""}};
   spec.stack = {.prefixes = {"encoder.layers.{}."}, .layer = bart_layer("self_attn")};
   spec.embedding = bart_embedding("encoder");
   spec.embedding.norm = layer_norm("encoder.layernorm_embedding");
@@ -342,7 +327,7 @@ FamilySpec bart() {
   spec.decoder->embedding.norm = layer_norm("decoder.layernorm_embedding");
   spec.head = plain_head("lm_head");
   spec.head->decoder.bias = {{"final_logits_bias", Axes::in_out_or_head}};
-  spec.head->decoder.bias_presence = {.condition = Presence::Condition::stored};
+  spec.head->bias_if_stored = true;
   spec.keys = {.d_model = {{"d_model", "hidden_size"}, 1024},
                .layers = {{"encoder_layers", "num_hidden_layers"}, 12},
                .heads = {{"encoder_attention_heads", "num_attention_heads"}, 16},
@@ -425,8 +410,7 @@ void scale_logits(FamilySpec& row) {
 }
 
 FamilySpec t5() {
-  FamilySpec spec = {.name = "t5"};
-  spec.prefixes = {""};
+  FamilySpec spec = {.name = "t5", .prefixes = {""}};
   const RelativeBucketSpec buckets = {
       .table = {"encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"},
       .buckets = {{"relative_attention_num_buckets"}, 32},

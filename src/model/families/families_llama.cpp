@@ -28,8 +28,7 @@ void set_layer_norms(FamilySpec& row, const std::string& eps) {
 }
 
 FamilySpec llama_row() {
-  FamilySpec spec = {.name = "llama"};
-  spec.prefixes = {"model.", ""};
+  FamilySpec spec = {.name = "llama", .prefixes = {"model.", ""}};
   spec.stack = {.prefixes = {"layers.{}."},
                 .layer = plain_layer(biased_if_configured,
                                      {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
@@ -40,11 +39,9 @@ FamilySpec llama_row() {
   spec.final_norm = norm_without_bias("norm");
   spec.head = plain_head("lm_head");
   spec.head->tied_by_default = false;
-  spec.keys = common_keys(11008, 32000, 2048);
+  spec.keys = common_keys(11008, 32000, 2048, {{"rms_norm_eps"}, 1e-6}, "silu");
   spec.keys.kv_heads = {{"num_key_value_heads"}, {}};
   spec.keys.d_head = {{"head_dim"}, {}};
-  spec.keys.norm_eps = {{"rms_norm_eps"}, 1e-6};
-  spec.keys.activation.default_value = "silu";
   spec.norm = NormKind::rms;
   spec.rotary = RotarySpec{};
   spec.causal = true;
@@ -220,8 +217,7 @@ FamilySpec gpt_oss() {
                       .bias = {{name + "_bias", Axes::in_out, packing}}};
   };
   LayerSpec& layer = spec.stack.layer;
-  for (LinearSpec* one : {&layer.query, &layer.key, &layer.value, &layer.output})
-    one->bias_presence.default_value = true;
+  for (LinearSpec* one : {&layer.query, &layer.key, &layer.value, &layer.output}) one->bias_default = true;
   layer.sinks = {"self_attn.sinks"};
   layer.mlp = {};
   ExpertsSpec& experts = layer.experts.emplace();

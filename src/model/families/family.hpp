@@ -151,26 +151,13 @@ struct StoredTensor {
   Packing packing = Packing::whole;
 };
 
-/// The condition under which a tensor exists.
-struct Presence {
-  enum class Condition {
-    always,
-    stored,        // if the checkpoint contains the tensor
-    configured,    // if the flag `key` of the configuration is true
-    width_differs  // if the embedding tables and the model have different widths (projections of embedding
-                   // and head)
-  } condition = Condition::always;
-  std::string key = {};
-  bool default_value = false;  // value of the flag if the configuration does not have it
-};
-
 /// A projection y = x W + b. Of several names, the first one that is stored is used. A tensor without names
 /// does not exist.
 struct LinearSpec {
-  std::vector<StoredTensor> weight = {};
-  std::vector<StoredTensor> bias = {};
-  Presence weight_presence = {};
-  Presence bias_presence = {};
+  std::vector<StoredTensor> weight = {}, bias = {};
+  bool if_width_differs = false;  // exists only if the embedding tables and the model have different widths
+  std::string bias_if = {};       // flag: the bias exists; "": it always exists
+  bool bias_default = false;      // value of the flag if the configuration does not have it
   /// Stored instead of `weight` if the weight is factorized, W = A B: A [in, rank], then B [rank, out].
   std::vector<StoredTensor> factors = {};
 };
@@ -275,13 +262,10 @@ struct HeadSpec {
   NormSpec transform_norm = {};
   LinearSpec projection = {};  // from d_model to the input width of `decoder`
   LinearSpec decoder = {};
+  bool bias_if_stored = false;  // the bias of `decoder` exists if the checkpoint contains it
   /// Without weights (only a configuration): whether the head is tied if /tie_word_embeddings is missing.
   bool tied_by_default = true;
 };
-
-/// The source of a model's sizes. `tensors` is for bare attention layers, whose configuration has only heads
-/// and options.
-enum class SizesFrom { config, tensors };
 
 /// The ALiBi slopes of a family. Both rules give the same slopes if the number of heads is a power of 2.
 enum class AlibiSlopes {
@@ -312,7 +296,6 @@ struct DecoderSpec {
   SizeKey layers = {}, heads = {}, mlp_width = {};
   SizeKey vocabulary = {};             // vocabulary of the target if the flag below is false
   std::string shared_vocabulary = {};  // flag, default true: the target uses the vocabulary of the input
-  std::vector<std::string> start_token = {"decoder_start_token_id"};
 };
 
 struct FamilySpec {
@@ -325,7 +308,9 @@ struct FamilySpec {
   NormSpec final_norm = {};
   std::optional<HeadSpec> head = {};
 
-  SizesFrom sizes = SizesFrom::config;
+  /// For bare attention layers, whose configuration has only heads and options: the sizes are those of the
+  /// tensors, and a file must not contain two alternatives of a tensor.
+  bool sizes_from_tensors = false;
   ConfigKeys keys = {};
   NormKind norm = NormKind::layer;
   NormPlace place = NormPlace::pre;
@@ -345,7 +330,6 @@ struct FamilySpec {
   bool causal = false;
   std::vector<Requirement> requirements = {};
   std::vector<std::string> rejected_tensors = {};  // per layer; tensors of mechanisms that are not supported
-  bool one_name_each = false;                      // error if a file contains two alternatives of a tensor
   std::vector<Variant> variants = {};              // applied in order
 };
 

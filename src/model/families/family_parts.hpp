@@ -32,17 +32,15 @@ namespace attnctl::model {
                                                     bool default_value = false,
                                                     Packing packing = Packing::whole) {
   LinearSpec spec = packed_linear(name, packing);
-  spec.bias_presence = {
-      .condition = Presence::Condition::configured, .key = key, .default_value = default_value};
+  spec.bias_if = key;
+  spec.bias_default = default_value;
   return spec;
 }
 
 /// Returns a projection without a bias that exists only if the embedding tables and the model have different
 /// widths.
 [[nodiscard]] inline LinearSpec linear_if_width_differs(const std::string& name) {
-  LinearSpec spec = linear_without_bias(name);
-  spec.weight_presence.condition = Presence::Condition::width_differs;
-  return spec;
+  return {.weight = {{name + ".weight"}}, .if_width_differs = true};
 }
 
 /// Returns a linear layer stored as the class Conv1D of transformers.
@@ -90,8 +88,7 @@ inline void remove_biases(LayerSpec& layer) {
 /// Returns a head without a transform. The output matrix is the tensor `name` if stored, otherwise the token
 /// embedding table.
 [[nodiscard]] inline HeadSpec plain_head(const std::string& name) {
-  return {.decoder = {.weight = {{name + ".weight"}},
-                      .weight_presence = {.condition = Presence::Condition::stored}}};
+  return {.decoder = linear_without_bias(name)};
 }
 
 /// Returns a masked-token head. Its bias may be stored under the name of the decoder, as `other_bias`, or as
@@ -107,19 +104,18 @@ inline void remove_biases(LayerSpec& layer) {
   return head;
 }
 
-/// Returns the keys that most configurations share: hidden_size, num_hidden_layers, num_attention_heads,
-/// hidden_act, and intermediate_size, vocab_size and max_position_embeddings with the three given defaults.
+/// Returns the keys that most configurations share, with these defaults.
 [[nodiscard]] inline ConfigKeys common_keys(std::size_t mlp_width, std::size_t vocabulary,
-                                            std::size_t max_positions) {
-  ConfigKeys keys;
-  keys.d_model = {{"hidden_size"}, {}};
-  keys.layers = {{"num_hidden_layers"}, {}};
-  keys.heads = {{"num_attention_heads"}, {}};
-  keys.mlp_width = {{"intermediate_size"}, mlp_width};
-  keys.vocabulary = {{"vocab_size"}, vocabulary};
-  keys.max_positions = {{"max_position_embeddings"}, max_positions};
-  keys.activation.names = {"hidden_act"};
-  return keys;
+                                            std::size_t max_positions, const NumberKey& norm_eps,
+                                            const std::string& activation) {
+  return {.d_model = {{"hidden_size"}, {}},
+          .layers = {{"num_hidden_layers"}, {}},
+          .heads = {{"num_attention_heads"}, {}},
+          .mlp_width = {{"intermediate_size"}, mlp_width},
+          .vocabulary = {{"vocab_size"}, vocabulary},
+          .max_positions = {{"max_position_embeddings"}, max_positions},
+          .norm_eps = norm_eps,
+          .activation = {{"hidden_act"}, activation}};
 }
 
 /// Default sizes for set_defaults(). A size that is nullopt does not change the default.
@@ -139,9 +135,12 @@ inline void set_defaults(ConfigKeys& keys, const DefaultSizes& sizes) {
   set(keys.max_positions, sizes.max_positions);
 }
 
-/// Returns a copy of another family's row with a new name. The caller then changes the fields that differ.
-[[nodiscard]] inline FamilySpec named(std::string name, FamilySpec row) {
+/// Returns a copy of another family's row with a new name and, if given, new prefixes. The caller then
+/// changes the other fields that differ.
+[[nodiscard]] inline FamilySpec named(std::string name, FamilySpec row,
+                                      std::vector<std::string> prefixes = {}) {
   row.name = std::move(name);
+  if (!prefixes.empty()) row.prefixes = std::move(prefixes);
   return row;
 }
 
