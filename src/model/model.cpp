@@ -82,7 +82,11 @@ class TensorCache {
 
   /// Returns the values of a tensor. Converts in parallel if `pool` is not null.
   [[nodiscard]] std::span<const float> values(std::size_t tensor, Owners& owners, Pool* pool) {
-    if (const auto found = converted_[tensor].lock()) return owned(found, owners);
+    const std::size_t count = element_count(weights_.tensors()[tensor]);
+    if (const auto found = converted_[tensor].lock()) {
+      owners.push_back(found);
+      return {found.get(), count};
+    }
     const auto loan = borrow(tensor);
     const checkpoint::TensorView& view = loan->view;
     const bool is_new = checked_.insert(tensor).second;
@@ -90,16 +94,16 @@ class TensorCache {
     if (view.dtype == DType::f32 && aligned) {
       if (is_new) read(*loan, pool, {.check = true}, [](std::size_t, std::span<const std::byte>) {});
       owners.push_back(loan);
-      return {reinterpret_cast<const float*>(view.bytes.data()), view.bytes.size() / sizeof(float)};
+      return {reinterpret_cast<const float*>(view.bytes.data()), count};
     }
-    const std::size_t size = size_of(view.dtype);
-    const auto made = std::make_shared<const Floats>(view.bytes.size() / size);
+    const std::shared_ptr<float[]> made = std::make_unique_for_overwrite<float[]>(count);
     read(*loan, pool, {.check = is_new, .forget = true},
          [&](std::size_t first, std::span<const std::byte> bytes) {
-           convert(view.dtype, bytes, made->values.subspan(first, bytes.size() / size));
+           convert(view.dtype, bytes, std::span(made.get() + first, bytes.size() / size_of(view.dtype)));
          });
     converted_[tensor] = made;
-    return owned(made, owners);
+    owners.push_back(made);
+    return {made.get(), count};
   }
 
   /// Returns a table. Releases its memory after the check for non-finite values, because only a few rows will
@@ -138,23 +142,10 @@ class TensorCache {
     checkpoint::TensorView view;
   };
 
-  struct Floats {
-    explicit Floats(std::size_t count)
-        : memory(std::make_unique_for_overwrite<float[]>(count)), values(memory.get(), count) {}
-
-    std::unique_ptr<float[]> memory;
-    std::span<float> values;
-  };
-
   std::shared_ptr<const Loan> borrow(std::size_t tensor) {
     auto loan = loans_[tensor].lock();
     if (!loan) loans_[tensor] = loan = std::make_shared<const Loan>(*this, tensor);
     return loan;
-  }
-
-  static std::span<const float> owned(const std::shared_ptr<const Floats>& floats, Owners& owners) {
-    owners.push_back(floats);
-    return floats->values;
   }
 
   struct ReadOptions {
@@ -196,7 +187,7 @@ class TensorCache {
   Warnings& warnings_;
   std::map<std::size_t, std::size_t> loan_counts_;          // key: index of the tensor
   std::map<std::size_t, std::weak_ptr<const Loan>> loans_;  // key: index of the tensor
-  std::map<std::size_t, std::weak_ptr<const Floats>> converted_;
+  std::map<std::size_t, std::weak_ptr<const float[]>> converted_;
   std::set<std::size_t> checked_;
 };
 
@@ -212,16 +203,16 @@ class WeightVisitor {
     return {table(bound.token),       table(bound.position),    table(bound.token_type), norm(bound.norm),
             linear(bound.projection), table(bound.class_token), linear(bound.patches)};
   }
-  AttentionWeights attention(const BoundLayer& bound, std::size_t heads, std::size_t d_model) {
+  AttentionWeights attention(const BoundLayer& bound) {
     return {linear(bound.query),
             linear(bound.key),
             linear(bound.value),
             linear(bound.output),
             norm(bound.query_norm),
             norm(bound.key_norm),
-            rows(bound.relative_bias, heads),
+            rows(bound.relative_bias),
             vector(bound.sinks),
-            {rows(bound.distance_table, d_model), norm(bound.distance_norm), linear(bound.distance_key),
+            {rows(bound.distance_table), norm(bound.distance_norm), linear(bound.distance_key),
              linear(bound.distance_query)}};
   }
   /// Returns a layer with the given attention weights.
@@ -258,9 +249,9 @@ class WeightVisitor {
     return {weight.values, weight.orientation, vector(bound.bias), matrix(bound.first)};
   }
   MlpWeights mlp(const BoundMlp& bound) { return {linear(bound.up), linear(bound.gate), linear(bound.down)}; }
-  MatrixView<const float> rows(const BoundVector& bound, std::size_t width) {
+  MatrixView<const float> rows(const BoundVector& bound) {
     const std::span<const float> stored = vector(bound);
-    return {stored.data(), stored.size() / width, width};
+    return {stored.data(), stored.size() / bound.width, bound.width};
   }
 };
 
@@ -295,19 +286,19 @@ class WeightReader final : public WeightVisitor {
     const std::size_t size = slices.all * bound.in;
     const std::span<const float> stored =
         tensors_.values(bound.tensor, owners_for(slices), pool_).subspan(bound.expert * size, size);
-    if (bound.axes == Axes::out_in) {
-      if (slices.contiguous())
-        return {{stored.data() + slices.first * bound.in, bound.out(), bound.in}, Orientation::out_in};
-      std::vector<float>& copy = add_buffer(bound.out() * bound.in);
+    const bool by_output = bound.axes == Axes::out_in;
+    if (slices.contiguous() && by_output)
+      return {{stored.data() + slices.first * bound.in, bound.out(), bound.in}, Orientation::out_in};
+    if (slices.contiguous())
+      return {{stored.data() + slices.first, bound.in, bound.out(), slices.all}, Orientation::in_out};
+    std::vector<float>& copy = add_buffer(bound.out() * bound.in);
+    if (by_output) {
       for (std::size_t r = 0; r < bound.out(); ++r) {
         std::memcpy(copy.data() + r * bound.in, stored.data() + slices.position(r) * bound.in,
                     bound.in * sizeof(float));
       }
       return {{copy.data(), bound.out(), bound.in}, Orientation::out_in};
     }
-    if (slices.contiguous())
-      return {{stored.data() + slices.first, bound.in, bound.out(), slices.all}, Orientation::in_out};
-    std::vector<float>& copy = add_buffer(bound.out() * bound.in);
     for (std::size_t r = 0; r < bound.in; ++r) {
       for (std::size_t c = 0; c < bound.out(); ++c)
         copy[r * bound.out() + c] = stored[r * slices.all + slices.position(c)];
@@ -590,7 +581,7 @@ std::uint64_t Model::parameters() const {
   const auto tensors = source().weights->tensors();
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (shared_->uses[i].role == TensorRole::parameter) count += checked_product(tensors[i].shape).value();
+    if (shared_->uses[i].role == TensorRole::parameter) count += element_count(tensors[i]);
   }
   return count;
 }
@@ -610,8 +601,7 @@ Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool) const {
   const BoundLayer& bound = shared.bound(layer);
   return cached(shared.tensors, shared.layers[layer.stored()], pool, [&](WeightReader& reader) {
     const auto found = shared.attentions.find(layer.stored());
-    if (found == shared.attentions.end())
-      return reader.layer(reader.attention(bound, layer.attention.heads, config_->d_model), bound);
+    if (found == shared.attentions.end()) return reader.layer(reader.attention(bound), bound);
     reader.keep(found->second);
     return reader.layer(*found->second, bound);
   });
@@ -620,9 +610,8 @@ Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool) const {
 Lease<AttentionWeights> Model::attention(std::size_t index, Pool* pool) const {
   const std::lock_guard lock(shared_->tensors.mutex());
   const LayerConfig& layer = config_->layers.at(index);
-  return cached(shared_->tensors, shared_->attentions[layer.stored()], pool, [&](WeightReader& reader) {
-    return reader.attention(shared_->bound(layer), layer.attention.heads, config_->d_model);
-  });
+  return cached(shared_->tensors, shared_->attentions[layer.stored()], pool,
+                [&](WeightReader& reader) { return reader.attention(shared_->bound(layer)); });
 }
 
 Lease<EmbeddingWeights> Model::embedding() const {
@@ -667,17 +656,15 @@ void Model::evict_embedding() const {
 }
 
 std::uint64_t Model::layer_bytes(std::size_t index) const {
-  const LayerConfig& layer = config_->layers.at(index);
-  const BoundLayer& bound = shared_->bound(layer);
+  const BoundLayer& bound = shared_->bound(config_->layers.at(index));
   WeightBytes bytes(*source().weights);
-  bytes.layer(bytes.attention(bound, layer.attention.heads, config_->d_model), bound);
+  bytes.layer(bytes.attention(bound), bound);
   return bytes.total();
 }
 
 std::uint64_t Model::attention_bytes(std::size_t index) const {
-  const LayerConfig& layer = config_->layers.at(index);
   WeightBytes bytes(*source().weights);
-  bytes.attention(shared_->bound(layer), layer.attention.heads, config_->d_model);
+  bytes.attention(shared_->bound(config_->layers.at(index)));
   return bytes.total();
 }
 

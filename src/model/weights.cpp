@@ -12,11 +12,6 @@ OwnedMatrix<double> to_double(const StoredMatrix& matrix) {
   return out;
 }
 
-MatrixView<const float> input_range(const StoredMatrix& matrix, std::size_t begin, std::size_t count) {
-  return matrix.orientation == Orientation::in_out ? matrix.values.row_range(begin, count)
-                                                   : matrix.values.col_range(begin, count);
-}
-
 }  // namespace
 
 Linear Linear::outputs(std::size_t begin, std::size_t count) const {
@@ -29,7 +24,9 @@ Linear Linear::outputs(std::size_t begin, std::size_t count) const {
 
 Linear Linear::inputs(std::size_t begin, std::size_t count) const {
   Linear part = *this;
-  (factorised() ? part.first.values : part.stored) = input_range(factorised() ? first : last(), begin, count);
+  const auto [values, order] = factorised() ? first : last();
+  (factorised() ? part.first.values : part.stored) =
+      order == Orientation::in_out ? values.row_range(begin, count) : values.col_range(begin, count);
   part.bias = {};
   return part;
 }

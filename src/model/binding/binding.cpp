@@ -208,7 +208,9 @@ class TensorBinder {
     const auto found = need(names);
     if (!found) return {};
     expect_shape(*found, shape);
-    return {.tensor = found->index, .elements = Slices::whole(checked_product(shape).value_or(0))};
+    return {.tensor = found->index,
+            .elements = Slices::whole(checked_product(shape).value_or(0)),
+            .width = shape.back()};
   }
 
   /// Returns the gain and bias of a norm, each [width]. If `copies` is set, there is one per head: in tensors
@@ -491,24 +493,23 @@ class TensorBinder {
     const HeadSpec& spec = *family_.head;
     const HeadConfig& head = config_.head;
     const EmbeddingConfig& embedding = config_.output_embedding();
-    Binding& bound = bound_;
-    const std::size_t token = config_.decoder ? bound.target_embedding.token : bound.embedding.token;
+    const std::size_t token = config_.decoder ? bound_.target_embedding.token : bound_.embedding.token;
     const std::size_t width = config_.head_width();
     shape_origin_ = fmt::format("model width {}, embedding width {}, vocabulary of {}", config_.d_model,
                                 embedding.width, embedding.vocabulary);
     prefix_ = names_.outside_layers();
-    bound.head_projection = linear(spec.projection, head.projection, config_.d_model, {.each = width});
+    bound_.head_projection = linear(spec.projection, head.projection, config_.d_model, {.each = width});
     prefix_.clear();
     if (head.transform) {
-      bound.head_transform =
+      bound_.head_transform =
           linear(spec.transform, {true, head.transform_bias}, config_.d_model, {.each = width});
-      bound.head_norm = norm(spec.transform_norm, head.norm.kind, width);
+      bound_.head_norm = norm(spec.transform_norm, head.norm.kind, width);
     }
     const std::size_t vocabulary = embedding.vocabulary;
-    bound.head_decoder = linear(spec.decoder, {!head.tied, head.bias}, width, {.each = vocabulary});
+    bound_.head_decoder = linear(spec.decoder, {!head.tied, head.bias}, width, {.each = vocabulary});
     if (head.tied) {
-      if (const auto copy = find(spec.decoder.weight)) bound.alternatives.push_back({copy->index, token});
-      bound.head_decoder.weight = {
+      if (const auto copy = find(spec.decoder.weight)) bound_.alternatives.push_back({copy->index, token});
+      bound_.head_decoder.weight = {
           .tensor = token, .axes = Axes::out_in, .in = width, .outputs = Slices::whole(vocabulary)};
     }
   }

@@ -49,6 +49,7 @@ struct BoundVector {
   std::size_t tensor = kNoTensor;
   Slices elements = {};
   std::size_t expert = 0;
+  std::size_t width = 1;  // last extent of a table
 };
 
 struct BoundLinear {

@@ -52,9 +52,11 @@ std::optional<ConfigValue> ConfigReader::find(const std::string& name) const {
   return found != nullptr && !found->is_null() ? std::optional(ConfigValue{name, found}) : std::nullopt;
 }
 
-bool ConfigReader::is_null(const std::string& name) const {
-  const auto found = object_->find(name);
-  return found != object_->end() && found->is_null();
+bool ConfigReader::is_null(const Names& names) const {
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    const auto found = object_->find(name);
+    return found != object_->end() && found->is_null();
+  });
 }
 
 std::string ConfigReader::present_name(const Names& names) const {
@@ -62,24 +64,14 @@ std::string ConfigReader::present_name(const Names& names) const {
   return found ? found->name : names.front();
 }
 
-std::optional<std::size_t> ConfigReader::optional_index(const Names& names) const {
-  const auto value = find(names);
-  if (value && value->json->is_number_integer() && value->json->get<std::int64_t>() == 0) return 0;
-  if (value && !value->json->is_number_unsigned() &&
-      (!value->json->is_number_integer() || value->json->get<std::int64_t>() < 0)) {
-    reject(*value, "an integer of at least 0");
-  }
-  return optional_size(names);
-}
-
-std::optional<std::size_t> ConfigReader::optional_size(const Names& names) const {
+std::optional<std::size_t> ConfigReader::optional_index(const Names& names, std::int64_t least) const {
   const auto value = find(names);
   if (!value) return std::nullopt;
   if (value->json->is_number_unsigned())
     check_limit(value->name, value->json->get<std::uint64_t>(), largest_size);
   // In a document that was built in memory, also positive integers are signed.
-  if (!value->json->is_number_integer() || value->json->get<std::int64_t>() < 1)
-    reject(*value, "an integer of at least 1");
+  if (!value->json->is_number_integer() || value->json->get<std::int64_t>() < least)
+    reject(*value, fmt::format("an integer of at least {}", least));
   return value->json->get<std::size_t>();
 }
 
@@ -109,10 +101,7 @@ std::optional<double> ConfigReader::optional_positive(const Names& names) const 
 }
 
 double ConfigReader::number(const NumberKey& key) const {
-  if (!find(key.names)) {
-    const bool null = std::ranges::any_of(key.names, [&](const auto& name) { return is_null(name); });
-    return null && key.null_is_zero ? 0 : key.default_value;
-  }
+  if (!find(key.names)) return key.null_is_zero && is_null(key.names) ? 0 : key.default_value;
   if (key.conversion == NumberKey::Conversion::plain) return optional_number(key.names).value();
   const double number = optional_positive(key.names).value();
   return key.conversion == NumberKey::Conversion::inverse ? 1 / number : 1 / std::sqrt(number);

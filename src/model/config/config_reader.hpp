@@ -41,14 +41,16 @@ class ConfigReader {
 
   [[nodiscard]] std::optional<ConfigValue> find(const Names& names) const;
   [[nodiscard]] std::optional<ConfigValue> find(const std::string& name) const;
-  [[nodiscard]] bool is_null(const std::string& name) const;  // the key exists and is null
+  [[nodiscard]] bool is_null(const Names& names) const;  // one of the keys exists and is null
   /// Returns the name that find(names) would use, or the first name if none is present.
   [[nodiscard]] std::string present_name(const Names& names) const;
 
-  /// Reads an integer of at least 0, for example a token id. Throws Error(limit) if it is above largest_size.
-  [[nodiscard]] std::optional<std::size_t> optional_index(const Names& names) const;
-  /// Reads an integer of at least 1. Throws Error(limit) if it is above largest_size.
-  [[nodiscard]] std::optional<std::size_t> optional_size(const Names& names) const;
+  /// Reads an integer of at least `least`, for example a token id. Throws Error(limit) if it is above
+  /// largest_size.
+  [[nodiscard]] std::optional<std::size_t> optional_index(const Names& names, std::int64_t least = 0) const;
+  [[nodiscard]] std::optional<std::size_t> optional_size(const Names& names) const {
+    return optional_index(names, 1);
+  }
   /// Throws Error(bad_input) if the key is missing and has no default.
   [[nodiscard]] std::size_t size(const SizeKey& key) const;
   /// Returns `default_value` if the key is missing and has no other default.

@@ -84,11 +84,10 @@ std::optional<TokenDropout> resolve_token_dropout(const TokenDropoutSpec& spec, 
 }
 
 /// Returns a family with only the decoder of `family`. Each layer has only one attention: the self-attention
-/// or the cross-attention, depending on `component`.
-FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, Component component) {
+/// if `self` is true, otherwise the cross-attention.
+FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, bool self) {
   const DecoderSpec& decoder = *family.decoder;
   FamilySpec part = family;
-  const bool self = component == Component::decoder;
   part.stack.layer = self ? decoder.self : decoder.cross;
   part.stack.relative = self ? decoder.relative : std::nullopt;
   part.causal = self;
@@ -177,16 +176,10 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
 /// max_positions, embedding and the layers of the encoder must be set.
 void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
                      const checkpoint::ModelSource& source, ModelConfig& model) {
-  for (LayerConfig& layer : model.layers) layer.component = Component::encoder;
-  const FamilySpec self = decoder_part(family, config, Component::decoder);
-  const FamilySpec cross = decoder_part(family, config, Component::cross);
-  ModelConfig stacks[2];  // only the layers of the self-attention, and of the cross-attention
-  for (ModelConfig& stack : stacks) {
-    stack.d_model = model.d_model;
-    stack.max_positions = model.max_positions;
-  }
-  resolve_layers(self, config, norm, stacks[0]);
-  resolve_layers(cross, config, norm, stacks[1]);
+  const FamilySpec self = decoder_part(family, config, true);
+  const FamilySpec cross = decoder_part(family, config, false);
+  const auto self_layers = resolve_layers(self, config, norm, model, Component::decoder);
+  const auto cross_layers = resolve_layers(cross, config, norm, model, Component::cross);
   DecoderConfig decoder;
   decoder.embedding = resolve_embedding(cross, config, model);
   decoder.encoder_norm = with_tensors(norm, family.final_norm);
@@ -200,11 +193,9 @@ void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const
     decoder.shares_tokens =
         token_table(family.embedding, names) == token_table(family.decoder->embedding, names);
   }
-  for (std::size_t i = 0; i < stacks[0].layers.size(); ++i) {
-    model.layers.push_back(stacks[0].layers[i]);
-    model.layers.back().component = Component::decoder;
-    model.layers.push_back(stacks[1].layers[i]);
-    model.layers.back().component = Component::cross;
+  for (std::size_t i = 0; i < self_layers.size(); ++i) {
+    model.layers.push_back(self_layers[i]);
+    model.layers.push_back(cross_layers[i]);
   }
   model.decoder = std::move(decoder);
   model.final_norm = with_tensors(norm, family.decoder->final_norm);
@@ -301,11 +292,11 @@ std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config, std::s
     const auto listed =
         value->json->is_array() ? *value->json : nlohmann::ordered_json::array({*value->json});
     for (const auto& id : listed) {
-      if (id.is_number_integer() && std::cmp_less(id.get<std::int64_t>(), vocabulary))
-        ids.insert(id.get<std::int64_t>());
+      if (!id.is_number_integer()) continue;
+      const auto number = id.get<std::int64_t>();
+      if (number >= 0 && std::cmp_less(number, vocabulary)) ids.insert(number);
     }
   }
-  ids.erase(ids.begin(), ids.lower_bound(0));
   return {ids.begin(), ids.end()};
 }
 
@@ -315,7 +306,8 @@ ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& co
   model.d_model = config.size(family.keys.d_model);
   model.max_positions = resolve_max_positions(family.keys, config);
   const NormConfig norm = resolve_norm(family, config);
-  resolve_layers(family, config, norm, model);
+  model.layers =
+      resolve_layers(family, config, norm, model, family.decoder ? Component::encoder : Component::none);
   if (source.weights) use_stored_frequencies(family, *source.weights, model);
   model.embedding = resolve_embedding(family, config, model);
   model.final_norm = with_tensors(norm, family.final_norm);
@@ -333,10 +325,11 @@ std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& co
   return count;
 }
 
-void check_multiple(const ConfigReader& config, const std::string& whole_name, std::size_t whole,
-                    const std::string& part_name, std::size_t part) {
+void check_multiple(const ConfigReader& config, const ConfigReader::Names& whole_names, std::size_t whole,
+                    const ConfigReader::Names& part_names, std::size_t part) {
   if (whole % part == 0) return;
-  config.refuse(whole_name, "got {}, need a multiple of {} ({})", whole, config.pointer(part_name), part);
+  config.refuse(config.present_name(whole_names), "got {}, need a multiple of {} ({})", whole,
+                config.pointer(config.present_name(part_names)), part);
 }
 
 Activation resolve_activation(const TextKey& key, const ConfigReader& config) {

@@ -19,10 +19,9 @@ inline constexpr std::size_t max_head_width = 1U << 20U;
 /// Returns the number of layers. Throws Error(limit) if it is above max_layers.
 [[nodiscard]] std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config);
 
-/// Throws Error(bad_input) if `whole` is not a multiple of `part`. `whole_name` and `part_name` are their
-/// keys.
-void check_multiple(const ConfigReader& config, const std::string& whole_name, std::size_t whole,
-                    const std::string& part_name, std::size_t part);
+/// Throws Error(bad_input) if `whole` is not a multiple of `part`. The names are those of their keys.
+void check_multiple(const ConfigReader& config, const ConfigReader::Names& whole_names, std::size_t whole,
+                    const ConfigReader::Names& part_names, std::size_t part);
 
 [[nodiscard]] Activation resolve_activation(const TextKey& key, const ConfigReader& config);
 
@@ -49,9 +48,10 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
                                           std::size_t d_head, std::size_t max_positions,
                                           bool sliding = false);
 
-/// Fills model.layers from the configuration.
-void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
-                    ModelConfig& model);
+/// Returns the layers of one component. Uses d_model and max_positions of `model`.
+[[nodiscard]] std::vector<LayerConfig> resolve_layers(const FamilySpec& family, const ConfigReader& config,
+                                                      const NormConfig& norm, const ModelConfig& model,
+                                                      Component component);
 
 /// Returns the configuration of a family with sizes_from_tensors. Reads the sizes from the shapes of the
 /// tensors of the first layer (docs/attention.md).

@@ -21,17 +21,8 @@ std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& con
     return *width;
   }
   if (key.default_value) return *key.default_value;
-  check_multiple(config, config.present_name(family.keys.d_model.names), d_model,
-                 config.present_name(family.keys.heads.names), heads);
+  check_multiple(config, family.keys.d_model.names, d_model, family.keys.heads.names, heads);
   return d_model / heads;
-}
-
-/// Returns the number of key/value heads. If the key is null, returns the number of heads. If it is missing,
-/// returns the default of the key, or the number of heads if there is no default.
-std::size_t resolve_kv_heads(const SizeKey& key, const ConfigReader& config, std::size_t heads) {
-  if (std::ranges::any_of(key.names, [&](const auto& name) { return config.is_null(name); }))
-    return config.optional_size(key.names).value_or(heads);
-  return config.size(key, heads);
 }
 
 /// Returns 2^(-8 t / heads) for t = 1 to heads.
@@ -147,7 +138,7 @@ std::shared_ptr<const ConvolutionConfig> resolve_convolution(const ConfigReader&
   ConvolutionConfig convolution;
   convolution.kernel = *kernel;
   convolution.groups = size_above_zero("conv_groups", config).value_or(1);
-  check_multiple(config, "hidden_size", model.d_model, "conv_groups", convolution.groups);
+  check_multiple(config, {"hidden_size"}, model.d_model, {"conv_groups"}, convolution.groups);
   convolution.activation = resolve_activation({{"conv_act"}, "tanh"}, config);
   return std::make_shared<const ConvolutionConfig>(convolution);
 }
@@ -177,7 +168,7 @@ std::vector<bool> resolve_rotary_layers(const RotarySpec& spec, const ConfigRead
 /// null or 0.
 std::optional<std::size_t> resolve_window_size(const WindowKeys& keys, const ConfigReader& config) {
   if (!keys.enabled.empty() && !config.flag(keys.enabled)) return std::nullopt;
-  if (config.is_null(keys.size)) return std::nullopt;
+  if (config.is_null({keys.size})) return std::nullopt;
   const std::size_t size = config.optional_size({keys.size}).value_or(keys.default_size);
   return size == 0 ? std::nullopt : std::optional(size);
 }
@@ -315,11 +306,13 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
   const LayerSpec& layer = family.stack.layer;
   AttentionConfig attention;
   attention.heads = config.size(keys.heads);
-  attention.kv_heads = resolve_kv_heads(keys.kv_heads, config, attention.heads);
-  if (!keys.kv_heads.names.empty()) {
-    check_multiple(config, config.present_name(keys.heads.names), attention.heads,
-                   config.present_name(keys.kv_heads.names), attention.kv_heads);
-  }
+  const SizeKey& kv_heads = keys.kv_heads;
+  // A null means the number of heads, even if the key has another default.
+  attention.kv_heads = config.is_null(kv_heads.names)
+                           ? config.optional_size(kv_heads.names).value_or(attention.heads)
+                           : config.size(kv_heads, attention.heads);
+  if (!kv_heads.names.empty())
+    check_multiple(config, keys.heads.names, attention.heads, kv_heads.names, attention.kv_heads);
   attention.d_head = resolve_head_width(family, config, model.d_model, attention.heads);
   attention.d_value = attention.d_head;
   const double scale = config.number(keys.scale);
@@ -350,8 +343,9 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
   return attention;
 }
 
-void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
-                    ModelConfig& model) {
+std::vector<LayerConfig> resolve_layers(const FamilySpec& family, const ConfigReader& config,
+                                        const NormConfig& norm, const ModelConfig& model,
+                                        Component component) {
   const LayerSpec& spec = family.stack.layer;
   const ConfigKeys& keys = family.keys;
   const std::size_t count = resolve_layer_count(family, config);
@@ -360,6 +354,7 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
   const auto windows =
       family.window ? resolve_windows(*family.window, config, rotary) : std::vector<AttentionKind>(count);
   LayerConfig layer;
+  layer.component = component;
   layer.attention = resolve_attention(family, config, model);
   layer.attention.head_norm = with_tensors(norm, spec.query_norm);
   layer.attention.head_norm_span = family.head_norm_span;
@@ -372,8 +367,9 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
   const bool inverse_layer = config.flag(keys.inverse_layer_if);
   const std::size_t groups = keys.groups.default_value ? config.size(keys.groups) : 1;
   const double group_size = static_cast<double>(count) / static_cast<double>(groups);
+  std::vector<LayerConfig> layers(count, layer);
   for (std::size_t i = 0; i < count; ++i) {
-    LayerConfig& added = model.layers.emplace_back(layer);
+    LayerConfig& added = layers[i];
     added.number = i;
     added.stored_as =
         family.stack.numbered_by_group ? static_cast<std::size_t>(static_cast<double>(i) / group_size) : i;
@@ -384,13 +380,14 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
     if (!rotary[i]) added.attention.rotary = nullptr;
     if (inverse_layer) added.attention.scale /= static_cast<double>(i + 1);
   }
-  if (family.stack.convolution) model.layers.front().convolution = resolve_convolution(config, model);
-  if (!family.rotary || !family.rotary->sliding) return;
+  if (family.stack.convolution) layers.front().convolution = resolve_convolution(config, model);
+  if (!family.rotary || !family.rotary->sliding) return layers;
   const auto sliding = std::make_shared<const RotaryConfig>(
       resolve_rotary(*family.rotary, config, layer.attention.d_head, model.max_positions.value(), true));
-  for (LayerConfig& added : model.layers) {
+  for (LayerConfig& added : layers) {
     if (added.attention.kind.rule == AttentionKind::Rule::window) added.attention.rotary = sliding;
   }
+  return layers;
 }
 
 }  // namespace attnctl::model

@@ -205,7 +205,7 @@ class BareResolver {
     attention.head_slices = read_head_slices(config_, attention.heads);
     if (attention.head_slices.empty()) {
       attention.kv_heads = config_.optional_size({"kv_heads"}).value_or(attention.heads);
-      check_multiple(config_, "heads", attention.heads, "kv_heads", attention.kv_heads);
+      check_multiple(config_, {"heads"}, attention.heads, {"kv_heads"}, attention.kv_heads);
       return;
     }
     attention.kv_heads = count_slices(query, attention.head_slices);
@@ -222,12 +222,6 @@ class BareResolver {
     }
   }
 
-  /// Returns the key that determines kv_heads.
-  [[nodiscard]] const char* kv_heads_key(const AttentionConfig& attention) const {
-    if (config_.find("kv_heads")) return "kv_heads";
-    return attention.head_slices.empty() ? "heads" : "head_slices";
-  }
-
   void resolve_value_sizes(const LocatedProjections& found, ModelConfig& model,
                            AttentionConfig& attention) const {
     model.d_value_input = model.d_key_input;
@@ -236,8 +230,10 @@ class BareResolver {
       const LocatedTensor& tensor = found.value.back();
       const std::size_t outputs = unpacked_outputs(tensor, sizes.out);
       model.d_value_input = sizes.in;
-      attention.d_value =
-          checked("d_value", divided(tensor, outputs, attention.kv_heads, kv_heads_key(attention)), tensor);
+      const char* const key = config_.find("kv_heads")        ? "kv_heads"
+                              : attention.head_slices.empty() ? "heads"
+                                                              : "head_slices";
+      attention.d_value = checked("d_value", divided(tensor, outputs, attention.kv_heads, key), tensor);
     }
     model.d_output = !found.value.empty() ? attention.heads * attention.d_value : 0;
     if (found.output.empty()) return;
