@@ -53,7 +53,7 @@ std::uint64_t entries(LinearParts parts, std::uint64_t in, std::uint64_t out) {
   return parts.rank > 0 ? product({sum({in, out}), parts.rank}) : product({in, out});
 }
 
-/// Returns the number of matrices in an MLP: 3 if gated, otherwise 2. Returns 0 if the layer has no MLP.
+/// Returns the number of matrices in an MLP.
 std::uint64_t mlp_matrices(const MlpConfig& mlp) {
   return mlp.width == 0 ? 0 : mlp.gated ? 3 : 2;
 }
@@ -112,7 +112,6 @@ struct ProjectionSize {
   std::uint64_t in, out;
 };
 
-/// Returns the query, key, value and output projections.
 std::array<ProjectionSize, 4> projections_of(const ModelConfig& config, const AttentionConfig& attention) {
   const std::uint64_t k = attention.d_head;
   const std::uint64_t v = attention.d_value;
@@ -269,9 +268,8 @@ std::optional<std::size_t> usual_groups(std::size_t heads) {
     return std::pair(4 * groups > heads ? 4 * groups - heads : heads - 4 * groups, groups);
   };
   for (std::size_t divisor = 2; divisor * divisor <= heads; ++divisor) {
-    if (heads % divisor != 0) continue;
     for (const std::size_t groups : {divisor, heads / divisor}) {
-      if (!best || rank(groups) < rank(*best)) best = groups;
+      if (heads % divisor == 0 && (!best || rank(groups) < rank(*best))) best = groups;
     }
   }
   return best;
@@ -302,7 +300,6 @@ std::string number_ranges(const std::vector<std::size_t>& numbers) {
   return text;
 }
 
-/// A row of sharing_table().
 struct SharingRow {
   std::string kind;
   std::vector<std::size_t> layers;
@@ -319,14 +316,6 @@ void add_to(std::vector<SharingRow>& rows, std::string_view kind, std::size_t la
   row->layers.push_back(layer);
 }
 
-/// Returns groups of at least two heads that share a key/value head or, if heads are tied, a slice.
-std::map<std::size_t, std::vector<std::size_t>> groups_of(const AttentionConfig& attention) {
-  std::map<std::size_t, std::vector<std::size_t>> groups;
-  for (std::size_t head = 0; head < attention.heads; ++head) groups[attention.kv_head(head)].push_back(head);
-  std::erase_if(groups, [](const auto& group) { return group.second.size() < 2; });
-  return groups;
-}
-
 void add_layers(const ModelConfig& config, std::vector<SharingRow>& rows) {
   std::map<LayerConfig::Key, std::vector<std::size_t>> sharing;
   for (std::size_t i = 0; i < config.layers.size(); ++i) sharing[config.layers[i].stored()].push_back(i);
@@ -338,9 +327,13 @@ void add_layers(const ModelConfig& config, std::vector<SharingRow>& rows) {
 }
 
 void add_heads(const AttentionConfig& attention, std::size_t layer, std::vector<SharingRow>& rows) {
-  for (const auto& [slice, heads] : groups_of(attention)) {
-    const bool tied = !attention.head_slices.empty();
-    const bool has_value = attention.value.weight;
+  std::map<std::size_t, std::vector<std::size_t>>
+      groups;  // of heads; by key/value head or, if tied, by slice
+  for (std::size_t head = 0; head < attention.heads; ++head) groups[attention.kv_head(head)].push_back(head);
+  const bool tied = !attention.head_slices.empty();
+  const bool has_value = attention.value.weight;
+  for (const auto& [slice, heads] : groups) {
+    if (heads.size() < 2) continue;
     const std::string list = number_ranges(heads);
     add_to(rows, tied ? "tied_heads" : "kv_head", layer, heads,
            tied ? fmt::format("heads {} are tied to slice {} of {}", list, slice,
