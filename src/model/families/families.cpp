@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -36,8 +35,8 @@ LinearSpec bare_input(std::string_view letter) {
   return spec;
 }
 
-FamilySpec bare_attention() {
-  FamilySpec spec = {.name = "attention", .prefixes = {""}};
+void bare_attention(FamilySpec& spec) {
+  spec.prefixes = {""};
   spec.stack.prefixes = {"", "layers.{}."};
   LayerSpec& layer = spec.stack.layer;
   layer.query = bare_input("q");
@@ -56,7 +55,6 @@ FamilySpec bare_attention() {
   spec.keys.causal_if = "causal";
   spec.requirements = {{"add_zero_attn", {false}}, {"position", {"none", "sinusoidal"}}};
   spec.rejected_tensors = {"bias_k", "bias_v"};
-  return spec;
 }
 
 /// Prefixes of the language model in a multimodal checkpoint, in current and older layouts.
@@ -94,9 +92,17 @@ bool applies(const Variant& variant, const ConfigReader& config) {
 
 std::span<const FamilySpec> families() {
   static const std::vector<FamilySpec> table = [] {
-    std::vector<FamilySpec> all = {bare_attention()};
-    for (auto rows : {encoder_families(), decoder_families(), llama_families()})
-      std::ranges::move(rows, std::back_inserter(all));
+    std::vector<FamilySpec> all;
+    const std::vector<FamilyRow> others = {{"attention", "", bare_attention}};
+    for (const auto& rows : {others, encoder_families(), decoder_families(), llama_families()}) {
+      for (const FamilyRow& row : rows) {
+        const auto base = std::ranges::find(all, row.base, &FamilySpec::name);
+        FamilySpec spec = base == all.end() ? FamilySpec{} : *base;
+        spec.name = row.name;
+        row.change(spec);
+        all.push_back(std::move(spec));
+      }
+    }
     std::ranges::sort(all, {}, &FamilySpec::name);
     return all;
   }();

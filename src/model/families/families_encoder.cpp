@@ -8,8 +8,8 @@
 namespace attnctl::model {
 namespace {
 
-FamilySpec bert() {
-  FamilySpec spec = {.name = "bert", .prefixes = {"bert.", ""}};
+void bert(FamilySpec& spec) {
+  spec.prefixes = {"bert.", ""};
   spec.stack = {
       .prefixes = {"encoder.layer.{}."},
       .layer = plain_layer(linear,
@@ -28,20 +28,18 @@ FamilySpec bert() {
   spec.place = NormPlace::post;
   spec.embedding_config.position = PositionKind::learned;
   spec.requirements = {{"position_embedding_type", {"absolute"}}, {"add_cross_attention", {false}}};
-  return spec;
 }
 
-FamilySpec roberta() {
-  FamilySpec spec = named("roberta", bert(), {"roberta.", ""});
+void roberta(FamilySpec& spec) {
+  spec.prefixes = {"roberta.", ""};
   spec.head = masked_token_head("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias");
   spec.head->activation.default_value = "gelu";
   spec.keys.vocabulary.default_value = 50265;
   spec.keys.padding = {{"pad_token_id"}, 1};
-  return spec;
 }
 
-FamilySpec albert() {
-  FamilySpec spec = named("albert", bert(), {"albert.", ""});
+void albert(FamilySpec& spec) {
+  spec.prefixes = {"albert.", ""};
   spec.stack = {.prefixes = {"encoder.albert_layer_groups.{}.albert_layers.0."},
                 .numbered_by_group = true,
                 .layer = plain_layer(linear,
@@ -57,17 +55,14 @@ FamilySpec albert() {
   spec.keys.activation.default_value = "gelu_new";
   spec.keys.causal_if = "";
   spec.requirements = {{"position_embedding_type", {"absolute"}}, {"inner_group_num", {1}}};
-  return spec;
 }
 
-FamilySpec xlm_roberta() {
-  FamilySpec spec = named("xlm-roberta", roberta());
+void xlm_roberta(FamilySpec& spec) {
   spec.keys.vocabulary.default_value = 30522;
-  return spec;
 }
 
-FamilySpec electra() {
-  FamilySpec spec = named("electra", bert(), {"electra.", ""});
+void electra(FamilySpec& spec) {
+  spec.prefixes = {"electra.", ""};
   spec.embedding.projection = linear("embeddings_project");
   spec.embedding.projection.if_width_differs = true;
   spec.head = masked_token_head("generator_predictions.dense", "generator_predictions.LayerNorm",
@@ -75,11 +70,10 @@ FamilySpec electra() {
   spec.head->activation.default_value = "gelu";
   spec.keys.mlp_width.default_value = 1024;
   spec.keys.embedding = {{"embedding_size"}, 128};
-  return spec;
 }
 
-FamilySpec distilbert() {
-  FamilySpec spec = named("distilbert", bert(), {"distilbert.", ""});
+void distilbert(FamilySpec& spec) {
+  spec.prefixes = {"distilbert.", ""};
   spec.stack = {.prefixes = {"transformer.layer.{}."},
                 .layer = plain_layer(linear,
                                      {"attention.q_lin", "attention.k_lin", "attention.v_lin",
@@ -96,13 +90,12 @@ FamilySpec distilbert() {
   spec.keys.activation.names = {"activation"};
   spec.keys.causal_if = "";
   spec.requirements = {};
-  return spec;
 }
 
 /// MPNet is like RoBERTa, but has the position bias of T5. Positions start at row 2 of the table, whatever
 /// /pad_token_id is.
-FamilySpec mpnet() {
-  FamilySpec spec = named("mpnet", roberta(), {"mpnet.", ""});
+void mpnet(FamilySpec& spec) {
+  spec.prefixes = {"mpnet.", ""};
   set_projections(spec.stack.layer, linear,
                   {"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o"});
   spec.stack.layer.attention_norm = layer_norm("attention.LayerNorm");
@@ -116,12 +109,11 @@ FamilySpec mpnet() {
   spec.keys.padding = {{}, 1};
   spec.keys.causal_if = "";
   spec.requirements = {};
-  return spec;
 }
 
 /// ESM has pre-norm, rotary or learned positions, and token dropout.
-FamilySpec esm() {
-  FamilySpec spec = named("esm", roberta(), {"esm.", ""});
+void esm(FamilySpec& spec) {
+  spec.prefixes = {"esm.", ""};
   spec.stack.layer.attention_norm = layer_norm("attention.LayerNorm");
   spec.stack.layer.mlp_norm = layer_norm("LayerNorm");
   spec.embedding.token_type = {};
@@ -147,12 +139,11 @@ FamilySpec esm() {
                                                 "encoder.layer.*.attention.self.rotary_embeddings.inv_freq",
                                                 "encoder.layer.0.attention.self.rotary_embeddings.inv_freq"}};
                     }}};
-  return spec;
 }
 
 /// DeBERTa has disentangled attention. Positions may also be added to the embeddings.
-FamilySpec deberta_v2() {
-  FamilySpec spec = named("deberta-v2", bert(), {"deberta.", ""});
+void deberta_v2(FamilySpec& spec) {
+  spec.prefixes = {"deberta.", ""};
   set_projections(spec.stack.layer, linear,
                   {"attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"});
   spec.stack.disentangled = DisentangledSpec{.table = {"encoder.rel_embeddings.weight"},
@@ -182,11 +173,9 @@ FamilySpec deberta_v2() {
                       row.embedding_config.position = PositionKind::none;
                       row.embedding.position = {};
                     }}};
-  return spec;
 }
 
-FamilySpec deberta() {
-  FamilySpec spec = named("deberta", deberta_v2());
+void deberta(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   const StoredTensor packed = {"attention.self.in_proj.weight", Axes::out_in, Packing::by_head};
   layer.query = {.weight = {packed}, .bias = {{"attention.self.q_bias"}}};
@@ -199,13 +188,12 @@ FamilySpec deberta() {
   spec.keys.d_head = {};
   set_defaults(spec.keys, {.mlp_width = 3072, .vocabulary = 50265});
   spec.requirements = {{"talking_head", {false}}};
-  return spec;
 }
 
 /// ModernBERT has pre-norm and a gated MLP. Most layers have a window; their rotary parameters differ from
 /// those of the other layers.
-FamilySpec modernbert() {
-  FamilySpec spec = {.name = "modernbert", .prefixes = {"model.", ""}};
+void modernbert(FamilySpec& spec) {
+  spec.prefixes = {"model.", ""};
   const LinearSpec packed =
       linear_with_bias_if("attn.Wqkv", "attention_bias", false, Packing::query_key_value);
   const LinearSpec inner = linear_with_bias_if("mlp.Wi", "mlp_bias", false, Packing::gate_up);
@@ -243,7 +231,6 @@ FamilySpec modernbert() {
                         norm->bias.clear();
                       }
                     }}};
-  return spec;
 }
 
 /// Returns a linear layer with its current name, or its name in older checkpoints.
@@ -261,8 +248,8 @@ LinearSpec vit_projection(const std::string& name, const std::string& old) {
   return spec;
 }
 
-FamilySpec vit() {
-  FamilySpec spec = {.name = "vit", .prefixes = {"vit.", ""}};
+void vit(FamilySpec& spec) {
+  spec.prefixes = {"vit.", ""};
   spec.stack = {
       .prefixes = {"encoder.layer.{}.", "layers.{}."},
       .layer = {.query = vit_projection("attention.q_proj", "attention.attention.query"),
@@ -287,7 +274,6 @@ FamilySpec vit() {
                .norm_eps = {{"layer_norm_eps"}, 1e-12},
                .activation = {{"hidden_act"}, "gelu"}};
   spec.embedding_config.position = PositionKind::learned;
-  return spec;
 }
 
 /// Returns one attention of BART and its norm.
@@ -312,8 +298,8 @@ EmbeddingSpec bart_embedding(const std::string& stack) {
           .position = {stack + ".embed_positions.weight"}};
 }
 
-FamilySpec bart() {
-  FamilySpec spec = {.name = "bart", .prefixes = {"model.", ""}};
+void bart(FamilySpec& spec) {
+  spec.prefixes = {"model.", ""};
   spec.stack = {.prefixes = {"encoder.layers.{}."}, .layer = bart_layer("self_attn")};
   spec.embedding = bart_embedding("encoder");
   spec.embedding.norm = layer_norm("encoder.layernorm_embedding");
@@ -342,22 +328,18 @@ FamilySpec bart() {
   spec.variants = {{.key = "scale_embedding", .value = true, .apply = [](FamilySpec& row) {
                       row.scale_embedding = true;
                     }}};
-  return spec;
 }
 
 /// mBART is like BART, but has pre-norm and a final norm in the encoder and in the decoder.
-FamilySpec mbart() {
-  FamilySpec spec = named("mbart", bart());
+void mbart(FamilySpec& spec) {
   spec.place = NormPlace::pre;
   spec.final_norm = layer_norm("encoder.layer_norm");
   spec.decoder->final_norm = layer_norm("decoder.layer_norm");
-  return spec;
 }
 
 /// Marian is like BART, but has sinusoidal positions and no norm of the embeddings. Input and target may have
 /// different vocabularies.
-FamilySpec marian() {
-  FamilySpec spec = named("marian", bart());
+void marian(FamilySpec& spec) {
   spec.embedding.norm = {};
   spec.decoder->embedding.norm = {};
   spec.decoder->vocabulary = {{"decoder_vocab_size"}, {}};
@@ -365,16 +347,13 @@ FamilySpec marian() {
   spec.keys.vocabulary.default_value = 58101;
   spec.embedding_config.position = PositionKind::sinusoidal_halves;
   spec.embedding_config.position_offset = 0;
-  return spec;
 }
 
-FamilySpec pegasus() {
-  FamilySpec spec = named("pegasus", mbart());
+void pegasus(FamilySpec& spec) {
   spec.embedding.norm = {};
   spec.decoder->embedding.norm = {};
   spec.embedding_config.position = PositionKind::sinusoidal_halves;
   spec.embedding_config.position_offset = 0;
-  return spec;
 }
 
 /// Returns one attention of T5 and its norm.
@@ -409,8 +388,8 @@ void scale_logits(FamilySpec& row) {
   row.keys.logit_multiplier = {.names = {"d_model"}, .conversion = NumberKey::Conversion::inverse_root};
 }
 
-FamilySpec t5() {
-  FamilySpec spec = {.name = "t5", .prefixes = {""}};
+void t5(FamilySpec& spec) {
+  spec.prefixes = {""};
   const RelativeBucketSpec buckets = {
       .table = {"encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"},
       .buckets = {{"relative_attention_num_buckets"}, 32},
@@ -451,15 +430,19 @@ FamilySpec t5() {
                    {.key = "tie_word_embeddings", .value = false, .apply = leave_logits},
                    {.key = "scale_decoder_outputs", .value = true, .apply = scale_logits},
                    {.key = "scale_decoder_outputs", .value = false, .apply = leave_logits}};
-  return spec;
 }
 
 }  // namespace
 
-std::vector<FamilySpec> encoder_families() {
-  return {albert(), bert(),       deberta(), deberta_v2(), distilbert(), electra(),
-          esm(),    modernbert(), mpnet(),   roberta(),    vit(),        xlm_roberta(),
-          bart(),   marian(),     mbart(),   pegasus(),    t5()};
+std::vector<FamilyRow> encoder_families() {
+  // clang-format off
+  return {{"bert", "", bert}, {"albert", "bert", albert}, {"electra", "bert", electra},
+          {"distilbert", "bert", distilbert}, {"deberta-v2", "bert", deberta_v2},
+          {"deberta", "deberta-v2", deberta}, {"roberta", "bert", roberta},
+          {"xlm-roberta", "roberta", xlm_roberta}, {"mpnet", "roberta", mpnet}, {"esm", "roberta", esm},
+          {"modernbert", "", modernbert}, {"vit", "", vit}, {"t5", "", t5},
+          {"bart", "", bart}, {"mbart", "bart", mbart}, {"marian", "bart", marian}, {"pegasus", "mbart", pegasus}};
+  // clang-format on
 }
 
 }  // namespace attnctl::model

@@ -135,18 +135,16 @@ inline void set_defaults(ConfigKeys& keys, const DefaultSizes& sizes) {
   set(keys.max_positions, sizes.max_positions);
 }
 
-/// Returns a copy of another family's row with a new name and, if given, new prefixes. The caller then
-/// changes the other fields that differ.
-[[nodiscard]] inline FamilySpec named(std::string name, FamilySpec row,
-                                      std::vector<std::string> prefixes = {}) {
-  row.name = std::move(name);
-  if (!prefixes.empty()) row.prefixes = std::move(prefixes);
-  return row;
-}
+/// A family in the table. `change` gets a copy of the row of the family `base`, which is before this one in
+/// its list, and changes the fields that differ. If `base` is "", the copied row is empty.
+struct FamilyRow {
+  std::string name, base;
+  void (*change)(FamilySpec& spec);
+};
 
-/// Return the rows that are defined in families_encoder.cpp, families_decoder.cpp and families_llama.cpp.
-[[nodiscard]] std::vector<FamilySpec> encoder_families();
-[[nodiscard]] std::vector<FamilySpec> decoder_families();
-[[nodiscard]] std::vector<FamilySpec> llama_families();
+/// Return the families that are defined in families_encoder.cpp, families_decoder.cpp and families_llama.cpp.
+[[nodiscard]] std::vector<FamilyRow> encoder_families();
+[[nodiscard]] std::vector<FamilyRow> decoder_families();
+[[nodiscard]] std::vector<FamilyRow> llama_families();
 
 }  // namespace attnctl::model
