@@ -1,13 +1,10 @@
-#include "model/config/config_reader.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.hpp"
-#include "model/families/family.hpp"
+#include "model/config/resolve.hpp"
 
 namespace attnctl::model {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "checkpoint/readers.hpp"
-#include "model/binding/tensor_names.hpp"
+#include "model/binding/binding.hpp"
 
 namespace attnctl::model {
 namespace {

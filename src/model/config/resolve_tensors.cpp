@@ -9,7 +9,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "checkpoint/readers.hpp"
-#include "model/binding/tensor_names.hpp"
+#include "model/binding/binding.hpp"
 #include "model/config/resolve.hpp"
 
 namespace attnctl::model {

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
-#include "model/config/config_reader.hpp"
+#include "model/config/resolve.hpp"
 #include "model/families/family_parts.hpp"
 
 namespace attnctl::model {
