@@ -17,6 +17,7 @@
 #include "base/pool.hpp"
 #include "base/random.hpp"
 #include "base/warnings.hpp"
+#include "checkpoint/readers.hpp"
 #include "checkpoint/source.hpp"
 #include "model/binding/binding.hpp"
 #include "model/families/family.hpp"
@@ -214,7 +215,6 @@ class WeightVisitor {
             {rows(bound.distance_table), norm(bound.distance_norm), linear(bound.distance_key),
              linear(bound.distance_query)}};
   }
-  /// Returns a layer with the given attention weights.
   LayerWeights layer(const AttentionWeights& attention, const BoundLayer& bound) {
     LayerWeights weights;
     static_cast<AttentionWeights&>(weights) = attention;
@@ -487,29 +487,6 @@ void warn_of_tied_head(const checkpoint::ModelSource& source, const ModelConfig&
                   escaped(source.config_path.string())));
 }
 
-/// A checkpoint with random tensors [d, d].
-class RandomWeights final : public checkpoint::Checkpoint {
- public:
-  explicit RandomWeights(const RandomLayer& sizes) {
-    const double deviation = 1 / std::sqrt(static_cast<double>(sizes.d_model));
-    std::uint64_t stream = 1;
-    for (const char* name : {"W_k", "W_o", "W_q", "W_v"}) {
-      Random random(sizes.seed, stream++);
-      std::vector<float>& values = values_.emplace_back(sizes.d_model * sizes.d_model);
-      for (float& value : values) value = static_cast<float>(deviation * random.normal());
-      infos_.push_back({name, DType::f32, {sizes.d_model, sizes.d_model}, "random weights"});
-    }
-  }
-  [[nodiscard]] std::span<const checkpoint::TensorInfo> tensors() const override { return infos_; }
-  [[nodiscard]] checkpoint::TensorView tensor(std::size_t index) override {
-    return {DType::f32, infos_.at(index).shape, std::as_bytes(std::span<const float>(values_.at(index)))};
-  }
-
- private:
-  std::vector<checkpoint::TensorInfo> infos_;
-  std::vector<std::vector<float>> values_;
-};
-
 OwnedMatrix<double> to_double(const StoredMatrix& matrix) {
   OwnedMatrix<double> out(matrix.in(), matrix.out());
   for (std::size_t i = 0; i < out.rows(); ++i) {
@@ -741,7 +718,18 @@ Model random_layer(const RandomLayer& sizes, Warnings& warnings) {
   source.given = source.config_path = "random layer";
   source.config = {{"model_type", "attention"}, {"heads", sizes.heads}};
   source.config_text = source.config.dump();
-  source.weights = std::make_unique<RandomWeights>(sizes);
+  auto weights =
+      std::make_unique<checkpoint::FileCheckpoint>(FileBytes("random weights", std::span<const std::byte>()));
+  const double deviation = 1 / std::sqrt(static_cast<double>(sizes.d_model));
+  std::uint64_t stream = 1;
+  for (const char* name : {"W_k", "W_o", "W_q", "W_v"}) {
+    Random random(sizes.seed, stream++);
+    std::vector<float> values(sizes.d_model * sizes.d_model);
+    for (float& value : values) value = static_cast<float>(deviation * random.normal());
+    weights->add({name, DType::f32, {sizes.d_model, sizes.d_model}, weights->file().name()}, {}, 0,
+                 [values](std::vector<std::byte>&) { return std::as_bytes(std::span(values)); });
+  }
+  source.weights = std::move(weights);
   return Model::bind(std::move(source), warnings);
 }
 

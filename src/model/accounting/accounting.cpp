@@ -53,7 +53,6 @@ std::uint64_t entries(LinearParts parts, std::uint64_t in, std::uint64_t out) {
   return parts.rank > 0 ? product({sum({in, out}), parts.rank}) : product({in, out});
 }
 
-/// Returns the number of matrices in an MLP.
 std::uint64_t mlp_matrices(const MlpConfig& mlp) {
   return mlp.width == 0 ? 0 : mlp.gated ? 3 : 2;
 }
@@ -106,7 +105,6 @@ std::uint64_t branch_norms(const LayerConfig& layer) {
   return layer.shared_norm || layer.mlp.width == 0 ? own : own + 1;
 }
 
-/// A projection of an attention and its numbers of inputs and outputs.
 struct ProjectionSize {
   LinearParts parts;
   std::uint64_t in, out;
@@ -233,7 +231,6 @@ std::uint64_t pattern_flops(const AttentionConfig& attention, std::uint64_t n, s
   return product({2, computed_pairs(attention, n), attention.heads, width});
 }
 
-/// A variant of attention: a number of heads and a number of key/value heads.
 struct HeadLayout {
   const char* name;
   std::size_t heads;

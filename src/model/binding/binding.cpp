@@ -35,7 +35,6 @@ bool has_mark(const StoredTensor& tensor, std::string_view mark) {
   return tensor.name.find(mark) != std::string::npos;
 }
 
-/// Replaces a mark such as `{}` in a name by a number.
 std::string with_number(std::string name, std::string_view mark, std::size_t number) {
   const std::size_t at = name.find(mark);
   return at == std::string::npos ? name : name.replace(at, mark.size(), std::to_string(number));
@@ -60,7 +59,6 @@ Slices one_of(std::initializer_list<std::size_t> widths, std::size_t index, std:
           .all = groups * stride};
 }
 
-/// The outputs of a projection.
 struct ProjectionOutputs {
   std::size_t heads = 1;
   std::size_t each = 0;  // number of outputs per head
@@ -69,7 +67,6 @@ struct ProjectionOutputs {
   std::size_t index = 0;
   const AttentionConfig* attention = nullptr;  // only for query, key and value
 
-  /// Returns the outputs of the projection in a tensor with this packing.
   [[nodiscard]] Slices slices(Packing packing) const {
     const std::size_t width = heads * each;
     if (packing == Packing::gate_up) return one_of({width, width}, index);
@@ -150,7 +147,6 @@ class TensorBinder {
     if (known_.insert(fault).second) faults_.push_back(fault);
   }
 
-  /// Throws Error(bad_input) if tensors are missing or there are other faults.
   void check_faults() const {
     if (missing_.empty() && faults_.empty()) return;
     if (missing_.empty()) fail(Status::bad_input, "{}", join_first(faults_, "; "));

@@ -54,9 +54,8 @@ class ConfigReader {
   [[nodiscard]] std::size_t size(const SizeKey& key) const;
   /// Returns `default_value` if the key is missing and has no other default.
   [[nodiscard]] std::size_t size(const SizeKey& key, std::size_t default_value) const;
-  [[nodiscard]] std::optional<double> optional_number(const Names& names) const;  // finite
-  /// Finite and greater than 0.
-  [[nodiscard]] std::optional<double> optional_positive(const Names& names) const;
+  [[nodiscard]] std::optional<double> optional_number(const Names& names) const;    // finite
+  [[nodiscard]] std::optional<double> optional_positive(const Names& names) const;  // finite, above 0
   [[nodiscard]] double number(const NumberKey& key) const;
   [[nodiscard]] std::optional<bool> optional_flag(const std::string& name) const;
   [[nodiscard]] bool flag(const std::string& name, bool default_value = false) const {

@@ -129,7 +129,6 @@ void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, 
   attention.disentangled = std::make_shared<const DisentangledConfig>(disentangled);
 }
 
-/// Returns the convolution, or null if the configuration has none.
 std::shared_ptr<const ConvolutionConfig> resolve_convolution(const ConfigReader& config,
                                                              const ModelConfig& model) {
   const auto kernel = size_above_zero("conv_kernel_size", config);

@@ -231,7 +231,6 @@ void check_finite(const RotaryConfig& rotary, double theta, const ConfigReader& 
   for (const float frequency : rotary.long_inverse_frequency) check("inverse frequency", frequency);
 }
 
-/// Returns the number of dimensions of a head that are rotated.
 std::size_t resolve_rotary_dims(const RotarySpec& spec, const ConfigReader& config,
                                 const ConfigReader& scaling, std::size_t d_head) {
   const auto inside = scaling.optional_positive(spec.fraction_names);

@@ -266,7 +266,6 @@ class BareResolver {
         config_.optional_number({"scale"}).value_or(1 / std::sqrt(static_cast<double>(attention.d_head)));
   }
 
-  /// Sets which tensors exist in layer `number`.
   void resolve_layer_parts(std::size_t number, AttentionConfig& attention) const {
     const std::string prefix = names_.in_layer({.number = number});
     const auto parts = [&](const LinearSpec& spec) {

@@ -111,7 +111,6 @@ void mpnet(FamilySpec& spec) {
   spec.requirements = {};
 }
 
-/// ESM has pre-norm, rotary or learned positions, and token dropout.
 void esm(FamilySpec& spec) {
   spec.prefixes = {"esm.", ""};
   spec.stack.layer.attention_norm = layer_norm("attention.LayerNorm");
@@ -190,8 +189,6 @@ void deberta(FamilySpec& spec) {
   spec.requirements = {{"talking_head", {false}}};
 }
 
-/// ModernBERT has pre-norm and a gated MLP. Most layers have a window; their rotary parameters differ from
-/// those of the other layers.
 void modernbert(FamilySpec& spec) {
   spec.prefixes = {"model.", ""};
   const LinearSpec packed =
@@ -276,13 +273,11 @@ void vit(FamilySpec& spec) {
   spec.embedding_config.position = PositionKind::learned;
 }
 
-/// Returns one attention of BART and its norm.
 LayerSpec bart_attention(const std::string& name) {
   return plain_layer(linear, {name + ".q_proj", name + ".k_proj", name + ".v_proj", name + ".out_proj"},
                      layer_norm(name + "_layer_norm"), {});
 }
 
-/// Returns one attention of BART, the MLP after it, and their norms.
 LayerSpec bart_layer(const std::string& name) {
   LayerSpec layer = bart_attention(name);
   layer.mlp_norm = layer_norm("final_layer_norm");
@@ -330,7 +325,6 @@ void bart(FamilySpec& spec) {
                     }}};
 }
 
-/// mBART is like BART, but has pre-norm and a final norm in the encoder and in the decoder.
 void mbart(FamilySpec& spec) {
   spec.place = NormPlace::pre;
   spec.final_norm = layer_norm("encoder.layer_norm");
@@ -356,7 +350,6 @@ void pegasus(FamilySpec& spec) {
   spec.embedding_config.position_offset = 0;
 }
 
-/// Returns one attention of T5 and its norm.
 LayerSpec t5_attention(const std::string& layer, const std::string& name) {
   const std::string prefix = layer + "." + name;
   return plain_layer(linear_without_bias, {prefix + ".q", prefix + ".k", prefix + ".v", prefix + ".o"},

@@ -48,7 +48,6 @@ void llama_row(FamilySpec& spec) {
   spec.requirements = {{"partial_rotary_factor", {1.0}}, {"rope_parameters/partial_rotary_factor", {1.0}}};
 }
 
-/// Mistral is like Llama, but no layer has biases, and layers may have a sliding window.
 void mistral_row(FamilySpec& spec) {
   remove_biases(spec.stack.layer);
   set_defaults(spec.keys, {.kv_heads = 8, .mlp_width = 14336, .max_positions = 131072});
@@ -256,7 +255,6 @@ void phi3(FamilySpec& spec) {
   spec.requirements = {};
 }
 
-/// The norms have no gain and no bias.
 void olmo(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   layer.attention_norm = layer.mlp_norm = spec.final_norm = {.bare = true};

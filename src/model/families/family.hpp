@@ -36,7 +36,6 @@ struct NumberKey {
   bool null_is_zero = false;  // null means 0; otherwise null counts as missing
 };
 
-/// A text in the configuration, otherwise the default.
 struct TextKey {
   std::vector<std::string> names = {};
   std::string default_value = {};
@@ -125,7 +124,6 @@ struct Requirement {
   std::vector<nlohmann::ordered_json> values = {};
 };
 
-/// The axes of a stored weight.
 enum class Axes {
   out_in,         // [out, in], as stored by torch.nn.Linear
   in_out,         // [in, out], as stored by the class Conv1D of transformers
@@ -196,7 +194,6 @@ struct LayerSpec {
   std::optional<ExpertsSpec> experts = {};
 };
 
-/// The tensors and configuration keys of RelativeBuckets.
 struct RelativeBucketSpec {
   std::vector<std::string> table = {};  // [rows, heads]; after the family's prefix only
   SizeKey buckets = {}, max_distance = {};
@@ -234,7 +231,6 @@ struct StackSpec {
   std::optional<ConvolutionSpec> convolution = {};  // applied after the first layer
 };
 
-/// The configuration keys of TokenDropout, and its constant.
 struct TokenDropoutSpec {
   std::string enabled = {};  // flag: the model has token dropout
   std::string token = {};    // key of the id of TokenDropout::token
@@ -333,8 +329,7 @@ struct FamilySpec {
   std::vector<Variant> variants = {};              // applied in order
 };
 
-/// Returns all families, sorted by name.
-[[nodiscard]] std::span<const FamilySpec> families();
+[[nodiscard]] std::span<const FamilySpec> families();  // sorted by name
 
 /// Returns the family named by /model_type or /text_config/model_type, after the variants that apply to the
 /// configuration. `file` names the configuration in errors. Throws Error(bad_input) with the supported names

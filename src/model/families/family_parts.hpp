@@ -37,8 +37,6 @@ namespace attnctl::model {
   return spec;
 }
 
-/// Returns a projection without a bias that exists only if the embedding tables and the model have different
-/// widths.
 [[nodiscard]] inline LinearSpec linear_if_width_differs(const std::string& name) {
   return {.weight = {{name + ".weight"}}, .if_width_differs = true};
 }
@@ -58,7 +56,6 @@ inline void set_projections(LayerSpec& layer, MakeLinear make, const std::vector
   for (std::size_t i = 0; i < names.size(); ++i) *parts[i] = make(names[i]);
 }
 
-/// Returns a layer with these projections and two norms.
 [[nodiscard]] inline LayerSpec plain_layer(MakeLinear make, const std::vector<std::string>& names,
                                            const NormSpec& attention_norm, const NormSpec& mlp_norm) {
   LayerSpec layer = {.attention_norm = attention_norm, .mlp_norm = mlp_norm};
@@ -80,7 +77,6 @@ inline void remove_biases(LayerSpec& layer) {
   return {.gain = {name + ".weight", name + ".gamma"}, .bias = {name + ".bias", name + ".beta"}};
 }
 
-/// Returns a norm of any kind that has only a gain.
 [[nodiscard]] inline NormSpec norm_without_bias(const std::string& name) {
   return {.gain = {name + ".weight"}};
 }
@@ -124,15 +120,13 @@ struct DefaultSizes {
   std::optional<std::size_t> mlp_width = {}, vocabulary = {}, max_positions = {};
 };
 inline void set_defaults(ConfigKeys& keys, const DefaultSizes& sizes) {
-  const auto set = [](SizeKey& key, std::optional<std::size_t> size) {
+  const std::pair<SizeKey&, std::optional<std::size_t>> all[] = {
+      {keys.heads, sizes.heads},           {keys.kv_heads, sizes.kv_heads},
+      {keys.d_head, sizes.d_head},         {keys.mlp_width, sizes.mlp_width},
+      {keys.vocabulary, sizes.vocabulary}, {keys.max_positions, sizes.max_positions}};
+  for (const auto& [key, size] : all) {
     if (size) key.default_value = size;
-  };
-  set(keys.heads, sizes.heads);
-  set(keys.kv_heads, sizes.kv_heads);
-  set(keys.d_head, sizes.d_head);
-  set(keys.mlp_width, sizes.mlp_width);
-  set(keys.vocabulary, sizes.vocabulary);
-  set(keys.max_positions, sizes.max_positions);
+  }
 }
 
 /// A family in the table. `change` gets a copy of the row of the family `base`, which is before this one in
@@ -142,7 +136,6 @@ struct FamilyRow {
   void (*change)(FamilySpec& spec);
 };
 
-/// Return the families that are defined in families_encoder.cpp, families_decoder.cpp and families_llama.cpp.
 [[nodiscard]] std::vector<FamilyRow> encoder_families();
 [[nodiscard]] std::vector<FamilyRow> decoder_families();
 [[nodiscard]] std::vector<FamilyRow> llama_families();
