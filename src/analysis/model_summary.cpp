@@ -447,7 +447,7 @@ Cell specials_of(const FamilySpec& row) {
   words.add(!layer.sinks.empty(), "sinks");
   words.add(layer.experts.has_value(), "experts");
   words.add(row.stack.convolution.has_value(), "convolution");
-  words.add(row.token_dropout.has_value(), "token dropout");
+  words.add(row.embedding_config.dropout.has_value(), "token dropout");
   words.add(row.stack.numbered_by_group, "layers share weights");
   words.add(may(row, [](const FamilySpec& each) { return is_set(each.keys.scale, 0); }), "scale of its own");
   words.add(is_set(keys.soft_cap, 0), "soft cap");

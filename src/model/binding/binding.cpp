@@ -136,8 +136,8 @@ class TensorBinder {
     bind_layers();
     bind_ends();
     if (config_.head.present) bind_head();
-    check_extra_layers(names_.layer_prefix(), false);
-    if (config_.decoder) check_extra_layers(names_.decoder_prefix(), true);
+    check_extra_layers(false);
+    if (config_.decoder) check_extra_layers(true);
     check_faults();
     return std::move(bound_);
   }
@@ -533,16 +533,16 @@ class TensorBinder {
   }
 
   /// Adds a fault if the checkpoint contains layers that the configuration does not have.
-  void check_extra_layers(const std::string& layer_prefix, bool of_decoder) {
+  void check_extra_layers(bool of_decoder) {
     std::set<std::size_t> known, extra;
     for (const LayerConfig& layer : config_.layers) {
       const bool in_decoder = layer.component == Component::decoder || layer.component == Component::cross;
       if (in_decoder == of_decoder) known.insert(layer.stored_as);
     }
-    const auto tensors = names_.weights().tensors();
+    const std::string prefix = names_.layer_prefix(of_decoder);
     std::string_view file;
-    for (const checkpoint::TensorInfo& tensor : tensors) {
-      const auto number = layer_number(tensor.name, layer_prefix);
+    for (const checkpoint::TensorInfo& tensor : names_.weights().tensors()) {
+      const auto number = layer_number(tensor.name, prefix);
       if (!number || known.contains(*number) || is_known_buffer(tensor.name)) continue;
       extra.insert(*number);
       file = tensor.file;
@@ -574,7 +574,7 @@ class TensorBinder {
 }  // namespace
 
 TensorNames::TensorNames(const FamilySpec& family, const checkpoint::Checkpoint& weights, std::size_t layers)
-    : weights_(&weights), one_name_each_(family.sizes_from_tensors) {
+    : family_(&family), weights_(&weights) {
   std::ptrdiff_t best = -1;
   for (const std::string& prefix : family.prefixes) {
     for (const std::string& layer_prefix : family.stack.prefixes) {
@@ -587,13 +587,11 @@ TensorNames::TensorNames(const FamilySpec& family, const checkpoint::Checkpoint&
       layer_prefix_ = layer_prefix;
     }
   }
-  headless_ = prefix_ != family.prefixes.front();
-  if (family.decoder) decoder_prefix_ = family.decoder->prefix;
 }
 
 std::string TensorNames::in_layer(const LayerConfig::Key& layer) const {
   const bool of_decoder = layer.component == Component::decoder || layer.component == Component::cross;
-  return prefix_ + with_number(of_decoder ? decoder_prefix_ : layer_prefix_, "{}", layer.number);
+  return with_number(layer_prefix(of_decoder), "{}", layer.number);
 }
 
 std::optional<LocatedTensor> TensorNames::find_outside_layers(const std::vector<std::string>& names) const {
@@ -608,7 +606,7 @@ std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> nam
     if (index == checkpoint::Checkpoint::npos) continue;
     if (found) reject_both(info(*found), prefix + tensor.name);
     found = LocatedTensor{index, tensor.axes, tensor.packing};
-    if (!one_name_each_) break;
+    if (!family_->sizes_from_tensors) break;
   }
   return found;
 }

@@ -25,7 +25,8 @@ using LocatedWeight = std::vector<LocatedTensor>;
 
 /// Finds a family's tensors in a checkpoint. The constructor chooses the prefixes with the most matching
 /// names in the first layer. If a tensor has several possible names, the functions use the first one that is
-/// stored. They throw Error(bad_input) if two of the names are stored and the family does not allow this.
+/// stored. They throw Error(bad_input) if two of the names are stored and the family does not allow this. The
+/// family and the checkpoint must outlive this object.
 class TensorNames {
  public:
   TensorNames(const FamilySpec& family, const checkpoint::Checkpoint& weights, std::size_t layers);
@@ -34,13 +35,14 @@ class TensorNames {
   [[nodiscard]] std::string in_layer(const LayerConfig::Key& layer) const;
   [[nodiscard]] const std::string& outside_layers() const { return prefix_; }
 
-  /// Return the prefixes of layer tensors, with `{}` in place of the layer number.
-  [[nodiscard]] std::string layer_prefix() const { return prefix_ + layer_prefix_; }
-  [[nodiscard]] std::string decoder_prefix() const { return prefix_ + decoder_prefix_; }
+  /// Returns the prefix of layer tensors, with `{}` in place of the layer number.
+  [[nodiscard]] std::string layer_prefix(bool of_decoder) const {
+    return prefix_ + (of_decoder ? family_->decoder->prefix : layer_prefix_);
+  }
 
   /// Returns true if the chosen prefix is not the first one of the family, as in models that were saved
   /// without the head.
-  [[nodiscard]] bool headless() const { return headless_; }
+  [[nodiscard]] bool headless() const { return prefix_ != family_->prefixes.front(); }
 
   /// Finds a tensor whose name in the checkpoint is `prefix` and one of `names`.
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names,
@@ -56,12 +58,10 @@ class TensorNames {
   }
 
  private:
+  const FamilySpec* family_;
   const checkpoint::Checkpoint* weights_;
-  bool one_name_each_;
   std::string prefix_;
   std::string layer_prefix_;
-  std::string decoder_prefix_;
-  bool headless_ = false;
 };
 
 /// Returns true if two tensors have the same type, shape and bytes. Releases both tensors.

@@ -72,14 +72,11 @@ std::optional<std::size_t> ConfigReader::optional_index(const Names& names, std:
   return value->json->get<std::size_t>();
 }
 
-std::size_t ConfigReader::size(const SizeKey& key) const {
-  if (const auto value = optional_size(key.names)) return *value;
-  if (key.default_value) return *key.default_value;
+std::size_t ConfigReader::size(const SizeKey& key, std::optional<std::size_t> default_value) const {
+  for (const auto& value : {optional_size(key.names), key.default_value, default_value}) {
+    if (value) return *value;
+  }
   reject_missing(key.names.at(0), "an integer of at least 1");
-}
-
-std::size_t ConfigReader::size(const SizeKey& key, std::size_t default_value) const {
-  return optional_size(key.names).value_or(key.default_value.value_or(default_value));
 }
 
 std::optional<double> ConfigReader::optional_number(const Names& names) const {

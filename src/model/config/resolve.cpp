@@ -76,11 +76,12 @@ std::optional<std::size_t> resolve_padding(const SizeKey& key, const ConfigReade
   return config.optional_index(key.names).value_or(key.default_value.value_or(0));
 }
 
-std::optional<TokenDropout> resolve_token_dropout(const TokenDropoutSpec& spec, const ConfigReader& config) {
-  if (!config.flag(spec.enabled)) return std::nullopt;
-  const auto token = config.optional_index({spec.token});
-  if (!token) config.reject_missing(spec.token, fmt::format("a token id, because /{} is true", spec.enabled));
-  return TokenDropout{static_cast<std::int64_t>(*token), spec.kept};
+std::optional<TokenDropout> resolve_token_dropout(TokenDropout dropout, const ConfigReader& config) {
+  if (!config.flag("token_dropout")) return std::nullopt;
+  const auto token = config.optional_index({"mask_token_id"});
+  if (!token) config.reject_missing("mask_token_id", "a token id, because /token_dropout is true");
+  dropout.token = static_cast<std::int64_t>(*token);
+  return dropout;
 }
 
 /// Returns a family with only the decoder of `family`. Each layer has only one attention: the self-attention
@@ -158,12 +159,10 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
   embedding.pixels = resolve_pixels(keys, config);
   if (!embedding.pixels.present()) embedding.vocabulary = config.size(keys.vocabulary);
   embedding.width = config.size(keys.embedding, model.d_model);
-  if (!family.embedding.token_type.empty()) {
-    embedding.token_types =
-        config.optional_index(keys.token_types.names).value_or(keys.token_types.default_value.value_or(0));
-  }
+  embedding.token_types =
+      config.optional_index(keys.token_types.names).value_or(keys.token_types.default_value.value_or(0));
   embedding.norm = with_tensors(model.layers.at(0).norm, family.embedding.norm);
-  if (family.token_dropout) embedding.dropout = resolve_token_dropout(*family.token_dropout, config);
+  if (embedding.dropout) embedding.dropout = resolve_token_dropout(*embedding.dropout, config);
   const double root = family.scale_embedding ? std::sqrt(static_cast<double>(model.d_model)) : 1;
   embedding.multiplier = root * config.number(keys.embedding_multiplier);
   embedding.projection = resolve_parts(family.embedding.projection, config, embedding.width == model.d_model);

@@ -50,10 +50,9 @@ class ConfigReader {
   [[nodiscard]] std::optional<std::size_t> optional_size(const Names& names) const {
     return optional_index(names, 1);
   }
-  /// Throws Error(bad_input) if the key is missing and has no default.
-  [[nodiscard]] std::size_t size(const SizeKey& key) const;
-  /// Returns `default_value` if the key is missing and has no other default.
-  [[nodiscard]] std::size_t size(const SizeKey& key, std::size_t default_value) const;
+  /// If the key is missing, returns its default, or `default_value` if it has none. Throws Error(bad_input)
+  /// if there is no default at all.
+  [[nodiscard]] std::size_t size(const SizeKey& key, std::optional<std::size_t> default_value = {}) const;
   [[nodiscard]] std::optional<double> optional_number(const Names& names) const;    // finite
   [[nodiscard]] std::optional<double> optional_positive(const Names& names) const;  // finite, above 0
   [[nodiscard]] double number(const NumberKey& key) const;

@@ -106,7 +106,6 @@ void gptj(FamilySpec& spec) {
   set_projections(layer, linear_without_bias, {"attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.out_proj"});
   layer.mlp_norm = layer.attention_norm;
   layer.mlp = {linear("mlp.fc_in"), linear("mlp.fc_out")};
-  spec.embedding.position = {};
   spec.head->decoder.bias = {{"lm_head.bias"}};
   spec.head->tied_by_default = false;
   set_defaults(spec.keys, {.vocabulary = 50400, .max_positions = 2048});

@@ -79,7 +79,6 @@ void distilbert(FamilySpec& spec) {
                                      {"attention.q_lin", "attention.k_lin", "attention.v_lin",
                                       "attention.out_lin", "ffn.lin1", "ffn.lin2"},
                                      layer_norm("sa_layer_norm"), layer_norm("output_layer_norm"))};
-  spec.embedding.token_type = {};
   spec.head = masked_token_head("vocab_transform", "vocab_layer_norm", "vocab_projector");
   spec.keys.d_model.names = {"dim", "hidden_size"};
   spec.keys.layers.names = {"n_layers", "num_hidden_layers"};
@@ -103,7 +102,6 @@ void mpnet(FamilySpec& spec) {
                          .buckets = {{}, 32},
                          .max_distance = {{}, 128},
                          .rows = {{"relative_attention_num_buckets"}, 32}};
-  spec.embedding.token_type = {};
   spec.keys.vocabulary.default_value = 30527;
   spec.keys.token_types = {};
   spec.keys.padding = {{}, 1};
@@ -115,7 +113,6 @@ void esm(FamilySpec& spec) {
   spec.prefixes = {"esm.", ""};
   spec.stack.layer.attention_norm = layer_norm("attention.LayerNorm");
   spec.stack.layer.mlp_norm = layer_norm("LayerNorm");
-  spec.embedding.token_type = {};
   spec.embedding.norm = layer_norm("embeddings.layer_norm");
   spec.final_norm = layer_norm("encoder.emb_layer_norm_after");
   spec.keys.vocabulary = {{"vocab_size"}, {}};
@@ -124,14 +121,13 @@ void esm(FamilySpec& spec) {
   spec.keys.activation.names = {};
   spec.place = NormPlace::pre;
   spec.embedding_config.zero_hidden = true;
-  spec.token_dropout = TokenDropoutSpec{"token_dropout", "mask_token_id", 0.88};
+  spec.embedding_config.dropout = TokenDropout{.kept = 0.88};
   spec.requirements = {{"position_embedding_type", {"absolute", "rotary"}},
                        {"add_cross_attention", {false}},
                        {"is_folding_model", {false}}};
   spec.variants = {{"emb_layer_norm_before", false, false, [](FamilySpec& row) { row.embedding.norm = {}; }},
                    {"position_embedding_type", "rotary", "absolute", [](FamilySpec& row) {
                       row.embedding_config.position = PositionKind::none;
-                      row.embedding.position = {};
                       row.keys.padding = {};
                       row.rotary =
                           RotarySpec{.stored = {"rotary_embeddings.inv_freq",
@@ -168,10 +164,8 @@ void deberta_v2(FamilySpec& spec) {
   spec.keys.norm_eps.default_value = 1e-7;
   spec.keys.causal_if = "";
   spec.requirements = {};
-  spec.variants = {{"position_biased_input", false, true, [](FamilySpec& row) {
-                      row.embedding_config.position = PositionKind::none;
-                      row.embedding.position = {};
-                    }}};
+  spec.variants = {{"position_biased_input", false, true,
+                    [](FamilySpec& row) { row.embedding_config.position = PositionKind::none; }}};
 }
 
 void deberta(FamilySpec& spec) {
@@ -238,24 +232,21 @@ LinearSpec either(const std::string& name, const std::string& old) {
   return spec;
 }
 
-LinearSpec vit_projection(const std::string& name, const std::string& old) {
-  LinearSpec spec = either(name, old);
-  spec.bias_if = "qkv_bias";
-  spec.bias_default = true;
-  return spec;
-}
-
 void vit(FamilySpec& spec) {
   spec.prefixes = {"vit.", ""};
   spec.stack = {
       .prefixes = {"encoder.layer.{}.", "layers.{}."},
-      .layer = {.query = vit_projection("attention.q_proj", "attention.attention.query"),
-                .key = vit_projection("attention.k_proj", "attention.attention.key"),
-                .value = vit_projection("attention.v_proj", "attention.attention.value"),
+      .layer = {.query = either("attention.q_proj", "attention.attention.query"),
+                .key = either("attention.k_proj", "attention.attention.key"),
+                .value = either("attention.v_proj", "attention.attention.value"),
                 .output = either("attention.o_proj", "attention.output.dense"),
                 .attention_norm = layer_norm("layernorm_before"),
                 .mlp_norm = layer_norm("layernorm_after"),
                 .mlp = {either("mlp.fc1", "intermediate.dense"), either("mlp.fc2", "output.dense")}}};
+  for (LinearSpec* one : {&spec.stack.layer.query, &spec.stack.layer.key, &spec.stack.layer.value}) {
+    one->bias_if = "qkv_bias";
+    one->bias_default = true;
+  }
   spec.embedding = {.position = {"embeddings.position_embeddings"},
                     .class_token = {"embeddings.cls_token"},
                     .patches = linear("embeddings.patch_embeddings.projection")};

@@ -6,8 +6,6 @@ namespace attnctl::model {
 namespace {
 
 const std::vector<std::string> kQueryKeyValue = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
-const std::vector<std::string> kQueryKeyValueOutput = {"self_attn.q_proj", "self_attn.k_proj",
-                                                       "self_attn.v_proj", "self_attn.o_proj"};
 
 LinearSpec biased_if_configured(const std::string& name) {
   return linear_with_bias_if(name, name.starts_with("mlp.") ? "mlp_bias" : "attention_bias");
@@ -66,7 +64,8 @@ void qwen2(FamilySpec& spec) {
 
 void qwen3(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
-  set_projections(layer, biased_if_configured, kQueryKeyValueOutput);
+  set_projections(layer, biased_if_configured, kQueryKeyValue);
+  layer.output = biased_if_configured("self_attn.o_proj");
   add_head_norms(layer);
   spec.keys.d_head = {{"head_dim"}, 128};
 }
@@ -132,15 +131,14 @@ void smollm3(FamilySpec& spec) {
                  .nope_layers_only = true};
 }
 
-/// Returns a projection of experts that is stored in one tensor per expert, or in one tensor for all.
-LinearSpec each_or_stacked(const std::string& each, const StoredTensor& stacked) {
-  LinearSpec spec = linear_without_bias(each);
-  spec.weight.push_back(stacked);
-  return spec;
+/// Returns experts that are stored in one tensor per expert, or in one tensor for all.
+MlpSpec each_or_stacked(const std::string& up, const std::string& down, const std::string& gate) {
+  MlpSpec mlp = {linear_without_bias(up), linear_without_bias(down), linear_without_bias(gate)};
+  for (LinearSpec* one : {&mlp.up, &mlp.gate})
+    one->weight.push_back({"mlp.experts.gate_up_proj", Axes::out_in, Packing::gate_up});
+  mlp.down.weight.push_back({"mlp.experts.down_proj"});
+  return mlp;
 }
-
-const StoredTensor kStackedGateUp = {"mlp.experts.gate_up_proj", Axes::out_in, Packing::gate_up};
-const StoredTensor kStackedDown = {"mlp.experts.down_proj"};
 
 void mixtral(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
@@ -148,9 +146,9 @@ void mixtral(FamilySpec& spec) {
   ExpertsSpec& experts = layer.experts.emplace();
   experts.router = linear_without_bias("block_sparse_moe.gate");
   experts.router.weight.push_back({"mlp.gate.weight"});
-  experts.each.up = each_or_stacked("block_sparse_moe.experts.{expert}.w3", kStackedGateUp);
-  experts.each.gate = each_or_stacked("block_sparse_moe.experts.{expert}.w1", kStackedGateUp);
-  experts.each.down = each_or_stacked("block_sparse_moe.experts.{expert}.w2", kStackedDown);
+  experts.each =
+      each_or_stacked("block_sparse_moe.experts.{expert}.w3", "block_sparse_moe.experts.{expert}.w2",
+                      "block_sparse_moe.experts.{expert}.w1");
   spec.keys.norm_eps.default_value = 1e-5;
   spec.keys.experts = {{"num_local_experts", "num_experts"}, 8};
   spec.keys.experts_per_token = {{"num_experts_per_tok"}, 2};
@@ -167,9 +165,8 @@ void qwen2_moe(FamilySpec& spec) {
       kQueryKeyValue);
   ExpertsSpec& experts = layer.experts.emplace();
   experts.router = linear_without_bias("mlp.gate");
-  experts.each.up = each_or_stacked("mlp.experts.{expert}.up_proj", kStackedGateUp);
-  experts.each.gate = each_or_stacked("mlp.experts.{expert}.gate_proj", kStackedGateUp);
-  experts.each.down = each_or_stacked("mlp.experts.{expert}.down_proj", kStackedDown);
+  experts.each = each_or_stacked("mlp.experts.{expert}.up_proj", "mlp.experts.{expert}.down_proj",
+                                 "mlp.experts.{expert}.gate_proj");
   experts.shared.up = linear_without_bias("mlp.shared_expert.up_proj");
   experts.shared.gate = linear_without_bias("mlp.shared_expert.gate_proj");
   experts.shared.down = linear_without_bias("mlp.shared_expert.down_proj");

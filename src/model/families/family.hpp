@@ -231,12 +231,6 @@ struct StackSpec {
   std::optional<ConvolutionSpec> convolution = {};  // applied after the first layer
 };
 
-struct TokenDropoutSpec {
-  std::string enabled = {};  // flag: the model has token dropout
-  std::string token = {};    // key of the id of TokenDropout::token
-  double kept = 1;           // TokenDropout::kept
-};
-
 /// The tensors before the first layer. Names follow the family's prefix. A stored position table is used
 /// instead of positions of the kind PositionKind::sinusoidal_halves.
 struct EmbeddingSpec {
@@ -318,7 +312,6 @@ struct FamilySpec {
   EmbeddingConfig embedding_config = {};  // its counts_visible also applies to ALiBi
   AlibiConfig alibi_config = {};
   ExpertsConfig experts_config = {};
-  std::optional<TokenDropoutSpec> token_dropout = {};
   AlibiSlopes alibi = AlibiSlopes::none;
   HeadNormSpan head_norm_span = HeadNormSpan::shared;
   std::optional<RotarySpec> rotary = {};
