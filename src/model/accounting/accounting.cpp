@@ -119,25 +119,16 @@ std::array<ProjectionSize, 4> projections_of(const ModelConfig& config, const At
            {attention.output, product({attention.heads, v}), config.d_output}}};
 }
 
-/// The parameters of one layer. `biases` are the biases of the attention.
-struct LayerCount {
-  LayerParameters layer;
-  std::uint64_t biases = 0;
-  std::uint64_t mlp = 0;
-  std::uint64_t norms = 0;
-};
-
-LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
+LayerParameters count_layer(const ModelConfig& config, const LayerConfig& layer) {
   const AttentionConfig& attention = layer.attention;
   const std::uint64_t d = config.d_model;
-  LayerCount count;
-  std::uint64_t* const counts[] = {&count.layer.query, &count.layer.key, &count.layer.value,
-                                   &count.layer.output};
+  LayerParameters count;
+  std::uint64_t* const counts[] = {&count.query, &count.key, &count.value, &count.output};
   const auto projections = projections_of(config, attention);
   for (std::size_t i = 0; i < projections.size(); ++i) {
     const auto& [parts, in, out] = projections[i];
     *counts[i] = linear_parameters(parts, in, out);
-    add(count.layer.attention, *counts[i]);
+    add(count.attention, *counts[i]);
     add(count.biases, parts.bias ? out : 0);
   }
   if (layer.mlp.width > 0) {
@@ -151,15 +142,15 @@ LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
   }
   count.norms = product({branch_norms(layer), norm_parameters(layer.norm, d)});
   add(count.norms, head_norms(attention));
-  if (attention.sinks) add(count.layer.attention, attention.heads);
+  if (attention.sinks) add(count.attention, attention.heads);
   if (attention.disentangled) {
     const std::uint64_t outputs = product({attention.heads, attention.d_head});
     for (const LinearParts& parts : {attention.disentangled->key, attention.disentangled->query}) {
-      add(count.layer.attention, linear_parameters(parts, d, outputs));
+      add(count.attention, linear_parameters(parts, d, outputs));
       add(count.biases, parts.bias ? outputs : 0);
     }
   }
-  count.layer.all = sum({count.layer.attention, count.mlp, count.norms});
+  count.all = sum({count.attention, count.mlp, count.norms});
   return count;
 }
 
@@ -355,11 +346,11 @@ ParameterCount count_parameters(const ModelConfig& config) {
   ParameterCount count;
   std::set<LayerConfig::Key> counted;
   for (const LayerConfig& layer : config.layers) {
-    const LayerCount one = count_layer(config, layer);
-    count.layers.push_back(one.layer);
+    const LayerParameters one = count_layer(config, layer);
+    count.layers.push_back(one);
     if (!counted.insert(layer.stored()).second) continue;
-    add(count.attention, one.layer.attention);
-    add(count.attention_weights, one.layer.attention - one.biases);
+    add(count.attention, one.attention);
+    add(count.attention_weights, one.attention - one.biases);
     add(count.mlp, one.mlp);
     add(count.norms, one.norms);
   }

@@ -17,7 +17,9 @@ namespace attnctl::model {
 struct LayerParameters {
   std::uint64_t query = 0, key = 0, value = 0, output = 0;  // including biases
   std::uint64_t attention = 0;  // the four above, sinks, and projections of distance embeddings
-  std::uint64_t all = 0;        // attention, MLP and norms
+  std::uint64_t biases = 0;     // of the attention
+  std::uint64_t mlp = 0, norms = 0;
+  std::uint64_t all = 0;  // attention, MLP and norms
 };
 
 /// The numbers of parameters of a model. The totals count weights that several layers share only once.

@@ -18,20 +18,21 @@
 namespace attnctl::model {
 namespace {
 
-// gelu_fast and similar names are different formulas for the tanh form.
-constexpr std::pair<std::string_view, Activation> kActivationNames[] = {
-    {"gelu", Activation::gelu_erf},
-    {"gelu_python", Activation::gelu_erf},
-    {"gelu_new", Activation::gelu_tanh},
-    {"gelu_pytorch_tanh", Activation::gelu_tanh},
-    {"gelu_fast", Activation::gelu_tanh},
-    {"gelu_python_tanh", Activation::gelu_tanh},
-    {"gelu_accurate", Activation::gelu_tanh},
-    {"silu", Activation::silu},
-    {"swish", Activation::silu},
-    {"relu", Activation::relu},
-    {"relu2", Activation::relu_squared},
-    {"tanh", Activation::tanh}};
+/// Formats a JSON value for an error message, shortened to 60 characters.
+std::string excerpt(const nlohmann::ordered_json& value) {
+  std::string text = value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return escaped(text);
+}
+
+/// Returns the value for the name `a` or `a/b`, or null if there is none.
+const nlohmann::ordered_json* value_at(const nlohmann::ordered_json& object, std::string_view name) {
+  const std::size_t slash = name.find('/');
+  const auto found = object.find(name.substr(0, slash));
+  if (found == object.end()) return nullptr;
+  if (slash == std::string_view::npos) return &*found;
+  return found->is_object() ? value_at(*found, name.substr(slash + 1)) : nullptr;
+}
 
 /// Reads height and width: a list [height, width], or one number for both.
 std::pair<std::size_t, std::size_t> resolve_extents(const SizeKey& key, const ConfigReader& config) {
@@ -79,7 +80,7 @@ std::optional<std::size_t> resolve_padding(const SizeKey& key, const ConfigReade
 std::optional<TokenDropout> resolve_token_dropout(TokenDropout dropout, const ConfigReader& config) {
   if (!config.flag("token_dropout")) return std::nullopt;
   const auto token = config.optional_index({"mask_token_id"});
-  if (!token) config.reject_missing("mask_token_id", "a token id, because /token_dropout is true");
+  if (!token) config.refuse("mask_token_id", "missing, need a token id, because /token_dropout is true");
   dropout.token = static_cast<std::int64_t>(*token);
   return dropout;
 }
@@ -318,6 +319,112 @@ ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& co
 
 }  // namespace
 
+ConfigReader ConfigReader::of_text(const std::string& file, const nlohmann::ordered_json& config) {
+  const ConfigReader whole(file, config);
+  const auto text = whole.optional_object("text_config");
+  if (!text) return whole;
+  if (const auto packed = whole.find("quantization_config")) whole.reject_unsupported(*packed, "null");
+  return *text;
+}
+
+std::optional<ConfigValue> ConfigReader::find(const Names& names) const {
+  for (const std::string& name : names) {
+    if (auto found = find(name)) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<ConfigValue> ConfigReader::find(const std::string& name) const {
+  const auto* const found = name.empty() ? nullptr : value_at(*object_, name);
+  return found != nullptr && !found->is_null() ? std::optional(ConfigValue{name, found}) : std::nullopt;
+}
+
+bool ConfigReader::is_null(const Names& names) const {
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    const auto found = object_->find(name);
+    return found != object_->end() && found->is_null();
+  });
+}
+
+std::string ConfigReader::present_name(const Names& names) const {
+  const auto found = find(names);
+  return found ? found->name : names.front();
+}
+
+std::optional<std::size_t> ConfigReader::optional_index(const Names& names, std::int64_t least) const {
+  const auto value = find(names);
+  if (!value) return std::nullopt;
+  if (value->json->is_number_unsigned())
+    check_limit(value->name, value->json->get<std::uint64_t>(), largest_size);
+  // In a document that was built in memory, also positive integers are signed.
+  if (!value->json->is_number_integer() || value->json->get<std::int64_t>() < least)
+    reject(*value, fmt::format("an integer of at least {}", least));
+  return value->json->get<std::size_t>();
+}
+
+std::size_t ConfigReader::size(const SizeKey& key, std::optional<std::size_t> default_value) const {
+  for (const auto& value : {optional_size(key.names), key.default_value, default_value}) {
+    if (value) return *value;
+  }
+  refuse(key.names.at(0), "missing, need an integer of at least 1");
+}
+
+std::optional<double> ConfigReader::optional_number(const Names& names) const {
+  const auto value = find(names);
+  if (!value) return std::nullopt;
+  if (!value->json->is_number()) reject(*value, "a number");
+  const auto number = value->json->get<double>();
+  if (!std::isfinite(number)) reject(*value, "a finite number");
+  return number;
+}
+
+std::optional<double> ConfigReader::optional_positive(const Names& names) const {
+  const auto value = optional_number(names);
+  if (value && *value <= 0) reject(*find(names), "a number above 0");
+  return value;
+}
+
+double ConfigReader::number(const NumberKey& key) const {
+  if (!find(key.names)) return key.null_is_zero && is_null(key.names) ? 0 : key.default_value;
+  if (key.conversion == NumberKey::Conversion::plain) return optional_number(key.names).value();
+  const double number = optional_positive(key.names).value();
+  return key.conversion == NumberKey::Conversion::inverse ? 1 / number : 1 / std::sqrt(number);
+}
+
+std::optional<bool> ConfigReader::optional_flag(const std::string& name) const {
+  const auto value = find(name);
+  if (!value) return std::nullopt;
+  if (!value->json->is_boolean()) reject(*value, "true or false");
+  return value->json->get<bool>();
+}
+
+std::optional<std::string> ConfigReader::optional_text(const Names& names) const {
+  const auto value = find(names);
+  if (!value) return std::nullopt;
+  if (!value->json->is_string()) reject(*value, "a string");
+  return value->json->get<std::string>();
+}
+
+std::optional<ConfigReader> ConfigReader::optional_object(const std::string& name) const {
+  const auto value = find(name);
+  if (!value) return std::nullopt;
+  if (!value->json->is_object()) reject(*value, "an object");
+  return ConfigReader(file_, *value->json, pointer(name));
+}
+
+void ConfigReader::reject(const ConfigValue& value, std::string_view need) const {
+  refuse(value.name, "got {}, need {}", excerpt(*value.json), need);
+}
+
+void ConfigReader::reject_unsupported(const ConfigValue& value, std::string_view supported) const {
+  refuse(value.name, "unsupported {}; supported: {}", excerpt(*value.json), supported);
+}
+
+void ConfigReader::check_limit(std::string_view name, std::uint64_t value, std::uint64_t limit) const {
+  if (value <= limit) return;
+  fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(file_), pointer(name), value, limit);
+}
+
 std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config) {
   const std::size_t count = config.size(family.keys.layers);
   config.check_limit(config.present_name(family.keys.layers.names), count, max_layers);
@@ -332,11 +439,20 @@ void check_multiple(const ConfigReader& config, const ConfigReader::Names& whole
 }
 
 Activation resolve_activation(const TextKey& key, const ConfigReader& config) {
+  // gelu_fast and similar names are different formulas for the tanh form.
+  static const std::pair<Activation, std::vector<std::string_view>> kActivationNames[] = {
+      {Activation::gelu_erf, {"gelu", "gelu_python"}},
+      {Activation::gelu_tanh,
+       {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_python_tanh", "gelu_accurate"}},
+      {Activation::silu, {"silu", "swish"}},
+      {Activation::relu, {"relu"}},
+      {Activation::relu_squared, {"relu2"}},
+      {Activation::tanh, {"tanh"}}};
   const std::string name = config.optional_text(key.names).value_or(key.default_value);
   std::vector<std::string_view> known;
-  for (const auto& [known_name, activation] : kActivationNames) {
-    if (known_name == name) return activation;
-    known.push_back(known_name);
+  for (const auto& [activation, names] : kActivationNames) {
+    if (std::ranges::count(names, name) > 0) return activation;
+    known.insert(known.end(), names.begin(), names.end());
   }
   config.reject_unsupported(*config.find(key.names), fmt::format("{}", fmt::join(known, ", ")));
 }

@@ -69,11 +69,9 @@ class ConfigReader {
     fail(Status::bad_input, "{}: {}: {}", escaped(file_), pointer(name),
          fmt::format(format, std::forward<Args>(args)...));
   }
-  /// Throw Error(bad_input) with the value that was found, or with "missing", and with what is needed or
-  /// supported.
+  /// Throw Error(bad_input) with the value that was found, and with what is needed or supported.
   [[noreturn]] void reject(const ConfigValue& value, std::string_view need) const;
   [[noreturn]] void reject_unsupported(const ConfigValue& value, std::string_view supported) const;
-  [[noreturn]] void reject_missing(std::string_view name, std::string_view need) const;
 
   /// Throws Error(limit) if the value of /NAME is above `limit`.
   void check_limit(std::string_view name, std::uint64_t value, std::uint64_t limit) const;

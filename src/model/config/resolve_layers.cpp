@@ -55,18 +55,16 @@ RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const C
   relative.max_distance = config.size(spec.max_distance);
   relative.rows = spec.rows.names.empty() ? relative.buckets : config.size(spec.rows);
   const std::size_t fewest = spec.bidirectional ? 4 : 2;
-  const auto reject = [&](const SizeKey& key, std::size_t value, const std::string& need) {
-    config.refuse(key.names.empty() ? "relative_attention_num_buckets" : key.names.front(), "got {}, need {}",
-                  value, need);
-  };
-  if (relative.buckets < fewest) reject(spec.buckets, relative.buckets, fmt::format("at least {}", fewest));
+  if (relative.buckets < fewest)
+    config.refuse(spec.buckets.names.front(), "got {}, need at least {}", relative.buckets, fewest);
   const std::size_t exact = relative.buckets / fewest;  // number of distances that have their own bucket
   if (relative.max_distance <= exact) {
-    reject(spec.max_distance, relative.max_distance,
-           fmt::format("more than {}, the number of distances with their own bucket", exact));
+    config.refuse(spec.max_distance.names.front(),
+                  "got {}, need more than {}, the number of distances with their own bucket",
+                  relative.max_distance, exact);
   }
   if (relative.rows < relative.buckets)
-    reject(spec.rows, relative.rows, fmt::format("at least {}", relative.buckets));
+    config.refuse(spec.rows.names.front(), "got {}, need at least {}", relative.rows, relative.buckets);
   return relative;
 }
 

@@ -37,7 +37,7 @@ std::vector<float> frequency_powers(const RotaryRequest& request) {
 
 double required_parameter(const RotaryRequest& request, const std::string& name) {
   const auto value = request.scaling.optional_positive({name});
-  if (!value) request.scaling.reject_missing(name, "a number above 0");
+  if (!value) request.scaling.refuse(name, "missing, need a number above 0");
   return *value;
 }
 
@@ -142,7 +142,7 @@ RotaryConfig yarn_rotary(const RotaryRequest& request) {
 std::vector<float> scaled_by_list(const RotaryRequest& request, const std::string& name) {
   const auto factors = request.scaling.find(name);
   const std::string need = fmt::format("a list of {} numbers", request.dims / 2);
-  if (!factors) request.scaling.reject_missing(name, need);
+  if (!factors) request.scaling.refuse(name, "missing, need {}", need);
   const auto wrong = [](const auto& factor) {
     return !factor.is_number() || !std::isfinite(factor.template get<double>()) ||
            factor.template get<double>() <= 0;

@@ -118,18 +118,15 @@ class BareResolver {
     return shape.back();
   }
 
-  /// Returns the number of outputs of one projection in a tensor; a third of all outputs if the tensor packs
-  /// [q; k; v].
-  [[nodiscard]] std::size_t unpacked_outputs(const LocatedTensor& tensor, std::size_t outputs) const {
-    if (tensor.packing == Packing::whole) return outputs;
-    if (outputs % 3 != 0)
-      reject(tensor, fmt::format("{} to be a multiple of 3, the number of packed projections", outputs));
-    return outputs / 3;
-  }
-
-  /// Returns width / parts. Throws if `width` is not a multiple of `parts`, which comes from the key `key`.
+  /// Returns width / parts, or width / 3 / parts if the tensor packs [q; k; v]. Throws if the result is not
+  /// an integer. `parts` comes from the key `key`.
   [[nodiscard]] std::size_t divided(const LocatedTensor& tensor, std::size_t width, std::size_t parts,
                                     std::string_view key) const {
+    if (tensor.packing != Packing::whole) {
+      if (width % 3 != 0)
+        reject(tensor, fmt::format("{} to be a multiple of 3, the number of packed projections", width));
+      width /= 3;
+    }
     if (width % parts != 0) {
       reject(tensor, fmt::format("{} to be a multiple of {} ({} in {})", width, parts, config_.pointer(key),
                                  escaped(config_.file())));
@@ -192,10 +189,8 @@ class BareResolver {
     const Shape& shape = names_.info(query).shape;
     if (shape.size() == 3) return shape[0];
     const auto d_head = config_.optional_size({"d_head"});
-    if (d_head && shape.size() == 2) {
-      const std::size_t outputs = shape[query.axes == Axes::out_in ? 0 : 1];
-      return divided(query, unpacked_outputs(query, outputs), *d_head, "d_head");
-    }
+    if (d_head && shape.size() == 2)
+      return divided(query, shape[query.axes == Axes::out_in ? 0 : 1], *d_head, "d_head");
     return config_.optional_size({"kv_heads"}).value_or(*std::ranges::max_element(slices) + 1);
   }
 
@@ -228,12 +223,11 @@ class BareResolver {
     if (!found.value.empty()) {
       const Extents sizes = extents(found.value, attention.kv_heads, false);
       const LocatedTensor& tensor = found.value.back();
-      const std::size_t outputs = unpacked_outputs(tensor, sizes.out);
       model.d_value_input = sizes.in;
       const char* const key = config_.find("kv_heads")        ? "kv_heads"
                               : attention.head_slices.empty() ? "heads"
                                                               : "head_slices";
-      attention.d_value = checked("d_value", divided(tensor, outputs, attention.kv_heads, key), tensor);
+      attention.d_value = checked("d_value", divided(tensor, sizes.out, attention.kv_heads, key), tensor);
     }
     model.d_output = !found.value.empty() ? attention.heads * attention.d_value : 0;
     if (found.output.empty()) return;
@@ -250,10 +244,9 @@ class BareResolver {
     const std::size_t slices = attention.query_slices();
     const Extents query = extents(found.query, slices, false);
     const LocatedTensor& tensor = found.query.back();
-    const std::size_t outputs = unpacked_outputs(tensor, query.out);
     const char* const slices_key = attention.head_slices.empty() ? "heads" : "head_slices";
     model.d_model = model.d_key_input = query.in;
-    attention.d_head = checked("d_head", divided(tensor, outputs, slices, slices_key), tensor);
+    attention.d_head = checked("d_head", divided(tensor, query.out, slices, slices_key), tensor);
     if (!found.key.empty()) {
       model.d_key_input = extents(found.key, attention.kv_heads, false).in;
     } else if (attention.kv_heads != slices) {

@@ -6,16 +6,14 @@ namespace {
 
 void gpt_neox(FamilySpec& spec) {
   spec.prefixes = {"gpt_neox.", ""};
-  const LinearSpec packed =
+  spec.stack.prefixes = {"layers.{}."};
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = layer.key = layer.value =
       linear_with_bias_if("attention.query_key_value", "attention_bias", true, Packing::by_head);
-  spec.stack = {.prefixes = {"layers.{}."},
-                .layer = {.query = packed,
-                          .key = packed,
-                          .value = packed,
-                          .output = linear_with_bias_if("attention.dense", "attention_bias", true),
-                          .attention_norm = layer_norm("input_layernorm"),
-                          .mlp_norm = layer_norm("post_attention_layernorm"),
-                          .mlp = {linear("mlp.dense_h_to_4h"), linear("mlp.dense_4h_to_h")}}};
+  layer.output = linear_with_bias_if("attention.dense", "attention_bias", true);
+  layer.attention_norm = layer_norm("input_layernorm");
+  layer.mlp_norm = layer_norm("post_attention_layernorm");
+  layer.mlp = {linear("mlp.dense_h_to_4h"), linear("mlp.dense_4h_to_h")};
   spec.embedding = {.token = {"embed_in.weight"}};
   spec.final_norm = layer_norm("final_layer_norm");
   spec.head = plain_head("embed_out");
@@ -32,15 +30,13 @@ void gpt_neox(FamilySpec& spec) {
 
 void gpt2(FamilySpec& spec) {
   spec.prefixes = {"transformer.", ""};
-  const LinearSpec packed = conv1d("attn.c_attn", Packing::query_key_value);
-  spec.stack = {.prefixes = {"h.{}."},
-                .layer = {.query = packed,
-                          .key = packed,
-                          .value = packed,
-                          .output = conv1d("attn.c_proj"),
-                          .attention_norm = layer_norm("ln_1"),
-                          .mlp_norm = layer_norm("ln_2"),
-                          .mlp = {conv1d("mlp.c_fc"), conv1d("mlp.c_proj")}}};
+  spec.stack.prefixes = {"h.{}."};
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = layer.key = layer.value = conv1d("attn.c_attn", Packing::query_key_value);
+  layer.output = conv1d("attn.c_proj");
+  layer.attention_norm = layer_norm("ln_1");
+  layer.mlp_norm = layer_norm("ln_2");
+  layer.mlp = {conv1d("mlp.c_fc"), conv1d("mlp.c_proj")};
   spec.embedding = {.token = {"wte.weight"}, .position = {"wpe.weight"}};
   spec.final_norm = layer_norm("ln_f");
   spec.head = plain_head("lm_head");
@@ -100,7 +96,6 @@ void gpt_neo(FamilySpec& spec) {
   spec.variants = {};
 }
 
-/// Attention and MLP share one norm. A part of each head uses rotary positions.
 void gptj(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   set_projections(layer, linear_without_bias, {"attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.out_proj"});

@@ -136,7 +136,6 @@ void esm(FamilySpec& spec) {
                     }}};
 }
 
-/// DeBERTa has disentangled attention. Positions may also be added to the embeddings.
 void deberta_v2(FamilySpec& spec) {
   spec.prefixes = {"deberta.", ""};
   set_projections(spec.stack.layer, linear,
@@ -185,18 +184,16 @@ void deberta(FamilySpec& spec) {
 
 void modernbert(FamilySpec& spec) {
   spec.prefixes = {"model.", ""};
-  const LinearSpec packed =
+  spec.stack.prefixes = {"layers.{}."};
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = layer.key = layer.value =
       linear_with_bias_if("attn.Wqkv", "attention_bias", false, Packing::query_key_value);
-  const LinearSpec inner = linear_with_bias_if("mlp.Wi", "mlp_bias", false, Packing::gate_up);
-  spec.stack = {.prefixes = {"layers.{}."},
-                .layer = {.query = packed,
-                          .key = packed,
-                          .value = packed,
-                          .output = linear_with_bias_if("attn.Wo", "attention_bias"),
-                          .attention_norm = layer_norm("attn_norm"),
-                          .mlp_norm = layer_norm("mlp_norm"),
-                          .first_attention_normed = false,
-                          .mlp = {inner, linear_with_bias_if("mlp.Wo", "mlp_bias"), inner}}};
+  layer.output = linear_with_bias_if("attn.Wo", "attention_bias");
+  layer.attention_norm = layer_norm("attn_norm");
+  layer.mlp_norm = layer_norm("mlp_norm");
+  layer.first_attention_normed = false;
+  layer.mlp.gate = layer.mlp.up = linear_with_bias_if("mlp.Wi", "mlp_bias", false, Packing::gate_up);
+  layer.mlp.down = linear_with_bias_if("mlp.Wo", "mlp_bias");
   spec.embedding = {.token = {"embeddings.tok_embeddings.weight"}, .norm = layer_norm("embeddings.norm")};
   spec.final_norm = layer_norm("final_norm");
   spec.head = HeadSpec{.transform = linear_with_bias_if("head.dense", "classifier_bias"),
@@ -215,10 +212,9 @@ void modernbert(FamilySpec& spec) {
                  .full_first = true,
                  .two_sided = true};
   spec.variants = {{"norm_bias", false, false, [](FamilySpec& row) {
-                      LayerSpec& layer = row.stack.layer;
                       for (NormSpec* const norm :
-                           {&layer.attention_norm, &layer.mlp_norm, &row.embedding.norm, &row.final_norm,
-                            &row.head->transform_norm}) {
+                           {&row.stack.layer.attention_norm, &row.stack.layer.mlp_norm, &row.embedding.norm,
+                            &row.final_norm, &row.head->transform_norm}) {
                         norm->bias.clear();
                       }
                     }}};
@@ -281,14 +277,14 @@ LayerSpec bart_layer(const std::string& name) {
 EmbeddingSpec bart_embedding(const std::string& stack) {
   return {.token = {stack + ".embed_tokens.weight", "shared.weight", "encoder.embed_tokens.weight",
                     "decoder.embed_tokens.weight"},
-          .position = {stack + ".embed_positions.weight"}};
+          .position = {stack + ".embed_positions.weight"},
+          .norm = layer_norm(stack + ".layernorm_embedding")};
 }
 
 void bart(FamilySpec& spec) {
   spec.prefixes = {"model.", ""};
   spec.stack = {.prefixes = {"encoder.layers.{}."}, .layer = bart_layer("self_attn")};
   spec.embedding = bart_embedding("encoder");
-  spec.embedding.norm = layer_norm("encoder.layernorm_embedding");
   spec.decoder = DecoderSpec{.prefix = "decoder.layers.{}.",
                              .self = bart_attention("self_attn"),
                              .cross = bart_layer("encoder_attn"),
@@ -296,7 +292,6 @@ void bart(FamilySpec& spec) {
                              .layers = {{"decoder_layers"}, 12},
                              .heads = {{"decoder_attention_heads"}, 16},
                              .mlp_width = {{"decoder_ffn_dim"}, 4096}};
-  spec.decoder->embedding.norm = layer_norm("decoder.layernorm_embedding");
   spec.head = plain_head("lm_head");
   spec.head->decoder.bias = {{"final_logits_bias", Axes::in_out_or_head}};
   spec.head->bias_if_stored = true;
@@ -322,8 +317,6 @@ void mbart(FamilySpec& spec) {
   spec.decoder->final_norm = layer_norm("decoder.layer_norm");
 }
 
-/// Marian is like BART, but has sinusoidal positions and no norm of the embeddings. Input and target may have
-/// different vocabularies.
 void marian(FamilySpec& spec) {
   spec.embedding.norm = {};
   spec.decoder->embedding.norm = {};

@@ -157,7 +157,6 @@ void mixtral(FamilySpec& spec) {
   spec.experts_config.renormalised = true;
 }
 
-/// Layers have experts, and a shared expert that every token uses. Some layers may have a single MLP instead.
 void qwen2_moe(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   set_projections(
@@ -184,7 +183,6 @@ void qwen2_moe(FamilySpec& spec) {
       {"norm_topk_prob", true, false, [](FamilySpec& row) { row.experts_config.renormalised = true; }}};
 }
 
-/// GPT-OSS has attention sinks, experts with clamped values (ExpertsConfig::limit), and sliding windows.
 void gpt_oss(FamilySpec& spec) {
   const auto stacked = [](const std::string& name, Packing packing) {
     return LinearSpec{.weight = {{name, Axes::in_out, packing}},
