@@ -535,11 +535,10 @@ void LookupTable::row(std::size_t r, std::span<float> out) const {
 
 /// The data that all copies of a model share: its files and its cached weights.
 struct Model::Shared {
-  Shared(checkpoint::ModelSource of, Binding bound_tensors, std::vector<TensorUse> tensor_uses,
-         Warnings& warnings)
+  Shared(checkpoint::ModelSource of, Binding bound_tensors, Warnings& warnings)
       : source(std::move(of)),
         binding(std::move(bound_tensors)),
-        uses(std::move(tensor_uses)),
+        uses(find_tensor_uses(binding, *source.weights)),
         tensors(*source.weights, warnings) {}
 
   [[nodiscard]] const BoundLayer& bound(const LayerConfig& layer) const {
@@ -568,12 +567,10 @@ Model Model::bind(checkpoint::ModelSource source, Warnings& warnings) {
 
 Model Model::bind(checkpoint::ModelSource source, const FamilySpec& row, ModelConfig config,
                   Warnings& warnings) {
-  checkpoint::Checkpoint& weights = *source.weights;
-  Binding binding = bind_tensors(row, config, weights, source.config_path.string());
-  std::vector<TensorUse> uses = find_tensor_uses(binding, weights);
-  warn_of_tied_head(source, config, binding, uses, warnings);
-  return {std::make_shared<const ModelConfig>(std::move(config)),
-          std::make_shared<Shared>(std::move(source), std::move(binding), std::move(uses), warnings)};
+  Binding binding = bind_tensors(row, config, *source.weights, source.config_path.string());
+  auto shared = std::make_shared<Shared>(std::move(source), std::move(binding), warnings);
+  warn_of_tied_head(shared->source, config, shared->binding, shared->uses, warnings);
+  return {std::make_shared<const ModelConfig>(std::move(config)), std::move(shared)};
 }
 
 const checkpoint::ModelSource& Model::source() const {

@@ -69,7 +69,6 @@ struct NormWeights {
   std::span<const float> bias;  // [width]; empty: all 0
 };
 
-/// The weights for AttentionConfig::disentangled.
 struct DisentangledWeights {
   MatrixView<const float> table = {};  // [2 span, d]
   NormWeights norm = {};
@@ -87,7 +86,6 @@ struct AttentionWeights {
   DisentangledWeights disentangled = {};
 };
 
-/// An MLP: down(act(gate(x)) * up(x)), or down(act(up(x))) without a gate.
 struct MlpWeights {
   Linear up, gate, down;
 };
@@ -174,7 +172,6 @@ class Model {
   /// null; the rows of a LookupTable, only when they are read. The weights stay in memory until they are
   /// evicted. Layers that share weights return the same object.
   [[nodiscard]] Lease<LayerWeights> layer(std::size_t index, Pool* pool = nullptr) const;
-  /// Returns only the attention weights of a layer.
   [[nodiscard]] Lease<AttentionWeights> attention(std::size_t index, Pool* pool = nullptr) const;
   [[nodiscard]] Lease<EmbeddingWeights> embedding() const;
   /// The decoder's embedding in encoder-decoder models.

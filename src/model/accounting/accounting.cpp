@@ -25,7 +25,7 @@ std::uint64_t checked(std::optional<std::uint64_t> count) {
   return *count;
 }
 
-std::uint64_t product(std::initializer_list<std::uint64_t> factors) {
+std::uint64_t product(const std::vector<std::uint64_t>& factors) {
   std::uint64_t result = 1;
   for (const std::uint64_t factor : factors) result = checked(checked_mul(result, factor));
   return result;
@@ -304,16 +304,6 @@ void add_to(std::vector<SharingRow>& rows, std::string_view kind, std::size_t la
   row->layers.push_back(layer);
 }
 
-void add_layers(const ModelConfig& config, std::vector<SharingRow>& rows) {
-  std::map<LayerConfig::Key, std::vector<std::size_t>> sharing;
-  for (std::size_t i = 0; i < config.layers.size(); ++i) sharing[config.layers[i].stored()].push_back(i);
-  for (const auto& [stored_as, layers] : sharing) {
-    if (layers.size() < 2) continue;
-    const std::string text = fmt::format("layers {} share all weights", number_ranges(layers));
-    for (const std::size_t layer : layers) add_to(rows, "layers", layer, {}, text);
-  }
-}
-
 void add_heads(const AttentionConfig& attention, std::size_t layer, std::vector<SharingRow>& rows) {
   std::map<std::size_t, std::vector<std::size_t>>
       groups;  // of heads; by key/value head or, if tied, by slice
@@ -383,10 +373,8 @@ Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t lengt
   const std::uint64_t v = attention.d_value;
   std::vector<std::vector<Cell>> rows;
   const auto step = [&](std::string name, std::string tensor, const std::vector<std::uint64_t>& shape) {
-    std::uint64_t values = 1;
-    for (const std::uint64_t extent : shape) values = product({values, extent});
-    rows.push_back(
-        {std::move(name), std::move(tensor), to_string(Shape(shape.begin(), shape.end())), cell(values)});
+    rows.push_back({std::move(name), std::move(tensor), to_string(Shape(shape.begin(), shape.end())),
+                    cell(product(shape))});
   };
   step("input", "x", {B, n, config.d_model});
   const auto project = [&](const std::string& tensor, LinearParts parts, std::uint64_t out) {
@@ -494,7 +482,13 @@ Table compare_attention(const ModelConfig& config, std::size_t length) {
 
 Table sharing_table(const ModelConfig& config, const Model* model) {
   std::vector<SharingRow> rows;
-  add_layers(config, rows);
+  std::map<LayerConfig::Key, std::vector<std::size_t>> sharing;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) sharing[config.layers[i].stored()].push_back(i);
+  for (const auto& [stored_as, layers] : sharing) {
+    if (layers.size() < 2) continue;
+    const std::string text = fmt::format("layers {} share all weights", number_ranges(layers));
+    for (const std::size_t layer : layers) add_to(rows, "layers", layer, {}, text);
+  }
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     const AttentionConfig& attention = config.layers[layer].attention;
     if (!attention.key.weight) {

@@ -13,7 +13,6 @@ namespace attnctl::model {
 // The cost of a model, computed from its configuration. Functions throw Error(limit) for counts of 2^64 or
 // more, in tables of 2^63 or more.
 
-/// The numbers of parameters of one layer.
 struct LayerParameters {
   std::uint64_t query = 0, key = 0, value = 0, output = 0;  // including biases
   std::uint64_t attention = 0;  // the four above, sinks, and projections of distance embeddings

@@ -86,16 +86,13 @@ struct ProjectionOutputs {
 };
 
 /// Returns the layer number in a tensor's name; nullopt if the tensor does not belong to a layer.
-std::optional<std::size_t> layer_number(std::string_view name, const std::string& layer_prefix) {
+std::optional<std::size_t> layer_number(std::string_view name, std::string_view layer_prefix) {
   const std::size_t mark = layer_prefix.find("{}");
-  if (mark == std::string::npos) return std::nullopt;
-  const std::string_view before = std::string_view(layer_prefix).substr(0, mark);
-  const std::string_view after = std::string_view(layer_prefix).substr(mark + 2);
-  if (!name.starts_with(before)) return std::nullopt;
-  name.remove_prefix(before.size());
+  if (mark == std::string_view::npos || !name.starts_with(layer_prefix.substr(0, mark))) return std::nullopt;
+  name.remove_prefix(mark);
   const std::string_view digits = name.substr(0, name.find_first_not_of("0123456789"));
-  name.remove_prefix(digits.size());
-  return name.starts_with(after) ? parse_number(digits) : std::nullopt;
+  const bool matches = name.substr(digits.size()).starts_with(layer_prefix.substr(mark + 2));
+  return matches ? parse_number(digits) : std::nullopt;
 }
 
 /// Returns how many weights of the linear maps of a layer (query, key, value, output, MLP up and down; whole
@@ -523,16 +520,15 @@ class TensorBinder {
           linear(spec.transform, {true, head.transform_bias}, config_.d_model, {.each = width});
       bound_.head_norm = norm(spec.transform_norm, head.norm.kind, width);
     }
-    const std::size_t vocabulary = embedding.vocabulary;
-    bound_.head_decoder = linear(spec.decoder, {!head.tied, head.bias}, width, {.each = vocabulary});
+    bound_.head_decoder =
+        linear(spec.decoder, {!head.tied, head.bias}, width, {.each = embedding.vocabulary});
     if (head.tied) {
       if (const auto copy = find(spec.decoder.weight)) bound_.alternatives.push_back({copy->index, token});
       bound_.head_decoder.weight = {
-          .tensor = token, .axes = Axes::out_in, .in = width, .outputs = Slices::whole(vocabulary)};
+          .tensor = token, .axes = Axes::out_in, .in = width, .outputs = Slices::whole(embedding.vocabulary)};
     }
   }
 
-  /// Adds a fault if the checkpoint contains layers that the configuration does not have.
   void check_extra_layers(bool of_decoder) {
     std::set<std::size_t> known, extra;
     for (const LayerConfig& layer : config_.layers) {

@@ -122,9 +122,9 @@ void check_multiple(const ConfigReader& config, const ConfigReader::Names& whole
                                                 const ModelConfig& model);
 
 /// Returns the rotary parameters; inverse frequencies are in float32, exactly as transformers computes them
-/// (modeling_rope_utils). If /rope_scaling (the old key) is not empty, it is used instead of /rope_parameters
-/// (the new key). A rope_theta in either of them is used instead of the old top-level key. If `sliding` is
-/// true, returns the parameters for layers with a sliding window (RotarySpec::sliding).
+/// (modeling_rope_utils). A rope_theta in /rope_scaling (the old key) or /rope_parameters (the new key) is
+/// used instead of the old top-level key. If `sliding` is true, returns the parameters for layers with a
+/// sliding window (RotarySpec::sliding).
 [[nodiscard]] RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config,
                                           std::size_t d_head, std::size_t max_positions,
                                           bool sliding = false);

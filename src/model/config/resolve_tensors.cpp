@@ -41,14 +41,6 @@ std::vector<std::size_t> read_head_slices(const ConfigReader& config, std::size_
   return slices;
 }
 
-AttentionKind resolve_attention_kind(const ConfigReader& config) {
-  const auto text = config.optional_text({"attention"});
-  if (!text) return {};
-  const auto kind = parse_attention_kind(*text);
-  if (!kind) config.reject_unsupported(*config.find("attention"), kAttentionKinds);
-  return *kind;
-}
-
 std::vector<std::string> resolve_vocabulary(const ConfigReader& config, std::size_t rows) {
   const auto value = config.find("vocab");
   if (!value) return {};
@@ -77,7 +69,11 @@ class BareResolver {
     AttentionConfig& attention = layer.attention;
     attention.heads = config_.size(family_.keys.heads);
     attention.causal = config_.flag(family_.keys.causal_if);
-    attention.kind = resolve_attention_kind(config_);
+    if (const auto text = config_.optional_text({"attention"})) {
+      const auto kind = parse_attention_kind(*text);
+      if (!kind) config_.reject_unsupported(*config_.find("attention"), kAttentionKinds);
+      attention.kind = *kind;
+    }
     const LocatedProjections found = locate_projections();
     resolve_heads(found.query.back(), attention);
     resolve_sizes(found, model, attention);
@@ -91,8 +87,14 @@ class BareResolver {
       added.number = added.stored_as = i;
       resolve_layer_parts(i, added.attention);
     }
-    model.embedding = resolve_bare_embedding(model.d_model);
-    model.vocabulary = resolve_vocabulary(config_, model.embedding.vocabulary);
+    EmbeddingConfig& embedding = model.embedding;
+    if (config_.optional_text({"position"}) == "sinusoidal") embedding.position = PositionKind::sinusoidal;
+    embedding.width = model.d_model;
+    if (const auto table = names_.find_outside_layers(family_.embedding.token)) {
+      const Shape& shape = names_.info(*table).shape;
+      embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the other extents
+    }
+    model.vocabulary = resolve_vocabulary(config_, embedding.vocabulary);
     return model;
   }
 
@@ -286,17 +288,6 @@ class BareResolver {
                                   fmt::join(family_.rejected_tensors, ", "));
       }
     }
-  }
-
-  EmbeddingConfig resolve_bare_embedding(std::size_t d_model) const {
-    EmbeddingConfig embedding;
-    if (config_.optional_text({"position"}) == "sinusoidal") embedding.position = PositionKind::sinusoidal;
-    embedding.width = d_model;
-    if (const auto table = names_.find_outside_layers(family_.embedding.token)) {
-      const Shape& shape = names_.info(*table).shape;
-      embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the other extents
-    }
-    return embedding;
   }
 
   const FamilySpec& family_;

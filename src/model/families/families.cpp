@@ -133,13 +133,11 @@ FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& conf
 }
 
 bool is_known_buffer(std::string_view tensor_name) {
-  constexpr std::string_view kBuffers[] = {"position_ids",        "attn.bias",
-                                           "attention.bias",      "masked_bias",
-                                           "rotary_emb.inv_freq", "rotary_embeddings.inv_freq"};
-  return std::ranges::any_of(kBuffers, [&](std::string_view end) {
-    return tensor_name == end ||
-           (tensor_name.ends_with(end) && tensor_name[tensor_name.size() - end.size() - 1] == '.');
-  });
+  constexpr std::string_view kBuffers[] = {".position_ids",        ".attn.bias",
+                                           ".attention.bias",      ".masked_bias",
+                                           ".rotary_emb.inv_freq", ".rotary_embeddings.inv_freq"};
+  const std::string name = fmt::format(".{}", tensor_name);
+  return std::ranges::any_of(kBuffers, [&](std::string_view end) { return name.ends_with(end); });
 }
 
 }  // namespace attnctl::model

@@ -47,7 +47,6 @@ namespace attnctl::model {
           .bias = {{name + ".bias", Axes::in_out, packing}}};
 }
 
-/// A function that makes a projection from the name of its module.
 using MakeLinear = LinearSpec (*)(const std::string& name);
 /// Sets the projections of a layer. The names are in the order query, key, value, output, up, down, gate.
 inline void set_projections(LayerSpec& layer, MakeLinear make, const std::vector<std::string>& names) {
