@@ -612,13 +612,12 @@ std::span<const TensorUse> Model::tensor_uses() const {
 }
 
 Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool) const {
-  Shared& shared = *shared_;
-  const std::lock_guard lock(shared.tensors.mutex());
+  const std::lock_guard lock(shared_->tensors.mutex());
   const LayerConfig& layer = config_->layers.at(index);
-  const BoundLayer& bound = shared.bound(layer);
-  return cached(shared.tensors, shared.layers[layer.stored()], pool, [&](WeightReader& reader) {
-    const auto found = shared.attentions.find(layer.stored());
-    if (found == shared.attentions.end()) return reader.layer(reader.attention(bound), bound);
+  const BoundLayer& bound = shared_->bound(layer);
+  return cached(shared_->tensors, shared_->layers[layer.stored()], pool, [&](WeightReader& reader) {
+    const auto found = shared_->attentions.find(layer.stored());
+    if (found == shared_->attentions.end()) return reader.layer(reader.attention(bound), bound);
     reader.keep(found->second);
     return reader.layer(*found->second, bound);
   });

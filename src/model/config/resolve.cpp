@@ -106,8 +106,8 @@ FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, bo
 /// because the model was trained with the table.
 void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names,
                              EmbeddingConfig& embedding) {
-  if (embedding.position != PositionKind::sinusoidal_halves) return;
-  if (names.find_outside_layers(spec.position)) embedding.position = PositionKind::learned;
+  if (embedding.position == PositionKind::sinusoidal_halves && names.find_outside_layers(spec.position))
+    embedding.position = PositionKind::learned;
 }
 
 /// Returns the index of the token table in the checkpoint; npos if it is not stored.

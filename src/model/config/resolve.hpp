@@ -44,8 +44,7 @@ class ConfigReader {
   /// Returns the name that find(names) would use, or the first name if none is present.
   [[nodiscard]] std::string present_name(const Names& names) const;
 
-  /// Reads an integer of at least `least`, for example a token id. Throws Error(limit) if it is above
-  /// largest_size.
+  /// Reads an integer of at least `least`. Throws Error(limit) if it is above largest_size.
   [[nodiscard]] std::optional<std::size_t> optional_index(const Names& names, std::int64_t least = 0) const;
   [[nodiscard]] std::optional<std::size_t> optional_size(const Names& names) const {
     return optional_index(names, 1);

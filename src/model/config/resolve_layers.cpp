@@ -98,12 +98,11 @@ void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, 
                           AttentionConfig& attention) {
   const DisentangledSpec& spec = *family.stack.disentangled;
   DisentangledConfig disentangled;
-  const std::string key = "pos_att_type";
-  for (const std::string& term : word_list(key, config)) {
+  for (const std::string& term : word_list("pos_att_type", config)) {
     if (term == "c2p") disentangled.content_to_position = true;
     if (term == "p2c") disentangled.position_to_content = true;
     if (!term.empty() && term != "c2p" && term != "p2c")
-      config.reject_unsupported(*config.find(key), "c2p, p2c");
+      config.reject_unsupported(*config.find("pos_att_type"), "c2p, p2c");
   }
   const int terms = (disentangled.content_to_position ? 1 : 0) + (disentangled.position_to_content ? 1 : 0);
   attention.scale /= std::sqrt(1.0 + terms);

@@ -417,8 +417,8 @@ std::vector<FamilyRow> encoder_families() {
           {"distilbert", "bert", distilbert}, {"deberta-v2", "bert", deberta_v2},
           {"deberta", "deberta-v2", deberta}, {"roberta", "bert", roberta},
           {"xlm-roberta", "roberta", xlm_roberta}, {"mpnet", "roberta", mpnet}, {"esm", "roberta", esm},
-          {"modernbert", "", modernbert}, {"vit", "", vit}, {"t5", "", t5},
-          {"bart", "", bart}, {"mbart", "bart", mbart}, {"marian", "bart", marian}, {"pegasus", "mbart", pegasus}};
+          {"modernbert", "", modernbert}, {"vit", "", vit}, {"t5", "", t5}, {"bart", "", bart},
+          {"mbart", "bart", mbart}, {"marian", "bart", marian}, {"pegasus", "mbart", pegasus}};
   // clang-format on
 }
 
