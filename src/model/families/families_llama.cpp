@@ -1,7 +1,6 @@
 #include "model/families/family_parts.hpp"
 
-// Decoders that use llama's tensor names, some of them with experts, other norms, or norms at other
-// positions.
+// Decoders that use llama's tensor names.
 namespace attnctl::model {
 namespace {
 
