@@ -29,6 +29,7 @@ namespace {
 
 /// Number of elements that are converted before their pages of the mapped file are released.
 constexpr std::size_t kPieceElements = std::size_t{1} << 22U;
+constexpr std::size_t kTaskElements = std::size_t{1} << 16U;  // enough work to wake another worker for it
 
 /// Counts infinities and NaNs, which are the numbers whose exponent bits are all 1.
 template <typename Bits>
@@ -68,10 +69,10 @@ std::uint64_t element_count(const checkpoint::TensorInfo& info) {
   return checked_product(info.shape).value_or(0);
 }
 
-constexpr std::size_t kTaskElements = std::size_t{1} << 16U;  // enough work to wake another worker for it
-
 /// Shared pointers that own the memory to which some views point.
 using Owners = std::vector<std::shared_ptr<const void>>;
+
+}  // namespace
 
 /// Gives access to the tensors of a checkpoint as float32. A tensor that is stored as aligned float32 is a
 /// view; other tensors are converted. A tensor is read again only if its values have no owner any more. Adds
@@ -191,6 +192,8 @@ class TensorCache {
   std::map<std::size_t, std::weak_ptr<const float[]>> converted_;
   std::set<std::size_t> checked_;
 };
+
+namespace {
 
 /// Visits all stored parts of weights. One subclass reads them, the other counts their bytes.
 class WeightVisitor {

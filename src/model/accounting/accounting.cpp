@@ -321,15 +321,6 @@ void add_heads(const AttentionConfig& attention, std::size_t layer, std::vector<
   }
 }
 
-void add_factors(const AttentionConfig& attention, std::size_t layer, std::vector<SharingRow>& rows) {
-  const std::pair<const char*, LinearParts> projections[] = {
-      {"W_Q", attention.query}, {"W_K", attention.key}, {"W_V", attention.value}, {"W_O", attention.output}};
-  for (const auto& [name, parts] : projections) {
-    if (parts.weight && parts.rank > 0)
-      add_to(rows, "factorised", layer, {}, fmt::format("{} factorised, rank {}", name, parts.rank));
-  }
-}
-
 }  // namespace
 
 ParameterCount count_parameters(const ModelConfig& config) {
@@ -497,7 +488,14 @@ Table sharing_table(const ModelConfig& config, const Model* model) {
       add_to(rows, "query_key", layer, {}, "W_Q = W_K: two tensors with the same values");
     }
     add_heads(attention, layer, rows);
-    add_factors(attention, layer, rows);
+    const std::pair<const char*, LinearParts> projections[] = {{"W_Q", attention.query},
+                                                               {"W_K", attention.key},
+                                                               {"W_V", attention.value},
+                                                               {"W_O", attention.output}};
+    for (const auto& [name, parts] : projections) {
+      if (parts.weight && parts.rank > 0)
+        add_to(rows, "factorised", layer, {}, fmt::format("{} factorised, rank {}", name, parts.rank));
+    }
   }
   std::vector<std::vector<Cell>> cells;
   for (const SharingRow& row : rows) {

@@ -68,8 +68,7 @@ RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const C
   return relative;
 }
 
-/// Reads a list of strings, or one string with words separated by "|". Returns an empty list if the key is
-/// missing.
+/// Reads a list of strings, or one string with words separated by "|". Empty if the key is missing.
 std::vector<std::string> word_list(const std::string& key, const ConfigReader& config) {
   const auto value = config.find(key);
   if (!value) return {};

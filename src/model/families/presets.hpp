@@ -10,7 +10,6 @@
 
 namespace attnctl::model {
 
-/// The sizes of a stack of attention layers without MLPs and norms.
 struct BareSizes {
   std::size_t d_model = 0;
   std::size_t heads = 0;
