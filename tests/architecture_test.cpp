@@ -135,7 +135,7 @@ std::vector<std::size_t> lines_of_rows(const std::string& text) {
   std::istringstream in(text);
   std::size_t count = 0;  // within a row
   for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("FamilySpec ") && line.ends_with("() {"))
+    if (line.starts_with("void ") && line.ends_with("(FamilySpec& spec) {"))
       count = 1;
     else if (count > 0)
       ++count;

@@ -354,7 +354,7 @@ bool may(const FamilySpec& row, const Property& property) {
 }
 
 std::string kind_of(const FamilySpec& row) {
-  if (row.sizes == model::SizesFrom::tensors) return "mechanism";
+  if (row.sizes_from_tensors) return "mechanism";
   if (!row.embedding.class_token.empty()) return "vision";
   if (row.decoder) return "encoder-decoder";
   return row.causal ? "decoder" : "encoder";
@@ -446,7 +446,7 @@ Cell specials_of(const FamilySpec& row) {
   words.add(!layer.sinks.empty(), "sinks");
   words.add(layer.experts.has_value(), "experts");
   words.add(row.stack.convolution.has_value(), "convolution");
-  words.add(row.token_dropout.has_value(), "token dropout");
+  words.add(row.embedding_config.dropout.has_value(), "token dropout");
   words.add(row.stack.numbered_by_group, "layers share weights");
   words.add(may(row, [](const FamilySpec& each) { return is_set(each.keys.scale, 0); }), "scale of its own");
   words.add(is_set(keys.soft_cap, 0), "soft cap");

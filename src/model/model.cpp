@@ -14,12 +14,13 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/files/mapped_file.hpp"
 #include "base/pool.hpp"
 #include "base/random.hpp"
 #include "base/warnings.hpp"
+#include "checkpoint/readers.hpp"
 #include "checkpoint/source.hpp"
 #include "model/binding/binding.hpp"
-#include "model/binding/tensor_names.hpp"
 #include "model/families/family.hpp"
 
 // Reads the weights of a model at their first use and leases them.
@@ -28,6 +29,7 @@ namespace {
 
 /// Number of elements that are converted before their pages of the mapped file are released.
 constexpr std::size_t kPieceElements = std::size_t{1} << 22U;
+constexpr std::size_t kTaskElements = std::size_t{1} << 16U;  // enough work to wake another worker for it
 
 /// Counts infinities and NaNs, which are the numbers whose exponent bits are all 1.
 template <typename Bits>
@@ -67,10 +69,10 @@ std::uint64_t element_count(const checkpoint::TensorInfo& info) {
   return checked_product(info.shape).value_or(0);
 }
 
-constexpr std::size_t kTaskElements = std::size_t{1} << 16U;  // enough work to wake another worker for it
-
 /// Shared pointers that own the memory to which some views point.
 using Owners = std::vector<std::shared_ptr<const void>>;
+
+}  // namespace
 
 /// Gives access to the tensors of a checkpoint as float32. A tensor that is stored as aligned float32 is a
 /// view; other tensors are converted. A tensor is read again only if its values have no owner any more. Adds
@@ -82,7 +84,11 @@ class TensorCache {
 
   /// Returns the values of a tensor. Converts in parallel if `pool` is not null.
   [[nodiscard]] std::span<const float> values(std::size_t tensor, Owners& owners, Pool* pool) {
-    if (const auto found = converted_[tensor].lock()) return owned(found, owners);
+    const std::size_t count = element_count(weights_.tensors()[tensor]);
+    if (const auto found = converted_[tensor].lock()) {
+      owners.push_back(found);
+      return {found.get(), count};
+    }
     const auto loan = borrow(tensor);
     const checkpoint::TensorView& view = loan->view;
     const bool is_new = checked_.insert(tensor).second;
@@ -90,16 +96,16 @@ class TensorCache {
     if (view.dtype == DType::f32 && aligned) {
       if (is_new) read(*loan, pool, {.check = true}, [](std::size_t, std::span<const std::byte>) {});
       owners.push_back(loan);
-      return {reinterpret_cast<const float*>(view.bytes.data()), view.bytes.size() / sizeof(float)};
+      return {reinterpret_cast<const float*>(view.bytes.data()), count};
     }
-    const std::size_t size = size_of(view.dtype);
-    const auto made = std::make_shared<const Floats>(view.bytes.size() / size);
+    const std::shared_ptr<float[]> made = std::make_unique_for_overwrite<float[]>(count);
     read(*loan, pool, {.check = is_new, .forget = true},
          [&](std::size_t first, std::span<const std::byte> bytes) {
-           convert(view.dtype, bytes, made->values.subspan(first, bytes.size() / size));
+           convert(view.dtype, bytes, std::span(made.get() + first, bytes.size() / size_of(view.dtype)));
          });
     converted_[tensor] = made;
-    return owned(made, owners);
+    owners.push_back(made);
+    return {made.get(), count};
   }
 
   /// Returns a table. Releases its memory after the check for non-finite values, because only a few rows will
@@ -138,23 +144,10 @@ class TensorCache {
     checkpoint::TensorView view;
   };
 
-  struct Floats {
-    explicit Floats(std::size_t count)
-        : memory(std::make_unique_for_overwrite<float[]>(count)), values(memory.get(), count) {}
-
-    std::unique_ptr<float[]> memory;
-    std::span<float> values;
-  };
-
   std::shared_ptr<const Loan> borrow(std::size_t tensor) {
     auto loan = loans_[tensor].lock();
     if (!loan) loans_[tensor] = loan = std::make_shared<const Loan>(*this, tensor);
     return loan;
-  }
-
-  static std::span<const float> owned(const std::shared_ptr<const Floats>& floats, Owners& owners) {
-    owners.push_back(floats);
-    return floats->values;
   }
 
   struct ReadOptions {
@@ -196,9 +189,11 @@ class TensorCache {
   Warnings& warnings_;
   std::map<std::size_t, std::size_t> loan_counts_;          // key: index of the tensor
   std::map<std::size_t, std::weak_ptr<const Loan>> loans_;  // key: index of the tensor
-  std::map<std::size_t, std::weak_ptr<const Floats>> converted_;
+  std::map<std::size_t, std::weak_ptr<const float[]>> converted_;
   std::set<std::size_t> checked_;
 };
+
+namespace {
 
 /// Visits all stored parts of weights. One subclass reads them, the other counts their bytes.
 class WeightVisitor {
@@ -212,19 +207,18 @@ class WeightVisitor {
     return {table(bound.token),       table(bound.position),    table(bound.token_type), norm(bound.norm),
             linear(bound.projection), table(bound.class_token), linear(bound.patches)};
   }
-  AttentionWeights attention(const BoundLayer& bound, std::size_t heads, std::size_t d_model) {
+  AttentionWeights attention(const BoundLayer& bound) {
     return {linear(bound.query),
             linear(bound.key),
             linear(bound.value),
             linear(bound.output),
             norm(bound.query_norm),
             norm(bound.key_norm),
-            rows(bound.relative_bias, heads),
+            rows(bound.relative_bias),
             vector(bound.sinks),
-            {rows(bound.distance_table, d_model), norm(bound.distance_norm), linear(bound.distance_key),
+            {rows(bound.distance_table), norm(bound.distance_norm), linear(bound.distance_key),
              linear(bound.distance_query)}};
   }
-  /// Returns a layer with the given attention weights.
   LayerWeights layer(const AttentionWeights& attention, const BoundLayer& bound) {
     LayerWeights weights;
     static_cast<AttentionWeights&>(weights) = attention;
@@ -258,9 +252,9 @@ class WeightVisitor {
     return {weight.values, weight.orientation, vector(bound.bias), matrix(bound.first)};
   }
   MlpWeights mlp(const BoundMlp& bound) { return {linear(bound.up), linear(bound.gate), linear(bound.down)}; }
-  MatrixView<const float> rows(const BoundVector& bound, std::size_t width) {
+  MatrixView<const float> rows(const BoundVector& bound) {
     const std::span<const float> stored = vector(bound);
-    return {stored.data(), stored.size() / width, width};
+    return {stored.data(), stored.size() / bound.width, bound.width};
   }
 };
 
@@ -295,19 +289,19 @@ class WeightReader final : public WeightVisitor {
     const std::size_t size = slices.all * bound.in;
     const std::span<const float> stored =
         tensors_.values(bound.tensor, owners_for(slices), pool_).subspan(bound.expert * size, size);
-    if (bound.axes == Axes::out_in) {
-      if (slices.contiguous())
-        return {{stored.data() + slices.first * bound.in, bound.out(), bound.in}, Orientation::out_in};
-      std::vector<float>& copy = add_buffer(bound.out() * bound.in);
+    const bool by_output = bound.axes == Axes::out_in;
+    if (slices.contiguous() && by_output)
+      return {{stored.data() + slices.first * bound.in, bound.out(), bound.in}, Orientation::out_in};
+    if (slices.contiguous())
+      return {{stored.data() + slices.first, bound.in, bound.out(), slices.all}, Orientation::in_out};
+    std::vector<float>& copy = add_buffer(bound.out() * bound.in);
+    if (by_output) {
       for (std::size_t r = 0; r < bound.out(); ++r) {
         std::memcpy(copy.data() + r * bound.in, stored.data() + slices.position(r) * bound.in,
                     bound.in * sizeof(float));
       }
       return {{copy.data(), bound.out(), bound.in}, Orientation::out_in};
     }
-    if (slices.contiguous())
-      return {{stored.data() + slices.first, bound.in, bound.out(), slices.all}, Orientation::in_out};
-    std::vector<float>& copy = add_buffer(bound.out() * bound.in);
     for (std::size_t r = 0; r < bound.in; ++r) {
       for (std::size_t c = 0; c < bound.out(); ++c)
         copy[r * bound.out() + c] = stored[r * slices.all + slices.position(c)];
@@ -497,38 +491,58 @@ void warn_of_tied_head(const checkpoint::ModelSource& source, const ModelConfig&
                   escaped(source.config_path.string())));
 }
 
-/// A checkpoint with random tensors [d, d].
-class RandomWeights final : public checkpoint::Checkpoint {
- public:
-  explicit RandomWeights(const RandomLayer& sizes) {
-    const double deviation = 1 / std::sqrt(static_cast<double>(sizes.d_model));
-    std::uint64_t stream = 1;
-    for (const char* name : {"W_k", "W_o", "W_q", "W_v"}) {
-      Random random(sizes.seed, stream++);
-      std::vector<float>& values = values_.emplace_back(sizes.d_model * sizes.d_model);
-      for (float& value : values) value = static_cast<float>(deviation * random.normal());
-      infos_.push_back({name, DType::f32, {sizes.d_model, sizes.d_model}, "random weights"});
-    }
+OwnedMatrix<double> to_double(const StoredMatrix& matrix) {
+  OwnedMatrix<double> out(matrix.in(), matrix.out());
+  for (std::size_t i = 0; i < out.rows(); ++i) {
+    for (std::size_t j = 0; j < out.cols(); ++j)
+      out(i, j) = matrix.orientation == Orientation::in_out ? matrix.values(i, j) : matrix.values(j, i);
   }
-  [[nodiscard]] std::span<const checkpoint::TensorInfo> tensors() const override { return infos_; }
-  [[nodiscard]] checkpoint::TensorView tensor(std::size_t index) override {
-    return {DType::f32, infos_.at(index).shape, std::as_bytes(std::span<const float>(values_.at(index)))};
-  }
-
- private:
-  std::vector<checkpoint::TensorInfo> infos_;
-  std::vector<std::vector<float>> values_;
-};
+  return out;
+}
 
 }  // namespace
 
+Linear Linear::outputs(std::size_t begin, std::size_t count) const {
+  Linear part = *this;
+  part.stored =
+      orientation == Orientation::in_out ? stored.col_range(begin, count) : stored.row_range(begin, count);
+  if (!bias.empty()) part.bias = bias.subspan(begin, count);
+  return part;
+}
+
+Linear Linear::inputs(std::size_t begin, std::size_t count) const {
+  Linear part = *this;
+  const auto [values, order] = factorised() ? first : last();
+  (factorised() ? part.first.values : part.stored) =
+      order == Orientation::in_out ? values.row_range(begin, count) : values.col_range(begin, count);
+  part.bias = {};
+  return part;
+}
+
+OwnedMatrix<double> Linear::in_out_double() const {
+  if (!factorised()) return to_double(last());
+  const OwnedMatrix<double> a = to_double(first);
+  const OwnedMatrix<double> b = to_double(last());
+  OwnedMatrix<double> product(a.rows(), b.cols());
+  for (std::size_t i = 0; i < a.rows(); ++i) {
+    for (std::size_t r = 0; r < a.cols(); ++r) {
+      for (std::size_t j = 0; j < b.cols(); ++j) product(i, j) += a(i, r) * b(r, j);
+    }
+  }
+  return product;
+}
+
+void LookupTable::row(std::size_t r, std::span<float> out) const {
+  const std::size_t bytes = width() * size_of(tensor.dtype);
+  convert(tensor.dtype, tensor.bytes.subspan(r * bytes, bytes), out);
+}
+
 /// The data that all copies of a model share: its files and its cached weights.
 struct Model::Shared {
-  Shared(checkpoint::ModelSource of, Binding bound_tensors, std::vector<TensorUse> tensor_uses,
-         Warnings& warnings)
+  Shared(checkpoint::ModelSource of, Binding bound_tensors, Warnings& warnings)
       : source(std::move(of)),
         binding(std::move(bound_tensors)),
-        uses(std::move(tensor_uses)),
+        uses(find_tensor_uses(binding, *source.weights)),
         tensors(*source.weights, warnings) {}
 
   [[nodiscard]] const BoundLayer& bound(const LayerConfig& layer) const {
@@ -557,12 +571,10 @@ Model Model::bind(checkpoint::ModelSource source, Warnings& warnings) {
 
 Model Model::bind(checkpoint::ModelSource source, const FamilySpec& row, ModelConfig config,
                   Warnings& warnings) {
-  checkpoint::Checkpoint& weights = *source.weights;
-  Binding binding = bind_tensors(row, config, weights, source.config_path.string());
-  std::vector<TensorUse> uses = find_tensor_uses(binding, weights);
-  warn_of_tied_head(source, config, binding, uses, warnings);
-  return {std::make_shared<const ModelConfig>(std::move(config)),
-          std::make_shared<Shared>(std::move(source), std::move(binding), std::move(uses), warnings)};
+  Binding binding = bind_tensors(row, config, *source.weights, source.config_path.string());
+  auto shared = std::make_shared<Shared>(std::move(source), std::move(binding), warnings);
+  warn_of_tied_head(shared->source, config, shared->binding, shared->uses, warnings);
+  return {std::make_shared<const ModelConfig>(std::move(config)), std::move(shared)};
 }
 
 const checkpoint::ModelSource& Model::source() const {
@@ -590,7 +602,7 @@ std::uint64_t Model::parameters() const {
   const auto tensors = source().weights->tensors();
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (shared_->uses[i].role == TensorRole::parameter) count += checked_product(tensors[i].shape).value();
+    if (shared_->uses[i].role == TensorRole::parameter) count += element_count(tensors[i]);
   }
   return count;
 }
@@ -604,14 +616,12 @@ std::span<const TensorUse> Model::tensor_uses() const {
 }
 
 Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool) const {
-  Shared& shared = *shared_;
-  const std::lock_guard lock(shared.tensors.mutex());
+  const std::lock_guard lock(shared_->tensors.mutex());
   const LayerConfig& layer = config_->layers.at(index);
-  const BoundLayer& bound = shared.bound(layer);
-  return cached(shared.tensors, shared.layers[layer.stored()], pool, [&](WeightReader& reader) {
-    const auto found = shared.attentions.find(layer.stored());
-    if (found == shared.attentions.end())
-      return reader.layer(reader.attention(bound, layer.attention.heads, config_->d_model), bound);
+  const BoundLayer& bound = shared_->bound(layer);
+  return cached(shared_->tensors, shared_->layers[layer.stored()], pool, [&](WeightReader& reader) {
+    const auto found = shared_->attentions.find(layer.stored());
+    if (found == shared_->attentions.end()) return reader.layer(reader.attention(bound), bound);
     reader.keep(found->second);
     return reader.layer(*found->second, bound);
   });
@@ -620,9 +630,8 @@ Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool) const {
 Lease<AttentionWeights> Model::attention(std::size_t index, Pool* pool) const {
   const std::lock_guard lock(shared_->tensors.mutex());
   const LayerConfig& layer = config_->layers.at(index);
-  return cached(shared_->tensors, shared_->attentions[layer.stored()], pool, [&](WeightReader& reader) {
-    return reader.attention(shared_->bound(layer), layer.attention.heads, config_->d_model);
-  });
+  return cached(shared_->tensors, shared_->attentions[layer.stored()], pool,
+                [&](WeightReader& reader) { return reader.attention(shared_->bound(layer)); });
 }
 
 Lease<EmbeddingWeights> Model::embedding() const {
@@ -667,17 +676,15 @@ void Model::evict_embedding() const {
 }
 
 std::uint64_t Model::layer_bytes(std::size_t index) const {
-  const LayerConfig& layer = config_->layers.at(index);
-  const BoundLayer& bound = shared_->bound(layer);
+  const BoundLayer& bound = shared_->bound(config_->layers.at(index));
   WeightBytes bytes(*source().weights);
-  bytes.layer(bytes.attention(bound, layer.attention.heads, config_->d_model), bound);
+  bytes.layer(bytes.attention(bound), bound);
   return bytes.total();
 }
 
 std::uint64_t Model::attention_bytes(std::size_t index) const {
-  const LayerConfig& layer = config_->layers.at(index);
   WeightBytes bytes(*source().weights);
-  bytes.attention(shared_->bound(layer), layer.attention.heads, config_->d_model);
+  bytes.attention(shared_->bound(config_->layers.at(index)));
   return bytes.total();
 }
 
@@ -711,7 +718,18 @@ Model random_layer(const RandomLayer& sizes, Warnings& warnings) {
   source.given = source.config_path = "random layer";
   source.config = {{"model_type", "attention"}, {"heads", sizes.heads}};
   source.config_text = source.config.dump();
-  source.weights = std::make_unique<RandomWeights>(sizes);
+  auto weights =
+      std::make_unique<checkpoint::FileCheckpoint>(FileBytes("random weights", std::span<const std::byte>()));
+  const double deviation = 1 / std::sqrt(static_cast<double>(sizes.d_model));
+  std::uint64_t stream = 1;
+  for (const char* name : {"W_k", "W_o", "W_q", "W_v"}) {
+    Random random(sizes.seed, stream++);
+    std::vector<float> values(sizes.d_model * sizes.d_model);
+    for (float& value : values) value = static_cast<float>(deviation * random.normal());
+    weights->add({name, DType::f32, {sizes.d_model, sizes.d_model}, weights->file().name()}, {}, 0,
+                 [values](std::vector<std::byte>&) { return std::as_bytes(std::span(values)); });
+  }
+  source.weights = std::move(weights);
   return Model::bind(std::move(source), warnings);
 }
 

@@ -149,7 +149,7 @@ TEST_CASE("every family has a golden model whose configuration resolves without 
     const auto with_weights = attnctl::model::resolve_config(source);
     CHECK(with_weights.family == family.name);
     source.weights.reset();
-    if (family.sizes == attnctl::model::SizesFrom::tensors) {
+    if (family.sizes_from_tensors) {
       attnctl::test::check_refusal([&] { static_cast<void>(attnctl::model::resolve_config(source)); },
                                    Status::bad_input, {"need a weights file"});
       continue;

@@ -25,7 +25,7 @@ std::uint64_t checked(std::optional<std::uint64_t> count) {
   return *count;
 }
 
-std::uint64_t product(std::initializer_list<std::uint64_t> factors) {
+std::uint64_t product(const std::vector<std::uint64_t>& factors) {
   std::uint64_t result = 1;
   for (const std::uint64_t factor : factors) result = checked(checked_mul(result, factor));
   return result;
@@ -53,7 +53,6 @@ std::uint64_t entries(LinearParts parts, std::uint64_t in, std::uint64_t out) {
   return parts.rank > 0 ? product({sum({in, out}), parts.rank}) : product({in, out});
 }
 
-/// Returns the number of matrices in an MLP: 3 if gated, otherwise 2. Returns 0 if the layer has no MLP.
 std::uint64_t mlp_matrices(const MlpConfig& mlp) {
   return mlp.width == 0 ? 0 : mlp.gated ? 3 : 2;
 }
@@ -106,13 +105,11 @@ std::uint64_t branch_norms(const LayerConfig& layer) {
   return layer.shared_norm || layer.mlp.width == 0 ? own : own + 1;
 }
 
-/// A projection of an attention and its numbers of inputs and outputs.
 struct ProjectionSize {
   LinearParts parts;
   std::uint64_t in, out;
 };
 
-/// Returns the query, key, value and output projections.
 std::array<ProjectionSize, 4> projections_of(const ModelConfig& config, const AttentionConfig& attention) {
   const std::uint64_t k = attention.d_head;
   const std::uint64_t v = attention.d_value;
@@ -122,25 +119,16 @@ std::array<ProjectionSize, 4> projections_of(const ModelConfig& config, const At
            {attention.output, product({attention.heads, v}), config.d_output}}};
 }
 
-/// The parameters of one layer. `biases` are the biases of the attention.
-struct LayerCount {
-  LayerParameters layer;
-  std::uint64_t biases = 0;
-  std::uint64_t mlp = 0;
-  std::uint64_t norms = 0;
-};
-
-LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
+LayerParameters count_layer(const ModelConfig& config, const LayerConfig& layer) {
   const AttentionConfig& attention = layer.attention;
   const std::uint64_t d = config.d_model;
-  LayerCount count;
-  std::uint64_t* const counts[] = {&count.layer.query, &count.layer.key, &count.layer.value,
-                                   &count.layer.output};
+  LayerParameters count;
+  std::uint64_t* const counts[] = {&count.query, &count.key, &count.value, &count.output};
   const auto projections = projections_of(config, attention);
   for (std::size_t i = 0; i < projections.size(); ++i) {
     const auto& [parts, in, out] = projections[i];
     *counts[i] = linear_parameters(parts, in, out);
-    add(count.layer.attention, *counts[i]);
+    add(count.attention, *counts[i]);
     add(count.biases, parts.bias ? out : 0);
   }
   if (layer.mlp.width > 0) {
@@ -154,15 +142,15 @@ LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
   }
   count.norms = product({branch_norms(layer), norm_parameters(layer.norm, d)});
   add(count.norms, head_norms(attention));
-  if (attention.sinks) add(count.layer.attention, attention.heads);
+  if (attention.sinks) add(count.attention, attention.heads);
   if (attention.disentangled) {
     const std::uint64_t outputs = product({attention.heads, attention.d_head});
     for (const LinearParts& parts : {attention.disentangled->key, attention.disentangled->query}) {
-      add(count.layer.attention, linear_parameters(parts, d, outputs));
+      add(count.attention, linear_parameters(parts, d, outputs));
       add(count.biases, parts.bias ? outputs : 0);
     }
   }
-  count.layer.all = sum({count.layer.attention, count.mlp, count.norms});
+  count.all = sum({count.attention, count.mlp, count.norms});
   return count;
 }
 
@@ -234,7 +222,6 @@ std::uint64_t pattern_flops(const AttentionConfig& attention, std::uint64_t n, s
   return product({2, computed_pairs(attention, n), attention.heads, width});
 }
 
-/// A variant of attention: a number of heads and a number of key/value heads.
 struct HeadLayout {
   const char* name;
   std::size_t heads;
@@ -269,9 +256,8 @@ std::optional<std::size_t> usual_groups(std::size_t heads) {
     return std::pair(4 * groups > heads ? 4 * groups - heads : heads - 4 * groups, groups);
   };
   for (std::size_t divisor = 2; divisor * divisor <= heads; ++divisor) {
-    if (heads % divisor != 0) continue;
     for (const std::size_t groups : {divisor, heads / divisor}) {
-      if (!best || rank(groups) < rank(*best)) best = groups;
+      if (heads % divisor == 0 && (!best || rank(groups) < rank(*best))) best = groups;
     }
   }
   return best;
@@ -302,7 +288,6 @@ std::string number_ranges(const std::vector<std::size_t>& numbers) {
   return text;
 }
 
-/// A row of sharing_table().
 struct SharingRow {
   std::string kind;
   std::vector<std::size_t> layers;
@@ -319,28 +304,14 @@ void add_to(std::vector<SharingRow>& rows, std::string_view kind, std::size_t la
   row->layers.push_back(layer);
 }
 
-/// Returns groups of at least two heads that share a key/value head or, if heads are tied, a slice.
-std::map<std::size_t, std::vector<std::size_t>> groups_of(const AttentionConfig& attention) {
-  std::map<std::size_t, std::vector<std::size_t>> groups;
-  for (std::size_t head = 0; head < attention.heads; ++head) groups[attention.kv_head(head)].push_back(head);
-  std::erase_if(groups, [](const auto& group) { return group.second.size() < 2; });
-  return groups;
-}
-
-void add_layers(const ModelConfig& config, std::vector<SharingRow>& rows) {
-  std::map<LayerConfig::Key, std::vector<std::size_t>> sharing;
-  for (std::size_t i = 0; i < config.layers.size(); ++i) sharing[config.layers[i].stored()].push_back(i);
-  for (const auto& [stored_as, layers] : sharing) {
-    if (layers.size() < 2) continue;
-    const std::string text = fmt::format("layers {} share all weights", number_ranges(layers));
-    for (const std::size_t layer : layers) add_to(rows, "layers", layer, {}, text);
-  }
-}
-
 void add_heads(const AttentionConfig& attention, std::size_t layer, std::vector<SharingRow>& rows) {
-  for (const auto& [slice, heads] : groups_of(attention)) {
-    const bool tied = !attention.head_slices.empty();
-    const bool has_value = attention.value.weight;
+  std::map<std::size_t, std::vector<std::size_t>>
+      groups;  // of heads; by key/value head or, if tied, by slice
+  for (std::size_t head = 0; head < attention.heads; ++head) groups[attention.kv_head(head)].push_back(head);
+  const bool tied = !attention.head_slices.empty();
+  const bool has_value = attention.value.weight;
+  for (const auto& [slice, heads] : groups) {
+    if (heads.size() < 2) continue;
     const std::string list = number_ranges(heads);
     add_to(rows, tied ? "tied_heads" : "kv_head", layer, heads,
            tied ? fmt::format("heads {} are tied to slice {} of {}", list, slice,
@@ -350,26 +321,17 @@ void add_heads(const AttentionConfig& attention, std::size_t layer, std::vector<
   }
 }
 
-void add_factors(const AttentionConfig& attention, std::size_t layer, std::vector<SharingRow>& rows) {
-  const std::pair<const char*, LinearParts> projections[] = {
-      {"W_Q", attention.query}, {"W_K", attention.key}, {"W_V", attention.value}, {"W_O", attention.output}};
-  for (const auto& [name, parts] : projections) {
-    if (parts.weight && parts.rank > 0)
-      add_to(rows, "factorised", layer, {}, fmt::format("{} factorised, rank {}", name, parts.rank));
-  }
-}
-
 }  // namespace
 
 ParameterCount count_parameters(const ModelConfig& config) {
   ParameterCount count;
   std::set<LayerConfig::Key> counted;
   for (const LayerConfig& layer : config.layers) {
-    const LayerCount one = count_layer(config, layer);
-    count.layers.push_back(one.layer);
+    const LayerParameters one = count_layer(config, layer);
+    count.layers.push_back(one);
     if (!counted.insert(layer.stored()).second) continue;
-    add(count.attention, one.layer.attention);
-    add(count.attention_weights, one.layer.attention - one.biases);
+    add(count.attention, one.attention);
+    add(count.attention_weights, one.attention - one.biases);
     add(count.mlp, one.mlp);
     add(count.norms, one.norms);
   }
@@ -402,10 +364,8 @@ Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t lengt
   const std::uint64_t v = attention.d_value;
   std::vector<std::vector<Cell>> rows;
   const auto step = [&](std::string name, std::string tensor, const std::vector<std::uint64_t>& shape) {
-    std::uint64_t values = 1;
-    for (const std::uint64_t extent : shape) values = product({values, extent});
-    rows.push_back(
-        {std::move(name), std::move(tensor), to_string(Shape(shape.begin(), shape.end())), cell(values)});
+    rows.push_back({std::move(name), std::move(tensor), to_string(Shape(shape.begin(), shape.end())),
+                    cell(product(shape))});
   };
   step("input", "x", {B, n, config.d_model});
   const auto project = [&](const std::string& tensor, LinearParts parts, std::uint64_t out) {
@@ -513,7 +473,13 @@ Table compare_attention(const ModelConfig& config, std::size_t length) {
 
 Table sharing_table(const ModelConfig& config, const Model* model) {
   std::vector<SharingRow> rows;
-  add_layers(config, rows);
+  std::map<LayerConfig::Key, std::vector<std::size_t>> sharing;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) sharing[config.layers[i].stored()].push_back(i);
+  for (const auto& [stored_as, layers] : sharing) {
+    if (layers.size() < 2) continue;
+    const std::string text = fmt::format("layers {} share all weights", number_ranges(layers));
+    for (const std::size_t layer : layers) add_to(rows, "layers", layer, {}, text);
+  }
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     const AttentionConfig& attention = config.layers[layer].attention;
     if (!attention.key.weight) {
@@ -522,7 +488,14 @@ Table sharing_table(const ModelConfig& config, const Model* model) {
       add_to(rows, "query_key", layer, {}, "W_Q = W_K: two tensors with the same values");
     }
     add_heads(attention, layer, rows);
-    add_factors(attention, layer, rows);
+    const std::pair<const char*, LinearParts> projections[] = {{"W_Q", attention.query},
+                                                               {"W_K", attention.key},
+                                                               {"W_V", attention.value},
+                                                               {"W_O", attention.output}};
+    for (const auto& [name, parts] : projections) {
+      if (parts.weight && parts.rank > 0)
+        add_to(rows, "factorised", layer, {}, fmt::format("{} factorised, rank {}", name, parts.rank));
+    }
   }
   std::vector<std::vector<Cell>> cells;
   for (const SharingRow& row : rows) {

@@ -13,11 +13,12 @@ namespace attnctl::model {
 // The cost of a model, computed from its configuration. Functions throw Error(limit) for counts of 2^64 or
 // more, in tables of 2^63 or more.
 
-/// The numbers of parameters of one layer.
 struct LayerParameters {
   std::uint64_t query = 0, key = 0, value = 0, output = 0;  // including biases
   std::uint64_t attention = 0;  // the four above, sinks, and projections of distance embeddings
-  std::uint64_t all = 0;        // attention, MLP and norms
+  std::uint64_t biases = 0;     // of the attention
+  std::uint64_t mlp = 0, norms = 0;
+  std::uint64_t all = 0;  // attention, MLP and norms
 };
 
 /// The numbers of parameters of a model. The totals count weights that several layers share only once.
@@ -71,14 +72,12 @@ struct PatternMemory {
 /// model's number of heads. The number of key/value heads of the grouped variant is that of the model if it
 /// has groups, otherwise the divisor of h, except 1 and h, that is nearest to h / 4; without one, the variant
 /// is omitted. Duplicate rows are omitted. Variants with shared keys are omitted if the model uses W_Q as
-/// W_K. Columns: variant; own (true for the model's variant); heads; kv_heads; d_head; parameters; the FLOPs
-/// for one sequence of n tokens: projections, scores, values, output, and flops (their sum); multiply_adds
-/// (half of flops); multiply_adds_one_product (without `values`, because textbook tables often count only one
-/// of the two n^2 products); pattern_bytes and cache_bytes_per_token (float32).
+/// W_K. The column own is true for the model's variant, flops is the sum of the FLOPs of all steps,
+/// multiply_adds is half of it, and multiply_adds_one_product does not count `values`, because textbook
+/// tables often count only one of the two n^2 products. Bytes are those of float32.
 [[nodiscard]] Table compare_attention(const ModelConfig& config, std::size_t length);
 
-/// Returns the shapes of a batch in each step of the first layer's attention. Columns: step, tensor, shape,
-/// values (the number of elements).
+/// Returns the shapes of a batch in each step of the first layer's attention.
 [[nodiscard]] Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t length);
 
 /// Returns which heads, projections and layers of a model share weights, and which projections are

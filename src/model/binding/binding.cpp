@@ -16,7 +16,6 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "model/binding/tensor_names.hpp"
 
 namespace attnctl::model {
 namespace {
@@ -36,14 +35,15 @@ bool has_mark(const StoredTensor& tensor, std::string_view mark) {
   return tensor.name.find(mark) != std::string::npos;
 }
 
-/// Returns the names with `mark` replaced by a number.
+std::string with_number(std::string name, std::string_view mark, std::size_t number) {
+  const std::size_t at = name.find(mark);
+  return at == std::string::npos ? name : name.replace(at, mark.size(), std::to_string(number));
+}
+
 std::vector<StoredTensor> numbered(std::span<const StoredTensor> names, std::string_view mark,
                                    std::size_t number) {
   std::vector<StoredTensor> out(names.begin(), names.end());
-  for (StoredTensor& tensor : out) {
-    const std::size_t at = tensor.name.find(mark);
-    if (at != std::string::npos) tensor.name.replace(at, mark.size(), std::to_string(number));
-  }
+  for (StoredTensor& tensor : out) tensor.name = with_number(tensor.name, mark, number);
   return out;
 }
 
@@ -59,7 +59,6 @@ Slices one_of(std::initializer_list<std::size_t> widths, std::size_t index, std:
           .all = groups * stride};
 }
 
-/// The outputs of a projection.
 struct ProjectionOutputs {
   std::size_t heads = 1;
   std::size_t each = 0;  // number of outputs per head
@@ -68,7 +67,6 @@ struct ProjectionOutputs {
   std::size_t index = 0;
   const AttentionConfig* attention = nullptr;  // only for query, key and value
 
-  /// Returns the outputs of the projection in a tensor with this packing.
   [[nodiscard]] Slices slices(Packing packing) const {
     const std::size_t width = heads * each;
     if (packing == Packing::gate_up) return one_of({width, width}, index);
@@ -88,16 +86,34 @@ struct ProjectionOutputs {
 };
 
 /// Returns the layer number in a tensor's name; nullopt if the tensor does not belong to a layer.
-std::optional<std::size_t> layer_number(std::string_view name, const std::string& layer_prefix) {
+std::optional<std::size_t> layer_number(std::string_view name, std::string_view layer_prefix) {
   const std::size_t mark = layer_prefix.find("{}");
-  if (mark == std::string::npos) return std::nullopt;
-  const std::string_view before = std::string_view(layer_prefix).substr(0, mark);
-  const std::string_view after = std::string_view(layer_prefix).substr(mark + 2);
-  if (!name.starts_with(before)) return std::nullopt;
-  name.remove_prefix(before.size());
+  if (mark == std::string_view::npos || !name.starts_with(layer_prefix.substr(0, mark))) return std::nullopt;
+  name.remove_prefix(mark);
   const std::string_view digits = name.substr(0, name.find_first_not_of("0123456789"));
-  name.remove_prefix(digits.size());
-  return name.starts_with(after) ? parse_number(digits) : std::nullopt;
+  const bool matches = name.substr(digits.size()).starts_with(layer_prefix.substr(mark + 2));
+  return matches ? parse_number(digits) : std::nullopt;
+}
+
+/// Returns how many weights of the linear maps of a layer (query, key, value, output, MLP up and down; whole
+/// or as factors) the checkpoint contains under this prefix. Norms and biases are not counted.
+std::ptrdiff_t count_stored_names(const LayerSpec& layer, const checkpoint::Checkpoint& weights,
+                                  const std::string& prefix) {
+  std::ptrdiff_t count = 0;
+  for (const LinearSpec* spec :
+       {&layer.query, &layer.key, &layer.value, &layer.output, &layer.mlp.up, &layer.mlp.down}) {
+    for (const auto* names : {&spec->weight, &spec->factors}) {
+      count += std::ranges::count_if(*names, [&](const StoredTensor& tensor) {
+        return weights.find(prefix + tensor.name) != checkpoint::Checkpoint::npos;
+      });
+    }
+  }
+  return count;
+}
+
+[[noreturn]] void reject_both(const checkpoint::TensorInfo& one, const std::string& other) {
+  fail(Status::bad_input, "{}: tensors \"{}\" and \"{}\" are alternatives; need only one of them", one.file,
+       escaped(one.name), escaped(other));
 }
 
 /// Finds the tensors of a model and checks their shapes and types. The functions collect faults instead of
@@ -117,8 +133,8 @@ class TensorBinder {
     bind_layers();
     bind_ends();
     if (config_.head.present) bind_head();
-    check_extra_layers(names_.layer_prefix(), false);
-    if (config_.decoder) check_extra_layers(names_.decoder_prefix(), true);
+    check_extra_layers(false);
+    if (config_.decoder) check_extra_layers(true);
     check_faults();
     return std::move(bound_);
   }
@@ -128,7 +144,6 @@ class TensorBinder {
     if (known_.insert(fault).second) faults_.push_back(fault);
   }
 
-  /// Throws Error(bad_input) if tensors are missing or there are other faults.
   void check_faults() const {
     if (missing_.empty() && faults_.empty()) return;
     if (missing_.empty()) fail(Status::bad_input, "{}", join_first(faults_, "; "));
@@ -208,7 +223,9 @@ class TensorBinder {
     const auto found = need(names);
     if (!found) return {};
     expect_shape(*found, shape);
-    return {.tensor = found->index, .elements = Slices::whole(checked_product(shape).value_or(0))};
+    return {.tensor = found->index,
+            .elements = Slices::whole(checked_product(shape).value_or(0)),
+            .width = shape.back()};
   }
 
   /// Returns the gain and bias of a norm, each [width]. If `copies` is set, there is one per head: in tensors
@@ -254,7 +271,7 @@ class TensorBinder {
     add_fault(fmt::format("{}: tensor \"{}\": got shape {}, need {} ({} according to {}{})", info.file,
                           escaped(info.name), to_string(info.shape), to_string(expected), shape_origin_,
                           escaped(config_file_),
-                          family_.sizes == SizesFrom::tensors ? " and the first layer's projections" : ""));
+                          family_.sizes_from_tensors ? " and the first layer's projections" : ""));
   }
 
   BoundMatrix matrix(std::span<const StoredTensor> names, std::size_t in, const ProjectionOutputs& out,
@@ -491,39 +508,37 @@ class TensorBinder {
     const HeadSpec& spec = *family_.head;
     const HeadConfig& head = config_.head;
     const EmbeddingConfig& embedding = config_.output_embedding();
-    Binding& bound = bound_;
-    const std::size_t token = config_.decoder ? bound.target_embedding.token : bound.embedding.token;
+    const std::size_t token = config_.decoder ? bound_.target_embedding.token : bound_.embedding.token;
     const std::size_t width = config_.head_width();
     shape_origin_ = fmt::format("model width {}, embedding width {}, vocabulary of {}", config_.d_model,
                                 embedding.width, embedding.vocabulary);
     prefix_ = names_.outside_layers();
-    bound.head_projection = linear(spec.projection, head.projection, config_.d_model, {.each = width});
+    bound_.head_projection = linear(spec.projection, head.projection, config_.d_model, {.each = width});
     prefix_.clear();
     if (head.transform) {
-      bound.head_transform =
+      bound_.head_transform =
           linear(spec.transform, {true, head.transform_bias}, config_.d_model, {.each = width});
-      bound.head_norm = norm(spec.transform_norm, head.norm.kind, width);
+      bound_.head_norm = norm(spec.transform_norm, head.norm.kind, width);
     }
-    const std::size_t vocabulary = embedding.vocabulary;
-    bound.head_decoder = linear(spec.decoder, {!head.tied, head.bias}, width, {.each = vocabulary});
+    bound_.head_decoder =
+        linear(spec.decoder, {!head.tied, head.bias}, width, {.each = embedding.vocabulary});
     if (head.tied) {
-      if (const auto copy = find(spec.decoder.weight)) bound.alternatives.push_back({copy->index, token});
-      bound.head_decoder.weight = {
-          .tensor = token, .axes = Axes::out_in, .in = width, .outputs = Slices::whole(vocabulary)};
+      if (const auto copy = find(spec.decoder.weight)) bound_.alternatives.push_back({copy->index, token});
+      bound_.head_decoder.weight = {
+          .tensor = token, .axes = Axes::out_in, .in = width, .outputs = Slices::whole(embedding.vocabulary)};
     }
   }
 
-  /// Adds a fault if the checkpoint contains layers that the configuration does not have.
-  void check_extra_layers(const std::string& layer_prefix, bool of_decoder) {
+  void check_extra_layers(bool of_decoder) {
     std::set<std::size_t> known, extra;
     for (const LayerConfig& layer : config_.layers) {
       const bool in_decoder = layer.component == Component::decoder || layer.component == Component::cross;
       if (in_decoder == of_decoder) known.insert(layer.stored_as);
     }
-    const auto tensors = names_.weights().tensors();
+    const std::string prefix = names_.layer_prefix(of_decoder);
     std::string_view file;
-    for (const checkpoint::TensorInfo& tensor : tensors) {
-      const auto number = layer_number(tensor.name, layer_prefix);
+    for (const checkpoint::TensorInfo& tensor : names_.weights().tensors()) {
+      const auto number = layer_number(tensor.name, prefix);
       if (!number || known.contains(*number) || is_known_buffer(tensor.name)) continue;
       extra.insert(*number);
       file = tensor.file;
@@ -553,6 +568,80 @@ class TensorBinder {
 };
 
 }  // namespace
+
+TensorNames::TensorNames(const FamilySpec& family, const checkpoint::Checkpoint& weights, std::size_t layers)
+    : family_(&family), weights_(&weights) {
+  std::ptrdiff_t best = -1;
+  for (const std::string& prefix : family.prefixes) {
+    for (const std::string& layer_prefix : family.stack.prefixes) {
+      if (layers > 1 && layer_prefix.find("{}") == std::string::npos) continue;
+      const std::ptrdiff_t count =
+          count_stored_names(family.stack.layer, weights, prefix + with_number(layer_prefix, "{}", 0));
+      if (count <= best) continue;
+      best = count;
+      prefix_ = prefix;
+      layer_prefix_ = layer_prefix;
+    }
+  }
+}
+
+std::string TensorNames::in_layer(const LayerConfig::Key& layer) const {
+  const bool of_decoder = layer.component == Component::decoder || layer.component == Component::cross;
+  return with_number(layer_prefix(of_decoder), "{}", layer.number);
+}
+
+std::optional<LocatedTensor> TensorNames::find_outside_layers(const std::vector<std::string>& names) const {
+  return find(stored(names), prefix_);
+}
+
+std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> names,
+                                               const std::string& prefix) const {
+  std::optional<LocatedTensor> found;
+  for (const StoredTensor& tensor : names) {
+    const std::size_t index = weights_->find(prefix + tensor.name);
+    if (index == checkpoint::Checkpoint::npos) continue;
+    if (found) reject_both(info(*found), prefix + tensor.name);
+    found = LocatedTensor{index, tensor.axes, tensor.packing};
+    if (!family_->sizes_from_tensors) break;
+  }
+  return found;
+}
+
+LocatedWeight TensorNames::find_weight(const LinearSpec& spec, const std::string& prefix) const {
+  const auto whole = find(spec.weight, prefix);
+  LocatedWeight factors;
+  std::string missing;
+  for (const StoredTensor& factor : spec.factors) {
+    const auto found = find({&factor, 1}, prefix);
+    if (found) factors.push_back(*found);
+    if (!found) missing = prefix + factor.name;
+  }
+  if (factors.empty()) return whole ? LocatedWeight{*whole} : LocatedWeight{};
+  const checkpoint::TensorInfo& factor = info(factors.front());
+  if (whole) reject_both(info(*whole), factor.name);
+  if (!missing.empty()) {
+    fail(Status::bad_input, "{}: tensor \"{}\" is one factor of a projection; need \"{}\" too", factor.file,
+         escaped(factor.name), escaped(missing));
+  }
+  return factors;
+}
+
+bool same_values(checkpoint::Checkpoint& weights, std::size_t a, std::size_t b) {
+  const checkpoint::TensorInfo& first = weights.tensors()[a];
+  const checkpoint::TensorInfo& second = weights.tensors()[b];
+  if (first.dtype != second.dtype || first.shape != second.shape) return false;
+  const bool same = std::ranges::equal(weights.tensor(a).bytes, weights.tensor(b).bytes);
+  weights.release(a);
+  weights.release(b);
+  return same;
+}
+
+std::vector<StoredTensor> stored(const std::vector<std::string>& names) {
+  std::vector<StoredTensor> tensors;
+  tensors.reserve(names.size());
+  for (const std::string& name : names) tensors.push_back({name});
+  return tensors;
+}
 
 Binding bind_tensors(const FamilySpec& family, const ModelConfig& config,
                      const checkpoint::Checkpoint& weights, const std::string& config_file) {

@@ -88,7 +88,6 @@ struct AlibiConfig {
   bool rounded = false;
 };
 
-/// Rotary position embedding of queries and keys.
 struct RotaryConfig {
   RotaryPairing pairing = RotaryPairing::half;
   std::size_t dims = 0;  // number r of rotated dimensions per head, at most d_head

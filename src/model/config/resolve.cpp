@@ -13,25 +13,26 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "checkpoint/readers.hpp"
-#include "model/binding/tensor_names.hpp"
+#include "model/binding/binding.hpp"
 
 namespace attnctl::model {
 namespace {
 
-// gelu_fast and similar names are different formulas for the tanh form.
-constexpr std::pair<std::string_view, Activation> kActivationNames[] = {
-    {"gelu", Activation::gelu_erf},
-    {"gelu_python", Activation::gelu_erf},
-    {"gelu_new", Activation::gelu_tanh},
-    {"gelu_pytorch_tanh", Activation::gelu_tanh},
-    {"gelu_fast", Activation::gelu_tanh},
-    {"gelu_python_tanh", Activation::gelu_tanh},
-    {"gelu_accurate", Activation::gelu_tanh},
-    {"silu", Activation::silu},
-    {"swish", Activation::silu},
-    {"relu", Activation::relu},
-    {"relu2", Activation::relu_squared},
-    {"tanh", Activation::tanh}};
+/// Formats a JSON value for an error message, shortened to 60 characters.
+std::string excerpt(const nlohmann::ordered_json& value) {
+  std::string text = value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return escaped(text);
+}
+
+/// Returns the value for the name `a` or `a/b`, or null if there is none.
+const nlohmann::ordered_json* value_at(const nlohmann::ordered_json& object, std::string_view name) {
+  const std::size_t slash = name.find('/');
+  const auto found = object.find(name.substr(0, slash));
+  if (found == object.end()) return nullptr;
+  if (slash == std::string_view::npos) return &*found;
+  return found->is_object() ? value_at(*found, name.substr(slash + 1)) : nullptr;
+}
 
 /// Reads height and width: a list [height, width], or one number for both.
 std::pair<std::size_t, std::size_t> resolve_extents(const SizeKey& key, const ConfigReader& config) {
@@ -76,19 +77,19 @@ std::optional<std::size_t> resolve_padding(const SizeKey& key, const ConfigReade
   return config.optional_index(key.names).value_or(key.default_value.value_or(0));
 }
 
-std::optional<TokenDropout> resolve_token_dropout(const TokenDropoutSpec& spec, const ConfigReader& config) {
-  if (!config.flag(spec.enabled)) return std::nullopt;
-  const auto token = config.optional_index({spec.token});
-  if (!token) config.reject_missing(spec.token, fmt::format("a token id, because /{} is true", spec.enabled));
-  return TokenDropout{static_cast<std::int64_t>(*token), spec.kept};
+std::optional<TokenDropout> resolve_token_dropout(TokenDropout dropout, const ConfigReader& config) {
+  if (!config.flag("token_dropout")) return std::nullopt;
+  const auto token = config.optional_index({"mask_token_id"});
+  if (!token) config.refuse("mask_token_id", "missing, need a token id, because /token_dropout is true");
+  dropout.token = static_cast<std::int64_t>(*token);
+  return dropout;
 }
 
 /// Returns a family with only the decoder of `family`. Each layer has only one attention: the self-attention
-/// or the cross-attention, depending on `component`.
-FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, Component component) {
+/// if `self` is true, otherwise the cross-attention.
+FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, bool self) {
   const DecoderSpec& decoder = *family.decoder;
   FamilySpec part = family;
-  const bool self = component == Component::decoder;
   part.stack.layer = self ? decoder.self : decoder.cross;
   part.stack.relative = self ? decoder.relative : std::nullopt;
   part.causal = self;
@@ -105,8 +106,8 @@ FamilySpec decoder_part(const FamilySpec& family, const ConfigReader& config, Co
 /// because the model was trained with the table.
 void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names,
                              EmbeddingConfig& embedding) {
-  if (embedding.position != PositionKind::sinusoidal_halves) return;
-  if (names.find_outside_layers(spec.position)) embedding.position = PositionKind::learned;
+  if (embedding.position == PositionKind::sinusoidal_halves && names.find_outside_layers(spec.position))
+    embedding.position = PositionKind::learned;
 }
 
 /// Returns the index of the token table in the checkpoint; npos if it is not stored.
@@ -125,8 +126,7 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
   // Some programs store a tied output matrix a second time.
   head.tied =
       !decoder || (token != checkpoint::Checkpoint::npos && same_values(weights, decoder->index, token));
-  if (spec.decoder.bias_presence.condition == Presence::Condition::stored)
-    head.bias = names.find(spec.decoder.bias, "").has_value();
+  if (spec.bias_if_stored) head.bias = names.find(spec.decoder.bias, "").has_value();
   const auto is_stored = [&](const LinearSpec& part) {
     return names.find(part.weight, "") || names.find(part.bias, "");
   };
@@ -160,12 +160,10 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
   embedding.pixels = resolve_pixels(keys, config);
   if (!embedding.pixels.present()) embedding.vocabulary = config.size(keys.vocabulary);
   embedding.width = config.size(keys.embedding, model.d_model);
-  if (!family.embedding.token_type.empty()) {
-    embedding.token_types =
-        config.optional_index(keys.token_types.names).value_or(keys.token_types.default_value.value_or(0));
-  }
+  embedding.token_types =
+      config.optional_index(keys.token_types.names).value_or(keys.token_types.default_value.value_or(0));
   embedding.norm = with_tensors(model.layers.at(0).norm, family.embedding.norm);
-  if (family.token_dropout) embedding.dropout = resolve_token_dropout(*family.token_dropout, config);
+  if (embedding.dropout) embedding.dropout = resolve_token_dropout(*embedding.dropout, config);
   const double root = family.scale_embedding ? std::sqrt(static_cast<double>(model.d_model)) : 1;
   embedding.multiplier = root * config.number(keys.embedding_multiplier);
   embedding.projection = resolve_parts(family.embedding.projection, config, embedding.width == model.d_model);
@@ -178,20 +176,14 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
 /// max_positions, embedding and the layers of the encoder must be set.
 void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
                      const checkpoint::ModelSource& source, ModelConfig& model) {
-  for (LayerConfig& layer : model.layers) layer.component = Component::encoder;
-  const FamilySpec self = decoder_part(family, config, Component::decoder);
-  const FamilySpec cross = decoder_part(family, config, Component::cross);
-  ModelConfig stacks[2];  // only the layers of the self-attention, and of the cross-attention
-  for (ModelConfig& stack : stacks) {
-    stack.d_model = model.d_model;
-    stack.max_positions = model.max_positions;
-  }
-  resolve_layers(self, config, norm, stacks[0]);
-  resolve_layers(cross, config, norm, stacks[1]);
+  const FamilySpec self = decoder_part(family, config, true);
+  const FamilySpec cross = decoder_part(family, config, false);
+  const auto self_layers = resolve_layers(self, config, norm, model, Component::decoder);
+  const auto cross_layers = resolve_layers(cross, config, norm, model, Component::cross);
   DecoderConfig decoder;
   decoder.embedding = resolve_embedding(cross, config, model);
   decoder.encoder_norm = with_tensors(norm, family.final_norm);
-  if (const auto start = config.optional_index(family.decoder->start_token))
+  if (const auto start = config.optional_index({"decoder_start_token_id"}))
     decoder.start_token = static_cast<std::int64_t>(*start);
   decoder.shares_tokens = cross.keys.vocabulary.names == family.keys.vocabulary.names;
   if (source.weights) {
@@ -201,11 +193,9 @@ void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const
     decoder.shares_tokens =
         token_table(family.embedding, names) == token_table(family.decoder->embedding, names);
   }
-  for (std::size_t i = 0; i < stacks[0].layers.size(); ++i) {
-    model.layers.push_back(stacks[0].layers[i]);
-    model.layers.back().component = Component::decoder;
-    model.layers.push_back(stacks[1].layers[i]);
-    model.layers.back().component = Component::cross;
+  for (std::size_t i = 0; i < self_layers.size(); ++i) {
+    model.layers.push_back(self_layers[i]);
+    model.layers.push_back(cross_layers[i]);
   }
   model.decoder = std::move(decoder);
   model.final_norm = with_tensors(norm, family.decoder->final_norm);
@@ -220,7 +210,7 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
   head.present = true;
   head.transform = !spec.transform.weight.empty();
   head.tied = config.flag("tie_word_embeddings", spec.tied_by_default);
-  head.bias = resolve_parts(spec.decoder, config).bias;
+  head.bias = !spec.bias_if_stored && resolve_parts(spec.decoder, config).bias;
   if (weights != nullptr) inspect_stored_head(family, config, model, *weights, head);
   if (!head.present) return {};
   if (head.transform) {
@@ -248,8 +238,8 @@ void check_requirements(const FamilySpec& family, const ConfigReader& config) {
   if (const auto packed = config.find("quantization_config")) config.reject_unsupported(*packed, "null");
 }
 
-/// Checks the requirements of the family. For families with SizesFrom::config, also checks norm, activation
-/// and attention. Reports the faults of all these parts in one error.
+/// Checks the requirements of the family. If the sizes come from the configuration, also checks norm,
+/// activation and attention. Reports the faults of all these parts in one error.
 void check_parts(const FamilySpec& family, const ConfigReader& config) {
   std::vector<std::string> faults;
   const auto check = [&](const auto& part) {
@@ -261,7 +251,7 @@ void check_parts(const FamilySpec& family, const ConfigReader& config) {
     }
   };
   check([&] { check_requirements(family, config); });
-  if (family.sizes == SizesFrom::config) {
+  if (!family.sizes_from_tensors) {
     check([&] { (void)resolve_norm(family, config); });
     check([&] { (void)resolve_activation(family.keys.activation, config); });
     check([&] {
@@ -302,11 +292,11 @@ std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config, std::s
     const auto listed =
         value->json->is_array() ? *value->json : nlohmann::ordered_json::array({*value->json});
     for (const auto& id : listed) {
-      if (id.is_number_integer() && std::cmp_less(id.get<std::int64_t>(), vocabulary))
-        ids.insert(id.get<std::int64_t>());
+      if (!id.is_number_integer()) continue;
+      const auto number = id.get<std::int64_t>();
+      if (number >= 0 && std::cmp_less(number, vocabulary)) ids.insert(number);
     }
   }
-  ids.erase(ids.begin(), ids.lower_bound(0));
   return {ids.begin(), ids.end()};
 }
 
@@ -316,7 +306,8 @@ ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& co
   model.d_model = config.size(family.keys.d_model);
   model.max_positions = resolve_max_positions(family.keys, config);
   const NormConfig norm = resolve_norm(family, config);
-  resolve_layers(family, config, norm, model);
+  model.layers =
+      resolve_layers(family, config, norm, model, family.decoder ? Component::encoder : Component::none);
   if (source.weights) use_stored_frequencies(family, *source.weights, model);
   model.embedding = resolve_embedding(family, config, model);
   model.final_norm = with_tensors(norm, family.final_norm);
@@ -328,24 +319,140 @@ ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& co
 
 }  // namespace
 
+ConfigReader ConfigReader::of_text(const std::string& file, const nlohmann::ordered_json& config) {
+  const ConfigReader whole(file, config);
+  const auto text = whole.optional_object("text_config");
+  if (!text) return whole;
+  if (const auto packed = whole.find("quantization_config")) whole.reject_unsupported(*packed, "null");
+  return *text;
+}
+
+std::optional<ConfigValue> ConfigReader::find(const Names& names) const {
+  for (const std::string& name : names) {
+    if (auto found = find(name)) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<ConfigValue> ConfigReader::find(const std::string& name) const {
+  const auto* const found = name.empty() ? nullptr : value_at(*object_, name);
+  return found != nullptr && !found->is_null() ? std::optional(ConfigValue{name, found}) : std::nullopt;
+}
+
+bool ConfigReader::is_null(const Names& names) const {
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    const auto found = object_->find(name);
+    return found != object_->end() && found->is_null();
+  });
+}
+
+std::string ConfigReader::present_name(const Names& names) const {
+  const auto found = find(names);
+  return found ? found->name : names.front();
+}
+
+std::optional<std::size_t> ConfigReader::optional_index(const Names& names, std::int64_t least) const {
+  const auto value = find(names);
+  if (!value) return std::nullopt;
+  if (value->json->is_number_unsigned())
+    check_limit(value->name, value->json->get<std::uint64_t>(), largest_size);
+  // In a document that was built in memory, also positive integers are signed.
+  if (!value->json->is_number_integer() || value->json->get<std::int64_t>() < least)
+    reject(*value, fmt::format("an integer of at least {}", least));
+  return value->json->get<std::size_t>();
+}
+
+std::size_t ConfigReader::size(const SizeKey& key, std::optional<std::size_t> default_value) const {
+  for (const auto& value : {optional_size(key.names), key.default_value, default_value}) {
+    if (value) return *value;
+  }
+  refuse(key.names.at(0), "missing, need an integer of at least 1");
+}
+
+std::optional<double> ConfigReader::optional_number(const Names& names) const {
+  const auto value = find(names);
+  if (!value) return std::nullopt;
+  if (!value->json->is_number()) reject(*value, "a number");
+  const auto number = value->json->get<double>();
+  if (!std::isfinite(number)) reject(*value, "a finite number");
+  return number;
+}
+
+std::optional<double> ConfigReader::optional_positive(const Names& names) const {
+  const auto value = optional_number(names);
+  if (value && *value <= 0) reject(*find(names), "a number above 0");
+  return value;
+}
+
+double ConfigReader::number(const NumberKey& key) const {
+  if (!find(key.names)) return key.null_is_zero && is_null(key.names) ? 0 : key.default_value;
+  if (key.conversion == NumberKey::Conversion::plain) return optional_number(key.names).value();
+  const double number = optional_positive(key.names).value();
+  return key.conversion == NumberKey::Conversion::inverse ? 1 / number : 1 / std::sqrt(number);
+}
+
+std::optional<bool> ConfigReader::optional_flag(const std::string& name) const {
+  const auto value = find(name);
+  if (!value) return std::nullopt;
+  if (!value->json->is_boolean()) reject(*value, "true or false");
+  return value->json->get<bool>();
+}
+
+std::optional<std::string> ConfigReader::optional_text(const Names& names) const {
+  const auto value = find(names);
+  if (!value) return std::nullopt;
+  if (!value->json->is_string()) reject(*value, "a string");
+  return value->json->get<std::string>();
+}
+
+std::optional<ConfigReader> ConfigReader::optional_object(const std::string& name) const {
+  const auto value = find(name);
+  if (!value) return std::nullopt;
+  if (!value->json->is_object()) reject(*value, "an object");
+  return ConfigReader(file_, *value->json, pointer(name));
+}
+
+void ConfigReader::reject(const ConfigValue& value, std::string_view need) const {
+  refuse(value.name, "got {}, need {}", excerpt(*value.json), need);
+}
+
+void ConfigReader::reject_unsupported(const ConfigValue& value, std::string_view supported) const {
+  refuse(value.name, "unsupported {}; supported: {}", excerpt(*value.json), supported);
+}
+
+void ConfigReader::check_limit(std::string_view name, std::uint64_t value, std::uint64_t limit) const {
+  if (value <= limit) return;
+  fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(file_), pointer(name), value, limit);
+}
+
 std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config) {
   const std::size_t count = config.size(family.keys.layers);
   config.check_limit(config.present_name(family.keys.layers.names), count, max_layers);
   return count;
 }
 
-void check_multiple(const ConfigReader& config, const std::string& whole_name, std::size_t whole,
-                    const std::string& part_name, std::size_t part) {
+void check_multiple(const ConfigReader& config, const ConfigReader::Names& whole_names, std::size_t whole,
+                    const ConfigReader::Names& part_names, std::size_t part) {
   if (whole % part == 0) return;
-  config.refuse(whole_name, "got {}, need a multiple of {} ({})", whole, config.pointer(part_name), part);
+  config.refuse(config.present_name(whole_names), "got {}, need a multiple of {} ({})", whole,
+                config.pointer(config.present_name(part_names)), part);
 }
 
 Activation resolve_activation(const TextKey& key, const ConfigReader& config) {
+  // gelu_fast and similar names are different formulas for the tanh form.
+  static const std::pair<Activation, std::vector<std::string_view>> kActivationNames[] = {
+      {Activation::gelu_erf, {"gelu", "gelu_python"}},
+      {Activation::gelu_tanh,
+       {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_python_tanh", "gelu_accurate"}},
+      {Activation::silu, {"silu", "swish"}},
+      {Activation::relu, {"relu"}},
+      {Activation::relu_squared, {"relu2"}},
+      {Activation::tanh, {"tanh"}}};
   const std::string name = config.optional_text(key.names).value_or(key.default_value);
   std::vector<std::string_view> known;
-  for (const auto& [known_name, activation] : kActivationNames) {
-    if (known_name == name) return activation;
-    known.push_back(known_name);
+  for (const auto& [activation, names] : kActivationNames) {
+    if (std::ranges::count(names, name) > 0) return activation;
+    known.insert(known.end(), names.begin(), names.end());
   }
   config.reject_unsupported(*config.find(key.names), fmt::format("{}", fmt::join(known, ", ")));
 }
@@ -368,13 +475,9 @@ NormConfig with_tensors(NormConfig norm, const NormSpec& spec) {
 }
 
 LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config, bool same_width) {
-  if (same_width && spec.weight_presence.condition == Presence::Condition::width_differs) return {};
-  const auto present = [&](const std::vector<StoredTensor>& names, const Presence& presence) {
-    if (names.empty() || presence.condition == Presence::Condition::stored) return false;
-    return presence.condition != Presence::Condition::configured ||
-           config.flag(presence.key, presence.default_value);
-  };
-  return {present(spec.weight, spec.weight_presence), present(spec.bias, spec.bias_presence)};
+  if (same_width && spec.if_width_differs) return {};
+  return {!spec.weight.empty(),
+          !spec.bias.empty() && (spec.bias_if.empty() || config.flag(spec.bias_if, spec.bias_default))};
 }
 
 ModelConfig resolve_config(const checkpoint::ModelSource& source) {
@@ -385,13 +488,12 @@ ModelConfig resolve_config(const FamilySpec& family, const checkpoint::ModelSour
   const std::string file = source.config_path.string();
   const ConfigReader config = ConfigReader::of_text(file, source.config);
   check_parts(family, config);
-  if (family.sizes == SizesFrom::tensors && !source.weights) {
+  if (family.sizes_from_tensors && !source.weights) {
     fail(Status::bad_input, "{}: model type {} takes its sizes from its weights; need a weights file",
          escaped(file), family.name);
   }
-  ModelConfig model = family.sizes == SizesFrom::tensors
-                          ? resolve_from_tensors(family, config, *source.weights)
-                          : resolve_from_config(family, config, source);
+  ModelConfig model = family.sizes_from_tensors ? resolve_from_tensors(family, config, *source.weights)
+                                                : resolve_from_config(family, config, source);
   model.family = family.name;
   model.special_ids = resolve_special_ids(config, model.embedding.vocabulary);
   return model;

@@ -21,17 +21,8 @@ std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& con
     return *width;
   }
   if (key.default_value) return *key.default_value;
-  check_multiple(config, config.present_name(family.keys.d_model.names), d_model,
-                 config.present_name(family.keys.heads.names), heads);
+  check_multiple(config, family.keys.d_model.names, d_model, family.keys.heads.names, heads);
   return d_model / heads;
-}
-
-/// Returns the number of key/value heads. If the key is null, returns the number of heads. If it is missing,
-/// returns the default of the key, or the number of heads if there is no default.
-std::size_t resolve_kv_heads(const SizeKey& key, const ConfigReader& config, std::size_t heads) {
-  if (std::ranges::any_of(key.names, [&](const auto& name) { return config.is_null(name); }))
-    return config.optional_size(key.names).value_or(heads);
-  return config.size(key, heads);
 }
 
 /// Returns 2^(-8 t / heads) for t = 1 to heads.
@@ -64,23 +55,20 @@ RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const C
   relative.max_distance = config.size(spec.max_distance);
   relative.rows = spec.rows.names.empty() ? relative.buckets : config.size(spec.rows);
   const std::size_t fewest = spec.bidirectional ? 4 : 2;
-  const auto reject = [&](const SizeKey& key, std::size_t value, const std::string& need) {
-    config.refuse(key.names.empty() ? "relative_attention_num_buckets" : key.names.front(), "got {}, need {}",
-                  value, need);
-  };
-  if (relative.buckets < fewest) reject(spec.buckets, relative.buckets, fmt::format("at least {}", fewest));
+  if (relative.buckets < fewest)
+    config.refuse(spec.buckets.names.front(), "got {}, need at least {}", relative.buckets, fewest);
   const std::size_t exact = relative.buckets / fewest;  // number of distances that have their own bucket
   if (relative.max_distance <= exact) {
-    reject(spec.max_distance, relative.max_distance,
-           fmt::format("more than {}, the number of distances with their own bucket", exact));
+    config.refuse(spec.max_distance.names.front(),
+                  "got {}, need more than {}, the number of distances with their own bucket",
+                  relative.max_distance, exact);
   }
   if (relative.rows < relative.buckets)
-    reject(spec.rows, relative.rows, fmt::format("at least {}", relative.buckets));
+    config.refuse(spec.rows.names.front(), "got {}, need at least {}", relative.rows, relative.buckets);
   return relative;
 }
 
-/// Reads a list of strings, or one string with words separated by "|". Returns an empty list if the key is
-/// missing.
+/// Reads a list of strings, or one string with words separated by "|". Empty if the key is missing.
 std::vector<std::string> word_list(const std::string& key, const ConfigReader& config) {
   const auto value = config.find(key);
   if (!value) return {};
@@ -109,12 +97,11 @@ void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, 
                           AttentionConfig& attention) {
   const DisentangledSpec& spec = *family.stack.disentangled;
   DisentangledConfig disentangled;
-  const std::string key = "pos_att_type";
-  for (const std::string& term : word_list(key, config)) {
+  for (const std::string& term : word_list("pos_att_type", config)) {
     if (term == "c2p") disentangled.content_to_position = true;
     if (term == "p2c") disentangled.position_to_content = true;
     if (!term.empty() && term != "c2p" && term != "p2c")
-      config.reject_unsupported(*config.find(key), "c2p, p2c");
+      config.reject_unsupported(*config.find("pos_att_type"), "c2p, p2c");
   }
   const int terms = (disentangled.content_to_position ? 1 : 0) + (disentangled.position_to_content ? 1 : 0);
   attention.scale /= std::sqrt(1.0 + terms);
@@ -138,7 +125,6 @@ void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, 
   attention.disentangled = std::make_shared<const DisentangledConfig>(disentangled);
 }
 
-/// Returns the convolution, or null if the configuration has none.
 std::shared_ptr<const ConvolutionConfig> resolve_convolution(const ConfigReader& config,
                                                              const ModelConfig& model) {
   const auto kernel = size_above_zero("conv_kernel_size", config);
@@ -147,7 +133,7 @@ std::shared_ptr<const ConvolutionConfig> resolve_convolution(const ConfigReader&
   ConvolutionConfig convolution;
   convolution.kernel = *kernel;
   convolution.groups = size_above_zero("conv_groups", config).value_or(1);
-  check_multiple(config, "hidden_size", model.d_model, "conv_groups", convolution.groups);
+  check_multiple(config, {"hidden_size"}, model.d_model, {"conv_groups"}, convolution.groups);
   convolution.activation = resolve_activation({{"conv_act"}, "tanh"}, config);
   return std::make_shared<const ConvolutionConfig>(convolution);
 }
@@ -177,7 +163,7 @@ std::vector<bool> resolve_rotary_layers(const RotarySpec& spec, const ConfigRead
 /// null or 0.
 std::optional<std::size_t> resolve_window_size(const WindowKeys& keys, const ConfigReader& config) {
   if (!keys.enabled.empty() && !config.flag(keys.enabled)) return std::nullopt;
-  if (config.is_null(keys.size)) return std::nullopt;
+  if (config.is_null({keys.size})) return std::nullopt;
   const std::size_t size = config.optional_size({keys.size}).value_or(keys.default_size);
   return size == 0 ? std::nullopt : std::optional(size);
 }
@@ -315,11 +301,13 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
   const LayerSpec& layer = family.stack.layer;
   AttentionConfig attention;
   attention.heads = config.size(keys.heads);
-  attention.kv_heads = resolve_kv_heads(keys.kv_heads, config, attention.heads);
-  if (!keys.kv_heads.names.empty()) {
-    check_multiple(config, config.present_name(keys.heads.names), attention.heads,
-                   config.present_name(keys.kv_heads.names), attention.kv_heads);
-  }
+  const SizeKey& kv_heads = keys.kv_heads;
+  // A null means the number of heads, even if the key has another default.
+  attention.kv_heads = config.is_null(kv_heads.names)
+                           ? config.optional_size(kv_heads.names).value_or(attention.heads)
+                           : config.size(kv_heads, attention.heads);
+  if (!kv_heads.names.empty())
+    check_multiple(config, keys.heads.names, attention.heads, kv_heads.names, attention.kv_heads);
   attention.d_head = resolve_head_width(family, config, model.d_model, attention.heads);
   attention.d_value = attention.d_head;
   const double scale = config.number(keys.scale);
@@ -350,8 +338,9 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
   return attention;
 }
 
-void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
-                    ModelConfig& model) {
+std::vector<LayerConfig> resolve_layers(const FamilySpec& family, const ConfigReader& config,
+                                        const NormConfig& norm, const ModelConfig& model,
+                                        Component component) {
   const LayerSpec& spec = family.stack.layer;
   const ConfigKeys& keys = family.keys;
   const std::size_t count = resolve_layer_count(family, config);
@@ -360,6 +349,7 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
   const auto windows =
       family.window ? resolve_windows(*family.window, config, rotary) : std::vector<AttentionKind>(count);
   LayerConfig layer;
+  layer.component = component;
   layer.attention = resolve_attention(family, config, model);
   layer.attention.head_norm = with_tensors(norm, spec.query_norm);
   layer.attention.head_norm_span = family.head_norm_span;
@@ -372,8 +362,9 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
   const bool inverse_layer = config.flag(keys.inverse_layer_if);
   const std::size_t groups = keys.groups.default_value ? config.size(keys.groups) : 1;
   const double group_size = static_cast<double>(count) / static_cast<double>(groups);
+  std::vector<LayerConfig> layers(count, layer);
   for (std::size_t i = 0; i < count; ++i) {
-    LayerConfig& added = model.layers.emplace_back(layer);
+    LayerConfig& added = layers[i];
     added.number = i;
     added.stored_as =
         family.stack.numbered_by_group ? static_cast<std::size_t>(static_cast<double>(i) / group_size) : i;
@@ -384,13 +375,14 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
     if (!rotary[i]) added.attention.rotary = nullptr;
     if (inverse_layer) added.attention.scale /= static_cast<double>(i + 1);
   }
-  if (family.stack.convolution) model.layers.front().convolution = resolve_convolution(config, model);
-  if (!family.rotary || !family.rotary->sliding) return;
+  if (family.stack.convolution) layers.front().convolution = resolve_convolution(config, model);
+  if (!family.rotary || !family.rotary->sliding) return layers;
   const auto sliding = std::make_shared<const RotaryConfig>(
       resolve_rotary(*family.rotary, config, layer.attention.d_head, model.max_positions.value(), true));
-  for (LayerConfig& added : model.layers) {
+  for (LayerConfig& added : layers) {
     if (added.attention.kind.rule == AttentionKind::Rule::window) added.attention.rotary = sliding;
   }
+  return layers;
 }
 
 }  // namespace attnctl::model

@@ -20,7 +20,7 @@ struct RotaryRequest {
   double theta;
   std::size_t dims;
   std::size_t max_positions;
-  std::size_t default_original;  // default of original_max_position_embeddings; 0: max_positions
+  std::size_t default_original;  // default of original_max_position_embeddings
 };
 
 const std::vector<std::string> kTypeNames = {"rope_type", "type"};
@@ -37,7 +37,7 @@ std::vector<float> frequency_powers(const RotaryRequest& request) {
 
 double required_parameter(const RotaryRequest& request, const std::string& name) {
   const auto value = request.scaling.optional_positive({name});
-  if (!value) request.scaling.reject_missing(name, "a number above 0");
+  if (!value) request.scaling.refuse(name, "missing, need a number above 0");
   return *value;
 }
 
@@ -48,9 +48,7 @@ double parameter(const RotaryRequest& request, const std::string& name, double d
 std::size_t original_positions(const RotaryRequest& request) {
   const std::string name = "original_max_position_embeddings";
   if (const auto outside = request.config.optional_size({name})) return *outside;
-  const std::size_t default_value =
-      request.default_original > 0 ? request.default_original : request.max_positions;
-  return request.scaling.optional_size({name}).value_or(default_value);
+  return request.scaling.optional_size({name}).value_or(request.default_original);
 }
 
 RotaryConfig plain_rotary(const RotaryRequest& request) {
@@ -142,13 +140,12 @@ RotaryConfig yarn_rotary(const RotaryRequest& request) {
 std::vector<float> scaled_by_list(const RotaryRequest& request, const std::string& name) {
   const auto factors = request.scaling.find(name);
   const std::string need = fmt::format("a list of {} numbers", request.dims / 2);
-  if (!factors) request.scaling.reject_missing(name, need);
-  const auto wrong = [](const auto& factor) {
-    return !factor.is_number() || !std::isfinite(factor.template get<double>()) ||
-           factor.template get<double>() <= 0;
+  if (!factors) request.scaling.refuse(name, "missing, need {}", need);
+  const auto right = [](const nlohmann::ordered_json& factor) {
+    return factor.is_number() && std::isfinite(factor.get<double>()) && factor.get<double>() > 0;
   };
   if (!factors->json->is_array()) request.scaling.reject(*factors, "a list of numbers");
-  if (std::ranges::any_of(*factors->json, wrong))
+  if (!std::ranges::all_of(*factors->json, right))
     request.scaling.reject(*factors, "a list of numbers above 0");
   if (factors->json->size() != request.dims / 2) request.scaling.reject(*factors, need);
   std::vector<float> inverse = frequency_powers(request);
@@ -231,7 +228,6 @@ void check_finite(const RotaryConfig& rotary, double theta, const ConfigReader& 
   for (const float frequency : rotary.long_inverse_frequency) check("inverse frequency", frequency);
 }
 
-/// Returns the number of dimensions of a head that are rotated.
 std::size_t resolve_rotary_dims(const RotarySpec& spec, const ConfigReader& config,
                                 const ConfigReader& scaling, std::size_t d_head) {
   const auto inside = scaling.optional_positive(spec.fraction_names);
@@ -259,8 +255,8 @@ RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config, 
   const double outside = config.optional_positive(names).value_or(sliding ? spec.sliding->theta : spec.theta);
   names.emplace_back("rope_theta");
   const double theta = scaling.optional_positive(names).value_or(outside);
-  RotaryConfig rotary =
-      resolve_scaling({scaling, config, theta, dims, max_positions, spec.default_original}, spec);
+  const std::size_t original = spec.default_original > 0 ? spec.default_original : max_positions;
+  RotaryConfig rotary = resolve_scaling({scaling, config, theta, dims, max_positions, original}, spec);
   rotary.pairing = spec.pairing;
   rotary.dims = dims;
   check_finite(rotary, theta, scaling);

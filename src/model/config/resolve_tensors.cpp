@@ -9,7 +9,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "checkpoint/readers.hpp"
-#include "model/binding/tensor_names.hpp"
+#include "model/binding/binding.hpp"
 #include "model/config/resolve.hpp"
 
 namespace attnctl::model {
@@ -41,14 +41,6 @@ std::vector<std::size_t> read_head_slices(const ConfigReader& config, std::size_
   return slices;
 }
 
-AttentionKind resolve_attention_kind(const ConfigReader& config) {
-  const auto text = config.optional_text({"attention"});
-  if (!text) return {};
-  const auto kind = parse_attention_kind(*text);
-  if (!kind) config.reject_unsupported(*config.find("attention"), kAttentionKinds);
-  return *kind;
-}
-
 std::vector<std::string> resolve_vocabulary(const ConfigReader& config, std::size_t rows) {
   const auto value = config.find("vocab");
   if (!value) return {};
@@ -77,7 +69,11 @@ class BareResolver {
     AttentionConfig& attention = layer.attention;
     attention.heads = config_.size(family_.keys.heads);
     attention.causal = config_.flag(family_.keys.causal_if);
-    attention.kind = resolve_attention_kind(config_);
+    if (const auto text = config_.optional_text({"attention"})) {
+      const auto kind = parse_attention_kind(*text);
+      if (!kind) config_.reject_unsupported(*config_.find("attention"), kAttentionKinds);
+      attention.kind = *kind;
+    }
     const LocatedProjections found = locate_projections();
     resolve_heads(found.query.back(), attention);
     resolve_sizes(found, model, attention);
@@ -91,8 +87,14 @@ class BareResolver {
       added.number = added.stored_as = i;
       resolve_layer_parts(i, added.attention);
     }
-    model.embedding = resolve_bare_embedding(model.d_model);
-    model.vocabulary = resolve_vocabulary(config_, model.embedding.vocabulary);
+    EmbeddingConfig& embedding = model.embedding;
+    if (config_.optional_text({"position"}) == "sinusoidal") embedding.position = PositionKind::sinusoidal;
+    embedding.width = model.d_model;
+    if (const auto table = names_.find_outside_layers(family_.embedding.token)) {
+      const Shape& shape = names_.info(*table).shape;
+      embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the other extents
+    }
+    model.vocabulary = resolve_vocabulary(config_, embedding.vocabulary);
     return model;
   }
 
@@ -118,18 +120,15 @@ class BareResolver {
     return shape.back();
   }
 
-  /// Returns the number of outputs of one projection in a tensor; a third of all outputs if the tensor packs
-  /// [q; k; v].
-  [[nodiscard]] std::size_t unpacked_outputs(const LocatedTensor& tensor, std::size_t outputs) const {
-    if (tensor.packing == Packing::whole) return outputs;
-    if (outputs % 3 != 0)
-      reject(tensor, fmt::format("{} to be a multiple of 3, the number of packed projections", outputs));
-    return outputs / 3;
-  }
-
-  /// Returns width / parts. Throws if `width` is not a multiple of `parts`, which comes from the key `key`.
+  /// Returns width / parts, or width / 3 / parts if the tensor packs [q; k; v]. Throws if the result is not
+  /// an integer. `parts` comes from the key `key`.
   [[nodiscard]] std::size_t divided(const LocatedTensor& tensor, std::size_t width, std::size_t parts,
                                     std::string_view key) const {
+    if (tensor.packing != Packing::whole) {
+      if (width % 3 != 0)
+        reject(tensor, fmt::format("{} to be a multiple of 3, the number of packed projections", width));
+      width /= 3;
+    }
     if (width % parts != 0) {
       reject(tensor, fmt::format("{} to be a multiple of {} ({} in {})", width, parts, config_.pointer(key),
                                  escaped(config_.file())));
@@ -192,10 +191,8 @@ class BareResolver {
     const Shape& shape = names_.info(query).shape;
     if (shape.size() == 3) return shape[0];
     const auto d_head = config_.optional_size({"d_head"});
-    if (d_head && shape.size() == 2) {
-      const std::size_t outputs = shape[query.axes == Axes::out_in ? 0 : 1];
-      return divided(query, unpacked_outputs(query, outputs), *d_head, "d_head");
-    }
+    if (d_head && shape.size() == 2)
+      return divided(query, shape[query.axes == Axes::out_in ? 0 : 1], *d_head, "d_head");
     return config_.optional_size({"kv_heads"}).value_or(*std::ranges::max_element(slices) + 1);
   }
 
@@ -205,7 +202,7 @@ class BareResolver {
     attention.head_slices = read_head_slices(config_, attention.heads);
     if (attention.head_slices.empty()) {
       attention.kv_heads = config_.optional_size({"kv_heads"}).value_or(attention.heads);
-      check_multiple(config_, "heads", attention.heads, "kv_heads", attention.kv_heads);
+      check_multiple(config_, {"heads"}, attention.heads, {"kv_heads"}, attention.kv_heads);
       return;
     }
     attention.kv_heads = count_slices(query, attention.head_slices);
@@ -222,22 +219,17 @@ class BareResolver {
     }
   }
 
-  /// Returns the key that determines kv_heads.
-  [[nodiscard]] const char* kv_heads_key(const AttentionConfig& attention) const {
-    if (config_.find("kv_heads")) return "kv_heads";
-    return attention.head_slices.empty() ? "heads" : "head_slices";
-  }
-
   void resolve_value_sizes(const LocatedProjections& found, ModelConfig& model,
                            AttentionConfig& attention) const {
     model.d_value_input = model.d_key_input;
     if (!found.value.empty()) {
       const Extents sizes = extents(found.value, attention.kv_heads, false);
       const LocatedTensor& tensor = found.value.back();
-      const std::size_t outputs = unpacked_outputs(tensor, sizes.out);
       model.d_value_input = sizes.in;
-      attention.d_value =
-          checked("d_value", divided(tensor, outputs, attention.kv_heads, kv_heads_key(attention)), tensor);
+      const char* const key = config_.find("kv_heads")        ? "kv_heads"
+                              : attention.head_slices.empty() ? "heads"
+                                                              : "head_slices";
+      attention.d_value = checked("d_value", divided(tensor, sizes.out, attention.kv_heads, key), tensor);
     }
     model.d_output = !found.value.empty() ? attention.heads * attention.d_value : 0;
     if (found.output.empty()) return;
@@ -254,10 +246,9 @@ class BareResolver {
     const std::size_t slices = attention.query_slices();
     const Extents query = extents(found.query, slices, false);
     const LocatedTensor& tensor = found.query.back();
-    const std::size_t outputs = unpacked_outputs(tensor, query.out);
     const char* const slices_key = attention.head_slices.empty() ? "heads" : "head_slices";
     model.d_model = model.d_key_input = query.in;
-    attention.d_head = checked("d_head", divided(tensor, outputs, slices, slices_key), tensor);
+    attention.d_head = checked("d_head", divided(tensor, query.out, slices, slices_key), tensor);
     if (!found.key.empty()) {
       model.d_key_input = extents(found.key, attention.kv_heads, false).in;
     } else if (attention.kv_heads != slices) {
@@ -270,7 +261,6 @@ class BareResolver {
         config_.optional_number({"scale"}).value_or(1 / std::sqrt(static_cast<double>(attention.d_head)));
   }
 
-  /// Sets which tensors exist in layer `number`.
   void resolve_layer_parts(std::size_t number, AttentionConfig& attention) const {
     const std::string prefix = names_.in_layer({.number = number});
     const auto parts = [&](const LinearSpec& spec) {
@@ -298,17 +288,6 @@ class BareResolver {
                                   fmt::join(family_.rejected_tensors, ", "));
       }
     }
-  }
-
-  EmbeddingConfig resolve_bare_embedding(std::size_t d_model) const {
-    EmbeddingConfig embedding;
-    if (config_.optional_text({"position"}) == "sinusoidal") embedding.position = PositionKind::sinusoidal;
-    embedding.width = d_model;
-    if (const auto table = names_.find_outside_layers(family_.embedding.token)) {
-      const Shape& shape = names_.info(*table).shape;
-      embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the other extents
-    }
-    return embedding;
   }
 
   const FamilySpec& family_;

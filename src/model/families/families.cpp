@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
-#include "model/config/config_reader.hpp"
+#include "model/config/resolve.hpp"
 #include "model/families/family_parts.hpp"
 
 namespace attnctl::model {
@@ -15,9 +14,7 @@ namespace {
 /// MODULE.weight and MODULE.bias for one of `modules`.
 LinearSpec bare_linear(std::string_view letter, const std::vector<std::string>& modules) {
   LinearSpec spec = {.weight = {{fmt::format("W_{}", letter), Axes::in_out_or_head}},
-                     .bias = {{fmt::format("b_{}", letter), Axes::in_out_or_head}},
-                     .weight_presence = {.condition = Presence::Condition::stored},
-                     .bias_presence = {.condition = Presence::Condition::stored}};
+                     .bias = {{fmt::format("b_{}", letter), Axes::in_out_or_head}}};
   for (const std::string& module : modules) {
     spec.weight.push_back({module + ".weight"});
     spec.bias.push_back({module + ".bias"});
@@ -38,19 +35,17 @@ LinearSpec bare_input(std::string_view letter) {
   return spec;
 }
 
-FamilySpec bare_attention() {
-  FamilySpec spec = {.name = "attention"};
+void bare_attention(FamilySpec& spec) {
   spec.prefixes = {""};
   spec.stack.prefixes = {"", "layers.{}."};
   LayerSpec& layer = spec.stack.layer;
   layer.query = bare_input("q");
-  layer.query.weight_presence = {};
   layer.key = bare_input("k");
   layer.value = bare_input("v");
   layer.output = bare_linear("o", {"W_o", "w_o", "o_proj", "out_proj"});
   layer.output.factors = {{"W_o_a", Axes::in_out_or_head}, {"W_o_b", Axes::in_out}};
   spec.embedding.token = {"embedding"};
-  spec.sizes = SizesFrom::tensors;
+  spec.sizes_from_tensors = true;
   spec.norm = NormKind::none;
   spec.place = NormPlace::none;
   spec.keys.layers = {{"layers"}, 1};
@@ -60,8 +55,6 @@ FamilySpec bare_attention() {
   spec.keys.causal_if = "causal";
   spec.requirements = {{"add_zero_attn", {false}}, {"position", {"none", "sinusoidal"}}};
   spec.rejected_tensors = {"bias_k", "bias_v"};
-  spec.one_name_each = true;
-  return spec;
 }
 
 /// Prefixes of the language model in a multimodal checkpoint, in current and older layouts.
@@ -99,9 +92,17 @@ bool applies(const Variant& variant, const ConfigReader& config) {
 
 std::span<const FamilySpec> families() {
   static const std::vector<FamilySpec> table = [] {
-    std::vector<FamilySpec> all = {bare_attention()};
-    for (auto rows : {encoder_families(), decoder_families(), llama_families()})
-      std::ranges::move(rows, std::back_inserter(all));
+    std::vector<FamilySpec> all;
+    const std::vector<FamilyRow> others = {{"attention", "", bare_attention}};
+    for (const auto& rows : {others, encoder_families(), decoder_families(), llama_families()}) {
+      for (const FamilyRow& row : rows) {
+        const auto base = std::ranges::find(all, row.base, &FamilySpec::name);
+        FamilySpec spec = base == all.end() ? FamilySpec{} : *base;
+        spec.name = row.name;
+        row.change(spec);
+        all.push_back(std::move(spec));
+      }
+    }
     std::ranges::sort(all, {}, &FamilySpec::name);
     return all;
   }();
@@ -132,13 +133,11 @@ FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& conf
 }
 
 bool is_known_buffer(std::string_view tensor_name) {
-  constexpr std::string_view kBuffers[] = {"position_ids",        "attn.bias",
-                                           "attention.bias",      "masked_bias",
-                                           "rotary_emb.inv_freq", "rotary_embeddings.inv_freq"};
-  return std::ranges::any_of(kBuffers, [&](std::string_view end) {
-    return tensor_name == end ||
-           (tensor_name.ends_with(end) && tensor_name[tensor_name.size() - end.size() - 1] == '.');
-  });
+  constexpr std::string_view kBuffers[] = {".position_ids",        ".attn.bias",
+                                           ".attention.bias",      ".masked_bias",
+                                           ".rotary_emb.inv_freq", ".rotary_embeddings.inv_freq"};
+  const std::string name = fmt::format(".{}", tensor_name);
+  return std::ranges::any_of(kBuffers, [&](std::string_view end) { return name.ends_with(end); });
 }
 
 }  // namespace attnctl::model

@@ -4,48 +4,39 @@
 namespace attnctl::model {
 namespace {
 
-FamilySpec gpt_neox() {
-  FamilySpec spec = {.name = "gpt_neox"};
+void gpt_neox(FamilySpec& spec) {
   spec.prefixes = {"gpt_neox.", ""};
-  const LinearSpec packed =
+  spec.stack.prefixes = {"layers.{}."};
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = layer.key = layer.value =
       linear_with_bias_if("attention.query_key_value", "attention_bias", true, Packing::by_head);
-  spec.stack = {.prefixes = {"layers.{}."},
-                .layer = {.query = packed,
-                          .key = packed,
-                          .value = packed,
-                          .output = linear_with_bias_if("attention.dense", "attention_bias", true),
-                          .attention_norm = layer_norm("input_layernorm"),
-                          .mlp_norm = layer_norm("post_attention_layernorm"),
-                          .mlp = {linear("mlp.dense_h_to_4h"), linear("mlp.dense_4h_to_h")}}};
+  layer.output = linear_with_bias_if("attention.dense", "attention_bias", true);
+  layer.attention_norm = layer_norm("input_layernorm");
+  layer.mlp_norm = layer_norm("post_attention_layernorm");
+  layer.mlp = {linear("mlp.dense_h_to_4h"), linear("mlp.dense_4h_to_h")};
   spec.embedding = {.token = {"embed_in.weight"}};
   spec.final_norm = layer_norm("final_layer_norm");
   spec.head = plain_head("embed_out");
   spec.head->decoder.weight.push_back({"lm_head.weight"});
   spec.head->tied_by_default = false;
-  spec.keys = common_keys(24576, 50432, 2048);
-  spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-5};
-  spec.keys.activation.default_value = "gelu";
+  spec.keys = common_keys(24576, 50432, 2048, {{"layer_norm_eps"}, 1e-5}, "gelu");
   spec.parallel = true;
   spec.rotary = {.fraction = 0.25,
                  .theta_names = {"rope_theta", "rotary_emb_base"},
                  .fraction_names = {"partial_rotary_factor", "rotary_pct"}};
   spec.causal = true;
   spec.variants = {{"use_parallel_residual", false, true, [](FamilySpec& row) { row.parallel = false; }}};
-  return spec;
 }
 
-FamilySpec gpt2() {
-  FamilySpec spec = {.name = "gpt2"};
+void gpt2(FamilySpec& spec) {
   spec.prefixes = {"transformer.", ""};
-  const LinearSpec packed = conv1d("attn.c_attn", Packing::query_key_value);
-  spec.stack = {.prefixes = {"h.{}."},
-                .layer = {.query = packed,
-                          .key = packed,
-                          .value = packed,
-                          .output = conv1d("attn.c_proj"),
-                          .attention_norm = layer_norm("ln_1"),
-                          .mlp_norm = layer_norm("ln_2"),
-                          .mlp = {conv1d("mlp.c_fc"), conv1d("mlp.c_proj")}}};
+  spec.stack.prefixes = {"h.{}."};
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = layer.key = layer.value = conv1d("attn.c_attn", Packing::query_key_value);
+  layer.output = conv1d("attn.c_proj");
+  layer.attention_norm = layer_norm("ln_1");
+  layer.mlp_norm = layer_norm("ln_2");
+  layer.mlp = {conv1d("mlp.c_fc"), conv1d("mlp.c_proj")};
   spec.embedding = {.token = {"wte.weight"}, .position = {"wpe.weight"}};
   spec.final_norm = layer_norm("ln_f");
   spec.head = plain_head("lm_head");
@@ -63,13 +54,11 @@ FamilySpec gpt2() {
   spec.requirements = {{"add_cross_attention", {false}}};
   spec.variants = {
       {"scale_attn_weights", false, true, [](FamilySpec& row) { row.keys.scale.default_value = 1; }}};
-  return spec;
 }
 
 /// GPT-BigCode is like GPT-2, but has torch.nn.Linear layers. By default all heads share one key/value head.
 /// If /multi_query is false, every head has its own, and the projections are packed by head.
-FamilySpec gpt_bigcode() {
-  FamilySpec spec = named("gpt_bigcode", gpt2());
+void gpt_bigcode(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   layer.query = layer.key = layer.value = packed_linear("attn.c_attn", Packing::query_key_value);
   layer.output = linear("attn.c_proj");
@@ -83,11 +72,9 @@ FamilySpec gpt_bigcode() {
                                  packed_linear("attn.c_attn", Packing::by_head);
                              row.keys.kv_heads = {};
                            }});
-  return spec;
 }
 
-FamilySpec gpt_neo() {
-  FamilySpec spec = named("gpt_neo", gpt2());
+void gpt_neo(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   set_projections(layer, linear_without_bias,
                   {"attn.attention.q_proj", "attn.attention.k_proj", "attn.attention.v_proj"});
@@ -107,17 +94,13 @@ FamilySpec gpt_neo() {
                  .full_first = true};
   spec.requirements = {};
   spec.variants = {};
-  return spec;
 }
 
-/// Attention and MLP share one norm. A part of each head uses rotary positions.
-FamilySpec gptj() {
-  FamilySpec spec = named("gptj", gpt2());
+void gptj(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   set_projections(layer, linear_without_bias, {"attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.out_proj"});
   layer.mlp_norm = layer.attention_norm;
   layer.mlp = {linear("mlp.fc_in"), linear("mlp.fc_out")};
-  spec.embedding.position = {};
   spec.head->decoder.bias = {{"lm_head.bias"}};
   spec.head->tied_by_default = false;
   set_defaults(spec.keys, {.vocabulary = 50400, .max_positions = 2048});
@@ -127,19 +110,15 @@ FamilySpec gptj() {
   spec.rotary = {.pairing = RotaryPairing::interleaved, .dims = {{"rotary_dim"}, 64}};
   spec.requirements = {};
   spec.variants = {};
-  return spec;
 }
 
-FamilySpec codegen() {
-  FamilySpec spec = named("codegen", gptj());
+void codegen(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   layer.query = layer.key = layer.value = packed_linear("attn.qkv_proj", Packing::in_four_blocks);
   layer.query.bias = layer.key.bias = layer.value.bias = {};
-  return spec;
 }
 
-FamilySpec opt() {
-  FamilySpec spec = named("opt", gpt2());
+void opt(FamilySpec& spec) {
   spec.prefixes = {"model.decoder.", "decoder.", ""};
   spec.stack = {.prefixes = {"layers.{}."},
                 .layer = plain_layer(linear,
@@ -176,11 +155,9 @@ FamilySpec opt() {
                       row.place = NormPlace::post;
                       row.final_norm = {};
                     }}};
-  return spec;
 }
 
-FamilySpec bloom() {
-  FamilySpec spec = named("bloom", gpt_neox());
+void bloom(FamilySpec& spec) {
   spec.prefixes = {"transformer.", ""};
   spec.stack.prefixes = {"h.{}."};
   LayerSpec& layer = spec.stack.layer;
@@ -203,7 +180,6 @@ FamilySpec bloom() {
   spec.embedding_config.counts_visible = true;
   spec.variants = {{"apply_residual_connection_post_layernorm", true, false,
                     [](FamilySpec& row) { row.place = NormPlace::stream; }}};
-  return spec;
 }
 
 void pack_falcon(LayerSpec& layer, Packing packing) {
@@ -213,8 +189,7 @@ void pack_falcon(LayerSpec& layer, Packing packing) {
 
 /// Falcon has three variants: one key/value head (7B), groups of key/value heads (40B), and projections
 /// packed by head with ALiBi (RW).
-FamilySpec falcon() {
-  FamilySpec spec = named("falcon", bloom());
+void falcon(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   pack_falcon(layer, Packing::query_key_value);
   layer.output = linear_with_bias_if("self_attention.dense", "bias");
@@ -261,18 +236,15 @@ FamilySpec falcon() {
                       row.alibi = AlibiSlopes::nearest_power;
                       row.alibi_config.rounded = true;
                     }}};
-  return spec;
 }
 
-FamilySpec mpt() {
-  FamilySpec spec = named("mpt", bloom());
-  spec.stack = {
-      .prefixes = {"blocks.{}."},
-      .layer = plain_layer(
-          [](const std::string& name) { return packed_linear(name, Packing::query_key_value); },
-          {"attn.Wqkv", "attn.Wqkv", "attn.Wqkv"}, norm_without_bias("norm_1"), norm_without_bias("norm_2"))};
+void mpt(FamilySpec& spec) {
+  spec.stack.prefixes = {"blocks.{}."};
   LayerSpec& layer = spec.stack.layer;
+  layer.query = layer.key = layer.value = packed_linear("attn.Wqkv", Packing::query_key_value);
   layer.output = linear("attn.out_proj");
+  layer.attention_norm = norm_without_bias("norm_1");
+  layer.mlp_norm = norm_without_bias("norm_2");
   layer.mlp = {linear("ffn.up_proj"), linear("ffn.down_proj")};
   remove_biases(layer);
   spec.embedding = {.token = {"wte.weight"}};
@@ -289,13 +261,15 @@ FamilySpec mpt() {
   spec.alibi_config.from_last = true;
   spec.embedding_config.counts_visible = false;
   spec.variants = {};
-  return spec;
 }
 
 }  // namespace
 
-std::vector<FamilySpec> decoder_families() {
-  return {bloom(), codegen(), falcon(), gpt2(), gpt_bigcode(), gpt_neo(), gpt_neox(), gptj(), mpt(), opt()};
+std::vector<FamilyRow> decoder_families() {
+  return {{"gpt_neox", "", gpt_neox},   {"gpt2", "", gpt2},           {"gpt_bigcode", "gpt2", gpt_bigcode},
+          {"gpt_neo", "gpt2", gpt_neo}, {"gptj", "gpt2", gptj},       {"codegen", "gptj", codegen},
+          {"opt", "gpt2", opt},         {"bloom", "gpt_neox", bloom}, {"falcon", "bloom", falcon},
+          {"mpt", "bloom", mpt}};
 }
 
 }  // namespace attnctl::model

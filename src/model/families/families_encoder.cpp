@@ -8,8 +8,7 @@
 namespace attnctl::model {
 namespace {
 
-FamilySpec bert() {
-  FamilySpec spec = {.name = "bert"};
+void bert(FamilySpec& spec) {
   spec.prefixes = {"bert.", ""};
   spec.stack = {
       .prefixes = {"encoder.layer.{}."},
@@ -23,29 +22,23 @@ FamilySpec bert() {
                     .norm = layer_norm("embeddings.LayerNorm")};
   spec.head = masked_token_head("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
                                 "cls.predictions.decoder", "cls.predictions.bias");
-  spec.keys = common_keys(3072, 30522, 512);
+  spec.keys = common_keys(3072, 30522, 512, {{"layer_norm_eps"}, 1e-12}, "gelu");
   spec.keys.token_types = {{"type_vocab_size"}, 2};
-  spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-12};
-  spec.keys.activation.default_value = "gelu";
   spec.keys.causal_if = "is_decoder";
   spec.place = NormPlace::post;
   spec.embedding_config.position = PositionKind::learned;
   spec.requirements = {{"position_embedding_type", {"absolute"}}, {"add_cross_attention", {false}}};
-  return spec;
 }
 
-FamilySpec roberta() {
-  FamilySpec spec = named("roberta", bert());
+void roberta(FamilySpec& spec) {
   spec.prefixes = {"roberta.", ""};
   spec.head = masked_token_head("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias");
   spec.head->activation.default_value = "gelu";
   spec.keys.vocabulary.default_value = 50265;
   spec.keys.padding = {{"pad_token_id"}, 1};
-  return spec;
 }
 
-FamilySpec albert() {
-  FamilySpec spec = named("albert", bert());
+void albert(FamilySpec& spec) {
   spec.prefixes = {"albert.", ""};
   spec.stack = {.prefixes = {"encoder.albert_layer_groups.{}.albert_layers.0."},
                 .numbered_by_group = true,
@@ -62,37 +55,30 @@ FamilySpec albert() {
   spec.keys.activation.default_value = "gelu_new";
   spec.keys.causal_if = "";
   spec.requirements = {{"position_embedding_type", {"absolute"}}, {"inner_group_num", {1}}};
-  return spec;
 }
 
-FamilySpec xlm_roberta() {
-  FamilySpec spec = named("xlm-roberta", roberta());
+void xlm_roberta(FamilySpec& spec) {
   spec.keys.vocabulary.default_value = 30522;
-  return spec;
 }
 
-FamilySpec electra() {
-  FamilySpec spec = named("electra", bert());
+void electra(FamilySpec& spec) {
   spec.prefixes = {"electra.", ""};
   spec.embedding.projection = linear("embeddings_project");
-  spec.embedding.projection.weight_presence.condition = Presence::Condition::width_differs;
+  spec.embedding.projection.if_width_differs = true;
   spec.head = masked_token_head("generator_predictions.dense", "generator_predictions.LayerNorm",
                                 "generator_lm_head");
   spec.head->activation.default_value = "gelu";
   spec.keys.mlp_width.default_value = 1024;
   spec.keys.embedding = {{"embedding_size"}, 128};
-  return spec;
 }
 
-FamilySpec distilbert() {
-  FamilySpec spec = named("distilbert", bert());
+void distilbert(FamilySpec& spec) {
   spec.prefixes = {"distilbert.", ""};
   spec.stack = {.prefixes = {"transformer.layer.{}."},
                 .layer = plain_layer(linear,
                                      {"attention.q_lin", "attention.k_lin", "attention.v_lin",
                                       "attention.out_lin", "ffn.lin1", "ffn.lin2"},
                                      layer_norm("sa_layer_norm"), layer_norm("output_layer_norm"))};
-  spec.embedding.token_type = {};
   spec.head = masked_token_head("vocab_transform", "vocab_layer_norm", "vocab_projector");
   spec.keys.d_model.names = {"dim", "hidden_size"};
   spec.keys.layers.names = {"n_layers", "num_hidden_layers"};
@@ -103,13 +89,11 @@ FamilySpec distilbert() {
   spec.keys.activation.names = {"activation"};
   spec.keys.causal_if = "";
   spec.requirements = {};
-  return spec;
 }
 
 /// MPNet is like RoBERTa, but has the position bias of T5. Positions start at row 2 of the table, whatever
 /// /pad_token_id is.
-FamilySpec mpnet() {
-  FamilySpec spec = named("mpnet", roberta());
+void mpnet(FamilySpec& spec) {
   spec.prefixes = {"mpnet.", ""};
   set_projections(spec.stack.layer, linear,
                   {"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o"});
@@ -118,22 +102,17 @@ FamilySpec mpnet() {
                          .buckets = {{}, 32},
                          .max_distance = {{}, 128},
                          .rows = {{"relative_attention_num_buckets"}, 32}};
-  spec.embedding.token_type = {};
   spec.keys.vocabulary.default_value = 30527;
   spec.keys.token_types = {};
   spec.keys.padding = {{}, 1};
   spec.keys.causal_if = "";
   spec.requirements = {};
-  return spec;
 }
 
-/// ESM has pre-norm, rotary or learned positions, and token dropout.
-FamilySpec esm() {
-  FamilySpec spec = named("esm", roberta());
+void esm(FamilySpec& spec) {
   spec.prefixes = {"esm.", ""};
   spec.stack.layer.attention_norm = layer_norm("attention.LayerNorm");
   spec.stack.layer.mlp_norm = layer_norm("LayerNorm");
-  spec.embedding.token_type = {};
   spec.embedding.norm = layer_norm("embeddings.layer_norm");
   spec.final_norm = layer_norm("encoder.emb_layer_norm_after");
   spec.keys.vocabulary = {{"vocab_size"}, {}};
@@ -142,26 +121,22 @@ FamilySpec esm() {
   spec.keys.activation.names = {};
   spec.place = NormPlace::pre;
   spec.embedding_config.zero_hidden = true;
-  spec.token_dropout = TokenDropoutSpec{"token_dropout", "mask_token_id", 0.88};
+  spec.embedding_config.dropout = TokenDropout{.kept = 0.88};
   spec.requirements = {{"position_embedding_type", {"absolute", "rotary"}},
                        {"add_cross_attention", {false}},
                        {"is_folding_model", {false}}};
   spec.variants = {{"emb_layer_norm_before", false, false, [](FamilySpec& row) { row.embedding.norm = {}; }},
                    {"position_embedding_type", "rotary", "absolute", [](FamilySpec& row) {
                       row.embedding_config.position = PositionKind::none;
-                      row.embedding.position = {};
                       row.keys.padding = {};
                       row.rotary =
                           RotarySpec{.stored = {"rotary_embeddings.inv_freq",
                                                 "encoder.layer.*.attention.self.rotary_embeddings.inv_freq",
                                                 "encoder.layer.0.attention.self.rotary_embeddings.inv_freq"}};
                     }}};
-  return spec;
 }
 
-/// DeBERTa has disentangled attention. Positions may also be added to the embeddings.
-FamilySpec deberta_v2() {
-  FamilySpec spec = named("deberta-v2", bert());
+void deberta_v2(FamilySpec& spec) {
   spec.prefixes = {"deberta.", ""};
   set_projections(spec.stack.layer, linear,
                   {"attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"});
@@ -188,15 +163,11 @@ FamilySpec deberta_v2() {
   spec.keys.norm_eps.default_value = 1e-7;
   spec.keys.causal_if = "";
   spec.requirements = {};
-  spec.variants = {{"position_biased_input", false, true, [](FamilySpec& row) {
-                      row.embedding_config.position = PositionKind::none;
-                      row.embedding.position = {};
-                    }}};
-  return spec;
+  spec.variants = {{"position_biased_input", false, true,
+                    [](FamilySpec& row) { row.embedding_config.position = PositionKind::none; }}};
 }
 
-FamilySpec deberta() {
-  FamilySpec spec = named("deberta", deberta_v2());
+void deberta(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   const StoredTensor packed = {"attention.self.in_proj.weight", Axes::out_in, Packing::by_head};
   layer.query = {.weight = {packed}, .bias = {{"attention.self.q_bias"}}};
@@ -209,36 +180,28 @@ FamilySpec deberta() {
   spec.keys.d_head = {};
   set_defaults(spec.keys, {.mlp_width = 3072, .vocabulary = 50265});
   spec.requirements = {{"talking_head", {false}}};
-  return spec;
 }
 
-/// ModernBERT has pre-norm and a gated MLP. Most layers have a window; their rotary parameters differ from
-/// those of the other layers.
-FamilySpec modernbert() {
-  FamilySpec spec = {.name = "modernbert"};
+void modernbert(FamilySpec& spec) {
   spec.prefixes = {"model.", ""};
-  const LinearSpec packed =
+  spec.stack.prefixes = {"layers.{}."};
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = layer.key = layer.value =
       linear_with_bias_if("attn.Wqkv", "attention_bias", false, Packing::query_key_value);
-  const LinearSpec inner = linear_with_bias_if("mlp.Wi", "mlp_bias", false, Packing::gate_up);
-  spec.stack = {.prefixes = {"layers.{}."},
-                .layer = {.query = packed,
-                          .key = packed,
-                          .value = packed,
-                          .output = linear_with_bias_if("attn.Wo", "attention_bias"),
-                          .attention_norm = layer_norm("attn_norm"),
-                          .mlp_norm = layer_norm("mlp_norm"),
-                          .first_attention_normed = false,
-                          .mlp = {inner, linear_with_bias_if("mlp.Wo", "mlp_bias"), inner}}};
+  layer.output = linear_with_bias_if("attn.Wo", "attention_bias");
+  layer.attention_norm = layer_norm("attn_norm");
+  layer.mlp_norm = layer_norm("mlp_norm");
+  layer.first_attention_normed = false;
+  layer.mlp.gate = layer.mlp.up = linear_with_bias_if("mlp.Wi", "mlp_bias", false, Packing::gate_up);
+  layer.mlp.down = linear_with_bias_if("mlp.Wo", "mlp_bias");
   spec.embedding = {.token = {"embeddings.tok_embeddings.weight"}, .norm = layer_norm("embeddings.norm")};
   spec.final_norm = layer_norm("final_norm");
   spec.head = HeadSpec{.transform = linear_with_bias_if("head.dense", "classifier_bias"),
                        .activation = {{"classifier_activation"}, "gelu"},
                        .transform_norm = layer_norm("head.norm"),
                        .decoder = linear_with_bias_if("decoder", "decoder_bias", true)};
-  spec.head->decoder.weight_presence = {.condition = Presence::Condition::stored};
-  spec.keys = common_keys(1152, 50368, 8192);
-  spec.keys.norm_eps = {{"norm_eps"}, 1e-5};
-  spec.keys.activation = {{"hidden_activation"}, "gelu"};
+  spec.keys = common_keys(1152, 50368, 8192, {{"norm_eps"}, 1e-5}, "gelu");
+  spec.keys.activation.names = {"hidden_activation"};
   spec.rotary = RotarySpec{.theta = 160000,
                            .theta_names = {"global_rope_theta"},
                            .sliding = SlidingRotarySpec{"local_rope_theta", 10000, true}};
@@ -249,14 +212,12 @@ FamilySpec modernbert() {
                  .full_first = true,
                  .two_sided = true};
   spec.variants = {{"norm_bias", false, false, [](FamilySpec& row) {
-                      LayerSpec& layer = row.stack.layer;
                       for (NormSpec* const norm :
-                           {&layer.attention_norm, &layer.mlp_norm, &row.embedding.norm, &row.final_norm,
-                            &row.head->transform_norm}) {
+                           {&row.stack.layer.attention_norm, &row.stack.layer.mlp_norm, &row.embedding.norm,
+                            &row.final_norm, &row.head->transform_norm}) {
                         norm->bias.clear();
                       }
                     }}};
-  return spec;
 }
 
 /// Returns a linear layer with its current name, or its name in older checkpoints.
@@ -267,25 +228,21 @@ LinearSpec either(const std::string& name, const std::string& old) {
   return spec;
 }
 
-LinearSpec vit_projection(const std::string& name, const std::string& old) {
-  LinearSpec spec = either(name, old);
-  spec.bias_presence = {
-      .condition = Presence::Condition::configured, .key = "qkv_bias", .default_value = true};
-  return spec;
-}
-
-FamilySpec vit() {
-  FamilySpec spec = {.name = "vit"};
+void vit(FamilySpec& spec) {
   spec.prefixes = {"vit.", ""};
   spec.stack = {
       .prefixes = {"encoder.layer.{}.", "layers.{}."},
-      .layer = {.query = vit_projection("attention.q_proj", "attention.attention.query"),
-                .key = vit_projection("attention.k_proj", "attention.attention.key"),
-                .value = vit_projection("attention.v_proj", "attention.attention.value"),
+      .layer = {.query = either("attention.q_proj", "attention.attention.query"),
+                .key = either("attention.k_proj", "attention.attention.key"),
+                .value = either("attention.v_proj", "attention.attention.value"),
                 .output = either("attention.o_proj", "attention.output.dense"),
                 .attention_norm = layer_norm("layernorm_before"),
                 .mlp_norm = layer_norm("layernorm_after"),
                 .mlp = {either("mlp.fc1", "intermediate.dense"), either("mlp.fc2", "output.dense")}}};
+  for (LinearSpec* one : {&spec.stack.layer.query, &spec.stack.layer.key, &spec.stack.layer.value}) {
+    one->bias_if = "qkv_bias";
+    one->bias_default = true;
+  }
   spec.embedding = {.position = {"embeddings.position_embeddings"},
                     .class_token = {"embeddings.cls_token"},
                     .patches = linear("embeddings.patch_embeddings.projection")};
@@ -301,16 +258,13 @@ FamilySpec vit() {
                .norm_eps = {{"layer_norm_eps"}, 1e-12},
                .activation = {{"hidden_act"}, "gelu"}};
   spec.embedding_config.position = PositionKind::learned;
-  return spec;
 }
 
-/// Returns one attention of BART and its norm.
 LayerSpec bart_attention(const std::string& name) {
   return plain_layer(linear, {name + ".q_proj", name + ".k_proj", name + ".v_proj", name + ".out_proj"},
                      layer_norm(name + "_layer_norm"), {});
 }
 
-/// Returns one attention of BART, the MLP after it, and their norms.
 LayerSpec bart_layer(const std::string& name) {
   LayerSpec layer = bart_attention(name);
   layer.mlp_norm = layer_norm("final_layer_norm");
@@ -323,15 +277,14 @@ LayerSpec bart_layer(const std::string& name) {
 EmbeddingSpec bart_embedding(const std::string& stack) {
   return {.token = {stack + ".embed_tokens.weight", "shared.weight", "encoder.embed_tokens.weight",
                     "decoder.embed_tokens.weight"},
-          .position = {stack + ".embed_positions.weight"}};
+          .position = {stack + ".embed_positions.weight"},
+          .norm = layer_norm(stack + ".layernorm_embedding")};
 }
 
-FamilySpec bart() {
-  FamilySpec spec = {.name = "bart"};
+void bart(FamilySpec& spec) {
   spec.prefixes = {"model.", ""};
   spec.stack = {.prefixes = {"encoder.layers.{}."}, .layer = bart_layer("self_attn")};
   spec.embedding = bart_embedding("encoder");
-  spec.embedding.norm = layer_norm("encoder.layernorm_embedding");
   spec.decoder = DecoderSpec{.prefix = "decoder.layers.{}.",
                              .self = bart_attention("self_attn"),
                              .cross = bart_layer("encoder_attn"),
@@ -339,10 +292,9 @@ FamilySpec bart() {
                              .layers = {{"decoder_layers"}, 12},
                              .heads = {{"decoder_attention_heads"}, 16},
                              .mlp_width = {{"decoder_ffn_dim"}, 4096}};
-  spec.decoder->embedding.norm = layer_norm("decoder.layernorm_embedding");
   spec.head = plain_head("lm_head");
   spec.head->decoder.bias = {{"final_logits_bias", Axes::in_out_or_head}};
-  spec.head->decoder.bias_presence = {.condition = Presence::Condition::stored};
+  spec.head->bias_if_stored = true;
   spec.keys = {.d_model = {{"d_model", "hidden_size"}, 1024},
                .layers = {{"encoder_layers", "num_hidden_layers"}, 12},
                .heads = {{"encoder_attention_heads", "num_attention_heads"}, 16},
@@ -357,22 +309,15 @@ FamilySpec bart() {
   spec.variants = {{.key = "scale_embedding", .value = true, .apply = [](FamilySpec& row) {
                       row.scale_embedding = true;
                     }}};
-  return spec;
 }
 
-/// mBART is like BART, but has pre-norm and a final norm in the encoder and in the decoder.
-FamilySpec mbart() {
-  FamilySpec spec = named("mbart", bart());
+void mbart(FamilySpec& spec) {
   spec.place = NormPlace::pre;
   spec.final_norm = layer_norm("encoder.layer_norm");
   spec.decoder->final_norm = layer_norm("decoder.layer_norm");
-  return spec;
 }
 
-/// Marian is like BART, but has sinusoidal positions and no norm of the embeddings. Input and target may have
-/// different vocabularies.
-FamilySpec marian() {
-  FamilySpec spec = named("marian", bart());
+void marian(FamilySpec& spec) {
   spec.embedding.norm = {};
   spec.decoder->embedding.norm = {};
   spec.decoder->vocabulary = {{"decoder_vocab_size"}, {}};
@@ -380,19 +325,15 @@ FamilySpec marian() {
   spec.keys.vocabulary.default_value = 58101;
   spec.embedding_config.position = PositionKind::sinusoidal_halves;
   spec.embedding_config.position_offset = 0;
-  return spec;
 }
 
-FamilySpec pegasus() {
-  FamilySpec spec = named("pegasus", mbart());
+void pegasus(FamilySpec& spec) {
   spec.embedding.norm = {};
   spec.decoder->embedding.norm = {};
   spec.embedding_config.position = PositionKind::sinusoidal_halves;
   spec.embedding_config.position_offset = 0;
-  return spec;
 }
 
-/// Returns one attention of T5 and its norm.
 LayerSpec t5_attention(const std::string& layer, const std::string& name) {
   const std::string prefix = layer + "." + name;
   return plain_layer(linear_without_bias, {prefix + ".q", prefix + ".k", prefix + ".v", prefix + ".o"},
@@ -424,8 +365,7 @@ void scale_logits(FamilySpec& row) {
   row.keys.logit_multiplier = {.names = {"d_model"}, .conversion = NumberKey::Conversion::inverse_root};
 }
 
-FamilySpec t5() {
-  FamilySpec spec = {.name = "t5"};
+void t5(FamilySpec& spec) {
   spec.prefixes = {""};
   const RelativeBucketSpec buckets = {
       .table = {"encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"},
@@ -467,15 +407,19 @@ FamilySpec t5() {
                    {.key = "tie_word_embeddings", .value = false, .apply = leave_logits},
                    {.key = "scale_decoder_outputs", .value = true, .apply = scale_logits},
                    {.key = "scale_decoder_outputs", .value = false, .apply = leave_logits}};
-  return spec;
 }
 
 }  // namespace
 
-std::vector<FamilySpec> encoder_families() {
-  return {albert(), bert(),       deberta(), deberta_v2(), distilbert(), electra(),
-          esm(),    modernbert(), mpnet(),   roberta(),    vit(),        xlm_roberta(),
-          bart(),   marian(),     mbart(),   pegasus(),    t5()};
+std::vector<FamilyRow> encoder_families() {
+  // clang-format off
+  return {{"bert", "", bert}, {"albert", "bert", albert}, {"electra", "bert", electra},
+          {"distilbert", "bert", distilbert}, {"deberta-v2", "bert", deberta_v2},
+          {"deberta", "deberta-v2", deberta}, {"roberta", "bert", roberta},
+          {"xlm-roberta", "roberta", xlm_roberta}, {"mpnet", "roberta", mpnet}, {"esm", "roberta", esm},
+          {"modernbert", "", modernbert}, {"vit", "", vit}, {"t5", "", t5}, {"bart", "", bart},
+          {"mbart", "bart", mbart}, {"marian", "bart", marian}, {"pegasus", "mbart", pegasus}};
+  // clang-format on
 }
 
 }  // namespace attnctl::model

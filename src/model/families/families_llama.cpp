@@ -1,13 +1,10 @@
 #include "model/families/family_parts.hpp"
 
-// Decoders that use llama's tensor names, some of them with experts, other norms, or norms at other
-// positions.
+// Decoders that use llama's tensor names.
 namespace attnctl::model {
 namespace {
 
 const std::vector<std::string> kQueryKeyValue = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
-const std::vector<std::string> kQueryKeyValueOutput = {"self_attn.q_proj", "self_attn.k_proj",
-                                                       "self_attn.v_proj", "self_attn.o_proj"};
 
 LinearSpec biased_if_configured(const std::string& name) {
   return linear_with_bias_if(name, name.starts_with("mlp.") ? "mlp_bias" : "attention_bias");
@@ -27,8 +24,7 @@ void set_layer_norms(FamilySpec& row, const std::string& eps) {
   row.norm = NormKind::layer;
 }
 
-FamilySpec llama_row() {
-  FamilySpec spec = {.name = "llama"};
+void llama_row(FamilySpec& spec) {
   spec.prefixes = {"model.", ""};
   spec.stack = {.prefixes = {"layers.{}."},
                 .layer = plain_layer(biased_if_configured,
@@ -40,29 +36,22 @@ FamilySpec llama_row() {
   spec.final_norm = norm_without_bias("norm");
   spec.head = plain_head("lm_head");
   spec.head->tied_by_default = false;
-  spec.keys = common_keys(11008, 32000, 2048);
+  spec.keys = common_keys(11008, 32000, 2048, {{"rms_norm_eps"}, 1e-6}, "silu");
   spec.keys.kv_heads = {{"num_key_value_heads"}, {}};
   spec.keys.d_head = {{"head_dim"}, {}};
-  spec.keys.norm_eps = {{"rms_norm_eps"}, 1e-6};
-  spec.keys.activation.default_value = "silu";
   spec.norm = NormKind::rms;
   spec.rotary = RotarySpec{};
   spec.causal = true;
   spec.requirements = {{"partial_rotary_factor", {1.0}}, {"rope_parameters/partial_rotary_factor", {1.0}}};
-  return spec;
 }
 
-/// Mistral is like Llama, but no layer has biases, and layers may have a sliding window.
-FamilySpec mistral_row() {
-  FamilySpec spec = named("mistral", llama_row());
+void mistral_row(FamilySpec& spec) {
   remove_biases(spec.stack.layer);
   set_defaults(spec.keys, {.kv_heads = 8, .mlp_width = 14336, .max_positions = 131072});
   spec.window = {.size = "sliding_window", .default_size = 4096};
-  return spec;
 }
 
-FamilySpec qwen2() {
-  FamilySpec spec = named("qwen2", mistral_row());
+void qwen2(FamilySpec& spec) {
   set_projections(spec.stack.layer, linear, kQueryKeyValue);
   set_defaults(spec.keys, {.kv_heads = 32, .mlp_width = 22016, .vocabulary = 151936, .max_positions = 32768});
   spec.keys.d_head = {};
@@ -70,20 +59,17 @@ FamilySpec qwen2() {
   spec.window->layer_types = "layer_types";
   spec.window->first = "max_window_layers";
   spec.window->default_first = 28;
-  return spec;
 }
 
-FamilySpec qwen3() {
-  FamilySpec spec = named("qwen3", qwen2());
+void qwen3(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
-  set_projections(layer, biased_if_configured, kQueryKeyValueOutput);
+  set_projections(layer, biased_if_configured, kQueryKeyValue);
+  layer.output = biased_if_configured("self_attn.o_proj");
   add_head_norms(layer);
   spec.keys.d_head = {{"head_dim"}, 128};
-  return spec;
 }
 
-FamilySpec gemma() {
-  FamilySpec spec = named("gemma", llama_row());
+void gemma(FamilySpec& spec) {
   spec.head->tied_by_default = true;
   set_defaults(spec.keys, {.d_head = 256, .mlp_width = 24576, .vocabulary = 256000, .max_positions = 8192});
   spec.keys.activation.default_value = "gelu_pytorch_tanh";
@@ -95,11 +81,9 @@ FamilySpec gemma() {
                       // Early configurations contain gelu, but the models use gelu_pytorch_tanh.
                       row.keys.activation.names = {};
                     }}};
-  return spec;
 }
 
-FamilySpec gemma2() {
-  FamilySpec spec = named("gemma2", gemma());
+void gemma2(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   layer.attention_output_norm = norm_without_bias("post_attention_layernorm");
   layer.mlp_norm = norm_without_bias("pre_feedforward_layernorm");
@@ -114,11 +98,9 @@ FamilySpec gemma2() {
   spec.window = {
       .size = "sliding_window", .default_size = 4096, .layer_types = "layer_types", .period = {{}, 2}};
   spec.variants = {};
-  return spec;
 }
 
-FamilySpec gemma3_text() {
-  FamilySpec spec = named("gemma3_text", gemma2());
+void gemma3_text(FamilySpec& spec) {
   add_head_norms(spec.stack.layer);
   set_defaults(spec.keys, {.vocabulary = 262208, .max_positions = 131072});
   spec.keys.soft_cap = {};
@@ -126,21 +108,17 @@ FamilySpec gemma3_text() {
   spec.rotary->theta = 1e6;
   spec.rotary->sliding = {.theta_name = "rope_local_base_freq", .theta = 10000};
   spec.window->period = {{"sliding_window_pattern"}, 6};
-  return spec;
 }
 
-FamilySpec granite() {
-  FamilySpec spec = named("granite", llama_row());
+void granite(FamilySpec& spec) {
   spec.keys.d_head = {};
   spec.keys.scale = {{"attention_multiplier"}, 1};
   spec.keys.embedding_multiplier = {{"embedding_multiplier"}, 1};
   spec.keys.residual_multiplier = {{"residual_multiplier"}, 1};
   spec.keys.logit_multiplier = {{"logits_scaling"}, 1, NumberKey::Conversion::inverse};
-  return spec;
 }
 
-FamilySpec smollm3() {
-  FamilySpec spec = named("smollm3", llama_row());
+void smollm3(FamilySpec& spec) {
   spec.head->tied_by_default = true;
   set_defaults(spec.keys, {.kv_heads = 4, .vocabulary = 128256, .max_positions = 32768});
   spec.rotary->theta = 2e6;
@@ -150,50 +128,43 @@ FamilySpec smollm3() {
                  .enabled = "use_sliding_window",
                  .layer_types = "layer_types",
                  .nope_layers_only = true};
-  return spec;
 }
 
-/// Returns a projection of experts that is stored in one tensor per expert, or in one tensor for all.
-LinearSpec each_or_stacked(const std::string& each, const StoredTensor& stacked) {
-  LinearSpec spec = linear_without_bias(each);
-  spec.weight.push_back(stacked);
-  return spec;
+/// Returns experts that are stored in one tensor per expert, or in one tensor for all.
+MlpSpec each_or_stacked(const std::string& up, const std::string& down, const std::string& gate) {
+  MlpSpec mlp = {linear_without_bias(up), linear_without_bias(down), linear_without_bias(gate)};
+  for (LinearSpec* one : {&mlp.up, &mlp.gate})
+    one->weight.push_back({"mlp.experts.gate_up_proj", Axes::out_in, Packing::gate_up});
+  mlp.down.weight.push_back({"mlp.experts.down_proj"});
+  return mlp;
 }
 
-const StoredTensor kStackedGateUp = {"mlp.experts.gate_up_proj", Axes::out_in, Packing::gate_up};
-const StoredTensor kStackedDown = {"mlp.experts.down_proj"};
-
-FamilySpec mixtral() {
-  FamilySpec spec = named("mixtral", mistral_row());
+void mixtral(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   layer.mlp = {};
   ExpertsSpec& experts = layer.experts.emplace();
   experts.router = linear_without_bias("block_sparse_moe.gate");
   experts.router.weight.push_back({"mlp.gate.weight"});
-  experts.each.up = each_or_stacked("block_sparse_moe.experts.{expert}.w3", kStackedGateUp);
-  experts.each.gate = each_or_stacked("block_sparse_moe.experts.{expert}.w1", kStackedGateUp);
-  experts.each.down = each_or_stacked("block_sparse_moe.experts.{expert}.w2", kStackedDown);
+  experts.each =
+      each_or_stacked("block_sparse_moe.experts.{expert}.w3", "block_sparse_moe.experts.{expert}.w2",
+                      "block_sparse_moe.experts.{expert}.w1");
   spec.keys.norm_eps.default_value = 1e-5;
   spec.keys.experts = {{"num_local_experts", "num_experts"}, 8};
   spec.keys.experts_per_token = {{"num_experts_per_tok"}, 2};
   spec.rotary->theta = 1e6;
   spec.window->default_size = 0;
   spec.experts_config.renormalised = true;
-  return spec;
 }
 
-/// Layers have experts, and a shared expert that every token uses. Some layers may have a single MLP instead.
-FamilySpec qwen2_moe() {
-  FamilySpec spec = named("qwen2_moe", qwen2());
+void qwen2_moe(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   set_projections(
       layer, [](const std::string& name) { return linear_with_bias_if(name, "qkv_bias", true); },
       kQueryKeyValue);
   ExpertsSpec& experts = layer.experts.emplace();
   experts.router = linear_without_bias("mlp.gate");
-  experts.each.up = each_or_stacked("mlp.experts.{expert}.up_proj", kStackedGateUp);
-  experts.each.gate = each_or_stacked("mlp.experts.{expert}.gate_proj", kStackedGateUp);
-  experts.each.down = each_or_stacked("mlp.experts.{expert}.down_proj", kStackedDown);
+  experts.each = each_or_stacked("mlp.experts.{expert}.up_proj", "mlp.experts.{expert}.down_proj",
+                                 "mlp.experts.{expert}.gate_proj");
   experts.shared.up = linear_without_bias("mlp.shared_expert.up_proj");
   experts.shared.gate = linear_without_bias("mlp.shared_expert.gate_proj");
   experts.shared.down = linear_without_bias("mlp.shared_expert.down_proj");
@@ -209,19 +180,15 @@ FamilySpec qwen2_moe() {
   spec.window->period.default_value = 2;
   spec.variants = {
       {"norm_topk_prob", true, false, [](FamilySpec& row) { row.experts_config.renormalised = true; }}};
-  return spec;
 }
 
-/// GPT-OSS has attention sinks, experts with clamped values (ExpertsConfig::limit), and sliding windows.
-FamilySpec gpt_oss() {
-  FamilySpec spec = named("gpt_oss", llama_row());
+void gpt_oss(FamilySpec& spec) {
   const auto stacked = [](const std::string& name, Packing packing) {
     return LinearSpec{.weight = {{name, Axes::in_out, packing}},
                       .bias = {{name + "_bias", Axes::in_out, packing}}};
   };
   LayerSpec& layer = spec.stack.layer;
-  for (LinearSpec* one : {&layer.query, &layer.key, &layer.value, &layer.output})
-    one->bias_presence.default_value = true;
+  for (LinearSpec* one : {&layer.query, &layer.key, &layer.value, &layer.output}) one->bias_default = true;
   layer.sinks = {"self_attn.sinks"};
   layer.mlp = {};
   ExpertsSpec& experts = layer.experts.emplace();
@@ -244,11 +211,9 @@ FamilySpec gpt_oss() {
                              {"original_max_position_embeddings", 4096}};
   spec.window = {
       .size = "sliding_window", .default_size = 128, .layer_types = "layer_types", .period = {{}, 2}};
-  return spec;
 }
 
-FamilySpec phi() {
-  FamilySpec spec = named("phi", llama_row());
+void phi(FamilySpec& spec) {
   spec.stack.layer = plain_layer(
       linear,
       {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.dense", "mlp.fc1", "mlp.fc2"},
@@ -267,11 +232,9 @@ FamilySpec phi() {
                       row.stack.layer.query_norm = layer_norm("self_attn.q_layernorm");
                       row.stack.layer.key_norm = layer_norm("self_attn.k_layernorm");
                     }}};
-  return spec;
 }
 
-FamilySpec phi3() {
-  FamilySpec spec = named("phi3", mistral_row());
+void phi3(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   layer.query = layer.key = layer.value = packed_linear("self_attn.qkv_proj", Packing::query_key_value);
   layer.mlp.gate = layer.mlp.up = packed_linear("mlp.gate_up_proj", Packing::gate_up);
@@ -284,12 +247,9 @@ FamilySpec phi3() {
   spec.rotary->default_original = 4096;
   spec.window->default_size = 0;
   spec.requirements = {};
-  return spec;
 }
 
-/// The norms have no gain and no bias.
-FamilySpec olmo() {
-  FamilySpec spec = named("olmo", llama_row());
+void olmo(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   layer.attention_norm = layer.mlp_norm = spec.final_norm = {.bare = true};
   remove_mlp_biases(layer);
@@ -298,11 +258,9 @@ FamilySpec olmo() {
   spec.keys.norm_eps = {{}, 1e-5};
   spec.keys.clip = {{"clip_qkv"}};
   spec.norm = NormKind::layer;
-  return spec;
 }
 
-FamilySpec olmo2() {
-  FamilySpec spec = named("olmo2", olmo());
+void olmo2(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   layer.attention_norm = norm_without_bias("post_attention_layernorm");
   layer.mlp_norm = norm_without_bias("post_feedforward_layernorm");
@@ -313,11 +271,9 @@ FamilySpec olmo2() {
   spec.norm = NormKind::rms;
   spec.place = NormPlace::output;
   spec.head_norm_span = HeadNormSpan::whole;
-  return spec;
 }
 
-FamilySpec stablelm() {
-  FamilySpec spec = named("stablelm", mistral_row());
+void stablelm(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   set_projections(
       layer, [](const std::string& name) { return linear_with_bias_if(name, "use_qkv_bias"); },
@@ -338,11 +294,9 @@ FamilySpec stablelm() {
                       row.stack.layer.query_norm = norm_without_bias("self_attn.q_layernorm.norms.{head}");
                       row.stack.layer.key_norm = norm_without_bias("self_attn.k_layernorm.norms.{head}");
                     }}};
-  return spec;
 }
 
-FamilySpec starcoder2() {
-  FamilySpec spec = named("starcoder2", mistral_row());
+void starcoder2(FamilySpec& spec) {
   spec.stack.layer =
       plain_layer([](const std::string& name) { return linear_with_bias_if(name, "use_bias", true); },
                   {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.c_fc",
@@ -354,11 +308,9 @@ FamilySpec starcoder2() {
   spec.keys.d_head = {};
   spec.keys.activation.default_value = "gelu_pytorch_tanh";
   spec.window->default_size = 0;
-  return spec;
 }
 
-FamilySpec cohere() {
-  FamilySpec spec = named("cohere", llama_row());
+void cohere(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   layer.attention_norm = layer.mlp_norm = norm_without_bias("input_layernorm");
   remove_mlp_biases(layer);
@@ -371,11 +323,9 @@ FamilySpec cohere() {
   spec.head_norm_span = HeadNormSpan::each;
   spec.rotary = {.pairing = RotaryPairing::interleaved, .theta = 500000};
   spec.variants = {{"use_qk_norm", true, false, [](FamilySpec& row) { add_head_norms(row.stack.layer); }}};
-  return spec;
 }
 
-FamilySpec nemotron() {
-  FamilySpec spec = named("nemotron", llama_row());
+void nemotron(FamilySpec& spec) {
   spec.stack.layer.mlp.gate = {};
   set_layer_norms(spec, "norm_eps");
   set_defaults(spec.keys, {.mlp_width = 24576, .vocabulary = 256000, .max_positions = 4096});
@@ -383,19 +333,19 @@ FamilySpec nemotron() {
   spec.gain_offset = 1;
   spec.rotary->fraction = 0.5;
   spec.requirements = {};
-  return spec;
 }
 
 }  // namespace
 
-std::vector<FamilySpec> llama_families() {
+std::vector<FamilyRow> llama_families() {
   // clang-format off
-  return {llama_row(), mistral_row(), mixtral(), smollm3(), nemotron(), granite(), cohere(), gpt_oss(),
-          gemma(), gemma2(), gemma3_text(),
-          qwen2(), qwen2_moe(), qwen3(),
-          phi(), phi3(),
-          olmo(), olmo2(),
-          stablelm(), starcoder2()};
+  return {{"llama", "", llama_row}, {"granite", "llama", granite}, {"smollm3", "llama", smollm3},
+          {"gpt_oss", "llama", gpt_oss}, {"phi", "llama", phi}, {"cohere", "llama", cohere},
+          {"nemotron", "llama", nemotron}, {"olmo", "llama", olmo}, {"olmo2", "olmo", olmo2},
+          {"gemma", "llama", gemma}, {"gemma2", "gemma", gemma2}, {"gemma3_text", "gemma2", gemma3_text},
+          {"mistral", "llama", mistral_row}, {"mixtral", "mistral", mixtral}, {"phi3", "mistral", phi3},
+          {"stablelm", "mistral", stablelm}, {"starcoder2", "mistral", starcoder2},
+          {"qwen2", "mistral", qwen2}, {"qwen2_moe", "qwen2", qwen2_moe}, {"qwen3", "qwen2", qwen3}};
   // clang-format on
 }
 

@@ -36,7 +36,6 @@ struct NumberKey {
   bool null_is_zero = false;  // null means 0; otherwise null counts as missing
 };
 
-/// A text in the configuration, otherwise the default.
 struct TextKey {
   std::vector<std::string> names = {};
   std::string default_value = {};
@@ -125,7 +124,6 @@ struct Requirement {
   std::vector<nlohmann::ordered_json> values = {};
 };
 
-/// The axes of a stored weight.
 enum class Axes {
   out_in,         // [out, in], as stored by torch.nn.Linear
   in_out,         // [in, out], as stored by the class Conv1D of transformers
@@ -151,26 +149,13 @@ struct StoredTensor {
   Packing packing = Packing::whole;
 };
 
-/// The condition under which a tensor exists.
-struct Presence {
-  enum class Condition {
-    always,
-    stored,        // if the checkpoint contains the tensor
-    configured,    // if the flag `key` of the configuration is true
-    width_differs  // if the embedding tables and the model have different widths (projections of embedding
-                   // and head)
-  } condition = Condition::always;
-  std::string key = {};
-  bool default_value = false;  // value of the flag if the configuration does not have it
-};
-
 /// A projection y = x W + b. Of several names, the first one that is stored is used. A tensor without names
 /// does not exist.
 struct LinearSpec {
-  std::vector<StoredTensor> weight = {};
-  std::vector<StoredTensor> bias = {};
-  Presence weight_presence = {};
-  Presence bias_presence = {};
+  std::vector<StoredTensor> weight = {}, bias = {};
+  bool if_width_differs = false;  // exists only if the embedding tables and the model have different widths
+  std::string bias_if = {};       // flag: the bias exists; "": it always exists
+  bool bias_default = false;      // value of the flag if the configuration does not have it
   /// Stored instead of `weight` if the weight is factorized, W = A B: A [in, rank], then B [rank, out].
   std::vector<StoredTensor> factors = {};
 };
@@ -209,7 +194,6 @@ struct LayerSpec {
   std::optional<ExpertsSpec> experts = {};
 };
 
-/// The tensors and configuration keys of RelativeBuckets.
 struct RelativeBucketSpec {
   std::vector<std::string> table = {};  // [rows, heads]; after the family's prefix only
   SizeKey buckets = {}, max_distance = {};
@@ -247,13 +231,6 @@ struct StackSpec {
   std::optional<ConvolutionSpec> convolution = {};  // applied after the first layer
 };
 
-/// The configuration keys of TokenDropout, and its constant.
-struct TokenDropoutSpec {
-  std::string enabled = {};  // flag: the model has token dropout
-  std::string token = {};    // key of the id of TokenDropout::token
-  double kept = 1;           // TokenDropout::kept
-};
-
 /// The tensors before the first layer. Names follow the family's prefix. A stored position table is used
 /// instead of positions of the kind PositionKind::sinusoidal_halves.
 struct EmbeddingSpec {
@@ -275,13 +252,10 @@ struct HeadSpec {
   NormSpec transform_norm = {};
   LinearSpec projection = {};  // from d_model to the input width of `decoder`
   LinearSpec decoder = {};
+  bool bias_if_stored = false;  // the bias of `decoder` exists if the checkpoint contains it
   /// Without weights (only a configuration): whether the head is tied if /tie_word_embeddings is missing.
   bool tied_by_default = true;
 };
-
-/// The source of a model's sizes. `tensors` is for bare attention layers, whose configuration has only heads
-/// and options.
-enum class SizesFrom { config, tensors };
 
 /// The ALiBi slopes of a family. Both rules give the same slopes if the number of heads is a power of 2.
 enum class AlibiSlopes {
@@ -312,7 +286,6 @@ struct DecoderSpec {
   SizeKey layers = {}, heads = {}, mlp_width = {};
   SizeKey vocabulary = {};             // vocabulary of the target if the flag below is false
   std::string shared_vocabulary = {};  // flag, default true: the target uses the vocabulary of the input
-  std::vector<std::string> start_token = {"decoder_start_token_id"};
 };
 
 struct FamilySpec {
@@ -325,7 +298,9 @@ struct FamilySpec {
   NormSpec final_norm = {};
   std::optional<HeadSpec> head = {};
 
-  SizesFrom sizes = SizesFrom::config;
+  /// For bare attention layers, whose configuration has only heads and options: the sizes are those of the
+  /// tensors, and a file must not contain two alternatives of a tensor.
+  bool sizes_from_tensors = false;
   ConfigKeys keys = {};
   NormKind norm = NormKind::layer;
   NormPlace place = NormPlace::pre;
@@ -337,7 +312,6 @@ struct FamilySpec {
   EmbeddingConfig embedding_config = {};  // its counts_visible also applies to ALiBi
   AlibiConfig alibi_config = {};
   ExpertsConfig experts_config = {};
-  std::optional<TokenDropoutSpec> token_dropout = {};
   AlibiSlopes alibi = AlibiSlopes::none;
   HeadNormSpan head_norm_span = HeadNormSpan::shared;
   std::optional<RotarySpec> rotary = {};
@@ -345,12 +319,10 @@ struct FamilySpec {
   bool causal = false;
   std::vector<Requirement> requirements = {};
   std::vector<std::string> rejected_tensors = {};  // per layer; tensors of mechanisms that are not supported
-  bool one_name_each = false;                      // error if a file contains two alternatives of a tensor
   std::vector<Variant> variants = {};              // applied in order
 };
 
-/// Returns all families, sorted by name.
-[[nodiscard]] std::span<const FamilySpec> families();
+[[nodiscard]] std::span<const FamilySpec> families();  // sorted by name
 
 /// Returns the family named by /model_type or /text_config/model_type, after the variants that apply to the
 /// configuration. `file` names the configuration in errors. Throws Error(bad_input) with the supported names

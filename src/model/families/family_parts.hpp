@@ -32,17 +32,13 @@ namespace attnctl::model {
                                                     bool default_value = false,
                                                     Packing packing = Packing::whole) {
   LinearSpec spec = packed_linear(name, packing);
-  spec.bias_presence = {
-      .condition = Presence::Condition::configured, .key = key, .default_value = default_value};
+  spec.bias_if = key;
+  spec.bias_default = default_value;
   return spec;
 }
 
-/// Returns a projection without a bias that exists only if the embedding tables and the model have different
-/// widths.
 [[nodiscard]] inline LinearSpec linear_if_width_differs(const std::string& name) {
-  LinearSpec spec = linear_without_bias(name);
-  spec.weight_presence.condition = Presence::Condition::width_differs;
-  return spec;
+  return {.weight = {{name + ".weight"}}, .if_width_differs = true};
 }
 
 /// Returns a linear layer stored as the class Conv1D of transformers.
@@ -51,7 +47,6 @@ namespace attnctl::model {
           .bias = {{name + ".bias", Axes::in_out, packing}}};
 }
 
-/// A function that makes a projection from the name of its module.
 using MakeLinear = LinearSpec (*)(const std::string& name);
 /// Sets the projections of a layer. The names are in the order query, key, value, output, up, down, gate.
 inline void set_projections(LayerSpec& layer, MakeLinear make, const std::vector<std::string>& names) {
@@ -60,7 +55,6 @@ inline void set_projections(LayerSpec& layer, MakeLinear make, const std::vector
   for (std::size_t i = 0; i < names.size(); ++i) *parts[i] = make(names[i]);
 }
 
-/// Returns a layer with these projections and two norms.
 [[nodiscard]] inline LayerSpec plain_layer(MakeLinear make, const std::vector<std::string>& names,
                                            const NormSpec& attention_norm, const NormSpec& mlp_norm) {
   LayerSpec layer = {.attention_norm = attention_norm, .mlp_norm = mlp_norm};
@@ -82,7 +76,6 @@ inline void remove_biases(LayerSpec& layer) {
   return {.gain = {name + ".weight", name + ".gamma"}, .bias = {name + ".bias", name + ".beta"}};
 }
 
-/// Returns a norm of any kind that has only a gain.
 [[nodiscard]] inline NormSpec norm_without_bias(const std::string& name) {
   return {.gain = {name + ".weight"}};
 }
@@ -90,8 +83,7 @@ inline void remove_biases(LayerSpec& layer) {
 /// Returns a head without a transform. The output matrix is the tensor `name` if stored, otherwise the token
 /// embedding table.
 [[nodiscard]] inline HeadSpec plain_head(const std::string& name) {
-  return {.decoder = {.weight = {{name + ".weight"}},
-                      .weight_presence = {.condition = Presence::Condition::stored}}};
+  return {.decoder = linear_without_bias(name)};
 }
 
 /// Returns a masked-token head. Its bias may be stored under the name of the decoder, as `other_bias`, or as
@@ -107,19 +99,18 @@ inline void remove_biases(LayerSpec& layer) {
   return head;
 }
 
-/// Returns the keys that most configurations share: hidden_size, num_hidden_layers, num_attention_heads,
-/// hidden_act, and intermediate_size, vocab_size and max_position_embeddings with the three given defaults.
+/// Returns the keys that most configurations share, with these defaults.
 [[nodiscard]] inline ConfigKeys common_keys(std::size_t mlp_width, std::size_t vocabulary,
-                                            std::size_t max_positions) {
-  ConfigKeys keys;
-  keys.d_model = {{"hidden_size"}, {}};
-  keys.layers = {{"num_hidden_layers"}, {}};
-  keys.heads = {{"num_attention_heads"}, {}};
-  keys.mlp_width = {{"intermediate_size"}, mlp_width};
-  keys.vocabulary = {{"vocab_size"}, vocabulary};
-  keys.max_positions = {{"max_position_embeddings"}, max_positions};
-  keys.activation.names = {"hidden_act"};
-  return keys;
+                                            std::size_t max_positions, const NumberKey& norm_eps,
+                                            const std::string& activation) {
+  return {.d_model = {{"hidden_size"}, {}},
+          .layers = {{"num_hidden_layers"}, {}},
+          .heads = {{"num_attention_heads"}, {}},
+          .mlp_width = {{"intermediate_size"}, mlp_width},
+          .vocabulary = {{"vocab_size"}, vocabulary},
+          .max_positions = {{"max_position_embeddings"}, max_positions},
+          .norm_eps = norm_eps,
+          .activation = {{"hidden_act"}, activation}};
 }
 
 /// Default sizes for set_defaults(). A size that is nullopt does not change the default.
@@ -128,26 +119,24 @@ struct DefaultSizes {
   std::optional<std::size_t> mlp_width = {}, vocabulary = {}, max_positions = {};
 };
 inline void set_defaults(ConfigKeys& keys, const DefaultSizes& sizes) {
-  const auto set = [](SizeKey& key, std::optional<std::size_t> size) {
+  const std::pair<SizeKey&, std::optional<std::size_t>> all[] = {
+      {keys.heads, sizes.heads},           {keys.kv_heads, sizes.kv_heads},
+      {keys.d_head, sizes.d_head},         {keys.mlp_width, sizes.mlp_width},
+      {keys.vocabulary, sizes.vocabulary}, {keys.max_positions, sizes.max_positions}};
+  for (const auto& [key, size] : all) {
     if (size) key.default_value = size;
-  };
-  set(keys.heads, sizes.heads);
-  set(keys.kv_heads, sizes.kv_heads);
-  set(keys.d_head, sizes.d_head);
-  set(keys.mlp_width, sizes.mlp_width);
-  set(keys.vocabulary, sizes.vocabulary);
-  set(keys.max_positions, sizes.max_positions);
+  }
 }
 
-/// Returns a copy of another family's row with a new name. The caller then changes the fields that differ.
-[[nodiscard]] inline FamilySpec named(std::string name, FamilySpec row) {
-  row.name = std::move(name);
-  return row;
-}
+/// A family in the table. `change` gets a copy of the row of the family `base`, which is before this one in
+/// its list, and changes the fields that differ. If `base` is "", the copied row is empty.
+struct FamilyRow {
+  std::string name, base;
+  void (*change)(FamilySpec& spec);
+};
 
-/// Return the rows that are defined in families_encoder.cpp, families_decoder.cpp and families_llama.cpp.
-[[nodiscard]] std::vector<FamilySpec> encoder_families();
-[[nodiscard]] std::vector<FamilySpec> decoder_families();
-[[nodiscard]] std::vector<FamilySpec> llama_families();
+[[nodiscard]] std::vector<FamilyRow> encoder_families();
+[[nodiscard]] std::vector<FamilyRow> decoder_families();
+[[nodiscard]] std::vector<FamilyRow> llama_families();
 
 }  // namespace attnctl::model

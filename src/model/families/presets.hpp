@@ -10,7 +10,6 @@
 
 namespace attnctl::model {
 
-/// The sizes of a stack of attention layers without MLPs and norms.
 struct BareSizes {
   std::size_t d_model = 0;
   std::size_t heads = 0;
@@ -41,15 +40,12 @@ struct Preset {
   [[nodiscard]] std::size_t attentions() const { return (*type == '\0' ? 3 : 1) * layers; }
 };
 
-/// Returns all presets, a list of models that textbooks use.
 [[nodiscard]] std::span<const Preset> presets();
 
-/// Returns the names of all presets, each followed by its alias in parentheses: "transformer-base, ...,
-/// gpt2 (gpt2-small), ...".
+/// Returns the names of all presets with their aliases: "transformer-base, ..., gpt2 (gpt2-small), ...".
 [[nodiscard]] std::string preset_names();
 
-/// Returns the preset with this name or alias. Throws Error(usage), which lists the known names, if there is
-/// none.
+/// Returns the preset with this name or alias. Throws Error(usage) with all names if there is none.
 [[nodiscard]] const Preset& preset_named(std::string_view name);
 
 }  // namespace attnctl::model
