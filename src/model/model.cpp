@@ -14,7 +14,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "base/pool.hpp"
 #include "base/random.hpp"
 #include "base/warnings.hpp"
