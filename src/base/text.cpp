@@ -54,6 +54,7 @@ std::string shown(std::string_view text) {
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
+  parts.reserve(static_cast<std::size_t>(std::ranges::count(text, separator)) + 1);
   while (true) {
     const std::size_t end = std::min(text.find(separator), text.size());
     parts.push_back(text.substr(0, end));
