@@ -14,19 +14,12 @@ constexpr std::size_t kBytes = 256;
 
 /// A node whose children are still to be added. The tokens below the node are those with the indices [begin,
 /// end) in sorted order. They have the same first `depth` bytes.
-struct Task {
+struct Subtree {
   std::size_t begin;
   std::size_t end;
   std::size_t depth;
-  std::uint32_t node;
-};
-
-/// A child of a node. The tokens below the child are those with the indices [begin, end) in sorted order.
-/// Their next byte is `byte`.
-struct Child {
-  unsigned char byte;
-  std::size_t begin;
-  std::size_t end;
+  unsigned char byte;      // the last of the first `depth` bytes
+  std::uint32_t node = 0;  // index of the node, set when its place is known
 };
 
 }  // namespace
@@ -85,7 +78,7 @@ struct TokenTrie::Builder {
   std::vector<TrieNode>& nodes;
   std::vector<std::uint32_t> next_free, previous_free;  // [nodes], the free nodes as a ring from node 0
   std::vector<std::uint8_t> failures;                   // [nodes], number of failed tries at each node
-  std::vector<Child> children;
+  std::vector<Subtree> children;
 
   explicit Builder(std::vector<TrieNode>& all) : nodes(all) { grow(kBytes); }
 
@@ -112,7 +105,7 @@ struct TokenTrie::Builder {
   static constexpr std::uint8_t kChances = 16;
 
   [[nodiscard]] bool fits(std::size_t base) const {
-    return std::all_of(children.begin(), children.end(), [&](const Child& child) {
+    return std::ranges::all_of(children, [&](const Subtree& child) {
       const std::size_t place = base + child.byte;
       return place >= nodes.size() ||
              (place != 0 && nodes[place].parent == kNowhere && failures[place] < kChances);
@@ -134,11 +127,13 @@ struct TokenTrie::Builder {
     return static_cast<std::uint32_t>(nodes.size());
   }
 
-  void list_children(std::span<const std::string_view> keys, const Task& task) {
+  void list_children(std::span<const std::string_view> keys, const Subtree& parent) {
     children.clear();
-    for (std::size_t i = task.begin; i < task.end; ++i) {
-      const auto byte = static_cast<unsigned char>(keys[i][task.depth]);
-      if (children.empty() || children.back().byte != byte) children.push_back({byte, i, i});
+    for (std::size_t i = parent.begin; i < parent.end; ++i) {
+      const auto byte = static_cast<unsigned char>(keys[i][parent.depth]);
+      if (children.empty() || children.back().byte != byte) {
+        children.push_back({i, i, parent.depth + 1, byte});
+      }
       children.back().end = i + 1;
     }
   }
@@ -150,36 +145,28 @@ TokenTrie::TokenTrie(const std::vector<TokenEntry>& entries, const TokenTable& t
   for (const TokenEntry& entry : entries) {
     if (!entry.token.empty()) keys.push_back(entry.token);
   }
-  std::sort(keys.begin(), keys.end());
+  std::ranges::sort(keys);
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   Builder builder(nodes_);
-  std::vector<Task> tasks = {{0, keys.size(), 0, kRoot}};
-  while (!tasks.empty()) {
-    Task task = tasks.back();
-    tasks.pop_back();
-    if (task.begin < task.end && keys[task.begin].size() == task.depth) {
-      nodes_[task.node].id = table.find(keys[task.begin++]);
+  std::vector<Subtree> waiting = {{0, keys.size(), 0, 0, kRoot}};
+  while (!waiting.empty()) {
+    Subtree parent = waiting.back();
+    waiting.pop_back();
+    if (parent.begin < parent.end && keys[parent.begin].size() == parent.depth) {
+      nodes_[parent.node].id = table.find(keys[parent.begin++]);
     }
-    if (task.begin == task.end) continue;
-    builder.list_children(keys, task);
+    if (parent.begin == parent.end) continue;
+    builder.list_children(keys, parent);
     const std::uint32_t base = builder.find_base();
     if (base + kBytes > nodes_.size()) builder.grow(base + kBytes);
-    nodes_[task.node].base = base;
-    for (const Child& child : builder.children) {
-      const std::uint32_t place = base + child.byte;
-      builder.take(place);
-      nodes_[place].parent = task.node;
-      tasks.push_back({child.begin, child.end, task.depth + 1, place});
+    nodes_[parent.node].base = base;
+    for (Subtree& child : builder.children) {
+      child.node = base + child.byte;
+      builder.take(child.node);
+      nodes_[child.node].parent = parent.node;
+      waiting.push_back(child);
     }
   }
-}
-
-std::uint32_t TokenTrie::walk(std::uint32_t node, std::string_view bytes) const {
-  for (const char byte : bytes) {
-    node = step(node, byte);
-    if (node == kNowhere) break;
-  }
-  return node;
 }
 
 }  // namespace attnctl::tokenizer

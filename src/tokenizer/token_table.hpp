@@ -10,7 +10,6 @@
 
 namespace attnctl::tokenizer {
 
-/// Returns a hash of a byte string.
 [[nodiscard]] inline std::uint64_t hash_of(std::string_view bytes) {
   constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
   constexpr std::uint64_t kOther = 0xD6E8FEB86659FD93;
@@ -60,14 +59,11 @@ class TokenTable {
 
   /// Adds a token with an id, or replaces the id of a token in the table. `id` must not be negative.
   void put(std::string_view token, std::int32_t id);
-  /// Removes all tokens. Keeps the memory.
-  void clear();
+  void clear();  // keeps the memory
   /// Returns the id of a token; -1 if the table does not contain it.
   [[nodiscard]] std::int32_t find(std::string_view token) const;
-  /// Returns the number of different tokens in the table.
-  [[nodiscard]] std::size_t size() const { return size_; }
-  /// Returns the length of the longest token in bytes; 0 if the table is empty.
-  [[nodiscard]] std::size_t longest() const { return longest_; }
+  [[nodiscard]] std::size_t size() const { return size_; }        // number of different tokens
+  [[nodiscard]] std::size_t longest() const { return longest_; }  // largest size of a token in bytes; or 0
 
  private:
   struct StoredToken {
@@ -101,9 +97,12 @@ class TokenTrie {
     const std::uint32_t next = nodes_[node].base + static_cast<unsigned char>(byte);
     return nodes_[next].parent == node ? next : kNowhere;
   }
-  /// Returns the node that is reached from `node`, which must not be kNowhere, along `bytes`; kNowhere if
-  /// there is none.
-  [[nodiscard]] std::uint32_t walk(std::uint32_t node, std::string_view bytes) const;
+  /// Returns the node that is reached from the root along `bytes`; kNowhere if there is none.
+  [[nodiscard]] std::uint32_t walk(std::string_view bytes) const {
+    std::uint32_t node = kRoot;
+    for (std::size_t i = 0; i < bytes.size() && node != kNowhere; ++i) node = step(node, bytes[i]);
+    return node;
+  }
   struct TokenMatch {
     std::int32_t id = -1;  // -1: no token matches
     std::size_t size = 0;  // length of the match in bytes
@@ -153,8 +152,7 @@ class MergeList {
     add(line.substr(0, space), line.substr(space + 1));
     return true;
   }
-  /// Reserves memory for the merges of a file of `bytes` bytes.
-  void reserve(std::size_t bytes) {
+  void reserve(std::size_t bytes) {  // size of the file in bytes
     bytes_.reserve(bytes);
     ends_.reserve(bytes / 4);
   }

@@ -34,11 +34,6 @@ void require_text(std::string_view text) {
   }
 }
 
-void append(Encoding& all, const Encoding& more) {
-  Encoding::for_each_list(
-      [&](auto list) { (all.*list).insert((all.*list).end(), (more.*list).begin(), (more.*list).end()); });
-}
-
 void clear(Encoding& encoding) {
   Encoding::for_each_list([&](auto list) { (encoding.*list).clear(); });
 }
@@ -150,7 +145,11 @@ void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pa
     return;
   }
   clear(encoding);
-  for (const TokenizedText& each : texts) append(encoding, each.encoding);
+  for (const TokenizedText& each : texts) {
+    Encoding::for_each_list([&, &more = each.encoding](auto list) {
+      (encoding.*list).insert((encoding.*list).end(), (more.*list).begin(), (more.*list).end());
+    });
+  }
 }
 
 const Vocabulary& Tokenizer::vocabulary() const {

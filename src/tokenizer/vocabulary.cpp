@@ -51,11 +51,6 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> s
   }
 }
 
-void Vocabulary::mark_separator(std::int64_t id) {
-  separators_.insert(id);
-  special_.insert(id);
-}
-
 std::optional<std::int64_t> Vocabulary::id(std::string_view token) const {
   const std::int32_t found = ids_.find(token);
   return found < 0 ? std::nullopt : std::optional<std::int64_t>(found);
@@ -70,9 +65,7 @@ std::optional<std::string_view> Vocabulary::token(std::int64_t id) const {
 
 std::string Vocabulary::plain(std::string_view token) const {
   const std::string_view prefix = prefix_of(mark_);
-  if (!prefix.empty() && token.size() > prefix.size() && token.starts_with(prefix)) {
-    token.remove_prefix(prefix.size());
-  }
+  if (token.size() > prefix.size() && token.starts_with(prefix)) token.remove_prefix(prefix.size());
   return std::string(token);
 }
 

@@ -41,7 +41,10 @@ class Vocabulary {
   /// eos_token.
   [[nodiscard]] bool is_separator(std::int64_t id) const { return separators_.contains(id); }
   /// Marks a token as a separator and as special.
-  void mark_separator(std::int64_t id);
+  void mark_separator(std::int64_t id) {
+    separators_.insert(id);
+    special_.insert(id);
+  }
   [[nodiscard]] WordMark mark() const { return mark_; }
 
   /// Returns a token string without the vocabulary's word mark at its beginning: "it" for "Ġit" if mark() is

@@ -11,7 +11,7 @@
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
-#include "tokenizer/regex/word_cutter.hpp"
+#include "tokenizer/regex/regex.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 // Reads the tokenizers of models without tokenizer.json: vocab.json with merges.txt (byte-level BPE),
@@ -115,10 +115,8 @@ void set_bert_parts(TokenizerFile& file, TokenizerConfig& config) {
   file.parts["model"]["unk_token"] = config.token("unk_token");
   file.parts["model"]["continuing_subword_prefix"] = "##";
   file.parts["model"]["max_input_chars_per_word"] = 100U;
-  const std::string begin = config.token("cls_token");
-  const std::string end = config.token("sep_token");
   file.parts["post_processor"] =
-      make_template(file, {{begin}, {"$A"}, {end}}, {{begin}, {"$A"}, {end}, {"$B", 1}, {end, 1}});
+      make_template(file, config.token("cls_token"), config.token("sep_token"), true);
 }
 
 using Type = formats::TokenizerSection::Type;

@@ -38,7 +38,7 @@ class WordPiece final : public TokenModel {
       : vocabulary_(std::move(*file.table)),
         unk_(file, model.string("unk_token", "[UNK]"), vocabulary_),
         trie_(file.vocabulary, vocabulary_),
-        continuation_(trie_.walk(TokenTrie::kRoot, model.string("continuing_subword_prefix", "##"))) {
+        continuation_(trie_.walk(model.string("continuing_subword_prefix", "##"))) {
     const std::int64_t longest = model.integer("max_input_chars_per_word", 100);
     if (longest < 0) model.refuse("max_input_chars_per_word", "need an integer from 0");
     longest_ = static_cast<std::size_t>(longest);

@@ -1,9 +1,4 @@
-#include <algorithm>
-#include <utility>
-
 #include "tokenizer/parts/parts.hpp"
-#include "tokenizer/token_table.hpp"
-#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::tokenizer {
 namespace {

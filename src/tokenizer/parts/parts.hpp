@@ -36,7 +36,6 @@ class PieceText {
     std::int32_t token = -1;  // id of an added token, which later steps do not change; -1: not an added token
 
     [[nodiscard]] bool is_text() const { return token < 0; }
-    [[nodiscard]] std::size_t size() const { return end - begin; }
   };
 
   /// Receives the new content of a piece from the callback of rewrite().
@@ -50,7 +49,7 @@ class PieceText {
       owner_.next_origin_.insert(owner_.next_origin_.end(), first + static_cast<std::ptrdiff_t>(begin),
                                  first + static_cast<std::ptrdiff_t>(end));
     }
-    /// Copies bytes [begin, end) of the old text with their origins. Each byte is replaced by map(byte).
+    /// Copies bytes like copy(), but replaces each byte by map(byte).
     template <typename Map>
     void copy_mapped(std::size_t begin, std::size_t end, Map map) {
       const std::size_t size = owner_.next_text_.size();
@@ -108,18 +107,15 @@ class PieceText {
 
   [[nodiscard]] std::string_view text() const { return text_; }
   [[nodiscard]] std::string_view text(const Piece& piece) const {
-    return text().substr(piece.begin, piece.size());
+    return text().substr(piece.begin, piece.end - piece.begin);
   }
-  [[nodiscard]] std::span<const TextRange> origin() const {
-    return origin_;
-  }  // [bytes of text()], for each byte its origin in the original text
   [[nodiscard]] std::span<const Piece> pieces() const { return pieces_; }
+  [[nodiscard]] std::span<const TextRange> origin() const { return origin_; }  // [bytes of text()]
   /// Returns the origin of bytes [begin, end) of text(). The range must not be empty.
   [[nodiscard]] TextRange origin(std::size_t begin, std::size_t end) const {
     return {origin_[begin].begin, origin_[end - 1].end};
   }
-  /// Returns the origin for text that is inserted before a piece: the empty range at the beginning of the
-  /// piece's origin.
+  /// Returns the origin for text that is inserted before a piece, an empty range.
   [[nodiscard]] TextRange origin_before(const Piece& piece) const {
     const std::uint32_t begin = origin_[piece.begin].begin;
     return {begin, begin};
@@ -169,8 +165,7 @@ class PieceText {
   // steps that each double the text would fill the memory.
   static constexpr std::size_t kSmallestLimit = std::size_t{1} << 20;
   static constexpr std::size_t kLargestGrowth = 64;
-  /// Positions in a Piece have 32 bits.
-  static constexpr std::size_t kLargestText = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::size_t kLargestText = std::numeric_limits<std::uint32_t>::max();  // see Piece
 
   [[noreturn]] void refuse_growth() const {
     fail(Status::limit,
@@ -184,37 +179,11 @@ class PieceText {
   std::vector<Piece> pieces_, next_pieces_;
 };
 
-/// Finds the origins of the characters of a normalized piece, from left to right.
-class OriginCursor {
- public:
-  OriginCursor(const PieceText& text, const PieceText::Piece& piece)
-      : text_(text), piece_(piece), at_(piece.begin) {}
-
-  [[nodiscard]] std::size_t at() const { return at_; }  // byte offset in the text
-  void move_to(std::size_t at) { at_ = at; }
-
-  /// Returns the origin of the next ChangedCharacter, whose member `change` is given. Moves after the
-  /// characters that it replaces.
-  TextRange take(int change) {
-    if (change > 0) return at_ == piece_.begin ? text_.origin_before(piece_) : text_.origin()[at_ - 1];
-    const TextRange origin = text_.origin()[at_ < piece_.end ? at_ : piece_.end - std::size_t{1}];
-    for (int replaced = 1 - change; replaced > 0 && at_ < piece_.end; --replaced) {
-      unicode::next(text_.text(), at_);
-    }
-    return origin;
-  }
-
- private:
-  const PieceText& text_;
-  const PieceText::Piece& piece_;
-  std::size_t at_;
-};
-
 /// A function that rewrites or cuts the pieces of a text: a normalizer, a pre-tokenizer or a step of
 /// AddedTokens. Several threads may call it at once with different texts.
 using TextStep = std::function<void(PieceText&)>;
 
-// Normalizers (normalizers.cpp)
+// Normalizers (normalizers.cpp).
 [[nodiscard]] TextStep make_normalizer(const PartConfig& config);
 
 /// A precompiled charsmap of SentencePiece: a map from strings to their replacements. The charsmap contains
@@ -233,7 +202,6 @@ class Charsmap {
   [[nodiscard]] std::optional<std::string_view> find(std::string_view text) const;
 
  private:
-  [[nodiscard]] std::uint32_t unit(std::size_t at) const;
   [[noreturn]] void damaged() const;
 
   std::string place_;  // "FILE: POINTER", for errors
@@ -258,10 +226,16 @@ struct AddedTokens {
 // Pre-tokenizers (pre_tokenizers.cpp).
 [[nodiscard]] TextStep make_pre_tokenizer(const PartConfig& config);
 
-/// Returns a step that runs several steps in order. The array under `key` describes them, and `make` makes
-/// each.
-[[nodiscard]] TextStep in_sequence(const PartConfig& config, std::string_view key,
-                                   TextStep (*make)(const PartConfig& config));
+/// Returns a function that calls several parts with its argument, in order. The array under `key` describes
+/// the parts, and `make` makes each.
+template <typename Make>
+auto in_sequence(const PartConfig& config, std::string_view key, Make make) {
+  std::vector<decltype(make(config))> parts;
+  for (const PartConfig& part : config.objects(key)) parts.push_back(make(part));
+  return [parts = std::move(parts)](auto& text) {
+    for (const auto& part : parts) part(text);
+  };
+}
 
 /// Returns the string under a key. Throws Error(bad_input) if the string is not exactly one code point.
 [[nodiscard]] std::string read_character(const PartConfig& config, std::string_view key);

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <utility>
-
 #include <fmt/format.h>
 #include <unicode/uchar.h>
 #include <unicode/uscript.h>
@@ -8,8 +5,6 @@
 #include "base/text.hpp"
 #include "tokenizer/parts/parts.hpp"
 #include "tokenizer/regex/regex.hpp"
-#include "tokenizer/regex/word_cutter.hpp"
-#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
@@ -146,7 +141,11 @@ class Splitter {
   /// Adds the bytes from the `end` of the previous call (0 in the first call) up to `end`: a match, or text
   /// before, between or after matches.
   void add(std::size_t end, bool is_match) {
-    if (!joins(is_match)) {
+    const bool joins = behavior_ == SplitBehavior::merged_with_previous ? is_match && !after_match_
+                       : behavior_ == SplitBehavior::merged_with_next
+                           ? !is_match && after_match_
+                           : behavior_ == SplitBehavior::contiguous && is_match == after_match_;
+    if (!joins) {
       close();
       begin_ = end_;
     }
@@ -158,19 +157,10 @@ class Splitter {
     if (behavior_ != SplitBehavior::removed || !after_match_) cuts_.add(begin_, end_);
   }
 
-  /// Returns whether the next match, or the next text that is not a match, belongs to the current piece.
-  [[nodiscard]] bool joins(bool is_match) const {
-    if (behavior_ == SplitBehavior::merged_with_previous) return is_match && !after_match_;
-    if (behavior_ == SplitBehavior::merged_with_next) return !is_match && after_match_;
-    return behavior_ == SplitBehavior::contiguous && is_match == after_match_;
-  }
-
   SplitBehavior behavior_;
   bool invert_;
   PieceText::Cuts& cuts_;
-  /// Byte range [begin_, end_) of the current piece.
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
+  std::size_t begin_ = 0, end_ = 0;  // byte range of the current piece
   bool after_match_ = false;  // the last call of add() passed a match
 };
 
@@ -265,13 +255,6 @@ TextStep make_metaspace(const PartConfig& config) {
   };
 }
 
-void prepend_space(PieceText& text) {
-  text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
-    if (!text.text(piece).starts_with(' ')) output.put(" ", text.origin()[piece.begin]);
-    output.copy(piece.begin, piece.end);
-  });
-}
-
 /// Returns a step that replaces each byte by the character that represents it. Before this, the step inserts
 /// a space before pieces that do not begin with one if add_prefix_space is true, and cuts the pieces into
 /// words with the expression of GPT-2 unless use_regex is false.
@@ -279,7 +262,12 @@ TextStep make_byte_level(const PartConfig& config) {
   (void)config.boolean("trim_offsets");  // has no effect here; the call checks that the key exists
   return [prefix_space = config.boolean("add_prefix_space"), cuts_words = config.boolean("use_regex", true),
           cutter = WordCutter(WordRules())](PieceText& text) {
-    if (prefix_space) prepend_space(text);
+    if (prefix_space) {
+      text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
+        if (!text.text(piece).starts_with(' ')) output.put(" ", text.origin()[piece.begin]);
+        output.copy(piece.begin, piece.end);
+      });
+    }
     if (cuts_words) {
       text.cut([&](std::string_view piece, PieceText::Cuts& cuts) {
         for (std::size_t begin = 0; begin < piece.size();) {
@@ -293,12 +281,11 @@ TextStep make_byte_level(const PartConfig& config) {
   };
 }
 
-TextStep make_sequence(const PartConfig& config) {
-  return in_sequence(config, "pretokenizers", make_pre_tokenizer);
-}
-
 constexpr PartRow<TextStep> kPreTokenizers[] = {
-    {"Sequence", make_sequence},
+    {"Sequence",
+     [](const PartConfig& config) -> TextStep {
+       return in_sequence(config, "pretokenizers", make_pre_tokenizer);
+     }},
     {"BertPreTokenizer", make_bert},
     {"ByteLevel", make_byte_level},
     {"Metaspace", make_metaspace},
@@ -316,15 +303,6 @@ constexpr PartRow<TextStep> kPreTokenizers[] = {
 
 TextStep make_pre_tokenizer(const PartConfig& config) {
   return find_part(config, kPreTokenizers).make(config);
-}
-
-TextStep in_sequence(const PartConfig& config, std::string_view key,
-                     TextStep (*make)(const PartConfig& config)) {
-  std::vector<TextStep> steps;
-  for (const PartConfig& part : config.objects(key)) steps.push_back(make(part));
-  return [steps = std::move(steps)](PieceText& text) {
-    for (const TextStep& step : steps) step(text);
-  };
 }
 
 std::string read_character(const PartConfig& config, std::string_view key) {

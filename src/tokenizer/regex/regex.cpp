@@ -21,7 +21,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "tokenizer/regex/word_cutter.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::tokenizer {

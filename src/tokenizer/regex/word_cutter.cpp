@@ -1,4 +1,4 @@
-#include "tokenizer/regex/word_cutter.hpp"
+#include "tokenizer/regex/regex.hpp"
 
 #include <algorithm>
 
