@@ -256,23 +256,27 @@ Json read_json_object(const std::filesystem::path& path) {
 TokenizerConfig::TokenizerConfig(const std::filesystem::path& directory)
     : TokenizerConfig(escaped((directory / "tokenizer_config.json").string()),
                       read_optional(directory / "tokenizer_config.json")) {
-  std::vector<AddedToken> extra_of_map;
-  const bool has_decoder = options().has("added_tokens_decoder");
-  if (has_decoder) {
-    read_decoder(options().object("added_tokens_decoder"));
-  } else {
-    const std::filesystem::path path = directory / "special_tokens_map.json";
-    const Json map = read_optional(path);
-    const PartConfig document(escaped(path.string()), "", map);
-    read_roles(document);
-    extra_of_map = read_extra(document);
+  if (options().has("added_tokens_decoder")) {
+    const PartConfig decoder = options().object("added_tokens_decoder");
+    for (const auto& [key, value] : decoder.node().items()) {
+      const auto id = parse_number(key);
+      if (!id) decoder.refuse(key, "expected an id as key, found " + in_quotes(key));
+      by_id_[static_cast<std::int64_t>(std::min<std::size_t>(*id, kLargestTokenId))] =
+          token_of(decoder.object(key));
+    }
+    extra_ = read_extra(options());
+    return;
   }
+  const std::filesystem::path map_path = directory / "special_tokens_map.json";
+  const Json map = read_optional(map_path);
+  const PartConfig document(escaped(map_path.string()), "", map);
+  read_roles(document);
+  std::vector<AddedToken> extra_of_map = read_extra(document);
   extra_ = read_extra(options());
   if (extra_.empty()) extra_ = std::move(extra_of_map);
-  if (has_decoder) return;
-  const std::filesystem::path path = directory / "added_tokens.json";
-  const Json added = read_optional(path);
-  read_added({escaped(path.string()), "", added});
+  const std::filesystem::path added_path = directory / "added_tokens.json";
+  const Json added = read_optional(added_path);
+  read_added({escaped(added_path.string()), "", added});
 }
 
 TokenizerConfig::TokenizerConfig(std::string name, Json options)
@@ -284,15 +288,6 @@ TokenizerConfig::TokenizerConfig(std::string name, Json options)
 std::optional<AddedToken>& TokenizerConfig::role(std::string_view name) {
   const auto found = std::ranges::find_if(roles_, [&](const auto& each) { return each.first == name; });
   return found != roles_.end() ? found->second : roles_.emplace_back(name, std::nullopt).second;
-}
-
-void TokenizerConfig::read_decoder(const PartConfig& decoder) {
-  for (const auto& [key, value] : decoder.node().items()) {
-    const auto id = parse_number(key);
-    if (!id) decoder.refuse(key, "expected an id as key, found " + in_quotes(key));
-    by_id_[static_cast<std::int64_t>(std::min<std::size_t>(*id, kLargestTokenId))] =
-        token_of(decoder.object(key));
-  }
 }
 
 /// Reads the tokens of the roles: the members whose key ends in "_token".

@@ -58,7 +58,6 @@ class TokenizerConfig {
   [[nodiscard]] std::vector<AddedToken> tokens() const;
 
  private:
-  void read_decoder(const PartConfig& decoder);
   void read_roles(const PartConfig& document);
   void read_added(const PartConfig& document);
   [[nodiscard]] std::optional<AddedToken>& role(std::string_view name);

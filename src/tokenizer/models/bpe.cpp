@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <bit>
 #include <optional>
 
 #include <fmt/format.h>
@@ -51,15 +49,6 @@ MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, 
   return table;
 }
 
-/// Throws Error(bad_input) if the model has a dropout other than 0, which leaves out merges at random.
-void check_no_dropout(const PartConfig& model) {
-  if (!model.has("dropout")) return;
-  const PartConfig dropout = model.at("dropout");
-  if (!dropout.node().is_number() || dropout.node().get<double>() != 0) {
-    model.refuse("dropout", fmt::format("unsupported {}, supported: null, 0", dropout.node().dump()));
-  }
-}
-
 /// The set of pairs of adjacent characters that some merge joins. Before merging, a text can be cut between
 /// the characters of every other pair, because no token contains such a pair. A text without word boundaries
 /// is cut into short parts in this way, which the cache may contain. The set is a bit table indexed by a hash
@@ -105,16 +94,19 @@ class Bpe final : public TokenModel {
         prefix_(model.string("continuing_subword_prefix", "")),
         suffix_(model.string("end_of_word_suffix", "")),
         vocabulary_(std::move(*file.table)),
-        bytes_(byte_tokens(vocabulary_)),
+        bytes_(vocabulary_),
         merges_(read_merges(file, vocabulary_, prefix_.size())) {
-    check_no_dropout(model);
+    if (model.has("dropout") && model.at("dropout").node() != 0) {  // leaves out merges at random
+      model.refuse("dropout",
+                   fmt::format("unsupported {}, supported: null, 0", model.at("dropout").node().dump()));
+    }
     const bool plain = prefix_.empty() && suffix_.empty();
     if (byte_fallback_ && !plain) {
       model.refuse("byte_fallback",
                    "unsupported together with continuing_subword_prefix or end_of_word_suffix");
     }
     if (model.has("unk_token")) unk_.emplace(file, model.string("unk_token"), vocabulary_);
-    if (byte_fallback_ && std::ranges::max(bytes_) < 0 && !(unk_ && unk_->exists())) {
+    if (byte_fallback_ && std::ranges::max(bytes_.ids) < 0 && !(unk_ && unk_->exists())) {
       model.refuse("byte_fallback",
                    "got true, need tokens <0x00> to <0xFF> or an unk_token in the vocabulary");
     }
@@ -132,7 +124,6 @@ class Bpe final : public TokenModel {
 
   void make(std::string_view word, ModelState& state, std::vector<PieceToken>& tokens) const;
   void list_characters(std::string_view word, ModelState& state) const;
-  [[nodiscard]] bool append_bytes(std::string_view character, std::vector<BpeSymbol>& symbols) const;
   [[nodiscard]] std::optional<BpeCuts> find_cuts(const TokenizerFile& file) const;
   [[nodiscard]] std::size_t next_cut(std::string_view piece, std::size_t begin) const;
 
@@ -140,7 +131,6 @@ class Bpe final : public TokenModel {
   [[nodiscard]] std::int32_t find(char32_t character, std::string_view bytes) const {
     return character < characters_.size() ? characters_[character] : vocabulary_.find(bytes);
   }
-  [[nodiscard]] std::int32_t byte_id(char byte) const { return bytes_[static_cast<unsigned char>(byte)]; }
 
   bool byte_fallback_;
   bool fuse_unk_;
@@ -150,7 +140,7 @@ class Bpe final : public TokenModel {
   TokenTable vocabulary_;
   /// Ids of the tokens for the code points below U+10000; -1: no token.
   std::vector<std::int32_t> characters_ = std::vector<std::int32_t>(0x10000);
-  std::array<std::int32_t, 256> bytes_;  // ids of the byte tokens; -1: no token
+  ByteTokens bytes_;
   MergeTable merges_;
   std::optional<UnknownToken> unk_;
   std::optional<BpeCuts> cuts_;
@@ -257,7 +247,9 @@ void Bpe::list_characters(std::string_view word, ModelState& state) const {
     if (id >= 0) {
       put_unknown();
       symbols.push_back({id, size, {}});
-    } else if (!(byte_fallback_ && append_bytes(character, symbols)) && unk_) {
+    } else if (byte_fallback_ && bytes_.has_all(character)) {
+      for (const char byte : character) symbols.push_back({bytes_.of(byte), 1, {}});
+    } else if (unk_) {
       if (!fuse_unk_) put_unknown();
       unknown += size;
     }
@@ -265,23 +257,7 @@ void Bpe::list_characters(std::string_view word, ModelState& state) const {
   put_unknown();
 }
 
-bool Bpe::append_bytes(std::string_view character, std::vector<BpeSymbol>& symbols) const {
-  const auto known = [&](char byte) { return byte_id(byte) >= 0; };
-  if (!std::all_of(character.begin(), character.end(), known)) return false;
-  for (const char byte : character) symbols.push_back({byte_id(byte), 1, {}});
-  return true;
-}
-
 }  // namespace
-
-MergeTable::MergeTable(std::size_t merges)
-    : slots_(std::bit_ceil(std::max<std::size_t>(merges + merges / 2, 2))),
-      shift_(64 - std::countr_zero(slots_.size())) {}
-
-void MergeTable::put(std::int32_t left, std::int32_t right, Merge merge) {
-  const std::uint64_t key = key_of(left, right);
-  slots_[slot_of(key)] = {key, merge};
-}
 
 void BpeMerger::merge_short(const MergeTable& merges) {
   for (std::size_t i = 0; i + 1 < symbols.size(); ++i) {

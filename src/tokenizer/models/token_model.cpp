@@ -1,8 +1,5 @@
 #include "tokenizer/models/token_model.hpp"
 
-#include <algorithm>
-#include <optional>
-
 #include <fmt/format.h>
 
 #include "base/error.hpp"
@@ -76,7 +73,7 @@ class WordPiece final : public TokenModel {
 };
 
 constexpr double kUnknownPenalty = 10;
-constexpr std::int32_t kNone = -1;
+constexpr std::int32_t kNoToken = -1;
 
 class Unigram final : public TokenModel {
  public:
@@ -84,7 +81,7 @@ class Unigram final : public TokenModel {
       : file_(file.name),
         vocabulary_(std::move(*file.table)),
         trie_(file.vocabulary, vocabulary_),
-        bytes_(byte_tokens(vocabulary_)),
+        bytes_(vocabulary_),
         byte_fallback_(model.boolean("byte_fallback", false)) {
     if (model.has("unk_id")) {
       const std::int64_t id = model.integer("unk_id");
@@ -93,7 +90,7 @@ class Unigram final : public TokenModel {
       }
       unk_ = static_cast<std::int32_t>(id);
     }
-    if (byte_fallback_ && unk_ == kNone && std::ranges::max(bytes_) < 0) {
+    if (byte_fallback_ && unk_ == kNoToken && std::ranges::max(bytes_.ids) < 0) {
       model.refuse("byte_fallback", "got true, need tokens <0x00> to <0xFF> or an unk_id");
     }
     double least = std::numeric_limits<double>::infinity();
@@ -122,10 +119,10 @@ class Unigram final : public TokenModel {
   std::string file_;
   TokenTable vocabulary_;
   TokenTrie trie_;
-  std::array<std::int32_t, 256> bytes_;
+  ByteTokens bytes_;
   std::vector<double> scores_;  // [ids], log probability of each token
   double unknown_score_ = 0;
-  std::int32_t unk_ = kNone;  // id of the unknown token; kNone if there is none
+  std::int32_t unk_ = kNoToken;  // id of the unknown token; kNoToken if there is none
   bool byte_fallback_;
 };
 
@@ -136,7 +133,7 @@ void Unigram::search(std::string_view piece, std::vector<BestTokenization>& best
   best.assign(piece.size() + 1, {});
   const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int32_t id) {
     BestTokenization& target = best[end];
-    if (target.id == kNone || score > target.score) target = {score, static_cast<std::uint32_t>(begin), id};
+    if (target.id == kNoToken || score > target.score) target = {score, static_cast<std::uint32_t>(begin), id};
   };
   for (std::size_t begin = 0; begin < piece.size();) {
     const double score = best[begin].score;
@@ -153,7 +150,7 @@ void Unigram::search(std::string_view piece, std::vector<BestTokenization>& best
       has_single |= i + 1 == next;
     }
     if (!has_single) {
-      if (unk_ == kNone) {
+      if (unk_ == kNoToken) {
         fail(Status::bad_input, "{}: /model/unk_id: missing, but the text has a character without a token",
              file_);
       }
@@ -187,14 +184,11 @@ void Unigram::put(std::string_view piece, const PieceToken& token, std::vector<P
   const std::string_view text = piece.substr(token.begin, token.end - token.begin);
   // The text may be the string of the unknown token itself, such as "<unk>".
   const std::int32_t known = vocabulary_.find(text);
-  const auto byte_id = [&](char byte) { return bytes_[static_cast<unsigned char>(byte)]; };
-  const bool as_bytes = byte_fallback_ && known < 0 &&
-                        std::all_of(text.begin(), text.end(), [&](char c) { return byte_id(c) >= 0; });
-  if (!as_bytes) {
+  if (byte_fallback_ && known < 0 && bytes_.has_all(text)) {
+    for (const char byte : text) tokens.push_back({bytes_.of(byte), token.begin, token.end});
+  } else {
     tokens.push_back({known >= 0 ? known : unk_, token.begin, token.end});
-    return;
   }
-  for (const char byte : text) tokens.push_back({byte_id(byte), token.begin, token.end});
 }
 
 template <typename Model>
@@ -216,16 +210,15 @@ TokenModelPtr make_token_model(TokenizerFile& file) {
   return find_part(model, kModels).make(model, file);
 }
 
-void UnknownToken::refuse() const {
+std::int32_t UnknownToken::id() const {
+  if (id_ >= 0) return id_;
   fail(Status::bad_input,
        "{}: /model/unk_token: the text needs the unknown token {}, which is not in the vocabulary", file_,
        in_quotes(token_));
 }
 
-std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary) {
-  std::array<std::int32_t, 256> ids{};
+ByteTokens::ByteTokens(const TokenTable& vocabulary) {
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = vocabulary.find(fmt::format("<0x{:02X}>", i));
-  return ids;
 }
 
 void WordCache::put(std::string_view word, std::span<const PieceToken> tokens) {
