@@ -2,12 +2,26 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cctype>
-#include <cstddef>
-#include <utility>
+#include <limits>
+
+#include "base/error.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
+
+constexpr std::size_t kBytes = 256;
+
+/// A node whose children are still to be added. The tokens below the node are those with the indices [begin,
+/// end) in sorted order. They have the same first `depth` bytes.
+struct Subtree {
+  std::size_t begin;
+  std::size_t end;
+  std::size_t depth;
+  unsigned char byte;      // the last of the first `depth` bytes
+  std::uint32_t node = 0;  // index of the node, set when its place is known
+};
 
 // The word mark of each WordMark, in the order of the enumerators.
 constexpr std::array<std::string_view, 4> kPrefixes = {"", "##", "\u0120", "\u2581"};  // Ġ, ▁
@@ -36,6 +50,151 @@ bool is_word_byte(char c) {
 }
 
 }  // namespace
+
+TokenTable::TokenTable(std::size_t tokens) : slots_(std::bit_ceil(std::max<std::size_t>(tokens * 2, 2))) {}
+
+TokenTable::TokenTable(const std::vector<TokenEntry>& entries) : TokenTable(entries.size()) {
+  std::size_t bytes = 0;
+  for (const auto& entry : entries) bytes += entry.token.size();
+  if (bytes > std::numeric_limits<std::uint32_t>::max()) {
+    fail(Status::bad_input, "got a vocabulary of {} bytes, need less than 4 GiB", bytes);
+  }
+  bytes_.reserve(bytes);
+  for (const auto& entry : entries) put(entry.token, entry.id);
+}
+
+void TokenTable::put(std::string_view token, std::int32_t id) {
+  const std::uint64_t hash = hash_of(token);
+  StoredToken& slot = slots_[slot_of(token, hash)];
+  if (slot.id < 0) {
+    slot = {static_cast<std::uint32_t>(hash >> 32), static_cast<std::uint32_t>(bytes_.size()),
+            static_cast<std::uint32_t>(token.size()), id};
+    bytes_ += token;
+    longest_ = std::max(longest_, token.size());
+    ++size_;
+  }
+  slot.id = id;
+}
+
+void TokenTable::clear() {
+  std::ranges::fill(slots_, StoredToken{});
+  bytes_.clear();
+  size_ = longest_ = 0;
+}
+
+std::size_t TokenTable::slot_of(std::string_view token, std::uint64_t hash) const {
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t i = hash & mask;; i = (i + 1) & mask) {
+    const StoredToken& slot = slots_[i];
+    if (slot.id < 0) return i;
+    if (slot.hash == static_cast<std::uint32_t>(hash >> 32) && slot.length == token.size() &&
+        std::memcmp(bytes_.data() + slot.begin, token.data(), token.size()) == 0) {
+      return i;
+    }
+  }
+}
+
+std::int32_t TokenTable::find(std::string_view token) const {
+  return slots_[slot_of(token, hash_of(token))].id;
+}
+
+/// Builds the double array. The children of each node are placed at the first position where all of them fit
+/// into free nodes. After a limited number of tries they are placed at the end of the array, so that building
+/// takes linear time.
+struct TokenTrie::Builder {
+  std::vector<TrieNode>& nodes;
+  std::vector<std::uint32_t> next_free, previous_free;  // [nodes], the free nodes as a ring from node 0
+  std::vector<std::uint8_t> failures;                   // [nodes], number of failed tries at each node
+  std::vector<Subtree> children;
+
+  explicit Builder(std::vector<TrieNode>& all) : nodes(all) { grow(kBytes); }
+
+  void grow(std::size_t size) {
+    const std::size_t old = nodes.size();
+    nodes.resize(size);
+    next_free.resize(size);
+    previous_free.resize(size);
+    failures.resize(size);
+    for (std::size_t i = std::max<std::size_t>(old, 1); i < size; ++i) {
+      const auto place = static_cast<std::uint32_t>(i);
+      next_free[i] = 0;
+      previous_free[i] = previous_free[0];
+      next_free[previous_free[0]] = place;
+      previous_free[0] = place;
+    }
+  }
+
+  void take(std::uint32_t place) {
+    next_free[previous_free[place]] = next_free[place];
+    previous_free[next_free[place]] = previous_free[place];
+  }
+
+  static constexpr std::uint8_t kChances = 16;
+
+  [[nodiscard]] bool fits(std::size_t base) const {
+    return std::ranges::all_of(children, [&](const Subtree& child) {
+      const std::size_t place = base + child.byte;
+      return place >= nodes.size() ||
+             (place != 0 && nodes[place].parent == kNowhere && failures[place] < kChances);
+    });
+  }
+
+  /// Returns a base such that the nodes of all `children` are free. Free nodes at which too many tries failed
+  /// are not tried again.
+  std::uint32_t find_base() {
+    constexpr int kTries = 64;
+    const std::size_t first = children.front().byte;
+    std::uint32_t place = next_free[0];
+    for (int i = 0; i < kTries && place != 0; ++i) {
+      if (place >= first && fits(place - first)) return static_cast<std::uint32_t>(place - first);
+      const std::uint32_t next = next_free[place];
+      if (++failures[place] == kChances) take(place);
+      place = next;
+    }
+    return static_cast<std::uint32_t>(nodes.size());
+  }
+
+  void list_children(std::span<const std::string_view> keys, const Subtree& parent) {
+    children.clear();
+    for (std::size_t i = parent.begin; i < parent.end; ++i) {
+      const auto byte = static_cast<unsigned char>(keys[i][parent.depth]);
+      if (children.empty() || children.back().byte != byte) {
+        children.push_back({i, i, parent.depth + 1, byte});
+      }
+      children.back().end = i + 1;
+    }
+  }
+};
+
+TokenTrie::TokenTrie(const std::vector<TokenEntry>& entries, const TokenTable& table) {
+  std::vector<std::string_view> keys;
+  keys.reserve(entries.size());
+  for (const TokenEntry& entry : entries) {
+    if (!entry.token.empty()) keys.push_back(entry.token);
+  }
+  std::ranges::sort(keys);
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  Builder builder(nodes_);
+  std::vector<Subtree> waiting = {{0, keys.size(), 0, 0, kRoot}};
+  while (!waiting.empty()) {
+    Subtree parent = waiting.back();
+    waiting.pop_back();
+    if (parent.begin < parent.end && keys[parent.begin].size() == parent.depth) {
+      nodes_[parent.node].id = table.find(keys[parent.begin++]);
+    }
+    if (parent.begin == parent.end) continue;
+    builder.list_children(keys, parent);
+    const std::uint32_t base = builder.find_base();
+    if (base + kBytes > nodes_.size()) builder.grow(base + kBytes);
+    nodes_[parent.node].base = base;
+    for (Subtree& child : builder.children) {
+      child.node = base + child.byte;
+      builder.take(child.node);
+      nodes_[child.node].parent = parent.node;
+      waiting.push_back(child);
+    }
+  }
+}
 
 Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special)
     : tokens_(std::move(tokens)),

@@ -15,7 +15,7 @@
 
 #include "base/error.hpp"
 #include "tokenizer/models/token_model.hpp"
-#include "tokenizer/token_table.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::test {
 

@@ -175,8 +175,8 @@ void check_vocabulary(TokenizerFile& file) {
     std::unordered_set<std::string_view> known;
     const auto repeated = std::ranges::find_if_not(
         file.vocabulary, [&](const TokenEntry& entry) { return known.insert(entry.token).second; });
-    refuse_vocabulary(file,
-                      fmt::format("got the token {} twice; need different tokens", in_quotes(repeated->token)));
+    refuse_vocabulary(
+        file, fmt::format("got the token {} twice; need different tokens", in_quotes(repeated->token)));
   }
   check_ids(file);
   number_added_tokens(file, by_place ? file.vocabulary.size() : file.table->size());

@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tokenizer/parts/part_config.hpp"
-#include "tokenizer/token_table.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::tokenizer {

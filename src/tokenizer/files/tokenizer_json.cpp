@@ -125,7 +125,7 @@ class TokenizerJson final : public formats::JsonTree {
   TokenizerFile& file_;
   FileSection section_ = FileSection::tree;
   std::string top_key_, key_;  // current keys at nesting depths 1 and 2
-  std::size_t strings_ = 0;  // number of values read in the current pair
+  std::size_t strings_ = 0;    // number of values read in the current pair
 };
 
 /// Returns the type of the model. Old files have no "type"; for these the type follows from the fields of the

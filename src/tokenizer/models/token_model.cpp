@@ -133,7 +133,8 @@ void Unigram::search(std::string_view piece, std::vector<BestTokenization>& best
   best.assign(piece.size() + 1, {});
   const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int32_t id) {
     BestTokenization& target = best[end];
-    if (target.id == kNoToken || score > target.score) target = {score, static_cast<std::uint32_t>(begin), id};
+    if (target.id == kNoToken || score > target.score)
+      target = {score, static_cast<std::uint32_t>(begin), id};
   };
   for (std::size_t begin = 0; begin < piece.size();) {
     const double score = best[begin].score;
@@ -219,16 +220,6 @@ std::int32_t UnknownToken::id() const {
 
 ByteTokens::ByteTokens(const TokenTable& vocabulary) {
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = vocabulary.find(fmt::format("<0x{:02X}>", i));
-}
-
-void WordCache::put(std::string_view word, std::span<const PieceToken> tokens) {
-  if (words_.size() == kMostWords) {
-    words_.clear();
-    tokens_.clear();
-  }
-  words_.put(word, static_cast<std::int32_t>(tokens_.size()));
-  tokens_.push_back({static_cast<std::int32_t>(tokens.size()), 0, 0});
-  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
 }  // namespace attnctl::tokenizer

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "tokenizer/files/tokenizer_file.hpp"
-#include "tokenizer/token_table.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::tokenizer {
 
@@ -78,17 +78,21 @@ class WordCache {
       tokens.insert(tokens.end(), size + 1, size + 1 + size->id);
       return;
     }
-    const std::size_t first = tokens.size();
+    const auto first = static_cast<std::ptrdiff_t>(tokens.size());
     make();
-    put(word, std::span(tokens).subspan(first));
+    if (words_.size() == kMostWords) {
+      words_.clear();
+      tokens_.clear();
+    }
+    words_.put(word, static_cast<std::int32_t>(tokens_.size()));
+    tokens_.push_back({static_cast<std::int32_t>(tokens.end() - tokens.begin() - first), 0, 0});
+    tokens_.insert(tokens_.end(), tokens.begin() + first, tokens.end());
   }
 
  private:
   static constexpr std::size_t kMostWords = std::size_t{1} << 14;
 
-  void put(std::string_view word, std::span<const PieceToken> tokens);
-
-  TokenTable words_{kMostWords};     // for each word, the index of its first element in tokens_
+  TokenTable words_{kMostWords};    // for each word, the index of its first element in tokens_
   std::vector<PieceToken> tokens_;  // for each word, an element whose id is the number of tokens, and these
 };
 

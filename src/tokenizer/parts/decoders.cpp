@@ -27,10 +27,9 @@ std::string visible(std::string_view bytes) {
 std::string decode_byte_level(std::string_view token) {
   std::string bytes;
   for (std::size_t i = 0; i < token.size();) {
-    const auto& all = byte_level::kCharacters;
-    const auto found = std::find(all.begin(), all.end(), unicode::next(token, i));
-    if (found == all.end()) return std::string(token);
-    bytes += static_cast<char>(found - all.begin());
+    const auto found = std::ranges::find(kByteCharacters, unicode::next(token, i));
+    if (found == kByteCharacters.end()) return std::string(token);
+    bytes += static_cast<char>(found - kByteCharacters.begin());
   }
   return visible(bytes);
 }

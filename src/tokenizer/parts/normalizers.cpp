@@ -66,9 +66,10 @@ class Changes {
     if (!waiting_) return;
     waiting_ = false;
     const bool is_inserted = last_.change > 0;
-    output_.put(unicode::Utf8(last_.c), is_inserted && at_ == piece_.begin
-                                            ? text_.origin_before(piece_)
-                                            : text_.origin()[is_inserted || at_ == piece_.end ? at_ - 1 : at_]);
+    output_.put(unicode::Utf8(last_.c),
+                is_inserted && at_ == piece_.begin
+                    ? text_.origin_before(piece_)
+                    : text_.origin()[is_inserted || at_ == piece_.end ? at_ - 1 : at_]);
     for (int replaced = 1 - last_.change; replaced > 0 && at_ < piece_.end; --replaced) {
       unicode::next(text_.text(), at_);
     }
@@ -442,7 +443,7 @@ constexpr PartRow<TextStep> kNormalizers[] = {
     {"Prepend", make_prepend},
     {"Precompiled", make_precompiled},
     {"BertNormalizer", [](const PartConfig& config) -> TextStep { return BertNormalizer(config); }},
-    {"ByteLevel", [](const PartConfig&) -> TextStep { return byte_level::write; }},
+    {"ByteLevel", [](const PartConfig&) -> TextStep { return write_byte_characters; }},
     {"Nmt", make_filter<for_translation>},
 };
 

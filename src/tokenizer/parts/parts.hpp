@@ -15,7 +15,6 @@
 
 #include "base/error.hpp"
 #include "tokenizer/parts/part_config.hpp"
-#include "tokenizer/token_table.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 #include "tokenizer/vocabulary.hpp"
@@ -39,52 +38,46 @@ class PieceText {
   };
 
   /// Receives the new content of a piece from the callback of rewrite().
-  class Output {
-   public:
-    explicit Output(PieceText& owner) : owner_(owner) {}
+  struct Output {
+    PieceText& owner;
+
     /// Copies bytes [begin, end) of the old text with their origins.
     void copy(std::size_t begin, std::size_t end) {
-      owner_.next_text_.append(owner_.text_, begin, end - begin);
-      const auto first = owner_.origin_.begin();
-      owner_.next_origin_.insert(owner_.next_origin_.end(), first + static_cast<std::ptrdiff_t>(begin),
-                                 first + static_cast<std::ptrdiff_t>(end));
+      owner.next_text_.append(owner.text_, begin, end - begin);
+      const auto first = owner.origin_.begin();
+      owner.next_origin_.insert(owner.next_origin_.end(), first + static_cast<std::ptrdiff_t>(begin),
+                                first + static_cast<std::ptrdiff_t>(end));
     }
     /// Copies bytes like copy(), but replaces each byte by map(byte).
     template <typename Map>
     void copy_mapped(std::size_t begin, std::size_t end, Map map) {
-      const std::size_t size = owner_.next_text_.size();
+      const std::size_t size = owner.next_text_.size();
       copy(begin, end);
-      for (std::size_t i = size; i < owner_.next_text_.size(); ++i) {
-        owner_.next_text_[i] = map(owner_.next_text_[i]);
+      for (std::size_t i = size; i < owner.next_text_.size(); ++i) {
+        owner.next_text_[i] = map(owner.next_text_[i]);
       }
     }
     /// Appends `text` (UTF-8); all bytes have the origin `origin`. Throws Error(limit) if the new text is far
     /// longer than the original text.
     void put(std::string_view text, TextRange origin) {
-      if (owner_.next_text_.size() + text.size() > owner_.limit_) owner_.refuse_growth();
-      owner_.next_text_.append(text);
-      owner_.next_origin_.insert(owner_.next_origin_.end(), text.size(), origin);
+      if (owner.next_text_.size() + text.size() > owner.limit_) owner.refuse_growth();
+      owner.next_text_.append(text);
+      owner.next_origin_.insert(owner.next_origin_.end(), text.size(), origin);
     }
-
-   private:
-    PieceText& owner_;
   };
 
   /// Receives the parts of a piece from the callback of cut().
-  class Cuts {
-   public:
-    Cuts(std::vector<Piece>& pieces, std::uint32_t base) : pieces_(pieces), base_(base) {}
+  struct Cuts {
+    std::vector<Piece>& pieces;
+    std::uint32_t base;  // begin of the piece
+
     /// Adds the part [begin, end) of the piece, in bytes from the beginning of the piece. Parts must be added
     /// in ascending order. Empty parts, and bytes that are in no part, are dropped.
     void add(std::size_t begin, std::size_t end, std::int32_t token = -1) {
       if (begin == end) return;
-      pieces_.push_back(
-          {base_ + static_cast<std::uint32_t>(begin), base_ + static_cast<std::uint32_t>(end), token});
+      pieces.push_back(
+          {base + static_cast<std::uint32_t>(begin), base + static_cast<std::uint32_t>(end), token});
     }
-
-   private:
-    std::vector<Piece>& pieces_;
-    std::uint32_t base_;
   };
 
   /// Starts a new text, which must be well-formed UTF-8 of less than 4 GiB. The text is one piece; an empty
@@ -128,7 +121,7 @@ class PieceText {
     next_text_.clear();
     next_origin_.clear();
     next_pieces_.clear();
-    Output output(*this);
+    Output output{*this};
     for (const Piece& piece : pieces_) {
       const auto begin = static_cast<std::uint32_t>(next_text_.size());
       if (piece.is_text()) {
@@ -154,7 +147,7 @@ class PieceText {
         next_pieces_.push_back(piece);
         continue;
       }
-      Cuts cuts(next_pieces_, piece.begin);
+      Cuts cuts{next_pieces_, piece.begin};
       cut(text(piece), cuts);
     }
     pieces_.swap(next_pieces_);
@@ -277,13 +270,10 @@ using PostProcessor = std::function<void(std::vector<TokenizedText>&)>;
 using Decoder = std::function<std::string(std::string_view)>;
 [[nodiscard]] Decoder make_decoder(const PartConfig& config);
 
-/// Byte-level vocabularies represent each byte of a text by one visible character. A byte that is a printable
-/// Latin-1 character is represented by this character. The other bytes are represented by U+0100, U+0101, ...
-/// in order; a space is U+0120.
-namespace byte_level {
-
-/// The character that represents each byte.
-inline constexpr std::array<char32_t, 256> kCharacters = [] {
+/// The visible character that represents each byte of a text in byte-level vocabularies. A byte that is a
+/// printable Latin-1 character is represented by this character. The other bytes are represented by U+0100,
+/// U+0101, ... in order; a space is U+0120.
+inline constexpr std::array<char32_t, 256> kByteCharacters = [] {
   std::array<char32_t, 256> table{};
   char32_t next = 0x100;
   for (char32_t byte = 0; byte < 256; ++byte) {
@@ -293,11 +283,7 @@ inline constexpr std::array<char32_t, 256> kCharacters = [] {
   return table;
 }();
 
-/// The character that represents a space.
-inline constexpr char32_t kSpace = kCharacters[0x20];
-
 /// Replaces each byte by the character that represents it, except in added tokens.
-void write(PieceText& text);
+void write_byte_characters(PieceText& text);
 
-}  // namespace byte_level
 }  // namespace attnctl::tokenizer

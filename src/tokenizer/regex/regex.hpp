@@ -16,8 +16,8 @@
 namespace attnctl::tokenizer {
 
 /// A regular expression of tokenizer.json, in the syntax of the library Oniguruma. Several threads may use
-/// one expression at once. The expressions of GPT-2, Llama 3, Qwen 2, GPT-4o and similar models are matched by
-/// WordCutter instead of Oniguruma, which is faster.
+/// one expression at once. The expressions of GPT-2, Llama 3, Qwen 2, GPT-4o and similar models are matched
+/// by WordCutter instead of Oniguruma, which is faster.
 class Regex {
  public:
   /// The range of a match in a text: bytes [first, second).

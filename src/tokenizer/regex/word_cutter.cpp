@@ -1,6 +1,6 @@
-#include "tokenizer/regex/regex.hpp"
-
 #include <algorithm>
+
+#include "tokenizer/regex/regex.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
