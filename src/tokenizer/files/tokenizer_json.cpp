@@ -15,8 +15,7 @@
 namespace attnctl::tokenizer {
 namespace {
 
-/// Parses tokenizer.json. Stores /model/vocab and /model/merges in the vocabulary and the merges of a
-/// TokenizerFile, and the rest of the document as a JSON tree.
+/// Stores /model/vocab and /model/merges in a TokenizerFile, and the rest of the document as a JSON tree.
 // NOLINTNEXTLINE(bugprone-exception-escape): moving JSON throws nothing
 class TokenizerJson final : public formats::JsonTree {
  public:
@@ -128,8 +127,7 @@ class TokenizerJson final : public formats::JsonTree {
   std::size_t strings_ = 0;    // number of values read in the current pair
 };
 
-/// Returns the type of the model. Old files have no "type"; for these the type follows from the fields of the
-/// model. Throws Error(bad_input) if it does not.
+/// Old files have no "type" of the model; for these it follows from the fields of the model.
 std::string type_of(const PartConfig& model, const TokenizerJson& json) {
   if (model.has("type")) return model.string("type");
   if (json.has_merges) return "BPE";

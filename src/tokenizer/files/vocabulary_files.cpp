@@ -18,7 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns a pre-tokenizer or a decoder of byte-level models.
 Json byte_level_part(bool add_prefix_space, bool use_regex) {
   return {{"type", "ByteLevel"},
           {"add_prefix_space", add_prefix_space},
@@ -106,8 +105,7 @@ constexpr WordRules words_with_digits(unsigned digits) {
   return {WordRules::Letters::after_any, true, digits, WordRules::Tail::newlines, true};
 }
 
-/// The settings of a byte-level BPE tokenizer that a GGUF file does not contain but names in
-/// tokenizer.ggml.pre.
+/// The settings of a byte-level BPE tokenizer that a GGUF file only names, in tokenizer.ggml.pre.
 struct PreTokenizerRow {
   std::array<std::string_view, 4> names;  // values of tokenizer.ggml.pre
   WordRules words = {};                   // regular expression of words; by default that of GPT-2
@@ -139,8 +137,7 @@ const PreTokenizerRow& row_of(const formats::TokenizerSection& section) {
        section.file, in_quotes(section.pre), fmt::join(known, ", "));
 }
 
-/// Returns the options of the tokenizer in a GGUF file in the form of tokenizer_config.json. `add_bos` is the
-/// default of add_bos_token.
+/// Returns the options in a GGUF file. `add_bos` is the default of add_bos_token.
 TokenizerConfig config_of(const formats::TokenizerSection& section, bool add_bos) {
   Json options = {{"add_bos_token", section.add_bos.value_or(add_bos)},
                   {"add_eos_token", section.add_eos.value_or(false)}};

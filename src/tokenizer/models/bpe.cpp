@@ -119,15 +119,14 @@ class Bpe final : public TokenModel {
   void tokenize(std::string_view piece, ModelState& state, std::vector<PieceToken>& tokens) const override;
 
  private:
-  /// Pieces of up to this number of bytes are looked up in the cache without being cut.
-  static constexpr std::size_t kLongestUncut = 32;
+  static constexpr std::size_t kLongestUncut = 32;  // in bytes; shorter pieces are not cut
 
   void make(std::string_view word, ModelState& state, std::vector<PieceToken>& tokens) const;
   void list_characters(std::string_view word, ModelState& state) const;
   [[nodiscard]] std::optional<BpeCuts> find_cuts(const TokenizerFile& file) const;
   [[nodiscard]] std::size_t next_cut(std::string_view piece, std::size_t begin) const;
 
-  /// Returns the id of the token for a character; -1 if there is none. `bytes` is the character in UTF-8.
+  /// Returns the id of the token for a character, whose UTF-8 is `bytes`; -1 if there is none.
   [[nodiscard]] std::int32_t find(char32_t character, std::string_view bytes) const {
     return character < characters_.size() ? characters_[character] : vocabulary_.find(bytes);
   }
@@ -138,8 +137,7 @@ class Bpe final : public TokenModel {
   std::string prefix_;  // put before each character of a word except the first
   std::string suffix_;  // put after the last character of a word
   TokenTable vocabulary_;
-  /// Ids of the tokens for the code points below U+10000; -1: no token.
-  std::vector<std::int32_t> characters_ = std::vector<std::int32_t>(0x10000);
+  std::vector<std::int32_t> characters_ = std::vector<std::int32_t>(0x10000);  // ids of code points; or -1
   ByteTokens bytes_;
   MergeTable merges_;
   std::optional<UnknownToken> unk_;

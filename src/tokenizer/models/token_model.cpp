@@ -9,7 +9,6 @@
 namespace attnctl::tokenizer {
 namespace {
 
-/// A model in which each piece is one token.
 class WordLevel final : public TokenModel {
  public:
   WordLevel(const PartConfig& model, TokenizerFile& file)
@@ -52,8 +51,7 @@ class WordPiece final : public TokenModel {
   }
 
  private:
-  /// Appends the tokens of a piece, from left to right the longest that fits. Returns false if no token fits
-  /// at some position.
+  /// Returns false if no token fits at some position.
   [[nodiscard]] bool append(std::string_view piece, std::vector<PieceToken>& tokens) const {
     for (std::size_t begin = 0; begin < piece.size();) {
       const auto [id, size] =

@@ -9,8 +9,7 @@
 namespace attnctl::tokenizer {
 namespace {
 
-/// Returns bytes as UTF-8 text. A byte that is not part of a complete UTF-8 character becomes its number,
-/// such as "<0xE2>".
+/// Returns bytes as UTF-8 text (see Decoder).
 std::string visible(std::string_view bytes) {
   std::string text;
   for (std::size_t i = 0; i < bytes.size();) {
@@ -22,8 +21,7 @@ std::string visible(std::string_view bytes) {
   return text;
 }
 
-/// Returns the bytes that the characters of a byte-level token represent. Returns the token itself if one of
-/// its characters represents no byte.
+/// Returns a token itself if one of its characters represents no byte.
 std::string decode_byte_level(std::string_view token) {
   std::string bytes;
   for (std::size_t i = 0; i < token.size();) {
@@ -71,8 +69,7 @@ Decoder make_replace_decoder(const PartConfig& config) {
   };
 }
 
-/// Removes up to "start" copies of a character at the beginning of a token and up to "stop" copies at its
-/// end.
+/// Removes up to "start" copies of a character at the beginning of a token, and up to "stop" at its end.
 Decoder make_strip_decoder(const PartConfig& config) {
   return [content = read_character(config, "content"), start = config.integer("start"),
           stop = config.integer("stop")](std::string_view token) {

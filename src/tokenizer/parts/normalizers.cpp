@@ -160,7 +160,7 @@ Fate without_mark(char32_t c) {
   return unicode::is(c, unicode::mark) ? Fate::dropped : Fate::kept;
 }
 
-/// Returns what the normalizer Nmt (neural machine translation) does with a character.
+/// The normalizer Nmt (neural machine translation).
 Fate for_translation(char32_t c) {
   constexpr std::u32string_view kSpaces =
       U"\t\n\f\r\u1680\u200B\u200C\u200D\u200E\u200F\u2028\u2029\u2581\uFEFF\uFFFD";
@@ -197,7 +197,6 @@ TextStep make_prepend(const PartConfig& config) {
   };
 }
 
-/// Returns a step that replaces each match of a string or regular expression by the string "content".
 TextStep make_replace(const PartConfig& config) {
   return [pattern = read_pattern(config), content = config.string("content")](PieceText& text) {
     thread_local std::vector<Regex::Match> matches;
@@ -217,9 +216,8 @@ TextStep make_replace(const PartConfig& config) {
   };
 }
 
-/// Rewrites text with the options of BertNormalizer: clean_text, handle_chinese_chars, strip_accents
-/// (default: as lowercase) and lowercase, in this order. The characters are processed in order,
-/// but with strip_accents, characters that NFD may reorder are collected in a run first.
+/// Applies clean_text, handle_chinese_chars, strip_accents (default: as lowercase) and lowercase, in this
+/// order. With strip_accents, characters that NFD may reorder are collected in a run first.
 class BertNormalizer {
  public:
   explicit BertNormalizer(const PartConfig& config)
@@ -259,14 +257,12 @@ class BertNormalizer {
   }
 
  private:
-  /// Characters that NFD may reorder.
   struct AccentRun {
     std::vector<char32_t> characters;
     std::vector<TextRange> origin;  // [characters]
     std::vector<ChangedCharacter> changed;
   };
-  /// Value of `ascii_` for a character that is dropped.
-  static constexpr char kDropped = '\xFF';
+  static constexpr char kDropped = '\xFF';  // value of `ascii_` for a character that is dropped
 
   [[nodiscard]] char plain(char byte) const { return ascii_[static_cast<unsigned char>(byte)]; }
 
@@ -303,7 +299,6 @@ class BertNormalizer {
     }
   }
 
-  /// Normalizes and writes a run, and empties it.
   void flush(AccentRun& run, Output& output) const {
     if (run.characters.empty()) return;
     if (run.characters.size() == 1 && !form_.changes(run.characters[0])) {
@@ -363,7 +358,6 @@ std::optional<std::string> from_base64(std::string_view text) {
 /// Grapheme clusters of this number of bytes or more are looked up only character by character.
 constexpr std::size_t kLongestCluster = 6;
 
-/// A step that replaces characters according to a charsmap.
 class Precompiled {
  public:
   explicit Precompiled(Charsmap map) : map_(std::move(map)) {
@@ -388,10 +382,9 @@ class Precompiled {
   }
 
  private:
-  /// Copies the ASCII characters from `begin` on that do not change, except the last two of them. Returns the
-  /// position after the copied characters; `begin` if none was copied. The last character may be in a
-  /// grapheme cluster with the next one, and the origin of the character before it may be extended (see
-  /// Changes).
+  /// Copies the ASCII characters from `begin` on that do not change, except the last two of them, and returns
+  /// the position after them. The last character may be in a grapheme cluster with the next one, and the
+  /// origin of the character before it may be extended (see Changes).
   std::size_t copy_unchanged(std::string_view all, std::size_t begin, std::size_t end,
                              Changes& changes) const {
     constexpr std::size_t kLeft = 2;

@@ -29,7 +29,6 @@ void trim_offsets(TokenizedText& text, bool prefix_space, const Vocabulary& voca
   }
 }
 
-/// A special token that a post-processor adds.
 struct SpecialToken {
   std::int64_t id = 0;
   std::int64_t type_id = 0;
@@ -64,8 +63,7 @@ PostProcessor make_sequence(const PartConfig& config, const Vocabulary& vocabula
                      [&](const PartConfig& part) { return make_post_processor(part, vocabulary); });
 }
 
-/// Returns a post-processor that adds no tokens. It sets Encoding::sequence and, if trim_offsets is true,
-/// trims the offsets.
+/// Returns a post-processor that sets Encoding::sequence and, if trim_offsets is true, trims the offsets.
 PostProcessor make_byte_level(const PartConfig& config, const Vocabulary& vocabulary) {
   return [trim = config.boolean("trim_offsets"), prefix_space = config.boolean("add_prefix_space"),
           &vocabulary](std::vector<TokenizedText>& texts) {
@@ -76,7 +74,6 @@ PostProcessor make_byte_level(const PartConfig& config, const Vocabulary& vocabu
   };
 }
 
-/// Returns the id of a token that is described by a pair such as ["[SEP]", 102].
 std::int64_t read_end(const PartConfig& config, std::string_view key) {
   const PartConfig pair = config.at(key);
   if (!pair.node().is_array() || pair.node().size() != 2 || !pair.node()[0].is_string()) {
@@ -196,8 +193,7 @@ Template read_template(const PartConfig& config, std::string_view key, const Par
   return parts;
 }
 
-/// Returns a post-processor that adds special tokens according to templates: "single" for one text, "pair"
-/// for two.
+/// Returns a post-processor that adds special tokens with the template "single" for one text, "pair" for two.
 PostProcessor make_template(const PartConfig& config, const Vocabulary& /*vocabulary*/) {
   const PartConfig special_tokens = config.object("special_tokens");
   return [place = config.place(), single = read_template(config, "single", special_tokens),

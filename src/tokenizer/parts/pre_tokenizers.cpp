@@ -9,14 +9,13 @@
 namespace attnctl::tokenizer {
 namespace {
 
-// Groups of characters (see cut_by_group).
 constexpr int kDropped = -1;   // the character is removed
 constexpr int kIsolated = -2;  // each such character is a separate piece
 constexpr int kWord = 0;
 constexpr int kSymbol = 1;
 
-/// Returns a step that cuts pieces into runs of characters of the same group. group_of(c, last) returns the
-/// group of a character after a character of the group `last`.
+/// Returns a step that cuts pieces into runs of characters of the same group, a number such as kWord.
+/// group_of(c, last) returns the group of a character after a character of the group `last`.
 template <typename GroupOf>
 TextStep cut_by_group(GroupOf group_of) {
   return [group_of](PieceText& text) {
@@ -103,7 +102,6 @@ TextStep make_fixed_length(const PartConfig& config) {
   };
 }
 
-/// What happens to the matches, as in the Hugging Face pre-tokenizer Split.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 SplitBehavior read_behavior(const PartConfig& config) {

@@ -55,8 +55,7 @@ UnicodeSet of_categories(std::uint32_t mask) {
                 [=](const LaterRange& range) { return has_category(range, mask); });
 }
 
-/// Returns the characters that have a binary property in ICU, and the characters of unicode::later_ranges()
-/// whose category is in the mask `later`.
+/// Returns the characters with a binary property; of later_ranges() those whose category is in `later`.
 UnicodeSet of_binary(UProperty property, std::uint32_t later) {
   return set_of(property, 1, [=](const LaterRange& range) { return has_category(range, later); });
 }
@@ -129,8 +128,7 @@ class Sets {
     return sets;
   }
 
-  /// Returns a number for the property \p{name}, which can be passed to ranges(); nullopt if find_property()
-  /// does not know the name.
+  /// Returns a number for ranges() of the property \p{name}; nullopt if find_property() does not know it.
   std::optional<OnigCtype> find_number(std::string_view name) {
     std::string plain;
     for (const char c : name) {
@@ -148,7 +146,7 @@ class Sets {
     return known->second;
   }
 
-  /// Returns the ranges of the character type or property with this number; null if the number is unknown.
+  /// Returns the ranges of a character type or a property; null if the number is unknown.
   const OnigCodePoint* ranges(OnigCtype number) {
     if (number >= 1 && number <= types_.size()) return types_[number - 1].data();
     if (number < kFirstProperty) return nullptr;
@@ -158,8 +156,7 @@ class Sets {
 
  private:
   using Ranges = std::vector<OnigCodePoint>;
-  /// Larger than all numbers that Oniguruma uses itself.
-  static constexpr OnigCtype kFirstProperty = 1U << 20U;
+  static constexpr OnigCtype kFirstProperty = 1U << 20U;  // larger than all numbers of Oniguruma
 
   Sets() {
     for (std::size_t i = 0; i < kTypes; ++i) types_.push_back(in_layout(kNamedSets[i].make()));
@@ -206,7 +203,6 @@ int ranges_of(OnigCtype number, OnigCodePoint* single_byte_end, const OnigCodePo
 }
 
 /// Returns Oniguruma's UTF-8 encoding, changed to use the character properties of Unicode 16.
-///
 /// Hugging Face tokenizers use Oniguruma 6.9.10, which has Unicode 16. The installed library may be older
 /// (6.9.8 has Unicode 14). The character sets are therefore made from ICU and unicode::later_ranges(). Case
 /// folding is not changed: with Oniguruma 6.9.8, (?i) does not work for 27 pairs of rare letters.
@@ -337,7 +333,7 @@ class ClassRun {
     return *most == kNoLimit || *most <= kLargestCount;
   }
 
-  /// Returns the number of bytes of the character at byte `i` if the character is in the class, otherwise 0.
+  /// Returns the size of the character at byte `i` if the character is in the class, otherwise 0.
   [[nodiscard]] std::size_t character(std::string_view text, std::size_t i) const {
     const auto byte = static_cast<unsigned char>(text[i]);
     return byte < 0x80 ? (ascii_[byte] ? 1 : 0) : match(text, i);
@@ -357,7 +353,6 @@ class ClassRun {
   std::array<bool, 128> ascii_{};
 };
 
-/// The buffers of one thread for searches by Oniguruma.
 struct Search {
   std::unique_ptr<OnigRegion, OnigurumaDeleter> region{onig_region_new()};
   std::unique_ptr<OnigMatchParam, OnigurumaDeleter> limits{onig_new_match_param()};
