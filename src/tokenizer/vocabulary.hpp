@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -16,27 +15,6 @@
 #include "formats/tokenizer_section.hpp"
 
 namespace attnctl::tokenizer {
-
-[[nodiscard]] inline std::uint64_t hash_of(std::string_view bytes) {
-  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
-  constexpr std::uint64_t kOther = 0xD6E8FEB86659FD93;
-  const auto mixed = [](std::uint64_t a, std::uint64_t b) {
-    // __extension__: ISO C++ has no 128-bit integer.
-    __extension__ using Wide = unsigned __int128;
-    const Wide product = static_cast<Wide>(a) * b;
-    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
-  };
-  std::uint64_t hash = bytes.size() * kOdd;
-  while (bytes.size() >= 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data(), 8);
-    hash = mixed(hash ^ word ^ kOther, kOdd);
-    bytes.remove_prefix(8);
-  }
-  std::uint64_t rest = 0;
-  for (const char c : bytes) rest = rest << 8U | static_cast<unsigned char>(c);
-  return mixed(hash ^ rest, kOther);
-}
 
 struct TokenEntry {
   std::string token;
@@ -66,7 +44,11 @@ class TokenTable {
 
   /// Adds a token with an id, or replaces the id of a token in the table. `id` must not be negative.
   void put(std::string_view token, std::int32_t id);
-  void clear();  // keeps the memory
+  void clear() {  // keeps the memory
+    slots_.assign(slots_.size(), {});
+    bytes_.clear();
+    size_ = longest_ = 0;
+  }
   /// Returns the id of a token; -1 if the table does not contain it.
   [[nodiscard]] std::int32_t find(std::string_view token) const;
   [[nodiscard]] std::size_t size() const { return size_; }        // number of different tokens
@@ -114,9 +96,8 @@ class TokenTrie {
     std::int32_t id = -1;  // -1: no token matches
     std::size_t size = 0;  // length of the match in bytes
   };
-  /// Returns the longest non-empty prefix of `text` that leads from `node` to the end of a token, with the
-  /// token's id. Starting at the root, this is the longest token that `text` starts with. Returns a
-  /// TokenMatch with id -1 if there is none or if `node` is kNowhere.
+  /// Returns the longest non-empty prefix of `text` that leads from `node`, which may be kNowhere, to the end
+  /// of a token. Starting at the root, this is the longest token that `text` starts with.
   [[nodiscard]] TokenMatch longest(std::string_view text, std::uint32_t node = kRoot) const {
     TokenMatch match;
     for (std::size_t i = 0; i < text.size() && node != kNowhere; ++i) {
@@ -125,7 +106,7 @@ class TokenTrie {
     }
     return match;
   }
-  /// Returns the id of the token that ends at a node; -1 if no token ends there.
+  /// Returns the id of the token that ends at a node; -1 if there is none.
   [[nodiscard]] std::int32_t id(std::uint32_t node) const { return nodes_[node].id; }
 
  private:

@@ -116,15 +116,119 @@ class Bpe final : public TokenModel {
     if (plain && !ignore_merges_) cuts_ = find_cuts(file);
   }
 
-  void tokenize(std::string_view piece, ModelState& state, std::vector<PieceToken>& tokens) const override;
+  void tokenize(std::string_view piece, ModelState& state, std::vector<PieceToken>& tokens) const override {
+    const auto append = [&](std::string_view word) {
+      state.cache.append(word, tokens, [&] { make(word, state, tokens); });
+    };
+    if (!cuts_ || piece.size() <= kLongestUncut) return append(piece);
+    // Offsets count the bytes of the tokens, not of the piece: as in Hugging Face tokenizers, dropped
+    // characters are not counted.
+    std::uint32_t place = 0;
+    for (std::size_t begin = 0; begin < piece.size();) {
+      const std::size_t end = next_cut(piece, begin);
+      const std::size_t first = tokens.size();
+      append(piece.substr(begin, end - begin));
+      for (std::size_t i = first; i < tokens.size(); ++i) {
+        tokens[i].begin += place;
+        tokens[i].end += place;
+      }
+      if (tokens.size() > first) place = tokens.back().end;
+      begin = end;
+    }
+  }
 
  private:
   static constexpr std::size_t kLongestUncut = 32;  // in bytes; shorter pieces are not cut
 
-  void make(std::string_view word, ModelState& state, std::vector<PieceToken>& tokens) const;
-  void list_characters(std::string_view word, ModelState& state) const;
-  [[nodiscard]] std::optional<BpeCuts> find_cuts(const TokenizerFile& file) const;
-  [[nodiscard]] std::size_t next_cut(std::string_view piece, std::size_t begin) const;
+  /// Computes the tokens of a word that is not in the cache and appends them to `tokens`.
+  void make(std::string_view word, ModelState& state, std::vector<PieceToken>& tokens) const {
+    const std::int32_t whole = ignore_merges_ ? vocabulary_.find(word) : -1;
+    if (whole >= 0) {
+      tokens.push_back({whole, 0, static_cast<std::uint32_t>(word.size())});
+      return;
+    }
+    list_characters(word, state);
+    state.merger.merge(merges_);
+    std::uint32_t place = 0;
+    for (const BpeSymbol& symbol : state.merger.symbols) {
+      tokens.push_back({symbol.id, place, place + symbol.size});
+      place += symbol.size;
+    }
+  }
+
+  /// Stores the characters of a word as symbols. Characters without a token become byte tokens
+  /// (byte_fallback) or the unknown token, or are dropped if the model has neither. With fuse_unk, adjacent
+  /// unknown tokens are one. As in Hugging Face tokenizers, an unknown token is not added until the next
+  /// known character, the next unknown token or the end of the word. If byte tokens replace a character in
+  /// between, they therefore come before the unknown token.
+  void list_characters(std::string_view word, ModelState& state) const {
+    std::vector<BpeSymbol>& symbols = state.merger.symbols;
+    symbols.clear();
+    std::uint32_t unknown = 0;  // size in bytes of the unknown token that was not added yet; 0: none
+    const auto put_unknown = [&] {
+      if (unknown > 0) symbols.push_back({unk_->id(), std::exchange(unknown, 0), {}});
+    };
+    for (std::size_t i = 0; i < word.size();) {
+      const std::size_t first = i;
+      const char32_t point = unicode::next(word, i);
+      const std::string_view character = word.substr(first, i - first);
+      const auto size = static_cast<std::uint32_t>(character.size());
+      std::int32_t id = -1;
+      const bool prefixed = first > 0 && !prefix_.empty();
+      const bool suffixed = i == word.size() && !suffix_.empty();
+      if (prefixed || suffixed) {
+        state.character.assign(prefixed ? prefix_ : std::string_view{});
+        state.character += character;
+        if (suffixed) state.character += suffix_;
+        id = vocabulary_.find(state.character);
+      } else {
+        id = find(point, character);
+      }
+      if (id >= 0) {
+        put_unknown();
+        symbols.push_back({id, size, {}});
+      } else if (byte_fallback_ && bytes_.has_all(character)) {
+        for (const char byte : character) symbols.push_back({bytes_.of(byte), 1, {}});
+      } else if (unk_) {
+        if (!fuse_unk_) put_unknown();
+        unknown += size;
+      }
+    }
+    put_unknown();
+  }
+
+  /// Returns the pairs of characters that merges join. Returns nullopt if a merge contains a byte token or
+  /// the unknown token, because these tokens are not made of characters.
+  [[nodiscard]] std::optional<BpeCuts> find_cuts(const TokenizerFile& file) const {
+    BpeCuts cuts(file.merges.size());
+    const auto is_symbol = [&](std::string_view side) {
+      const bool is_byte = side.size() == 6 && side.starts_with("<0x") && side.ends_with('>');
+      return is_byte || (unk_ && side == unk_->token());
+    };
+    for (std::size_t i = 0; i < file.merges.size(); ++i) {
+      const auto [left, right] = file.merges[i];
+      if (left.empty() || right.empty()) continue;  // a merge with an empty token is never applied
+      if (is_symbol(left) || is_symbol(right)) return std::nullopt;
+      cuts.put(left, right);
+    }
+    return cuts;
+  }
+
+  /// Returns the end of the part of a piece that starts at byte `begin`. A piece is never cut next to an
+  /// unknown character.
+  [[nodiscard]] std::size_t next_cut(std::string_view piece, std::size_t begin) const {
+    bool cuttable = false;
+    char32_t before = 0;
+    for (std::size_t i = begin; i < piece.size();) {
+      const std::size_t first = i;
+      const char32_t character = unicode::next(piece, i);
+      const bool known = find(character, piece.substr(first, i - first)) >= 0;
+      if (cuttable && known && !cuts_->may_join(before, character)) return first;
+      cuttable = known;
+      before = character;
+    }
+    return piece.size();
+  }
 
   /// Returns the id of the token for a character, whose UTF-8 is `bytes`; -1 if there is none.
   [[nodiscard]] std::int32_t find(char32_t character, std::string_view bytes) const {
@@ -143,117 +247,6 @@ class Bpe final : public TokenModel {
   std::optional<UnknownToken> unk_;
   std::optional<BpeCuts> cuts_;
 };
-
-/// Returns the pairs of characters that merges join. Returns nullopt if a merge contains a byte token or the
-/// unknown token, because these tokens are not made of characters.
-std::optional<BpeCuts> Bpe::find_cuts(const TokenizerFile& file) const {
-  BpeCuts cuts(file.merges.size());
-  const auto is_symbol = [&](std::string_view side) {
-    const bool is_byte = side.size() == 6 && side.starts_with("<0x") && side.ends_with('>');
-    return is_byte || (unk_ && side == unk_->token());
-  };
-  for (std::size_t i = 0; i < file.merges.size(); ++i) {
-    const auto [left, right] = file.merges[i];
-    if (left.empty() || right.empty()) continue;  // a merge with an empty token is never applied
-    if (is_symbol(left) || is_symbol(right)) return std::nullopt;
-    cuts.put(left, right);
-  }
-  return cuts;
-}
-
-/// Returns the end of the part of a piece that starts at byte `begin`. A piece is never cut next to an
-/// unknown character.
-std::size_t Bpe::next_cut(std::string_view piece, std::size_t begin) const {
-  bool cuttable = false;
-  char32_t before = 0;
-  for (std::size_t i = begin; i < piece.size();) {
-    const std::size_t first = i;
-    const char32_t character = unicode::next(piece, i);
-    const bool known = find(character, piece.substr(first, i - first)) >= 0;
-    if (cuttable && known && !cuts_->may_join(before, character)) return first;
-    cuttable = known;
-    before = character;
-  }
-  return piece.size();
-}
-
-void Bpe::tokenize(std::string_view piece, ModelState& state, std::vector<PieceToken>& tokens) const {
-  const auto append = [&](std::string_view word) {
-    state.cache.append(word, tokens, [&] { make(word, state, tokens); });
-  };
-  if (!cuts_ || piece.size() <= kLongestUncut) return append(piece);
-  // Offsets count the bytes of the tokens, not of the piece: as in Hugging Face tokenizers, dropped
-  // characters are not counted.
-  std::uint32_t place = 0;
-  for (std::size_t begin = 0; begin < piece.size();) {
-    const std::size_t end = next_cut(piece, begin);
-    const std::size_t first = tokens.size();
-    append(piece.substr(begin, end - begin));
-    for (std::size_t i = first; i < tokens.size(); ++i) {
-      tokens[i].begin += place;
-      tokens[i].end += place;
-    }
-    if (tokens.size() > first) place = tokens.back().end;
-    begin = end;
-  }
-}
-
-/// Computes the tokens of a word that is not in the cache and appends them to `tokens`.
-void Bpe::make(std::string_view word, ModelState& state, std::vector<PieceToken>& tokens) const {
-  const std::int32_t whole = ignore_merges_ ? vocabulary_.find(word) : -1;
-  if (whole >= 0) {
-    tokens.push_back({whole, 0, static_cast<std::uint32_t>(word.size())});
-    return;
-  }
-  list_characters(word, state);
-  state.merger.merge(merges_);
-  std::uint32_t place = 0;
-  for (const BpeSymbol& symbol : state.merger.symbols) {
-    tokens.push_back({symbol.id, place, place + symbol.size});
-    place += symbol.size;
-  }
-}
-
-/// Stores the characters of a word as symbols. Characters without a token become byte tokens (byte_fallback)
-/// or the unknown token, or are dropped if the model has neither. With fuse_unk, adjacent unknown tokens are
-/// one. As in Hugging Face tokenizers, an unknown token is not added until the next known character, the next
-/// unknown token or the end of the word. If byte tokens replace a character in between, they therefore come
-/// before the unknown token.
-void Bpe::list_characters(std::string_view word, ModelState& state) const {
-  std::vector<BpeSymbol>& symbols = state.merger.symbols;
-  symbols.clear();
-  std::uint32_t unknown = 0;  // size in bytes of the unknown token that was not added yet; 0: none
-  const auto put_unknown = [&] {
-    if (unknown > 0) symbols.push_back({unk_->id(), std::exchange(unknown, 0), {}});
-  };
-  for (std::size_t i = 0; i < word.size();) {
-    const std::size_t first = i;
-    const char32_t point = unicode::next(word, i);
-    const std::string_view character = word.substr(first, i - first);
-    const auto size = static_cast<std::uint32_t>(character.size());
-    std::int32_t id = -1;
-    const bool prefixed = first > 0 && !prefix_.empty();
-    const bool suffixed = i == word.size() && !suffix_.empty();
-    if (prefixed || suffixed) {
-      state.character.assign(prefixed ? prefix_ : std::string_view{});
-      state.character += character;
-      if (suffixed) state.character += suffix_;
-      id = vocabulary_.find(state.character);
-    } else {
-      id = find(point, character);
-    }
-    if (id >= 0) {
-      put_unknown();
-      symbols.push_back({id, size, {}});
-    } else if (byte_fallback_ && bytes_.has_all(character)) {
-      for (const char byte : character) symbols.push_back({bytes_.of(byte), 1, {}});
-    } else if (unk_) {
-      if (!fuse_unk_) put_unknown();
-      unknown += size;
-    }
-  }
-  put_unknown();
-}
 
 }  // namespace
 

@@ -110,9 +110,71 @@ class Unigram final : public TokenModel {
   }
 
  private:
-  void search(std::string_view piece, std::vector<BestTokenization>& best) const;
-  void collect(std::span<const BestTokenization> best, std::vector<PieceToken>& path) const;
-  void put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const;
+  /// Finds the best tokenization of the bytes before each position of a piece (Viterbi search). Of
+  /// tokenizations with equal scores, keeps the one whose last token starts earlier. Throws Error(bad_input)
+  /// if a character has no token and the model has no unknown token.
+  void search(std::string_view piece, std::vector<BestTokenization>& best) const {
+    best.assign(piece.size() + 1, {});
+    const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int32_t id) {
+      BestTokenization& target = best[end];
+      if (target.id == kNoToken || score > target.score)
+        target = {score, static_cast<std::uint32_t>(begin), id};
+    };
+    for (std::size_t begin = 0; begin < piece.size();) {
+      const double score = best[begin].score;
+      std::size_t next = begin;
+      unicode::next(piece, next);
+      bool has_single = false;  // true if the vocabulary has this character as a token
+      std::uint32_t node = TokenTrie::kRoot;
+      for (std::size_t i = begin; i < piece.size(); ++i) {
+        node = trie_.step(node, piece[i]);
+        if (node == TokenTrie::kNowhere) break;
+        const std::int32_t id = trie_.id(node);
+        if (id < 0) continue;
+        offer(begin, i + 1, score + scores_[static_cast<std::size_t>(id)], id);
+        has_single |= i + 1 == next;
+      }
+      if (!has_single) {
+        if (unk_ == kNoToken) {
+          fail(Status::bad_input, "{}: /model/unk_id: missing, but the text has a character without a token",
+               file_);
+        }
+        offer(begin, next, score + unknown_score_, unk_);
+      }
+      begin = next;
+    }
+  }
+
+  /// Stores the tokens of the best tokenization in `path`, in order. Joins adjacent unknown tokens into one.
+  void collect(std::span<const BestTokenization> best, std::vector<PieceToken>& path) const {
+    path.clear();
+    for (auto end = static_cast<std::uint32_t>(best.size() - 1); end > 0; end = best[end].begin) {
+      const BestTokenization& last = best[end];
+      if (last.id == unk_ && !path.empty() && path.back().id == unk_) {
+        path.back().begin = last.begin;
+      } else {
+        path.push_back({last.id, last.begin, end});
+      }
+    }
+    std::ranges::reverse(path);
+  }
+
+  /// Appends a token to `tokens`. With byte_fallback, if the token is unknown and all of its bytes have byte
+  /// tokens, appends these instead; each has the range of the whole unknown text.
+  void put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const {
+    if (token.id != unk_) {
+      tokens.push_back(token);
+      return;
+    }
+    const std::string_view text = piece.substr(token.begin, token.end - token.begin);
+    // The text may be the string of the unknown token itself, such as "<unk>".
+    const std::int32_t known = vocabulary_.find(text);
+    if (byte_fallback_ && known < 0 && bytes_.has_all(text)) {
+      for (const char byte : text) tokens.push_back({bytes_.of(byte), token.begin, token.end});
+    } else {
+      tokens.push_back({known >= 0 ? known : unk_, token.begin, token.end});
+    }
+  }
 
   std::string file_;
   TokenTable vocabulary_;
@@ -123,72 +185,6 @@ class Unigram final : public TokenModel {
   std::int32_t unk_ = kNoToken;  // id of the unknown token; kNoToken if there is none
   bool byte_fallback_;
 };
-
-/// Finds the best tokenization of the bytes before each position of a piece (Viterbi search). Of
-/// tokenizations with equal scores, keeps the one whose last token starts earlier. Throws Error(bad_input) if
-/// a character has no token and the model has no unknown token.
-void Unigram::search(std::string_view piece, std::vector<BestTokenization>& best) const {
-  best.assign(piece.size() + 1, {});
-  const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int32_t id) {
-    BestTokenization& target = best[end];
-    if (target.id == kNoToken || score > target.score)
-      target = {score, static_cast<std::uint32_t>(begin), id};
-  };
-  for (std::size_t begin = 0; begin < piece.size();) {
-    const double score = best[begin].score;
-    std::size_t next = begin;
-    unicode::next(piece, next);
-    bool has_single = false;  // true if the vocabulary has this character as a token
-    std::uint32_t node = TokenTrie::kRoot;
-    for (std::size_t i = begin; i < piece.size(); ++i) {
-      node = trie_.step(node, piece[i]);
-      if (node == TokenTrie::kNowhere) break;
-      const std::int32_t id = trie_.id(node);
-      if (id < 0) continue;
-      offer(begin, i + 1, score + scores_[static_cast<std::size_t>(id)], id);
-      has_single |= i + 1 == next;
-    }
-    if (!has_single) {
-      if (unk_ == kNoToken) {
-        fail(Status::bad_input, "{}: /model/unk_id: missing, but the text has a character without a token",
-             file_);
-      }
-      offer(begin, next, score + unknown_score_, unk_);
-    }
-    begin = next;
-  }
-}
-
-/// Stores the tokens of the best tokenization in `path`, in order. Joins adjacent unknown tokens into one.
-void Unigram::collect(std::span<const BestTokenization> best, std::vector<PieceToken>& path) const {
-  path.clear();
-  for (auto end = static_cast<std::uint32_t>(best.size() - 1); end > 0; end = best[end].begin) {
-    const BestTokenization& last = best[end];
-    if (last.id == unk_ && !path.empty() && path.back().id == unk_) {
-      path.back().begin = last.begin;
-    } else {
-      path.push_back({last.id, last.begin, end});
-    }
-  }
-  std::ranges::reverse(path);
-}
-
-/// Appends a token to `tokens`. With byte_fallback, if the token is unknown and all of its bytes have byte
-/// tokens, appends these instead; each has the range of the whole unknown text.
-void Unigram::put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const {
-  if (token.id != unk_) {
-    tokens.push_back(token);
-    return;
-  }
-  const std::string_view text = piece.substr(token.begin, token.end - token.begin);
-  // The text may be the string of the unknown token itself, such as "<unk>".
-  const std::int32_t known = vocabulary_.find(text);
-  if (byte_fallback_ && known < 0 && bytes_.has_all(text)) {
-    for (const char byte : text) tokens.push_back({bytes_.of(byte), token.begin, token.end});
-  } else {
-    tokens.push_back({known >= 0 ? known : unk_, token.begin, token.end});
-  }
-}
 
 template <typename Model>
 TokenModelPtr make(const PartConfig& model, TokenizerFile& file) {

@@ -1,15 +1,12 @@
 #include "tokenizer/regex/regex.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <cstdint>
 #include <deque>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <mutex>
-#include <optional>
 
 #define ONIG_ESCAPE_UCHAR_COLLISION 1  // prevents a conflict with the type UChar of ICU
 #include <oniguruma.h>
@@ -21,7 +18,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
@@ -69,10 +65,6 @@ UnicodeSet alphabetic() {
       .add(0x1DD3, 0x1DE6);  // marks that became alphabetic in Unicode 16
 }
 
-UnicodeSet white_space() {
-  return of_binary(UCHAR_WHITE_SPACE, 0);
-}
-
 UnicodeSet visible() {
   return of_categories(U_GC_CN_MASK | U_GC_CC_MASK | U_GC_CS_MASK).complement();
 }
@@ -91,11 +83,11 @@ constexpr NamedSet kNamedSets[] = {
     {"blank", "blank", [] { return of_categories(U_GC_ZS_MASK).add(U'\t'); }},
     {"cntrl", "cntrl", [] { return of_categories(U_GC_CC_MASK); }},
     {"digit", "digit", [] { return of_categories(U_GC_ND_MASK); }},
-    {"graph", "graph", [] { return visible().removeAll(white_space()); }},
+    {"graph", "graph", [] { return visible().removeAll(of_binary(UCHAR_WHITE_SPACE, 0)); }},
     {"lower", "lowercase", [] { return of_binary(UCHAR_LOWERCASE, U_GC_LL_MASK); }},
     {"print", "print", [] { return visible().removeAll(of_categories(U_GC_ZL_MASK | U_GC_ZP_MASK)); }},
     {"punct", "punct", [] { return of_categories(U_GC_P_MASK | U_GC_S_MASK); }},
-    {"space", "whitespace", white_space},
+    {"space", "whitespace", [] { return of_binary(UCHAR_WHITE_SPACE, 0); }},
     {"upper", "uppercase", [] { return of_binary(UCHAR_UPPERCASE, U_GC_LU_MASK); }},
     {"xdigit", "xdigit", [] { return UnicodeSet(U'0', U'9').add(U'A', U'F').add(U'a', U'f'); }},
     {"word", "word",
@@ -353,11 +345,6 @@ class ClassRun {
   std::array<bool, 128> ascii_{};
 };
 
-struct Search {
-  std::unique_ptr<OnigRegion, OnigurumaDeleter> region{onig_region_new()};
-  std::unique_ptr<OnigMatchParam, OnigurumaDeleter> limits{onig_new_match_param()};
-};
-
 }  // namespace
 
 struct Regex::Program {
@@ -407,23 +394,24 @@ void Regex::find_all(std::string_view text, std::vector<Match>& matches) const {
 }
 
 void Regex::Program::search(std::string_view text, std::vector<Match>& matches) const {
-  thread_local const Search search;
-  onig_set_match_stack_limit_size_of_match_param(search.limits.get(), kStackLimit);
-  onig_set_retry_limit_in_match_of_match_param(search.limits.get(), kRetriesPerMatch);
-  onig_set_retry_limit_in_search_of_match_param(search.limits.get(),
+  thread_local const std::unique_ptr<OnigRegion, OnigurumaDeleter> region(onig_region_new());
+  thread_local const std::unique_ptr<OnigMatchParam, OnigurumaDeleter> limits(onig_new_match_param());
+  onig_set_match_stack_limit_size_of_match_param(limits.get(), kStackLimit);
+  onig_set_retry_limit_in_match_of_match_param(limits.get(), kRetriesPerMatch);
+  onig_set_retry_limit_in_search_of_match_param(limits.get(),
                                                 kRetriesPerMatch + kRetriesPerByte * text.size());
   const OnigUChar* const begin = bytes_of(text);
   const OnigUChar* const end = begin + text.size();
   for (std::size_t from = 0; from <= text.size();) {
-    const int code = onig_search_with_param(compiled.get(), begin, end, begin + from, end,
-                                            search.region.get(), ONIG_OPTION_NONE, search.limits.get());
+    const int code = onig_search_with_param(compiled.get(), begin, end, begin + from, end, region.get(),
+                                            ONIG_OPTION_NONE, limits.get());
     if (code == ONIG_MISMATCH) return;
     if (code < 0) {
       fail(Status::bad_input, "{}: the regular expression fails on a text ({}); simplify the expression",
            place, message_of(code, {}));
     }
-    const auto first = static_cast<std::size_t>(search.region->beg[0]);
-    const auto last = static_cast<std::size_t>(search.region->end[0]);
+    const auto first = static_cast<std::size_t>(region->beg[0]);
+    const auto last = static_cast<std::size_t>(region->end[0]);
     const std::size_t done = matches.empty() ? 0 : matches.back().second;
     if (first > last || first < done) {
       fail(Status::bad_input, "{}: \\K in a look-around makes matches overlap; remove \\K", place);

@@ -1,6 +1,5 @@
 #include "tokenizer/unicode/unicode.hpp"
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
