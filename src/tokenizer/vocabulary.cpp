@@ -48,10 +48,6 @@ struct Subtree {
 // The word mark of each WordMark, in the order of the enumerators.
 constexpr std::array<std::string_view, 4> kPrefixes = {"", "##", "\u0120", "\u2581"};  // Ġ, ▁
 
-std::string_view prefix_of(WordMark mark) {
-  return kPrefixes[static_cast<std::size_t>(mark)];
-}
-
 /// Returns the most frequent word mark if at least 1 % of the tokens have it, otherwise WordMark::none. The
 /// limit is needed because a few tokens may begin with "▁" by chance.
 WordMark mark_of(const std::vector<std::string>& tokens) {
@@ -239,14 +235,14 @@ std::optional<std::string_view> Vocabulary::token(std::int64_t id) const {
 }
 
 std::string Vocabulary::plain(std::string_view token) const {
-  const std::string_view prefix = prefix_of(mark_);
+  const std::string_view prefix = kPrefixes[static_cast<std::size_t>(mark_)];
   if (token.size() > prefix.size() && token.starts_with(prefix)) token.remove_prefix(prefix.size());
   return std::string(token);
 }
 
 std::vector<std::optional<std::size_t>> Vocabulary::words(std::span<const std::string> tokens,
                                                           std::span<const std::int64_t> ids) const {
-  const std::string_view prefix = prefix_of(mark_);
+  const std::string_view prefix = kPrefixes[static_cast<std::size_t>(mark_)];
   const auto continues = [&](std::size_t i) {
     if (mark_ == WordMark::none) return false;
     if (mark_ == WordMark::continuation) return tokens[i].starts_with(prefix);

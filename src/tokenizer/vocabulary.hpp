@@ -180,10 +180,8 @@ class Vocabulary {
   [[nodiscard]] bool is_special(std::int64_t id) const { return special_.contains(id); }
   void mark_special(std::int64_t id) { special_.insert(id); }
   /// Returns whether a token ends or separates texts. These are [SEP], </s>, <|endoftext|> and the tokens of
-  /// mark_separator(): read_vocabulary() marks the tokens that the tokenizer's files name as sep_token and
-  /// eos_token.
+  /// mark_separator(), such as those that the tokenizer's files name as sep_token and eos_token.
   [[nodiscard]] bool is_separator(std::int64_t id) const { return separators_.contains(id); }
-  /// Marks a token as a separator and as special.
   void mark_separator(std::int64_t id) {
     separators_.insert(id);
     special_.insert(id);

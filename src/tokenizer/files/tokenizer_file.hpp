@@ -45,8 +45,7 @@ class TokenizerConfig {
   /// Uses options that come from another file, whose escaped name is `name`. Reads no files.
   TokenizerConfig(std::string name, nlohmann::ordered_json options);
 
-  /// Returns the content of tokenizer_config.json, or the options passed to the constructor; an empty object
-  /// if the file does not exist.
+  /// Returns an empty object if tokenizer_config.json does not exist.
   [[nodiscard]] PartConfig options() const { return {name_, "", options_}; }
   /// Returns the token with a role such as "cls_token"; an empty string if there is none.
   [[nodiscard]] std::string token(std::string_view role) const;
@@ -64,7 +63,7 @@ class TokenizerConfig {
   std::string name_;
   nlohmann::ordered_json options_;
   std::map<std::int64_t, AddedToken> by_id_;
-  /// The token of each role; nullopt if there is none. The seven usual roles come first.
+  // The token of each role; nullopt if there is none. The seven usual roles come first.
   std::vector<std::pair<std::string, std::optional<AddedToken>>> roles_;
   std::vector<AddedToken> extra_;
 };
@@ -127,8 +126,7 @@ ReadFile read_tokenizer_json, read_vocab_txt, read_vocab_json, read_sentencepiec
 /// Converts a JSON number to double with the same rounding as the Rust library serde_json, which Hugging Face
 /// tokenizers use. The leading digits, as many as fit 64 bits, and the power of ten are rounded separately,
 /// so that the last bit may differ from the nearest double. Scores of Unigram models need this rounding,
-/// because the last bit decides between equally good tokenizations. Returns infinity or -infinity if the
-/// number is too large for a double, and 0 or -0 if it is too small.
+/// because the last bit decides between equally good tokenizations. The result may be infinite or 0.
 [[nodiscard]] double read_score(std::string_view digits);
 
 /// Sets `file.table` and the id of each added token. As in Hugging Face tokenizers, ids of added tokens in

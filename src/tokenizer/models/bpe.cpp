@@ -11,26 +11,22 @@ namespace {
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-[[noreturn]] void refuse_merge(const TokenizerFile& file, std::size_t index, std::string_view what) {
-  PartConfig(file.name, fmt::format("/model/merges/{}", index), file.parts).refuse("", what);
-}
-
 /// Returns the merges of a file. The merged token is the left token followed by the right token without its
 /// first `prefix` bytes, the continuing_subword_prefix. Throws Error(bad_input) if the vocabulary lacks one
 /// of the three tokens or the right token is shorter than the prefix.
 MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, std::size_t prefix) {
   MergeTable table(file.merges.size());
+  const auto refuse = [&](std::size_t index, std::string_view what) {
+    PartConfig(file.name, fmt::format("/model/merges/{}", index), file.parts).refuse("", what);
+  };
   const auto id_of = [&](std::size_t index, std::string_view token) {
     if (token.size() > vocabulary.longest()) {
-      refuse_merge(
-          file, index,
-          fmt::format("got {} of {} bytes, need a token of the vocabulary, whose longest has {} bytes",
-                      in_quotes(token), token.size(), vocabulary.longest()));
+      refuse(index,
+             fmt::format("got {} of {} bytes, need a token of the vocabulary, whose longest has {} bytes",
+                         in_quotes(token), token.size(), vocabulary.longest()));
     }
     const std::int32_t id = vocabulary.find(token);
-    if (id < 0) {
-      refuse_merge(file, index, fmt::format("got {}, need a token of the vocabulary", in_quotes(token)));
-    }
+    if (id < 0) refuse(index, fmt::format("got {}, need a token of the vocabulary", in_quotes(token)));
     return id;
   };
   std::string whole;
@@ -39,9 +35,8 @@ MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, 
     const std::int32_t left_id = id_of(i, left);
     const std::int32_t right_id = id_of(i, right);
     if (right.size() < prefix) {
-      refuse_merge(
-          file, i,
-          fmt::format("got {}, need a token that begins with continuing_subword_prefix", in_quotes(right)));
+      refuse(i, fmt::format("got {}, need a token that begins with continuing_subword_prefix",
+                            in_quotes(right)));
     }
     whole.assign(left).append(right, prefix, std::string::npos);
     table.put(left_id, right_id, {static_cast<std::uint32_t>(i), id_of(i, whole)});

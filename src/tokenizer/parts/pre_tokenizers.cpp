@@ -178,9 +178,7 @@ TextStep make_digits(const PartConfig& config) {
 }
 
 TextStep make_character_delimiter(const PartConfig& config) {
-  const std::string delimiter = read_character(config, "delimiter");
-  std::size_t i = 0;
-  const char32_t wanted = unicode::next(delimiter, i);
+  const char32_t wanted = utf8_code_point(read_character(config, "delimiter"));
   return split_at([wanted](char32_t c) { return c == wanted; }, SplitBehavior::removed);
 }
 

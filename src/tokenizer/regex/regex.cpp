@@ -294,7 +294,8 @@ class ClassRun {
     for (std::size_t i = 0; i < text.size();) {
       const std::size_t begin = i;
       for (std::size_t count = 0; count < most_ && i < text.size(); ++count) {
-        const std::size_t size = character(text, i);
+        const auto byte = static_cast<unsigned char>(text[i]);
+        const std::size_t size = byte >= 0x80 ? match(text, i) : ascii_[byte] ? 1 : 0;
         if (size == 0) break;
         i += size;
         if (count + 1 < least_) continue;
@@ -326,11 +327,6 @@ class ClassRun {
   }
 
   /// Returns the size of the character at byte `i` if the character is in the class, otherwise 0.
-  [[nodiscard]] std::size_t character(std::string_view text, std::size_t i) const {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    return byte < 0x80 ? (ascii_[byte] ? 1 : 0) : match(text, i);
-  }
-
   [[nodiscard]] std::size_t match(std::string_view text, std::size_t i) const {
     const OnigUChar* const begin = bytes_of(text);
     const int size =

@@ -60,8 +60,7 @@ struct WordRules {
   /// Match 's 't 're 've 'm 'll 'd: in lower case if `letters` is after_space, otherwise in any case. If
   /// `letters` is cased, they are the end of a word instead of a word.
   bool contractions = true;
-  /// 1 or 3: largest number of digits in a word; 0: any number of digits after an optional space.
-  unsigned digits = 0;
+  unsigned digits = 0;     // 1 or 3: most digits in a word; 0: any number of digits, after an optional space
   Tail tail = Tail::none;  // characters that may follow punctuation in its word: [\r\n]* or [\r\n/]*
   bool newlines = false;   // the expression has the alternative `\s*[\r\n]+`
 
@@ -74,10 +73,11 @@ struct WordRules {
 /// Finds the matches of the expression of a WordRules without Oniguruma.
 class WordCutter {
  public:
-  explicit WordCutter(const WordRules& rules);
+  explicit WordCutter(const WordRules& rules) : rules_(rules), classes_(unicode::classes()) {
+    for (std::size_t i = 0; i < ascii_.size(); ++i) ascii_[i] = classes_(static_cast<char32_t>(i));
+  }
 
-  /// Returns the end of the match that starts at byte `i` of a text. The text must be well-formed UTF-8, and
-  /// `i` less than its size.
+  /// Returns the end of the match that starts at byte `i` of a text, which must be well-formed UTF-8.
   [[nodiscard]] std::size_t end(std::string_view text, std::size_t i) const;
 
  private:
