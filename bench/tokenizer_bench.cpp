@@ -35,9 +35,9 @@ std::vector<std::string> read_lines(const char* path) {
 void measure(const char* directory, const char* path, int passes) {
   double load = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 3; ++i) {
-    load = std::min(load, milliseconds([&] { (void)Tokenizer::open(directory); }));
+    load = std::min(load, milliseconds([&] { (void)Tokenizer::open({directory}); }));
   }
-  const Tokenizer tokenizer = Tokenizer::open(directory);
+  const Tokenizer tokenizer = Tokenizer::open({directory});
   const std::vector<std::string> lines = path == nullptr ? std::vector<std::string>{} : read_lines(path);
   const auto state = tokenizer.make_state();
   attnctl::tokenizer::Encoding encoding;

@@ -34,11 +34,6 @@ void require_text(std::string_view text) {
   }
 }
 
-void append(Encoding& all, const Encoding& more) {
-  Encoding::for_each_list(
-      [&](auto list) { (all.*list).insert((all.*list).end(), (more.*list).begin(), (more.*list).end()); });
-}
-
 void clear(Encoding& encoding) {
   Encoding::for_each_list([&](auto list) { (encoding.*list).clear(); });
 }
@@ -70,34 +65,33 @@ struct Tokenizer::Parts {
   TokenModelPtr model;
 };
 
-class Tokenizer::State {
- public:
+struct Tokenizer::State {
   /// Encodes one text into `tokenized`, which must be empty. `sequence` is 0 for the first text of a pair and
   /// 1 for the second.
   void encode(const Parts& parts, std::string_view text, std::uint8_t sequence, TokenizedText& tokenized) {
     Encoding& encoding = tokenized.encoding;
-    pieces_.assign(text);
-    parts.added.cut_raw(pieces_);
-    if (parts.normalizer) parts.normalizer(pieces_);
-    parts.added.cut_normalized(pieces_);
-    if (parts.pre_tokenizer) parts.pre_tokenizer(pieces_);
+    pieces.assign(text);
+    parts.added.cut_raw(pieces);
+    if (parts.normalizer) parts.normalizer(pieces);
+    parts.added.cut_normalized(pieces);
+    if (parts.pre_tokenizer) parts.pre_tokenizer(pieces);
     const std::int32_t verbatim = parts.model->verbatim();
     std::uint32_t word = 0;
-    for (const PieceText::Piece& piece : pieces_.pieces()) {
-      const std::string_view piece_text = pieces_.text(piece);
-      tokens_.clear();
+    for (const PieceText::Piece& piece : pieces.pieces()) {
+      const std::string_view piece_text = pieces.text(piece);
+      tokens.clear();
       if (piece.is_text()) {
-        parts.model->tokenize(piece_text, model_, tokens_);
+        parts.model->tokenize(piece_text, model, tokens);
       } else {
-        tokens_.push_back({piece.token, 0, static_cast<std::uint32_t>(piece_text.size())});
+        tokens.push_back({piece.token, 0, static_cast<std::uint32_t>(piece_text.size())});
       }
-      for (const PieceToken& token : tokens_) {
+      for (const PieceToken& token : tokens) {
         if (!piece.is_text() || token.id == verbatim) {
           const std::string_view string = piece_text.substr(token.begin, token.end - token.begin);
           tokenized.found.push_back({encoding.size(), edge_space(string)});
         }
         encoding.ids.push_back(token.id);
-        encoding.offsets.push_back(pieces_.origin(piece.begin + token.begin, piece.begin + token.end));
+        encoding.offsets.push_back(pieces.origin(piece.begin + token.begin, piece.begin + token.end));
         encoding.words.emplace_back(word);
       }
       ++word;
@@ -108,11 +102,9 @@ class Tokenizer::State {
   }
 
   std::vector<TokenizedText> texts;
-
- private:
-  PieceText pieces_;
-  TokenModel::ModelState model_;
-  std::vector<PieceToken> tokens_;
+  PieceText pieces;
+  TokenModel::ModelState model;
+  std::vector<PieceToken> tokens;
 };
 
 Tokenizer::Tokenizer(TokenizerFile& file) : parts_(std::make_shared<const Parts>(file)) {}
@@ -150,7 +142,11 @@ void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pa
     return;
   }
   clear(encoding);
-  for (const TokenizedText& each : texts) append(encoding, each.encoding);
+  for (const TokenizedText& each : texts) {
+    Encoding::for_each_list([&, &more = each.encoding](auto list) {
+      (encoding.*list).insert((encoding.*list).end(), (more.*list).begin(), (more.*list).end());
+    });
+  }
 }
 
 const Vocabulary& Tokenizer::vocabulary() const {

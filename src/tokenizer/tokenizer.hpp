@@ -50,28 +50,23 @@ struct Encoding {
 class Tokenizer {
  public:
   /// The buffers and caches that one thread needs for encoding.
-  class State;
+  struct State;
   using StatePtr = std::shared_ptr<State>;
 
   /// Throws Error(bad_input) if no tokenizer file exists, or if a file is damaged or not supported.
   [[nodiscard]] static Tokenizer open(const TokenizerOrigin& origin);
 
   [[nodiscard]] StatePtr make_state() const;
-
   /// Encodes a text or a pair of texts into `encoding`, replacing its content, and adds the special tokens.
   /// Throws Error(bad_input) if a text is not UTF-8 (with the byte offset) or the tokenizer cannot encode it,
   /// for example without an unknown token; and Error(limit) if a text has 4 GiB or more, or becomes too long.
   void encode(std::string_view text, std::optional<std::string_view> pair, State& state,
               Encoding& encoding) const;
-
   [[nodiscard]] const Vocabulary& vocabulary() const;
-
-  /// Returns the JSON text of /truncation in tokenizer.json; empty if there is none. encode() does not
-  /// truncate.
+  // The JSON texts of /truncation and /padding in tokenizer.json; empty if there is none. encode() does
+  // neither.
   [[nodiscard]] const std::string& truncation() const;
-  /// Returns the JSON text of /padding in tokenizer.json; empty if there is none. encode() does not pad.
   [[nodiscard]] const std::string& padding() const;
-
   /// Returns the text that the tokenizer's decoder makes from a token: " the" for "Ġthe", "ing" for "##ing".
   /// A byte that is not part of a complete UTF-8 character becomes its number, such as "<0xE2>". Returns the
   /// token itself if the tokenizer has no decoder, and "" if no token has the id.

@@ -2,19 +2,51 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cctype>
-#include <cstddef>
-#include <utility>
+#include <cstring>
+#include <limits>
+
+#include "base/error.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
 
+std::uint64_t hash_of(std::string_view bytes) {
+  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
+  constexpr std::uint64_t kOther = 0xD6E8FEB86659FD93;
+  const auto mixed = [](std::uint64_t a, std::uint64_t b) {
+    // __extension__: ISO C++ has no 128-bit integer.
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = static_cast<Wide>(a) * b;
+    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
+  };
+  std::uint64_t hash = bytes.size() * kOdd;
+  while (bytes.size() >= 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), 8);
+    hash = mixed(hash ^ word ^ kOther, kOdd);
+    bytes.remove_prefix(8);
+  }
+  std::uint64_t rest = 0;
+  for (const char c : bytes) rest = rest << 8U | static_cast<unsigned char>(c);
+  return mixed(hash ^ rest, kOther);
+}
+
+constexpr std::size_t kBytes = 256;
+
+/// A node whose children are still to be added. The tokens below the node are those with the indices [begin,
+/// end) in sorted order. They have the same first `depth` bytes.
+struct Subtree {
+  std::size_t begin;
+  std::size_t end;
+  std::size_t depth;
+  unsigned char byte;      // the last of the first `depth` bytes
+  std::uint32_t node = 0;  // index of the node, set when its place is known
+};
+
 // The word mark of each WordMark, in the order of the enumerators.
 constexpr std::array<std::string_view, 4> kPrefixes = {"", "##", "\u0120", "\u2581"};  // Ġ, ▁
-
-std::string_view prefix_of(WordMark mark) {
-  return kPrefixes[static_cast<std::size_t>(mark)];
-}
 
 /// Returns the most frequent word mark if at least 1 % of the tokens have it, otherwise WordMark::none. The
 /// limit is needed because a few tokens may begin with "▁" by chance.
@@ -37,6 +69,145 @@ bool is_word_byte(char c) {
 
 }  // namespace
 
+TokenTable::TokenTable(std::size_t tokens) : slots_(std::bit_ceil(std::max<std::size_t>(tokens * 2, 2))) {}
+
+TokenTable::TokenTable(const std::vector<TokenEntry>& entries) : TokenTable(entries.size()) {
+  std::size_t bytes = 0;
+  for (const auto& entry : entries) bytes += entry.token.size();
+  if (bytes > std::numeric_limits<std::uint32_t>::max()) {
+    fail(Status::bad_input, "got a vocabulary of {} bytes, need less than 4 GiB", bytes);
+  }
+  bytes_.reserve(bytes);
+  for (const auto& entry : entries) put(entry.token, entry.id);
+}
+
+void TokenTable::put(std::string_view token, std::int32_t id) {
+  const std::uint64_t hash = hash_of(token);
+  StoredToken& slot = slots_[slot_of(token, hash)];
+  if (slot.id < 0) {
+    slot = {static_cast<std::uint32_t>(hash >> 32), static_cast<std::uint32_t>(bytes_.size()),
+            static_cast<std::uint32_t>(token.size()), id};
+    bytes_ += token;
+    longest_ = std::max(longest_, token.size());
+    ++size_;
+  }
+  slot.id = id;
+}
+
+std::size_t TokenTable::slot_of(std::string_view token, std::uint64_t hash) const {
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t i = hash & mask;; i = (i + 1) & mask) {
+    const StoredToken& slot = slots_[i];
+    if (slot.id < 0) return i;
+    if (slot.hash == static_cast<std::uint32_t>(hash >> 32) && slot.length == token.size() &&
+        std::memcmp(bytes_.data() + slot.begin, token.data(), token.size()) == 0) {
+      return i;
+    }
+  }
+}
+
+std::int32_t TokenTable::find(std::string_view token) const {
+  return slots_[slot_of(token, hash_of(token))].id;
+}
+
+/// Builds the double array. The children of each node are placed at the first position where all of them fit
+/// into free nodes. After a limited number of tries they are placed at the end of the array, so that building
+/// takes linear time.
+struct TokenTrie::Builder {
+  std::vector<TrieNode>& nodes;
+  std::vector<std::uint32_t> next_free, previous_free;  // [nodes], the free nodes as a ring from node 0
+  std::vector<std::uint8_t> failures;                   // [nodes], number of failed tries at each node
+  std::vector<Subtree> children;
+
+  explicit Builder(std::vector<TrieNode>& all) : nodes(all) { grow(kBytes); }
+
+  void grow(std::size_t size) {
+    const std::size_t old = nodes.size();
+    nodes.resize(size);
+    next_free.resize(size);
+    previous_free.resize(size);
+    failures.resize(size);
+    for (std::size_t i = std::max<std::size_t>(old, 1); i < size; ++i) {
+      const auto place = static_cast<std::uint32_t>(i);
+      next_free[i] = 0;
+      previous_free[i] = previous_free[0];
+      next_free[previous_free[0]] = place;
+      previous_free[0] = place;
+    }
+  }
+
+  void take(std::uint32_t place) {
+    next_free[previous_free[place]] = next_free[place];
+    previous_free[next_free[place]] = previous_free[place];
+  }
+
+  static constexpr std::uint8_t kChances = 16;
+
+  [[nodiscard]] bool fits(std::size_t base) const {
+    return std::ranges::all_of(children, [&](const Subtree& child) {
+      const std::size_t place = base + child.byte;
+      return place >= nodes.size() ||
+             (place != 0 && nodes[place].parent == kNowhere && failures[place] < kChances);
+    });
+  }
+
+  /// Returns a base such that the nodes of all `children` are free. Free nodes at which too many tries failed
+  /// are not tried again.
+  std::uint32_t find_base() {
+    constexpr int kTries = 64;
+    const std::size_t first = children.front().byte;
+    std::uint32_t place = next_free[0];
+    for (int i = 0; i < kTries && place != 0; ++i) {
+      if (place >= first && fits(place - first)) return static_cast<std::uint32_t>(place - first);
+      const std::uint32_t next = next_free[place];
+      if (++failures[place] == kChances) take(place);
+      place = next;
+    }
+    return static_cast<std::uint32_t>(nodes.size());
+  }
+
+  void list_children(std::span<const std::string_view> keys, const Subtree& parent) {
+    children.clear();
+    for (std::size_t i = parent.begin; i < parent.end; ++i) {
+      const auto byte = static_cast<unsigned char>(keys[i][parent.depth]);
+      if (children.empty() || children.back().byte != byte) {
+        children.push_back({i, i, parent.depth + 1, byte});
+      }
+      children.back().end = i + 1;
+    }
+  }
+};
+
+TokenTrie::TokenTrie(const std::vector<TokenEntry>& entries, const TokenTable& table) {
+  std::vector<std::string_view> keys;
+  keys.reserve(entries.size());
+  for (const TokenEntry& entry : entries) {
+    if (!entry.token.empty()) keys.push_back(entry.token);
+  }
+  std::ranges::sort(keys);
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  Builder builder(nodes_);
+  std::vector<Subtree> waiting = {{0, keys.size(), 0, 0, kRoot}};
+  while (!waiting.empty()) {
+    Subtree parent = waiting.back();
+    waiting.pop_back();
+    if (parent.begin < parent.end && keys[parent.begin].size() == parent.depth) {
+      nodes_[parent.node].id = table.find(keys[parent.begin++]);
+    }
+    if (parent.begin == parent.end) continue;
+    builder.list_children(keys, parent);
+    const std::uint32_t base = builder.find_base();
+    if (base + kBytes > nodes_.size()) builder.grow(base + kBytes);
+    nodes_[parent.node].base = base;
+    for (Subtree& child : builder.children) {
+      child.node = base + child.byte;
+      builder.take(child.node);
+      nodes_[child.node].parent = parent.node;
+      waiting.push_back(child);
+    }
+  }
+}
+
 Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special)
     : tokens_(std::move(tokens)),
       ids_(tokens_.size()),
@@ -49,11 +220,6 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> s
   for (const std::string_view token : {"[SEP]", "</s>", "<|endoftext|>"}) {
     if (const auto found = id(token)) mark_separator(*found);
   }
-}
-
-void Vocabulary::mark_separator(std::int64_t id) {
-  separators_.insert(id);
-  special_.insert(id);
 }
 
 std::optional<std::int64_t> Vocabulary::id(std::string_view token) const {
@@ -69,16 +235,14 @@ std::optional<std::string_view> Vocabulary::token(std::int64_t id) const {
 }
 
 std::string Vocabulary::plain(std::string_view token) const {
-  const std::string_view prefix = prefix_of(mark_);
-  if (!prefix.empty() && token.size() > prefix.size() && token.starts_with(prefix)) {
-    token.remove_prefix(prefix.size());
-  }
+  const std::string_view prefix = kPrefixes[static_cast<std::size_t>(mark_)];
+  if (token.size() > prefix.size() && token.starts_with(prefix)) token.remove_prefix(prefix.size());
   return std::string(token);
 }
 
 std::vector<std::optional<std::size_t>> Vocabulary::words(std::span<const std::string> tokens,
                                                           std::span<const std::int64_t> ids) const {
-  const std::string_view prefix = prefix_of(mark_);
+  const std::string_view prefix = kPrefixes[static_cast<std::size_t>(mark_)];
   const auto continues = [&](std::size_t i) {
     if (mark_ == WordMark::none) return false;
     if (mark_ == WordMark::continuation) return tokens[i].starts_with(prefix);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -8,12 +9,154 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formats/tokenizer_section.hpp"
-#include "tokenizer/token_table.hpp"
 
 namespace attnctl::tokenizer {
+
+struct TokenEntry {
+  std::string token;
+  std::int32_t id = 0;
+  double score = 0;  // log probability of the token, only for Unigram models
+};
+
+/// An element of /added_tokens in tokenizer.json.
+struct AddedToken {
+  std::int32_t id = 0;  // set by check_vocabulary()
+  std::string content;
+  bool special = false;
+  bool normalized = false;
+  bool lstrip = false;
+  bool rstrip = false;
+  bool single_word = false;
+};
+
+/// A map from tokens to ids: a hash table with open addressing. Several threads may use one table at once.
+class TokenTable {
+ public:
+  /// Makes an empty table for at most `tokens` different tokens; it does not grow.
+  explicit TokenTable(std::size_t tokens = 0);
+  /// If a token occurs several times in `entries`, the last id is used. Throws Error(bad_input) if the tokens
+  /// have 4 GiB or more in total.
+  explicit TokenTable(const std::vector<TokenEntry>& entries);
+
+  /// Adds a token with an id, or replaces the id of a token in the table. `id` must not be negative.
+  void put(std::string_view token, std::int32_t id);
+  void clear() {  // keeps the memory
+    slots_.assign(slots_.size(), {});
+    bytes_.clear();
+    size_ = longest_ = 0;
+  }
+  /// Returns the id of a token; -1 if the table does not contain it.
+  [[nodiscard]] std::int32_t find(std::string_view token) const;
+  [[nodiscard]] std::size_t size() const { return size_; }        // number of different tokens
+  [[nodiscard]] std::size_t longest() const { return longest_; }  // largest size of a token in bytes; or 0
+
+ private:
+  struct StoredToken {
+    std::uint32_t hash = 0;  // upper 32 bits of the hash
+    std::uint32_t begin = 0;
+    std::uint32_t length = 0;
+    std::int32_t id = -1;  // -1: the slot is free
+  };
+
+  /// Returns the slot that holds a token, or the free slot where it belongs.
+  [[nodiscard]] std::size_t slot_of(std::string_view token, std::uint64_t hash) const;
+
+  std::string bytes_;
+  std::vector<StoredToken> slots_;  // the size is a power of two; at most half of the slots are used
+  std::size_t size_ = 0;
+  std::size_t longest_ = 0;
+};
+
+/// A trie of tokens, stored as a double array, which needs one look-up per byte. Several threads may use one
+/// trie at once.
+class TokenTrie {
+ public:
+  /// Builds the trie from the tokens of `entries` that are not empty. The ids are those in `table`.
+  TokenTrie(const std::vector<TokenEntry>& entries, const TokenTable& table);
+
+  static constexpr std::uint32_t kRoot = 0;
+  static constexpr std::uint32_t kNowhere = 0xFFFFFFFF;
+
+  /// Returns the child of a node for the next byte `byte`; kNowhere if there is none.
+  [[nodiscard]] std::uint32_t step(std::uint32_t node, char byte) const {
+    const std::uint32_t next = nodes_[node].base + static_cast<unsigned char>(byte);
+    return nodes_[next].parent == node ? next : kNowhere;
+  }
+  /// Returns the node that is reached from the root along `bytes`; kNowhere if there is none.
+  [[nodiscard]] std::uint32_t walk(std::string_view bytes) const {
+    std::uint32_t node = kRoot;
+    for (std::size_t i = 0; i < bytes.size() && node != kNowhere; ++i) node = step(node, bytes[i]);
+    return node;
+  }
+  struct TokenMatch {
+    std::int32_t id = -1;  // -1: no token matches
+    std::size_t size = 0;  // length of the match in bytes
+  };
+  /// Returns the longest non-empty prefix of `text` that leads from `node`, which may be kNowhere, to the end
+  /// of a token. Starting at the root, this is the longest token that `text` starts with.
+  [[nodiscard]] TokenMatch longest(std::string_view text, std::uint32_t node = kRoot) const {
+    TokenMatch match;
+    for (std::size_t i = 0; i < text.size() && node != kNowhere; ++i) {
+      node = step(node, text[i]);
+      if (node != kNowhere && id(node) >= 0) match = {id(node), i + 1};
+    }
+    return match;
+  }
+  /// Returns the id of the token that ends at a node; -1 if there is none.
+  [[nodiscard]] std::int32_t id(std::uint32_t node) const { return nodes_[node].id; }
+
+ private:
+  struct TrieNode {
+    std::uint32_t base = 0;  // the child for byte b is at index base + b; base + 255 is a valid index
+    std::uint32_t parent = kNowhere;
+    std::int32_t id = -1;
+  };
+  struct Builder;
+
+  std::vector<TrieNode> nodes_;
+};
+
+/// The merges of a BPE model in the order of their rank. All strings together must have less than 4 GiB.
+class MergeList {
+ public:
+  /// Adds the left or the right token of a merge. Must be called for the left token first.
+  void add_side(std::string_view token) {
+    bytes_ += token;
+    ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+  }
+  void add(std::string_view left, std::string_view right) {
+    add_side(left);
+    add_side(right);
+  }
+  /// Adds the merge of a line "left right". Returns false and adds nothing unless the line has exactly one
+  /// space at byte `from` or later.
+  [[nodiscard]] bool add_line(std::string_view line, std::size_t from = 0) {
+    const std::size_t space = line.find(' ', from);
+    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) return false;
+    add(line.substr(0, space), line.substr(space + 1));
+    return true;
+  }
+  void reserve(std::size_t bytes) {  // size of the file in bytes
+    bytes_.reserve(bytes);
+    ends_.reserve(bytes / 4);
+  }
+
+  [[nodiscard]] std::size_t size() const { return ends_.size() / 2; }
+  [[nodiscard]] std::pair<std::string_view, std::string_view> operator[](std::size_t merge) const {
+    const std::size_t begin = merge == 0 ? 0 : ends_[2 * merge - 1];
+    const std::size_t middle = ends_[2 * merge];
+    const std::string_view bytes = bytes_;
+    return {bytes.substr(begin, middle - begin), bytes.substr(middle, ends_[2 * merge + 1] - middle)};
+  }
+
+ private:
+  std::string bytes_;
+  std::vector<std::uint32_t> ends_;  // [2 * merges], ends of the left and right tokens in bytes_
+};
 
 /// How a vocabulary marks the beginnings of words. `none`: no marks; each token is a word. `continuation`:
 /// "##" begins the tokens that continue a word (WordPiece). `byte_level`: "Ġ" begins the first token of a
@@ -37,11 +180,12 @@ class Vocabulary {
   [[nodiscard]] bool is_special(std::int64_t id) const { return special_.contains(id); }
   void mark_special(std::int64_t id) { special_.insert(id); }
   /// Returns whether a token ends or separates texts. These are [SEP], </s>, <|endoftext|> and the tokens of
-  /// mark_separator(): read_vocabulary() marks the tokens that the tokenizer's files name as sep_token and
-  /// eos_token.
+  /// mark_separator(), such as those that the tokenizer's files name as sep_token and eos_token.
   [[nodiscard]] bool is_separator(std::int64_t id) const { return separators_.contains(id); }
-  /// Marks a token as a separator and as special.
-  void mark_separator(std::int64_t id);
+  void mark_separator(std::int64_t id) {
+    separators_.insert(id);
+    special_.insert(id);
+  }
   [[nodiscard]] WordMark mark() const { return mark_; }
 
   /// Returns a token string without the vocabulary's word mark at its beginning: "it" for "Ġit" if mark() is

@@ -15,7 +15,7 @@
 
 #include "base/error.hpp"
 #include "tokenizer/models/token_model.hpp"
-#include "tokenizer/token_table.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::test {
 
@@ -201,7 +201,7 @@ TEST_CASE("a trie and a table find their words and no others") {
   CHECK(table.size() == words.size());
   CHECK(table.longest() == 12);
   const auto found = [&](std::string_view word) {
-    const std::uint32_t node = trie.walk(TokenTrie::kRoot, word);
+    const std::uint32_t node = trie.walk(word);
     return node == TokenTrie::kNowhere ? -1 : trie.id(node);
   };
   for (const auto& [word, value] : words) {
@@ -221,7 +221,7 @@ TEST_CASE("an empty trie and an empty table find nothing") {
   CHECK(table.find("a") == -1);
   CHECK(table.find("") == -1);
   const TokenTrie trie({}, table);
-  CHECK(trie.walk(TokenTrie::kRoot, "a") == TokenTrie::kNowhere);
+  CHECK(trie.walk("a") == TokenTrie::kNowhere);
   CHECK(trie.id(TokenTrie::kRoot) == -1);
 }
 

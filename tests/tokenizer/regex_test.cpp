@@ -14,7 +14,6 @@
 #include "support/refusal.hpp"
 #include "tokenizer/parts/part_config.hpp"
 #include "tokenizer/parts_golden.hpp"
-#include "tokenizer/regex/word_cutter.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::test {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstring>
 #include <functional>
 
@@ -24,56 +23,46 @@ class Message {
   Message(const std::string& file, std::string_view bytes, std::size_t offset)
       : file_(file), bytes_(bytes), offset_(offset) {}
 
-  enum Wire : std::uint32_t { kVariable = 0, kEight = 1, kBytes = 2, kFour = 5 };
-  struct Field {
-    std::uint32_t number = 0;
-    std::uint64_t value = 0;  // value, if the field is a number of variable size
-    /// Content, if the field is a string, a message or a number of fixed size.
-    std::string_view bytes;
-    std::size_t offset = 0;  // offset of `bytes` in the file
-    std::uint32_t wire = 0;
-  };
-
-  /// Returns the next field; nullopt at the end of the message.
-  std::optional<Field> next() {
-    if (at_ == bytes_.size()) return std::nullopt;
+  /// Moves to the next field. Returns false at the end of the message.
+  bool next() {
+    if (at_ == bytes_.size()) return false;
     const std::uint64_t tag = varint();
-    Field field;
-    field.number = static_cast<std::uint32_t>(tag >> 3U);
-    field.wire = static_cast<std::uint32_t>(tag & 7U);
+    field_ = static_cast<std::uint32_t>(tag >> 3U);
+    wire_ = static_cast<std::uint32_t>(tag & 7U);
     if (tag >> 3U == 0 || tag >> 32U != 0) refuse("got a field number that is 0 or too large");
-    if (field.wire == kVariable) {
-      field.value = varint();
-    } else if (field.wire == kEight || field.wire == kBytes || field.wire == kFour) {
-      const bool is_number = field.wire != kBytes;
-      const std::uint64_t size = !is_number ? varint() : field.wire == kEight ? 8 : 4;
-      if (size > bytes_.size() - at_) {
-        refuse(is_number ? "a protobuf message ends inside a number"
-                         : "got a field that is longer than its protobuf message");
-      }
-      field.offset = offset_ + at_;
-      field.bytes = bytes_.substr(at_, size);
-      at_ += size;
-    } else {
-      refuse(fmt::format("got a field of the unsupported kind (wire type) {}", field.wire));
+    if (wire_ == kVariable) {
+      value_ = varint();
+      return true;
     }
-    return field;
+    if (wire_ != kEight && wire_ != kBytes && wire_ != kFour) {
+      refuse(fmt::format("got a field of the unsupported kind (wire type) {}", wire_));
+    }
+    const std::uint64_t size = wire_ == kBytes ? varint() : wire_ == kEight ? 8 : 4;
+    if (size > bytes_.size() - at_) {
+      refuse(wire_ == kBytes ? "got a field that is longer than its protobuf message"
+                             : "a protobuf message ends inside a number");
+    }
+    content_ = bytes_.substr(at_, size);
+    at_ += size;
+    return true;
   }
 
-  [[nodiscard]] Message message(const Field& field) const { return {file_, text(field), field.offset}; }
-  [[nodiscard]] std::string_view text(const Field& field) const {
-    require_wire(field, kBytes);
-    return field.bytes;
+  // The number and the value of the field.
+  [[nodiscard]] std::uint32_t field() const { return field_; }
+  [[nodiscard]] Message message() const { return {file_, text(), offset_ + at_ - content_.size()}; }
+  [[nodiscard]] std::string_view text() const {
+    require_wire(kBytes);
+    return content_;
   }
-  [[nodiscard]] std::uint64_t number(const Field& field) const {
-    require_wire(field, kVariable);
-    return field.value;
+  [[nodiscard]] std::uint64_t number() const {
+    require_wire(kVariable);
+    return value_;
   }
-  [[nodiscard]] bool boolean(const Field& field) const { return number(field) != 0; }
-  [[nodiscard]] float real(const Field& field) const {
-    require_wire(field, kFour);
+  [[nodiscard]] bool boolean() const { return number() != 0; }
+  [[nodiscard]] float real() const {
+    require_wire(kFour);
     float value = 0;  // stored in little-endian order
-    std::memcpy(&value, field.bytes.data(), sizeof(value));
+    std::memcpy(&value, content_.data(), sizeof(value));
     return value;
   }
   [[noreturn]] void refuse(std::string_view what) const {
@@ -81,6 +70,8 @@ class Message {
   }
 
  private:
+  enum Wire : std::uint32_t { kVariable = 0, kEight = 1, kBytes = 2, kFour = 5 };
+
   std::uint64_t varint() {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
@@ -91,27 +82,30 @@ class Message {
     }
     refuse("got a number of more than ten bytes");
   }
-  void require_wire(const Field& field, Wire wire) const {
-    if (field.wire != wire)
-      refuse("got a field of another kind (wire type) than in sentencepiece_model.proto");
+  void require_wire(Wire wire) const {
+    if (wire_ != wire) refuse("got a field of another kind (wire type) than in sentencepiece_model.proto");
   }
 
   const std::string& file_;
   std::string_view bytes_;
   std::size_t offset_;  // offset of the message in the file
   std::size_t at_ = 0;
+  std::uint32_t field_ = 0;
+  std::uint32_t wire_ = 0;
+  std::uint64_t value_ = 0;   // if the field is a number of variable size
+  std::string_view content_;  // if the field is a string, a message or a number of fixed size
 };
 
 Model::ScoredPiece read_piece(Message message) {
   Model::ScoredPiece piece;
-  while (const auto field = message.next()) {
-    if (field->number == 1) {
-      piece.text = message.text(*field);
+  while (message.next()) {
+    if (message.field() == 1) {
+      piece.text = message.text();
       if (find_ill_formed_utf8(piece.text)) message.refuse("got a piece that is not UTF-8");
-    } else if (field->number == 2) {
-      piece.score = message.real(*field);
-    } else if (field->number == 3) {
-      const std::uint64_t type = message.number(*field);
+    } else if (message.field() == 2) {
+      piece.score = message.real();
+    } else if (message.field() == 3) {
+      const std::uint64_t type = message.number();
       if (type < 1 || type > 6) message.refuse(fmt::format("got a piece of the unsupported type {}", type));
       piece.type = static_cast<Model::Type>(type);
     }
@@ -121,26 +115,24 @@ Model::ScoredPiece read_piece(Message message) {
 }
 
 void read_trainer(Message message, Model& model) {
-  while (const auto field = message.next()) {
-    if (field->number == 3) {
-      const std::uint64_t algorithm = message.number(*field);
+  while (message.next()) {
+    if (message.field() == 3) {
+      const std::uint64_t algorithm = message.number();
       if (algorithm < 1 || algorithm > 4)
         message.refuse(fmt::format("got the unsupported model_type {}", algorithm));
       model.algorithm = static_cast<Model::Algorithm>(algorithm);
-    } else if (field->number == 24) {
-      model.whitespace_as_suffix = message.boolean(*field);
-    } else if (field->number == 35) {
-      model.byte_fallback = message.boolean(*field);
     }
+    if (message.field() == 24) model.whitespace_as_suffix = message.boolean();
+    if (message.field() == 35) model.byte_fallback = message.boolean();
   }
 }
 
 void read_normalizer(Message message, Model& model) {
-  while (const auto field = message.next()) {
-    if (field->number == 2) model.charsmap = message.text(*field);
-    if (field->number == 3) model.add_dummy_prefix = message.boolean(*field);
-    if (field->number == 4) model.remove_extra_whitespaces = message.boolean(*field);
-    if (field->number == 5) model.escape_whitespaces = message.boolean(*field);
+  while (message.next()) {
+    if (message.field() == 2) model.charsmap = message.text();
+    if (message.field() == 3) model.add_dummy_prefix = message.boolean();
+    if (message.field() == 4) model.remove_extra_whitespaces = message.boolean();
+    if (message.field() == 5) model.escape_whitespaces = message.boolean();
   }
 }
 
@@ -278,17 +270,15 @@ void set_defaults(TokenizerFile& file, TokenizerConfig& config, const Model& mod
 SentencePieceModel parse_sentencepiece(const std::string& file, std::string_view bytes) {
   SentencePieceModel model;
   Message message(file, bytes, 0);
-  while (const auto field = message.next()) {
-    if (field->number == 1) {
+  while (message.next()) {
+    if (message.field() == 1) {
       if (model.pieces.size() > kLargestTokenId) {
         message.refuse(fmt::format("got more than {} pieces", kLargestTokenId + 1));
       }
-      model.pieces.push_back(read_piece(message.message(*field)));
-    } else if (field->number == 2) {
-      read_trainer(message.message(*field), model);
-    } else if (field->number == 3) {
-      read_normalizer(message.message(*field), model);
+      model.pieces.push_back(read_piece(message.message()));
     }
+    if (message.field() == 2) read_trainer(message.message(), model);
+    if (message.field() == 3) read_normalizer(message.message(), model);
   }
   if (model.pieces.empty()) message.refuse("got no pieces");
   return model;

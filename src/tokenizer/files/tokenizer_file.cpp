@@ -1,8 +1,6 @@
 #include "tokenizer/files/tokenizer_file.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <iterator>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -24,7 +22,7 @@ constexpr const char* kRoles[] = {"bos_token", "eos_token", "unk_token", "sep_to
                                   "pad_token", "cls_token", "mask_token"};
 
 bool is_usual(std::string_view role) {
-  return std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles);
+  return std::ranges::find(kRoles, role) != std::end(kRoles);
 }
 
 /// Reads an added token: an object with "content" and flags, or a string. A string is a special token.
@@ -43,7 +41,6 @@ bool is_token(const Json& value) {
   return value.is_string() || (value.is_object() && value.contains("content"));
 }
 
-/// Returns the object in a JSON file; an empty object if the file does not exist.
 Json read_optional(const std::filesystem::path& path) {
   return std::filesystem::exists(path) ? read_json_object(path) : Json::object();
 }
@@ -55,30 +52,24 @@ constexpr std::string_view kNeedsToken = "expected a token, a string or an objec
 std::vector<AddedToken> read_extra(const PartConfig& document) {
   for (const char* const key : {"extra_special_tokens", "additional_special_tokens"}) {
     if (!document.has(key)) continue;
-    std::vector<PartConfig> values;
-    const PartConfig extra = document.at(key);
-    if (extra.node().is_object()) {
-      for (const auto& [role, value] : extra.node().items()) values.push_back(extra.at(role));
-    } else {
-      values = extra.elements();
-    }
     std::vector<AddedToken> tokens;
-    for (const PartConfig& value : values) {
+    const auto add = [&](const PartConfig& value) {
       if (!is_token(value.node())) value.refuse("", kNeedsToken);
       tokens.push_back(token_of(value));
+    };
+    const PartConfig extra = document.at(key);
+    if (extra.node().is_object()) {
+      for (const auto& [role, value] : extra.node().items()) add(extra.at(role));
+    } else {
+      std::ranges::for_each(extra.elements(), add);
     }
     if (!tokens.empty()) return tokens;
   }
   return {};
 }
 
-struct FileReader {
-  std::string_view file;
-  TokenizerFile (*read)(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted);
-};
-
 /// The tokenizer files, and the functions that read them, in order of preference.
-constexpr FileReader kFileReaders[] = {
+constexpr std::pair<std::string_view, ReadFile*> kFileReaders[] = {
     {"tokenizer.json", read_tokenizer_json}, {"vocab.txt", read_vocab_txt},
     {"vocab.json", read_vocab_json},         {"tokenizer.model", read_sentencepiece},
     {"spiece.model", read_sentencepiece},    {"sentencepiece.bpe.model", read_sentencepiece},
@@ -86,15 +77,6 @@ constexpr FileReader kFileReaders[] = {
 
 [[noreturn]] void refuse_vocabulary(const TokenizerFile& file, const std::string& what) {
   PartConfig(file.name, "/model/vocab", file.parts).refuse("", what);
-}
-
-void refuse_repeated_token(const TokenizerFile& file) {
-  std::unordered_set<std::string_view> known;
-  for (const TokenEntry& entry : file.vocabulary) {
-    if (known.insert(entry.token).second) continue;
-    refuse_vocabulary(file,
-                      fmt::format("got the token {} twice; need different tokens", in_quotes(entry.token)));
-  }
 }
 
 void check_ids(const TokenizerFile& file) {
@@ -136,21 +118,11 @@ void number_added_tokens(TokenizerFile& file, std::size_t next) {
   file.added_tokens = std::move(numbered);
 }
 
-Json template_pieces(const std::vector<TemplatePiece>& pieces) {
-  Json list = Json::array();
-  for (const TemplatePiece& piece : pieces) {
-    const bool is_text = piece.piece == "$A" || piece.piece == "$B";
-    list.push_back({{is_text ? "Sequence" : "SpecialToken",
-                     {{"id", is_text ? piece.piece.substr(1) : piece.piece}, {"type_id", piece.type_id}}}});
-  }
-  return list;
-}
-
 }  // namespace
 
 std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& directory) {
   std::vector<std::filesystem::path> files;
-  for (const FileReader& reader : kFileReaders) files.push_back(directory / reader.file);
+  for (const auto& [name, read] : kFileReaders) files.push_back(directory / name);
   for (const char* const name :
        {"merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"})
     files.push_back(directory / name);
@@ -159,11 +131,10 @@ std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& 
 
 std::optional<TokenizerFile> read_tokenizer_file(const TokenizerOrigin& origin, Wanted wanted) {
   if (origin.section != nullptr) return read_section(*origin.section, wanted);
-  for (const FileReader& reader : kFileReaders) {
-    const std::filesystem::path path = origin.directory / reader.file;
-    if (!std::filesystem::exists(path)) continue;
+  for (const auto& [name, read] : kFileReaders) {
+    if (!std::filesystem::exists(origin.directory / name)) continue;
     TokenizerConfig config(origin.directory);
-    return reader.read(path, config, wanted);
+    return read(origin.directory / name, config, wanted);
   }
   return std::nullopt;
 }
@@ -200,7 +171,13 @@ void check_vocabulary(TokenizerFile& file) {
   file.table.emplace(file.vocabulary);
   // In a Unigram model, ids are positions in the list, so that a token may occur twice.
   const bool by_place = file.parts["model"]["type"] == "Unigram";
-  if (!by_place && file.table->size() < file.vocabulary.size()) refuse_repeated_token(file);
+  if (!by_place && file.table->size() < file.vocabulary.size()) {
+    std::unordered_set<std::string_view> known;
+    const auto repeated = std::ranges::find_if_not(
+        file.vocabulary, [&](const TokenEntry& entry) { return known.insert(entry.token).second; });
+    refuse_vocabulary(
+        file, fmt::format("got the token {} twice; need different tokens", in_quotes(repeated->token)));
+  }
   check_ids(file);
   number_added_tokens(file, by_place ? file.vocabulary.size() : file.table->size());
 }
@@ -223,33 +200,36 @@ std::uint64_t id_of(const TokenizerFile& file, std::string_view token) {
   return static_cast<std::uint64_t>(added != file.added_tokens.end() ? added->id : file.table->find(token));
 }
 
-Json make_template(const TokenizerFile& file, const std::vector<TemplatePiece>& single,
-                   const std::vector<TemplatePiece>& pair) {
+Json make_template(const TokenizerFile& file, const std::optional<std::string>& before,
+                   const std::optional<std::string>& after, bool once) {
   Json tokens = Json::object();
-  for (const TemplatePiece& piece : pair) {
-    if (piece.piece == "$A" || piece.piece == "$B") continue;
-    tokens[piece.piece] = {
-        {"id", piece.piece}, {"ids", {id_of(file, piece.piece)}}, {"tokens", {piece.piece}}};
+  Json single = Json::array();
+  Json pair = Json::array();
+  const auto add = [&](const std::optional<std::string>& token, unsigned text) {
+    if (!token) return;
+    tokens[*token] = {{"id", *token}, {"ids", {id_of(file, *token)}}, {"tokens", {*token}}};
+    pair.push_back({{"SpecialToken", {{"id", *token}, {"type_id", text}}}});
+  };
+  for (const unsigned text : {0U, 1U}) {
+    if (text == 0 || !once) add(before, text);
+    pair.push_back({{"Sequence", {{"id", text == 0 ? "A" : "B"}, {"type_id", text}}}});
+    add(after, text);
+    if (text == 0) single = pair;
   }
   return {{"type", "TemplateProcessing"},
-          {"single", template_pieces(single)},
-          {"pair", template_pieces(pair)},
+          {"single", std::move(single)},
+          {"pair", std::move(pair)},
           {"special_tokens", std::move(tokens)}};
 }
 
 Json make_template(const TokenizerFile& file, const TokenizerConfig& config, bool ends) {
-  const auto token_if = [&](bool is_added, const char* role) { return is_added ? config.token(role) : ""; };
-  const std::string before = token_if(config.options().boolean("add_bos_token", false), "bos_token");
-  const std::string after = token_if(ends || config.options().boolean("add_eos_token", false), "eos_token");
-  std::vector<TemplatePiece> single;
-  std::vector<TemplatePiece> pair;
-  for (const unsigned text : {0U, 1U}) {
-    if (!before.empty()) pair.push_back({before, text});
-    pair.push_back({text == 0 ? "$A" : "$B", text});
-    if (!after.empty()) pair.push_back({after, text});
-    if (text == 0) single = pair;
-  }
-  return make_template(file, single, pair);
+  const auto token_if = [&](bool is_added, const char* role) {
+    const std::string token = config.token(role);
+    return is_added && !token.empty() ? std::optional(token) : std::nullopt;
+  };
+  const auto before = token_if(config.options().boolean("add_bos_token", false), "bos_token");
+  const auto after = token_if(ends || config.options().boolean("add_eos_token", false), "eos_token");
+  return make_template(file, before, after, false);
 }
 
 std::vector<AddedToken> read_added_tokens(const PartConfig& document, Wanted wanted) {
@@ -276,23 +256,27 @@ Json read_json_object(const std::filesystem::path& path) {
 TokenizerConfig::TokenizerConfig(const std::filesystem::path& directory)
     : TokenizerConfig(escaped((directory / "tokenizer_config.json").string()),
                       read_optional(directory / "tokenizer_config.json")) {
-  std::vector<AddedToken> extra_of_map;
-  const bool has_decoder = options().has("added_tokens_decoder");
-  if (has_decoder) {
-    read_decoder(options().object("added_tokens_decoder"));
-  } else {
-    const std::filesystem::path path = directory / "special_tokens_map.json";
-    const Json map = read_optional(path);
-    const PartConfig document(escaped(path.string()), "", map);
-    read_roles(document);
-    extra_of_map = read_extra(document);
+  if (options().has("added_tokens_decoder")) {
+    const PartConfig decoder = options().object("added_tokens_decoder");
+    for (const auto& [key, value] : decoder.node().items()) {
+      const auto id = parse_number(key);
+      if (!id) decoder.refuse(key, "expected an id as key, found " + in_quotes(key));
+      by_id_[static_cast<std::int64_t>(std::min<std::size_t>(*id, kLargestTokenId))] =
+          token_of(decoder.object(key));
+    }
+    extra_ = read_extra(options());
+    return;
   }
+  const std::filesystem::path map_path = directory / "special_tokens_map.json";
+  const Json map = read_optional(map_path);
+  const PartConfig document(escaped(map_path.string()), "", map);
+  read_roles(document);
+  std::vector<AddedToken> extra_of_map = read_extra(document);
   extra_ = read_extra(options());
   if (extra_.empty()) extra_ = std::move(extra_of_map);
-  if (has_decoder) return;
-  const std::filesystem::path path = directory / "added_tokens.json";
-  const Json added = read_optional(path);
-  read_added({escaped(path.string()), "", added});
+  const std::filesystem::path added_path = directory / "added_tokens.json";
+  const Json added = read_optional(added_path);
+  read_added({escaped(added_path.string()), "", added});
 }
 
 TokenizerConfig::TokenizerConfig(std::string name, Json options)
@@ -306,25 +290,16 @@ std::optional<AddedToken>& TokenizerConfig::role(std::string_view name) {
   return found != roles_.end() ? found->second : roles_.emplace_back(name, std::nullopt).second;
 }
 
-void TokenizerConfig::read_decoder(const PartConfig& decoder) {
-  for (const auto& [key, value] : decoder.node().items()) {
-    const auto id = parse_number(key);
-    if (!id) decoder.refuse(key, "expected an id as key, found " + in_quotes(key));
-    by_id_[static_cast<std::int64_t>(std::min<std::size_t>(*id, kLargestTokenId))] =
-        token_of(decoder.object(key));
-  }
-}
-
 /// Reads the tokens of the roles: the members whose key ends in "_token".
 void TokenizerConfig::read_roles(const PartConfig& document) {
   for (const auto& [key, value] : document.node().items()) {
     if (!key.ends_with("_token")) continue;
-    if (is_usual(key) && !value.is_null() && !is_token(value)) {
+    if (is_token(value)) {
+      role(key) = token_of(document.at(key));
+      role(key)->special = true;
+    } else if (is_usual(key) && !value.is_null()) {  // not an option such as add_bos_token
       document.refuse(key, kNeedsToken);
     }
-    if (!is_token(value)) continue;  // an option such as add_bos_token, which is not a role
-    role(key) = token_of(document.at(key));
-    role(key)->special = true;
   }
 }
 

@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tokenizer/parts/part_config.hpp"
-#include "tokenizer/token_table.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::tokenizer {
@@ -46,20 +45,17 @@ class TokenizerConfig {
   /// Uses options that come from another file, whose escaped name is `name`. Reads no files.
   TokenizerConfig(std::string name, nlohmann::ordered_json options);
 
-  /// Returns the content of tokenizer_config.json, or the options passed to the constructor; an empty object
-  /// if the file does not exist.
+  /// Returns an empty object if tokenizer_config.json does not exist.
   [[nodiscard]] PartConfig options() const { return {name_, "", options_}; }
   /// Returns the token with a role such as "cls_token"; an empty string if there is none.
   [[nodiscard]] std::string token(std::string_view role) const;
-  /// Sets the tokens of the given roles, except of roles that already have a token. An element of `tokens` is
-  /// a role and a token.
+  /// Sets the tokens of roles that have none. An element of `tokens` is a role and a token.
   void set_defaults(std::initializer_list<std::pair<std::string_view, std::string_view>> tokens);
   /// Returns all tokens in the order of Hugging Face tokenizers: tokens with an id by id, then tokens with a
   /// role, then the others. A token may occur several times.
   [[nodiscard]] std::vector<AddedToken> tokens() const;
 
  private:
-  void read_decoder(const PartConfig& decoder);
   void read_roles(const PartConfig& document);
   void read_added(const PartConfig& document);
   [[nodiscard]] std::optional<AddedToken>& role(std::string_view name);
@@ -67,7 +63,7 @@ class TokenizerConfig {
   std::string name_;
   nlohmann::ordered_json options_;
   std::map<std::int64_t, AddedToken> by_id_;
-  /// The token of each role; nullopt if there is none. The seven usual roles come first.
+  // The token of each role; nullopt if there is none. The seven usual roles come first.
   std::vector<std::pair<std::string, std::optional<AddedToken>>> roles_;
   std::vector<AddedToken> extra_;
 };
@@ -79,10 +75,9 @@ enum class Wanted { vocabulary, tokenizer };
 /// Returns the paths of all tokenizer files that a model's directory may contain. They need not exist.
 [[nodiscard]] std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& directory);
 
-/// Reads the tokenizer in a weights file, or the tokenizer files in a model's directory: the first that
-/// exists of tokenizer.json, vocab.txt, vocab.json (with merges.txt) and SentencePiece models, and the added
-/// tokens of TokenizerConfig. Returns nullopt if none of these files exists. Throws Error(bad_input) if a
-/// file is invalid or, with Wanted::tokenizer, not supported.
+/// Reads the tokenizer in a weights file, or the first that exists of the tokenizer files in a model's
+/// directory, and the added tokens of TokenizerConfig. Returns nullopt if no tokenizer file exists. Throws
+/// Error(bad_input) if a file is invalid or, with Wanted::tokenizer, not supported.
 [[nodiscard]] std::optional<TokenizerFile> read_tokenizer_file(const TokenizerOrigin& origin,
                                                                Wanted wanted = Wanted::tokenizer);
 /// Returns the vocabulary of a file, with its added tokens. [PAD], [UNK], [CLS], [SEP] and [MASK] are special
@@ -110,22 +105,13 @@ struct SentencePieceModel {
   bool escape_whitespaces = true;
 };
 
-/// Parses a SentencePiece file, which is a protobuf message. `file` is the file's escaped name. Throws
-/// Error(bad_input) if the message is invalid.
-[[nodiscard]] SentencePieceModel parse_sentencepiece(const std::string& file, std::string_view bytes);
-
 // Functions that read one tokenizer file format each. `name` is the file's escaped name. They throw
 // Error(bad_input) if the file is invalid or, with Wanted::tokenizer, not supported. parse_tokenizer_json()
 // does not read the added tokens and does not call check_vocabulary().
+using ReadFile = TokenizerFile(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted);
+ReadFile read_tokenizer_json, read_vocab_txt, read_vocab_json, read_sentencepiece;
 [[nodiscard]] TokenizerFile parse_tokenizer_json(std::string name, std::string_view text);
-[[nodiscard]] TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerConfig& config,
-                                                Wanted wanted);
-[[nodiscard]] TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig& config,
-                                           Wanted wanted);
-[[nodiscard]] TokenizerFile read_vocab_json(const std::filesystem::path& path, TokenizerConfig& config,
-                                            Wanted wanted);
-[[nodiscard]] TokenizerFile read_sentencepiece(const std::filesystem::path& path, TokenizerConfig& config,
-                                               Wanted wanted);
+[[nodiscard]] SentencePieceModel parse_sentencepiece(const std::string& name, std::string_view bytes);
 [[nodiscard]] TokenizerFile make_sentencepiece(std::string name, const SentencePieceModel& model,
                                                TokenizerConfig& config, Wanted wanted);
 [[nodiscard]] TokenizerFile read_section(const formats::TokenizerSection& section, Wanted wanted);
@@ -140,8 +126,7 @@ struct SentencePieceModel {
 /// Converts a JSON number to double with the same rounding as the Rust library serde_json, which Hugging Face
 /// tokenizers use. The leading digits, as many as fit 64 bits, and the power of ten are rounded separately,
 /// so that the last bit may differ from the nearest double. Scores of Unigram models need this rounding,
-/// because the last bit decides between equally good tokenizations. Returns infinity or -infinity if the
-/// number is too large for a double, and 0 or -0 if it is too small.
+/// because the last bit decides between equally good tokenizations. The result may be infinite or 0.
 [[nodiscard]] double read_score(std::string_view digits);
 
 /// Sets `file.table` and the id of each added token. As in Hugging Face tokenizers, ids of added tokens in
@@ -164,18 +149,13 @@ void check_class(const TokenizerConfig& config, std::string_view layout,
 /// check_vocabulary() must have been called.
 [[nodiscard]] std::uint64_t id_of(const TokenizerFile& file, std::string_view token);
 
-/// An element of the template of a TemplateProcessing post-processor: "$A" (the first text), "$B" (the second
-/// text) or a special token.
-struct TemplatePiece {
-  std::string piece;
-  unsigned type_id = 0;
-};
+/// Returns a TemplateProcessing post-processor that adds the tokens `before` and `after` to each text. If
+/// `once` is true, it adds `before` only to the first text of a pair.
 [[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file,
-                                                   const std::vector<TemplatePiece>& single,
-                                                   const std::vector<TemplatePiece>& pair);
-/// Returns a TemplateProcessing post-processor that adds bos_token before each text if add_bos_token is true,
-/// and eos_token after each text if add_eos_token or `ends` is true. Does not add a token that `config`
-/// lacks.
+                                                   const std::optional<std::string>& before,
+                                                   const std::optional<std::string>& after, bool once);
+/// Returns make_template() of bos_token if add_bos_token is true, and of eos_token if add_eos_token or `ends`
+/// is true. Does not add a token that `config` lacks.
 [[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file, const TokenizerConfig& config,
                                                    bool ends = false);
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstddef>
 #include <limits>
 #include <variant>
 
@@ -16,15 +15,15 @@
 namespace attnctl::tokenizer {
 namespace {
 
-/// Parses tokenizer.json. Stores /model/vocab and /model/merges in the vocabulary and the merges of a
-/// TokenizerFile, and the rest of the document as a JSON tree.
+/// Stores /model/vocab and /model/merges in a TokenizerFile, and the rest of the document as a JSON tree.
 // NOLINTNEXTLINE(bugprone-exception-escape): moving JSON throws nothing
 class TokenizerJson final : public formats::JsonTree {
  public:
   explicit TokenizerJson(TokenizerFile& file) : file_(file) {}
-  [[nodiscard]] bool has_vocabulary() const { return has_vocabulary_; }
-  [[nodiscard]] bool has_merges() const { return has_merges_; }
-  [[nodiscard]] bool is_list() const { return is_list_; }
+
+  bool has_vocabulary = false;
+  bool has_merges = false;
+  bool is_list = false;  // the vocabulary has the form [["token", score], ...]
 
  private:
   enum class FileSection { tree, vocabulary, merges };
@@ -38,12 +37,12 @@ class TokenizerJson final : public formats::JsonTree {
     const bool in_vocabulary = section_ == FileSection::vocabulary;
     const bool is_array = container == Container::array;
     if (depth() == 2) {
-      if (std::exchange(in_vocabulary ? has_vocabulary_ : has_merges_, true)) {
+      if (std::exchange(in_vocabulary ? has_vocabulary : has_merges, true)) {
         refuse(fmt::format("got the key \"{}\" twice, need different keys", key_));
       }
-      if (in_vocabulary) is_list_ = is_array;
+      if (in_vocabulary) is_list = is_array;
       if (!in_vocabulary && !is_array) refuse("got an object, need an array of merges");
-    } else if (in_vocabulary && !is_list_) {
+    } else if (in_vocabulary && !is_list) {
       refuse("got an object or array, need a token's id");
     } else if (depth() > 3 || !is_array) {
       refuse(needed_pair());
@@ -74,7 +73,7 @@ class TokenizerJson final : public formats::JsonTree {
   void on_scalar(const formats::JsonScalar& scalar) override {
     if (section_ == FileSection::tree) return formats::JsonTree::on_scalar(scalar);
     if (section_ == FileSection::merges) return take_merge(scalar);
-    is_list_ ? take_piece(scalar) : take_id(scalar);
+    is_list ? take_piece(scalar) : take_id(scalar);
   }
 
   [[nodiscard]] std::string_view needed_pair() const {
@@ -92,25 +91,20 @@ class TokenizerJson final : public formats::JsonTree {
 
   /// Reads the token or the score of a pair ["token", score] of the vocabulary.
   void take_piece(const formats::JsonScalar& scalar) {
-    if (depth() == 4 && ++strings_ == 1) {
-      if (const auto* token = std::get_if<std::string*>(&scalar)) {
-        if (file_.vocabulary.size() > kLargestTokenId)
-          refuse(fmt::format("got more than {} tokens", kLargestTokenId + 1));
-        const auto id = static_cast<std::int32_t>(file_.vocabulary.size());
-        file_.vocabulary.push_back({std::move(**token), id, 0});
-        return;
-      }
-    } else if (depth() == 4 && strings_ == 2) {
-      const auto* const negative = std::get_if<std::int64_t>(&scalar);
-      const auto* const natural = std::get_if<std::uint64_t>(&scalar);
-      if (negative != nullptr || natural != nullptr || std::holds_alternative<double>(scalar)) {
-        file_.vocabulary.back().score = negative != nullptr  ? static_cast<double>(*negative)
-                                        : natural != nullptr ? static_cast<double>(*natural)
-                                                             : read_score(digits());
-        return;
-      }
+    strings_ = depth() == 4 ? strings_ + 1 : 0;
+    const bool is_real = std::holds_alternative<double>(scalar);
+    const bool is_integer =
+        std::holds_alternative<std::int64_t>(scalar) || std::holds_alternative<std::uint64_t>(scalar);
+    if (const auto* token = std::get_if<std::string*>(&scalar); token != nullptr && strings_ == 1) {
+      if (file_.vocabulary.size() > kLargestTokenId)
+        refuse(fmt::format("got more than {} tokens", kLargestTokenId + 1));
+      const auto id = static_cast<std::int32_t>(file_.vocabulary.size());
+      file_.vocabulary.push_back({std::move(**token), id, 0});
+    } else if ((is_real || is_integer) && strings_ == 2) {
+      file_.vocabulary.back().score = read_score(is_real ? digits() : formats::describe(scalar));
+    } else {
+      refuse(fmt::format("got {}, {}", formats::describe(scalar), needed_pair()));
     }
-    refuse(fmt::format("got {}, {}", formats::describe(scalar), needed_pair()));
   }
 
   /// Reads a merge "left right", or one token of a merge ["left", "right"].
@@ -130,37 +124,29 @@ class TokenizerJson final : public formats::JsonTree {
   TokenizerFile& file_;
   FileSection section_ = FileSection::tree;
   std::string top_key_, key_;  // current keys at nesting depths 1 and 2
-  bool has_vocabulary_ = false;
-  bool has_merges_ = false;
-  bool is_list_ = false;     // the vocabulary has the form [["token", score], ...]
-  std::size_t strings_ = 0;  // number of values read in the current pair
+  std::size_t strings_ = 0;    // number of values read in the current pair
 };
 
-/// Returns the type of the model. Old files have no "type"; for these the type follows from the fields of the
-/// model. Throws Error(bad_input) if it does not.
+/// Old files have no "type" of the model; for these it follows from the fields of the model.
 std::string type_of(const PartConfig& model, const TokenizerJson& json) {
   if (model.has("type")) return model.string("type");
-  if (json.has_merges()) return "BPE";
-  if (json.is_list()) return "Unigram";
+  if (json.has_merges) return "BPE";
+  if (json.is_list) return "Unigram";
   if (model.has("continuing_subword_prefix") && model.has("max_input_chars_per_word")) return "WordPiece";
   if (model.has("unk_token")) return "WordLevel";
   model.refuse("type", "missing; need the type of the model, such as \"BPE\"");
 }
 
-constexpr std::int64_t kLargestPower = 308;
-
-/// Returns the powers of ten from 1e0 to 1e308.
-std::array<double, kLargestPower + 1> make_powers() {
-  std::array<double, kLargestPower + 1> powers{};
-  for (std::size_t i = 0; i < powers.size(); ++i) {
-    const std::string text = fmt::format("1e{}", i);
-    std::from_chars(text.data(), text.data() + text.size(), powers[i]);
-  }
-  return powers;
-}
-
 double scaled(std::uint64_t significand, std::int64_t exponent) {
-  static const auto powers = make_powers();
+  constexpr std::int64_t kLargestPower = 308;
+  static const auto powers = [] {  // 1e0 to 1e308
+    std::array<double, kLargestPower + 1> all{};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::string text = fmt::format("1e{}", i);
+      std::from_chars(text.data(), text.data() + text.size(), all[i]);
+    }
+    return all;
+  }();
   auto value = static_cast<double>(significand);
   while (exponent < -kLargestPower && value != 0) {
     value /= powers[kLargestPower];
@@ -218,12 +204,12 @@ TokenizerFile parse_tokenizer_json(std::string name, std::string_view text) {
   json.parse({.file = file.name, .text = text});
   file.parts = json.take();
   const PartConfig model = file.document().object("model");
-  if (!json.has_vocabulary()) model.refuse("vocab", "expected tokens, found nothing");
+  if (!json.has_vocabulary) model.refuse("vocab", "expected tokens, found nothing");
   const std::string type = type_of(model, json);
   const bool by_id = type == "WordPiece" || type == "BPE" || type == "WordLevel";
-  if (by_id && json.is_list()) model.refuse("vocab", "got an array, need an object for " + type);
-  if (type == "Unigram" && !json.is_list()) model.refuse("vocab", "got an object, need an array for " + type);
-  if (type == "BPE" && !json.has_merges()) model.refuse("merges", "expected merges, found nothing");
+  if (by_id && json.is_list) model.refuse("vocab", "got an array, need an object for " + type);
+  if (type == "Unigram" && !json.is_list) model.refuse("vocab", "got an object, need an array for " + type);
+  if (type == "BPE" && !json.has_merges) model.refuse("merges", "expected merges, found nothing");
   file.parts["model"]["type"] = type;
   return file;
 }

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <iterator>
 #include <unordered_map>
 
@@ -11,8 +9,7 @@
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
-#include "tokenizer/regex/word_cutter.hpp"
-#include "tokenizer/unicode/unicode.hpp"
+#include "tokenizer/regex/regex.hpp"
 
 // Reads the tokenizers of models without tokenizer.json: vocab.json with merges.txt (byte-level BPE),
 // vocab.txt (BERT), and GGUF files.
@@ -21,7 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns a pre-tokenizer or a decoder of byte-level models.
 Json byte_level_part(bool add_prefix_space, bool use_regex) {
   return {{"type", "ByteLevel"},
           {"add_prefix_space", add_prefix_space},
@@ -53,21 +49,6 @@ bool is_roberta(const TokenizerFile& file, const TokenizerConfig& config) {
   return has("<s>") && has("</s>") && has("<mask>") && !has("<|endoftext|>");
 }
 
-void set_defaults(TokenizerConfig& config, bool roberta) {
-  if (roberta) {
-    config.set_defaults({{"bos_token", "<s>"},
-                         {"eos_token", "</s>"},
-                         {"sep_token", "</s>"},
-                         {"cls_token", "<s>"},
-                         {"unk_token", "<unk>"},
-                         {"pad_token", "<pad>"},
-                         {"mask_token", "<mask>"}});
-  } else {
-    constexpr std::string_view kToken = "<|endoftext|>";
-    config.set_defaults({{"bos_token", kToken}, {"eos_token", kToken}, {"unk_token", kToken}});
-  }
-}
-
 void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bool roberta) {
   const PartConfig options = config.options();
   const bool space = options.boolean("add_prefix_space", false);
@@ -77,11 +58,10 @@ void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bo
     file.parts["post_processor"] = make_template(file, config);
     return;
   }
-  const std::string begin = config.token("cls_token");
-  const std::string end = config.token("sep_token");
+  const auto end_of = [&](const std::string& token) { return Json{token, id_of(file, token)}; };
   file.parts["post_processor"] = {{"type", "RobertaProcessing"},
-                                  {"sep", {end, id_of(file, end)}},
-                                  {"cls", {begin, id_of(file, begin)}},
+                                  {"sep", end_of(config.token("sep_token"))},
+                                  {"cls", end_of(config.token("cls_token"))},
                                   {"trim_offsets", options.boolean("trim_offsets", true)},
                                   {"add_prefix_space", space}};
 }
@@ -115,10 +95,8 @@ void set_bert_parts(TokenizerFile& file, TokenizerConfig& config) {
   file.parts["model"]["unk_token"] = config.token("unk_token");
   file.parts["model"]["continuing_subword_prefix"] = "##";
   file.parts["model"]["max_input_chars_per_word"] = 100U;
-  const std::string begin = config.token("cls_token");
-  const std::string end = config.token("sep_token");
   file.parts["post_processor"] =
-      make_template(file, {{begin}, {"$A"}, {end}}, {{begin}, {"$A"}, {end}, {"$B", 1}, {end, 1}});
+      make_template(file, config.token("cls_token"), config.token("sep_token"), true);
 }
 
 using Type = formats::TokenizerSection::Type;
@@ -127,8 +105,7 @@ constexpr WordRules words_with_digits(unsigned digits) {
   return {WordRules::Letters::after_any, true, digits, WordRules::Tail::newlines, true};
 }
 
-/// The settings of a byte-level BPE tokenizer that a GGUF file does not contain but names in
-/// tokenizer.ggml.pre.
+/// The settings of a byte-level BPE tokenizer that a GGUF file only names, in tokenizer.ggml.pre.
 struct PreTokenizerRow {
   std::array<std::string_view, 4> names;  // values of tokenizer.ggml.pre
   WordRules words = {};                   // regular expression of words; by default that of GPT-2
@@ -138,7 +115,7 @@ struct PreTokenizerRow {
   bool add_bos = false;                   // default value of tokenizer.ggml.add_bos_token
 };
 
-constexpr PreTokenizerRow kPreTokenizers[] = {
+constexpr PreTokenizerRow kByteLevelRows[] = {
     {.names = {"", "default", "gpt-2", "phi-2"}},
     {.names = {"smollm", "starcoder", "refact"}, .digits = true},
     {.names = {"qwen2", "deepseek-r1-qwen"}, .words = words_with_digits(1), .nfc = true},
@@ -150,10 +127,9 @@ constexpr PreTokenizerRow kPreTokenizers[] = {
 
 const PreTokenizerRow& row_of(const formats::TokenizerSection& section) {
   std::vector<std::string_view> known;
-  for (const PreTokenizerRow& row : kPreTokenizers) {
-    if (std::find(row.names.begin(), row.names.end(), section.pre) != row.names.end()) return row;
-    std::copy_if(row.names.begin(), row.names.end(), std::back_inserter(known),
-                 [](std::string_view name) { return !name.empty(); });
+  for (const PreTokenizerRow& row : kByteLevelRows) {
+    if (std::ranges::find(row.names, section.pre) != row.names.end()) return row;
+    std::ranges::remove_copy(row.names, std::back_inserter(known), std::string_view());
   }
   fail(Status::bad_input,
        "{}: metadata \"tokenizer.ggml.pre\": unsupported {}, supported: {}; give token ids instead of text, "
@@ -161,8 +137,7 @@ const PreTokenizerRow& row_of(const formats::TokenizerSection& section) {
        section.file, in_quotes(section.pre), fmt::join(known, ", "));
 }
 
-/// Returns the options of the tokenizer in a GGUF file in the form of tokenizer_config.json. `add_bos` is the
-/// default of add_bos_token.
+/// Returns the options in a GGUF file. `add_bos` is the default of add_bos_token.
 TokenizerConfig config_of(const formats::TokenizerSection& section, bool add_bos) {
   Json options = {{"add_bos_token", section.add_bos.value_or(add_bos)},
                   {"add_eos_token", section.add_eos.value_or(false)}};
@@ -254,7 +229,18 @@ TokenizerFile read_vocab_json(const std::filesystem::path& path, TokenizerConfig
                  "MvpTokenizer"});
     read_merges_txt(file, path.parent_path() / "merges.txt");
     roberta = is_roberta(file, config);
-    set_defaults(config, roberta);
+    if (roberta) {
+      config.set_defaults({{"bos_token", "<s>"},
+                           {"eos_token", "</s>"},
+                           {"sep_token", "</s>"},
+                           {"cls_token", "<s>"},
+                           {"unk_token", "<unk>"},
+                           {"pad_token", "<pad>"},
+                           {"mask_token", "<mask>"}});
+    } else {
+      constexpr std::string_view kToken = "<|endoftext|>";
+      config.set_defaults({{"bos_token", kToken}, {"eos_token", kToken}, {"unk_token", kToken}});
+    }
   }
   add_tokens(file, config);
   if (wanted == Wanted::tokenizer) set_byte_level_parts(file, config, roberta);

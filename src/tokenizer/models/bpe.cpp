@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <bit>
 #include <optional>
 
 #include <fmt/format.h>
@@ -13,26 +11,22 @@ namespace {
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-[[noreturn]] void refuse_merge(const TokenizerFile& file, std::size_t index, std::string_view what) {
-  PartConfig(file.name, fmt::format("/model/merges/{}", index), file.parts).refuse("", what);
-}
-
 /// Returns the merges of a file. The merged token is the left token followed by the right token without its
 /// first `prefix` bytes, the continuing_subword_prefix. Throws Error(bad_input) if the vocabulary lacks one
 /// of the three tokens or the right token is shorter than the prefix.
 MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, std::size_t prefix) {
   MergeTable table(file.merges.size());
+  const auto refuse = [&](std::size_t index, std::string_view what) {
+    PartConfig(file.name, fmt::format("/model/merges/{}", index), file.parts).refuse("", what);
+  };
   const auto id_of = [&](std::size_t index, std::string_view token) {
     if (token.size() > vocabulary.longest()) {
-      refuse_merge(
-          file, index,
-          fmt::format("got {} of {} bytes, need a token of the vocabulary, whose longest has {} bytes",
-                      in_quotes(token), token.size(), vocabulary.longest()));
+      refuse(index,
+             fmt::format("got {} of {} bytes, need a token of the vocabulary, whose longest has {} bytes",
+                         in_quotes(token), token.size(), vocabulary.longest()));
     }
     const std::int32_t id = vocabulary.find(token);
-    if (id < 0) {
-      refuse_merge(file, index, fmt::format("got {}, need a token of the vocabulary", in_quotes(token)));
-    }
+    if (id < 0) refuse(index, fmt::format("got {}, need a token of the vocabulary", in_quotes(token)));
     return id;
   };
   std::string whole;
@@ -41,23 +35,13 @@ MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, 
     const std::int32_t left_id = id_of(i, left);
     const std::int32_t right_id = id_of(i, right);
     if (right.size() < prefix) {
-      refuse_merge(
-          file, i,
-          fmt::format("got {}, need a token that begins with continuing_subword_prefix", in_quotes(right)));
+      refuse(i, fmt::format("got {}, need a token that begins with continuing_subword_prefix",
+                            in_quotes(right)));
     }
     whole.assign(left).append(right, prefix, std::string::npos);
     table.put(left_id, right_id, {static_cast<std::uint32_t>(i), id_of(i, whole)});
   }
   return table;
-}
-
-/// Throws Error(bad_input) if the model has a dropout other than 0, which leaves out merges at random.
-void check_no_dropout(const PartConfig& model) {
-  if (!model.has("dropout")) return;
-  const PartConfig dropout = model.at("dropout");
-  if (!dropout.node().is_number() || dropout.node().get<double>() != 0) {
-    model.refuse("dropout", fmt::format("unsupported {}, supported: null, 0", dropout.node().dump()));
-  }
 }
 
 /// The set of pairs of adjacent characters that some merge joins. Before merging, a text can be cut between
@@ -105,16 +89,19 @@ class Bpe final : public TokenModel {
         prefix_(model.string("continuing_subword_prefix", "")),
         suffix_(model.string("end_of_word_suffix", "")),
         vocabulary_(std::move(*file.table)),
-        bytes_(byte_tokens(vocabulary_)),
+        bytes_(vocabulary_),
         merges_(read_merges(file, vocabulary_, prefix_.size())) {
-    check_no_dropout(model);
+    if (model.has("dropout") && model.at("dropout").node() != 0) {  // leaves out merges at random
+      model.refuse("dropout",
+                   fmt::format("unsupported {}, supported: null, 0", model.at("dropout").node().dump()));
+    }
     const bool plain = prefix_.empty() && suffix_.empty();
     if (byte_fallback_ && !plain) {
       model.refuse("byte_fallback",
                    "unsupported together with continuing_subword_prefix or end_of_word_suffix");
     }
     if (model.has("unk_token")) unk_.emplace(file, model.string("unk_token"), vocabulary_);
-    if (byte_fallback_ && std::ranges::max(bytes_) < 0 && !(unk_ && unk_->exists())) {
+    if (byte_fallback_ && std::ranges::max(bytes_.ids) < 0 && !(unk_ && unk_->exists())) {
       model.refuse("byte_fallback",
                    "got true, need tokens <0x00> to <0xFF> or an unk_token in the vocabulary");
     }
@@ -124,23 +111,124 @@ class Bpe final : public TokenModel {
     if (plain && !ignore_merges_) cuts_ = find_cuts(file);
   }
 
-  void tokenize(std::string_view piece, ModelState& state, std::vector<PieceToken>& tokens) const override;
+  void tokenize(std::string_view piece, ModelState& state, std::vector<PieceToken>& tokens) const override {
+    const auto append = [&](std::string_view word) {
+      state.cache.append(word, tokens, [&] { make(word, state, tokens); });
+    };
+    if (!cuts_ || piece.size() <= kLongestUncut) return append(piece);
+    // Offsets count the bytes of the tokens, not of the piece: as in Hugging Face tokenizers, dropped
+    // characters are not counted.
+    std::uint32_t place = 0;
+    for (std::size_t begin = 0; begin < piece.size();) {
+      const std::size_t end = next_cut(piece, begin);
+      const std::size_t first = tokens.size();
+      append(piece.substr(begin, end - begin));
+      for (std::size_t i = first; i < tokens.size(); ++i) {
+        tokens[i].begin += place;
+        tokens[i].end += place;
+      }
+      if (tokens.size() > first) place = tokens.back().end;
+      begin = end;
+    }
+  }
 
  private:
-  /// Pieces of up to this number of bytes are looked up in the cache without being cut.
-  static constexpr std::size_t kLongestUncut = 32;
+  static constexpr std::size_t kLongestUncut = 32;  // in bytes; shorter pieces are not cut
 
-  void make(std::string_view word, ModelState& state, std::vector<PieceToken>& tokens) const;
-  void list_characters(std::string_view word, ModelState& state) const;
-  [[nodiscard]] bool append_bytes(std::string_view character, std::vector<BpeSymbol>& symbols) const;
-  [[nodiscard]] std::optional<BpeCuts> find_cuts(const TokenizerFile& file) const;
-  [[nodiscard]] std::size_t next_cut(std::string_view piece, std::size_t begin) const;
+  /// Computes the tokens of a word that is not in the cache and appends them to `tokens`.
+  void make(std::string_view word, ModelState& state, std::vector<PieceToken>& tokens) const {
+    const std::int32_t whole = ignore_merges_ ? vocabulary_.find(word) : -1;
+    if (whole >= 0) {
+      tokens.push_back({whole, 0, static_cast<std::uint32_t>(word.size())});
+      return;
+    }
+    list_characters(word, state);
+    state.merger.merge(merges_);
+    std::uint32_t place = 0;
+    for (const BpeSymbol& symbol : state.merger.symbols) {
+      tokens.push_back({symbol.id, place, place + symbol.size});
+      place += symbol.size;
+    }
+  }
 
-  /// Returns the id of the token for a character; -1 if there is none. `bytes` is the character in UTF-8.
+  /// Stores the characters of a word as symbols. Characters without a token become byte tokens
+  /// (byte_fallback) or the unknown token, or are dropped if the model has neither. With fuse_unk, adjacent
+  /// unknown tokens are one. As in Hugging Face tokenizers, an unknown token is not added until the next
+  /// known character, the next unknown token or the end of the word. If byte tokens replace a character in
+  /// between, they therefore come before the unknown token.
+  void list_characters(std::string_view word, ModelState& state) const {
+    std::vector<BpeSymbol>& symbols = state.merger.symbols;
+    symbols.clear();
+    std::uint32_t unknown = 0;  // size in bytes of the unknown token that was not added yet; 0: none
+    const auto put_unknown = [&] {
+      if (unknown > 0) symbols.push_back({unk_->id(), std::exchange(unknown, 0), {}});
+    };
+    for (std::size_t i = 0; i < word.size();) {
+      const std::size_t first = i;
+      const char32_t point = unicode::next(word, i);
+      const std::string_view character = word.substr(first, i - first);
+      const auto size = static_cast<std::uint32_t>(character.size());
+      std::int32_t id = -1;
+      const bool prefixed = first > 0 && !prefix_.empty();
+      const bool suffixed = i == word.size() && !suffix_.empty();
+      if (prefixed || suffixed) {
+        state.character.assign(prefixed ? prefix_ : std::string_view{});
+        state.character += character;
+        if (suffixed) state.character += suffix_;
+        id = vocabulary_.find(state.character);
+      } else {
+        id = find(point, character);
+      }
+      if (id >= 0) {
+        put_unknown();
+        symbols.push_back({id, size, {}});
+      } else if (byte_fallback_ && bytes_.has_all(character)) {
+        for (const char byte : character) symbols.push_back({bytes_.of(byte), 1, {}});
+      } else if (unk_) {
+        if (!fuse_unk_) put_unknown();
+        unknown += size;
+      }
+    }
+    put_unknown();
+  }
+
+  /// Returns the pairs of characters that merges join. Returns nullopt if a merge contains a byte token or
+  /// the unknown token, because these tokens are not made of characters.
+  [[nodiscard]] std::optional<BpeCuts> find_cuts(const TokenizerFile& file) const {
+    BpeCuts cuts(file.merges.size());
+    const auto is_symbol = [&](std::string_view side) {
+      const bool is_byte = side.size() == 6 && side.starts_with("<0x") && side.ends_with('>');
+      return is_byte || (unk_ && side == unk_->token());
+    };
+    for (std::size_t i = 0; i < file.merges.size(); ++i) {
+      const auto [left, right] = file.merges[i];
+      if (left.empty() || right.empty()) continue;  // a merge with an empty token is never applied
+      if (is_symbol(left) || is_symbol(right)) return std::nullopt;
+      cuts.put(left, right);
+    }
+    return cuts;
+  }
+
+  /// Returns the end of the part of a piece that starts at byte `begin`. A piece is never cut next to an
+  /// unknown character.
+  [[nodiscard]] std::size_t next_cut(std::string_view piece, std::size_t begin) const {
+    bool cuttable = false;
+    char32_t before = 0;
+    for (std::size_t i = begin; i < piece.size();) {
+      const std::size_t first = i;
+      const char32_t character = unicode::next(piece, i);
+      const bool known = find(character, piece.substr(first, i - first)) >= 0;
+      if (cuttable && known && !cuts_->may_join(before, character)) return first;
+      cuttable = known;
+      before = character;
+    }
+    return piece.size();
+  }
+
+  /// Returns the id of the token for a character, whose UTF-8 is `bytes`; -1 if there is none.
   [[nodiscard]] std::int32_t find(char32_t character, std::string_view bytes) const {
     return character < characters_.size() ? characters_[character] : vocabulary_.find(bytes);
   }
-  [[nodiscard]] std::int32_t byte_id(char byte) const { return bytes_[static_cast<unsigned char>(byte)]; }
 
   bool byte_fallback_;
   bool fuse_unk_;
@@ -148,140 +236,14 @@ class Bpe final : public TokenModel {
   std::string prefix_;  // put before each character of a word except the first
   std::string suffix_;  // put after the last character of a word
   TokenTable vocabulary_;
-  /// Ids of the tokens for the code points below U+10000; -1: no token.
-  std::vector<std::int32_t> characters_ = std::vector<std::int32_t>(0x10000);
-  std::array<std::int32_t, 256> bytes_;  // ids of the byte tokens; -1: no token
+  std::vector<std::int32_t> characters_ = std::vector<std::int32_t>(0x10000);  // ids of code points; or -1
+  ByteTokens bytes_;
   MergeTable merges_;
   std::optional<UnknownToken> unk_;
   std::optional<BpeCuts> cuts_;
 };
 
-/// Returns the pairs of characters that merges join. Returns nullopt if a merge contains a byte token or the
-/// unknown token, because these tokens are not made of characters.
-std::optional<BpeCuts> Bpe::find_cuts(const TokenizerFile& file) const {
-  BpeCuts cuts(file.merges.size());
-  const auto is_symbol = [&](std::string_view side) {
-    const bool is_byte = side.size() == 6 && side.starts_with("<0x") && side.ends_with('>');
-    return is_byte || (unk_ && side == unk_->token());
-  };
-  for (std::size_t i = 0; i < file.merges.size(); ++i) {
-    const auto [left, right] = file.merges[i];
-    if (left.empty() || right.empty()) continue;  // a merge with an empty token is never applied
-    if (is_symbol(left) || is_symbol(right)) return std::nullopt;
-    cuts.put(left, right);
-  }
-  return cuts;
-}
-
-/// Returns the end of the part of a piece that starts at byte `begin`. A piece is never cut next to an
-/// unknown character.
-std::size_t Bpe::next_cut(std::string_view piece, std::size_t begin) const {
-  bool cuttable = false;
-  char32_t before = 0;
-  for (std::size_t i = begin; i < piece.size();) {
-    const std::size_t first = i;
-    const char32_t character = unicode::next(piece, i);
-    const bool known = find(character, piece.substr(first, i - first)) >= 0;
-    if (cuttable && known && !cuts_->may_join(before, character)) return first;
-    cuttable = known;
-    before = character;
-  }
-  return piece.size();
-}
-
-void Bpe::tokenize(std::string_view piece, ModelState& state, std::vector<PieceToken>& tokens) const {
-  const auto append = [&](std::string_view word) {
-    state.cache.append(word, tokens, [&] { make(word, state, tokens); });
-  };
-  if (!cuts_ || piece.size() <= kLongestUncut) return append(piece);
-  // Offsets count the bytes of the tokens, not of the piece: as in Hugging Face tokenizers, dropped
-  // characters are not counted.
-  std::uint32_t place = 0;
-  for (std::size_t begin = 0; begin < piece.size();) {
-    const std::size_t end = next_cut(piece, begin);
-    const std::size_t first = tokens.size();
-    append(piece.substr(begin, end - begin));
-    for (std::size_t i = first; i < tokens.size(); ++i) {
-      tokens[i].begin += place;
-      tokens[i].end += place;
-    }
-    if (tokens.size() > first) place = tokens.back().end;
-    begin = end;
-  }
-}
-
-/// Computes the tokens of a word that is not in the cache and appends them to `tokens`.
-void Bpe::make(std::string_view word, ModelState& state, std::vector<PieceToken>& tokens) const {
-  const std::int32_t whole = ignore_merges_ ? vocabulary_.find(word) : -1;
-  if (whole >= 0) {
-    tokens.push_back({whole, 0, static_cast<std::uint32_t>(word.size())});
-    return;
-  }
-  list_characters(word, state);
-  state.merger.merge(merges_);
-  std::uint32_t place = 0;
-  for (const BpeSymbol& symbol : state.merger.symbols) {
-    tokens.push_back({symbol.id, place, place + symbol.size});
-    place += symbol.size;
-  }
-}
-
-/// Stores the characters of a word as symbols. Characters without a token become byte tokens (byte_fallback)
-/// or the unknown token, or are dropped if the model has neither. With fuse_unk, adjacent unknown tokens are
-/// one. As in Hugging Face tokenizers, an unknown token is not added until the next known character, the next
-/// unknown token or the end of the word. If byte tokens replace a character in between, they therefore come
-/// before the unknown token.
-void Bpe::list_characters(std::string_view word, ModelState& state) const {
-  std::vector<BpeSymbol>& symbols = state.merger.symbols;
-  symbols.clear();
-  std::uint32_t unknown = 0;  // size in bytes of the unknown token that was not added yet; 0: none
-  const auto put_unknown = [&] {
-    if (unknown > 0) symbols.push_back({unk_->id(), std::exchange(unknown, 0), {}});
-  };
-  for (std::size_t i = 0; i < word.size();) {
-    const std::size_t first = i;
-    const char32_t point = unicode::next(word, i);
-    const std::string_view character = word.substr(first, i - first);
-    const auto size = static_cast<std::uint32_t>(character.size());
-    std::int32_t id = -1;
-    const bool prefixed = first > 0 && !prefix_.empty();
-    const bool suffixed = i == word.size() && !suffix_.empty();
-    if (prefixed || suffixed) {
-      state.character.assign(prefixed ? prefix_ : std::string_view{});
-      state.character += character;
-      if (suffixed) state.character += suffix_;
-      id = vocabulary_.find(state.character);
-    } else {
-      id = find(point, character);
-    }
-    if (id >= 0) {
-      put_unknown();
-      symbols.push_back({id, size, {}});
-    } else if (!(byte_fallback_ && append_bytes(character, symbols)) && unk_) {
-      if (!fuse_unk_) put_unknown();
-      unknown += size;
-    }
-  }
-  put_unknown();
-}
-
-bool Bpe::append_bytes(std::string_view character, std::vector<BpeSymbol>& symbols) const {
-  const auto known = [&](char byte) { return byte_id(byte) >= 0; };
-  if (!std::all_of(character.begin(), character.end(), known)) return false;
-  for (const char byte : character) symbols.push_back({byte_id(byte), 1, {}});
-  return true;
-}
-
 }  // namespace
-
-MergeTable::MergeTable(std::size_t merges)
-    : slots_(std::bit_ceil(std::max<std::size_t>(merges + merges / 2, 2))),
-      shift_(64 - std::countr_zero(slots_.size())) {}
-
-void MergeTable::put(std::int32_t left, std::int32_t right, Merge merge) {
-  const std::uint64_t key = key_of(left, right);
-  slots_[slot_of(key)] = {key, merge};
-}
 
 void BpeMerger::merge_short(const MergeTable& merges) {
   for (std::size_t i = 0; i + 1 < symbols.size(); ++i) {

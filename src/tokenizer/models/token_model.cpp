@@ -1,8 +1,5 @@
 #include "tokenizer/models/token_model.hpp"
 
-#include <algorithm>
-#include <optional>
-
 #include <fmt/format.h>
 
 #include "base/error.hpp"
@@ -12,7 +9,6 @@
 namespace attnctl::tokenizer {
 namespace {
 
-/// A model in which each piece is one token.
 class WordLevel final : public TokenModel {
  public:
   WordLevel(const PartConfig& model, TokenizerFile& file)
@@ -38,7 +34,7 @@ class WordPiece final : public TokenModel {
       : vocabulary_(std::move(*file.table)),
         unk_(file, model.string("unk_token", "[UNK]"), vocabulary_),
         trie_(file.vocabulary, vocabulary_),
-        continuation_(trie_.walk(TokenTrie::kRoot, model.string("continuing_subword_prefix", "##"))) {
+        continuation_(trie_.walk(model.string("continuing_subword_prefix", "##"))) {
     const std::int64_t longest = model.integer("max_input_chars_per_word", 100);
     if (longest < 0) model.refuse("max_input_chars_per_word", "need an integer from 0");
     longest_ = static_cast<std::size_t>(longest);
@@ -55,8 +51,7 @@ class WordPiece final : public TokenModel {
   }
 
  private:
-  /// Appends the tokens of a piece, from left to right the longest that fits. Returns false if no token fits
-  /// at some position.
+  /// Returns false if no token fits at some position.
   [[nodiscard]] bool append(std::string_view piece, std::vector<PieceToken>& tokens) const {
     for (std::size_t begin = 0; begin < piece.size();) {
       const auto [id, size] =
@@ -76,7 +71,7 @@ class WordPiece final : public TokenModel {
 };
 
 constexpr double kUnknownPenalty = 10;
-constexpr std::int32_t kNone = -1;
+constexpr std::int32_t kNoToken = -1;
 
 class Unigram final : public TokenModel {
  public:
@@ -84,7 +79,7 @@ class Unigram final : public TokenModel {
       : file_(file.name),
         vocabulary_(std::move(*file.table)),
         trie_(file.vocabulary, vocabulary_),
-        bytes_(byte_tokens(vocabulary_)),
+        bytes_(vocabulary_),
         byte_fallback_(model.boolean("byte_fallback", false)) {
     if (model.has("unk_id")) {
       const std::int64_t id = model.integer("unk_id");
@@ -93,7 +88,7 @@ class Unigram final : public TokenModel {
       }
       unk_ = static_cast<std::int32_t>(id);
     }
-    if (byte_fallback_ && unk_ == kNone && std::ranges::max(bytes_) < 0) {
+    if (byte_fallback_ && unk_ == kNoToken && std::ranges::max(bytes_.ids) < 0) {
       model.refuse("byte_fallback", "got true, need tokens <0x00> to <0xFF> or an unk_id");
     }
     double least = std::numeric_limits<double>::infinity();
@@ -115,87 +110,81 @@ class Unigram final : public TokenModel {
   }
 
  private:
-  void search(std::string_view piece, std::vector<BestTokenization>& best) const;
-  void collect(std::span<const BestTokenization> best, std::vector<PieceToken>& path) const;
-  void put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const;
+  /// Finds the best tokenization of the bytes before each position of a piece (Viterbi search). Of
+  /// tokenizations with equal scores, keeps the one whose last token starts earlier. Throws Error(bad_input)
+  /// if a character has no token and the model has no unknown token.
+  void search(std::string_view piece, std::vector<BestTokenization>& best) const {
+    best.assign(piece.size() + 1, {});
+    const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int32_t id) {
+      BestTokenization& target = best[end];
+      if (target.id == kNoToken || score > target.score)
+        target = {score, static_cast<std::uint32_t>(begin), id};
+    };
+    for (std::size_t begin = 0; begin < piece.size();) {
+      const double score = best[begin].score;
+      std::size_t next = begin;
+      unicode::next(piece, next);
+      bool has_single = false;  // true if the vocabulary has this character as a token
+      std::uint32_t node = TokenTrie::kRoot;
+      for (std::size_t i = begin; i < piece.size(); ++i) {
+        node = trie_.step(node, piece[i]);
+        if (node == TokenTrie::kNowhere) break;
+        const std::int32_t id = trie_.id(node);
+        if (id < 0) continue;
+        offer(begin, i + 1, score + scores_[static_cast<std::size_t>(id)], id);
+        has_single |= i + 1 == next;
+      }
+      if (!has_single) {
+        if (unk_ == kNoToken) {
+          fail(Status::bad_input, "{}: /model/unk_id: missing, but the text has a character without a token",
+               file_);
+        }
+        offer(begin, next, score + unknown_score_, unk_);
+      }
+      begin = next;
+    }
+  }
+
+  /// Stores the tokens of the best tokenization in `path`, in order. Joins adjacent unknown tokens into one.
+  void collect(std::span<const BestTokenization> best, std::vector<PieceToken>& path) const {
+    path.clear();
+    for (auto end = static_cast<std::uint32_t>(best.size() - 1); end > 0; end = best[end].begin) {
+      const BestTokenization& last = best[end];
+      if (last.id == unk_ && !path.empty() && path.back().id == unk_) {
+        path.back().begin = last.begin;
+      } else {
+        path.push_back({last.id, last.begin, end});
+      }
+    }
+    std::ranges::reverse(path);
+  }
+
+  /// Appends a token to `tokens`. With byte_fallback, if the token is unknown and all of its bytes have byte
+  /// tokens, appends these instead; each has the range of the whole unknown text.
+  void put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const {
+    if (token.id != unk_) {
+      tokens.push_back(token);
+      return;
+    }
+    const std::string_view text = piece.substr(token.begin, token.end - token.begin);
+    // The text may be the string of the unknown token itself, such as "<unk>".
+    const std::int32_t known = vocabulary_.find(text);
+    if (byte_fallback_ && known < 0 && bytes_.has_all(text)) {
+      for (const char byte : text) tokens.push_back({bytes_.of(byte), token.begin, token.end});
+    } else {
+      tokens.push_back({known >= 0 ? known : unk_, token.begin, token.end});
+    }
+  }
 
   std::string file_;
   TokenTable vocabulary_;
   TokenTrie trie_;
-  std::array<std::int32_t, 256> bytes_;
+  ByteTokens bytes_;
   std::vector<double> scores_;  // [ids], log probability of each token
   double unknown_score_ = 0;
-  std::int32_t unk_ = kNone;  // id of the unknown token; kNone if there is none
+  std::int32_t unk_ = kNoToken;  // id of the unknown token; kNoToken if there is none
   bool byte_fallback_;
 };
-
-/// Finds the best tokenization of the bytes before each position of a piece (Viterbi search). Of
-/// tokenizations with equal scores, keeps the one whose last token starts earlier. Throws Error(bad_input) if
-/// a character has no token and the model has no unknown token.
-void Unigram::search(std::string_view piece, std::vector<BestTokenization>& best) const {
-  best.assign(piece.size() + 1, {});
-  const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int32_t id) {
-    BestTokenization& target = best[end];
-    if (target.id == kNone || score > target.score) target = {score, static_cast<std::uint32_t>(begin), id};
-  };
-  for (std::size_t begin = 0; begin < piece.size();) {
-    const double score = best[begin].score;
-    std::size_t next = begin;
-    unicode::next(piece, next);
-    bool has_single = false;  // true if the vocabulary has this character as a token
-    std::uint32_t node = TokenTrie::kRoot;
-    for (std::size_t i = begin; i < piece.size(); ++i) {
-      node = trie_.step(node, piece[i]);
-      if (node == TokenTrie::kNowhere) break;
-      const std::int32_t id = trie_.id(node);
-      if (id < 0) continue;
-      offer(begin, i + 1, score + scores_[static_cast<std::size_t>(id)], id);
-      has_single |= i + 1 == next;
-    }
-    if (!has_single) {
-      if (unk_ == kNone) {
-        fail(Status::bad_input, "{}: /model/unk_id: missing, but the text has a character without a token",
-             file_);
-      }
-      offer(begin, next, score + unknown_score_, unk_);
-    }
-    begin = next;
-  }
-}
-
-/// Stores the tokens of the best tokenization in `path`, in order. Joins adjacent unknown tokens into one.
-void Unigram::collect(std::span<const BestTokenization> best, std::vector<PieceToken>& path) const {
-  path.clear();
-  for (auto end = static_cast<std::uint32_t>(best.size() - 1); end > 0; end = best[end].begin) {
-    const BestTokenization& last = best[end];
-    if (last.id == unk_ && !path.empty() && path.back().id == unk_) {
-      path.back().begin = last.begin;
-    } else {
-      path.push_back({last.id, last.begin, end});
-    }
-  }
-  std::ranges::reverse(path);
-}
-
-/// Appends a token to `tokens`. With byte_fallback, if the token is unknown and all of its bytes have byte
-/// tokens, appends these instead; each has the range of the whole unknown text.
-void Unigram::put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const {
-  if (token.id != unk_) {
-    tokens.push_back(token);
-    return;
-  }
-  const std::string_view text = piece.substr(token.begin, token.end - token.begin);
-  // The text may be the string of the unknown token itself, such as "<unk>".
-  const std::int32_t known = vocabulary_.find(text);
-  const auto byte_id = [&](char byte) { return bytes_[static_cast<unsigned char>(byte)]; };
-  const bool as_bytes = byte_fallback_ && known < 0 &&
-                        std::all_of(text.begin(), text.end(), [&](char c) { return byte_id(c) >= 0; });
-  if (!as_bytes) {
-    tokens.push_back({known >= 0 ? known : unk_, token.begin, token.end});
-    return;
-  }
-  for (const char byte : text) tokens.push_back({byte_id(byte), token.begin, token.end});
-}
 
 template <typename Model>
 TokenModelPtr make(const PartConfig& model, TokenizerFile& file) {
@@ -216,26 +205,15 @@ TokenModelPtr make_token_model(TokenizerFile& file) {
   return find_part(model, kModels).make(model, file);
 }
 
-void UnknownToken::refuse() const {
+std::int32_t UnknownToken::id() const {
+  if (id_ >= 0) return id_;
   fail(Status::bad_input,
        "{}: /model/unk_token: the text needs the unknown token {}, which is not in the vocabulary", file_,
        in_quotes(token_));
 }
 
-std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary) {
-  std::array<std::int32_t, 256> ids{};
+ByteTokens::ByteTokens(const TokenTable& vocabulary) {
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = vocabulary.find(fmt::format("<0x{:02X}>", i));
-  return ids;
-}
-
-void WordCache::put(std::string_view word, std::span<const PieceToken> tokens) {
-  if (words_.size() == kMostWords) {
-    words_.clear();
-    tokens_.clear();
-  }
-  words_.put(word, static_cast<std::int32_t>(tokens_.size()));
-  tokens_.push_back({static_cast<std::int32_t>(tokens.size()), 0, 0});
-  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
 }  // namespace attnctl::tokenizer

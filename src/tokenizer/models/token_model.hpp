@@ -1,18 +1,19 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tokenizer/files/tokenizer_file.hpp"
-#include "tokenizer/token_table.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::tokenizer {
 
@@ -32,21 +33,24 @@ class UnknownToken {
   [[nodiscard]] const std::string& token() const { return token_; }
   [[nodiscard]] bool exists() const { return id_ >= 0; }
   /// Returns the token's id. Throws Error(bad_input) if the vocabulary does not contain the token.
-  [[nodiscard]] std::int32_t id() const {
-    if (id_ < 0) refuse();
-    return id_;
-  }
+  [[nodiscard]] std::int32_t id() const;
 
  private:
-  [[noreturn]] void refuse() const;
-
   std::string file_;
   std::string token_;
   std::int32_t id_;
 };
 
-/// Returns the ids of the tokens <0x00> to <0xFF>; -1 for each token that the vocabulary does not contain.
-[[nodiscard]] std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary);
+/// The ids of the tokens <0x00> to <0xFF>; -1 for each token that the vocabulary does not contain.
+struct ByteTokens {
+  explicit ByteTokens(const TokenTable& vocabulary);
+  [[nodiscard]] std::int32_t of(char byte) const { return ids[static_cast<unsigned char>(byte)]; }
+  [[nodiscard]] bool has_all(std::string_view text) const {
+    return std::ranges::all_of(text, [&](char byte) { return of(byte) >= 0; });
+  }
+
+  std::array<std::int32_t, 256> ids{};
+};
 
 /// The best tokenization of the bytes before a position, for Unigram models.
 struct BestTokenization {
@@ -59,8 +63,7 @@ struct BestTokenization {
 /// memory.
 class WordCache {
  public:
-  /// Longer words are not cached.
-  static constexpr std::size_t kLongest = 128;  // in bytes
+  static constexpr std::size_t kLongest = 128;  // in bytes; longer words are not cached
 
   WordCache() { tokens_.reserve(kMostWords * 3); }
 
@@ -74,20 +77,22 @@ class WordCache {
       tokens.insert(tokens.end(), size + 1, size + 1 + size->id);
       return;
     }
-    const std::size_t first = tokens.size();
+    const auto first = static_cast<std::ptrdiff_t>(tokens.size());
     make();
-    put(word, std::span(tokens).subspan(first));
+    if (words_.size() == kMostWords) {
+      words_.clear();
+      tokens_.clear();
+    }
+    words_.put(word, static_cast<std::int32_t>(tokens_.size()));
+    tokens_.push_back({static_cast<std::int32_t>(tokens.end() - tokens.begin() - first), 0, 0});
+    tokens_.insert(tokens_.end(), tokens.begin() + first, tokens.end());
   }
 
  private:
   static constexpr std::size_t kMostWords = std::size_t{1} << 14;
 
-  void put(std::string_view word, std::span<const PieceToken> tokens);
-
-  TokenTable words_{
-      kMostWords};  // for each word, the index in tokens_ of an element with its number of tokens
-  std::vector<PieceToken>
-      tokens_;  // for each word, an element whose id is the number of tokens, then the tokens
+  TokenTable words_{kMostWords};    // for each word, the index of its first element in tokens_
+  std::vector<PieceToken> tokens_;  // for each word, an element whose id is the number of tokens, and these
 };
 
 /// A map from pairs of adjacent tokens to the token that the pair merges into: a hash table with open
@@ -95,16 +100,19 @@ class WordCache {
 class MergeTable {
  public:
   struct Merge {
-    /// The pair with the lowest rank merges first.
-    std::uint32_t rank = std::numeric_limits<std::uint32_t>::max();
+    std::uint32_t rank = std::numeric_limits<std::uint32_t>::max();  // the pair with the lowest merges first
     std::int32_t id = -1;
-
     [[nodiscard]] bool exists() const { return id >= 0; }
   };
 
-  explicit MergeTable(std::size_t merges);
+  explicit MergeTable(std::size_t merges)
+      : slots_(std::bit_ceil(std::max<std::size_t>(merges + merges / 2, 2))),
+        shift_(64 - std::countr_zero(slots_.size())) {}
   /// Sets the merge of a pair of tokens. Replaces an earlier merge of the same pair.
-  void put(std::int32_t left, std::int32_t right, Merge merge);
+  void put(std::int32_t left, std::int32_t right, Merge merge) {
+    const std::uint64_t key = key_of(left, right);
+    slots_[slot_of(key)] = {key, merge};
+  }
   /// Returns the merge of a pair of tokens. If there is none, exists() of the result is false.
   [[nodiscard]] Merge find(std::int32_t left, std::int32_t right) const {
     return slots_[slot_of(key_of(left, right))].merge;

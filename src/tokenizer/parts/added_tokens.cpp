@@ -1,9 +1,4 @@
-#include <algorithm>
-#include <utility>
-
 #include "tokenizer/parts/parts.hpp"
-#include "tokenizer/token_table.hpp"
-#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
@@ -11,14 +6,6 @@ namespace {
 /// The contents of the added tokens that one step finds. An id is the token's index in the list of added
 /// tokens.
 struct Contents {
-  /// `contents` must be in descending order of the ids. Of equal contents, the one with the lowest id is
-  /// used.
-  explicit Contents(const std::vector<TokenEntry>& contents) : trie(contents, TokenTable(contents)) {
-    for (const TokenEntry& entry : contents) {
-      if (entry.token.empty()) empty.id = entry.id;
-    }
-  }
-
   TokenTrie trie;
   TokenTrie::TokenMatch empty;  // a token with empty normalized content, which matches everywhere
 };
@@ -68,25 +55,24 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
   if (done < text.size()) cuts.add(done, text.size());
 }
 
-std::string normalized(const std::string& content, const TextStep& normalizer) {
-  if (!normalizer) return content;
-  PieceText text;
-  text.assign(content);
-  normalizer(text);
-  return std::string(text.text());
-}
-
 /// Returns a step that makes each added token in a text a separate piece. Only tokens whose `normalized`
-/// equals `are_normalized` are found.
+/// equals `are_normalized` are found. Of tokens with equal contents, the first is found.
 TextStep make_cut(const std::vector<AddedToken>& tokens, bool are_normalized, const TextStep& normalizer) {
   std::vector<TokenEntry> contents;
+  TokenTrie::TokenMatch empty;
   for (std::size_t i = tokens.size(); i-- > 0;) {
     if (tokens[i].normalized != are_normalized) continue;
-    contents.push_back({are_normalized ? normalized(tokens[i].content, normalizer) : tokens[i].content,
-                        static_cast<std::int32_t>(i)});
+    contents.push_back({tokens[i].content, static_cast<std::int32_t>(i)});
+    if (are_normalized && normalizer) {
+      PieceText text;
+      text.assign(tokens[i].content);
+      normalizer(text);
+      contents.back().token = text.text();
+    }
+    if (contents.back().token.empty()) empty.id = contents.back().id;
   }
   if (contents.empty()) return [](PieceText& /*text*/) {};
-  return [tokens, finder = Contents(contents)](PieceText& text) {
+  return [tokens, finder = Contents{TokenTrie(contents, TokenTable(contents)), empty}](PieceText& text) {
     text.cut([&](std::string_view piece, PieceText::Cuts& cuts) { cut_piece(piece, finder, tokens, cuts); });
   };
 }

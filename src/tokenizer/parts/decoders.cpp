@@ -1,42 +1,33 @@
-#include <algorithm>
 #include <charconv>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/text.hpp"
 #include "tokenizer/parts/parts.hpp"
 #include "tokenizer/regex/regex.hpp"
-#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
 
-/// Returns bytes as UTF-8 text. A byte that is not part of a complete UTF-8 character becomes its number,
-/// such as "<0xE2>".
+/// Returns bytes as UTF-8 text (see Decoder).
 std::string visible(std::string_view bytes) {
   std::string text;
   for (std::size_t i = 0; i < bytes.size();) {
     const std::size_t length = utf8_sequence_length(bytes.substr(i));
-    if (length == 0) {
-      text += fmt::format("<0x{:02X}>", static_cast<unsigned char>(bytes[i]));
-    } else {
-      text += bytes.substr(i, length);
-    }
-    i += length == 0 ? 1 : length;
+    text += length == 0 ? fmt::format("<0x{:02X}>", static_cast<unsigned char>(bytes[i]))
+                        : std::string(bytes.substr(i, length));
+    i += std::max<std::size_t>(length, 1);
   }
   return text;
 }
 
-/// Returns the bytes that the characters of a byte-level token represent. Returns the token itself if one of
-/// its characters represents no byte.
+/// Returns a token itself if one of its characters represents no byte.
 std::string decode_byte_level(std::string_view token) {
   std::string bytes;
   for (std::size_t i = 0; i < token.size();) {
-    const auto& all = byte_level::kCharacters;
-    const auto found = std::find(all.begin(), all.end(), unicode::next(token, i));
-    if (found == all.end()) return std::string(token);
-    bytes += static_cast<char>(found - all.begin());
+    const auto found = std::ranges::find(kByteCharacters, unicode::next(token, i));
+    if (found == kByteCharacters.end()) return std::string(token);
+    bytes += static_cast<char>(found - kByteCharacters.begin());
   }
   return visible(bytes);
 }
@@ -67,20 +58,19 @@ Decoder keep(const PartConfig& /*config*/) {
   return [](std::string_view token) { return std::string(token); };
 }
 
-Decoder make_bpe(const PartConfig& config) {
+Decoder make_bpe_decoder(const PartConfig& config) {
   std::string suffix = config.string("suffix");
   return suffix.empty() ? keep(config) : replace_by_space(std::move(suffix));
 }
 
-Decoder make_replace(const PartConfig& config) {
+Decoder make_replace_decoder(const PartConfig& config) {
   return [pattern = read_pattern(config), content = config.string("content")](std::string_view token) {
     return pattern.replace_all(token, content);
   };
 }
 
-/// Removes up to "start" copies of a character at the beginning of a token and up to "stop" copies at its
-/// end.
-Decoder make_strip(const PartConfig& config) {
+/// Removes up to "start" copies of a character at the beginning of a token, and up to "stop" at its end.
+Decoder make_strip_decoder(const PartConfig& config) {
   return [content = read_character(config, "content"), start = config.integer("start"),
           stop = config.integer("stop")](std::string_view token) {
     for (std::int64_t i = 0; i < start && token.starts_with(content); ++i) {
@@ -91,7 +81,7 @@ Decoder make_strip(const PartConfig& config) {
   };
 }
 
-Decoder make_sequence(const PartConfig& config) {
+Decoder make_decoder_sequence(const PartConfig& config) {
   std::vector<Decoder> parts;
   bool fused = false;
   for (const PartConfig& part : config.objects("decoders")) {
@@ -109,16 +99,16 @@ Decoder make_sequence(const PartConfig& config) {
 }
 
 constexpr PartRow<Decoder> kDecoders[] = {
-    {"Sequence", make_sequence},
+    {"Sequence", make_decoder_sequence},
     {"ByteLevel", [](const PartConfig&) -> Decoder { return decode_byte_level; }},
     {"WordPiece", make_word_piece},
     {"Metaspace",
      [](const PartConfig& config) { return replace_by_space(read_character(config, "replacement")); }},
-    {"BPEDecoder", make_bpe},
+    {"BPEDecoder", make_bpe_decoder},
     {"ByteFallback", [](const PartConfig&) -> Decoder { return decode_byte; }},
     {"Fuse", keep},  // Fuse joins the tokens of a text and does not change single tokens
-    {"Strip", make_strip},
-    {"Replace", make_replace},
+    {"Strip", make_strip_decoder},
+    {"Replace", make_replace_decoder},
 };
 
 }  // namespace

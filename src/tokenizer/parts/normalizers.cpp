@@ -1,14 +1,11 @@
 #include <bit>
 #include <cstring>
-#include <utility>
 
 #include <fmt/format.h>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "tokenizer/parts/parts.hpp"
 #include "tokenizer/regex/regex.hpp"
-#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
@@ -17,10 +14,6 @@ using unicode::ChangedCharacter;
 using unicode::NormalForm;
 using Piece = PieceText::Piece;
 using Output = PieceText::Output;
-
-TextStep make_sequence(const PartConfig& config) {
-  return in_sequence(config, "normalizers", make_normalizer);
-}
 
 /// Returns the end of the run (see NormalForm) that starts at byte `begin`. Returns `begin` if the run is
 /// a single character that normalizing does not change; longer runs are not tested.
@@ -35,14 +28,71 @@ std::size_t changed_run_end(const NormalForm& form, std::string_view text, std::
   return i == one && !form.changes(first) ? begin : i;
 }
 
+/// Writes the new characters of one piece and computes their origins. If a replacement has fewer characters
+/// than the old text, the origin of the character written last is extended to the remaining old characters;
+/// therefore each character is written one step late. At the beginning of a piece there is no earlier
+/// character, and the origins of all later characters are too far left, as in Hugging Face tokenizers.
+class Changes {
+ public:
+  Changes(const PieceText& text, const Piece& piece, Output& output)
+      : text_(text), piece_(piece), output_(output), at_(piece.begin) {}
+
+  void put(char32_t c, int change) {
+    flush();
+    last_ = {c, change};
+    waiting_ = true;
+  }
+
+  void replace(std::string_view old_text, std::string_view new_text) {
+    const auto old_count = static_cast<int>(unicode::count_code_points(old_text));
+    int count = 0;
+    for (std::size_t i = 0; i < new_text.size(); ++count) {
+      put(unicode::next(new_text, i), count < old_count ? 0 : 1);
+    }
+    if (count < old_count && waiting_) last_.change -= old_count - count;
+  }
+
+  /// Copies unchanged bytes [begin, end). Returns false and copies nothing if the origins are shifted.
+  bool copy(std::size_t begin, std::size_t end) {
+    flush();
+    if (at_ != begin) return false;
+    output_.copy(begin, end);
+    at_ = end;
+    return true;
+  }
+
+  /// Writes the last character. Must be called at the end of the piece.
+  void flush() {
+    if (!waiting_) return;
+    waiting_ = false;
+    const bool is_inserted = last_.change > 0;
+    output_.put(unicode::Utf8(last_.c),
+                is_inserted && at_ == piece_.begin
+                    ? text_.origin_before(piece_)
+                    : text_.origin()[is_inserted || at_ == piece_.end ? at_ - 1 : at_]);
+    for (int replaced = 1 - last_.change; replaced > 0 && at_ < piece_.end; --replaced) {
+      unicode::next(text_.text(), at_);
+    }
+  }
+
+ private:
+  const PieceText& text_;
+  const Piece& piece_;
+  Output& output_;
+  std::size_t at_;  // byte offset in the old text
+  ChangedCharacter last_;
+  bool waiting_ = false;
+};
+
 void put_run(const NormalForm& form, const PieceText& text, const Piece& run, Output& output) {
   thread_local std::vector<char32_t> characters;
   thread_local std::vector<ChangedCharacter> changed;
   characters.clear();
   for (std::size_t i = run.begin; i < run.end;) characters.push_back(unicode::next(text.text(), i));
   form.apply(characters, changed);
-  OriginCursor cursor(text, run);
-  for (const ChangedCharacter& x : changed) output.put(unicode::Utf8(x.c), cursor.take(x.change));
+  Changes changes(text, run, output);
+  for (const auto& [c, change] : changed) changes.put(c, change);
+  changes.flush();
 }
 
 template <NormalForm::Kind kind>
@@ -110,7 +160,7 @@ Fate without_mark(char32_t c) {
   return unicode::is(c, unicode::mark) ? Fate::dropped : Fate::kept;
 }
 
-/// Returns what the normalizer Nmt (neural machine translation) does with a character.
+/// The normalizer Nmt (neural machine translation).
 Fate for_translation(char32_t c) {
   constexpr std::u32string_view kSpaces =
       U"\t\n\f\r\u1680\u200B\u200C\u200D\u200E\u200F\u2028\u2029\u2581\uFEFF\uFFFD";
@@ -147,7 +197,6 @@ TextStep make_prepend(const PartConfig& config) {
   };
 }
 
-/// Returns a step that replaces each match of a string or regular expression by the string "content".
 TextStep make_replace(const PartConfig& config) {
   return [pattern = read_pattern(config), content = config.string("content")](PieceText& text) {
     thread_local std::vector<Regex::Match> matches;
@@ -167,9 +216,8 @@ TextStep make_replace(const PartConfig& config) {
   };
 }
 
-/// Rewrites text with the options of BertNormalizer: clean_text, handle_chinese_chars, strip_accents
-/// (default: as lowercase) and lowercase, in this order. The characters are processed in order,
-/// but with strip_accents, characters that NFD may reorder are collected in a run first.
+/// Applies clean_text, handle_chinese_chars, strip_accents (default: as lowercase) and lowercase, in this
+/// order. With strip_accents, characters that NFD may reorder are collected in a run first.
 class BertNormalizer {
  public:
   explicit BertNormalizer(const PartConfig& config)
@@ -209,14 +257,12 @@ class BertNormalizer {
   }
 
  private:
-  /// Characters that NFD may reorder.
   struct AccentRun {
     std::vector<char32_t> characters;
     std::vector<TextRange> origin;  // [characters]
     std::vector<ChangedCharacter> changed;
   };
-  /// Value of `ascii_` for a character that is dropped.
-  static constexpr char kDropped = '\xFF';
+  static constexpr char kDropped = '\xFF';  // value of `ascii_` for a character that is dropped
 
   [[nodiscard]] char plain(char byte) const { return ascii_[static_cast<unsigned char>(byte)]; }
 
@@ -253,7 +299,6 @@ class BertNormalizer {
     }
   }
 
-  /// Normalizes and writes a run, and empties it.
   void flush(AccentRun& run, Output& output) const {
     if (run.characters.empty()) return;
     if (run.characters.size() == 1 && !form_.changes(run.characters[0])) {
@@ -310,65 +355,9 @@ std::optional<std::string> from_base64(std::string_view text) {
   return bytes;
 }
 
-/// Returns the bytes of a charsmap; nullopt if the JSON string is not base64.
-std::optional<std::string> read_bytes(const PartConfig::Json& node) {
-  if (!node.is_binary()) return from_base64(node.get_ref<const std::string&>());
-  const auto& bytes = node.get_binary();
-  return std::string(bytes.begin(), bytes.end());
-}
-
 /// Grapheme clusters of this number of bytes or more are looked up only character by character.
 constexpr std::size_t kLongestCluster = 6;
 
-/// Writes the new characters of one piece and computes their origins. If a replacement has fewer characters
-/// than the old text, the origin of the character written last is extended to the remaining old characters;
-/// therefore each character is written one step late. At the beginning of a piece there is no earlier
-/// character, and the origins of all later characters are too far left, as in Hugging Face tokenizers.
-class Changes {
- public:
-  Changes(const PieceText& text, const PieceText::Piece& piece, PieceText::Output& output)
-      : cursor_(text, piece), output_(output) {}
-  ~Changes() { flush(); }
-  Changes(const Changes&) = delete;
-  Changes& operator=(const Changes&) = delete;
-
-  void put(char32_t c, int change) {
-    flush();
-    last_ = {c, change};
-    waiting_ = true;
-  }
-
-  void replace(std::string_view old_text, std::string_view new_text) {
-    const auto old_count = static_cast<int>(unicode::count_code_points(old_text));
-    int count = 0;
-    for (std::size_t i = 0; i < new_text.size(); ++count) {
-      put(unicode::next(new_text, i), count < old_count ? 0 : 1);
-    }
-    if (count < old_count && waiting_) last_.change -= old_count - count;
-  }
-
-  /// Copies unchanged bytes [begin, end). Returns false and copies nothing if the origins are shifted.
-  bool copy(std::size_t begin, std::size_t end) {
-    flush();
-    if (cursor_.at() != begin) return false;
-    output_.copy(begin, end);
-    cursor_.move_to(end);
-    return true;
-  }
-
- private:
-  void flush() {
-    if (waiting_) output_.put(unicode::Utf8(last_.c), cursor_.take(last_.change));
-    waiting_ = false;
-  }
-
-  OriginCursor cursor_;
-  PieceText::Output& output_;
-  ChangedCharacter last_;
-  bool waiting_ = false;
-};
-
-/// A step that replaces characters according to a charsmap.
 class Precompiled {
  public:
   explicit Precompiled(Charsmap map) : map_(std::move(map)) {
@@ -379,7 +368,7 @@ class Precompiled {
   }
 
   void operator()(PieceText& text) const {
-    text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
+    text.rewrite([&](const Piece& piece, Output& output) {
       Changes changes(text, piece, output);
       const std::string_view all = text.text();
       for (std::size_t i = piece.begin; i < piece.end;) {
@@ -388,14 +377,14 @@ class Precompiled {
         replace_cluster(all.substr(i, end - i), changes);
         i = end;
       }
+      changes.flush();
     });
   }
 
  private:
-  /// Copies the ASCII characters from `begin` on that do not change, except the last two of them. Returns the
-  /// position after the copied characters; `begin` if none was copied. The last character may be in a
-  /// grapheme cluster with the next one, and the origin of the character before it may be extended (see
-  /// Changes).
+  /// Copies the ASCII characters from `begin` on that do not change, except the last two of them, and returns
+  /// the position after them. The last character may be in a grapheme cluster with the next one, and the
+  /// origin of the character before it may be extended (see Changes).
   std::size_t copy_unchanged(std::string_view all, std::size_t begin, std::size_t end,
                              Changes& changes) const {
     constexpr std::size_t kLeft = 2;
@@ -432,7 +421,10 @@ TextStep make_precompiled(const PartConfig& config) {
 }
 
 constexpr PartRow<TextStep> kNormalizers[] = {
-    {"Sequence", make_sequence},
+    {"Sequence",
+     [](const PartConfig& config) -> TextStep {
+       return in_sequence(config, "normalizers", make_normalizer);
+     }},
     {"NFC", make_form<NormalForm::nfc>},
     {"NFD", make_form<NormalForm::nfd>},
     {"NFKC", make_form<NormalForm::nfkc>},
@@ -444,7 +436,7 @@ constexpr PartRow<TextStep> kNormalizers[] = {
     {"Prepend", make_prepend},
     {"Precompiled", make_precompiled},
     {"BertNormalizer", [](const PartConfig& config) -> TextStep { return BertNormalizer(config); }},
-    {"ByteLevel", [](const PartConfig&) -> TextStep { return byte_level::write; }},
+    {"ByteLevel", [](const PartConfig&) -> TextStep { return write_byte_characters; }},
     {"Nmt", make_filter<for_translation>},
 };
 
@@ -455,7 +447,12 @@ TextStep make_normalizer(const PartConfig& config) {
 }
 
 Charsmap::Charsmap(const PartConfig& where) : place_(where.place()) {
-  const std::optional<std::string> bytes = read_bytes(where.node());
+  std::optional<std::string> bytes;
+  if (where.node().is_binary()) {
+    bytes.emplace(where.node().get_binary().begin(), where.node().get_binary().end());
+  } else {
+    bytes = from_base64(where.node().get_ref<const std::string&>());
+  }
   if (!bytes)
     where.refuse("", "expected base64, found other characters or a length that is not a multiple of 4");
   if (bytes->size() < kUnitSize) {
@@ -483,12 +480,11 @@ void Charsmap::damaged() const {
        place_);
 }
 
-std::uint32_t Charsmap::unit(std::size_t at) const {
-  if (at >= units_.size()) damaged();
-  return units_[at];
-}
-
 std::optional<std::string_view> Charsmap::find(std::string_view text) const {
+  const auto unit = [&](std::size_t at) {
+    if (at >= units_.size()) damaged();
+    return units_[at];
+  };
   const auto children = [](std::uint32_t node) {
     return std::size_t{node >> 10U} << ((node & 0x200U) >> 6U);  // the offset is in 256 nodes if bit 9 is 1
   };

@@ -31,8 +31,7 @@ std::string PartConfig::place() const {
 }
 
 const PartConfig::Json* PartConfig::find(std::string_view key) const {
-  if (!node_->is_object()) return nullptr;
-  const auto found = node_->find(std::string(key));
+  const auto found = node_->find(std::string(key));  // end() if the value is not an object
   return found == node_->end() ? nullptr : &*found;
 }
 
@@ -69,7 +68,7 @@ std::int64_t PartConfig::integer(std::string_view key, std::optional<std::int64_
 std::size_t PartConfig::choice(std::string_view key, std::span<const std::string_view> names,
                                std::optional<std::string_view> default_value) const {
   const std::string name = string(key, default_value);
-  const auto found = std::find(names.begin(), names.end(), name);
+  const auto found = std::ranges::find(names, name);
   if (found == names.end()) unsupported(key, name, names);
   return static_cast<std::size_t>(found - names.begin());
 }

@@ -25,11 +25,8 @@ class PartConfig {
   PartConfig(std::string file, std::string pointer, const Json& node)
       : file_(std::move(file)), pointer_(std::move(pointer)), node_(&node) {}
 
-  [[nodiscard]] const std::string& file() const { return file_; }
-  [[nodiscard]] const std::string& pointer() const { return pointer_; }
   [[nodiscard]] const Json& node() const { return *node_; }
-  /// Returns the position "FILE: POINTER" for errors.
-  [[nodiscard]] std::string place() const;
+  [[nodiscard]] std::string place() const;  // "FILE: POINTER", for errors
 
   /// Returns whether the key exists and its value is not null.
   [[nodiscard]] bool has(std::string_view key) const {

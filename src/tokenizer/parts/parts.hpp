@@ -15,7 +15,6 @@
 
 #include "base/error.hpp"
 #include "tokenizer/parts/part_config.hpp"
-#include "tokenizer/token_table.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 #include "tokenizer/vocabulary.hpp"
@@ -36,56 +35,49 @@ class PieceText {
     std::int32_t token = -1;  // id of an added token, which later steps do not change; -1: not an added token
 
     [[nodiscard]] bool is_text() const { return token < 0; }
-    [[nodiscard]] std::size_t size() const { return end - begin; }
   };
 
   /// Receives the new content of a piece from the callback of rewrite().
-  class Output {
-   public:
-    explicit Output(PieceText& owner) : owner_(owner) {}
+  struct Output {
+    PieceText& owner;
+
     /// Copies bytes [begin, end) of the old text with their origins.
     void copy(std::size_t begin, std::size_t end) {
-      owner_.next_text_.append(owner_.text_, begin, end - begin);
-      const auto first = owner_.origin_.begin();
-      owner_.next_origin_.insert(owner_.next_origin_.end(), first + static_cast<std::ptrdiff_t>(begin),
-                                 first + static_cast<std::ptrdiff_t>(end));
+      owner.next_text_.append(owner.text_, begin, end - begin);
+      const auto first = owner.origin_.begin();
+      owner.next_origin_.insert(owner.next_origin_.end(), first + static_cast<std::ptrdiff_t>(begin),
+                                first + static_cast<std::ptrdiff_t>(end));
     }
-    /// Copies bytes [begin, end) of the old text with their origins. Each byte is replaced by map(byte).
+    /// Copies bytes like copy(), but replaces each byte by map(byte).
     template <typename Map>
     void copy_mapped(std::size_t begin, std::size_t end, Map map) {
-      const std::size_t size = owner_.next_text_.size();
+      const std::size_t size = owner.next_text_.size();
       copy(begin, end);
-      for (std::size_t i = size; i < owner_.next_text_.size(); ++i) {
-        owner_.next_text_[i] = map(owner_.next_text_[i]);
+      for (std::size_t i = size; i < owner.next_text_.size(); ++i) {
+        owner.next_text_[i] = map(owner.next_text_[i]);
       }
     }
     /// Appends `text` (UTF-8); all bytes have the origin `origin`. Throws Error(limit) if the new text is far
     /// longer than the original text.
     void put(std::string_view text, TextRange origin) {
-      if (owner_.next_text_.size() + text.size() > owner_.limit_) owner_.refuse_growth();
-      owner_.next_text_.append(text);
-      owner_.next_origin_.insert(owner_.next_origin_.end(), text.size(), origin);
+      if (owner.next_text_.size() + text.size() > owner.limit_) owner.refuse_growth();
+      owner.next_text_.append(text);
+      owner.next_origin_.insert(owner.next_origin_.end(), text.size(), origin);
     }
-
-   private:
-    PieceText& owner_;
   };
 
   /// Receives the parts of a piece from the callback of cut().
-  class Cuts {
-   public:
-    Cuts(std::vector<Piece>& pieces, std::uint32_t base) : pieces_(pieces), base_(base) {}
+  struct Cuts {
+    std::vector<Piece>& pieces;
+    std::uint32_t base;  // begin of the piece
+
     /// Adds the part [begin, end) of the piece, in bytes from the beginning of the piece. Parts must be added
     /// in ascending order. Empty parts, and bytes that are in no part, are dropped.
     void add(std::size_t begin, std::size_t end, std::int32_t token = -1) {
       if (begin == end) return;
-      pieces_.push_back(
-          {base_ + static_cast<std::uint32_t>(begin), base_ + static_cast<std::uint32_t>(end), token});
+      pieces.push_back(
+          {base + static_cast<std::uint32_t>(begin), base + static_cast<std::uint32_t>(end), token});
     }
-
-   private:
-    std::vector<Piece>& pieces_;
-    std::uint32_t base_;
   };
 
   /// Starts a new text, which must be well-formed UTF-8 of less than 4 GiB. The text is one piece; an empty
@@ -108,18 +100,15 @@ class PieceText {
 
   [[nodiscard]] std::string_view text() const { return text_; }
   [[nodiscard]] std::string_view text(const Piece& piece) const {
-    return text().substr(piece.begin, piece.size());
+    return text().substr(piece.begin, piece.end - piece.begin);
   }
-  [[nodiscard]] std::span<const TextRange> origin() const {
-    return origin_;
-  }  // [bytes of text()], for each byte its origin in the original text
   [[nodiscard]] std::span<const Piece> pieces() const { return pieces_; }
+  [[nodiscard]] std::span<const TextRange> origin() const { return origin_; }  // [bytes of text()]
   /// Returns the origin of bytes [begin, end) of text(). The range must not be empty.
   [[nodiscard]] TextRange origin(std::size_t begin, std::size_t end) const {
     return {origin_[begin].begin, origin_[end - 1].end};
   }
-  /// Returns the origin for text that is inserted before a piece: the empty range at the beginning of the
-  /// piece's origin.
+  /// Returns the origin for text that is inserted before a piece, an empty range.
   [[nodiscard]] TextRange origin_before(const Piece& piece) const {
     const std::uint32_t begin = origin_[piece.begin].begin;
     return {begin, begin};
@@ -132,7 +121,7 @@ class PieceText {
     next_text_.clear();
     next_origin_.clear();
     next_pieces_.clear();
-    Output output(*this);
+    Output output{*this};
     for (const Piece& piece : pieces_) {
       const auto begin = static_cast<std::uint32_t>(next_text_.size());
       if (piece.is_text()) {
@@ -158,7 +147,7 @@ class PieceText {
         next_pieces_.push_back(piece);
         continue;
       }
-      Cuts cuts(next_pieces_, piece.begin);
+      Cuts cuts{next_pieces_, piece.begin};
       cut(text(piece), cuts);
     }
     pieces_.swap(next_pieces_);
@@ -169,8 +158,7 @@ class PieceText {
   // steps that each double the text would fill the memory.
   static constexpr std::size_t kSmallestLimit = std::size_t{1} << 20;
   static constexpr std::size_t kLargestGrowth = 64;
-  /// Positions in a Piece have 32 bits.
-  static constexpr std::size_t kLargestText = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::size_t kLargestText = std::numeric_limits<std::uint32_t>::max();  // see Piece
 
   [[noreturn]] void refuse_growth() const {
     fail(Status::limit,
@@ -184,37 +172,11 @@ class PieceText {
   std::vector<Piece> pieces_, next_pieces_;
 };
 
-/// Finds the origins of the characters of a normalized piece, from left to right.
-class OriginCursor {
- public:
-  OriginCursor(const PieceText& text, const PieceText::Piece& piece)
-      : text_(text), piece_(piece), at_(piece.begin) {}
-
-  [[nodiscard]] std::size_t at() const { return at_; }  // byte offset in the text
-  void move_to(std::size_t at) { at_ = at; }
-
-  /// Returns the origin of the next ChangedCharacter, whose member `change` is given. Moves after the
-  /// characters that it replaces.
-  TextRange take(int change) {
-    if (change > 0) return at_ == piece_.begin ? text_.origin_before(piece_) : text_.origin()[at_ - 1];
-    const TextRange origin = text_.origin()[at_ < piece_.end ? at_ : piece_.end - std::size_t{1}];
-    for (int replaced = 1 - change; replaced > 0 && at_ < piece_.end; --replaced) {
-      unicode::next(text_.text(), at_);
-    }
-    return origin;
-  }
-
- private:
-  const PieceText& text_;
-  const PieceText::Piece& piece_;
-  std::size_t at_;
-};
-
 /// A function that rewrites or cuts the pieces of a text: a normalizer, a pre-tokenizer or a step of
 /// AddedTokens. Several threads may call it at once with different texts.
 using TextStep = std::function<void(PieceText&)>;
 
-// Normalizers (normalizers.cpp)
+// Normalizers (normalizers.cpp).
 [[nodiscard]] TextStep make_normalizer(const PartConfig& config);
 
 /// A precompiled charsmap of SentencePiece: a map from strings to their replacements. The charsmap contains
@@ -233,7 +195,6 @@ class Charsmap {
   [[nodiscard]] std::optional<std::string_view> find(std::string_view text) const;
 
  private:
-  [[nodiscard]] std::uint32_t unit(std::size_t at) const;
   [[noreturn]] void damaged() const;
 
   std::string place_;  // "FILE: POINTER", for errors
@@ -258,10 +219,16 @@ struct AddedTokens {
 // Pre-tokenizers (pre_tokenizers.cpp).
 [[nodiscard]] TextStep make_pre_tokenizer(const PartConfig& config);
 
-/// Returns a step that runs several steps in order. The array under `key` describes them, and `make` makes
-/// each.
-[[nodiscard]] TextStep in_sequence(const PartConfig& config, std::string_view key,
-                                   TextStep (*make)(const PartConfig& config));
+/// Returns a function that calls several parts with its argument, in order. The array under `key` describes
+/// the parts, and `make` makes each.
+template <typename Make>
+auto in_sequence(const PartConfig& config, std::string_view key, Make make) {
+  std::vector<decltype(make(config))> parts;
+  for (const PartConfig& part : config.objects(key)) parts.push_back(make(part));
+  return [parts = std::move(parts)](auto& text) {
+    for (const auto& part : parts) part(text);
+  };
+}
 
 /// Returns the string under a key. Throws Error(bad_input) if the string is not exactly one code point.
 [[nodiscard]] std::string read_character(const PartConfig& config, std::string_view key);
@@ -303,13 +270,10 @@ using PostProcessor = std::function<void(std::vector<TokenizedText>&)>;
 using Decoder = std::function<std::string(std::string_view)>;
 [[nodiscard]] Decoder make_decoder(const PartConfig& config);
 
-/// Byte-level vocabularies represent each byte of a text by one visible character. A byte that is a printable
-/// Latin-1 character is represented by this character. The other bytes are represented by U+0100, U+0101, ...
-/// in order; a space is U+0120.
-namespace byte_level {
-
-/// The character that represents each byte.
-inline constexpr std::array<char32_t, 256> kCharacters = [] {
+/// The visible character that represents each byte of a text in byte-level vocabularies. A byte that is a
+/// printable Latin-1 character is represented by this character. The other bytes are represented by U+0100,
+/// U+0101, ... in order; a space is U+0120.
+inline constexpr std::array<char32_t, 256> kByteCharacters = [] {
   std::array<char32_t, 256> table{};
   char32_t next = 0x100;
   for (char32_t byte = 0; byte < 256; ++byte) {
@@ -319,11 +283,7 @@ inline constexpr std::array<char32_t, 256> kCharacters = [] {
   return table;
 }();
 
-/// The character that represents a space.
-inline constexpr char32_t kSpace = kCharacters[0x20];
-
 /// Replaces each byte by the character that represents it, except in added tokens.
-void write(PieceText& text);
+void write_byte_characters(PieceText& text);
 
-}  // namespace byte_level
 }  // namespace attnctl::tokenizer

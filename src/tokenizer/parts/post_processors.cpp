@@ -1,21 +1,14 @@
-#include <algorithm>
-#include <iterator>
-#include <limits>
-#include <utility>
-
 #include <fmt/format.h>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "tokenizer/parts/parts.hpp"
-#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
 
 bool is_space(char32_t c) {
   if (c > U' ' && c < 0x7F) return false;  // visible ASCII characters, tested first for speed
-  return c == byte_level::kSpace || unicode::is_white_space(c);
+  return c == kByteCharacters[U' '] || unicode::is_white_space(c);
 }
 
 /// Shortens the offset range of each token so that it does not contain the white space at the ends of the
@@ -36,7 +29,6 @@ void trim_offsets(TokenizedText& text, bool prefix_space, const Vocabulary& voca
   }
 }
 
-/// A special token that a post-processor adds.
 struct SpecialToken {
   std::int64_t id = 0;
   std::int64_t type_id = 0;
@@ -56,18 +48,10 @@ void insert(TokenizedText& text, std::size_t at, const SpecialToken& token) {
   for (TokenizedText::VerbatimToken& each : text.found) each.token += each.token >= at ? 1 : 0;
 }
 
-void push_back(TokenizedText& text, const SpecialToken& token) {
-  insert(text, text.encoding.size(), token);
-}
-
-/// Returns a value as an id. Throws Error(bad_input) unless it is an integer from 0 to 2^32 - 1.
 std::int64_t read_id(const PartConfig& config) {
   constexpr std::uint64_t kLargest = std::numeric_limits<std::uint32_t>::max();
   const PartConfig::Json& value = config.node();
-  // Values that were parsed from a file are unsigned; values that attnctl made itself are signed.
-  const bool natural =
-      value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
-  if (!natural || value.get<std::uint64_t>() > kLargest) {
+  if (!value.is_number_integer() || value < 0 || value > kLargest) {
     config.refuse("", fmt::format("expected an id from 0 to {}, found {}", kLargest,
                                   value.is_number() ? value.dump() : value.type_name()));
   }
@@ -75,17 +59,11 @@ std::int64_t read_id(const PartConfig& config) {
 }
 
 PostProcessor make_sequence(const PartConfig& config, const Vocabulary& vocabulary) {
-  std::vector<PostProcessor> parts;
-  for (const PartConfig& part : config.objects("processors")) {
-    parts.push_back(make_post_processor(part, vocabulary));
-  }
-  return [parts = std::move(parts)](std::vector<TokenizedText>& texts) {
-    for (const PostProcessor& part : parts) part(texts);
-  };
+  return in_sequence(config, "processors",
+                     [&](const PartConfig& part) { return make_post_processor(part, vocabulary); });
 }
 
-/// Returns a post-processor that adds no tokens. It sets Encoding::sequence and, if trim_offsets is true,
-/// trims the offsets.
+/// Returns a post-processor that sets Encoding::sequence and, if trim_offsets is true, trims the offsets.
 PostProcessor make_byte_level(const PartConfig& config, const Vocabulary& vocabulary) {
   return [trim = config.boolean("trim_offsets"), prefix_space = config.boolean("add_prefix_space"),
           &vocabulary](std::vector<TokenizedText>& texts) {
@@ -96,7 +74,6 @@ PostProcessor make_byte_level(const PartConfig& config, const Vocabulary& vocabu
   };
 }
 
-/// Returns the id of a token that is described by a pair such as ["[SEP]", 102].
 std::int64_t read_end(const PartConfig& config, std::string_view key) {
   const PartConfig pair = config.at(key);
   if (!pair.node().is_array() || pair.node().size() != 2 || !pair.node()[0].is_string()) {
@@ -115,7 +92,7 @@ PostProcessor make_bert(const PartConfig& config, const Vocabulary& /*vocabulary
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const std::uint8_t sequence = i == 0 ? 0 : 1;
       if (i == 0) insert(texts[i], 0, {cls, 0, 0});
-      push_back(texts[i], {sep, sequence, sequence});
+      insert(texts[i], texts[i].encoding.size(), {sep, sequence, sequence});
     }
   };
 }
@@ -132,7 +109,7 @@ PostProcessor make_roberta(const PartConfig& config, const Vocabulary& vocabular
       if (trim) trim_offsets(text, prefix_space, vocabulary);
       std::ranges::fill(text.encoding.type_ids, 0);
       insert(text, 0, {i == 0 ? cls : sep, 0, sequence});
-      push_back(text, {sep, 0, sequence});
+      insert(text, text.encoding.size(), {sep, 0, sequence});
     }
   };
 }
@@ -162,7 +139,9 @@ void apply(const Template& parts, std::vector<TokenizedText>& texts) {
       std::ranges::fill(made.back().encoding.sequence, part->sequence);
     } else {
       TokenizedText& special = made.emplace_back();
-      for (const std::int64_t id : part->ids) push_back(special, {id, part->type_id, part->sequence});
+      for (const std::int64_t id : part->ids) {
+        insert(special, special.encoding.size(), {id, part->type_id, part->sequence});
+      }
     }
   }
   texts.swap(made);
@@ -214,8 +193,7 @@ Template read_template(const PartConfig& config, std::string_view key, const Par
   return parts;
 }
 
-/// Returns a post-processor that adds special tokens according to templates: "single" for one text, "pair"
-/// for two.
+/// Returns a post-processor that adds special tokens with the template "single" for one text, "pair" for two.
 PostProcessor make_template(const PartConfig& config, const Vocabulary& /*vocabulary*/) {
   const PartConfig special_tokens = config.object("special_tokens");
   return [place = config.place(), single = read_template(config, "single", special_tokens),

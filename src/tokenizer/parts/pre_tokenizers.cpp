@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <utility>
-
 #include <fmt/format.h>
 #include <unicode/uchar.h>
 #include <unicode/uscript.h>
@@ -8,20 +5,17 @@
 #include "base/text.hpp"
 #include "tokenizer/parts/parts.hpp"
 #include "tokenizer/regex/regex.hpp"
-#include "tokenizer/regex/word_cutter.hpp"
-#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
 
-// Groups of characters (see cut_by_group).
 constexpr int kDropped = -1;   // the character is removed
 constexpr int kIsolated = -2;  // each such character is a separate piece
 constexpr int kWord = 0;
 constexpr int kSymbol = 1;
 
-/// Returns a step that cuts pieces into runs of characters of the same group. group_of(c, last) returns the
-/// group of a character after a character of the group `last`.
+/// Returns a step that cuts pieces into runs of characters of the same group, a number such as kWord.
+/// group_of(c, last) returns the group of a character after a character of the group `last`.
 template <typename GroupOf>
 TextStep cut_by_group(GroupOf group_of) {
   return [group_of](PieceText& text) {
@@ -62,24 +56,23 @@ TextStep make_white_space_split(const PartConfig& /*config*/) {
 }
 
 /// Returns the script of a character according to the table in Hugging Face tokenizers (Unicode 9), where
-/// kana have the script Han. Returns nullopt for a space or a character that the table does not contain.
-std::optional<UScriptCode> script_of(char32_t c) {
+/// kana have the script Han. Returns `last` for a space or a character that the table does not contain.
+int script_of(char32_t c, int last) {
   constexpr unsigned kTableVersion = 9;
   // The characters whose script in ICU 72 differs from the table. 0x30FC is the Japanese long-vowel mark,
   // which has the script Common in ICU.
-  constexpr std::pair<char32_t, UScriptCode> kExceptions[] = {{0x589, USCRIPT_COMMON},
-                                                              {0x61C, USCRIPT_COMMON},
-                                                              {0x953, USCRIPT_DEVANAGARI},
-                                                              {0x954, USCRIPT_DEVANAGARI},
-                                                              {0x30FC, USCRIPT_HAN}};
-  if (c == U' ') return std::nullopt;
+  constexpr std::pair<char32_t, UScriptCode> kExceptions[] = {
+      {0x589, USCRIPT_COMMON},     {0x61C, USCRIPT_COMMON}, {0x953, USCRIPT_DEVANAGARI},
+      {0x954, USCRIPT_DEVANAGARI}, {0x30FC, USCRIPT_HAN},
+  };
+  if (c == U' ') return last;
   for (const auto& [exception, script] : kExceptions) {
     if (exception == c) return script;
   }
   UErrorCode status = U_ZERO_ERROR;
   const UScriptCode script = uscript_getScript(static_cast<UChar32>(c), &status);
   if (U_FAILURE(status) || script == USCRIPT_UNKNOWN || !unicode::is_as_old_as(c, kTableVersion)) {
-    return std::nullopt;
+    return last;
   }
   return script == USCRIPT_HIRAGANA || script == USCRIPT_KATAKANA ? USCRIPT_HAN : script;
 }
@@ -88,10 +81,7 @@ std::optional<UScriptCode> script_of(char32_t c) {
 /// same piece as the character before it. At the beginning of a piece such characters are dropped, as in
 /// Hugging Face tokenizers.
 TextStep make_unicode_scripts(const PartConfig& /*config*/) {
-  return cut_by_group([](char32_t c, int last) {
-    const std::optional<UScriptCode> script = script_of(c);
-    return script ? static_cast<int>(*script) : last;
-  });
+  return cut_by_group([](char32_t c, int last) { return script_of(c, last); });
 }
 
 TextStep make_fixed_length(const PartConfig& config) {
@@ -112,9 +102,6 @@ TextStep make_fixed_length(const PartConfig& config) {
   };
 }
 
-// Pre-tokenizers that cut a text at matches
-
-/// What happens to the matches, as in the Hugging Face pre-tokenizer Split.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 SplitBehavior read_behavior(const PartConfig& config) {
@@ -123,83 +110,60 @@ SplitBehavior read_behavior(const PartConfig& config) {
   return static_cast<SplitBehavior>(config.choice("behavior", kNames));
 }
 
-/// Cuts a piece of text at matches, which must be passed in ascending order.
-class Splitter {
- public:
-  /// If `invert` is true, the text between matches is treated as matches and the matches as text between
-  /// them.
-  Splitter(SplitBehavior behavior, bool invert, PieceText::Cuts& cuts)
-      : behavior_(behavior), invert_(invert), cuts_(cuts) {}
-
-  void match(std::size_t begin, std::size_t end) {
-    if (end_ < begin) add(begin, invert_);
-    add(end, !invert_);
-  }
-
-  /// Adds the text after the last match. `size` is the size of the text in bytes.
-  void finish(std::size_t size) {
-    if (end_ < size) add(size, invert_);
-    close();
-  }
-
- private:
-  /// Adds the bytes from the `end` of the previous call (0 in the first call) up to `end`: a match, or text
-  /// before, between or after matches.
-  void add(std::size_t end, bool is_match) {
-    if (!joins(is_match)) {
-      close();
-      begin_ = end_;
-    }
-    end_ = end;
-    after_match_ = is_match;
-  }
-
-  void close() {
-    if (behavior_ != SplitBehavior::removed || !after_match_) cuts_.add(begin_, end_);
-  }
-
-  /// Returns whether the next match, or the next text that is not a match, belongs to the current piece.
-  [[nodiscard]] bool joins(bool is_match) const {
-    if (behavior_ == SplitBehavior::merged_with_previous) return is_match && !after_match_;
-    if (behavior_ == SplitBehavior::merged_with_next) return !is_match && after_match_;
-    return behavior_ == SplitBehavior::contiguous && is_match == after_match_;
-  }
-
-  SplitBehavior behavior_;
-  bool invert_;
-  PieceText::Cuts& cuts_;
-  /// Byte range [begin_, end_) of the current piece.
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
-  bool after_match_ = false;  // the last call of add() passed a match
-};
-
-/// Returns a step that cuts at the single characters for which is_match(character) returns true.
-template <typename IsMatch>
-TextStep split_at(IsMatch is_match, SplitBehavior behavior) {
-  return [is_match, behavior](PieceText& text) {
+/// Returns a step that cuts each piece at matches. find(piece, match) must call match(begin, end) for each
+/// match in ascending order. If `invert` is true, the text between matches is treated as matches and the
+/// matches as text between them.
+template <typename Find>
+TextStep cut_at_matches(SplitBehavior behavior, bool invert, Find find) {
+  return [behavior, invert, find = std::move(find)](PieceText& text) {
     text.cut([&](std::string_view piece, PieceText::Cuts& cuts) {
-      Splitter splitter(behavior, false, cuts);
-      for (std::size_t i = 0; i < piece.size();) {
-        const std::size_t begin = i;
-        if (is_match(unicode::next(piece, i))) splitter.match(begin, i);
-      }
-      splitter.finish(piece.size());
+      std::size_t begin = 0, end = 0;  // byte range of the current part
+      bool after_match = false;        // the current part ends with a match
+      const auto close = [&] {
+        if (behavior != SplitBehavior::removed || !after_match) cuts.add(begin, end);
+      };
+      /// Adds bytes [end, next_end): a match, or text before, between or after matches.
+      const auto add = [&](std::size_t next_end, bool is_match) {
+        const bool joins = (behavior == SplitBehavior::merged_with_previous && is_match && !after_match) ||
+                           (behavior == SplitBehavior::merged_with_next && !is_match && after_match) ||
+                           (behavior == SplitBehavior::contiguous && is_match == after_match);
+        if (!joins) {
+          close();
+          begin = end;
+        }
+        end = next_end;
+        after_match = is_match;
+      };
+      find(piece, [&](std::size_t first, std::size_t last) {
+        if (end < first) add(first, invert);
+        add(last, !invert);
+      });
+      if (end < piece.size()) add(piece.size(), invert);
+      close();
     });
   };
 }
 
+/// Returns a step that cuts at the characters for which is_match(character) returns true.
+template <typename IsMatch>
+TextStep split_at(IsMatch is_match, SplitBehavior behavior) {
+  return cut_at_matches(behavior, false, [is_match](std::string_view piece, const auto& match) {
+    for (std::size_t i = 0; i < piece.size();) {
+      const std::size_t begin = i;
+      if (is_match(unicode::next(piece, i))) match(begin, i);
+    }
+  });
+}
+
 TextStep make_split(const PartConfig& config) {
-  return [pattern = read_pattern(config), behavior = read_behavior(config),
-          invert = config.boolean("invert")](PieceText& text) {
-    thread_local std::vector<Regex::Match> matches;
-    text.cut([&](std::string_view piece, PieceText::Cuts& cuts) {
-      pattern.find_all(piece, matches);
-      Splitter splitter(behavior, invert, cuts);
-      for (const auto& [begin, end] : matches) splitter.match(begin, end);
-      splitter.finish(piece.size());
-    });
-  };
+  Regex pattern = read_pattern(config);
+  const SplitBehavior behavior = read_behavior(config);
+  return cut_at_matches(behavior, config.boolean("invert"),
+                        [pattern = std::move(pattern)](std::string_view piece, const auto& match) {
+                          thread_local std::vector<Regex::Match> matches;
+                          pattern.find_all(piece, matches);
+                          for (const auto& [begin, end] : matches) match(begin, end);
+                        });
 }
 
 TextStep make_punctuation(const PartConfig& config) {
@@ -214,9 +178,7 @@ TextStep make_digits(const PartConfig& config) {
 }
 
 TextStep make_character_delimiter(const PartConfig& config) {
-  const std::string delimiter = read_character(config, "delimiter");
-  std::size_t i = 0;
-  const char32_t wanted = unicode::next(delimiter, i);
+  const char32_t wanted = utf8_code_point(read_character(config, "delimiter"));
   return split_at([wanted](char32_t c) { return c == wanted; }, SplitBehavior::removed);
 }
 
@@ -265,13 +227,6 @@ TextStep make_metaspace(const PartConfig& config) {
   };
 }
 
-void prepend_space(PieceText& text) {
-  text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
-    if (!text.text(piece).starts_with(' ')) output.put(" ", text.origin()[piece.begin]);
-    output.copy(piece.begin, piece.end);
-  });
-}
-
 /// Returns a step that replaces each byte by the character that represents it. Before this, the step inserts
 /// a space before pieces that do not begin with one if add_prefix_space is true, and cuts the pieces into
 /// words with the expression of GPT-2 unless use_regex is false.
@@ -279,7 +234,12 @@ TextStep make_byte_level(const PartConfig& config) {
   (void)config.boolean("trim_offsets");  // has no effect here; the call checks that the key exists
   return [prefix_space = config.boolean("add_prefix_space"), cuts_words = config.boolean("use_regex", true),
           cutter = WordCutter(WordRules())](PieceText& text) {
-    if (prefix_space) prepend_space(text);
+    if (prefix_space) {
+      text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
+        if (!text.text(piece).starts_with(' ')) output.put(" ", text.origin()[piece.begin]);
+        output.copy(piece.begin, piece.end);
+      });
+    }
     if (cuts_words) {
       text.cut([&](std::string_view piece, PieceText::Cuts& cuts) {
         for (std::size_t begin = 0; begin < piece.size();) {
@@ -289,16 +249,15 @@ TextStep make_byte_level(const PartConfig& config) {
         }
       });
     }
-    byte_level::write(text);
+    write_byte_characters(text);
   };
 }
 
-TextStep make_sequence(const PartConfig& config) {
-  return in_sequence(config, "pretokenizers", make_pre_tokenizer);
-}
-
 constexpr PartRow<TextStep> kPreTokenizers[] = {
-    {"Sequence", make_sequence},
+    {"Sequence",
+     [](const PartConfig& config) -> TextStep {
+       return in_sequence(config, "pretokenizers", make_pre_tokenizer);
+     }},
     {"BertPreTokenizer", make_bert},
     {"ByteLevel", make_byte_level},
     {"Metaspace", make_metaspace},
@@ -318,15 +277,6 @@ TextStep make_pre_tokenizer(const PartConfig& config) {
   return find_part(config, kPreTokenizers).make(config);
 }
 
-TextStep in_sequence(const PartConfig& config, std::string_view key,
-                     TextStep (*make)(const PartConfig& config)) {
-  std::vector<TextStep> steps;
-  for (const PartConfig& part : config.objects(key)) steps.push_back(make(part));
-  return [steps = std::move(steps)](PieceText& text) {
-    for (const TextStep& step : steps) step(text);
-  };
-}
-
 std::string read_character(const PartConfig& config, std::string_view key) {
   std::string text = config.string(key);
   if (text.empty() || utf8_sequence_length(text) != text.size()) {
@@ -335,9 +285,7 @@ std::string read_character(const PartConfig& config, std::string_view key) {
   return text;
 }
 
-namespace byte_level {
-
-void write(PieceText& text) {
+void write_byte_characters(PieceText& text) {
   text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
     const std::string_view all = text.text();
     for (std::size_t i = piece.begin; i < piece.end;) {
@@ -346,11 +294,10 @@ void write(PieceText& text) {
       while (i < piece.end && all[i] > 0x20 && all[i] < 0x7F) ++i;
       if (i > begin) output.copy(begin, i);
       if (i == piece.end) break;
-      output.put(unicode::Utf8(kCharacters[static_cast<unsigned char>(all[i])]), text.origin()[i]);
+      output.put(unicode::Utf8(kByteCharacters[static_cast<unsigned char>(all[i])]), text.origin()[i]);
       ++i;
     }
   });
 }
 
-}  // namespace byte_level
 }  // namespace attnctl::tokenizer

@@ -1,15 +1,12 @@
 #include "tokenizer/regex/regex.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <cstdint>
 #include <deque>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <mutex>
-#include <optional>
 
 #define ONIG_ESCAPE_UCHAR_COLLISION 1  // prevents a conflict with the type UChar of ICU
 #include <oniguruma.h>
@@ -21,8 +18,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "tokenizer/regex/word_cutter.hpp"
-#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
@@ -56,8 +51,7 @@ UnicodeSet of_categories(std::uint32_t mask) {
                 [=](const LaterRange& range) { return has_category(range, mask); });
 }
 
-/// Returns the characters that have a binary property in ICU, and the characters of unicode::later_ranges()
-/// whose category is in the mask `later`.
+/// Returns the characters with a binary property; of later_ranges() those whose category is in `later`.
 UnicodeSet of_binary(UProperty property, std::uint32_t later) {
   return set_of(property, 1, [=](const LaterRange& range) { return has_category(range, later); });
 }
@@ -69,10 +63,6 @@ UnicodeSet alphabetic() {
                 })
       .add(0x363, 0x36F)
       .add(0x1DD3, 0x1DE6);  // marks that became alphabetic in Unicode 16
-}
-
-UnicodeSet white_space() {
-  return of_binary(UCHAR_WHITE_SPACE, 0);
 }
 
 UnicodeSet visible() {
@@ -93,11 +83,11 @@ constexpr NamedSet kNamedSets[] = {
     {"blank", "blank", [] { return of_categories(U_GC_ZS_MASK).add(U'\t'); }},
     {"cntrl", "cntrl", [] { return of_categories(U_GC_CC_MASK); }},
     {"digit", "digit", [] { return of_categories(U_GC_ND_MASK); }},
-    {"graph", "graph", [] { return visible().removeAll(white_space()); }},
+    {"graph", "graph", [] { return visible().removeAll(of_binary(UCHAR_WHITE_SPACE, 0)); }},
     {"lower", "lowercase", [] { return of_binary(UCHAR_LOWERCASE, U_GC_LL_MASK); }},
     {"print", "print", [] { return visible().removeAll(of_categories(U_GC_ZL_MASK | U_GC_ZP_MASK)); }},
     {"punct", "punct", [] { return of_categories(U_GC_P_MASK | U_GC_S_MASK); }},
-    {"space", "whitespace", white_space},
+    {"space", "whitespace", [] { return of_binary(UCHAR_WHITE_SPACE, 0); }},
     {"upper", "uppercase", [] { return of_binary(UCHAR_UPPERCASE, U_GC_LU_MASK); }},
     {"xdigit", "xdigit", [] { return UnicodeSet(U'0', U'9').add(U'A', U'F').add(U'a', U'f'); }},
     {"word", "word",
@@ -130,8 +120,7 @@ class Sets {
     return sets;
   }
 
-  /// Returns a number for the property \p{name}, which can be passed to ranges(); nullopt if find_property()
-  /// does not know the name.
+  /// Returns a number for ranges() of the property \p{name}; nullopt if find_property() does not know it.
   std::optional<OnigCtype> find_number(std::string_view name) {
     std::string plain;
     for (const char c : name) {
@@ -149,7 +138,7 @@ class Sets {
     return known->second;
   }
 
-  /// Returns the ranges of the character type or property with this number; null if the number is unknown.
+  /// Returns the ranges of a character type or a property; null if the number is unknown.
   const OnigCodePoint* ranges(OnigCtype number) {
     if (number >= 1 && number <= types_.size()) return types_[number - 1].data();
     if (number < kFirstProperty) return nullptr;
@@ -159,8 +148,7 @@ class Sets {
 
  private:
   using Ranges = std::vector<OnigCodePoint>;
-  /// Larger than all numbers that Oniguruma uses itself.
-  static constexpr OnigCtype kFirstProperty = 1U << 20U;
+  static constexpr OnigCtype kFirstProperty = 1U << 20U;  // larger than all numbers of Oniguruma
 
   Sets() {
     for (std::size_t i = 0; i < kTypes; ++i) types_.push_back(in_layout(kNamedSets[i].make()));
@@ -207,7 +195,6 @@ int ranges_of(OnigCtype number, OnigCodePoint* single_byte_end, const OnigCodePo
 }
 
 /// Returns Oniguruma's UTF-8 encoding, changed to use the character properties of Unicode 16.
-///
 /// Hugging Face tokenizers use Oniguruma 6.9.10, which has Unicode 16. The installed library may be older
 /// (6.9.8 has Unicode 14). The character sets are therefore made from ICU and unicode::later_ranges(). Case
 /// folding is not changed: with Oniguruma 6.9.8, (?i) does not work for 27 pairs of rare letters.
@@ -307,7 +294,8 @@ class ClassRun {
     for (std::size_t i = 0; i < text.size();) {
       const std::size_t begin = i;
       for (std::size_t count = 0; count < most_ && i < text.size(); ++count) {
-        const std::size_t size = character(text, i);
+        const auto byte = static_cast<unsigned char>(text[i]);
+        const std::size_t size = byte >= 0x80 ? match(text, i) : ascii_[byte] ? 1 : 0;
         if (size == 0) break;
         i += size;
         if (count + 1 < least_) continue;
@@ -338,12 +326,7 @@ class ClassRun {
     return *most == kNoLimit || *most <= kLargestCount;
   }
 
-  /// Returns the number of bytes of the character at byte `i` if the character is in the class, otherwise 0.
-  [[nodiscard]] std::size_t character(std::string_view text, std::size_t i) const {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    return byte < 0x80 ? (ascii_[byte] ? 1 : 0) : match(text, i);
-  }
-
+  /// Returns the size of the character at byte `i` if the character is in the class, otherwise 0.
   [[nodiscard]] std::size_t match(std::string_view text, std::size_t i) const {
     const OnigUChar* const begin = bytes_of(text);
     const int size =
@@ -356,12 +339,6 @@ class ClassRun {
   std::size_t least_ = 1;
   std::size_t most_ = 1;
   std::array<bool, 128> ascii_{};
-};
-
-/// The buffers of one thread for searches by Oniguruma.
-struct Search {
-  std::unique_ptr<OnigRegion, OnigurumaDeleter> region{onig_region_new()};
-  std::unique_ptr<OnigMatchParam, OnigurumaDeleter> limits{onig_new_match_param()};
 };
 
 }  // namespace
@@ -413,23 +390,24 @@ void Regex::find_all(std::string_view text, std::vector<Match>& matches) const {
 }
 
 void Regex::Program::search(std::string_view text, std::vector<Match>& matches) const {
-  thread_local const Search search;
-  onig_set_match_stack_limit_size_of_match_param(search.limits.get(), kStackLimit);
-  onig_set_retry_limit_in_match_of_match_param(search.limits.get(), kRetriesPerMatch);
-  onig_set_retry_limit_in_search_of_match_param(search.limits.get(),
+  thread_local const std::unique_ptr<OnigRegion, OnigurumaDeleter> region(onig_region_new());
+  thread_local const std::unique_ptr<OnigMatchParam, OnigurumaDeleter> limits(onig_new_match_param());
+  onig_set_match_stack_limit_size_of_match_param(limits.get(), kStackLimit);
+  onig_set_retry_limit_in_match_of_match_param(limits.get(), kRetriesPerMatch);
+  onig_set_retry_limit_in_search_of_match_param(limits.get(),
                                                 kRetriesPerMatch + kRetriesPerByte * text.size());
   const OnigUChar* const begin = bytes_of(text);
   const OnigUChar* const end = begin + text.size();
   for (std::size_t from = 0; from <= text.size();) {
-    const int code = onig_search_with_param(compiled.get(), begin, end, begin + from, end,
-                                            search.region.get(), ONIG_OPTION_NONE, search.limits.get());
+    const int code = onig_search_with_param(compiled.get(), begin, end, begin + from, end, region.get(),
+                                            ONIG_OPTION_NONE, limits.get());
     if (code == ONIG_MISMATCH) return;
     if (code < 0) {
       fail(Status::bad_input, "{}: the regular expression fails on a text ({}); simplify the expression",
            place, message_of(code, {}));
     }
-    const auto first = static_cast<std::size_t>(search.region->beg[0]);
-    const auto last = static_cast<std::size_t>(search.region->end[0]);
+    const auto first = static_cast<std::size_t>(region->beg[0]);
+    const auto last = static_cast<std::size_t>(region->end[0]);
     const std::size_t done = matches.empty() ? 0 : matches.back().second;
     if (first > last || first < done) {
       fail(Status::bad_input, "{}: \\K in a look-around makes matches overlap; remove \\K", place);

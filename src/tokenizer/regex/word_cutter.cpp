@@ -1,6 +1,6 @@
-#include "tokenizer/regex/word_cutter.hpp"
-
 #include <algorithm>
+
+#include "tokenizer/regex/regex.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
@@ -65,10 +65,6 @@ std::optional<WordRules> WordRules::of(std::string_view pattern) {
     }
   }
   return std::nullopt;
-}
-
-WordCutter::WordCutter(const WordRules& rules) : rules_(rules), classes_(unicode::classes()) {
-  for (std::size_t i = 0; i < ascii_.size(); ++i) ascii_[i] = classes_(static_cast<char32_t>(i));
 }
 
 std::size_t WordCutter::run(std::string_view text, std::size_t i, std::uint16_t with,

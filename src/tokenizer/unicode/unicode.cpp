@@ -1,6 +1,5 @@
 #include "tokenizer/unicode/unicode.hpp"
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -324,15 +323,30 @@ void order_marks(std::vector<ChangedCharacter>& run) {
   }
 }
 
-char32_t composed(const UNormalizer2* normalizer, char32_t a, char32_t b) {
-  const UChar32 pair = unorm2_composePair(normalizer, static_cast<UChar32>(a), static_cast<UChar32>(b));
-  return pair >= 0 && is_known(static_cast<char32_t>(pair)) ? static_cast<char32_t>(pair) : 0;
-}
-
-/// Returns whether `c` is in one of the large blocks, such as ideographs, whose characters normalization does
-/// not change.
-bool has_no_mappings(char32_t c) {
-  return (c >= 0x3400 && c < 0xA000) || (c >= 0x17000 && c < 0x1B000) || (c >= 0x20000 && c < 0x2F800);
+void compose(std::vector<ChangedCharacter>& run) {
+  const UNormalizer2* normalizer = instance(unorm2_getNFCInstance);
+  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  std::size_t kept = 0;
+  std::size_t starter = kNone;  // index of the last character of combining class 0
+  int last_class = 0;           // combining class of the last mark kept after `starter`; 0: none
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    const ChangedCharacter current = run[i];
+    const int mark_class = combining_class(current.c);
+    // A mark of the same or a higher combining class between `starter` and this character prevents that the
+    // two are composed.
+    const bool reaches = starter != kNone && (last_class == 0 || last_class < mark_class);
+    const UChar32 pair = reaches ? unorm2_composePair(normalizer, static_cast<UChar32>(run[starter].c),
+                                                      static_cast<UChar32>(current.c))
+                                 : -1;
+    if (pair >= 0 && is_known(static_cast<char32_t>(pair))) {
+      run[starter] = {static_cast<char32_t>(pair), run[starter].change + current.change - 1};
+      continue;
+    }
+    if (mark_class == 0) starter = kept;
+    last_class = mark_class;
+    run[kept++] = current;
+  }
+  run.resize(kept);
 }
 
 }  // namespace
@@ -342,16 +356,12 @@ std::span<const LaterRange> later_ranges() {
 }
 
 std::size_t white_space_end(std::string_view text, std::size_t begin) {
-  for (std::size_t i = begin; i < text.size(); begin = i) {
-    if (!is_white_space(next(text, i))) break;
-  }
+  for (std::size_t i = begin; i < text.size() && is_white_space(next(text, i));) begin = i;
   return begin;
 }
 
 std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t limit) {
-  for (std::size_t i = end; i > limit; end = i) {
-    if (!is_white_space(previous(text, i))) break;
-  }
+  for (std::size_t i = end; i > limit && is_white_space(previous(text, i));) end = i;
   return end;
 }
 
@@ -400,7 +410,9 @@ NormalForm::NormalForm(Kind kind) : kind_(kind) {
   const UNormalizer2* const normalizer = instance(get);
   std::vector<std::uint8_t> all(kCodePoints, 0);
   for (char32_t c = 0; c < 0x30000; ++c) {
-    if (has_no_mappings(c)) continue;
+    // Normalization does not change the characters of these large blocks, such as ideographs.
+    if ((c >= 0x3400 && c < 0xA000) || (c >= 0x17000 && c < 0x1B000) || (c >= 0x20000 && c < 0x2F800))
+      continue;
     const auto point = static_cast<UChar32>(c);
     std::uint8_t bits = 0;
     if (u_getIntPropertyValue(point, quick_check) == UNORM_NO) bits |= kChanges;
@@ -417,30 +429,6 @@ void NormalForm::apply(std::span<const char32_t> run, std::vector<ChangedCharact
   for (const char32_t c : run) decompose(normalizer, c, out);
   order_marks(out);
   if (kind_ == nfc || kind_ == nfkc) compose(out);
-}
-
-void NormalForm::compose(std::vector<ChangedCharacter>& run) const {
-  const UNormalizer2* normalizer = instance(unorm2_getNFCInstance);
-  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-  std::size_t kept = 0;
-  std::size_t starter = kNone;  // index of the last character of combining class 0
-  int last_class = 0;           // combining class of the last mark kept after `starter`; 0: none
-  for (std::size_t i = 0; i < run.size(); ++i) {
-    const ChangedCharacter current = run[i];
-    const int mark_class = combining_class(current.c);
-    // A mark of the same or a higher combining class between `starter` and this character prevents that the
-    // two are composed.
-    const bool reaches = starter != kNone && (last_class == 0 || last_class < mark_class);
-    const char32_t pair = reaches ? composed(normalizer, run[starter].c, current.c) : 0;
-    if (pair != 0) {
-      run[starter] = {pair, run[starter].change + current.change - 1};
-      continue;
-    }
-    if (mark_class == 0) starter = kept;
-    last_class = mark_class;
-    run[kept++] = current;
-  }
-  run.resize(kept);
 }
 
 }  // namespace attnctl::tokenizer::unicode

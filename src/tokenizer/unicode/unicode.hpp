@@ -24,11 +24,9 @@ class CodePointTable {
   explicit CodePointTable(const std::vector<T>& all) {
     block_.reserve(kCodePoints / kBlock);
     for (std::size_t begin = 0; begin < kCodePoints; begin += kBlock) {
-      const auto first = all.begin() + static_cast<std::ptrdiff_t>(begin);
-      const auto last = first + static_cast<std::ptrdiff_t>(kBlock);
-      const bool same =
-          !values_.empty() && std::equal(first, last, values_.end() - static_cast<std::ptrdiff_t>(kBlock));
-      if (!same) values_.insert(values_.end(), first, last);
+      const auto block = std::span(all).subspan(begin, kBlock);
+      const bool same = !values_.empty() && std::ranges::equal(block, std::span(values_).last(kBlock));
+      if (!same) values_.insert(values_.end(), block.begin(), block.end());
       block_.push_back(static_cast<std::uint16_t>(values_.size() / kBlock - 1));
     }
   }
@@ -72,7 +70,7 @@ inline bool is_ascii(char byte) {
   return static_cast<unsigned char>(byte) < 0x80;
 }
 
-/// Returns the position of the first byte in [begin, end) that is not ASCII; `end` if there is none.
+/// Returns the position of the first byte in [begin, end) that is not ASCII, or `end`.
 inline std::size_t ascii_end(std::string_view text, std::size_t begin, std::size_t end) {
   while (begin < end && is_ascii(text[begin])) ++begin;
   return begin;
@@ -119,8 +117,7 @@ inline bool is_white_space(char32_t c) {
 
 /// Returns the byte position after the white space that starts at `begin`; `begin` if there is none.
 std::size_t white_space_end(std::string_view text, std::size_t begin);
-/// Returns the byte position where the white space before `end` begins, but at least `limit`; `end` if there
-/// is none.
+/// Returns the byte position where the white space before `end` begins, but at least `limit`.
 std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t limit = 0);
 
 /// Returns the lowercase of a code point (Unicode 17). For U+0130, whose lowercase is the two code points
@@ -156,10 +153,8 @@ struct ChangedCharacter {
 };
 
 /// One of the normalization forms NFC, NFD, NFKC and NFKD of Unicode 9, the version that Hugging Face
-/// tokenizers use. Characters that are newer than Unicode 9 do not change.
-///
-/// A text is normalized run by run. A run is a character together with the following characters for which
-/// joins() returns true.
+/// tokenizers use. Characters that are newer than Unicode 9 do not change. A text is normalized run by run. A
+/// run is a character together with the following characters for which joins() returns true.
 class NormalForm {
  public:
   enum Kind { nfc, nfd, nfkc, nfkd };
@@ -174,12 +169,11 @@ class NormalForm {
   /// Returns whether `c` belongs to the same run as the character before it.
   [[nodiscard]] bool joins(char32_t c) const { return (bits_(c) & kJoins) != 0; }
 
-  /// Normalizes a run of characters and stores the result in `out`, replacing its content.
+  /// Normalizes a run of characters. Replaces the content of `out`.
   void apply(std::span<const char32_t> run, std::vector<ChangedCharacter>& out) const;
 
  private:
   explicit NormalForm(Kind kind);
-  void compose(std::vector<ChangedCharacter>& run) const;
   static constexpr std::uint8_t kChanges = 1;
   static constexpr std::uint8_t kJoins = 2;
   Kind kind_;
