@@ -409,11 +409,13 @@ NormalForm::NormalForm(Kind kind) : kind_(kind) {
   const auto& [get, quick_check] = kForms[kind];
   const UNormalizer2* const normalizer = instance(get);
   std::vector<std::uint8_t> all(kCodePoints, 0);
+  constexpr std::uint32_t kUnchanged = U_GC_CN_MASK | U_GC_CC_MASK | U_GC_CO_MASK | U_GC_CS_MASK;
   for (char32_t c = 0; c < 0x30000; ++c) {
     // Normalization does not change the characters of these large blocks, such as ideographs.
     if ((c >= 0x3400 && c < 0xA000) || (c >= 0x17000 && c < 0x1B000) || (c >= 0x20000 && c < 0x2F800))
       continue;
     const auto point = static_cast<UChar32>(c);
+    if ((U_MASK(u_charType(point)) & kUnchanged) != 0) continue;
     std::uint8_t bits = 0;
     if (u_getIntPropertyValue(point, quick_check) == UNORM_NO) bits |= kChanges;
     if (unorm2_hasBoundaryBefore(normalizer, point) == 0) bits |= kJoins;
