@@ -23,25 +23,15 @@ void add_alignment(Record& record, const input::Sequence& sequence) {
   if (sequence.offsets.empty()) return;
   List offsets;
   for (const tokenizer::TextRange& range : sequence.offsets)
-    offsets.emplace_back(List{Value(std::size_t{range.begin}), Value(std::size_t{range.end})});
+    offsets.emplace_back(List{range.begin, range.end});
   record.set("offsets", std::move(offsets));
   List words;
   for (const std::optional<std::size_t>& word : sequence.words) words.push_back(or_null(word));
   record.set("words", std::move(words));
   if (sequence.text_index.empty()) return;
   List texts;
-  for (const std::optional<std::uint8_t>& text : sequence.text_index) {
-    texts.push_back(text ? Value(std::size_t{*text}) : Value());
-  }
+  for (const std::optional<std::uint8_t>& text : sequence.text_index) texts.push_back(or_null(text));
   record.set("sequence_ids", std::move(texts));
-}
-
-/// Adds the target (the input of the decoder).
-void add_target(Record& record, const input::Sequence& target) {
-  if (target.text) record.set("target_text", *target.text);
-  if (!target.tokens.empty()) record.set("target_tokens", List(target.tokens.begin(), target.tokens.end()));
-  record.set("target_ids", make_tensor({target.ids.size()}, target.ids))
-      .set("target_length", target.queries());
 }
 
 Section inputs_section(const input::Batch& batch) {
@@ -56,7 +46,13 @@ Section inputs_section(const input::Batch& batch) {
     if (!sequence.ids.empty()) record.set("ids", make_tensor({sequence.ids.size()}, sequence.ids));
     add_alignment(record, sequence);
     record.set("length", sequence.queries());
-    if (sequence.target) add_target(record, *sequence.target);
+    if (const input::Sequence* const target = sequence.target.get()) {
+      if (target->text) record.set("target_text", *target->text);
+      if (!target->tokens.empty())
+        record.set("target_tokens", List(target->tokens.begin(), target->tokens.end()));
+      record.set("target_ids", make_tensor({target->ids.size()}, target->ids))
+          .set("target_length", target->queries());
+    }
     if (sequence.truncated > 0) record.set("truncated", sequence.truncated);
     items.emplace_back(std::move(record));
   }
@@ -70,10 +66,9 @@ Table inputs_table(const input::Batch& batch) {
   std::vector<std::vector<Cell>> rows;
   const auto add = [&](const std::string& id, const input::Sequence& sequence, const char* side) {
     for (std::size_t i = 0; i < sequence.queries(); ++i) {
-      std::vector<Cell>& row = rows.emplace_back();
-      row = {id, analysis::cell_of(i), token_cell(sequence.tokens, i),
-             sequence.ids.empty() ? Cell() : Cell(sequence.ids[i])};
-      if (targets) row.emplace_back(std::string(side));
+      rows.push_back(row_of(id, i, token_cell(sequence.tokens, i),
+                            sequence.ids.empty() ? Cell() : Cell(sequence.ids[i]), side));
+      if (!targets) rows.back().pop_back();
     }
   };
   for (const input::Sequence& sequence : batch.sequences) {
@@ -195,7 +190,7 @@ Results input_results(const RunResults& run) {
 
 Results head_results(const RunResults& run) {
   Results results;
-  if (!run.has_heads()) return results;
+  if (!run.weights && run.pattern_metrics.empty()) return results;
   const Table heads = analysis::heads_table({.config = run.config(),
                                              .selection = run.request.selection,
                                              .weights = run.weights ? &*run.weights : nullptr,

@@ -32,13 +32,6 @@ class Inspection {
   [[nodiscard]] Results tables() const;
 
  private:
-  /// An array of the forward pass that the run captures.
-  struct PlannedArray {
-    analysis::Captured what;
-    std::size_t sequence;
-    std::size_t component;  // index into RunResults::components
-    Shape shape;
-  };
   using Targets = std::vector<std::vector<analysis::CaptureTarget>>;  // [components]
   struct Observers;
 
@@ -50,6 +43,8 @@ class Inspection {
   void plan_arrays();
   void check_sizes();
   void plan_memory_use(std::uint64_t kept_values);
+  template <typename SinkOf>
+  [[nodiscard]] Targets targets_of(SinkOf sink_of) const;
   [[nodiscard]] forward::Selection heads_of(HeadsSeen seen) const;
   void compute(const Targets& targets);
   void run_pass(const Targets& targets);
@@ -61,7 +56,6 @@ class Inspection {
   input::Batch words_;                   // --by-word: the inputs as words; the results describe this batch
   std::vector<input::WordUnits> units_;  // --by-word: for each sequence, the word of each token
   RunResults found_;
-  std::vector<PlannedArray> planned_;
   std::vector<std::unique_ptr<Analysis>> analyses_;
   bool streamed_ = false;  // release the weights of each layer after its use, to fit into --memory
 };

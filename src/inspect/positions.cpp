@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -22,11 +23,6 @@
 namespace attnctl::inspect {
 namespace {
 
-template <typename Layer>
-std::size_t input_of(const Layer& layer) {
-  return layer.input;
-}
-
 /// Returns a table with one row per input, layer and position.
 Table table(const AnalysisInput& input, const std::vector<analysis::LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
@@ -34,9 +30,8 @@ Table table(const AnalysisInput& input, const std::vector<analysis::LayerMixing>
     const input::Sequence& sequence = input.shown.sequences[layer.input];
     for (std::size_t i = 0; i < layer.positions.size(); ++i) {
       const analysis::PositionMixing& at = layer.positions[i];
-      rows.push_back({sequence.id, Cell(), analysis::cell_of(layer.layer), analysis::cell_of(i),
-                      token_cell(sequence.tokens, i), analysis::cell_of(at.mix), analysis::cell_of(at.keep),
-                      analysis::cell_of(at.ratio())});
+      rows.push_back(row_of(sequence.id, Cell(), layer.layer, i, token_cell(sequence.tokens, i), at.mix,
+                            at.keep, at.ratio()));
     }
   }
   return make_table("mixing", {"input", "component", "layer", "position", "token", "mix", "keep", "ratio"},
@@ -52,15 +47,15 @@ TextTable summary(const AnalysisInput& input, const std::vector<analysis::LayerM
     for (const analysis::PositionMixing& at : layer.positions) {
       if (const auto ratio = at.ratio()) ratios.push_back(*ratio);
     }
-    std::vector<Cell>& row = rows.emplace_back();
-    row = {input.shown.sequences[layer.input].id, analysis::cell_of(layer.layer), Cell(), Cell(), Cell()};
-    if (ratios.empty()) continue;
-    const double mean =
-        std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());
-    const auto [least, most] = std::ranges::minmax(ratios);
-    row[2] = analysis::cell_of(mean);
-    row[3] = analysis::cell_of(std::isfinite(mean) ? least : mean);
-    row[4] = analysis::cell_of(std::isfinite(mean) ? most : mean);
+    std::vector<Cell>& row = rows.emplace_back(row_of(input.shown.sequences[layer.input].id, layer.layer));
+    if (!ratios.empty()) {
+      const double mean =
+          std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());
+      const auto [least, most] = std::ranges::minmax(ratios);
+      const bool finite = std::isfinite(mean);
+      add_cells(row, std::array{mean, finite ? least : mean, finite ? most : mean});
+    }
+    row.resize(5);
   }
   return {"Mixing ratio over positions (0: all is kept, 1: all comes from other positions)",
           make_table("", {"input", "layer", "mean", "smallest", "largest"}, std::move(rows)), 3};
@@ -71,10 +66,10 @@ Heatmap heatmap(const AnalysisInput& input, std::span<const analysis::LayerMixin
                 const Tensor& ratios) {
   const input::Sequence& sequence = input.shown.sequences[layers.front().input];
   const bool single = input.shown.sequences.size() == 1;
-  Heatmap heatmap{single ? "Mixing Ratio" : sequence.id, "Token", "Layer", {}, {}, ratios};
-  for (const std::string& token : sequence.tokens) heatmap.x_labels.push_back(input.vocabulary.plain(token));
-  for (const analysis::LayerMixing& layer : layers) heatmap.y_labels.push_back(std::to_string(layer.layer));
-  return heatmap;
+  std::vector<std::string> numbers;
+  for (const analysis::LayerMixing& layer : layers) numbers.push_back(std::to_string(layer.layer));
+  const std::string title = single ? "Mixing Ratio" : sequence.id;
+  return {title, "Token", "Layer", token_labels(input.vocabulary, sequence), std::move(numbers), ratios};
 }
 
 /// Adds a table both as a section of the document and as a CSV table.
@@ -100,7 +95,7 @@ class MixingAnalysis final : public Analysis {
     page.scale = {.diverging = false, .low = 0, .high = 1, .label = "From other positions"};
     std::size_t row = 0;
     analysis::for_each_group(
-        layers, input_of<analysis::LayerMixing>, [&](std::span<const analysis::LayerMixing> of_input) {
+        layers, &analysis::LayerMixing::input, [&](std::span<const analysis::LayerMixing> of_input) {
           const analysis::LayerMixing& first = of_input.front();
           const Tensor array = column_array(all, "ratio", {of_input.size(), first.positions.size()}, row);
           row += array.size();
@@ -132,9 +127,8 @@ Table table(const AnalysisInput& input, const std::vector<LayerRouting>& layers)
     for (std::size_t i = 0; i < layer.tokens.size(); ++i) {
       const forward::ExpertRoute& route = layer.tokens[i];
       for (std::size_t place = 0; place < route.experts.size(); ++place) {
-        rows.push_back({sequence.id, Cell(), analysis::cell_of(layer.layer), analysis::cell_of(i),
-                        token_cell(sequence.tokens, i), analysis::cell_of(place),
-                        analysis::cell_of(route.experts[place]), route.weights[place]});
+        rows.push_back(row_of(sequence.id, Cell(), layer.layer, i, token_cell(sequence.tokens, i), place,
+                              route.experts[place], route.weights[place]));
       }
     }
   }
@@ -169,9 +163,8 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& l
     for (std::size_t expert = 0; expert < of_layer.size(); ++expert) {
       const Load& load = of_layer[expert];
       const auto tokens = static_cast<double>(load.tokens);
-      rows.push_back({analysis::cell_of(layer), analysis::cell_of(expert), analysis::cell_of(load.tokens),
-                      analysis::cell_of(tokens / static_cast<double>(totals[layer])),
-                      load.tokens == 0 ? Cell() : analysis::cell_of(load.weight / tokens)});
+      rows.push_back(row_of(layer, expert, load.tokens, tokens / static_cast<double>(totals[layer]),
+                            load.tokens == 0 ? Cell() : analysis::cell_of(load.weight / tokens)));
     }
   }
   return {"Number of tokens that each expert processes, and its mean weight for them",
@@ -220,14 +213,13 @@ class RoutingAnalysis final : public Analysis, private forward::Observer {
     add_table(results, table(input_, found_));
     results.text.emplace_back(summary(input_, found_));
     std::vector<std::int64_t> with_experts;  // layers with experts; equal for all inputs
-    analysis::for_each_group(found_, input_of<LayerRouting>, [&](std::span<const LayerRouting> of_input) {
+    analysis::for_each_group(found_, &LayerRouting::input, [&](std::span<const LayerRouting> of_input) {
       with_experts.clear();
       for (const LayerRouting& layer : of_input)
         with_experts.push_back(static_cast<std::int64_t>(layer.layer));
       add_routing_arrays(of_input, results);
     });
-    const Shape shape = {with_experts.size()};
-    results.arrays.push_back({"routing_layers", make_tensor(shape, std::move(with_experts))});
+    results.arrays.push_back({"routing_layers", make_tensor({with_experts.size()}, with_experts)});
     return results;
   }
 

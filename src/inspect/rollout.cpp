@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,6 +23,11 @@ namespace attnctl::inspect {
 namespace {
 
 using Positions = std::vector<std::size_t>;
+
+Positions all_positions(std::size_t count) {
+  const auto numbers = std::views::iota(std::size_t{0}, count);
+  return {numbers.begin(), numbers.end()};
+}
 
 /// Base class of rollout and flow. Their results have one row per position of the last layer that
 /// --rollout-from selects, and one value per input token.
@@ -44,9 +49,8 @@ class FromPositions : public Analysis {
   /// the input.
   void add_records(List& items, std::size_t s, const Tensor& rows) const {
     for (std::size_t r = 0; r < positions_[s].size(); ++r) {
-      Record record;
-      record.set("input", sequence(s).id).set("from", positions_[s][r]).set("values", item_of(rows, r, 1));
-      items.emplace_back(std::move(record));
+      items.emplace_back(
+          Record{{{"input", sequence(s).id}, {"from", positions_[s][r]}, {"values", item_of(rows, r, 1)}}});
     }
   }
 
@@ -68,13 +72,9 @@ std::vector<Positions> FromPositions::find_positions() const {
   const std::string& from = input_.request.rollout_from;
   std::vector<Positions> positions;
   for (const input::Sequence& sequence : input_.shown.sequences) {
-    Positions& found = positions.emplace_back();
-    if (from.empty()) {
-      found.resize(sequence.queries());
-      std::iota(found.begin(), found.end(), std::size_t{0});
-    } else {
-      found = input::find_word(sequence, input_.vocabulary, from);
-    }
+    Positions& found =
+        positions.emplace_back(from.empty() ? all_positions(sequence.queries())
+                                            : input::find_word(sequence, input_.vocabulary, from));
     if (!found.empty()) continue;
     input_.context.warnings.add(
         "from_not_found", fmt::format("--rollout-from: \"{}\" is not in input \"{}\"", from, sequence.id));
@@ -93,12 +93,9 @@ void FromPositions::add_arrays(Results& results, std::size_t s, const Tensor& ro
         {fmt::format("{}_from_{}", name_, s),
          make_tensor({positions.size()}, std::vector<std::int64_t>(positions.begin(), positions.end()))});
   }
-  if (results.pictures.empty()) {
-    HeatmapPage page;
-    page.scale = {.diverging = false, .low = 0, .high = 1, .label = title_};
-    results.pictures.push_back({name_, std::move(page)});
-  }
+  if (results.pictures.empty()) results.pictures.push_back({name_, HeatmapPage()});
   HeatmapPage& page = std::get<HeatmapPage>(results.pictures.front().page);
+  page.scale = {.diverging = false, .low = 0, .high = 1, .label = title_};
   const std::vector<std::string> tokens = labels(s);
   std::vector<std::string> from;
   for (const std::size_t position : positions) from.push_back(tokens[position]);
@@ -112,13 +109,11 @@ std::string strongest(const Tensor& rows, std::size_t row, const std::vector<std
   constexpr std::size_t kMost = 5;
   const std::size_t n = rows.shape[1];
   const std::span<const float> values = std::get<std::span<const float>>(rows.values).subspan(row * n, n);
-  Positions order(n);
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  Positions order = all_positions(n);
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
   std::string text;
-  for (std::size_t i = 0; i < std::min(kMost, n); ++i) {
+  for (std::size_t i = 0; i < std::min(kMost, n); ++i)
     text += fmt::format("{}{}:{} {:.2f}", i == 0 ? "" : "  ", order[i], labels[order[i]], values[order[i]]);
-  }
   return text;
 }
 
@@ -129,8 +124,7 @@ TextTable FromPositions::strongest_text(std::size_t s, std::string title,
   for (const auto& [name, array] : shown) columns.push_back(name);
   std::vector<std::vector<Cell>> rows;
   for (std::size_t r = 0; r < positions_[s].size(); ++r) {
-    const std::size_t from = positions_[s][r];
-    std::vector<Cell>& row = rows.emplace_back(std::vector<Cell>{analysis::cell_of(from), tokens[from]});
+    std::vector<Cell>& row = rows.emplace_back(row_of(positions_[s][r], tokens[positions_[s][r]]));
     for (const auto& [name, array] : shown) row.emplace_back(strongest(array, r, tokens));
   }
   return {std::move(title), make_table("", std::move(columns), std::move(rows))};
@@ -182,7 +176,8 @@ class RolloutAnalysis final : public FromPositions {
     std::vector<float> rows;
     rows.reserve(positions_[s].size() * values.cols());
     for (const std::size_t position : positions_[s]) {
-      for (const double value : values.view().row(position)) rows.push_back(static_cast<float>(value));
+      const std::span<const double> row = values.view().row(position);
+      rows.insert(rows.end(), row.begin(), row.end());
     }
     return make_tensor({positions_[s].size(), values.cols()}, std::move(rows));
   }
@@ -198,10 +193,8 @@ class RolloutAnalysis final : public FromPositions {
                             {{"rollout", rolled}, {"last layer", raw}});
     }
     std::vector<std::vector<Cell>> rows;
-    for (std::size_t key = 0; key < tokens.size(); ++key) {
-      rows.push_back({analysis::cell_of(key), tokens[key], std::get<std::span<const float>>(raw.values)[key],
-                      std::get<std::span<const float>>(rolled.values)[key]});
-    }
+    for (std::size_t key = 0; key < tokens.size(); ++key)
+      rows.push_back(row_of(key, tokens[key], raw.at(key), rolled.at(key)));
     return {fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], tokens[positions[0]], input),
             make_table("", {"position", "token", "last layer", "rollout"}, std::move(rows)), 3};
   }

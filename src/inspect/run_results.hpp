@@ -7,6 +7,7 @@
 
 #include "analysis/head_axes.hpp"
 #include "analysis/patterns/attention_from.hpp"
+#include "analysis/patterns/capture.hpp"
 #include "analysis/patterns/pattern_metrics.hpp"
 #include "analysis/weights/weights.hpp"
 #include "base/warnings.hpp"
@@ -23,17 +24,16 @@ namespace attnctl::inspect {
 /// and values are [layers, kv_heads, ...], the output is [layers, n, d], and logits are [n, vocabulary]. If
 /// the selected heads differ between layers, one axis [selected] replaces the two axes of the heads.
 struct InputArray {
-  std::string name;  // "pattern", "scores", "queries", "keys", "values", "z", "output", "logits"
+  analysis::Captured what = analysis::Captured::pattern;
   std::size_t sequence = 0;
   /// Index into RunResults::components. The array contains the heads of this component. 0 for logits.
   std::size_t component = 0;
-  Tensor array;
+  Tensor array;  // before the pass: only the shape
 };
 
 /// The words of --from and --to in one input. The positions of --from are queries and those of --to are keys
 /// of the selected component.
 struct WordQuestion : analysis::AttentionQuestion {
-  std::string from_text;
   std::vector<std::string> to_texts;  // the words of --to that the input contains
 };
 
@@ -63,8 +63,6 @@ struct RunResults {
   [[nodiscard]] forward::Sides sides(const InputArray& array) const {
     return sides(components[array.component].component, array.sequence);
   }
-  /// Returns whether the run has results for single heads (weights or pattern metrics).
-  [[nodiscard]] bool has_heads() const { return weights.has_value() || !pattern_metrics.empty(); }
 };
 
 /// Returns the results in the form of the request. Rows of tables are computed on demand from `run`, which
@@ -85,7 +83,8 @@ void add_weights_arrays(ArrayOutput& out, const RunResults& run);
 /// Returns the inputs with their tokens. In text, the first block is the title of the page (name and sizes of
 /// the model).
 [[nodiscard]] Results input_results(const RunResults& run);
-/// Returns the heads table with the metrics of patterns and weights. In documents, also the list of metrics.
+/// Returns the heads table with the metrics of patterns and weights, if there are any. In documents, also the
+/// list of metrics.
 [[nodiscard]] Results head_results(const RunResults& run);
 /// Returns the similarities, ranks, directions and full circuit matrices of the heads.
 [[nodiscard]] Results weights_results(const RunResults& run);

@@ -1,5 +1,3 @@
-#include "report/csv.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,7 +7,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/undefined.hpp"
-#include "report/ordered_chunks.hpp"
+#include "report/writers.hpp"
 
 namespace attnctl::report {
 namespace {

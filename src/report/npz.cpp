@@ -24,7 +24,7 @@
 #include "base/interrupt.hpp"
 #include "formats/npy.hpp"
 #include "formats/zip.hpp"
-#include "report/ordered_chunks.hpp"
+#include "report/writers.hpp"
 
 namespace attnctl::report {
 namespace {

@@ -1,5 +1,3 @@
-#include "report/text_width.hpp"
-
 #include <algorithm>
 #include <cmath>
 
@@ -7,6 +5,7 @@
 #include <unicode/uchar.h>
 
 #include "base/text.hpp"
+#include "report/text.hpp"
 
 namespace attnctl::report {
 namespace {
@@ -25,19 +24,16 @@ std::size_t width_of(char32_t point) {
 
 }  // namespace
 
-Character first_character(std::string_view text) {
+Character take_character(std::string_view& text) {
   const std::size_t length = utf8_sequence_length(text);
-  if (length == 0) return {1, 1};
-  return {length, width_of(utf8_code_point(text.substr(0, length)))};
+  const std::string_view bytes = text.substr(0, std::max<std::size_t>(length, 1));
+  text.remove_prefix(bytes.size());
+  return {bytes, length == 0 ? 1 : width_of(utf8_code_point(bytes))};
 }
 
 std::size_t display_width(std::string_view text) {
   std::size_t width = 0;
-  while (!text.empty()) {
-    const Character character = first_character(text);
-    width += character.columns;
-    text.remove_prefix(character.bytes);
-  }
+  while (!text.empty()) width += take_character(text).columns;
   return width;
 }
 
@@ -46,13 +42,11 @@ std::string shortened(std::string_view text, std::size_t width) {
   std::string kept;
   std::size_t used = 1;  // the ellipsis takes one column
   while (true) {
-    const Character character = first_character(text);
-    if (used + character.columns > width) break;
+    const Character character = take_character(text);
     used += character.columns;
-    kept += text.substr(0, character.bytes);
-    text.remove_prefix(character.bytes);
+    if (used > width) return kept + "\xE2\x80\xA6";
+    kept += character.bytes;
   }
-  return kept + "\xE2\x80\xA6";
 }
 
 void append_aligned(std::string& line, std::string_view text, std::size_t width, bool right) {

@@ -21,10 +21,9 @@
 #include "input/sequences.hpp"
 #include "input/text_input.hpp"
 #include "inspect/open_model.hpp"
-#include "report/csv.hpp"
-#include "report/json.hpp"
 #include "report/number_format.hpp"
 #include "report/text.hpp"
+#include "report/writers.hpp"
 #include "tokenizer/tokenizer.hpp"
 
 namespace attnctl::cli {

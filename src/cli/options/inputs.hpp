@@ -22,7 +22,7 @@
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/text_input.hpp"
-#include "inspect/selection.hpp"
+#include "inspect/open_model.hpp"
 #include "model/config/config.hpp"
 #include "model/model.hpp"
 
