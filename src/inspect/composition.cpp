@@ -121,7 +121,7 @@ Heatmap heatmap_of(const model::ModelConfig& config, const Composition& composit
 }
 
 HeatmapPage picture(const AnalysisInput& input, const std::vector<Composition>& compositions) {
-  HeatmapPage page{.title = "Composition of Heads", .columns = compositions.size()};
+  HeatmapPage page{"Composition of Heads", {}, compositions.size(), {}};
   double most = 0;
   for (const Composition& each : compositions) {
     for (const HeadPair& pair : pairs_of(each)) most = std::max(most, std::abs(pair.excess));

@@ -9,7 +9,6 @@
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "results/results.hpp"
 
 namespace attnctl::inspect {
 namespace {

@@ -10,8 +10,7 @@
 #include "analysis/heads_table.hpp"
 #include "analysis/patterns/pattern_metrics.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/run_results.hpp"
-#include "results/results.hpp"
+#include "inspect/inspection.hpp"
 
 // Output of the inputs and of the heads table.
 namespace attnctl::inspect {
@@ -178,19 +177,17 @@ void add_selection_arrays(ArrayOutput& out, const RunResults& run) {
   for (const analysis::ComponentHeads& component : run.components) add_axes(out, component, run.config());
 }
 
-Results input_results(const RunResults& run) {
-  Results results;
-  if (run.request.form == Form::text) results.text.emplace_back(title(run.model));
-  if (run.batch.sequences.empty()) return results;
+void add_inputs(Results& results, const RunResults& run) {
+  const bool text = run.request.form == Form::text;
+  if (text) results.text.emplace_back(title(run.model));
+  if (run.batch.sequences.empty()) return;
   results.document.sections.push_back(inputs_section(run.batch));
   results.tables.push_back(inputs_table(run.batch));
-  if (run.request.form == Form::text) append_inputs(results.text, run);
-  return results;
+  if (text) append_inputs(results.text, run);
 }
 
-Results head_results(const RunResults& run) {
-  Results results;
-  if (!run.weights && run.pattern_metrics.empty()) return results;
+void add_heads(Results& results, const RunResults& run) {
+  if (!run.weights && run.pattern_metrics.empty()) return;
   const Table heads = analysis::heads_table({.config = run.config(),
                                              .selection = run.request.selection,
                                              .weights = run.weights ? &*run.weights : nullptr,
@@ -201,7 +198,6 @@ Results head_results(const RunResults& run) {
   results.document.sections.push_back({"heads", "head", named});
   results.tables.push_back(heads);
   if (run.request.form == Form::text) results.text.emplace_back(heads_text(named, run));
-  return results;
 }
 
 }  // namespace attnctl::inspect

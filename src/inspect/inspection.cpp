@@ -17,6 +17,7 @@
 #include "base/error.hpp"
 #include "input/words.hpp"
 #include "inspect/describe.hpp"
+#include "inspect/memory_plan.hpp"
 
 namespace attnctl::inspect {
 namespace {
@@ -59,6 +60,10 @@ std::optional<WordQuestion> question_of(const RunResults& run, std::size_t s) {
     question.to_texts.push_back(name);
   }
   return question;
+}
+
+void add_analyses(Results& results, const RunResults& run) {
+  for (const Results& each : run.analyses) results.append(Results(each));
 }
 
 }  // namespace
@@ -205,7 +210,6 @@ void Inspection::plan_arrays() {
   }
 }
 
-/// Checks --limit and --memory before computing.
 void Inspection::check_sizes() {
   std::uint64_t values = 0;
   const auto add = [&](std::uint64_t count) { values = saturating_sum(values, count); };
@@ -225,7 +229,6 @@ void Inspection::check_sizes() {
   plan_memory_use(streamed ? 0 : values);
 }
 
-/// Returns the captured arrays and their sinks, which sink_of(array) returns.
 template <typename SinkOf>
 Inspection::Targets Inspection::targets_of(SinkOf sink_of) const {
   Targets targets(found_.components.size());
@@ -265,9 +268,7 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
   const auto of_weights = [](const AnalysisRow* row) { return !row->of_inputs; };
   if (includes.circuits || std::ranges::any_of(includes.analyses, of_weights))
     work.kept += factors_bytes(subject_.model, request_.selection);
-  const Streaming streaming = plan_memory(request_.memory, work);
-  streamed_ = streaming.on;
-  context_.streamed_rows = streaming.rows;
+  context_.streamed_rows = plan_memory(request_.memory, work);
 }
 
 void Inspection::run_pass(const Targets& targets) {
@@ -287,7 +288,8 @@ void Inspection::compute(const Targets& targets) {
   const Includes& includes = request_.includes;
   if (includes.weights || includes.directions) {
     const analysis::WeightsOptions options{request_.across_layers, request_.fold_norm,
-                                           includes.directions ? request_.directions : 0, streamed_};
+                                           includes.directions ? request_.directions : 0,
+                                           context_.streamed_rows > 0};
     found_.weights = analysis::analyze_weights(subject_.model, request_.selection, options, context_.pool,
                                                context_.warnings);
   }
@@ -320,36 +322,31 @@ void Inspection::run(ArrayOutput& out) {
 }
 
 Results Inspection::tables() const {
-  Results results = head_results(found_);
-  results.append(weights_results(found_));
-  for (const Results& analysis : found_.analyses) results.append(Results(analysis));
+  Results results;
+  add_heads(results, found_);
+  add_weights(results, found_);
+  add_analyses(results, found_);
   return results;
 }
 
 Results results_of(const RunResults& run) {
-  const auto analyses = [](const RunResults& of) {
-    Results all;
-    for (const Results& each : of.analyses) all.append(Results(each));
-    return all;
-  };
   Results results;
-  const auto append = [&](const auto&... parts) { (results.append(parts(run)), ...); };
+  const auto add = [&](const auto&... parts) { (parts(results, run), ...); };
   if (run.request.weighting != analysis::Weighting::weights)
     results.document.head.set("weighting",
                               run.request.weighting == analysis::Weighting::norm ? "norm" : "norm-row");
   switch (run.request.form) {
     case Form::document:
-      append(input_results, head_results, weights_results, pattern_results, answer_results, analyses,
-             array_results);
+      add(add_inputs, add_heads, add_weights, add_patterns, add_answers, add_analyses, add_captured);
       break;
     case Form::tables:
-      append(head_results, weights_results, pattern_results, analyses, input_results);
+      add(add_heads, add_weights, add_patterns, add_analyses, add_inputs);
       break;
     case Form::text:
-      append(input_results, weights_results, answer_results, pattern_results, head_results, analyses);
+      add(add_inputs, add_weights, add_answers, add_patterns, add_heads, add_analyses);
       break;
     case Form::pictures:
-      append(pattern_results, analyses, weights_results);
+      add(add_patterns, add_analyses, add_weights);
       break;
     case Form::arrays:  // see Inspection::run(ArrayOutput&)
       break;

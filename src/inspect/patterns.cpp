@@ -14,7 +14,7 @@
 #include "analysis/head_axes.hpp"
 #include "analysis/patterns/attention_from.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/run_results.hpp"
+#include "inspect/inspection.hpp"
 
 // Output of patterns, of the answers to --from, and of the other captured arrays.
 namespace attnctl::inspect {
@@ -256,9 +256,28 @@ TextTable answers_text(const RunResults& run, std::size_t number) {
           make_table("", std::move(columns), std::move(rows)), 3};
 }
 
-/// Returns a section with one record per head, array and input. Keys, values and outputs have one record per
-/// layer, and logits one record per input.
-Section arrays_section(const RunResults& run) {
+}  // namespace
+
+void add_patterns(Results& results, const RunResults& run) {
+  if (!run.request.includes.patterns) return;
+  const Form form = run.request.form;
+  if (form == Form::document) results.document.sections.push_back(patterns_section(run));
+  if (form == Form::tables) results.tables.push_back(patterns_table(run));
+  if (form == Form::text) append_patterns(results.text, run);
+  if (form == Form::pictures) results.pictures.push_back({"patterns", pattern_page(run)});
+}
+
+void add_answers(Results& results, const RunResults& run) {
+  if (run.request.form == Form::document && !run.questions.empty())
+    results.document.sections.push_back(attention_from_section(run));
+  if (run.request.form == Form::text) {
+    for (std::size_t i = 0; i < run.questions.size(); ++i) results.text.emplace_back(answers_text(run, i));
+  }
+}
+
+/// Adds one record per head, array and input. Keys, values and outputs have one record per layer, and logits
+/// one record per input.
+void add_captured(Results& results, const RunResults& run) {
   const model::ModelConfig& config = run.config();
   List items;
   const auto add = [&](const InputArray& array, std::optional<std::size_t> layer, const Value& head,
@@ -287,49 +306,7 @@ Section arrays_section(const RunResults& run) {
         add(array, heads[i].layer, model::head_name(config, heads[i]), item_of(array.array, i, 2));
     }
   }
-  return {"arrays", "array", std::move(items)};
-}
-
-}  // namespace
-
-Results pattern_results(const RunResults& run) {
-  Results results;
-  if (!run.request.includes.patterns) return results;
-  switch (run.request.form) {
-    case Form::document:
-      results.document.sections.push_back(patterns_section(run));
-      break;
-    case Form::tables:
-      results.tables.push_back(patterns_table(run));
-      break;
-    case Form::text:
-      append_patterns(results.text, run);
-      break;
-    case Form::pictures:
-      results.pictures.push_back({"patterns", pattern_page(run)});
-      break;
-    case Form::arrays:  // written while they are computed
-      break;
-  }
-  return results;
-}
-
-Results answer_results(const RunResults& run) {
-  Results results;
-  if (run.request.form == Form::document && !run.questions.empty())
-    results.document.sections.push_back(attention_from_section(run));
-  if (run.request.form == Form::text) {
-    for (std::size_t i = 0; i < run.questions.size(); ++i) results.text.emplace_back(answers_text(run, i));
-  }
-  return results;
-}
-
-Results array_results(const RunResults& run) {
-  Results results;
-  const auto other = [](const InputArray& array) { return array.what != Captured::pattern; };
-  if (run.request.form == Form::document && std::ranges::any_of(run.arrays, other))
-    results.document.sections.push_back(arrays_section(run));
-  return results;
+  if (!items.empty()) results.document.sections.push_back({"arrays", "array", std::move(items)});
 }
 
 }  // namespace attnctl::inspect

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,8 +25,9 @@ namespace {
 using Positions = std::vector<std::size_t>;
 
 Positions all_positions(std::size_t count) {
-  const auto numbers = std::views::iota(std::size_t{0}, count);
-  return {numbers.begin(), numbers.end()};
+  Positions all(count);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
 }
 
 /// Base class of rollout and flow. Their results have one row per position of the last layer that

@@ -13,7 +13,6 @@
 #include "analysis/weights/composition.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "results/results.hpp"
 
 namespace attnctl::inspect {
 namespace {

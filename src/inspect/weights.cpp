@@ -13,7 +13,7 @@
 #include "analysis/weights/circuit.hpp"
 #include "base/undefined.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/run_results.hpp"
+#include "inspect/inspection.hpp"
 
 namespace attnctl::inspect {
 namespace {
@@ -299,10 +299,9 @@ void add_weights_arrays(ArrayOutput& out, const RunResults& run) {
   }
 }
 
-Results weights_results(const RunResults& run) {
+void add_weights(Results& results, const RunResults& run) {
   const Includes& includes = run.request.includes;
   const Form form = run.request.form;
-  Results results;
   if (form == Form::document) {
     std::vector<Section>& sections = results.document.sections;
     if (run.weights && includes.weights) {
@@ -313,8 +312,8 @@ Results weights_results(const RunResults& run) {
       sections.push_back(directions_section(*run.weights, run.config()));
     if (includes.circuits) sections.push_back(circuits_section(run));
   } else if (run.weights && (form == Form::tables || form == Form::arrays) && includes.weights) {
-    results.tables = {similarity_table(*run.weights, run.config()),
-                      singular_values_table(*run.weights, run.config())};
+    results.tables.push_back(similarity_table(*run.weights, run.config()));
+    results.tables.push_back(singular_values_table(*run.weights, run.config()));
   } else if (run.weights && form == Form::text) {
     for (const CircuitAnalysis* circuit : run.weights->circuits())
       results.text.emplace_back(effective_ranks(*circuit, run.config()));
@@ -322,7 +321,6 @@ Results weights_results(const RunResults& run) {
   } else if (run.weights && form == Form::pictures) {
     results.pictures.push_back({"similarity", similarity_page(run)});
   }
-  return results;
 }
 
 }  // namespace attnctl::inspect

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <type_traits>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/undefined.hpp"
 #include "report/writers.hpp"

@@ -11,7 +11,6 @@
 #include <stdexcept>
 #include <string_view>
 #include <sys/types.h>
-#include <type_traits>
 #include <unistd.h>
 #include <unordered_set>
 #include <vector>

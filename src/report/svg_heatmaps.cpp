@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "report/drawing.hpp"
 #include "report/svg_canvas.hpp"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/error.hpp"
+#include "base/text.hpp"
 #include "report/drawing.hpp"
 #include "report/text.hpp"
 

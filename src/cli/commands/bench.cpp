@@ -40,7 +40,7 @@
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/run_results.hpp"
+#include "inspect/inspection.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"

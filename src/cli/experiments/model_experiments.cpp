@@ -76,7 +76,7 @@ class ModelRun {
     forward::RunContext context{
         .pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
     const inspect::WorkBytes work = inspect::pass_bytes(open.model, batch, selection, observers, context);
-    context.streamed_rows = inspect::plan_memory(session.options.memory, work).rows;
+    context.streamed_rows = inspect::plan_memory(session.options.memory, work);
     forward::run_forward(open.model, batch, selection, observers, context);
   }
 
