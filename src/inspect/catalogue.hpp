@@ -81,7 +81,6 @@ struct InspectRequest {
   std::uint64_t memory = 0;          // bytes; 0: no limit
 };
 
-/// The model and the inputs of a run.
 struct InspectSubject {
   const model::Model& model;
   const tokenizer::Vocabulary& vocabulary;
@@ -89,7 +88,6 @@ struct InspectSubject {
   std::optional<analysis::AxialGrid> grid = {};  // for axial attention: `batch` comes from make_axial
 };
 
-/// The input of an analysis.
 struct AnalysisInput {
   const InspectRequest& request;
   const model::Model& model;
@@ -138,7 +136,6 @@ class Analysis {
 /// cross-attention.
 enum class Components { none, not_cross, each };
 
-/// An analysis that --include accepts, and its properties.
 struct AnalysisRow {
   std::string_view include;  // name in --include
   bool of_inputs;            // needs a forward pass

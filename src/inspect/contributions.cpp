@@ -95,8 +95,6 @@ void add_arrays(Results& results, const std::vector<analysis::LayerOutputRank>& 
   results.arrays.push_back({"output_ranks", make_tensor({ranks.size()}, ranks)});
 }
 
-/// Returns bar charts with one bar per head. If there are several inputs, the heads are listed once per
-/// input.
 ChartPage charts(Table named) {
   const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
     return Chart{

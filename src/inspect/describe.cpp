@@ -18,9 +18,7 @@ std::array<Cell, 3> head_cells(const model::ModelConfig& config, model::HeadId h
 }
 
 Tensor item_of(const Tensor& array, std::size_t index, std::size_t axes) {
-  Tensor item;
-  item.shape.assign(array.shape.end() - static_cast<std::ptrdiff_t>(axes), array.shape.end());
-  item.owner = array.owner;
+  Tensor item({array.shape.end() - static_cast<std::ptrdiff_t>(axes), array.shape.end()}, {}, array.owner);
   const std::size_t size = checked_product(item.shape).value();
   std::visit([&](const auto& values) { item.values = values.subspan(index * size, size); }, array.values);
   return item;
@@ -120,14 +118,10 @@ Tensor pairs_array(const forward::Selection& selection, std::span<const HeadPair
 }
 
 analysis::HeadMatrix reordered(const analysis::HeadMatrix& matrix, std::vector<model::HeadId> order) {
-  analysis::HeadMatrix ordered;
-  ordered.layer = matrix.layer;
-  ordered.heads = std::move(order);
-  ordered.values = OwnedMatrix<double>(ordered.heads.size(), ordered.heads.size());
+  analysis::HeadMatrix ordered{matrix.layer, std::move(order), matrix.values};
   std::vector<std::size_t> from;
-  for (const model::HeadId head : ordered.heads) {
+  for (const model::HeadId head : ordered.heads)
     from.push_back(static_cast<std::size_t>(std::ranges::find(matrix.heads, head) - matrix.heads.begin()));
-  }
   for (std::size_t a = 0; a < from.size(); ++a) {
     for (std::size_t b = 0; b < from.size(); ++b) ordered.values(a, b) = matrix.values(from[a], from[b]);
   }

@@ -57,7 +57,6 @@ template <typename... Parts>
 /// Return the values as a float32 array; all output formats support this type. kUndefined is preserved.
 [[nodiscard]] Tensor float_array(Shape shape, std::span<const double> values);
 [[nodiscard]] Tensor float_array(const OwnedMatrix<double>& matrix);
-/// Returns a copy of the matrix in its own type.
 template <typename T>
 [[nodiscard]] Tensor tensor_of(const OwnedMatrix<T>& matrix) {
   return make_tensor({matrix.rows(), matrix.cols()},

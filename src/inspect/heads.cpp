@@ -1,14 +1,9 @@
 #include <algorithm>
-#include <cstdint>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
-#include "analysis/patterns/pattern_metrics.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/inspection.hpp"
 
@@ -93,8 +88,6 @@ TextLine title(const model::Model& model) {
                       attention.heads, shared, config.d_model, attention.d_head, model.parameters())};
 }
 
-/// Appends the number of inputs and of tokens, and one line with up to 64 tokens for each of the first 20
-/// inputs and their targets.
 void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
   constexpr std::size_t kMostInputs = 20;
   constexpr std::size_t kMostTokens = 64;
@@ -134,12 +127,11 @@ void add_axes(ArrayOutput& out, const analysis::ComponentHeads& component, const
   if (axes.regular()) {
     for (std::size_t i = 0; i < selected.size() / layers.size(); ++i)
       heads.push_back(number(selected[i].head));
-    out.add(prefix + "heads", make_tensor({heads.size()}, heads));
-  } else {
-    for (const model::HeadId head : selected)
-      heads.insert(heads.end(), {number(config.layers[head.layer].number), number(head.head)});
-    out.add(prefix + "heads", make_tensor({selected.size(), 2}, heads));
+    return out.add(prefix + "heads", make_tensor({heads.size()}, heads));
   }
+  for (const model::HeadId head : selected)
+    heads.insert(heads.end(), {number(config.layers[head.layer].number), number(head.head)});
+  out.add(prefix + "heads", make_tensor({selected.size(), 2}, heads));
 }
 
 /// Returns the heads table for text, with its rows selected by --sort and --top. The columns are the main

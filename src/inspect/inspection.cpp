@@ -4,15 +4,11 @@
 #include <array>
 #include <deque>
 #include <limits>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "analysis/patterns/adapters.hpp"
-#include "analysis/patterns/attention_from.hpp"
-#include "analysis/patterns/pattern_metrics.hpp"
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "input/words.hpp"
@@ -22,7 +18,6 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Returns the arrays of the forward pass that --include selects, in output order.
 std::vector<analysis::Captured> captured_arrays(const Includes& includes) {
   constexpr std::array<bool Includes::*, analysis::kAllCaptured.size()> members = {
       &Includes::patterns, &Includes::scores, &Includes::queries, &Includes::keys,
@@ -247,7 +242,6 @@ forward::Selection Inspection::heads_of(HeadsSeen seen) const {
   return heads;
 }
 
-/// Decides whether the weights stay in memory. Throws Error(limit) if the run does not fit into --memory.
 void Inspection::plan_memory_use(std::uint64_t kept_values) {
   if (request_.memory == 0) return;
   const Includes& includes = request_.includes;

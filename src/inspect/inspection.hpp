@@ -88,12 +88,9 @@ void add_inputs(Results& results, const RunResults& run);
 /// Adds the heads table with the metrics of patterns and weights, if there are any. In documents, also the
 /// list of metrics.
 void add_heads(Results& results, const RunResults& run);
-/// Adds the similarities, ranks, directions and full circuit matrices of the heads.
 void add_weights(Results& results, const RunResults& run);
 void add_patterns(Results& results, const RunResults& run);
-/// Adds the answers to --from.
 void add_answers(Results& results, const RunResults& run);
-/// Adds the captured arrays except patterns to a document.
 void add_captured(Results& results, const RunResults& run);
 
 /// A run of `analyze` or `weights`. The constructor checks the request; run() computes the results.
@@ -119,7 +116,6 @@ class Inspection {
   using Targets = std::vector<std::vector<analysis::CaptureTarget>>;  // [components]
   struct Observers;
 
-  /// Returns the batch that the results describe.
   [[nodiscard]] const input::Batch& shown() const { return request_.by_word ? words_ : subject_.batch; }
   void check_components() const;
   void plan_words();

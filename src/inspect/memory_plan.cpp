@@ -58,11 +58,9 @@ WorkBytes pass_bytes(const model::Model& model, const input::Batch& batch,
                      const forward::Selection& selection, std::span<forward::Observer* const> observers,
                      const forward::RunContext& context) {
   const analysis::ObserverGroup all({observers.begin(), observers.end()});
-  WorkBytes work;
-  work.kept = all.memory(model, batch);
-  work.pass = forward::pass_footprint(model, batch, selection, all.needs(),
-                                      {context.pool.size(), context.panel_rows, context.packed_rows});
-  return work;
+  return {.kept = all.memory(model, batch),
+          .pass = forward::pass_footprint(model, batch, selection, all.needs(),
+                                          {context.pool.size(), context.panel_rows, context.packed_rows})};
 }
 
 void add_weights_bytes(const model::Model& model, const forward::Selection& selection,

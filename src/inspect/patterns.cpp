@@ -1,18 +1,12 @@
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <iterator>
-#include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "analysis/head_axes.hpp"
-#include "analysis/patterns/attention_from.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/inspection.hpp"
 
@@ -79,7 +73,6 @@ Table patterns_table(const RunResults& run) {
   return table;
 }
 
-/// A pattern to draw.
 struct DrawnPattern {
   std::string title;  // "3.1" for head 1 of layer 3, "3 mean" for the mean of layer 3
   std::size_t sequence = 0;
@@ -88,7 +81,6 @@ struct DrawnPattern {
   Tensor values;  // [n, m]
 };
 
-/// Returns the mean of the patterns; all have the shape [n, m].
 Tensor mean_of(std::span<const DrawnPattern> patterns) {
   std::vector<double> mean(patterns.front().values.size());
   for (const DrawnPattern& pattern : patterns) {

@@ -23,7 +23,6 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Returns a table with one row per input, layer and position.
 Table table(const AnalysisInput& input, const std::vector<analysis::LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const analysis::LayerMixing& layer : layers) {
@@ -38,8 +37,6 @@ Table table(const AnalysisInput& input, const std::vector<analysis::LayerMixing>
                     std::move(rows));
 }
 
-/// Returns a table with the mean, smallest and largest mixing ratio over the positions of each input and
-/// layer.
 TextTable summary(const AnalysisInput& input, const std::vector<analysis::LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const analysis::LayerMixing& layer : layers) {
@@ -61,7 +58,6 @@ TextTable summary(const AnalysisInput& input, const std::vector<analysis::LayerM
           make_table("", {"input", "layer", "mean", "smallest", "largest"}, std::move(rows)), 3};
 }
 
-/// Returns a heatmap of the mixing ratios of one input, with layers as rows and tokens as columns.
 Heatmap heatmap(const AnalysisInput& input, std::span<const analysis::LayerMixing> layers,
                 const Tensor& ratios) {
   const input::Sequence& sequence = input.shown.sequences[layers.front().input];
@@ -72,7 +68,6 @@ Heatmap heatmap(const AnalysisInput& input, std::span<const analysis::LayerMixin
   return {title, "Token", "Layer", token_labels(input.vocabulary, sequence), std::move(numbers), ratios};
 }
 
-/// Adds a table both as a section of the document and as a CSV table.
 void add_table(Results& results, const Table& table) {
   results.document.sections.push_back({table.name, table.name, table});
   results.tables.push_back(table);
@@ -111,7 +106,6 @@ class MixingAnalysis final : public Analysis {
   analysis::Mixing mixing_;
 };
 
-/// The experts that process the tokens of one input in one layer.
 struct LayerRouting {
   std::size_t input = 0;  // index in the batch
   std::size_t layer = 0;
@@ -174,23 +168,20 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& l
 /// Adds the arrays routing_I and routing_weight_I, [layers, n, experts per token], of one input I. `of_input`
 /// has its layers.
 void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results) {
-  const std::size_t count = of_input.front().tokens.size();
-  const std::size_t per_token = of_input.front().tokens.front().experts.size();
+  const auto& [input, first_layer, tokens] = of_input.front();
   std::vector<std::int64_t> experts;
   std::vector<float> weights;
   for (const LayerRouting& layer : of_input) {
     for (const forward::ExpertRoute& route : layer.tokens) {
-      for (const std::size_t expert : route.experts) experts.push_back(static_cast<std::int64_t>(expert));
+      experts.insert(experts.end(), route.experts.begin(), route.experts.end());
       weights.insert(weights.end(), route.weights.begin(), route.weights.end());
     }
   }
-  const Shape shape = {of_input.size(), count, per_token};
-  const std::size_t input = of_input.front().input;
+  const Shape shape = {of_input.size(), tokens.size(), tokens.front().experts.size()};
   results.arrays.push_back({fmt::format("routing_{}", input), make_tensor(shape, std::move(experts))});
   results.arrays.push_back({fmt::format("routing_weight_{}", input), make_tensor(shape, std::move(weights))});
 }
 
-/// The analysis "routing": the experts that each token is sent to, in the selected layers with experts.
 class RoutingAnalysis final : public Analysis, private forward::Observer {
  public:
   using Analysis::Analysis;

@@ -137,8 +137,6 @@ Table kernel_text(const std::vector<ProjectionAnalysis>& analyses) {
   return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));
 }
 
-/// Returns a page of projection kernels: one heatmap per layer and projection, or one per projection with
-/// --across-layers.
 HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
   HeatmapPage page;
   page.title = "Projection Kernel of Heads";

@@ -3,13 +3,10 @@
 #include <cmath>
 #include <set>
 #include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "analysis/head_axes.hpp"
 #include "analysis/weights/circuit.hpp"
 #include "base/undefined.hpp"
 #include "inspect/describe.hpp"
@@ -181,8 +178,6 @@ TextTable similarities(const analysis::WeightsAnalysis& weights, const model::Mo
           make_table("", {"layer", "QK", "|QK|", "OV", "|OV|"}, std::move(rows)), 4};
 }
 
-/// Returns a page with heatmaps of the similarities of the QK circuits: one per layer, or one for all heads
-/// with --across-layers.
 HeatmapPage similarity_page(const RunResults& run) {
   const std::vector<analysis::SubspaceSimilarity>& all = run.weights->qk.similarity;
   HeatmapPage page;
@@ -195,13 +190,6 @@ HeatmapPage similarity_page(const RunResults& run) {
     page.heatmaps.push_back(head_heatmap(run.config(), title, each, run.request.order == HeadOrder::cluster));
   }
   return page;
-}
-
-Tensor similarity_array(const CircuitAnalysis& circuit, const forward::Selection& selection) {
-  std::vector<HeadPairs> pairs;
-  for (const analysis::SubspaceSimilarity& each : circuit.similarity)
-    pairs.push_back({each.layer, each.heads, each.values.values()});
-  return pairs_array(selection, pairs, false);
 }
 
 /// Returns the number of singular values per head in the array: k for QK and min(k, v) for OV, where k is the
@@ -217,7 +205,6 @@ std::size_t spectrum_width(analysis::Circuit circuit, const model::ModelConfig& 
   return width;
 }
 
-/// Returns the part of an analysis that belongs to the heads of one component.
 CircuitAnalysis of_component(const CircuitAnalysis& circuit, model::Component component,
                              const model::ModelConfig& config) {
   const auto other = [&](model::HeadId head) { return config.layers[head.layer].component != component; };
@@ -256,7 +243,10 @@ void add_circuit_analysis(ArrayOutput& out, const CircuitAnalysis& all, const an
   const forward::Selection& selection = heads.selection;
   const CircuitAnalysis circuit = of_component(all, heads.component, run.config());
   const std::string prefix = prefix_of(heads.component) + circuit_name(circuit);
-  out.add(prefix + "_similarity", similarity_array(circuit, selection));
+  std::vector<HeadPairs> pairs;
+  for (const analysis::SubspaceSimilarity& each : circuit.similarity)
+    pairs.push_back({each.layer, each.heads, each.values.values()});
+  out.add(prefix + "_similarity", pairs_array(selection, pairs, false));
   if (circuit.heads.size() != selection.heads.size()) return;  // a selected layer does not have this circuit
   std::vector<double> ranks;
   for (const HeadSpectrum& head : circuit.heads) ranks.push_back(head.effective_rank.value_or(kUndefined));

@@ -32,7 +32,6 @@ struct ChartAxis {
 inline constexpr double kPlotWidth = 360;  // width and height of the frame of a chart in SVG, in pixels
 inline constexpr double kPlotHeight = 230;
 
-/// A chart with its values and axes.
 struct Plot {
   struct Series {
     std::string name;
@@ -68,7 +67,6 @@ struct Colour {
 /// 255.
 [[nodiscard]] int terminal_colour(Colour colour);
 
-/// Formats a colour as "#rrggbb".
 [[nodiscard]] std::string hex(Colour colour);
 
 }  // namespace attnctl::report

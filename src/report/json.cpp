@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "report/number_format.hpp"
 #include "report/writers.hpp"
 
 namespace attnctl::report {
@@ -136,7 +135,6 @@ class JsonPlan {
  public:
   explicit JsonPlan(const NumberFormat& format) : format_(format) {}
 
-  /// Adds the document as one JSON object with many lines.
   void add_document(const Document& document) {
     const char* separator = "{\n  ";
     for (const auto& [name, value] : document.head.fields) {
@@ -152,7 +150,6 @@ class JsonPlan {
     text_ += separator == std::string_view("{\n  ") ? "{}\n" : "\n}\n";
   }
 
-  /// Adds a line for the head, and a line for each item of each section.
   void add_lines(const Document& document) {
     add_record(document.head, 0);
     text_ += '\n';

@@ -2,10 +2,7 @@
 #include <array>
 #include <cmath>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -4,9 +4,6 @@
 #include <iterator>
 #include <span>
 #include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -66,10 +63,9 @@ struct PageLayout {
   bool pointable = false;  // each cell is an SVG element with a tooltip: its labels and value
   Ticks x_ticks, y_ticks;
   bool grid = false;
-  bool edge_labels = false;  // only heatmaps at the edge of the grid have tick labels
-  std::size_t columns = 1;   // number of grid columns
-  std::size_t rows = 1;
-  std::vector<double> column_x;  // position of each grid column, from `left`
+  bool edge_labels = false;           // only heatmaps at the edge of the grid have tick labels
+  std::size_t columns = 1, rows = 1;  // of the grid
+  std::vector<double> column_x;       // position of each grid column, from `left`
   std::vector<double> row_y;
   double left = 0, top = 0;                // position of the cells of the first heatmap
   double plot_width = 0, plot_height = 0;  // size of all panels together
@@ -82,7 +78,7 @@ std::string label_or_index(const std::vector<std::string>& labels, std::size_t i
   return labels.empty() ? std::to_string(i) : labels[i];
 }
 
-std::string tick_label(const std::vector<std::string>& labels, std::size_t i) {
+std::string label_text(const std::vector<std::string>& labels, std::size_t i) {
   return shortened(escaped(label_or_index(labels, i)), kMaxLabel);
 }
 
@@ -134,7 +130,7 @@ Ticks lay_out_ticks(const HeatmapPage& page, const PageLayout& layout, bool hori
   for (const Heatmap& heatmap : page.heatmaps) {
     const std::vector<std::string>& labels = horizontal ? heatmap.x_labels : heatmap.y_labels;
     for (std::size_t i = 0; i < heatmap.values.shape[horizontal ? 1 : 0]; i += ticks.step)
-      width = std::max(width, text_width(tick_label(labels, i), ticks.font));
+      width = std::max(width, text_width(label_text(labels, i), ticks.font));
   }
   const double space = static_cast<double>(ticks.step) * cell;
   if (!horizontal || width + 6 <= space) {
@@ -262,12 +258,12 @@ void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScal
         std::isnan(value) ? kUndefinedFill : hex(colour_at(scale.diverging, place_of(scale, value)));
     const std::size_t row = i / columns;
     const std::size_t column = i % columns;
-    canvas.add(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}"><title>{}, {}: {}</title></rect>)",
-               coordinate(static_cast<double>(column) * size), coordinate(static_cast<double>(row) * size),
-               coordinate(size), coordinate(size), colour, xml_escaped(label_or_index(heatmap.y_labels, row)),
-               xml_escaped(label_or_index(heatmap.x_labels, column)),
-               std::isnan(value) ? "undefined" : fmt::format("{:.4g}", value));
-    canvas.raw("\n");
+    canvas.add(
+        "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"><title>{}, {}: {}</title></rect>\n",
+        coordinate(static_cast<double>(column) * size), coordinate(static_cast<double>(row) * size),
+        coordinate(size), coordinate(size), colour, xml_escaped(label_or_index(heatmap.y_labels, row)),
+        xml_escaped(label_or_index(heatmap.x_labels, column)),
+        std::isnan(value) ? "undefined" : fmt::format("{:.4g}", value));
   }
 }
 
@@ -334,15 +330,14 @@ void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& he
       const double down = ticks.turn == -90 ? 0 : ticks.font * 0.3;
       place = {x + ticks.font * 0.36, top + kTickLength + 4 + down, ticks.font, "end", ticks.turn};
     }
-    canvas.text(place, tick_label(heatmap.x_labels, i));
+    canvas.text(place, label_text(heatmap.x_labels, i));
   }
 }
 
 void draw_y_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, SvgPoint at) {
-  const Ticks& ticks = layout.y_ticks;
-  for (std::size_t i = 0; i < heatmap.values.shape[0]; i += ticks.step) {
+  for (std::size_t i = 0; i < heatmap.values.shape[0]; i += layout.y_ticks.step) {
     const double y = at.y + (static_cast<double>(i) + 0.5) * layout.cell;
-    canvas.y_tick(at.x, y, ticks.font, tick_label(heatmap.y_labels, i));
+    canvas.y_tick(at.x, y, layout.y_ticks.font, label_text(heatmap.y_labels, i));
   }
 }
 

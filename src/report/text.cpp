@@ -13,7 +13,6 @@
 namespace attnctl::report {
 namespace {
 
-/// The layout of a column.
 struct TextColumn {
   bool numeric = true;
   double largest = 0;  // largest magnitude of the finite numbers
@@ -163,7 +162,6 @@ void append_bars(std::string& text, const Plot& plot, const TextOptions& options
   append_legend(text, plot, indent + 2);
 }
 
-/// Builds a page from blocks.
 struct TextPage {
   void operator()(const TextLine& line) {
     if (!line.strong.empty()) text += strong(escaped(line.strong), options);

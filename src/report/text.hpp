@@ -54,7 +54,6 @@ void append_text_chart(std::string& text, const Table& table, const Chart& chart
 /// TextMatrices, except at the beginning of the text.
 [[nodiscard]] std::string text_page(std::span<const PageBlock> blocks, const TextOptions& options);
 
-/// Returns the text, in bold if options.styled is true.
 [[nodiscard]] std::string strong(std::string_view text, const TextOptions& options);
 
 inline constexpr std::string_view kAnsiBold = "\x1b[1m";

@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 #include <stdexcept>
-#include <string_view>
 
 #include <fmt/format.h>
 
@@ -49,7 +47,6 @@ std::size_t width_of_row_labels(const TextMatrix& matrix, std::size_t rows) {
   return width;
 }
 
-/// Appends a line with the numbers of shown rows and columns, if some are omitted.
 void append_omitted(std::string& text, const TextMatrix& matrix, std::size_t rows, std::size_t columns) {
   const Shape& shape = matrix.values.shape;
   if (rows < shape[0] || columns < shape[1])
