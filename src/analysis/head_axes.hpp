@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -64,13 +65,14 @@ template <typename T>
   return number ? cell_of(*number) : Cell();
 }
 
-/// Calls visit(group) for each run of adjacent items whose keys, key(item), are equal. `group` is a span of
-/// items.
+/// Calls visit(group) for each run of adjacent items whose keys, std::invoke(key, item), are equal. `group`
+/// is a span of items.
 template <typename Item, typename Key, typename Visit>
 void for_each_group(const std::vector<Item>& items, Key key, Visit visit) {
   for (auto first = items.begin(); first != items.end();) {
-    const auto last =
-        std::find_if(first, items.end(), [&](const Item& each) { return key(each) != key(*first); });
+    const auto last = std::find_if(first, items.end(), [&](const Item& each) {
+      return std::invoke(key, each) != std::invoke(key, *first);
+    });
     visit(std::span<const Item>(first, last));
     first = last;
   }

@@ -11,10 +11,8 @@
 #include "base/memory.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
-#include "report/csv.hpp"
-#include "report/json.hpp"
-#include "report/svg.hpp"
 #include "report/text.hpp"
+#include "report/writers.hpp"
 
 namespace attnctl::cli {
 
@@ -111,9 +109,8 @@ void ResultWriter::write_document(Document document) {
     std::get<List>(document.sections.back().items.data).emplace_back(warning_record(warning));
   }
   check_before_commit(session_);
-  const report::WriteOptions write{.number = {options_.digits}, .pool = &session_.pool};
-  const bool lines = target_.format.layout == report::JsonLayout::lines;
-  lines ? report::write_jsonl(*out_, document, write) : report::write_json(*out_, document, write);
+  report::write_json(*out_, document,
+                     {.number = {options_.digits}, .pool = &session_.pool, .layout = target_.format.layout});
 }
 
 void ResultWriter::write_text(const Results& results) {

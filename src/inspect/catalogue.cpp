@@ -60,41 +60,14 @@ void require_tables(const Includes& includes) {
 
 }  // namespace
 
-bool Includes::of_inputs() const {
-  return std::ranges::any_of(
-             kBasicIncludes,
-             [&](const BasicInclude& each) { return each.of_inputs && this->*each.member; }) ||
-         std::ranges::any_of(analyses, &AnalysisRow::of_inputs);
-}
-
 std::string include_names(bool weights_only) {
   std::vector<std::string_view> known;
-  for (const BasicInclude& each : kBasicIncludes) {
-    if (!weights_only || !each.of_inputs) known.push_back(each.name);
-  }
-  for (const AnalysisRow& row : kAnalyses) {
-    if (!weights_only || !row.of_inputs) known.push_back(row.include);
-  }
+  const auto add = [&](std::string_view name, bool of_inputs) {
+    if (!weights_only || !of_inputs) known.push_back(name);
+  };
+  for (const BasicInclude& each : kBasicIncludes) add(each.name, each.of_inputs);
+  for (const AnalysisRow& row : kAnalyses) add(row.include, row.of_inputs);
   return fmt::format("{}", fmt::join(known, ", "));
-}
-
-Includes parse_includes(const std::string& list, bool with_inputs) {
-  Includes includes;
-  for (const std::string_view word : split(list, ',')) {
-    const auto* const basic = std::ranges::find(kBasicIncludes, word, &BasicInclude::name);
-    const auto* const row = std::ranges::find(kAnalyses, word, &AnalysisRow::include);
-    if (basic != kBasicIncludes.end()) {
-      includes.*(basic->member) = true;
-    } else if (row == kAnalyses.end()) {
-      fail(Status::usage, "--include: unsupported \"{}\"; known: {}", escaped(word),
-           include_names(!with_inputs));
-    } else if (std::ranges::find(includes.analyses, row) == includes.analyses.end()) {
-      includes.analyses.push_back(row);
-    }
-  }
-  // Sorts by address. The addresses are in kAnalyses, so this is the order of kAnalyses.
-  std::ranges::sort(includes.analyses);
-  return includes;
 }
 
 void require_values(const AnalysisInput& input, std::string_view analysis) {
@@ -106,8 +79,26 @@ void require_values(const AnalysisInput& input, std::string_view analysis) {
 }
 
 Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form) {
-  Includes includes = parse_includes(list, with_inputs);
-  if (!with_inputs && includes.of_inputs())
+  Includes includes;
+  bool of_inputs = false;
+  for (const std::string_view word : split(list, ',')) {
+    const auto* const basic = std::ranges::find(kBasicIncludes, word, &BasicInclude::name);
+    const auto* const row = std::ranges::find(kAnalyses, word, &AnalysisRow::include);
+    if (basic != kBasicIncludes.end()) {
+      includes.*(basic->member) = true;
+      of_inputs |= basic->of_inputs;
+      continue;
+    }
+    if (row == kAnalyses.end())
+      fail(Status::usage, "--include: unsupported \"{}\"; known: {}", escaped(word),
+           include_names(!with_inputs));
+    of_inputs |= row->of_inputs;
+    if (std::ranges::find(includes.analyses, row) == includes.analyses.end())
+      includes.analyses.push_back(row);
+  }
+  // Sorts by address. The addresses are in kAnalyses, so this is the order of kAnalyses.
+  std::ranges::sort(includes.analyses);
+  if (!with_inputs && of_inputs)
     fail(Status::usage,
          "--include: the command weights has no inputs, which some of these analyses need; it supports {}",
          include_names(true));

@@ -34,9 +34,6 @@ struct Includes {
   bool metrics = false, patterns = false, scores = false, queries = false, keys = false, values = false,
        z = false, output = false, logits = false, weights = false, directions = false, circuits = false;
   std::vector<const AnalysisRow*> analyses;  // in the order of their sections in the output
-
-  /// Returns whether any of the values needs a forward pass.
-  [[nodiscard]] bool of_inputs() const;
 };
 
 /// Order of the heads in heatmaps over heads: as in the model, or clustered so that similar heads are
@@ -84,7 +81,6 @@ struct InspectRequest {
   std::uint64_t memory = 0;          // bytes; 0: no limit
 };
 
-/// The model and the inputs of a run.
 struct InspectSubject {
   const model::Model& model;
   const tokenizer::Vocabulary& vocabulary;
@@ -92,7 +88,6 @@ struct InspectSubject {
   std::optional<analysis::AxialGrid> grid = {};  // for axial attention: `batch` comes from make_axial
 };
 
-/// The input of an analysis.
 struct AnalysisInput {
   const InspectRequest& request;
   const model::Model& model;
@@ -125,7 +120,6 @@ class Analysis {
 
   /// Returns the observers of the forward pass over tokens. Empty if the analysis uses only weights.
   [[nodiscard]] virtual std::vector<forward::Observer*> observers() { return {}; }
-  /// Returns which heads the forward pass must compute for this analysis.
   [[nodiscard]] virtual HeadsSeen heads_seen() const { return HeadsSeen::selected; }
   /// Returns the approximate number of values in the results, for the checks of --limit and --memory.
   /// Analyses with few values return 0.
@@ -142,7 +136,6 @@ class Analysis {
 /// cross-attention.
 enum class Components { none, not_cross, each };
 
-/// An analysis that --include accepts, and its properties.
 struct AnalysisRow {
   std::string_view include;  // name in --include
   bool of_inputs;            // needs a forward pass
@@ -156,14 +149,10 @@ struct AnalysisRow {
 /// that need inputs.
 [[nodiscard]] std::string include_names(bool weights_only = false);
 
-/// Parses the comma-separated list of --include. Throws Error(usage) with the name of an unknown value and
-/// the names that are supported; without inputs, only the names that need none.
-[[nodiscard]] Includes parse_includes(const std::string& list, bool with_inputs = true);
-
-/// Parses `list` and returns the values to output in the given form. `given` is false if `list` is the
-/// default of --include. Then patterns are left out in text and pictures, and directions in tables
-/// without inputs. Throws Error(usage) if a value needs inputs and there are none, or if the form is tables
-/// and there is no table for the value.
+/// Parses the comma-separated list of --include and returns the values to output in the given form. `given`
+/// is false if `list` is the default of --include. Then patterns are left out in text and pictures, and
+/// directions in tables without inputs. Throws Error(usage) if a value is unknown, if a value needs inputs
+/// and there are none, or if the form is tables and there is no table for a value.
 [[nodiscard]] Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form);
 
 /// Throws Error(bad_input) if a selected layer has no W_V. Such heads have no values and no output.

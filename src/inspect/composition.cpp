@@ -19,21 +19,20 @@ namespace {
 
 using analysis::Composition;
 
-/// A pair of heads. `earlier` and `later` are indices into Composition::heads.
 struct HeadPair {
-  const Composition* composition = nullptr;
-  std::size_t earlier = 0;
-  std::size_t later = 0;
-
-  [[nodiscard]] double score() const { return composition->scores(earlier, later); }
-  [[nodiscard]] double excess() const { return composition->excess(earlier, later); }
+  model::HeadId earlier;
+  model::HeadId later;
+  double score;
+  double excess;
 };
 
 std::vector<HeadPair> pairs_of(const Composition& composition) {
+  const std::vector<model::HeadId>& heads = composition.heads;
   std::vector<HeadPair> pairs;
-  for (std::size_t a = 0; a < composition.heads.size(); ++a) {
-    for (std::size_t b = 0; b < composition.heads.size(); ++b) {
-      if (std::isfinite(composition.scores(a, b))) pairs.push_back({&composition, a, b});
+  for (std::size_t a = 0; a < heads.size(); ++a) {
+    for (std::size_t b = 0; b < heads.size(); ++b) {
+      if (std::isfinite(composition.scores(a, b)))
+        pairs.push_back({heads[a], heads[b], composition.scores(a, b), composition.excess(a, b)});
     }
   }
   return pairs;
@@ -43,35 +42,29 @@ Section section(const AnalysisInput& input, const std::vector<Composition>& comp
                 const analysis::CompositionOptions& options) {
   List items;
   for (const Composition& each : compositions) {
-    const analysis::RandomNull null = each.null.value_or(analysis::RandomNull());
-    Record record;
-    record.set("kind", std::string(name_of(each.kind)))
-        .set("component", analysis::component_cell(input.config(), each.heads.front().layer))
-        .set("heads", names_of(input.config(), each.heads))
-        .set("values", float_array(each.scores))
-        .set("excess", float_array(each.excess))
-        .set("mean", or_null(each.mean))
-        .set("null_mean", null.mean)
-        .set("null_deviation", null.deviation)
-        .set("null_draws", options.draws)
-        .set("null_seed", static_cast<std::int64_t>(options.seed));
-    items.emplace_back(std::move(record));
+    items.emplace_back(
+        Record{{{"kind", std::string(name_of(each.kind))},
+                {"component", analysis::component_cell(input.config(), each.heads.front().layer)},
+                {"heads", names_of(input.config(), each.heads)},
+                {"values", float_array(each.scores)},
+                {"excess", float_array(each.excess)},
+                {"mean", or_null(each.mean)},
+                {"null_mean", each.null.mean},
+                {"null_deviation", each.null.deviation},
+                {"null_draws", options.draws},
+                {"null_seed", static_cast<std::int64_t>(options.seed)}}});
   }
   return {"composition", "composition", std::move(items)};
 }
 
 Table table(const AnalysisInput& input, const std::vector<Composition>& compositions) {
+  const model::ModelConfig& config = input.config();
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
-    for (const HeadPair& pair : pairs_of(each)) {
-      const model::HeadId earlier = each.heads[pair.earlier];
-      const model::HeadId later = each.heads[pair.later];
-      rows.push_back({std::string(name_of(each.kind)),
-                      analysis::component_cell(input.config(), earlier.layer),
-                      analysis::number_cell(input.config(), earlier.layer), analysis::cell_of(earlier.head),
-                      analysis::number_cell(input.config(), later.layer), analysis::cell_of(later.head),
-                      analysis::cell_of(pair.score()), analysis::cell_of(pair.score() - pair.excess()),
-                      analysis::cell_of(pair.excess())});
+    for (const auto& [earlier, later, score, excess] : pairs_of(each)) {
+      rows.push_back(row_of(each.kind, head_cells(config, earlier),
+                            analysis::number_cell(config, later.layer), later.head, score, score - excess,
+                            excess));
     }
   }
   return make_table(
@@ -82,28 +75,22 @@ Table table(const AnalysisInput& input, const std::vector<Composition>& composit
 
 Table means_text(const std::vector<Composition>& compositions) {
   std::vector<std::vector<Cell>> rows;
-  for (const Composition& each : compositions) {
-    const analysis::RandomNull null = each.null.value_or(analysis::RandomNull());
-    rows.push_back({std::string(name_of(each.kind)), analysis::cell_of(pairs_of(each).size()),
-                    analysis::cell_of(each.mean), analysis::cell_of(null.mean),
-                    analysis::cell_of(null.deviation)});
-  }
+  for (const Composition& each : compositions)
+    rows.push_back(row_of(each.kind, pairs_of(each).size(), each.mean, each.null.mean, each.null.deviation));
   return make_table("", {"kind", "pairs", "mean", "random", "deviation"}, std::move(rows));
 }
 
 /// Returns, for each kind of composition, the pairs with the largest excess over the random baseline. Pairs
 /// with equal excess keep the order of pairs_of().
 Table strongest_text(const AnalysisInput& input, const std::vector<Composition>& compositions) {
-  const std::size_t most = input.request.top.value_or(5);
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions) {
     std::vector<HeadPair> pairs = pairs_of(each);
     std::ranges::stable_sort(pairs, std::greater<>(), &HeadPair::excess);
-    for (std::size_t i = 0; i < std::min(most, pairs.size()); ++i) {
-      rows.push_back({std::string(name_of(each.kind)),
-                      model::head_name(input.config(), each.heads[pairs[i].earlier]),
-                      model::head_name(input.config(), each.heads[pairs[i].later]),
-                      analysis::cell_of(pairs[i].score()), analysis::cell_of(pairs[i].excess())});
+    pairs.resize(std::min(pairs.size(), input.request.top.value_or(5)));
+    for (const auto& [earlier, later, score, excess] : pairs) {
+      rows.push_back(row_of(each.kind, model::head_name(input.config(), earlier),
+                            model::head_name(input.config(), later), score, excess));
     }
   }
   return make_table("", {"kind", "earlier", "later", "score", "over random"}, std::move(rows));
@@ -115,30 +102,29 @@ Table strongest_text(const AnalysisInput& input, const std::vector<Composition>&
 Heatmap heatmap_of(const model::ModelConfig& config, const Composition& composition) {
   const std::vector<model::HeadId>& heads = composition.heads;
   const bool cut = heads.front().layer != heads.back().layer;
+  const auto is_row = [&](model::HeadId head) { return !cut || head.layer != heads.back().layer; };
+  const auto is_column = [&](model::HeadId head) { return !cut || head.layer != heads.front().layer; };
   Heatmap heatmap{
       symbol_of(name_of(composition.kind)) + "-Composition", "Later Head", "Earlier Head", {}, {}, {}};
   std::vector<double> values;
   for (std::size_t a = 0; a < heads.size(); ++a) {
-    if (cut && heads[a].layer == heads.back().layer) continue;
-    heatmap.y_labels.push_back(model::head_name(config, heads[a]));
+    const std::string name = model::head_name(config, heads[a]);
+    if (is_column(heads[a])) heatmap.x_labels.push_back(name);
+    if (!is_row(heads[a])) continue;
+    heatmap.y_labels.push_back(name);
     for (std::size_t b = 0; b < heads.size(); ++b) {
-      if (!cut || heads[b].layer != heads.front().layer) values.push_back(composition.excess(a, b));
+      if (is_column(heads[b])) values.push_back(composition.excess(a, b));
     }
-  }
-  for (const model::HeadId head : heads) {
-    if (!cut || head.layer != heads.front().layer) heatmap.x_labels.push_back(model::head_name(config, head));
   }
   heatmap.values = make_tensor({heatmap.y_labels.size(), heatmap.x_labels.size()}, std::move(values));
   return heatmap;
 }
 
 HeatmapPage picture(const AnalysisInput& input, const std::vector<Composition>& compositions) {
-  HeatmapPage page;
-  page.title = "Composition of Heads";
-  page.columns = compositions.size();
+  HeatmapPage page{"Composition of Heads", {}, compositions.size(), {}};
   double most = 0;
   for (const Composition& each : compositions) {
-    for (const HeadPair& pair : pairs_of(each)) most = std::max(most, std::abs(pair.excess()));
+    for (const HeadPair& pair : pairs_of(each)) most = std::max(most, std::abs(pair.excess));
     page.heatmaps.push_back(heatmap_of(input.config(), each));
   }
   if (most == 0) most = 1;
@@ -152,8 +138,8 @@ class CompositionAnalysis final : public Analysis {
   using Analysis::Analysis;
 
   std::uint64_t values() const override {
-    return 2 * analysis::kAllCompositions.size() * input_.selection.heads.size() *
-           input_.selection.heads.size();
+    const std::size_t heads = input_.selection.heads.size();
+    return 2 * analysis::kAllCompositions.size() * heads * heads;
   }
 
   Results finish() override {

@@ -9,35 +9,31 @@
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "results/results.hpp"
 
 namespace attnctl::inspect {
 namespace {
 
+using analysis::HeadContribution;
+
 /// The members of HeadContribution, with their names in column and array names.
-using NamedValue = std::pair<const char*, std::optional<double> analysis::HeadContribution::*>;
-constexpr NamedValue kValues[] = {
-    {"norm", &analysis::HeadContribution::norm},
-    {"norm_share", &analysis::HeadContribution::norm_share},
-    {"cosine", &analysis::HeadContribution::cosine},
-    {"share", &analysis::HeadContribution::share},
-    {"explained", &analysis::HeadContribution::explained},
-    {"whole_norm", &analysis::HeadContribution::whole_norm},
-    {"stream_norm", &analysis::HeadContribution::stream_norm},
+constexpr std::pair<const char*, std::optional<double> HeadContribution::*> kContributionValues[] = {
+    {"norm", &HeadContribution::norm},
+    {"norm_share", &HeadContribution::norm_share},
+    {"cosine", &HeadContribution::cosine},
+    {"share", &HeadContribution::share},
+    {"explained", &HeadContribution::explained},
+    {"whole_norm", &HeadContribution::whole_norm},
+    {"stream_norm", &HeadContribution::stream_norm},
 };
 
-/// Returns a table with one row per input and head.
-Table heads_of(const AnalysisInput& input, const std::vector<analysis::HeadContribution>& heads) {
-  const model::ModelConfig& config = input.config();
+Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& heads) {
   std::vector<std::string> columns = {"input", "component", "layer", "head", "rows"};
-  for (const auto& [name, value] : kValues) columns.emplace_back(name);
+  for (const auto& [name, value] : kContributionValues) columns.emplace_back(name);
   std::vector<std::vector<Cell>> rows;
-  for (const analysis::HeadContribution& of : heads) {
-    std::vector<Cell>& row = rows.emplace_back();
-    row = {input.shown.sequences[of.input].id, analysis::component_cell(config, of.head.layer),
-           analysis::number_cell(config, of.head.layer), analysis::cell_of(of.head.head),
-           analysis::cell_of(of.rows)};
-    for (const auto& [name, value] : kValues) row.push_back(analysis::cell_of(of.*value));
+  for (const HeadContribution& of : heads) {
+    std::vector<Cell>& row = rows.emplace_back(
+        row_of(input.shown.sequences[of.input].id, head_cells(input.config(), of.head), of.rows));
+    for (const auto& [name, value] : kContributionValues) row.push_back(analysis::cell_of(of.*value));
   }
   return make_table("contributions", std::move(columns), std::move(rows));
 }
@@ -47,26 +43,24 @@ Table heads_of(const AnalysisInput& input, const std::vector<analysis::HeadContr
 Table ranks_table(const AnalysisInput& input, const std::vector<analysis::LayerOutputRank>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const analysis::LayerOutputRank& layer : layers) {
-    const auto add = [&](const char* output, Cell rank, const std::optional<double>& change) {
-      rows.push_back({input.shown.sequences[layer.input].id,
-                      analysis::component_cell(input.config(), layer.layer),
-                      analysis::number_cell(input.config(), layer.layer), std::string(output),
-                      std::move(rank), analysis::cell_of(layer.full_rank), analysis::cell_of(change)});
+    const auto add = [&](const char* output, std::optional<std::size_t> rank, std::optional<double> change) {
+      rows.push_back(
+          row_of(input.shown.sequences[layer.input].id, analysis::component_cell(input.config(), layer.layer),
+                 analysis::number_cell(input.config(), layer.layer), output, rank, layer.full_rank, change));
     };
-    for (const analysis::OutputRankChange& cut : layer.cuts)
-      add("cut", analysis::cell_of(cut.rank), cut.change);
-    add("removed", Cell(), layer.removed);
+    for (const analysis::OutputRankChange& cut : layer.cuts) add("cut", cut.rank, cut.change);
+    add("removed", std::nullopt, layer.removed);
   }
   return make_table("output_rank", {"input", "component", "layer", "output", "rank", "full_rank", "change"},
                     std::move(rows));
 }
 
 /// Adds the arrays contribution_NAME_I of each input I. Their axes are those of the selected heads.
-void add_arrays(const AnalysisInput& input, Results& results,
-                const std::vector<analysis::HeadContribution>& heads, const Table& table) {
+void add_arrays(const AnalysisInput& input, Results& results, const std::vector<HeadContribution>& heads,
+                const Table& table) {
   const analysis::HeadAxes axes(input.selection.heads);
   for (std::size_t first = 0; first < heads.size(); first += input.selection.heads.size()) {
-    for (const auto& [name, value] : kValues) {
+    for (const auto& [name, value] : kContributionValues) {
       results.arrays.push_back({fmt::format("contribution_{}_{}", name, heads[first].input),
                                 column_array(table, name, axes.shape(), first)});
     }
@@ -83,27 +77,24 @@ void add_arrays(Results& results, const std::vector<analysis::LayerOutputRank>& 
   for (const analysis::LayerOutputRank& layer : layers) {
     if (layer.cuts.size() != ranks.size()) return;
   }
-  const auto input_of = [](const analysis::LayerOutputRank& layer) { return layer.input; };
-  analysis::for_each_group(layers, input_of, [&](std::span<const analysis::LayerOutputRank> of_input) {
-    std::vector<float> changes;
-    std::vector<float> removed;
-    for (const analysis::LayerOutputRank& layer : of_input) {
-      for (const analysis::OutputRankChange& cut : layer.cuts)
-        changes.push_back(static_cast<float>(cut.change.value_or(kUndefined)));
-      removed.push_back(static_cast<float>(layer.removed.value_or(kUndefined)));
-    }
-    const std::size_t input = of_input.front().input;
-    results.arrays.push_back({fmt::format("output_rank_change_{}", input),
-                              make_tensor({of_input.size(), ranks.size()}, std::move(changes))});
-    results.arrays.push_back(
-        {fmt::format("output_removed_{}", input), make_tensor({of_input.size()}, std::move(removed))});
-  });
-  Shape shape{ranks.size()};
-  results.arrays.push_back({"output_ranks", make_tensor(std::move(shape), std::move(ranks))});
+  analysis::for_each_group(
+      layers, &analysis::LayerOutputRank::input, [&](std::span<const analysis::LayerOutputRank> of_input) {
+        std::vector<float> changes;
+        std::vector<float> removed;
+        for (const analysis::LayerOutputRank& layer : of_input) {
+          for (const analysis::OutputRankChange& cut : layer.cuts)
+            changes.push_back(static_cast<float>(cut.change.value_or(kUndefined)));
+          removed.push_back(static_cast<float>(layer.removed.value_or(kUndefined)));
+        }
+        const std::size_t input = of_input.front().input;
+        results.arrays.push_back({fmt::format("output_rank_change_{}", input),
+                                  make_tensor({of_input.size(), ranks.size()}, std::move(changes))});
+        results.arrays.push_back(
+            {fmt::format("output_removed_{}", input), make_tensor({of_input.size()}, std::move(removed))});
+      });
+  results.arrays.push_back({"output_ranks", make_tensor({ranks.size()}, ranks)});
 }
 
-/// Returns bar charts with one bar per head. If there are several inputs, the heads are listed once per
-/// input.
 ChartPage charts(Table named) {
   const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
     return Chart{
@@ -129,7 +120,7 @@ class ContributionsAnalysis final : public Analysis {
   HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
 
   Results finish() override {
-    const std::vector<analysis::HeadContribution> heads = contributions_.finish();
+    const std::vector<HeadContribution> heads = contributions_.finish();
     const Table table = heads_of(input_, heads);
     const Table named = analysis::with_head_names(table);
     Results results;

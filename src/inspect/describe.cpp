@@ -12,20 +12,20 @@
 
 namespace attnctl::inspect {
 
+std::array<Cell, 3> head_cells(const model::ModelConfig& config, model::HeadId head) {
+  return {analysis::component_cell(config, head.layer), analysis::number_cell(config, head.layer),
+          analysis::cell_of(head.head)};
+}
+
 Tensor item_of(const Tensor& array, std::size_t index, std::size_t axes) {
-  Tensor item;
-  item.shape.assign(array.shape.end() - static_cast<std::ptrdiff_t>(axes), array.shape.end());
-  item.owner = array.owner;
+  Tensor item({array.shape.end() - static_cast<std::ptrdiff_t>(axes), array.shape.end()}, {}, array.owner);
   const std::size_t size = checked_product(item.shape).value();
   std::visit([&](const auto& values) { item.values = values.subspan(index * size, size); }, array.values);
   return item;
 }
 
 Tensor float_array(Shape shape, std::span<const double> values) {
-  std::vector<float> narrow;
-  narrow.reserve(values.size());
-  for (const double value : values) narrow.push_back(static_cast<float>(value));
-  return make_tensor(std::move(shape), std::move(narrow));
+  return make_tensor(std::move(shape), std::vector<float>(values.begin(), values.end()));
 }
 
 Tensor float_array(const OwnedMatrix<double>& matrix) {
@@ -33,13 +33,12 @@ Tensor float_array(const OwnedMatrix<double>& matrix) {
 }
 
 Tensor column_array(const Table& table, std::string_view column, Shape shape, std::size_t first_row) {
-  const auto place =
-      static_cast<std::size_t>(std::ranges::find(table.columns, column) - table.columns.begin());
+  const std::size_t place = table.find(column).value();
   std::vector<Cell> cells(table.columns.size());
   std::vector<float> values(checked_product(shape).value());
   for (std::size_t i = 0; i < values.size(); ++i) {
     table.row(first_row + i, cells);
-    const float* const value = std::get_if<float>(&cells.at(place));
+    const float* const value = std::get_if<float>(&cells[place]);
     values[i] = value == nullptr ? static_cast<float>(kUndefined) : *value;
   }
   return make_tensor(std::move(shape), std::move(values));
@@ -73,10 +72,7 @@ Results results_of_heads(const model::ModelConfig& config, const forward::Select
   std::vector<std::vector<Cell>> rows;
   for (const HeadTable::NamedCells& column : table.columns) columns.push_back(column.name);
   for (std::size_t i = 0; i < selection.heads.size(); ++i) {
-    const model::HeadId head = selection.heads[i];
-    std::vector<Cell>& row = rows.emplace_back();
-    row = {analysis::component_cell(config, head.layer), analysis::number_cell(config, head.layer),
-           analysis::cell_of(head.head)};
+    std::vector<Cell>& row = rows.emplace_back(row_of(head_cells(config, selection.heads[i])));
     for (const HeadTable::NamedCells& column : table.columns) row.push_back(column.cells.at(i));
   }
   const Table all = make_table(table.name, std::move(columns), std::move(rows));
@@ -122,14 +118,10 @@ Tensor pairs_array(const forward::Selection& selection, std::span<const HeadPair
 }
 
 analysis::HeadMatrix reordered(const analysis::HeadMatrix& matrix, std::vector<model::HeadId> order) {
-  analysis::HeadMatrix ordered;
-  ordered.layer = matrix.layer;
-  ordered.heads = std::move(order);
-  ordered.values = OwnedMatrix<double>(ordered.heads.size(), ordered.heads.size());
+  analysis::HeadMatrix ordered{matrix.layer, std::move(order), matrix.values};
   std::vector<std::size_t> from;
-  for (const model::HeadId head : ordered.heads) {
+  for (const model::HeadId head : ordered.heads)
     from.push_back(static_cast<std::size_t>(std::ranges::find(matrix.heads, head) - matrix.heads.begin()));
-  }
   for (std::size_t a = 0; a < from.size(); ++a) {
     for (std::size_t b = 0; b < from.size(); ++b) ordered.values(a, b) = matrix.values(from[a], from[b]);
   }

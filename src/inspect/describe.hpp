@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <cstddef>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +22,34 @@
 // Conversion of heads, tokens and numbers to the cells, values and arrays of results.
 namespace attnctl::inspect {
 
+/// Adds a text, the name_of() an enumerator, a number (as in analysis::cell_of), another cell, or each
+/// element of a range of these, to a row of a table.
+template <typename Part>
+void add_cells(std::vector<Cell>& row, const Part& part) {
+  if constexpr (std::convertible_to<Part, std::string_view>) {
+    row.emplace_back(std::string(part));
+  } else if constexpr (std::ranges::range<Part>) {
+    for (const auto& each : part) add_cells(row, each);
+  } else if constexpr (requires { analysis::cell_of(part); }) {
+    row.push_back(analysis::cell_of(part));
+  } else if constexpr (requires { name_of(part); }) {
+    row.emplace_back(std::string(name_of(part)));
+  } else {
+    row.emplace_back(part);
+  }
+}
+
+/// Returns a row with the cells of these parts, in order.
+template <typename... Parts>
+[[nodiscard]] std::vector<Cell> row_of(const Parts&... parts) {
+  std::vector<Cell> row;
+  (add_cells(row, parts), ...);
+  return row;
+}
+
+/// Returns the component, the layer and the number of a head, as in the columns of tables.
+[[nodiscard]] std::array<Cell, 3> head_cells(const model::ModelConfig& config, model::HeadId head);
+
 /// Returns item `index` of an array. An item is a subarray of the last `axes` axes. All earlier axes are
 /// flattened into one, and `index` is an index into this axis. The item shares memory with the array.
 [[nodiscard]] Tensor item_of(const Tensor& array, std::size_t index, std::size_t axes);
@@ -26,7 +57,6 @@ namespace attnctl::inspect {
 /// Return the values as a float32 array; all output formats support this type. kUndefined is preserved.
 [[nodiscard]] Tensor float_array(Shape shape, std::span<const double> values);
 [[nodiscard]] Tensor float_array(const OwnedMatrix<double>& matrix);
-/// Returns a copy of the matrix in its own type.
 template <typename T>
 [[nodiscard]] Tensor tensor_of(const OwnedMatrix<T>& matrix) {
   return make_tensor({matrix.rows(), matrix.cols()},
@@ -38,7 +68,6 @@ template <typename T>
 [[nodiscard]] Tensor column_array(const Table& table, std::string_view column, Shape shape,
                                   std::size_t first_row = 0);
 
-/// Returns the names of heads: ["0.0", "0.1", ...], or ["enc.0.0", ...] if the model has components.
 [[nodiscard]] List names_of(const model::ModelConfig& config, std::span<const model::HeadId> heads);
 
 /// Returns the prefix of array names for a component: "enc_", "dec_" or "cross_". Empty if the model has no
@@ -49,6 +78,7 @@ template <typename T>
 /// position.
 [[nodiscard]] std::vector<std::string> token_labels(const tokenizer::Vocabulary& vocabulary,
                                                     const input::Sequence& sequence);
+/// Returns an undefined cell if the position has no token.
 [[nodiscard]] Cell token_cell(std::span<const std::string> tokens, std::size_t position);
 
 template <typename T>
@@ -87,7 +117,6 @@ struct HeadPairs {
 [[nodiscard]] Tensor pairs_array(const forward::Selection& selection, std::span<const HeadPairs> pairs,
                                  bool deep);
 
-/// Returns the matrix with its heads in the given order.
 [[nodiscard]] analysis::HeadMatrix reordered(const analysis::HeadMatrix& matrix,
                                              std::vector<model::HeadId> order);
 /// Returns the matrix with its heads in the leaf order of the average-linkage cluster tree, so that similar

@@ -49,21 +49,19 @@ Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
   List items;
   for (const Drawn& drawn : all) {
     List linkage;
-    for (const analysis::ClusterMerge& merge : drawn.map.linkage.merges) {
+    for (const analysis::ClusterMerge& merge : drawn.map.linkage.merges)
       linkage.emplace_back(List{merge.first, merge.second, static_cast<float>(merge.distance), merge.size});
-    }
-    Record record;
-    record.set("similarity", drawn.similarity)
-        .set("component", analysis::component_cell(input.config(), drawn.matrix.heads.front().layer))
-        .set("layer", analysis::number_cell(input.config(), drawn.matrix.layer))
-        .set("heads", names_of(input.config(), drawn.map.heads))
-        .set("undefined", names_of(input.config(), drawn.map.undefined))
-        .set("order", names_of(input.config(), drawn.matrix.heads))
-        .set("linkage", std::move(linkage))
-        .set("points", float_array(drawn.map.map.points))
-        .set("stress", or_null(drawn.map.map.stress))
-        .set("eigenvalue_share", or_null(drawn.map.map.share));
-    items.emplace_back(std::move(record));
+    items.emplace_back(
+        Record{{{"similarity", drawn.similarity},
+                {"component", analysis::component_cell(input.config(), drawn.matrix.heads.front().layer)},
+                {"layer", analysis::number_cell(input.config(), drawn.matrix.layer)},
+                {"heads", names_of(input.config(), drawn.map.heads)},
+                {"undefined", names_of(input.config(), drawn.map.undefined)},
+                {"order", names_of(input.config(), drawn.matrix.heads)},
+                {"linkage", std::move(linkage)},
+                {"points", float_array(drawn.map.map.points)},
+                {"stress", or_null(drawn.map.map.stress)},
+                {"eigenvalue_share", or_null(drawn.map.map.share)}}});
   }
   return {"map", "map", std::move(items)};
 }
@@ -92,12 +90,9 @@ Table table(const AnalysisInput& input, const std::vector<Drawn>& all) {
     std::vector<model::HeadId> heads = order;
     std::ranges::sort(heads);
     for (const model::HeadId head : heads) {
-      const auto [x, y] = point_of(drawn, head);
       const auto place = static_cast<std::size_t>(std::ranges::find(order, head) - order.begin());
-      rows.push_back({drawn.similarity, analysis::component_cell(input.config(), head.layer),
-                      analysis::number_cell(input.config(), head.layer), analysis::cell_of(head.head),
-                      analysis::cell_of(place), analysis::cell_of(x), analysis::cell_of(y),
-                      analysis::cell_of(drawn.map.map.stress), analysis::cell_of(drawn.map.map.share)});
+      rows.push_back(row_of(drawn.similarity, head_cells(input.config(), head), place, point_of(drawn, head),
+                            drawn.map.map.stress, drawn.map.map.share));
     }
   }
   return make_table(
@@ -150,11 +145,9 @@ void add_text(const model::ModelConfig& config, Results& results, const Drawn& d
   }
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto [x, y] = point_of(drawn, order[i]);
-    std::vector<Cell>& row = rows.emplace_back();
-    row = {model::head_name(config, order[i]), analysis::cell_of(x), analysis::cell_of(y)};
-    if (!with_values) continue;
-    for (std::size_t j = 0; j < order.size(); ++j)
+    std::vector<Cell>& row =
+        rows.emplace_back(row_of(model::head_name(config, order[i]), point_of(drawn, order[i])));
+    for (std::size_t j = 0; with_values && j < order.size(); ++j)
       row.push_back(analysis::cell_of(drawn.matrix.values(i, j)));
   }
   const std::optional<double>& stress = drawn.map.map.stress;
@@ -173,16 +166,13 @@ ChartPage charts(const AnalysisInput& input, const std::vector<Drawn>& all) {
   std::vector<std::vector<Cell>> rows(most);
   for (const Drawn& drawn : all) {
     const std::string name = title_of(input.config(), drawn);
-    for (const char* part : {" head", " x", " y"}) columns.push_back(name + part);
-    for (std::size_t i = 0; i < most; ++i) {
-      std::vector<Cell>& row = rows[i];
-      row.resize(columns.size());
-      if (i >= drawn.matrix.heads.size()) continue;
-      const auto [x, y] = point_of(drawn, drawn.matrix.heads[i]);
-      row[columns.size() - 3] = model::head_name(input.config(), drawn.matrix.heads[i]);
-      row[columns.size() - 2] = analysis::cell_of(x);
-      row[columns.size() - 1] = analysis::cell_of(y);
+    const std::vector<model::HeadId>& heads = drawn.matrix.heads;
+    for (std::size_t i = 0; i < heads.size(); ++i) {
+      rows[i].resize(columns.size());
+      const auto cells = row_of(model::head_name(input.config(), heads[i]), point_of(drawn, heads[i]));
+      rows[i].insert(rows[i].end(), cells.begin(), cells.end());
     }
+    for (const char* part : {" head", " x", " y"}) columns.push_back(name + part);
     const std::optional<double>& stress = drawn.map.map.stress;
     page.charts.push_back({.title = name + (stress ? fmt::format(" (stress {:.2f})", *stress) : ""),
                            .x = name + " x",
@@ -190,11 +180,11 @@ ChartPage charts(const AnalysisInput& input, const std::vector<Drawn>& all) {
                            .points = true,
                            .labels = name + " head"});
   }
+  for (std::vector<Cell>& row : rows) row.resize(columns.size());
   page.table = make_table("map", std::move(columns), std::move(rows));
   return page;
 }
 
-/// The analysis "map": cluster trees and planar maps of similar heads.
 class HeadMapAnalysis final : public Analysis {
  public:
   explicit HeadMapAnalysis(const AnalysisInput& input)
@@ -212,7 +202,6 @@ class HeadMapAnalysis final : public Analysis {
   }
 
  private:
-  /// Adds the map of a similarity matrix if --similarity selects it.
   void add(std::string_view similarity, const analysis::HeadMatrix& matrix) {
     if (!wants(similarity)) return;
     analysis::HeadMap map = analysis::map_heads(matrix.heads, matrix.values.view());
@@ -244,9 +233,8 @@ void HeadMapAnalysis::collect() {
         add(name_of(circuit->circuit), each);
     }
   }
-  if (!std::ranges::any_of(analysis::kAllProjections,
-                           [&](analysis::Projection each) { return wants(name_of(each)); }))
-    return;
+  const auto wanted = [&](analysis::Projection each) { return wants(name_of(each)); };
+  if (std::ranges::none_of(analysis::kAllProjections, wanted)) return;
   Warnings told;  // not output, because the subspaces analysis adds the same warnings
   const bool twice = std::ranges::any_of(request.includes.analyses,
                                          [](const AnalysisRow* row) { return row->include == "subspaces"; });

@@ -1,17 +1,11 @@
 #include <algorithm>
-#include <cstdint>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
-#include "analysis/patterns/pattern_metrics.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/run_results.hpp"
-#include "results/results.hpp"
+#include "inspect/inspection.hpp"
 
 // Output of the inputs and of the heads table.
 namespace attnctl::inspect {
@@ -23,25 +17,15 @@ void add_alignment(Record& record, const input::Sequence& sequence) {
   if (sequence.offsets.empty()) return;
   List offsets;
   for (const tokenizer::TextRange& range : sequence.offsets)
-    offsets.emplace_back(List{Value(std::size_t{range.begin}), Value(std::size_t{range.end})});
+    offsets.emplace_back(List{range.begin, range.end});
   record.set("offsets", std::move(offsets));
   List words;
   for (const std::optional<std::size_t>& word : sequence.words) words.push_back(or_null(word));
   record.set("words", std::move(words));
   if (sequence.text_index.empty()) return;
   List texts;
-  for (const std::optional<std::uint8_t>& text : sequence.text_index) {
-    texts.push_back(text ? Value(std::size_t{*text}) : Value());
-  }
+  for (const std::optional<std::uint8_t>& text : sequence.text_index) texts.push_back(or_null(text));
   record.set("sequence_ids", std::move(texts));
-}
-
-/// Adds the target (the input of the decoder).
-void add_target(Record& record, const input::Sequence& target) {
-  if (target.text) record.set("target_text", *target.text);
-  if (!target.tokens.empty()) record.set("target_tokens", List(target.tokens.begin(), target.tokens.end()));
-  record.set("target_ids", make_tensor({target.ids.size()}, target.ids))
-      .set("target_length", target.queries());
 }
 
 Section inputs_section(const input::Batch& batch) {
@@ -56,7 +40,13 @@ Section inputs_section(const input::Batch& batch) {
     if (!sequence.ids.empty()) record.set("ids", make_tensor({sequence.ids.size()}, sequence.ids));
     add_alignment(record, sequence);
     record.set("length", sequence.queries());
-    if (sequence.target) add_target(record, *sequence.target);
+    if (const input::Sequence* const target = sequence.target.get()) {
+      if (target->text) record.set("target_text", *target->text);
+      if (!target->tokens.empty())
+        record.set("target_tokens", List(target->tokens.begin(), target->tokens.end()));
+      record.set("target_ids", make_tensor({target->ids.size()}, target->ids))
+          .set("target_length", target->queries());
+    }
     if (sequence.truncated > 0) record.set("truncated", sequence.truncated);
     items.emplace_back(std::move(record));
   }
@@ -70,10 +60,9 @@ Table inputs_table(const input::Batch& batch) {
   std::vector<std::vector<Cell>> rows;
   const auto add = [&](const std::string& id, const input::Sequence& sequence, const char* side) {
     for (std::size_t i = 0; i < sequence.queries(); ++i) {
-      std::vector<Cell>& row = rows.emplace_back();
-      row = {id, analysis::cell_of(i), token_cell(sequence.tokens, i),
-             sequence.ids.empty() ? Cell() : Cell(sequence.ids[i])};
-      if (targets) row.emplace_back(std::string(side));
+      rows.push_back(row_of(id, i, token_cell(sequence.tokens, i),
+                            sequence.ids.empty() ? Cell() : Cell(sequence.ids[i]), side));
+      if (!targets) rows.back().pop_back();
     }
   };
   for (const input::Sequence& sequence : batch.sequences) {
@@ -99,8 +88,6 @@ TextLine title(const model::Model& model) {
                       attention.heads, shared, config.d_model, attention.d_head, model.parameters())};
 }
 
-/// Appends the number of inputs and of tokens, and one line with up to 64 tokens for each of the first 20
-/// inputs and their targets.
 void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
   constexpr std::size_t kMostInputs = 20;
   constexpr std::size_t kMostTokens = 64;
@@ -140,12 +127,11 @@ void add_axes(ArrayOutput& out, const analysis::ComponentHeads& component, const
   if (axes.regular()) {
     for (std::size_t i = 0; i < selected.size() / layers.size(); ++i)
       heads.push_back(number(selected[i].head));
-    out.add(prefix + "heads", make_tensor({heads.size()}, heads));
-  } else {
-    for (const model::HeadId head : selected)
-      heads.insert(heads.end(), {number(config.layers[head.layer].number), number(head.head)});
-    out.add(prefix + "heads", make_tensor({selected.size(), 2}, heads));
+    return out.add(prefix + "heads", make_tensor({heads.size()}, heads));
   }
+  for (const model::HeadId head : selected)
+    heads.insert(heads.end(), {number(config.layers[head.layer].number), number(head.head)});
+  out.add(prefix + "heads", make_tensor({selected.size(), 2}, heads));
 }
 
 /// Returns the heads table for text, with its rows selected by --sort and --top. The columns are the main
@@ -181,19 +167,17 @@ void add_selection_arrays(ArrayOutput& out, const RunResults& run) {
   for (const analysis::ComponentHeads& component : run.components) add_axes(out, component, run.config());
 }
 
-Results input_results(const RunResults& run) {
-  Results results;
-  if (run.request.form == Form::text) results.text.emplace_back(title(run.model));
-  if (run.batch.sequences.empty()) return results;
+void add_inputs(Results& results, const RunResults& run) {
+  const bool text = run.request.form == Form::text;
+  if (text) results.text.emplace_back(title(run.model));
+  if (run.batch.sequences.empty()) return;
   results.document.sections.push_back(inputs_section(run.batch));
   results.tables.push_back(inputs_table(run.batch));
-  if (run.request.form == Form::text) append_inputs(results.text, run);
-  return results;
+  if (text) append_inputs(results.text, run);
 }
 
-Results head_results(const RunResults& run) {
-  Results results;
-  if (!run.has_heads()) return results;
+void add_heads(Results& results, const RunResults& run) {
+  if (!run.weights && run.pattern_metrics.empty()) return;
   const Table heads = analysis::heads_table({.config = run.config(),
                                              .selection = run.request.selection,
                                              .weights = run.weights ? &*run.weights : nullptr,
@@ -204,7 +188,6 @@ Results head_results(const RunResults& run) {
   results.document.sections.push_back({"heads", "head", named});
   results.tables.push_back(heads);
   if (run.request.form == Form::text) results.text.emplace_back(heads_text(named, run));
-  return results;
 }
 
 }  // namespace attnctl::inspect

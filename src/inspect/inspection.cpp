@@ -4,24 +4,20 @@
 #include <array>
 #include <deque>
 #include <limits>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "analysis/patterns/adapters.hpp"
-#include "analysis/patterns/attention_from.hpp"
-#include "analysis/patterns/pattern_metrics.hpp"
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "input/words.hpp"
 #include "inspect/describe.hpp"
+#include "inspect/memory_plan.hpp"
 
 namespace attnctl::inspect {
 namespace {
 
-/// Returns the arrays of the forward pass that --include selects, in output order.
 std::vector<analysis::Captured> captured_arrays(const Includes& includes) {
   constexpr std::array<bool Includes::*, analysis::kAllCaptured.size()> members = {
       &Includes::patterns, &Includes::scores, &Includes::queries, &Includes::keys,
@@ -36,12 +32,12 @@ std::vector<analysis::Captured> captured_arrays(const Includes& includes) {
 /// Returns the positions of the word of --from among the queries of input `s`, and of the words of --to among
 /// its keys. If the word of --from is missing, adds a warning and returns nullopt; otherwise adds a warning
 /// for each missing word of --to and leaves it out.
-std::optional<WordQuestion> question_of(const InspectRequest& request, const RunResults& run, std::size_t s) {
+std::optional<WordQuestion> question_of(const RunResults& run, std::size_t s) {
+  const InspectRequest& request = run.request;
   const input::Sequence& sequence = run.batch.sequences[s];
   const forward::Sides sides = run.sides(run.components.front().component, s);
   WordQuestion question{
       {.sequence = s, .from = input::find_word(sides.queries_of, run.vocabulary, request.from), .to = {}},
-      request.from,
       {}};
   if (question.from.empty()) {
     run.warnings.add("from_not_found",
@@ -61,15 +57,8 @@ std::optional<WordQuestion> question_of(const InspectRequest& request, const Run
   return question;
 }
 
-/// Throws Error(limit) if the output has more values than --limit allows.
-void check_values(std::uint64_t values, const InspectRequest& request) {
-  constexpr std::uint64_t kTextBytes = 13;  // bytes of one weight in JSON, with its comma
-  if (values > request.limit) {
-    fail(Status::limit,
-         "the output has {} values; as {} they take about {} bytes, and --limit allows {} values; select "
-         "fewer --layers or --heads, request less with --include, use --format npz, or raise --limit",
-         values, request.format, checked_mul(values, kTextBytes).value_or(values), request.limit);
-  }
+void add_analyses(Results& results, const RunResults& run) {
+  for (const Results& each : run.analyses) results.append(Results(each));
 }
 
 }  // namespace
@@ -191,7 +180,7 @@ void Inspection::plan_questions() {
     return;
   }
   for (std::size_t s = 0; s < shown().sequences.size(); ++s) {
-    if (auto question = question_of(request_, found_, s)) found_.questions.push_back(std::move(*question));
+    if (auto question = question_of(found_, s)) found_.questions.push_back(std::move(*question));
   }
   if (found_.questions.empty())
     fail(Status::usage, "--from: \"{}\" is not a query of any input", escaped(request_.from));
@@ -210,23 +199,37 @@ void Inspection::plan_arrays() {
         continue;
       }
       for (std::size_t s = 0; s < shown().sequences.size(); ++s)
-        planned_.push_back({what, s, component, layout.shape(what, shown().sequences[s])});
+        found_.arrays.push_back(
+            {what, s, component, {layout.shape(what, shown().sequences[s]), {}, nullptr}});
     }
   }
 }
 
-/// Checks --limit and --memory before computing.
 void Inspection::check_sizes() {
   std::uint64_t values = 0;
   const auto add = [&](std::uint64_t count) { values = saturating_sum(values, count); };
-  for (const PlannedArray& array : planned_)
-    add(checked_product(array.shape).value_or(std::numeric_limits<std::size_t>::max()));
+  for (const InputArray& planned : found_.arrays)
+    add(checked_product(planned.array.shape).value_or(std::numeric_limits<std::size_t>::max()));
   if (request_.includes.circuits)
     add(2 * request_.selection.heads.size() * config_.d_model * config_.d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
   const bool streamed = request_.form == Form::arrays;  // arrays are written while they are computed
-  if (!streamed) check_values(values, request_);
+  constexpr std::uint64_t kTextBytes = 13;              // bytes of one weight in JSON, with its comma
+  if (!streamed && values > request_.limit) {
+    fail(Status::limit,
+         "the output has {} values; as {} they take about {} bytes, and --limit allows {} values; select "
+         "fewer --layers or --heads, request less with --include, use --format npz, or raise --limit",
+         values, request_.format, checked_mul(values, kTextBytes).value_or(values), request_.limit);
+  }
   plan_memory_use(streamed ? 0 : values);
+}
+
+template <typename SinkOf>
+Inspection::Targets Inspection::targets_of(SinkOf sink_of) const {
+  Targets targets(found_.components.size());
+  for (const InputArray& array : found_.arrays)
+    targets[array.component].push_back({array.what, array.sequence, sink_of(array)});
+  return targets;
 }
 
 forward::Selection Inspection::heads_of(HeadsSeen seen) const {
@@ -239,21 +242,18 @@ forward::Selection Inspection::heads_of(HeadsSeen seen) const {
   return heads;
 }
 
-/// Decides whether the weights stay in memory. Throws Error(limit) if the run does not fit into --memory.
 void Inspection::plan_memory_use(std::uint64_t kept_values) {
   if (request_.memory == 0) return;
   const Includes& includes = request_.includes;
-  Targets targets(found_.components.size());
-  for (const PlannedArray& array : planned_)
-    targets[array.component].push_back({array.what, array.sequence, nullptr});
-  const Observers observers(*this, targets);
+  const Observers observers(*this, targets_of([](const InputArray& /*array*/) { return nullptr; }));
   WorkBytes work;
   if (!subject_.batch.sequences.empty() && !observers.all.empty())
     work = pass_bytes(subject_.model, subject_.batch, observers.heads, observers.all, context_);
   work.kept += kept_values * sizeof(float);
-  for (const PlannedArray& array : planned_) {
+  for (const InputArray& planned : found_.arrays) {
     constexpr std::size_t kHugePage = std::size_t{1} << 21U;  // large arrays occupy whole huge pages
-    if (kept_values > 0 && checked_product(array.shape).value_or(0) >= kHugePage / 2) work.kept += kHugePage;
+    if (kept_values > 0 && checked_product(planned.array.shape).value_or(0) >= kHugePage / 2)
+      work.kept += kHugePage;
   }
   if (includes.weights || includes.directions) {
     const analysis::WeightsOptions options{request_.across_layers, request_.fold_norm, request_.directions};
@@ -262,9 +262,7 @@ void Inspection::plan_memory_use(std::uint64_t kept_values) {
   const auto of_weights = [](const AnalysisRow* row) { return !row->of_inputs; };
   if (includes.circuits || std::ranges::any_of(includes.analyses, of_weights))
     work.kept += factors_bytes(subject_.model, request_.selection);
-  const Streaming streaming = plan_memory(request_.memory, work);
-  streamed_ = streaming.on;
-  context_.streamed_rows = streaming.rows;
+  context_.streamed_rows = plan_memory(request_.memory, work);
 }
 
 void Inspection::run_pass(const Targets& targets) {
@@ -284,7 +282,8 @@ void Inspection::compute(const Targets& targets) {
   const Includes& includes = request_.includes;
   if (includes.weights || includes.directions) {
     const analysis::WeightsOptions options{request_.across_layers, request_.fold_norm,
-                                           includes.directions ? request_.directions : 0, streamed_};
+                                           includes.directions ? request_.directions : 0,
+                                           context_.streamed_rows > 0};
     found_.weights = analysis::analyze_weights(subject_.model, request_.selection, options, context_.pool,
                                                context_.warnings);
   }
@@ -294,31 +293,21 @@ void Inspection::compute(const Targets& targets) {
 
 Results Inspection::run() {
   std::deque<analysis::MemorySink> sinks;
-  Targets targets(found_.components.size());
-  for (const PlannedArray& array : planned_)
-    targets[array.component].push_back(
-        {array.what, array.sequence,
-         &sinks.emplace_back(array.shape, array.what == analysis::Captured::scores)});
-  compute(targets);
-  for (std::size_t i = 0; i < planned_.size(); ++i) {
-    found_.arrays.push_back({std::string(name_of(planned_[i].what)), planned_[i].sequence,
-                             planned_[i].component, sinks[i].take()});
-  }
+  compute(targets_of([&](const InputArray& planned) {
+    return &sinks.emplace_back(planned.array.shape, planned.what == analysis::Captured::scores);
+  }));
+  for (std::size_t i = 0; i < sinks.size(); ++i) found_.arrays[i].array = sinks[i].take();
   return results_of(found_);
 }
 
 void Inspection::run(ArrayOutput& out) {
   add_selection_arrays(out, found_);
-  Targets targets(found_.components.size());
-  for (const PlannedArray& array : planned_) {
-    const bool of_run = array.what == analysis::Captured::logits;
-    const std::string prefix = of_run ? "" : prefix_of(found_.components[array.component].component);
-    const std::string name = fmt::format("{}{}_{}", prefix, name_of(array.what), array.sequence);
-    targets[array.component].push_back(
-        {array.what, array.sequence,
-         &out.add_streamed(name, array.shape, array.what == analysis::Captured::scores)});
-  }
-  compute(targets);
+  compute(targets_of([&](const InputArray& planned) {
+    const bool of_run = planned.what == analysis::Captured::logits;
+    const std::string prefix = of_run ? "" : prefix_of(found_.components[planned.component].component);
+    return &out.add_streamed(fmt::format("{}{}_{}", prefix, name_of(planned.what), planned.sequence),
+                             planned.array.shape, planned.what == analysis::Captured::scores);
+  }));
   for (const Results& analysis : found_.analyses) {
     const std::string prefix = prefix_of(found_.components.front().component);  // the only component
     for (const Tensor& each : analysis.arrays) out.add(prefix + each.name, each);
@@ -327,36 +316,31 @@ void Inspection::run(ArrayOutput& out) {
 }
 
 Results Inspection::tables() const {
-  Results results = head_results(found_);
-  results.append(weights_results(found_));
-  for (const Results& analysis : found_.analyses) results.append(Results(analysis));
+  Results results;
+  add_heads(results, found_);
+  add_weights(results, found_);
+  add_analyses(results, found_);
   return results;
 }
 
 Results results_of(const RunResults& run) {
-  const auto analyses = [](const RunResults& of) {
-    Results all;
-    for (const Results& each : of.analyses) all.append(Results(each));
-    return all;
-  };
   Results results;
-  const auto append = [&](const auto&... parts) { (results.append(parts(run)), ...); };
+  const auto add = [&](const auto&... parts) { (parts(results, run), ...); };
   if (run.request.weighting != analysis::Weighting::weights)
     results.document.head.set("weighting",
                               run.request.weighting == analysis::Weighting::norm ? "norm" : "norm-row");
   switch (run.request.form) {
     case Form::document:
-      append(input_results, head_results, weights_results, pattern_results, answer_results, analyses,
-             array_results);
+      add(add_inputs, add_heads, add_weights, add_patterns, add_answers, add_analyses, add_captured);
       break;
     case Form::tables:
-      append(head_results, weights_results, pattern_results, analyses, input_results);
+      add(add_heads, add_weights, add_patterns, add_analyses, add_inputs);
       break;
     case Form::text:
-      append(input_results, weights_results, answer_results, pattern_results, head_results, analyses);
+      add(add_inputs, add_weights, add_answers, add_patterns, add_heads, add_analyses);
       break;
     case Form::pictures:
-      append(pattern_results, analyses, weights_results);
+      add(add_patterns, add_analyses, add_weights);
       break;
     case Form::arrays:  // see Inspection::run(ArrayOutput&)
       break;

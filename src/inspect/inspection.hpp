@@ -3,14 +3,95 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "analysis/head_axes.hpp"
+#include "analysis/patterns/attention_from.hpp"
 #include "analysis/patterns/capture.hpp"
+#include "analysis/patterns/pattern_metrics.hpp"
+#include "analysis/weights/weights.hpp"
+#include "base/warnings.hpp"
+#include "forward/block.hpp"
+#include "input/batch.hpp"
 #include "inspect/catalogue.hpp"
-#include "inspect/memory_plan.hpp"
-#include "inspect/run_results.hpp"
+#include "model/model.hpp"
+#include "results/results.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::inspect {
+
+/// A captured array of one input. The shape of patterns, scores, queries and z is [layers, heads, ...]. Keys
+/// and values are [layers, kv_heads, ...], the output is [layers, n, d], and logits are [n, vocabulary]. If
+/// the selected heads differ between layers, one axis [selected] replaces the two axes of the heads.
+struct InputArray {
+  analysis::Captured what = analysis::Captured::pattern;
+  std::size_t sequence = 0;
+  /// Index into RunResults::components. The array contains the heads of this component. 0 for logits.
+  std::size_t component = 0;
+  Tensor array;  // before the pass: only the shape
+};
+
+/// The words of --from and --to in one input. The positions of --from are queries and those of --to are keys
+/// of the selected component.
+struct WordQuestion : analysis::AttentionQuestion {
+  std::vector<std::string> to_texts;  // the words of --to that the input contains
+};
+
+/// All results of a run. results_of() converts them to the form of the request.
+struct RunResults {
+  const InspectRequest& request;
+  const model::Model& model;
+  const tokenizer::Vocabulary& vocabulary;
+  const input::Batch& batch;  // the inputs, or their words if --by-word is set; can be empty
+  Warnings& warnings;
+  std::vector<analysis::ComponentHeads> components;  // the selected heads of each component
+
+  std::optional<analysis::WeightsAnalysis> weights = {};
+  std::vector<analysis::HeadPatternMetrics> pattern_metrics = {};
+  std::vector<InputArray> arrays = {};
+  std::vector<WordQuestion> questions = {};
+  std::vector<analysis::AttentionAnswer> answers = {};  // ordered by question, then by head
+  std::vector<Results> analyses = {};                   // in the order of Includes::analyses
+
+  [[nodiscard]] const model::ModelConfig& config() const { return model.config(); }
+  [[nodiscard]] const std::vector<model::HeadId>& heads_of(const InputArray& array) const {
+    return components[array.component].selection.heads;
+  }
+  [[nodiscard]] forward::Sides sides(model::Component component, std::size_t sequence) const {
+    return forward::sides_of(component, batch.sequences[sequence]);
+  }
+  [[nodiscard]] forward::Sides sides(const InputArray& array) const {
+    return sides(components[array.component].component, array.sequence);
+  }
+};
+
+/// Returns the results in the form of the request. Rows of tables are computed on demand from `run`, which
+/// must outlive the results. In text, throws Error(usage) if --sort names an unknown column.
+[[nodiscard]] Results results_of(const RunResults& run);
+
+/// Adds the first arrays of an NPZ file: ids_I and target_ids_I of each input I that has ids, and `layers`
+/// and `heads` of each component.
+void add_selection_arrays(ArrayOutput& out, const RunResults& run);
+/// Adds the arrays of the weights that --include selects: qk_similarity, qk_effective_rank,
+/// qk_singular_values, qk_circuit, and those of OV with the prefix ov_. Leaves out OV if a selected layer has
+/// no W_V or no W_O. The arrays of singular values have k values per head for QK and min(k, v) for OV, where
+/// k is the query/key width and v the value width. If v > k, adds the warning `singular_values_cut`.
+void add_weights_arrays(ArrayOutput& out, const RunResults& run);
+
+// The following functions each add one part of results_of(), in the form of the request.
+
+/// Adds the inputs with their tokens. In text, the first block is the title of the page (name and sizes of
+/// the model).
+void add_inputs(Results& results, const RunResults& run);
+/// Adds the heads table with the metrics of patterns and weights, if there are any. In documents, also the
+/// list of metrics.
+void add_heads(Results& results, const RunResults& run);
+void add_weights(Results& results, const RunResults& run);
+void add_patterns(Results& results, const RunResults& run);
+void add_answers(Results& results, const RunResults& run);
+void add_captured(Results& results, const RunResults& run);
 
 /// A run of `analyze` or `weights`. The constructor checks the request; run() computes the results.
 class Inspection {
@@ -32,17 +113,9 @@ class Inspection {
   [[nodiscard]] Results tables() const;
 
  private:
-  /// An array of the forward pass that the run captures.
-  struct PlannedArray {
-    analysis::Captured what;
-    std::size_t sequence;
-    std::size_t component;  // index into RunResults::components
-    Shape shape;
-  };
   using Targets = std::vector<std::vector<analysis::CaptureTarget>>;  // [components]
   struct Observers;
 
-  /// Returns the batch that the results describe.
   [[nodiscard]] const input::Batch& shown() const { return request_.by_word ? words_ : subject_.batch; }
   void check_components() const;
   void plan_words();
@@ -50,6 +123,8 @@ class Inspection {
   void plan_arrays();
   void check_sizes();
   void plan_memory_use(std::uint64_t kept_values);
+  template <typename SinkOf>
+  [[nodiscard]] Targets targets_of(SinkOf sink_of) const;
   [[nodiscard]] forward::Selection heads_of(HeadsSeen seen) const;
   void compute(const Targets& targets);
   void run_pass(const Targets& targets);
@@ -61,9 +136,7 @@ class Inspection {
   input::Batch words_;                   // --by-word: the inputs as words; the results describe this batch
   std::vector<input::WordUnits> units_;  // --by-word: for each sequence, the word of each token
   RunResults found_;
-  std::vector<PlannedArray> planned_;
   std::vector<std::unique_ptr<Analysis>> analyses_;
-  bool streamed_ = false;  // release the weights of each layer after its use, to fit into --memory
 };
 
 }  // namespace attnctl::inspect

@@ -42,27 +42,25 @@ std::uint64_t with_process(std::uint64_t bytes) {
 
 }  // namespace
 
-Streaming plan_memory(std::uint64_t limit, const WorkBytes& work) {
-  if (limit == 0) return {};
+std::size_t plan_memory(std::uint64_t limit, const WorkBytes& work) {
+  if (limit == 0) return 0;
   const std::uint64_t resident = saturating_sum(work.weights_resident, work.pass.resident());
-  if (with_process(saturating_sum(work.kept, resident)) <= limit) return {};
+  if (with_process(saturating_sum(work.kept, resident)) <= limit) return 0;
   const std::uint64_t streamed = std::max(work.weights_streamed, work.pass.streamed(work.pass.block_rows));
   const std::uint64_t needed = with_process(saturating_sum(work.kept, streamed));
   if (needed > limit) refuse(limit, needed);
   const std::uint64_t others = saturating_sum(memory_use().now, kProgramBytes, work.kept);
   const std::uint64_t spare = limit - std::min(others, limit);
-  return {true, std::max<std::size_t>({work.pass.streamed_rows(spare), work.pass.block_rows, 1})};
+  return std::max<std::size_t>({work.pass.streamed_rows(spare), work.pass.block_rows, 1});
 }
 
 WorkBytes pass_bytes(const model::Model& model, const input::Batch& batch,
                      const forward::Selection& selection, std::span<forward::Observer* const> observers,
                      const forward::RunContext& context) {
   const analysis::ObserverGroup all({observers.begin(), observers.end()});
-  WorkBytes work;
-  work.kept = all.memory(model, batch);
-  work.pass = forward::pass_footprint(model, batch, selection, all.needs(),
-                                      {context.pool.size(), context.panel_rows, context.packed_rows});
-  return work;
+  return {.kept = all.memory(model, batch),
+          .pass = forward::pass_footprint(model, batch, selection, all.needs(),
+                                          {context.pool.size(), context.panel_rows, context.packed_rows})};
 }
 
 void add_weights_bytes(const model::Model& model, const forward::Selection& selection,

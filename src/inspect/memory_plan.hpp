@@ -19,16 +19,11 @@ struct WorkBytes {
   std::uint64_t weights_streamed = 0;  // the same, if each layer is evicted after its use
 };
 
-/// How the weights are held in memory.
-struct Streaming {
-  bool on = false;       // evict the weights of each layer after its use
-  std::size_t rows = 0;  // RunContext::streamed_rows; 0 if `on` is false
-};
-
-/// Decides whether the weights stay in memory or are evicted layer by layer. They stay if the work fits into
-/// `limit` bytes, or if `limit` is 0 (no limit). Throws Error(limit) if the work does not fit even with
-/// eviction; the message contains the smallest sufficient value of --memory.
-[[nodiscard]] Streaming plan_memory(std::uint64_t limit, const WorkBytes& work);
+/// Decides whether the weights stay in memory or are evicted layer by layer. Returns
+/// RunContext::streamed_rows, which is 0 if the weights stay. They stay if the work fits into `limit` bytes,
+/// or if `limit` is 0 (no limit). Throws Error(limit) if the work does not fit even with eviction; the
+/// message contains the smallest sufficient value of --memory.
+[[nodiscard]] std::size_t plan_memory(std::uint64_t limit, const WorkBytes& work);
 
 /// Returns the memory of a forward pass with these observers, including the data that the observers keep.
 [[nodiscard]] WorkBytes pass_bytes(const model::Model& model, const input::Batch& batch,

@@ -1,13 +1,121 @@
 #include "inspect/open_model.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <set>
+#include <string_view>
 #include <utility>
 
+#include "base/error.hpp"
+#include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/source.hpp"
+#include "forward/block.hpp"
 
 namespace attnctl::inspect {
+namespace {
+
+struct ComponentName {
+  std::string_view option, prefix;
+  model::Component component;
+};
+constexpr std::array kComponents = {ComponentName{"encoder", "enc", model::Component::encoder},
+                                    ComponentName{"decoder", "dec", model::Component::decoder},
+                                    ComponentName{"cross", "cross", model::Component::cross}};
+
+void require_target(bool targets, model::Component component, const std::string& option) {
+  if (targets || !forward::needs_target(component)) return;
+  fail(Status::usage,
+       "{}: decoder and cross-attention heads need a target: give --target-ids or --target-text (study and "
+       "plan do not have these options)",
+       option);
+}
+
+/// Returns the components that --component selects. If the option is not given, returns all components, or
+/// only the encoder if `targets` is false. Component::none for a model that is not an encoder-decoder.
+std::set<model::Component> select_components(const HeadChoice& choice, const model::ModelConfig& config,
+                                             bool targets) {
+  if (!config.decoder) {
+    if (!choice.component.empty())
+      fail(Status::usage, "--component: the model is not an encoder-decoder model, so it has no components");
+    return {model::Component::none};
+  }
+  std::set<model::Component> picked;
+  if (choice.component.empty()) {
+    for (const ComponentName& row : kComponents) {
+      if (targets || !forward::needs_target(row.component)) picked.insert(row.component);
+    }
+    return picked;
+  }
+  for (const std::string_view word : split(choice.component, ',')) {
+    const auto* const row = std::ranges::find(kComponents, word, &ComponentName::option);
+    if (row == kComponents.end())
+      fail(Status::usage, "--component: got \"{}\", need encoder, decoder or cross", escaped(word));
+    require_target(targets, row->component, "--component");
+    picked.insert(row->component);
+  }
+  return picked;
+}
+
+/// Returns the layers that --layers selects in the given components, as indices into ModelConfig::layers.
+std::vector<std::size_t> select_layers(const HeadChoice& choice, const model::ModelConfig& config,
+                                       const std::set<model::Component>& components) {
+  std::size_t count = 0;
+  const auto picked = [&](const model::LayerConfig& layer) { return components.contains(layer.component); };
+  for (const model::LayerConfig& layer : config.layers) {
+    if (picked(layer)) count = std::max(count, layer.number + 1);
+  }
+  std::optional<std::vector<std::size_t>> numbers;
+  if (!choice.layers.empty()) numbers = parse_ranges("--layers", choice.layers, count);
+  std::vector<std::size_t> layers;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const model::LayerConfig& layer = config.layers[i];
+    if (picked(layer) && (!numbers || std::ranges::binary_search(*numbers, layer.number)))
+      layers.push_back(i);
+  }
+  return layers;
+}
+
+/// Parses the name of a head: "0.1", or "enc.0.1" if the model has components.
+model::HeadId parse_head(std::string_view word, const model::ModelConfig& config, bool targets) {
+  std::vector<std::string_view> parts = split(word, '.');
+  model::Component component = model::Component::none;
+  if (config.decoder) {
+    const auto* const row = std::ranges::find(kComponents, parts.front(), &ComponentName::prefix);
+    if (row == kComponents.end()) {
+      fail(Status::usage, "--heads: got \"{}\", need COMPONENT.LAYER.HEAD such as enc.0.1,dec.0.1,cross.0.1",
+           escaped(word));
+    }
+    component = row->component;
+    require_target(targets, component, "--heads");
+    parts.erase(parts.begin());
+  }
+  const auto number = parts.empty() ? std::nullopt : parse_number(parts.front());
+  const auto head = parts.empty() ? std::nullopt : parse_number(parts.back());
+  if (parts.size() != 2 || !number || !head) {
+    fail(Status::usage, "--heads: got \"{}\", need {}LAYER.HEAD such as {}", escaped(word),
+         config.decoder ? "COMPONENT." : "", config.decoder ? "enc.0.1,cross.2.3" : "0.1,2.3");
+  }
+  const auto layer = std::ranges::find_if(config.layers, [&](const model::LayerConfig& each) {
+    return each.component == component && each.number == *number;
+  });
+  if (layer == config.layers.end()) {
+    const std::size_t layers = config.layers_of(component);
+    fail(Status::usage, "--heads: got {}: the model has {} {}layers (0 to {})", escaped(word), layers,
+         component == model::Component::none ? "" : std::string(name_of(component)) + " ", layers - 1);
+  }
+  const auto index = static_cast<std::size_t>(layer - config.layers.begin());
+  const std::size_t count = layer->attention.heads;
+  if (*head >= count) {
+    fail(Status::usage, "--heads: got {}: layer {} has {} heads (0 to {})", escaped(word),
+         model::layer_name(config, index), count, count - 1);
+  }
+  return {index, *head};
+}
+
+}  // namespace
 
 OpenModel open_model(const std::string& model, const std::optional<std::string>& config, Warnings& warnings) {
   checkpoint::ModelSource source = checkpoint::open_model_source(model, config, warnings);
@@ -28,6 +136,42 @@ tokenizer::TokenizerOrigin tokenizer_origin(const std::string& model) {
   tokenizer::TokenizerOrigin origin{checkpoint::model_directory(model), nullptr};
   if (std::filesystem::is_regular_file(model)) origin.section = checkpoint::read_tokenizer_section(model);
   return origin;
+}
+
+std::vector<std::size_t> parse_ranges(const std::string& option, const std::string& list, std::size_t count) {
+  std::set<std::size_t> numbers;
+  for (const std::string_view word : split(list, ',')) {
+    const std::vector<std::string_view> ends = split(word, '-');
+    const auto first = parse_number(ends.front());
+    const auto last = parse_number(ends.back());
+    if (ends.size() > 2 || !first || !last || *first > *last) {
+      fail(Status::usage, "{}: got \"{}\", need numbers and ranges such as 0,3-5", option, escaped(word));
+    }
+    if (*last >= count) {
+      fail(Status::usage, "{}: got {}, the model has {} layers (0 to {})", option, *last, count, count - 1);
+    }
+    for (std::size_t i = *first; i <= *last; ++i) numbers.insert(i);
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
+forward::Selection select_heads(const HeadChoice& choice, const model::ModelConfig& config, bool targets) {
+  const std::set<model::Component> components = select_components(choice, config, targets);
+  const std::vector<std::size_t> layers = select_layers(choice, config, components);
+  std::set<model::HeadId> heads;
+  if (choice.heads.empty()) {
+    for (const std::size_t layer : layers) {
+      for (std::size_t h = 0; h < config.layers[layer].attention.heads; ++h) heads.insert({layer, h});
+    }
+  } else {
+    for (const std::string_view word : split(choice.heads, ',')) {
+      const model::HeadId head = parse_head(word, config, targets);
+      if (std::ranges::binary_search(layers, head.layer)) heads.insert(head);
+    }
+  }
+  if (heads.empty())
+    fail(Status::usage, "no head of the model is selected by --heads, --layers and --component together");
+  return {.heads = {heads.begin(), heads.end()}};
 }
 
 }  // namespace attnctl::inspect

@@ -1,14 +1,18 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/warnings.hpp"
+#include "forward/run.hpp"
 #include "input/sequences.hpp"
 #include "model/model.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/vocabulary.hpp"
 
+// Opens a model, and selects its heads.
 namespace attnctl::inspect {
 
 /// A model with its tensors, its vocabulary and its tokenizer. The vocabulary comes from the configuration
@@ -26,5 +30,25 @@ struct OpenModel {
 /// Returns where to find the tokenizer of the MODEL argument: its directory and, if MODEL is a file that
 /// contains a tokenizer, that tokenizer.
 [[nodiscard]] tokenizer::TokenizerOrigin tokenizer_origin(const std::string& model);
+
+/// The options that select heads, as comma-separated lists. An empty list selects everything; the run uses
+/// the heads that all three lists select.
+struct HeadChoice {
+  std::string component;  // "encoder,cross"
+  std::string layers;     // "0,3-5"; each component has its own numbers from 0
+  std::string heads;      // "0.1,2.3"; "enc.0.1" if the model has components
+};
+
+/// Returns the selected heads in ascending order. `targets` is false if the run has no targets; then only the
+/// encoder of an encoder-decoder model can be selected. Throws Error(usage) if a list is malformed, if it
+/// names a component, layer or head that the model does not have or that needs targets, or if no head is
+/// left.
+[[nodiscard]] forward::Selection select_heads(const HeadChoice& choice, const model::ModelConfig& config,
+                                              bool targets = true);
+
+/// Parses a list of layer numbers and ranges such as "0,3-5". Returns the numbers in ascending order, each
+/// once. Numbers must be less than `count`. Throws Error(usage) that names `option` if the list is invalid.
+[[nodiscard]] std::vector<std::size_t> parse_ranges(const std::string& option, const std::string& list,
+                                                    std::size_t count);
 
 }  // namespace attnctl::inspect

@@ -1,39 +1,33 @@
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <iterator>
-#include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "analysis/head_axes.hpp"
-#include "analysis/patterns/attention_from.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/run_results.hpp"
+#include "inspect/inspection.hpp"
 
 // Output of patterns, of the answers to --from, and of the other captured arrays.
 namespace attnctl::inspect {
 namespace {
 
+using analysis::Captured;
+
 Section patterns_section(const RunResults& run) {
   List items;
   for (const InputArray& array : run.arrays) {
-    if (array.name != "pattern") continue;
+    if (array.what != Captured::pattern) continue;
     const forward::Sides sides = run.sides(array);
     const std::vector<model::HeadId>& heads = run.heads_of(array);
     for (std::size_t i = 0; i < heads.size(); ++i) {
-      Record record;
-      record.set("input", run.batch.sequences[array.sequence].id)
-          .set("head", model::head_name(run.config(), heads[i]))
-          .set("queries", sides.queries())
-          .set("keys", sides.keys())
-          .set("values", item_of(array.array, i, 2));
-      items.emplace_back(std::move(record));
+      items.emplace_back(Record{{{"input", run.batch.sequences[array.sequence].id},
+                                 {"head", model::head_name(run.config(), heads[i])},
+                                 {"queries", sides.queries()},
+                                 {"keys", sides.keys()},
+                                 {"values", item_of(array.array, i, 2)}}});
     }
   }
   return {"patterns", "pattern", std::move(items)};
@@ -49,7 +43,7 @@ Table patterns_table(const RunResults& run) {
   std::vector<ArrayRows> blocks;
   std::size_t rows = 0;
   for (const InputArray& array : run.arrays) {
-    if (array.name != "pattern") continue;
+    if (array.what != Captured::pattern) continue;
     blocks.push_back({&array, rows});
     rows += array.array.size();
   }
@@ -79,7 +73,6 @@ Table patterns_table(const RunResults& run) {
   return table;
 }
 
-/// A pattern to draw.
 struct DrawnPattern {
   std::string title;  // "3.1" for head 1 of layer 3, "3 mean" for the mean of layer 3
   std::size_t sequence = 0;
@@ -88,7 +81,6 @@ struct DrawnPattern {
   Tensor values;  // [n, m]
 };
 
-/// Returns the mean of the patterns; all have the shape [n, m].
 Tensor mean_of(std::span<const DrawnPattern> patterns) {
   std::vector<double> mean(patterns.front().values.size());
   for (const DrawnPattern& pattern : patterns) {
@@ -103,7 +95,7 @@ Tensor mean_of(std::span<const DrawnPattern> patterns) {
 std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
   std::vector<DrawnPattern> drawn;
   for (const InputArray& array : run.arrays) {
-    if (array.name != "pattern") continue;
+    if (array.what != Captured::pattern) continue;
     const std::vector<model::HeadId>& heads = run.heads_of(array);
     const auto pattern = [&](std::string title, Tensor values) {
       return DrawnPattern{std::move(title), array.sequence, run.batch.sequences[array.sequence].id,
@@ -135,21 +127,26 @@ TextMatrix matrix_of(const RunResults& run, const DrawnPattern& pattern, std::st
           .values = pattern.values};
 }
 
-/// Appends the drawing of --show. For a head, this is a heatmap with token labels per input; for a layer, one
-/// grid per input, with the mean pattern of the layer and the pattern of each head.
-void append_drawn(std::vector<PageBlock>& blocks, const RunResults& run) {
+/// Appends the patterns, as numbers or as the drawing of --show. For a head, the drawing is a heatmap with
+/// token labels per input; for a layer, one grid per input, with the mean pattern of the layer and the
+/// pattern of each head.
+void append_patterns(std::vector<PageBlock>& blocks, const RunResults& run) {
   const std::vector<DrawnPattern> drawn = drawn_patterns(run);
   if (!run.request.draw_layers) {
+    const char* const what =
+        run.request.weighting == analysis::Weighting::weights ? "Pattern" : "Norm-based weights";
     for (const DrawnPattern& pattern : drawn) {
+      const std::string title =
+          run.request.draw ? fmt::format("Pattern of {}, input \"{}\"", pattern.title, pattern.input)
+                           : fmt::format("{} of {} (input \"{}\")", what, pattern.title, pattern.input);
       blocks.emplace_back(
-          TextMatrices{fmt::format("Pattern of {}, input \"{}\"", pattern.title, pattern.input),
+          TextMatrices{title,
                        {matrix_of(run, pattern, "query")},
-                       TextMatrices::Style::heatmaps});
+                       run.request.draw ? TextMatrices::Style::heatmaps : TextMatrices::Style::numbers});
     }
     return;
   }
-  const auto sequence_of = [](const DrawnPattern& pattern) { return pattern.sequence; };
-  analysis::for_each_group(drawn, sequence_of, [&](std::span<const DrawnPattern> patterns) {
+  analysis::for_each_group(drawn, &DrawnPattern::sequence, [&](std::span<const DrawnPattern> patterns) {
     TextMatrices block{
         fmt::format("Patterns of input \"{}\", queries down, keys across", patterns.front().input),
         {},
@@ -158,25 +155,6 @@ void append_drawn(std::vector<PageBlock>& blocks, const RunResults& run) {
       block.matrices.push_back(matrix_of(run, pattern, pattern.title));
     blocks.emplace_back(std::move(block));
   });
-}
-
-/// Appends each pattern of drawn_patterns() as a matrix of numbers.
-void append_numbers(std::vector<PageBlock>& blocks, const RunResults& run) {
-  const char* const what =
-      run.request.weighting == analysis::Weighting::weights ? "Pattern" : "Norm-based weights";
-  const auto plain = [&](std::span<const std::string> tokens) {
-    std::vector<std::string> labels;
-    for (const std::string& token : tokens) labels.push_back(run.vocabulary.plain(token));
-    return labels;
-  };
-  for (const DrawnPattern& pattern : drawn_patterns(run)) {
-    blocks.emplace_back(
-        TextMatrices{fmt::format("{} of {} (input \"{}\")", what, pattern.title, pattern.input),
-                     {{.corner = "query",
-                       .row_labels = plain(pattern.sides.queries_of.tokens),
-                       .column_labels = plain(pattern.sides.key_tokens()),
-                       .values = pattern.values}}});
-  }
 }
 
 /// Returns a page of pattern heatmaps. For each input, it has one row per layer and one column per head, or
@@ -218,28 +196,20 @@ Section attention_from_section(const RunResults& run) {
     const forward::Sides sides =
         run.sides(run.config().layers[answer.head.layer].component, question.sequence);
     List top;
-    for (const analysis::KeyWeight& key : answer.top) {
-      Record record;
-      record.set("key", key.key)
-          .set("token", token_cell(sides.keys_of.tokens, key.key))
-          .set("weight", key.weight);
-      top.emplace_back(std::move(record));
+    for (const auto& [key, weight] : answer.top) {
+      top.emplace_back(
+          Record{{{"key", key}, {"token", token_cell(sides.keys_of.tokens, key)}, {"weight", weight}}});
     }
     List to;
-    for (std::size_t i = 0; i < question.to_texts.size(); ++i) {
-      Record record;
-      record.set("token", question.to_texts[i]).set("weight", or_null(answer.to[i]));
-      to.emplace_back(std::move(record));
-    }
+    for (std::size_t i = 0; i < question.to_texts.size(); ++i)
+      to.emplace_back(Record{{{"token", question.to_texts[i]}, {"weight", or_null(answer.to[i])}}});
     const std::size_t query = question.from.front();
-    Record record;
-    record.set("input", sequence.id)
-        .set("head", model::head_name(run.config(), answer.head))
-        .set("query", query)
-        .set("query_token", token_cell(sides.queries_of.tokens, query))
-        .set("top", std::move(top))
-        .set("to", std::move(to));
-    items.emplace_back(std::move(record));
+    items.emplace_back(Record{{{"input", sequence.id},
+                               {"head", model::head_name(run.config(), answer.head)},
+                               {"query", query},
+                               {"query_token", token_cell(sides.queries_of.tokens, query)},
+                               {"top", std::move(top)},
+                               {"to", std::move(to)}}});
   }
   return {"attention_from", "attention_from", std::move(items)};
 }
@@ -257,14 +227,11 @@ TextTable answers_text(const RunResults& run, std::size_t number) {
   std::vector<std::string> columns = {"head", "strongest keys (position:token weight)"};
   columns.insert(columns.end(), question.to_texts.begin(), question.to_texts.end());
   std::vector<std::vector<Cell>> rows;
-  const auto add = [&](std::string head, const analysis::AttentionAnswer& answer) {
+  const auto add = [&](const std::string& head, const analysis::AttentionAnswer& answer) {
     std::string keys;
-    for (const analysis::KeyWeight& key : answer.top) {
-      keys += fmt::format("{}{}:{} {:.2f}", keys.empty() ? "" : "  ", key.key, word(key.key), key.weight);
-    }
-    std::vector<Cell> row = {std::move(head), std::move(keys)};
-    for (const std::optional<float>& weight : answer.to) row.push_back(weight ? Cell(*weight) : Cell());
-    rows.push_back(std::move(row));
+    for (const auto& [key, weight] : answer.top)
+      keys += fmt::format("{}{}:{} {:.2f}", keys.empty() ? "" : "  ", key, word(key), weight);
+    rows.push_back(row_of(head, keys, answer.to));
   };
   const auto layer_of = [](const analysis::AttentionAnswer& answer) {
     return std::pair(answer.question, answer.head.layer);
@@ -276,33 +243,51 @@ TextTable answers_text(const RunResults& run, std::size_t number) {
     for (const analysis::AttentionAnswer& answer : answers)
       add(model::head_name(run.config(), answer.head), answer);
   });
-  return {fmt::format("What \"{}\" looks at (input \"{}\", position {})", question.from_text, input,
+  return {fmt::format("What \"{}\" looks at (input \"{}\", position {})", run.request.from, input,
                       question.from.front()),
           make_table("", std::move(columns), std::move(rows)), 3};
 }
 
-/// Returns a section with one record per head, array and input. Keys, values and outputs have one record per
-/// layer, and logits one record per input.
-Section arrays_section(const RunResults& run) {
+}  // namespace
+
+void add_patterns(Results& results, const RunResults& run) {
+  if (!run.request.includes.patterns) return;
+  const Form form = run.request.form;
+  if (form == Form::document) results.document.sections.push_back(patterns_section(run));
+  if (form == Form::tables) results.tables.push_back(patterns_table(run));
+  if (form == Form::text) append_patterns(results.text, run);
+  if (form == Form::pictures) results.pictures.push_back({"patterns", pattern_page(run)});
+}
+
+void add_answers(Results& results, const RunResults& run) {
+  if (run.request.form == Form::document && !run.questions.empty())
+    results.document.sections.push_back(attention_from_section(run));
+  if (run.request.form == Form::text) {
+    for (std::size_t i = 0; i < run.questions.size(); ++i) results.text.emplace_back(answers_text(run, i));
+  }
+}
+
+/// Adds one record per head, array and input. Keys, values and outputs have one record per layer, and logits
+/// one record per input.
+void add_captured(Results& results, const RunResults& run) {
   const model::ModelConfig& config = run.config();
   List items;
-  const auto add = [&](const InputArray& array, std::optional<std::size_t> layer, Value head,
+  const auto add = [&](const InputArray& array, std::optional<std::size_t> layer, const Value& head,
                        const Tensor& values) {
-    Record record;
-    record.set("name", array.name)
-        .set("input", run.batch.sequences[array.sequence].id)
-        .set("component", analysis::component_cell(config, layer))
-        .set("layer", analysis::number_cell(config, layer))
-        .set("head", std::move(head))
-        .set("shape", List(values.shape.begin(), values.shape.end()))
-        .set("values", values);
-    items.emplace_back(std::move(record));
+    items.emplace_back(Record{{{"name", std::string(name_of(array.what))},
+                               {"input", run.batch.sequences[array.sequence].id},
+                               {"component", analysis::component_cell(config, layer)},
+                               {"layer", analysis::number_cell(config, layer)},
+                               {"head", head},
+                               {"shape", List(values.shape.begin(), values.shape.end())},
+                               {"values", values}}});
   };
   for (const InputArray& array : run.arrays) {
-    if (array.name == "pattern") continue;
-    if (array.name == "logits") {
+    if (array.what == Captured::pattern) continue;
+    if (array.what == Captured::logits) {
       add(array, std::nullopt, Value(), array.array);
-    } else if (array.name == "output" || array.name == "keys" || array.name == "values") {
+    } else if (array.what == Captured::output || array.what == Captured::keys ||
+               array.what == Captured::values) {
       const std::size_t axes = array.array.shape.size() - 1;
       const std::vector<std::size_t> layers = run.components[array.component].selection.layers();
       for (std::size_t i = 0; i < layers.size(); ++i)
@@ -313,49 +298,7 @@ Section arrays_section(const RunResults& run) {
         add(array, heads[i].layer, model::head_name(config, heads[i]), item_of(array.array, i, 2));
     }
   }
-  return {"arrays", "array", std::move(items)};
-}
-
-}  // namespace
-
-Results pattern_results(const RunResults& run) {
-  Results results;
-  if (!run.request.includes.patterns) return results;
-  switch (run.request.form) {
-    case Form::document:
-      results.document.sections.push_back(patterns_section(run));
-      break;
-    case Form::tables:
-      results.tables.push_back(patterns_table(run));
-      break;
-    case Form::text:
-      run.request.draw ? append_drawn(results.text, run) : append_numbers(results.text, run);
-      break;
-    case Form::pictures:
-      results.pictures.push_back({"patterns", pattern_page(run)});
-      break;
-    case Form::arrays:  // written while they are computed
-      break;
-  }
-  return results;
-}
-
-Results answer_results(const RunResults& run) {
-  Results results;
-  if (run.request.form == Form::document && !run.questions.empty())
-    results.document.sections.push_back(attention_from_section(run));
-  if (run.request.form == Form::text) {
-    for (std::size_t i = 0; i < run.questions.size(); ++i) results.text.emplace_back(answers_text(run, i));
-  }
-  return results;
-}
-
-Results array_results(const RunResults& run) {
-  Results results;
-  const auto other = [](const InputArray& array) { return array.name != "pattern"; };
-  if (run.request.form == Form::document && std::ranges::any_of(run.arrays, other))
-    results.document.sections.push_back(arrays_section(run));
-  return results;
+  if (!items.empty()) results.document.sections.push_back({"arrays", "array", std::move(items)});
 }
 
 }  // namespace attnctl::inspect

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -22,29 +23,20 @@
 namespace attnctl::inspect {
 namespace {
 
-template <typename Layer>
-std::size_t input_of(const Layer& layer) {
-  return layer.input;
-}
-
-/// Returns a table with one row per input, layer and position.
 Table table(const AnalysisInput& input, const std::vector<analysis::LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const analysis::LayerMixing& layer : layers) {
     const input::Sequence& sequence = input.shown.sequences[layer.input];
     for (std::size_t i = 0; i < layer.positions.size(); ++i) {
       const analysis::PositionMixing& at = layer.positions[i];
-      rows.push_back({sequence.id, Cell(), analysis::cell_of(layer.layer), analysis::cell_of(i),
-                      token_cell(sequence.tokens, i), analysis::cell_of(at.mix), analysis::cell_of(at.keep),
-                      analysis::cell_of(at.ratio())});
+      rows.push_back(row_of(sequence.id, Cell(), layer.layer, i, token_cell(sequence.tokens, i), at.mix,
+                            at.keep, at.ratio()));
     }
   }
   return make_table("mixing", {"input", "component", "layer", "position", "token", "mix", "keep", "ratio"},
                     std::move(rows));
 }
 
-/// Returns a table with the mean, smallest and largest mixing ratio over the positions of each input and
-/// layer.
 TextTable summary(const AnalysisInput& input, const std::vector<analysis::LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const analysis::LayerMixing& layer : layers) {
@@ -52,32 +44,30 @@ TextTable summary(const AnalysisInput& input, const std::vector<analysis::LayerM
     for (const analysis::PositionMixing& at : layer.positions) {
       if (const auto ratio = at.ratio()) ratios.push_back(*ratio);
     }
-    std::vector<Cell>& row = rows.emplace_back();
-    row = {input.shown.sequences[layer.input].id, analysis::cell_of(layer.layer), Cell(), Cell(), Cell()};
-    if (ratios.empty()) continue;
-    const double mean =
-        std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());
-    const auto [least, most] = std::ranges::minmax(ratios);
-    row[2] = analysis::cell_of(mean);
-    row[3] = analysis::cell_of(std::isfinite(mean) ? least : mean);
-    row[4] = analysis::cell_of(std::isfinite(mean) ? most : mean);
+    std::vector<Cell>& row = rows.emplace_back(row_of(input.shown.sequences[layer.input].id, layer.layer));
+    if (!ratios.empty()) {
+      const double mean =
+          std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());
+      const auto [least, most] = std::ranges::minmax(ratios);
+      const bool finite = std::isfinite(mean);
+      add_cells(row, std::array{mean, finite ? least : mean, finite ? most : mean});
+    }
+    row.resize(5);
   }
   return {"Mixing ratio over positions (0: all is kept, 1: all comes from other positions)",
           make_table("", {"input", "layer", "mean", "smallest", "largest"}, std::move(rows)), 3};
 }
 
-/// Returns a heatmap of the mixing ratios of one input, with layers as rows and tokens as columns.
 Heatmap heatmap(const AnalysisInput& input, std::span<const analysis::LayerMixing> layers,
                 const Tensor& ratios) {
   const input::Sequence& sequence = input.shown.sequences[layers.front().input];
   const bool single = input.shown.sequences.size() == 1;
-  Heatmap heatmap{single ? "Mixing Ratio" : sequence.id, "Token", "Layer", {}, {}, ratios};
-  for (const std::string& token : sequence.tokens) heatmap.x_labels.push_back(input.vocabulary.plain(token));
-  for (const analysis::LayerMixing& layer : layers) heatmap.y_labels.push_back(std::to_string(layer.layer));
-  return heatmap;
+  std::vector<std::string> numbers;
+  for (const analysis::LayerMixing& layer : layers) numbers.push_back(std::to_string(layer.layer));
+  const std::string title = single ? "Mixing Ratio" : sequence.id;
+  return {title, "Token", "Layer", token_labels(input.vocabulary, sequence), std::move(numbers), ratios};
 }
 
-/// Adds a table both as a section of the document and as a CSV table.
 void add_table(Results& results, const Table& table) {
   results.document.sections.push_back({table.name, table.name, table});
   results.tables.push_back(table);
@@ -100,7 +90,7 @@ class MixingAnalysis final : public Analysis {
     page.scale = {.diverging = false, .low = 0, .high = 1, .label = "From other positions"};
     std::size_t row = 0;
     analysis::for_each_group(
-        layers, input_of<analysis::LayerMixing>, [&](std::span<const analysis::LayerMixing> of_input) {
+        layers, &analysis::LayerMixing::input, [&](std::span<const analysis::LayerMixing> of_input) {
           const analysis::LayerMixing& first = of_input.front();
           const Tensor array = column_array(all, "ratio", {of_input.size(), first.positions.size()}, row);
           row += array.size();
@@ -116,7 +106,6 @@ class MixingAnalysis final : public Analysis {
   analysis::Mixing mixing_;
 };
 
-/// The experts that process the tokens of one input in one layer.
 struct LayerRouting {
   std::size_t input = 0;  // index in the batch
   std::size_t layer = 0;
@@ -132,9 +121,8 @@ Table table(const AnalysisInput& input, const std::vector<LayerRouting>& layers)
     for (std::size_t i = 0; i < layer.tokens.size(); ++i) {
       const forward::ExpertRoute& route = layer.tokens[i];
       for (std::size_t place = 0; place < route.experts.size(); ++place) {
-        rows.push_back({sequence.id, Cell(), analysis::cell_of(layer.layer), analysis::cell_of(i),
-                        token_cell(sequence.tokens, i), analysis::cell_of(place),
-                        analysis::cell_of(route.experts[place]), route.weights[place]});
+        rows.push_back(row_of(sequence.id, Cell(), layer.layer, i, token_cell(sequence.tokens, i), place,
+                              route.experts[place], route.weights[place]));
       }
     }
   }
@@ -169,9 +157,8 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& l
     for (std::size_t expert = 0; expert < of_layer.size(); ++expert) {
       const Load& load = of_layer[expert];
       const auto tokens = static_cast<double>(load.tokens);
-      rows.push_back({analysis::cell_of(layer), analysis::cell_of(expert), analysis::cell_of(load.tokens),
-                      analysis::cell_of(tokens / static_cast<double>(totals[layer])),
-                      load.tokens == 0 ? Cell() : analysis::cell_of(load.weight / tokens)});
+      rows.push_back(row_of(layer, expert, load.tokens, tokens / static_cast<double>(totals[layer]),
+                            load.tokens == 0 ? Cell() : analysis::cell_of(load.weight / tokens)));
     }
   }
   return {"Number of tokens that each expert processes, and its mean weight for them",
@@ -181,23 +168,20 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& l
 /// Adds the arrays routing_I and routing_weight_I, [layers, n, experts per token], of one input I. `of_input`
 /// has its layers.
 void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results) {
-  const std::size_t count = of_input.front().tokens.size();
-  const std::size_t per_token = of_input.front().tokens.front().experts.size();
+  const auto& [input, first_layer, tokens] = of_input.front();
   std::vector<std::int64_t> experts;
   std::vector<float> weights;
   for (const LayerRouting& layer : of_input) {
     for (const forward::ExpertRoute& route : layer.tokens) {
-      for (const std::size_t expert : route.experts) experts.push_back(static_cast<std::int64_t>(expert));
+      experts.insert(experts.end(), route.experts.begin(), route.experts.end());
       weights.insert(weights.end(), route.weights.begin(), route.weights.end());
     }
   }
-  const Shape shape = {of_input.size(), count, per_token};
-  const std::size_t input = of_input.front().input;
+  const Shape shape = {of_input.size(), tokens.size(), tokens.front().experts.size()};
   results.arrays.push_back({fmt::format("routing_{}", input), make_tensor(shape, std::move(experts))});
   results.arrays.push_back({fmt::format("routing_weight_{}", input), make_tensor(shape, std::move(weights))});
 }
 
-/// The analysis "routing": the experts that each token is sent to, in the selected layers with experts.
 class RoutingAnalysis final : public Analysis, private forward::Observer {
  public:
   using Analysis::Analysis;
@@ -220,14 +204,13 @@ class RoutingAnalysis final : public Analysis, private forward::Observer {
     add_table(results, table(input_, found_));
     results.text.emplace_back(summary(input_, found_));
     std::vector<std::int64_t> with_experts;  // layers with experts; equal for all inputs
-    analysis::for_each_group(found_, input_of<LayerRouting>, [&](std::span<const LayerRouting> of_input) {
+    analysis::for_each_group(found_, &LayerRouting::input, [&](std::span<const LayerRouting> of_input) {
       with_experts.clear();
       for (const LayerRouting& layer : of_input)
         with_experts.push_back(static_cast<std::int64_t>(layer.layer));
       add_routing_arrays(of_input, results);
     });
-    const Shape shape = {with_experts.size()};
-    results.arrays.push_back({"routing_layers", make_tensor(shape, std::move(with_experts))});
+    results.arrays.push_back({"routing_layers", make_tensor({with_experts.size()}, with_experts)});
     return results;
   }
 

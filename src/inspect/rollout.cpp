@@ -24,14 +24,51 @@ namespace {
 
 using Positions = std::vector<std::size_t>;
 
+Positions all_positions(std::size_t count) {
+  Positions all(count);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+/// Returns the positions that --rollout-from names in each input (see find_word), or all positions if the
+/// option is not given. Adds the warning from_not_found for each input without such a position. Throws
+/// Error(usage) if no input has one.
+std::vector<Positions> find_positions(const AnalysisInput& input) {
+  const std::string& from = input.request.rollout_from;
+  std::vector<Positions> positions;
+  for (const input::Sequence& sequence : input.shown.sequences) {
+    Positions& found =
+        positions.emplace_back(from.empty() ? all_positions(sequence.queries())
+                                            : input::find_word(sequence, input.vocabulary, from));
+    if (!found.empty()) continue;
+    input.context.warnings.add(
+        "from_not_found", fmt::format("--rollout-from: \"{}\" is not in input \"{}\"", from, sequence.id));
+  }
+  if (std::ranges::all_of(positions, &Positions::empty))
+    fail(Status::usage, "--rollout-from: \"{}\" is in none of the inputs", escaped(from));
+  return positions;
+}
+
+/// Returns the five largest values of a row as text, each as "position:token value".
+std::string strongest(const Tensor& rows, std::size_t row, const std::vector<std::string>& labels) {
+  constexpr std::size_t kMost = 5;
+  const std::size_t n = rows.shape[1];
+  const std::span<const float> values = std::get<std::span<const float>>(rows.values).subspan(row * n, n);
+  Positions order = all_positions(n);
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMost, n); ++i)
+    text += fmt::format("{}{}:{} {:.2f}", i == 0 ? "" : "  ", order[i], labels[order[i]], values[order[i]]);
+  return text;
+}
+
 /// Base class of rollout and flow. Their results have one row per position of the last layer that
 /// --rollout-from selects, and one value per input token.
 class FromPositions : public Analysis {
  public:
-  /// @param name   name of the sections, the arrays and the picture
-  /// @param title  title of the picture
-  FromPositions(const AnalysisInput& input, std::string name, std::string title)
-      : Analysis(input), name_(std::move(name)), title_(std::move(title)), positions_(find_positions()) {}
+  /// @param name  of the sections, the arrays and the picture
+  FromPositions(const AnalysisInput& input, std::string name)
+      : Analysis(input), name_(std::move(name)), positions_(find_positions(input)) {}
   HeadsSeen heads_seen() const override { return HeadsSeen::all; }
 
  protected:
@@ -40,108 +77,58 @@ class FromPositions : public Analysis {
     return token_labels(input_.vocabulary, sequence(s));
   }
 
-  /// Adds one record {"input", "from", "values"} for each row of `rows` [positions, n]. `s` is the index of
-  /// the input.
+  /// Adds one record {"input", "from", "values"} for each row of `rows` [positions, n] of input `s`.
   void add_records(List& items, std::size_t s, const Tensor& rows) const {
     for (std::size_t r = 0; r < positions_[s].size(); ++r) {
-      Record record;
-      record.set("input", sequence(s).id).set("from", positions_[s][r]).set("values", item_of(rows, r, 1));
-      items.emplace_back(std::move(record));
+      items.emplace_back(
+          Record{{{"input", sequence(s).id}, {"from", positions_[s][r]}, {"values", item_of(rows, r, 1)}}});
     }
   }
 
-  void add_arrays(Results& results, std::size_t s, const Tensor& rows) const;
+  /// Adds the array NAME_I of input I, the array NAME_from_I if --rollout-from is given, and a heatmap.
+  void add_arrays(Results& results, std::size_t s, const Tensor& rows) const {
+    const Positions& positions = positions_[s];
+    results.arrays.push_back({fmt::format("{}_{}", name_, s), rows});
+    if (!input_.request.rollout_from.empty()) {
+      results.arrays.push_back(
+          {fmt::format("{}_from_{}", name_, s),
+           make_tensor({positions.size()}, std::vector<std::int64_t>(positions.begin(), positions.end()))});
+    }
+    const std::string title = "Attention " + name_;
+    if (results.pictures.empty()) results.pictures.push_back({name_, HeatmapPage()});
+    HeatmapPage& page = std::get<HeatmapPage>(results.pictures.front().page);
+    page.scale = {.diverging = false, .low = 0, .high = 1, .label = title};
+    const std::vector<std::string> tokens = labels(s);
+    std::vector<std::string> from;
+    for (const std::size_t position : positions) from.push_back(tokens[position]);
+    page.heatmaps.push_back(
+        {title, "Input token", "Position of the last layer", tokens, std::move(from), rows});
+    if (page.heatmaps.size() > 1) page.title = title;
+  }
+
   [[nodiscard]] TextTable strongest_text(std::size_t s, std::string title,
-                                         const std::vector<std::pair<std::string, Tensor>>& shown) const;
-
-  std::string name_, title_;
-  std::vector<Positions> positions_;  // [sequences]: rows of the results
-
- private:
-  [[nodiscard]] std::vector<Positions> find_positions() const;
-};
-
-/// Returns the positions that --rollout-from names in each input (see find_word), or all positions if the
-/// option is not given. Adds the warning from_not_found for each input without such a position. Throws
-/// Error(usage) if no input has one.
-std::vector<Positions> FromPositions::find_positions() const {
-  const std::string& from = input_.request.rollout_from;
-  std::vector<Positions> positions;
-  for (const input::Sequence& sequence : input_.shown.sequences) {
-    Positions& found = positions.emplace_back();
-    if (from.empty()) {
-      found.resize(sequence.queries());
-      std::iota(found.begin(), found.end(), std::size_t{0});
-    } else {
-      found = input::find_word(sequence, input_.vocabulary, from);
+                                         const std::vector<std::pair<std::string, Tensor>>& shown) const {
+    const std::vector<std::string> tokens = labels(s);
+    std::vector<std::string> columns = {"from", "token"};
+    for (const auto& [name, array] : shown) columns.push_back(name);
+    std::vector<std::vector<Cell>> rows;
+    for (std::size_t r = 0; r < positions_[s].size(); ++r) {
+      std::vector<Cell>& row = rows.emplace_back(row_of(positions_[s][r], tokens[positions_[s][r]]));
+      for (const auto& [name, array] : shown) row.emplace_back(strongest(array, r, tokens));
     }
-    if (!found.empty()) continue;
-    input_.context.warnings.add(
-        "from_not_found", fmt::format("--rollout-from: \"{}\" is not in input \"{}\"", from, sequence.id));
+    return {std::move(title), make_table("", std::move(columns), std::move(rows))};
   }
-  if (std::ranges::all_of(positions, &Positions::empty))
-    fail(Status::usage, "--rollout-from: \"{}\" is in none of the inputs", escaped(from));
-  return positions;
-}
 
-/// Adds the array NAME_I of input I, the array NAME_from_I if --rollout-from is given, and a heatmap.
-void FromPositions::add_arrays(Results& results, std::size_t s, const Tensor& rows) const {
-  const Positions& positions = positions_[s];
-  results.arrays.push_back({fmt::format("{}_{}", name_, s), rows});
-  if (!input_.request.rollout_from.empty()) {
-    results.arrays.push_back(
-        {fmt::format("{}_from_{}", name_, s),
-         make_tensor({positions.size()}, std::vector<std::int64_t>(positions.begin(), positions.end()))});
-  }
-  if (results.pictures.empty()) {
-    HeatmapPage page;
-    page.scale = {.diverging = false, .low = 0, .high = 1, .label = title_};
-    results.pictures.push_back({name_, std::move(page)});
-  }
-  HeatmapPage& page = std::get<HeatmapPage>(results.pictures.front().page);
-  const std::vector<std::string> tokens = labels(s);
-  std::vector<std::string> from;
-  for (const std::size_t position : positions) from.push_back(tokens[position]);
-  page.heatmaps.push_back(
-      {title_, "Input token", "Position of the last layer", tokens, std::move(from), rows});
-  if (page.heatmaps.size() > 1) page.title = title_;
-}
-
-/// Returns the five largest values of a row as text, each as "position:token value".
-std::string strongest(const Tensor& rows, std::size_t row, const std::vector<std::string>& labels) {
-  constexpr std::size_t kMost = 5;
-  const std::size_t n = rows.shape[1];
-  const std::span<const float> values = std::get<std::span<const float>>(rows.values).subspan(row * n, n);
-  Positions order(n);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
-  std::string text;
-  for (std::size_t i = 0; i < std::min(kMost, n); ++i) {
-    text += fmt::format("{}{}:{} {:.2f}", i == 0 ? "" : "  ", order[i], labels[order[i]], values[order[i]]);
-  }
-  return text;
-}
-
-TextTable FromPositions::strongest_text(std::size_t s, std::string title,
-                                        const std::vector<std::pair<std::string, Tensor>>& shown) const {
-  const std::vector<std::string> tokens = labels(s);
-  std::vector<std::string> columns = {"from", "token"};
-  for (const auto& [name, array] : shown) columns.push_back(name);
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t r = 0; r < positions_[s].size(); ++r) {
-    const std::size_t from = positions_[s][r];
-    std::vector<Cell>& row = rows.emplace_back(std::vector<Cell>{analysis::cell_of(from), tokens[from]});
-    for (const auto& [name, array] : shown) row.emplace_back(strongest(array, r, tokens));
-  }
-  return {std::move(title), make_table("", std::move(columns), std::move(rows))};
-}
+  std::string name_;
+  std::vector<Positions> positions_;  // [sequences]: rows of the results
+};
 
 /// Attention rollout. It is computed over tokens even with --by-word, because it follows the residual stream
 /// of tokens; only the final result is pooled over words.
 class RolloutAnalysis final : public FromPositions {
  public:
   explicit RolloutAnalysis(const AnalysisInput& input)
-      : FromPositions(input, "rollout", "Attention rollout"), rollout_(input.request.rollout) {}
+      : FromPositions(input, "rollout"), rollout_(input.request.rollout) {}
 
   std::vector<forward::Observer*> observers() override { return {&rollout_}; }
   std::uint64_t values() const override {
@@ -182,7 +169,8 @@ class RolloutAnalysis final : public FromPositions {
     std::vector<float> rows;
     rows.reserve(positions_[s].size() * values.cols());
     for (const std::size_t position : positions_[s]) {
-      for (const double value : values.view().row(position)) rows.push_back(static_cast<float>(value));
+      const std::span<const double> row = values.view().row(position);
+      rows.insert(rows.end(), row.begin(), row.end());
     }
     return make_tensor({positions_[s].size(), values.cols()}, std::move(rows));
   }
@@ -198,10 +186,8 @@ class RolloutAnalysis final : public FromPositions {
                             {{"rollout", rolled}, {"last layer", raw}});
     }
     std::vector<std::vector<Cell>> rows;
-    for (std::size_t key = 0; key < tokens.size(); ++key) {
-      rows.push_back({analysis::cell_of(key), tokens[key], std::get<std::span<const float>>(raw.values)[key],
-                      std::get<std::span<const float>>(rolled.values)[key]});
-    }
+    for (std::size_t key = 0; key < tokens.size(); ++key)
+      rows.push_back(row_of(key, tokens[key], raw.at(key), rolled.at(key)));
     return {fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], tokens[positions[0]], input),
             make_table("", {"position", "token", "last layer", "rollout"}, std::move(rows)), 3};
   }
@@ -212,7 +198,7 @@ class RolloutAnalysis final : public FromPositions {
 class FlowAnalysis final : public FromPositions {
  public:
   explicit FlowAnalysis(const AnalysisInput& input)
-      : FromPositions(input, "flow", "Attention flow"), flow_(input.request.rollout) {}
+      : FromPositions(input, "flow"), flow_(input.request.rollout) {}
 
   std::vector<forward::Observer*> observers() override { return {&flow_}; }
 

@@ -13,14 +13,14 @@
 #include "analysis/weights/composition.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "results/results.hpp"
 
 namespace attnctl::inspect {
 namespace {
 
-Table heads(const AnalysisInput& input, const std::vector<analysis::ProjectionAnalysis>& analyses,
+using analysis::ProjectionAnalysis;
+
+Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses,
             const std::vector<std::optional<double>>& copying) {
-  const model::ModelConfig& config = input.config();
   std::vector<std::string> columns = {"component", "layer", "head", "kv_head"};
   for (const analysis::Projection projection : analysis::kAllProjections) {
     columns.push_back(fmt::format("{}_effective_rank", name_of(projection)));
@@ -30,11 +30,10 @@ Table heads(const AnalysisInput& input, const std::vector<analysis::ProjectionAn
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < input.selection.heads.size(); ++i) {
     const model::HeadId head = input.selection.heads[i];
-    std::vector<Cell>& row = rows.emplace_back();
-    row = {analysis::component_cell(config, head.layer), analysis::number_cell(config, head.layer),
-           analysis::cell_of(head.head), analysis::cell_of(analysis::kv_head_of(config, head))};
+    std::vector<Cell>& row = rows.emplace_back(
+        row_of(head_cells(input.config(), head), analysis::kv_head_of(input.config(), head)));
     for (const analysis::Projection projection : analysis::kAllProjections) {
-      const auto found = std::ranges::find(analyses, projection, &analysis::ProjectionAnalysis::projection);
+      const auto found = std::ranges::find(analyses, projection, &ProjectionAnalysis::projection);
       const bool has = found != analyses.end();
       row.push_back(has ? analysis::cell_of(found->heads[i].effective_rank) : Cell());
       row.push_back(has ? analysis::cell_of(found->heads[i].rank) : Cell());
@@ -44,60 +43,53 @@ Table heads(const AnalysisInput& input, const std::vector<analysis::ProjectionAn
   return make_table("subspaces", std::move(columns), std::move(rows));
 }
 
-Section kernel_section(const AnalysisInput& input,
-                       const std::vector<analysis::ProjectionAnalysis>& analyses) {
+Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
   List items;
-  for (const analysis::ProjectionAnalysis& analysis : analyses) {
+  for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
       List ranks;
       for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
-      const analysis::RandomNull null = each.null.value_or(analysis::RandomNull());
-      Record record;
-      record.set("projection", std::string(name_of(analysis.projection)))
-          .set("component", analysis::component_cell(input.config(), each.heads.front().layer))
-          .set("layer", analysis::number_cell(input.config(), each.layer))
-          .set("heads", names_of(input.config(), each.heads))
-          .set("ranks", std::move(ranks))
-          .set("values", float_array(each.kernel))
-          .set("cosines", float_array({each.heads.size(), each.heads.size(), each.angles}, each.cosines))
-          .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
-          .set("null_mean", null.mean)
-          .set("null_deviation", null.deviation);
-      items.emplace_back(std::move(record));
+      const std::size_t count = each.heads.size();
+      items.emplace_back(
+          Record{{{"projection", std::string(name_of(analysis.projection))},
+                  {"component", analysis::component_cell(input.config(), each.heads.front().layer)},
+                  {"layer", analysis::number_cell(input.config(), each.layer)},
+                  {"heads", names_of(input.config(), each.heads)},
+                  {"ranks", std::move(ranks)},
+                  {"values", float_array(each.kernel)},
+                  {"cosines", float_array({count, count, each.angles}, each.cosines)},
+                  {"mean_off_diagonal", or_null(each.off_diagonal.mean)},
+                  {"null_mean", each.null.mean},
+                  {"null_deviation", each.null.deviation}}});
     }
   }
   return {"projection_kernel", "projection_kernel", std::move(items)};
 }
 
-Table kernel_table(const AnalysisInput& input, const std::vector<analysis::ProjectionAnalysis>& analyses) {
-  const bool across = input.request.across_layers;
+Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
+  const model::ModelConfig& config = input.config();
   std::vector<std::string> columns = {"projection",     "component", "layer",         "head_a",
                                       "head_b",         "rank_a",    "rank_b",        "kernel",
                                       "largest_cosine", "null_mean", "null_deviation"};
-  if (across) columns.insert(columns.end(), {"layer_a", "layer_b"});
+  if (input.request.across_layers) columns.insert(columns.end(), {"layer_a", "layer_b"});
   std::vector<std::vector<Cell>> rows;
-  for (const analysis::ProjectionAnalysis& analysis : analyses) {
+  for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
       for (std::size_t a = 0; a < each.heads.size(); ++a) {
         for (std::size_t b = 0; b < each.heads.size(); ++b) {
           analysis::RandomNull null;
           if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1)
             null = analysis::projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
-          std::vector<Cell>& row = rows.emplace_back();
-          row = {std::string(name_of(analysis.projection)),
-                 analysis::component_cell(input.config(), each.heads[a].layer),
-                 analysis::number_cell(input.config(), each.layer),
-                 analysis::cell_of(each.heads[a].head),
-                 analysis::cell_of(each.heads[b].head),
-                 analysis::cell_of(each.ranks[a]),
-                 analysis::cell_of(each.ranks[b]),
-                 analysis::cell_of(each.kernel(a, b)),
-                 each.angles > 0 ? analysis::cell_of(each.cosines_of(a, b).front()) : Cell(),
-                 analysis::cell_of(null.mean),
-                 analysis::cell_of(null.deviation)};
-          if (across)
-            row.insert(row.end(), {analysis::number_cell(input.config(), each.heads[a].layer),
-                                   analysis::number_cell(input.config(), each.heads[b].layer)});
+          const model::HeadId first = each.heads[a];
+          const model::HeadId second = each.heads[b];
+          std::vector<Cell>& row = rows.emplace_back(
+              row_of(analysis.projection, analysis::component_cell(config, first.layer),
+                     analysis::number_cell(config, each.layer), first.head, second.head, each.ranks[a],
+                     each.ranks[b], each.kernel(a, b),
+                     each.angles > 0 ? analysis::cell_of(each.cosines_of(a, b).front()) : Cell(), null.mean,
+                     null.deviation, analysis::number_cell(config, first.layer),
+                     analysis::number_cell(config, second.layer)));
+          row.resize(columns.size());  // the last two columns exist only with --across-layers
         }
       }
     }
@@ -105,61 +97,53 @@ Table kernel_table(const AnalysisInput& input, const std::vector<analysis::Proje
   return make_table("projection_kernel", std::move(columns), std::move(rows));
 }
 
-void add_pair_arrays(const AnalysisInput& input, Results& results,
-                     const analysis::ProjectionAnalysis& analysis) {
+void add_pair_arrays(const AnalysisInput& input, Results& results, const ProjectionAnalysis& analysis) {
   const std::string name(name_of(analysis.projection));
   std::vector<HeadPairs> kernels;
   std::vector<HeadPairs> cosines;
+  std::vector<double> nulls;
   for (const analysis::SubspaceAngles& each : analysis.angles) {
     kernels.push_back({each.layer, each.heads, each.kernel.values()});
     cosines.push_back({each.layer, each.heads, each.cosines, each.angles});
+    nulls.insert(nulls.end(), {each.null.mean, each.null.deviation});
   }
   results.arrays.push_back({name + "_projection_kernel", pairs_array(input.selection, kernels, false)});
   results.arrays.push_back({name + "_principal_cosines", pairs_array(input.selection, cosines, true)});
-  std::vector<double> nulls;
-  for (const analysis::SubspaceAngles& each : analysis.angles) {
-    const analysis::RandomNull null = each.null.value_or(analysis::RandomNull());
-    nulls.insert(nulls.end(), {null.mean, null.deviation});
-  }
   results.arrays.push_back({name + "_projection_kernel_null", float_array({nulls.size() / 2, 2}, nulls)});
 }
 
-void add_arrays(const AnalysisInput& input, const std::vector<analysis::ProjectionAnalysis>& analyses,
-                Results& results, const Table& heads) {
+void add_arrays(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses, Results& results,
+                const Table& heads) {
   const analysis::HeadAxes axes(input.selection.heads);
   const auto add = [&](std::string column) {
     results.arrays.push_back({column, column_array(heads, column, axes.shape())});
   };
-  for (const analysis::ProjectionAnalysis& analysis : analyses) {
+  for (const ProjectionAnalysis& analysis : analyses) {
     add(fmt::format("{}_effective_rank", name_of(analysis.projection)));
     add_pair_arrays(input, results, analysis);
   }
   add("ov_copying");
 }
 
-Table kernel_text(const std::vector<analysis::ProjectionAnalysis>& analyses) {
+Table kernel_text(const std::vector<ProjectionAnalysis>& analyses) {
   std::vector<std::vector<Cell>> rows;
-  for (const analysis::ProjectionAnalysis& analysis : analyses) {
+  for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
-      const analysis::RandomNull null = each.null.value_or(analysis::RandomNull());
-      rows.push_back({std::string(name_of(analysis.projection)),
-                      each.layer ? analysis::cell_of(each.layer) : Cell(std::string("all")),
-                      analysis::cell_of(each.off_diagonal.mean), analysis::cell_of(null.mean),
-                      analysis::cell_of(null.deviation)});
+      rows.push_back(row_of(analysis.projection,
+                            each.layer ? analysis::cell_of(each.layer) : Cell(std::string("all")),
+                            each.off_diagonal.mean, each.null.mean, each.null.deviation));
     }
   }
   return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));
 }
 
-/// Returns a page of projection kernels: one heatmap per layer and projection, or one per projection with
-/// --across-layers.
-HeatmapPage picture(const AnalysisInput& input, const std::vector<analysis::ProjectionAnalysis>& analyses) {
+HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
   HeatmapPage page;
   page.title = "Projection Kernel of Heads";
   page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Projection Kernel"};
   page.columns = analyses.size();
   for (std::size_t i = 0; i < analyses.front().angles.size(); ++i) {
-    for (const analysis::ProjectionAnalysis& analysis : analyses) {
+    for (const ProjectionAnalysis& analysis : analyses) {
       const analysis::SubspaceAngles& each = analysis.angles[i];
       const std::string layer =
           each.layer ? "Layer " + model::layer_name(input.config(), *each.layer) + " " : "";
@@ -171,8 +155,8 @@ HeatmapPage picture(const AnalysisInput& input, const std::vector<analysis::Proj
   return page;
 }
 
-/// The analysis "subspaces": the ranks of the projections W_Q, W_K, W_V and W_O of each head, the angles
-/// between the subspaces of the heads, and the OV copying scores.
+/// The ranks of the projections W_Q, W_K, W_V and W_O of each head, the angles between the subspaces of the
+/// heads, and the OV copying scores.
 class SubspacesAnalysis final : public Analysis {
  public:
   using Analysis::Analysis;
@@ -194,7 +178,7 @@ class SubspacesAnalysis final : public Analysis {
   Results finish() override {
     const InspectRequest& request = input_.request;
     const forward::RunContext& context = input_.context;
-    const std::vector<analysis::ProjectionAnalysis> analyses =
+    const std::vector<ProjectionAnalysis> analyses =
         analysis::analyze_subspaces(input_.model, input_.selection,
                                     {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
                                     context.pool, context.warnings);

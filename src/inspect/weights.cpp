@@ -1,29 +1,28 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "analysis/head_axes.hpp"
 #include "analysis/weights/circuit.hpp"
 #include "base/undefined.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/run_results.hpp"
+#include "inspect/inspection.hpp"
 
 namespace attnctl::inspect {
 namespace {
 
 using analysis::CircuitAnalysis;
+using analysis::HeadSpectrum;
 
 std::string circuit_name(const CircuitAnalysis& circuit) {
   return std::string(name_of(circuit.circuit));
 }
 
-std::size_t layer_of(const analysis::HeadSpectrum& head) {
+std::size_t layer_of(const HeadSpectrum& head) {
   return head.head.layer;
 }
 
@@ -32,14 +31,13 @@ Section similarity_section(const RunResults& run) {
   List items;
   for (const CircuitAnalysis* circuit : run.weights->circuits()) {
     for (const analysis::SubspaceSimilarity& each : circuit->similarity) {
-      Record record;
-      record.set("circuit", circuit_name(*circuit))
-          .set("component", analysis::component_cell(config, each.heads.front().layer))
-          .set("layer", analysis::number_cell(config, each.layer))
-          .set("heads", names_of(config, each.heads))
-          .set("values", float_array(each.values))
-          .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
-          .set("mean_abs_off_diagonal", or_null(each.off_diagonal.mean_abs));
+      Record record{{{"circuit", circuit_name(*circuit)},
+                     {"component", analysis::component_cell(config, each.heads.front().layer)},
+                     {"layer", analysis::number_cell(config, each.layer)},
+                     {"heads", names_of(config, each.heads)},
+                     {"values", float_array(each.values)},
+                     {"mean_off_diagonal", or_null(each.off_diagonal.mean)},
+                     {"mean_abs_off_diagonal", or_null(each.off_diagonal.mean_abs)}}};
       if (run.request.order == HeadOrder::cluster)
         record.set("order", names_of(config, in_cluster_order(each).heads));
       items.emplace_back(std::move(record));
@@ -51,21 +49,19 @@ Section similarity_section(const RunResults& run) {
 Section effective_ranks_section(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
   List items;
   for (const CircuitAnalysis* circuit : weights.circuits()) {
-    analysis::for_each_group(circuit->heads, layer_of, [&](std::span<const analysis::HeadSpectrum> heads) {
+    analysis::for_each_group(circuit->heads, layer_of, [&](std::span<const HeadSpectrum> heads) {
       const std::size_t layer = heads.front().head.layer;
       List names;
       List values;
-      for (const analysis::HeadSpectrum& head : heads) {
+      for (const HeadSpectrum& head : heads) {
         names.emplace_back(model::head_name(config, head.head));
         values.push_back(or_null(head.effective_rank));
       }
-      Record record;
-      record.set("circuit", circuit_name(*circuit))
-          .set("component", analysis::component_cell(config, layer))
-          .set("layer", analysis::number_cell(config, layer))
-          .set("heads", std::move(names))
-          .set("values", std::move(values));
-      items.emplace_back(std::move(record));
+      items.emplace_back(Record{{{"circuit", circuit_name(*circuit)},
+                                 {"component", analysis::component_cell(config, layer)},
+                                 {"layer", analysis::number_cell(config, layer)},
+                                 {"heads", std::move(names)},
+                                 {"values", std::move(values)}}});
     });
   }
   return {"effective_ranks", "effective_ranks", std::move(items)};
@@ -74,16 +70,14 @@ Section effective_ranks_section(const analysis::WeightsAnalysis& weights, const 
 Section directions_section(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
   List items;
   for (const CircuitAnalysis* circuit : weights.circuits()) {
-    for (const analysis::HeadSpectrum& head : circuit->heads) {
+    for (const HeadSpectrum& head : circuit->heads) {
       const std::size_t count = head.left.rows();
       const std::span<const double> strongest = std::span(head.singular_values).first(count);
-      Record record;
-      record.set("head", model::head_name(config, head.head))
-          .set("circuit", circuit_name(*circuit))
-          .set("singular_values", float_array({count}, strongest))
-          .set("left", tensor_of(head.left))
-          .set("right", tensor_of(head.right));
-      items.emplace_back(std::move(record));
+      items.emplace_back(Record{{{"head", model::head_name(config, head.head)},
+                                 {"circuit", circuit_name(*circuit)},
+                                 {"singular_values", float_array({count}, strongest)},
+                                 {"left", tensor_of(head.left)},
+                                 {"right", tensor_of(head.right)}}});
     }
   }
   return {"principal_directions", "principal_directions", std::move(items)};
@@ -95,11 +89,9 @@ Section circuits_section(const RunResults& run) {
     for (const model::HeadId head : run.request.selection.heads) {
       const auto factors = analysis::circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
       if (!factors) continue;
-      Record record;
-      record.set("head", model::head_name(run.config(), head))
-          .set("circuit", std::string(name_of(circuit)))
-          .set("values", float_array(analysis::form_circuit(*factors, head.head)));
-      items.emplace_back(std::move(record));
+      items.emplace_back(Record{{{"head", model::head_name(run.config(), head)},
+                                 {"circuit", std::string(name_of(circuit))},
+                                 {"values", float_array(analysis::form_circuit(*factors, head.head))}}});
     }
   }
   return {"circuits", "circuit", std::move(items)};
@@ -118,16 +110,11 @@ Table similarity_table(const analysis::WeightsAnalysis& weights, const model::Mo
         for (std::size_t b = 0; b < each.heads.size(); ++b) {
           const model::HeadId first = each.heads[a];
           const model::HeadId second = each.heads[b];
-          std::vector<Cell>& row = rows.emplace_back();
-          row = {circuit_name(*circuit),
-                 analysis::component_cell(config, first.layer),
-                 analysis::number_cell(config, each.layer),
-                 analysis::cell_of(first.head),
-                 analysis::cell_of(second.head),
-                 analysis::cell_of(each.values(a, b))};
-          if (across)
-            row.insert(row.end(), {analysis::number_cell(config, first.layer),
-                                   analysis::number_cell(config, second.layer)});
+          rows.push_back(row_of(circuit->circuit, analysis::component_cell(config, first.layer),
+                                analysis::number_cell(config, each.layer), first.head, second.head,
+                                each.values(a, b), analysis::number_cell(config, first.layer),
+                                analysis::number_cell(config, second.layer)));
+          rows.back().resize(columns.size());  // the last two columns exist only with --across-layers
         }
       }
     }
@@ -138,12 +125,9 @@ Table similarity_table(const analysis::WeightsAnalysis& weights, const model::Mo
 Table singular_values_table(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
   std::vector<std::vector<Cell>> rows;
   for (const CircuitAnalysis* circuit : weights.circuits()) {
-    for (const analysis::HeadSpectrum& head : circuit->heads) {
-      for (std::size_t i = 0; i < head.singular_values.size(); ++i) {
-        rows.push_back({circuit_name(*circuit), analysis::component_cell(config, head.head.layer),
-                        analysis::number_cell(config, head.head.layer), analysis::cell_of(head.head.head),
-                        analysis::cell_of(i), analysis::cell_of(head.singular_values[i])});
-      }
+    for (const HeadSpectrum& head : circuit->heads) {
+      for (std::size_t i = 0; i < head.singular_values.size(); ++i)
+        rows.push_back(row_of(circuit->circuit, head_cells(config, head.head), i, head.singular_values[i]));
     }
   }
   return make_table("singular_values", {"circuit", "component", "layer", "head", "rank", "value"},
@@ -159,15 +143,15 @@ Cell layer_cell(const model::ModelConfig& config, std::size_t layer) {
 /// cell of a head that is not selected is empty.
 TextTable effective_ranks(const CircuitAnalysis& circuit, const model::ModelConfig& config) {
   std::set<std::size_t> numbers;
-  for (const analysis::HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
+  for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
   std::vector<std::string> columns = {"layer"};
   for (const std::size_t number : numbers) columns.push_back("head " + std::to_string(number));
   std::vector<std::vector<Cell>> rows;
   std::size_t most = 0;
-  analysis::for_each_group(circuit.heads, layer_of, [&](std::span<const analysis::HeadSpectrum> heads) {
+  analysis::for_each_group(circuit.heads, layer_of, [&](std::span<const HeadSpectrum> heads) {
     std::vector<Cell>& row = rows.emplace_back(columns.size());
     row[0] = layer_cell(config, heads.front().head.layer);
-    for (const analysis::HeadSpectrum& head : heads) {
+    for (const HeadSpectrum& head : heads) {
       const auto column = 1 + std::distance(numbers.begin(), numbers.find(head.head.head));
       row[static_cast<std::size_t>(column)] = analysis::cell_of(head.effective_rank);
       most = std::max(most, head.singular_values.size());
@@ -181,22 +165,19 @@ TextTable similarities(const analysis::WeightsAnalysis& weights, const model::Mo
   std::vector<std::vector<Cell>> rows;
   for (const analysis::SubspaceSimilarity& qk : weights.qk.similarity) {
     std::vector<Cell>& row = rows.emplace_back();
-    row = {qk.layer ? layer_cell(config, *qk.layer) : Cell(std::string("all")),
-           analysis::cell_of(qk.off_diagonal.mean), analysis::cell_of(qk.off_diagonal.mean_abs), Cell(),
-           Cell()};
-    if (!weights.ov) continue;
-    for (const analysis::SubspaceSimilarity& ov : weights.ov->similarity) {
-      if (ov.layer != qk.layer) continue;
-      row[3] = analysis::cell_of(ov.off_diagonal.mean);
-      row[4] = analysis::cell_of(ov.off_diagonal.mean_abs);
+    add_cells(row, qk.layer ? layer_cell(config, *qk.layer) : Cell(std::string("all")));
+    for (const CircuitAnalysis* circuit : weights.circuits()) {
+      for (const analysis::SubspaceSimilarity& each : circuit->similarity) {
+        if (each.layer == qk.layer)
+          add_cells(row, std::array{each.off_diagonal.mean, each.off_diagonal.mean_abs});
+      }
     }
+    row.resize(5);
   }
   return {"Average pairwise similarity of heads (-1 to 1; mean and mean absolute value)",
           make_table("", {"layer", "QK", "|QK|", "OV", "|OV|"}, std::move(rows)), 4};
 }
 
-/// Returns a page with heatmaps of the similarities of the QK circuits: one per layer, or one for all heads
-/// with --across-layers.
 HeatmapPage similarity_page(const RunResults& run) {
   const std::vector<analysis::SubspaceSimilarity>& all = run.weights->qk.similarity;
   HeatmapPage page;
@@ -209,13 +190,6 @@ HeatmapPage similarity_page(const RunResults& run) {
     page.heatmaps.push_back(head_heatmap(run.config(), title, each, run.request.order == HeadOrder::cluster));
   }
   return page;
-}
-
-Tensor similarity_array(const CircuitAnalysis& circuit, const forward::Selection& selection) {
-  std::vector<HeadPairs> pairs;
-  for (const analysis::SubspaceSimilarity& each : circuit.similarity)
-    pairs.push_back({each.layer, each.heads, each.values.values()});
-  return pairs_array(selection, pairs, false);
 }
 
 /// Returns the number of singular values per head in the array: k for QK and min(k, v) for OV, where k is the
@@ -231,18 +205,13 @@ std::size_t spectrum_width(analysis::Circuit circuit, const model::ModelConfig& 
   return width;
 }
 
-/// Returns the part of an analysis that belongs to the heads of one component.
 CircuitAnalysis of_component(const CircuitAnalysis& circuit, model::Component component,
                              const model::ModelConfig& config) {
-  const auto has = [&](model::HeadId head) { return config.layers[head.layer].component == component; };
-  CircuitAnalysis own;
-  own.circuit = circuit.circuit;
-  for (const analysis::HeadSpectrum& head : circuit.heads) {
-    if (has(head.head)) own.heads.push_back(head);
-  }
-  for (const analysis::SubspaceSimilarity& each : circuit.similarity) {
-    if (has(each.heads.front())) own.similarity.push_back(each);
-  }
+  const auto other = [&](model::HeadId head) { return config.layers[head.layer].component != component; };
+  CircuitAnalysis own = circuit;
+  std::erase_if(own.heads, [&](const HeadSpectrum& head) { return other(head.head); });
+  std::erase_if(own.similarity,
+                [&](const analysis::SubspaceSimilarity& each) { return other(each.heads.front()); });
   return own;
 }
 
@@ -254,12 +223,11 @@ Tensor singular_values_array(const CircuitAnalysis& circuit, const forward::Sele
   const std::size_t width = spectrum_width(circuit.circuit, run.config(), selection);
   std::vector<double> values;
   std::size_t most = 0;
-  for (const analysis::HeadSpectrum& head : circuit.heads) {
-    const std::vector<double>& all = head.singular_values;
-    const std::size_t kept = std::min(width, all.size());
-    values.insert(values.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept));
-    values.resize(values.size() + width - kept, all.empty() ? kUndefined : 0.0);
+  for (const HeadSpectrum& head : circuit.heads) {
+    std::vector<double> all = head.singular_values;
     most = std::max(most, all.size());
+    all.resize(width, all.empty() ? kUndefined : 0.0);
+    values.insert(values.end(), all.begin(), all.end());
   }
   if (most > width) {
     run.warnings.add("singular_values_cut",
@@ -275,11 +243,13 @@ void add_circuit_analysis(ArrayOutput& out, const CircuitAnalysis& all, const an
   const forward::Selection& selection = heads.selection;
   const CircuitAnalysis circuit = of_component(all, heads.component, run.config());
   const std::string prefix = prefix_of(heads.component) + circuit_name(circuit);
-  out.add(prefix + "_similarity", similarity_array(circuit, selection));
+  std::vector<HeadPairs> pairs;
+  for (const analysis::SubspaceSimilarity& each : circuit.similarity)
+    pairs.push_back({each.layer, each.heads, each.values.values()});
+  out.add(prefix + "_similarity", pairs_array(selection, pairs, false));
   if (circuit.heads.size() != selection.heads.size()) return;  // a selected layer does not have this circuit
   std::vector<double> ranks;
-  for (const analysis::HeadSpectrum& head : circuit.heads)
-    ranks.push_back(head.effective_rank.value_or(kUndefined));
+  for (const HeadSpectrum& head : circuit.heads) ranks.push_back(head.effective_rank.value_or(kUndefined));
   out.add(prefix + "_effective_rank", float_array(analysis::HeadAxes(selection.heads).shape(), ranks));
   const std::string name = prefix + "_singular_values";
   out.add(name, singular_values_array(circuit, selection, name, run));
@@ -319,10 +289,9 @@ void add_weights_arrays(ArrayOutput& out, const RunResults& run) {
   }
 }
 
-Results weights_results(const RunResults& run) {
+void add_weights(Results& results, const RunResults& run) {
   const Includes& includes = run.request.includes;
   const Form form = run.request.form;
-  Results results;
   if (form == Form::document) {
     std::vector<Section>& sections = results.document.sections;
     if (run.weights && includes.weights) {
@@ -333,8 +302,8 @@ Results weights_results(const RunResults& run) {
       sections.push_back(directions_section(*run.weights, run.config()));
     if (includes.circuits) sections.push_back(circuits_section(run));
   } else if (run.weights && (form == Form::tables || form == Form::arrays) && includes.weights) {
-    results.tables = {similarity_table(*run.weights, run.config()),
-                      singular_values_table(*run.weights, run.config())};
+    results.tables.push_back(similarity_table(*run.weights, run.config()));
+    results.tables.push_back(singular_values_table(*run.weights, run.config()));
   } else if (run.weights && form == Form::text) {
     for (const CircuitAnalysis* circuit : run.weights->circuits())
       results.text.emplace_back(effective_ranks(*circuit, run.config()));
@@ -342,7 +311,6 @@ Results weights_results(const RunResults& run) {
   } else if (run.weights && form == Form::pictures) {
     results.pictures.push_back({"similarity", similarity_page(run)});
   }
-  return results;
 }
 
 }  // namespace attnctl::inspect

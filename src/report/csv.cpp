@@ -1,15 +1,12 @@
-#include "report/csv.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <type_traits>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "base/undefined.hpp"
-#include "report/ordered_chunks.hpp"
+#include "report/writers.hpp"
 
 namespace attnctl::report {
 namespace {
@@ -40,7 +37,7 @@ std::string printable(std::string_view text) {
   }
 }
 
-bool is_plain(std::string_view text) {
+bool is_plain_field(std::string_view text) {
   return !text.empty() &&
          std::ranges::all_of(text, [](char c) { return c >= '.' && c <= '~' && c != '='; }) &&
          text.front() != '@';
@@ -52,7 +49,6 @@ class RowBuffer {
   RowBuffer(std::string& text, const WriteOptions& options)
       : text_(text), format_(options.number), separator_(options.separator) {}
 
-  /// Appends a cell, and the separator or the line end after it.
   void append(const Cell& cell, bool last) {
     if (end_ > buffer_.data() + buffer_.size() - cell_space) flush();
     std::visit([&](const auto& value) { append_value(value); }, cell);
@@ -75,7 +71,12 @@ class RowBuffer {
     if constexpr (std::is_same_v<T, bool>) {
       end_ = std::ranges::copy(std::string_view(value ? "true" : "false"), end_).out;
     } else if constexpr (std::is_same_v<T, std::string>) {
-      append_text(value);
+      if (value.size() <= short_text && is_plain_field(value)) {
+        end_ = std::ranges::copy(value, end_).out;
+      } else {
+        flush();
+        append_csv_text(text_, value, separator_);
+      }
     } else if constexpr (std::is_floating_point_v<T>) {
       if (std::isfinite(value)) {
         end_ = format_.write(end_, value);
@@ -85,15 +86,6 @@ class RowBuffer {
     } else if constexpr (std::is_same_v<T, std::int64_t>) {
       end_ = format_.write(end_, value);
     }
-  }
-
-  void append_text(const std::string& value) {
-    if (value.size() <= short_text && is_plain(value)) {
-      end_ = std::ranges::copy(value, end_).out;
-      return;
-    }
-    flush();
-    append_csv_text(text_, value, separator_);
   }
 
   std::string& text_;
@@ -127,7 +119,7 @@ void append_rows(std::string& text, const Table& table, const WriteOptions& opti
 }  // namespace
 
 void append_csv_text(std::string& line, std::string_view text, char separator) {
-  if (is_plain(text)) {
+  if (is_plain_field(text)) {
     line += text;
     return;
   }

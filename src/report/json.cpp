@@ -1,5 +1,3 @@
-#include "report/json.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -10,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "report/number_format.hpp"
+#include "report/writers.hpp"
 
 namespace attnctl::report {
 namespace {
@@ -137,7 +135,6 @@ class JsonPlan {
  public:
   explicit JsonPlan(const NumberFormat& format) : format_(format) {}
 
-  /// Adds the document as one JSON object with many lines.
   void add_document(const Document& document) {
     const char* separator = "{\n  ";
     for (const auto& [name, value] : document.head.fields) {
@@ -153,7 +150,6 @@ class JsonPlan {
     text_ += separator == std::string_view("{\n  ") ? "{}\n" : "\n}\n";
   }
 
-  /// Adds a line for the head, and a line for each item of each section.
   void add_lines(const Document& document) {
     add_record(document.head, 0);
     text_ += '\n';
@@ -175,7 +171,7 @@ class JsonPlan {
 
   /// Ends the last piece and returns all pieces. May be called only once.
   [[nodiscard]] std::vector<JsonPiece> finish() {
-    if (!text_.empty()) pieces_.push_back({.text = std::move(text_)});
+    pieces_.push_back({.text = std::move(text_)});
     return std::move(pieces_);
   }
 
@@ -186,17 +182,13 @@ class JsonPlan {
   }
 
   void add_items_by_line(const Value& value) {
-    if (const auto* table = std::get_if<Table>(&value.data)) {
-      text_ += table->rows == 0 ? "[" : "[\n    ";
-      add_table(*table, "{", ",\n    ");
-      text_ += table->rows == 0 ? "]" : "\n  ]";
-    } else if (const auto* list = std::get_if<List>(&value.data)) {
-      text_ += list->empty() ? "[" : "[\n    ";
-      add_list(*list, ",\n    ", 6);
-      text_ += list->empty() ? "]" : "\n  ]";
-    } else {
-      add_value(value, 4);
-    }
+    const auto* table = std::get_if<Table>(&value.data);
+    const auto* list = std::get_if<List>(&value.data);
+    if (table == nullptr && list == nullptr) return add_value(value, 4);
+    const bool empty = table != nullptr ? table->rows == 0 : list->empty();
+    text_ += empty ? "[" : "[\n    ";
+    table != nullptr ? add_table(*table, "{", ",\n    ") : add_list(*list, ",\n    ", 6);
+    text_ += empty ? "]" : "\n  ]";
   }
 
   void add_item_line(const Value& item, std::string_view record) {
@@ -323,7 +315,6 @@ void append_rows(std::string& text, const NumberFormat& format, const JsonPiece&
   }
 }
 
-/// Formats a piece and appends it to `text`.
 void append_piece(std::string& text, const NumberFormat& format, const JsonPiece& piece) {
   text += piece.text;
   if (piece.tensor != nullptr) {
@@ -354,25 +345,18 @@ std::vector<std::size_t> group_pieces(const std::vector<JsonPiece>& pieces) {
   return begins;
 }
 
-void write_pieces(OutputFile& out, const std::vector<JsonPiece>& pieces, const WriteOptions& options) {
-  const std::vector<std::size_t> begins = group_pieces(pieces);
-  const auto format = [&](std::size_t chunk, std::string& text) {
-    for (std::size_t i = begins[chunk]; i < begins[chunk + 1]; ++i) {
-      append_piece(text, options.number, pieces[i]);
-    }
-  };
-  write_in_order(options.pool, begins.size() - 1, format, [&](const std::string& text) { out.write(text); });
-}
-
 constexpr std::string_view kDocumentBegin = "{\n  ";
 constexpr std::string_view kDocumentEnd = "\n}\n";
 
-std::string text_of(const Document& document, JsonLayout layout) {
-  const NumberFormat format;
+std::vector<JsonPiece> pieces_of(const Document& document, JsonLayout layout, const NumberFormat& format) {
   JsonPlan plan(format);
   layout == JsonLayout::document ? plan.add_document(document) : plan.add_lines(document);
+  return plan.finish();
+}
+
+std::string text_of(const Document& document, JsonLayout layout) {
   std::string text;
-  for (const JsonPiece& piece : plan.finish()) append_piece(text, format, piece);
+  for (const JsonPiece& piece : pieces_of(document, layout, {})) append_piece(text, {}, piece);
   return text;
 }
 
@@ -400,16 +384,15 @@ void append_escape(std::string& text, char32_t point) {
 }  // namespace
 
 void write_json(OutputFile& out, const Document& document, const WriteOptions& options) {
-  JsonPlan plan(options.number);
-  plan.add_document(document);
-  write_pieces(out, plan.finish(), options);
-}
-
-void write_jsonl(OutputFile& out, const Document& document, const WriteOptions& options) {
-  JsonPlan plan(options.number);
-  plan.add_lines(document);
-  out.write_whole_lines();
-  write_pieces(out, plan.finish(), options);
+  const std::vector<JsonPiece> pieces = pieces_of(document, options.layout, options.number);
+  const std::vector<std::size_t> begins = group_pieces(pieces);
+  const auto format = [&](std::size_t chunk, std::string& text) {
+    for (std::size_t i = begins[chunk]; i < begins[chunk + 1]; ++i) {
+      append_piece(text, options.number, pieces[i]);
+    }
+  };
+  if (options.layout == JsonLayout::lines) out.write_whole_lines();
+  write_in_order(options.pool, begins.size() - 1, format, [&](const std::string& text) { out.write(text); });
 }
 
 JsonStream::JsonStream(OutputFile& out, JsonLayout layout, std::string section, std::string_view record)
@@ -422,14 +405,6 @@ JsonStream::JsonStream(OutputFile& out, JsonLayout layout, std::string section, 
   item_begin_ = "{\"record\": ";
   append_json_string(item_begin_, record);
   item_begin_ += ", ";
-}
-
-void JsonStream::open_item(std::string& text) const {
-  text += item_begin_;
-}
-
-void JsonStream::close_item(std::string& text) const {
-  text += layout_ == JsonLayout::document ? "}" : "}\n";
 }
 
 void JsonStream::begin(const Record& head) {
@@ -454,8 +429,7 @@ void JsonStream::end(const std::vector<Section>& rest) {
   if (layout_ == JsonLayout::document) {
     out_.write(any_ ? "\n  ]" : "]");
     if (rest.empty()) return out_.write(kDocumentEnd);
-    out_.write(",\n  " + text_of({{}, rest}, layout_).substr(kDocumentBegin.size()));
-    return;
+    return out_.write(",\n  " + text_of({{}, rest}, layout_).substr(kDocumentBegin.size()));
   }
   const std::string lines = text_of({{}, rest}, layout_);
   // Without the line of the head, which begin() has written.

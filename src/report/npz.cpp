@@ -11,7 +11,6 @@
 #include <stdexcept>
 #include <string_view>
 #include <sys/types.h>
-#include <type_traits>
 #include <unistd.h>
 #include <unordered_set>
 #include <vector>
@@ -24,7 +23,7 @@
 #include "base/interrupt.hpp"
 #include "formats/npy.hpp"
 #include "formats/zip.hpp"
-#include "report/ordered_chunks.hpp"
+#include "report/writers.hpp"
 
 namespace attnctl::report {
 namespace {
@@ -49,7 +48,6 @@ class Spool {
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
     transfer(offset, bytes, "write", ::pwrite);
   }
-  /// Reads bytes.size() bytes at `offset`.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
     transfer(offset, bytes, "read", ::pread);
   }
@@ -80,7 +78,6 @@ constexpr std::uint64_t kBlockSize = std::uint64_t{1} << 20U;
 constexpr int kRawWindowBits = -15;  // raw deflate, because a zip member has no zlib header
 constexpr int kMemoryLevel = 8;
 
-/// Deflates one block. The deflate stream ends only with the last block.
 void deflate_block(std::span<std::byte> input, bool last, std::string& output) {
   z_stream stream{};
   if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kRawWindowBits, kMemoryLevel,
@@ -119,19 +116,16 @@ void ScatteredChecksum::add(std::uint64_t offset, std::span<const std::byte> byt
   if (bytes.empty()) return;
   Written piece{bytes.size(), formats::crc32_of(bytes)};
   const std::lock_guard lock(mutex_);
-  auto after = pieces_.upper_bound(offset);
-  if (after != pieces_.end() && after->first < offset + piece.size) {
+  const auto after = pieces_.upper_bound(offset);
+  const auto before = after == pieces_.begin() ? pieces_.end() : std::prev(after);
+  const bool is_first = before == pieces_.end();
+  const std::uint64_t before_end = is_first ? 0 : before->first + before->second.size;
+  if (before_end > offset || (after != pieces_.end() && after->first < offset + piece.size))
     throw std::logic_error("a part of an array is written twice");
-  }
-  if (after != pieces_.begin()) {
-    const auto before = std::prev(after);
-    const std::uint64_t before_end = before->first + before->second.size;
-    if (before_end > offset) throw std::logic_error("a part of an array is written twice");
-    if (before_end == offset) {
-      offset = before->first;
-      piece = {before->second.size + piece.size, joined(before->second.crc, piece.crc, piece.size)};
-      pieces_.erase(before);
-    }
+  if (!is_first && before_end == offset) {
+    offset = before->first;
+    piece = {before->second.size + piece.size, joined(before->second.crc, piece.crc, piece.size)};
+    pieces_.erase(before);
   }
   if (after != pieces_.end() && after->first == offset + piece.size) {
     piece = {piece.size + after->second.size, joined(piece.crc, after->second.crc, after->second.size)};
@@ -222,8 +216,6 @@ struct NpzWriter::Archive {
     return member;
   }
 
-  /// Writes all elements. If there is a pool, its workers write parts and compute their checksums in
-  /// parallel.
   void fill(Member& member, std::span<const std::byte> elements) const {
     const std::size_t parts = (elements.size() + kBlockSize - 1) / kBlockSize;
     const auto write_part = [&](std::size_t part, std::size_t /*worker*/) {
@@ -264,16 +256,6 @@ struct NpzWriter::Archive {
     });
     member.zip.stored_size = zip_end - begin;
   }
-
-  void copy_to_output(std::uint64_t size) {
-    std::vector<std::byte> buffer(std::min(kBlockSize, size));
-    for (std::uint64_t offset = 0; offset < size;) {
-      const std::span<std::byte> part(buffer.data(), std::min(kBlockSize, size - offset));
-      zip_spool->read_at(offset, part);
-      out.write(part);
-      offset += part.size();
-    }
-  }
 };
 
 NpzWriter::NpzWriter(OutputFile& out, NpzOptions options)
@@ -308,10 +290,12 @@ void NpzWriter::close() {
   const std::string directory = formats::central_directory(members, archive.zip_end);
   archive.put_zip(archive.zip_end, bytes_of(directory));
   const std::uint64_t size = archive.zip_end + directory.size();
-  if (archive.zip_spool) {
-    archive.copy_to_output(size);
-  } else {
-    archive.out.seek(size);
+  if (!archive.zip_spool) return archive.out.seek(size);
+  std::vector<std::byte> buffer(std::min(kBlockSize, size));
+  for (std::uint64_t offset = 0; offset < size; offset += buffer.size()) {
+    buffer.resize(std::min(kBlockSize, size - offset));
+    archive.zip_spool->read_at(offset, buffer);
+    archive.out.write(buffer);
   }
 }
 

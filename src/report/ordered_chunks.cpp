@@ -1,15 +1,14 @@
-#include "report/ordered_chunks.hpp"
-
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <vector>
 
 #include "base/interrupt.hpp"
+#include "report/writers.hpp"
 
 namespace attnctl::report {
 
-void write_in_order(Pool* pool, std::size_t chunks, const FormatChunk& format, const WriteChunk& write) {
+void write_in_order(Pool* pool, std::size_t chunks,
+                    const std::function<void(std::size_t chunk, std::string& text)>& format,
+                    const std::function<void(const std::string& text)>& write) {
   if (pool == nullptr || pool->size() == 1 || chunks <= 1) {
     std::string text;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {

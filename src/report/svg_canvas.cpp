@@ -2,17 +2,12 @@
 
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "base/text.hpp"
-#include "report/text_width.hpp"
+#include "report/text.hpp"
 
 namespace attnctl::report {
-namespace {
 
 constexpr std::string_view kInk = "#262626";
-
-}  // namespace
 
 std::string xml_escaped(std::string_view text) {
   std::string out;

@@ -32,7 +32,6 @@ struct SvgPoint {
   double y = 0;
 };
 
-/// The position, size and direction of a text.
 struct TextPosition {
   double x = 0;
   double y = 0;
@@ -42,7 +41,6 @@ struct TextPosition {
   bool strong = false;
 };
 
-/// Collects the elements of an SVG image.
 class SvgCanvas {
  public:
   void text(const TextPosition& place, std::string_view content);
@@ -50,10 +48,8 @@ class SvgCanvas {
   /// Add a tick of the axis below or left of a plot, and its label.
   void x_tick(double x, double y, double font, std::string_view label);
   void y_tick(double x, double y, double font, std::string_view label);
-  /// Adds the outline of a rectangle.
   void frame(double x, double y, double width, double height);
   void raw(std::string_view markup) { body_ += markup; }
-  /// Adds formatted markup.
   template <typename... Args>
   void add(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(body_), format, std::forward<Args>(args)...);

@@ -2,25 +2,22 @@
 #include <array>
 #include <cmath>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "report/chart.hpp"
-#include "report/svg.hpp"
+#include "report/drawing.hpp"
 #include "report/svg_canvas.hpp"
-#include "report/text_width.hpp"
+#include "report/text.hpp"
+#include "report/writers.hpp"
 
 namespace attnctl::report {
 namespace {
 
 constexpr double kLeftSpace = 78;
 constexpr double kRightSpace = 24;
-constexpr double kTitleSpace = 34;
+constexpr double kChartTitleSpace = 34;
 constexpr double kBottomSpace = 48;
 constexpr double kLegendLine = 17;
 constexpr double kPageTitleSpace = 40;
@@ -152,16 +149,14 @@ void draw_categories(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
 void draw_axes(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   canvas.frame(at.x, at.y, kPlotWidth, kPlotHeight);
   const double bottom = at.y + kPlotHeight;
-  if (plot.chart->bars) draw_categories(canvas, plot, at);
-  for (const ChartAxis::Tick& tick : plot.x.ticks) {
-    canvas.x_tick(at.x + plot.x.place(tick.value) * kPlotWidth, bottom, kTickFont, tick.label);
-  }
-  for (const ChartAxis::Tick& tick : plot.y.ticks) {
-    canvas.y_tick(at.x, bottom - plot.y.place(tick.value) * kPlotHeight, kTickFont, tick.label);
-  }
-  canvas.text({at.x + kPlotWidth / 2, bottom + 38, kAxisFont}, plot.chart->x_axis);
-  canvas.text({at.x - 60, at.y + kPlotHeight / 2, kAxisFont, "middle", -90}, plot.chart->y_axis);
-  canvas.text({at.x + kPlotWidth / 2, at.y - 10, kPanelTitleFont + 2, "middle", 0, true}, plot.chart->title);
+  if (plot.chart.bars) draw_categories(canvas, plot, at);
+  for (const double tick : plot.x.ticks)
+    canvas.x_tick(at.x + plot.x.place(tick) * kPlotWidth, bottom, kTickFont, tick_label(tick));
+  for (const double tick : plot.y.ticks)
+    canvas.y_tick(at.x, bottom - plot.y.place(tick) * kPlotHeight, kTickFont, tick_label(tick));
+  canvas.text({at.x + kPlotWidth / 2, bottom + 38, kAxisFont}, plot.chart.x_axis);
+  canvas.text({at.x - 60, at.y + kPlotHeight / 2, kAxisFont, "middle", -90}, plot.chart.y_axis);
+  canvas.text({at.x + kPlotWidth / 2, at.y - 10, kPanelTitleFont + 2, "middle", 0, true}, plot.chart.title);
 }
 
 void draw_legend(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
@@ -195,14 +190,14 @@ void write_svg(OutputFile& out, const ChartPage& page) {
   const std::size_t rows = (plots.size() + columns - 1) / columns;
   const double legend = most_lines > 1 ? kLegendLine * static_cast<double>(most_lines) : 0;
   const double panel_width = kLeftSpace + kPlotWidth + kRightSpace;
-  const double panel_height = kTitleSpace + kPlotHeight + kBottomSpace + legend + 8;
+  const double panel_height = kChartTitleSpace + kPlotHeight + kBottomSpace + legend + 8;
   SvgCanvas canvas;
   for (std::size_t i = 0; i < plots.size(); ++i) {
     const std::size_t row = i / columns;
     const SvgPoint at{static_cast<double>(i % columns) * panel_width + kLeftSpace,
-                      kPageTitleSpace + static_cast<double>(row) * panel_height + kTitleSpace};
+                      kPageTitleSpace + static_cast<double>(row) * panel_height + kChartTitleSpace};
     draw_axes(canvas, plots[i], at);
-    const auto draw = plots[i].chart->bars ? draw_bars : plots[i].chart->points ? draw_points : draw_lines;
+    const auto draw = plots[i].chart.bars ? draw_bars : plots[i].chart.points ? draw_points : draw_lines;
     draw(canvas, plots[i], at);
     draw_legend(canvas, plots[i], at);
   }

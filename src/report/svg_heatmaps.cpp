@@ -4,42 +4,43 @@
 #include <iterator>
 #include <span>
 #include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
-#include "report/colour_map.hpp"
-#include "report/svg.hpp"
+#include "report/drawing.hpp"
 #include "report/svg_canvas.hpp"
-#include "report/text_width.hpp"
+#include "report/text.hpp"
+#include "report/writers.hpp"
 
 namespace attnctl::report {
 namespace {
 
+constexpr std::size_t kMaxCells = 250000;
 constexpr double kBarWidth = 16;
 constexpr double kBarFont = 12;
+
+std::size_t cells_of(const HeatmapPage& page) {
+  std::size_t cells = 0;
+  for (const Heatmap& heatmap : page.heatmaps) cells += heatmap.values.size();
+  return cells;
+}
 
 void check(const HeatmapPage& page, const std::string& name) {
   if (page.heatmaps.empty()) throw std::invalid_argument("a page without heatmaps");
   if (!(page.scale.low < page.scale.high)) throw std::invalid_argument("a scale without extent");
-  std::size_t cells = 0;
   for (const auto& [title, x_axis, y_axis, x_labels, y_labels, values] : page.heatmaps) {
     if (values.shape.size() != 2 || std::holds_alternative<std::span<const std::int64_t>>(values.values) ||
         (!y_labels.empty() && y_labels.size() != values.shape[0]) ||
         (!x_labels.empty() && x_labels.size() != values.shape[1])) {
       throw std::invalid_argument("a heatmap whose labels do not fit its matrix");
     }
-    cells += values.size();
   }
-  if (cells > kMaxSvgCells) {
+  if (const std::size_t cells = cells_of(page); cells > kMaxCells) {
     fail(Status::limit,
          "{}: the heatmaps have {} cells, and svg can show at most {}; select fewer layers, heads or inputs, "
          "or use another --format",
-         name, cells, kMaxSvgCells);
+         name, cells, kMaxCells);
   }
   const std::vector<std::string>& texts = page.cell_texts;
   if (!texts.empty() && (page.heatmaps.size() != 1 || texts.size() != page.heatmaps[0].values.size()))
@@ -62,28 +63,22 @@ struct PageLayout {
   bool pointable = false;  // each cell is an SVG element with a tooltip: its labels and value
   Ticks x_ticks, y_ticks;
   bool grid = false;
-  bool edge_labels = false;  // only heatmaps at the edge of the grid have tick labels
-  std::size_t columns = 1;   // number of grid columns
-  std::size_t rows = 1;
-  std::vector<double> column_x;  // position of each grid column, from `left`
+  bool edge_labels = false;           // only heatmaps at the edge of the grid have tick labels
+  std::size_t columns = 1, rows = 1;  // of the grid
+  std::vector<double> column_x;       // position of each grid column, from `left`
   std::vector<double> row_y;
-  double left = 0;  // position of the cells of the first heatmap
-  double top = 0;
-  double plot_width = 0;  // width of all panels together
-  double plot_height = 0;
-  double bar_x = 0;  // position of the colour bar
-  double bar_y = 0;
+  double left = 0, top = 0;                // position of the cells of the first heatmap
+  double plot_width = 0, plot_height = 0;  // size of all panels together
+  double bar_x = 0, bar_y = 0;             // position of the colour bar
   double bar_height = 0;
-  double width = 0;  // size of the whole page
-  double height = 0;
+  double width = 0, height = 0;  // size of the whole page
 };
 
 std::string label_or_index(const std::vector<std::string>& labels, std::size_t i) {
   return labels.empty() ? std::to_string(i) : labels[i];
 }
 
-/// Returns the text that is drawn for a label: escaped and shortened.
-std::string tick_label(const std::vector<std::string>& labels, std::size_t i) {
+std::string label_text(const std::vector<std::string>& labels, std::size_t i) {
   return shortened(escaped(label_or_index(labels, i)), kMaxLabel);
 }
 
@@ -125,8 +120,7 @@ std::size_t tick_step(double cell, double font) {
   }
 }
 
-/// Computes the step, the font, the rotation and the space of the tick labels of one axis. They are the same
-/// for all heatmaps of a page.
+/// Computes the tick labels of one axis, which are the same for all heatmaps of a page.
 Ticks lay_out_ticks(const HeatmapPage& page, const PageLayout& layout, bool horizontal) {
   const double cell = layout.cell;
   Ticks ticks;
@@ -136,7 +130,7 @@ Ticks lay_out_ticks(const HeatmapPage& page, const PageLayout& layout, bool hori
   for (const Heatmap& heatmap : page.heatmaps) {
     const std::vector<std::string>& labels = horizontal ? heatmap.x_labels : heatmap.y_labels;
     for (std::size_t i = 0; i < heatmap.values.shape[horizontal ? 1 : 0]; i += ticks.step)
-      width = std::max(width, text_width(tick_label(labels, i), ticks.font));
+      width = std::max(width, text_width(label_text(labels, i), ticks.font));
   }
   const double space = static_cast<double>(ticks.step) * cell;
   if (!horizontal || width + 6 <= space) {
@@ -217,7 +211,6 @@ void place_page(PageLayout& layout, const HeatmapPage& page) {
   layout.height = layout.top + std::max(content_height, below) + kMargin;
 }
 
-/// Computes the layout of a page. The heatmaps of the page must have been checked.
 PageLayout lay_out(const HeatmapPage& page) {
   PageLayout layout;
   const std::size_t count = page.heatmaps.size();
@@ -227,9 +220,7 @@ PageLayout lay_out(const HeatmapPage& page) {
   layout.edge_labels = layout.grid && share_labels(page.heatmaps);
   layout.cell = cell_size(page, layout.columns);
   layout.values = longest_side(page) <= kMaxCellsWithValues && layout.cell >= kMinSizeWithValues;
-  std::size_t cells = 0;
-  for (const Heatmap& heatmap : page.heatmaps) cells += heatmap.values.size();
-  layout.pointable = cells <= kMaxPointable;
+  layout.pointable = cells_of(page) <= kMaxPointable;
   layout.x_ticks = lay_out_ticks(page, layout, true);
   layout.y_ticks = lay_out_ticks(page, layout, false);
   place_panels(layout, page);
@@ -237,19 +228,17 @@ PageLayout lay_out(const HeatmapPage& page) {
   return layout;
 }
 
-/// Formats the value of a cell with two decimals and without a negative zero; empty if the value is
-/// undefined.
+/// Formats the value of a cell without a negative zero; empty if the value is undefined.
 std::string cell_text(double value) {
   if (std::isnan(value)) return "";
   const std::string text = fmt::format("{:.2f}", value);
   return text == "-0.00" ? "0.00" : text;
 }
 
-// The colours of the scale have the indices 0 to 255. Undefined cells have a colour and an index of their
-// own.
+// The colours of the scale have the indices 0 to 255.
 constexpr std::size_t kLevels = 256;
 constexpr std::size_t kUndefinedLevel = kLevels;
-constexpr std::string_view kUndefinedFill = "#d9d9d9";
+constexpr const char* kUndefinedFill = "#d9d9d9";
 
 double place_of(const HeatmapScale& scale, double value) {
   return std::clamp((value - scale.low) / (scale.high - scale.low), 0.0, 1.0);
@@ -260,26 +249,21 @@ std::size_t level_of(const HeatmapScale& scale, double value) {
   return static_cast<std::size_t>(std::lround(place_of(scale, value) * static_cast<double>(kLevels - 1)));
 }
 
-std::string colour_of_level(const HeatmapScale& scale, std::size_t level) {
-  if (level == kUndefinedLevel) return std::string(kUndefinedFill);
-  return hex(colour_at(scale.diverging, static_cast<double>(level) / static_cast<double>(kLevels - 1)));
-}
-
-/// Draws one rectangle per cell, with a tooltip that contains its labels and value.
+/// Draws one rectangle per cell, with a tooltip.
 void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
   const std::size_t columns = heatmap.values.shape[1];
   for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
     const double value = heatmap.values.at(i);
-    const std::string colour = std::isnan(value) ? std::string(kUndefinedFill)
-                                                 : hex(colour_at(scale.diverging, place_of(scale, value)));
+    const std::string colour =
+        std::isnan(value) ? kUndefinedFill : hex(colour_at(scale.diverging, place_of(scale, value)));
     const std::size_t row = i / columns;
     const std::size_t column = i % columns;
-    canvas.add(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}"><title>{}, {}: {}</title></rect>)",
-               coordinate(static_cast<double>(column) * size), coordinate(static_cast<double>(row) * size),
-               coordinate(size), coordinate(size), colour, xml_escaped(label_or_index(heatmap.y_labels, row)),
-               xml_escaped(label_or_index(heatmap.x_labels, column)),
-               std::isnan(value) ? "undefined" : fmt::format("{:.4g}", value));
-    canvas.raw("\n");
+    canvas.add(
+        "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"><title>{}, {}: {}</title></rect>\n",
+        coordinate(static_cast<double>(column) * size), coordinate(static_cast<double>(row) * size),
+        coordinate(size), coordinate(size), colour, xml_escaped(label_or_index(heatmap.y_labels, row)),
+        xml_escaped(label_or_index(heatmap.x_labels, column)),
+        std::isnan(value) ? "undefined" : fmt::format("{:.4g}", value));
   }
 }
 
@@ -300,14 +284,16 @@ void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale&
   }
   canvas.add("<g transform=\"scale({})\">\n", coordinate(size));
   for (std::size_t level = 0; level < paths.size(); ++level) {
-    const std::string colour = colour_of_level(scale, level);
+    const double place = static_cast<double>(level) / static_cast<double>(kLevels - 1);
+    const std::string colour =
+        level == kUndefinedLevel ? kUndefinedFill : hex(colour_at(scale.diverging, place));
     if (paths[level].empty() || colour == "#ffffff") continue;
     canvas.add("<path fill=\"{}\" d=\"{}\"/>\n", colour, paths[level]);
   }
   canvas.raw("</g>\n");
 }
 
-/// Returns the text colour of a cell: white on dark cells, grey if the value rounds to 0, otherwise black.
+/// Returns the text colour of a cell. A value that rounds to 0 is grey.
 std::string_view ink_of(double value, double half) {
   if (std::abs(value) > half) return "#ffffff";
   return std::abs(value) < 0.005 ? "#9a9a9a" : "#262626";
@@ -344,15 +330,14 @@ void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& he
       const double down = ticks.turn == -90 ? 0 : ticks.font * 0.3;
       place = {x + ticks.font * 0.36, top + kTickLength + 4 + down, ticks.font, "end", ticks.turn};
     }
-    canvas.text(place, tick_label(heatmap.x_labels, i));
+    canvas.text(place, label_text(heatmap.x_labels, i));
   }
 }
 
 void draw_y_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, SvgPoint at) {
-  const Ticks& ticks = layout.y_ticks;
-  for (std::size_t i = 0; i < heatmap.values.shape[0]; i += ticks.step) {
+  for (std::size_t i = 0; i < heatmap.values.shape[0]; i += layout.y_ticks.step) {
     const double y = at.y + (static_cast<double>(i) + 0.5) * layout.cell;
-    canvas.y_tick(at.x, y, ticks.font, tick_label(heatmap.y_labels, i));
+    canvas.y_tick(at.x, y, layout.y_ticks.font, label_text(heatmap.y_labels, i));
   }
 }
 

@@ -3,18 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
-#include <utility>
 
 #include <fmt/format.h>
+#include <unicode/uchar.h>
 
-#include "base/error.hpp"
-#include "report/chart.hpp"
-#include "report/text_width.hpp"
+#include "base/text.hpp"
+#include "report/drawing.hpp"
 
 namespace attnctl::report {
 namespace {
 
-/// The layout of a column.
 struct TextColumn {
   bool numeric = true;
   double largest = 0;  // largest magnitude of the finite numbers
@@ -70,6 +68,16 @@ constexpr std::string_view kMarks = "*o+x#%@";
 /// The lines of a chart. A later mark overwrites an earlier one at the same position.
 using Grid = std::vector<std::string>;
 
+char mark_of(std::size_t series) {
+  return kMarks[series % kMarks.size()];
+}
+
+/// Returns the width of a chart without its first `used` columns.
+std::size_t width_after(std::size_t used, const TextOptions& options) {
+  const std::size_t space = std::min(options.width, kMaxWidth);
+  return std::max(kMinPlot, space - std::min(space, used));
+}
+
 /// Writes a character at (x, y). Both coordinates are from 0 to 1; y points upwards.
 void put_mark(Grid& grid, double x, double y, char character) {
   const auto place = [](double share, std::size_t count) {
@@ -80,7 +88,7 @@ void put_mark(Grid& grid, double x, double y, char character) {
 }
 
 void draw_series(Grid& grid, const Plot& plot, const Plot::Series& series, char mark) {
-  const std::size_t end = plot.chart->points ? 0 : series.points.size();
+  const std::size_t end = plot.chart.points ? 0 : series.points.size();
   for (std::size_t i = 1; i < end; ++i) {  // draws dots on the line between two points
     const double x0 = plot.x.place(series.points[i - 1].first);
     const double x1 = plot.x.place(series.points[i].first);
@@ -97,31 +105,27 @@ void draw_series(Grid& grid, const Plot& plot, const Plot::Series& series, char 
 void append_legend(std::string& text, const Plot& plot, std::size_t indent) {
   if (plot.series.size() < 2) return;
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
-    text += fmt::format("{}{} {}", std::string(i == 0 ? indent : 3, ' '), kMarks[i % kMarks.size()],
+    text += fmt::format("{}{} {}", std::string(i == 0 ? indent : 3, ' '), mark_of(i),
                         escaped(plot.series[i].name));
   }
   text += '\n';
 }
 
 void append_lines(std::string& text, const Plot& plot, const TextOptions& options) {
-  const std::string high = plot.y.ticks.back().label;
-  const std::string low = plot.y.ticks.front().label;
+  const std::string high = tick_label(plot.y.ticks.back());
+  const std::string low = tick_label(plot.y.ticks.front());
   const std::size_t indent = std::max(display_width(high), display_width(low)) + 1;
-  const std::size_t space = std::min(options.width, kMaxWidth);
-  const std::size_t width = std::max(kMinPlot, space - std::min(space, indent + 1));
+  const std::size_t width = width_after(indent + 1, options);
   Grid grid(kPlotLines, std::string(width, ' '));
-  for (std::size_t i = 0; i < plot.series.size(); ++i)
-    draw_series(grid, plot, plot.series[i], kMarks[i % kMarks.size()]);
+  for (std::size_t i = 0; i < plot.series.size(); ++i) draw_series(grid, plot, plot.series[i], mark_of(i));
   for (std::size_t line = 0; line < kPlotLines; ++line) {
     append_aligned(text, line == 0 ? high : line + 1 == kPlotLines ? low : "", indent - 1, true);
-    text += " |" + grid[line];
-    trim(text);
-    text += '\n';
+    text += trimmed(" |" + grid[line]) + '\n';
   }
   text += std::string(indent, ' ') + '+' + std::string(width, '-') + '\n';
-  const std::string first = plot.x.ticks.front().label;
-  const std::string last = plot.x.ticks.back().label;
-  const std::string name = escaped(plot.chart->x_axis);
+  const std::string first = tick_label(plot.x.ticks.front());
+  const std::string last = tick_label(plot.x.ticks.back());
+  const std::string name = escaped(plot.chart.x_axis);
   const std::size_t used = display_width(first) + display_width(last) + display_width(name);
   const std::size_t blank = width > used ? width - used : 2;
   text += std::string(indent + 1, ' ') + first + std::string(blank / 2, ' ') + name +
@@ -130,84 +134,84 @@ void append_lines(std::string& text, const Plot& plot, const TextOptions& option
 }
 
 void append_bars(std::string& text, const Plot& plot, const TextOptions& options) {
+  std::vector<std::string> labels;
   std::size_t indent = 0;
-  for (const std::string& category : plot.categories)
-    indent = std::max(indent, display_width(shortened(escaped(category), kMaxCategory)));
-  const std::size_t space = std::min(options.width, kMaxWidth);
+  for (const std::string& category : plot.categories) {
+    labels.push_back(shortened(escaped(category), kMaxCategory));
+    indent = std::max(indent, display_width(labels.back()));
+  }
   constexpr std::size_t value_space = 10;
-  const std::size_t used = indent + value_space + 2;
-  const double width = static_cast<double>(std::max(kMinPlot, space - std::min(space, used)));
+  const auto width = static_cast<double>(width_after(indent + value_space + 2, options));
   const double zero = plot.y.place(0);
-  std::vector<std::string> bars(plot.categories.size() * plot.series.size());
-  for (std::size_t i = 0; i < plot.series.size(); ++i) {
+  const std::size_t count = plot.series.size();
+  std::vector<std::string> bars(labels.size() * count);
+  for (std::size_t i = 0; i < count; ++i) {
     for (const auto& [row, value] : plot.series[i].points) {
       const double from = std::min(plot.y.place(value), zero) * width;
       const double to = std::max(plot.y.place(value), zero) * width;
       const auto blank = static_cast<std::size_t>(std::lround(from));
       const auto length = static_cast<std::size_t>(std::lround(to)) - blank;
-      bars[static_cast<std::size_t>(row) * plot.series.size() + i] =
-          std::string(blank, ' ') + std::string(length, kMarks[i % kMarks.size()]) +
-          fmt::format(" {:.4g}", value);
+      bars[static_cast<std::size_t>(row) * count + i] =
+          std::string(blank, ' ') + std::string(length, mark_of(i)) + fmt::format(" {:.4g}", value);
     }
   }
   for (std::size_t i = 0; i < bars.size(); ++i) {
-    const bool first = i % plot.series.size() == 0;
-    append_aligned(text,
-                   first ? shortened(escaped(plot.categories[i / plot.series.size()]), kMaxCategory) : "",
-                   indent, false);
-    text += " |" + bars[i];
-    trim(text);
-    text += '\n';
+    append_aligned(text, i % count == 0 ? labels[i / count] : "", indent, false);
+    text += trimmed(" |" + bars[i]) + '\n';
   }
   append_legend(text, plot, indent + 2);
 }
 
-/// Builds a page from blocks.
-class TextPage {
- public:
-  explicit TextPage(const TextOptions& options) : options_(options) {}
-
+struct TextPage {
   void operator()(const TextLine& line) {
-    if (!line.strong.empty()) text_ += strong(escaped(line.strong), options_);
-    text_ += escaped(line.plain) + '\n';
+    if (!line.strong.empty()) text += strong(escaped(line.strong), options);
+    text += escaped(line.plain) + '\n';
   }
 
   void operator()(const TextTable& block) {
     begin(block.title);
-    TextOptions options = options_;
-    if (!options.digits) options.digits = block.digits;
-    append_text_table(text_, block.table, options);
+    TextOptions with_digits = options;
+    if (!options.digits) with_digits.digits = block.digits;
+    append_text_table(text, block.table, with_digits);
   }
 
   void operator()(const TextMatrices& block) {
     begin(block.title);
     if (block.style == TextMatrices::Style::small_heatmaps)
-      return append_text_heatmaps(text_, block.matrices, options_);
-    for (const TextMatrix& matrix : block.matrices) {
-      block.style == TextMatrices::Style::numbers ? append_text_matrix(text_, matrix, options_)
-                                                  : append_text_heatmap(text_, matrix, options_);
-    }
+      return append_text_heatmaps(text, block.matrices, options);
+    const bool numbers = block.style == TextMatrices::Style::numbers;
+    for (const TextMatrix& matrix : block.matrices)
+      (numbers ? append_text_matrix : append_text_heatmap)(text, matrix, options);
   }
 
   void operator()(const ChartPage& page) {
     for (const Chart& chart : page.charts) {
       begin({});
-      append_text_chart(text_, page.table, chart, options_);
+      append_text_chart(text, page.table, chart, options);
     }
   }
 
-  [[nodiscard]] std::string take() { return std::move(text_); }
-
- private:
   /// Writes an empty line if this is not the first block, then the title of the block.
   void begin(const std::string& title) {
-    if (!text_.empty()) text_ += '\n';
-    if (!title.empty()) text_ += strong(escaped(title), options_) + '\n';
+    if (!text.empty()) text += '\n';
+    if (!title.empty()) text += strong(escaped(title), options) + '\n';
   }
 
-  const TextOptions& options_;
-  std::string text_;
+  const TextOptions& options;
+  std::string text = {};
 };
+
+std::size_t width_of(char32_t point) {
+  if (point < 0x300) return 1;
+  const auto c = static_cast<UChar32>(point);
+  constexpr std::uint32_t invisible = U_GC_MN_MASK | U_GC_ME_MASK | U_GC_CF_MASK;
+  if ((U_GET_GC_MASK(c) & invisible) != 0) return 0;
+  // Hangul vowels and final consonants are drawn in the same columns as the consonant before them.
+  const auto syllable = u_getIntPropertyValue(c, UCHAR_HANGUL_SYLLABLE_TYPE);
+  if (syllable == U_HST_VOWEL_JAMO || syllable == U_HST_TRAILING_JAMO) return 0;
+  const auto width = u_getIntPropertyValue(c, UCHAR_EAST_ASIAN_WIDTH);
+  return width == U_EA_WIDE || width == U_EA_FULLWIDTH ? 2 : 1;
+}
 
 }  // namespace
 
@@ -241,8 +245,7 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
       if (i > 0) line += "  ";
       append_aligned(line, texts[row * columns + i], layout[i].width, layout[i].numeric);
     }
-    trim(line);
-    text += (row == 0 ? strong(line, options) : line) + '\n';
+    text += (row == 0 ? strong(trimmed(line), options) : trimmed(line)) + '\n';
   }
 }
 
@@ -254,9 +257,49 @@ void append_text_chart(std::string& text, const Table& table, const Chart& chart
 }
 
 std::string text_page(std::span<const PageBlock> blocks, const TextOptions& options) {
-  TextPage page(options);
+  TextPage page{options};
   for (const PageBlock& block : blocks) std::visit(page, block);
-  return page.take();
+  return page.text;
+}
+
+Character take_character(std::string_view& text) {
+  const std::size_t length = utf8_sequence_length(text);
+  const std::string_view bytes = text.substr(0, std::max<std::size_t>(length, 1));
+  text.remove_prefix(bytes.size());
+  return {bytes, length == 0 ? 1 : width_of(utf8_code_point(bytes))};
+}
+
+std::size_t display_width(std::string_view text) {
+  std::size_t width = 0;
+  while (!text.empty()) width += take_character(text).columns;
+  return width;
+}
+
+std::string shortened(std::string_view text, std::size_t width) {
+  if (display_width(text) <= width || width == 0) return std::string(width == 0 ? "" : text);
+  std::string kept;
+  std::size_t used = 1;  // the ellipsis takes one column
+  while (true) {
+    const Character character = take_character(text);
+    used += character.columns;
+    if (used > width) return kept + "\xE2\x80\xA6";
+    kept += character.bytes;
+  }
+}
+
+void append_aligned(std::string& line, std::string_view text, std::size_t width, bool right) {
+  const std::size_t own = display_width(text);
+  const std::size_t fill = width - std::min(width, own);
+  if (right) line.append(fill, ' ');
+  line += text;
+  if (!right) line.append(fill, ' ');
+}
+
+std::string fixed(double value, int digits) {
+  if (!std::isfinite(value)) return "-";
+  std::string text = fmt::format("{:.{}f}", value, digits);
+  if (text.front() == '-' && text.find_first_of("123456789") == std::string::npos) text.erase(0, 1);
+  return text;
 }
 
 }  // namespace attnctl::report

@@ -54,7 +54,40 @@ void append_text_chart(std::string& text, const Table& table, const Chart& chart
 /// TextMatrices, except at the beginning of the text.
 [[nodiscard]] std::string text_page(std::span<const PageBlock> blocks, const TextOptions& options);
 
-/// Returns the text, in bold if options.styled is true.
 [[nodiscard]] std::string strong(std::string_view text, const TextOptions& options);
+
+inline constexpr std::string_view kAnsiBold = "\x1b[1m";
+inline constexpr std::string_view kAnsiDim = "\x1b[2m";
+inline constexpr std::string_view kAnsiPlain = "\x1b[0m";
+
+/// A character in UTF-8, and its width in terminal columns. Wide East Asian characters and emoji (UAX 11)
+/// have 2 columns. Combining marks, joiners, and the vowels and final consonants of a Hangul syllable have 0
+/// columns. Other characters have 1.
+struct Character {
+  std::string_view bytes;
+  std::size_t columns = 0;
+};
+
+/// Removes the first character of a non-empty text and returns it.
+[[nodiscard]] Character take_character(std::string_view& text);
+
+/// Returns the number of terminal columns of a text. The text must not contain control characters (see
+/// attnctl::escaped).
+[[nodiscard]] std::size_t display_width(std::string_view text);
+
+/// Returns the text if it fits into `width` columns; otherwise its beginning, followed by an ellipsis.
+[[nodiscard]] std::string shortened(std::string_view text, std::size_t width);
+
+/// Appends a text and pads it with spaces to `width` columns. `right` aligns the text to the right.
+void append_aligned(std::string& line, std::string_view text, std::size_t width, bool right);
+
+/// Returns the text without the spaces at its end.
+[[nodiscard]] inline std::string trimmed(std::string_view text) {
+  return std::string(text.substr(0, text.find_last_not_of(' ') + 1));
+}
+
+/// Formats a number with `digits` decimals. Writes a negative zero without its sign, and "-" if the number is
+/// not finite.
+[[nodiscard]] std::string fixed(double value, int digits);
 
 }  // namespace attnctl::report

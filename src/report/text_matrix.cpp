@@ -1,16 +1,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 #include <stdexcept>
-#include <string_view>
 
 #include <fmt/format.h>
 
-#include "base/error.hpp"
-#include "report/colour_map.hpp"
+#include "base/text.hpp"
+#include "report/drawing.hpp"
 #include "report/text.hpp"
-#include "report/text_width.hpp"
 
 namespace attnctl::report {
 namespace {
@@ -50,7 +47,6 @@ std::size_t width_of_row_labels(const TextMatrix& matrix, std::size_t rows) {
   return width;
 }
 
-/// Appends a line with the numbers of shown rows and columns, if some are omitted.
 void append_omitted(std::string& text, const TextMatrix& matrix, std::size_t rows, std::size_t columns) {
   const Shape& shape = matrix.values.shape;
   if (rows < shape[0] || columns < shape[1])
@@ -84,10 +80,9 @@ int colour_of(double value) {
 std::vector<std::string> characters(std::string_view text) {
   std::vector<std::string> all;
   while (!text.empty()) {
-    const Character character = first_character(text);
+    const Character character = take_character(text);
     if (character.columns > 0 || all.empty()) all.emplace_back();
-    all.back() += text.substr(0, character.bytes);
-    text.remove_prefix(character.bytes);
+    all.back() += character.bytes;
   }
   return all;
 }
@@ -102,17 +97,13 @@ void append_column_labels(std::string& text, const TextMatrix& matrix, std::size
     height = std::max(height, labels.back().size());
   }
   for (std::size_t line = 0; line < height; ++line) {
-    std::string row(indent, ' ');
-    if (line + 1 == height) {
-      row.clear();
-      append_aligned(row, matrix.corner, indent, false);
-    }
+    std::string row;
+    append_aligned(row, line + 1 == height ? matrix.corner : "", indent, false);
     for (const std::vector<std::string>& each : labels) {
       const std::size_t blank = height - each.size();
       append_aligned(row, line < blank ? "" : each[line - blank], kCellColumns, false);
     }
-    trim(row);
-    text += row + '\n';
+    text += trimmed(row) + '\n';
   }
 }
 
@@ -154,16 +145,14 @@ void append_small_row(std::string& text, std::span<const TextMatrix> matrices, c
   std::string titles;
   for (const TextMatrix& matrix : matrices)
     append_aligned(titles, shortened(escaped(matrix.corner), space), space + kGap, false);
-  trim(titles);
-  text += strong(titles, options) + '\n';
+  text += strong(trimmed(titles), options) + '\n';
   for (std::size_t row = 0; row < rows; row += step) {
     std::string line;
     for (const TextMatrix& matrix : matrices) {
       append_small_line(line, matrix, row, columns, options);
       line.append(space + kGap - columns, ' ');
     }
-    trim(line);
-    text += line + '\n';
+    text += trimmed(line) + '\n';
   }
   append_omitted(text, first, rows, columns);
 }
@@ -215,8 +204,8 @@ void append_text_heatmap(std::string& text, const TextMatrix& matrix, const Text
     append_aligned(line, label(matrix.row_labels, row, kMaxRowLabel), indent, false);
     for (std::size_t column = 0; column < columns; ++column)
       append_cell(line, value_at(matrix, row, column), kCellColumns, options);
-    options.colours ? void(line += kAnsiPlain) : trim(line);
-    text += line + '\n';
+    if (options.colours) line += kAnsiPlain;
+    text += trimmed(line) + '\n';
   }
   append_scale(text, options);
   append_omitted(text, matrix, rows, columns);

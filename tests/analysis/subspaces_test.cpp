@@ -115,7 +115,7 @@ TEST_CASE("compositions equal those of formed matrices") {
       double pairs = 0;
       for (std::size_t i = 0; i < want.values.size(); ++i) {
         if (std::isnan(want.values[i])) continue;
-        check_near(composition.scores.values()[i] - composition.excess.values()[i], composition.null->mean,
+        check_near(composition.scores.values()[i] - composition.excess.values()[i], composition.null.mean,
                    1e-12);
         sum += want.values[i];
         ++pairs;
@@ -180,7 +180,7 @@ TEST_CASE("random weights show the nulls that are stated") {
   Pool pool(2);
   const auto spaces = analyze_subspaces(model, all, {.across_layers = true}, pool, warnings);
   const SubspaceAngles& angles = spaces.at(0).angles.at(0);
-  const RandomNull null = angles.null.value();
+  const RandomNull null = angles.null;
   CHECK(null.mean == doctest::Approx(4.0 / 96));
   double squares = 0;
   double pairs = 0;
@@ -195,8 +195,8 @@ TEST_CASE("random weights show the nulls that are stated") {
 
   for (const Composition& composition : analyze_composition(model, all, {}, pool)) {
     // The expected squared score of independent normal weights is 1/d.
-    CHECK(composition.null->mean == doctest::Approx(1 / std::sqrt(96.0)).epsilon(0.03));
-    CHECK(composition.mean.value() == doctest::Approx(composition.null->mean).epsilon(0.03));
+    CHECK(composition.null.mean == doctest::Approx(1 / std::sqrt(96.0)).epsilon(0.03));
+    CHECK(composition.mean.value() == doctest::Approx(composition.null.mean).epsilon(0.03));
   }
 }
 
@@ -256,7 +256,7 @@ TEST_CASE("projections that are zero or not finite are undefined and counted") {
   CHECK(queries.kernel(2, 2) == 1);
   CHECK(std::isnan(queries.cosines_of(0, 2)[3]));
   CHECK(queries.cosines_of(0, 2)[2] > 0);
-  CHECK(queries.null->mean == doctest::Approx(std::sqrt(12.0) / 12));
+  CHECK(queries.null.mean == doctest::Approx(std::sqrt(12.0) / 12));
   CHECK_FALSE(found.at(1).heads[0].effective_rank.has_value());
   REQUIRE(warnings.list().size() == 1);
   CHECK(warnings.list()[0].code == "undefined_projection");

@@ -15,9 +15,9 @@ namespace {
 
 Table largest_value(const model::Model& model, const input::Batch& batch, std::size_t panel_rows) {
   inspect::InspectRequest request;
-  request.includes = inspect::parse_includes("largest_value");
-  request.selection = forward::Selection::all(model.config());
   request.form = inspect::Form::tables;
+  request.includes = inspect::resolve_includes("largest_value", true, true, request.form);
+  request.selection = forward::Selection::all(model.config());
   Pool pool(2);
   Warnings warnings;
   const tokenizer::Vocabulary vocabulary;

@@ -1,5 +1,3 @@
-#include "report/csv.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -13,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/pool.hpp"
-#include "report/ordered_chunks.hpp"
+#include "report/writers.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

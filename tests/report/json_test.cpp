@@ -1,5 +1,3 @@
-#include "report/json.hpp"
-
 #include <cmath>
 #include <limits>
 #include <string>
@@ -9,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/pool.hpp"
+#include "report/writers.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
@@ -18,10 +17,11 @@ namespace {
 
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
-std::string json_of(const Document& document, const WriteOptions& options = {}, bool lines = false) {
+std::string json_of(const Document& document, WriteOptions options = {}, bool lines = false) {
   const test::TempDir folder;
   OutputFile out(folder.path() / "out.json");
-  lines ? write_jsonl(out, document, options) : write_json(out, document, options);
+  if (lines) options.layout = JsonLayout::lines;
+  write_json(out, document, options);
   out.commit();
   return test::slurp(folder.path() / "out.json");
 }
@@ -201,7 +201,7 @@ namespace {
 std::string whole(const Document& document, JsonLayout style) {
   const TempDir folder;
   OutputFile out(folder.path() / "whole");
-  style == JsonLayout::document ? write_json(out, document) : write_jsonl(out, document);
+  write_json(out, document, {.layout = style});
   out.commit();
   return slurp(folder.path() / "whole");
 }

@@ -9,8 +9,8 @@
 
 #include <doctest/doctest.h>
 
-#include "report/colour_map.hpp"
-#include "report/svg.hpp"
+#include "report/drawing.hpp"
+#include "report/writers.hpp"
 #include "support/raster.hpp"
 #include "support/temp_dir.hpp"
 

@@ -1,5 +1,3 @@
-#include "report/svg.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,9 +9,10 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "report/colour_map.hpp"
+#include "report/drawing.hpp"
 #include "report/svg_canvas.hpp"
-#include "report/text_width.hpp"
+#include "report/text.hpp"
+#include "report/writers.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

@@ -8,8 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "report/colour_map.hpp"
-#include "report/text_width.hpp"
+#include "report/drawing.hpp"
 #include "results/results.hpp"
 
 using namespace attnctl;

@@ -10,9 +10,9 @@
 #include <doctest/doctest.h>
 
 #include "base/undefined.hpp"
-#include "report/csv.hpp"
 #include "report/npz.hpp"
 #include "report/text.hpp"
+#include "report/writers.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

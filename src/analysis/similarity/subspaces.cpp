@@ -55,9 +55,9 @@ std::vector<double> cosines_between(const Subspace& a, const Subspace& b) {
 }
 
 /// Returns the statistics of |U_a^T U_b|_F^2 / sqrt(r_a r_b) for random subspaces with the same ranks: the
-/// mean over all pairs of different heads, and the standard deviation of one pair. nullopt if no pair is
-/// defined.
-std::optional<RandomNull> null_of(const SubspaceAngles& angles) {
+/// mean over all pairs of different heads, and the standard deviation of one pair. Both are undefined if no
+/// pair is defined.
+RandomNull null_of(const SubspaceAngles& angles) {
   double mean = 0;
   double variance = 0;
   double pairs = 0;
@@ -70,8 +70,8 @@ std::optional<RandomNull> null_of(const SubspaceAngles& angles) {
       ++pairs;
     }
   }
-  if (pairs == 0) return std::nullopt;
-  return RandomNull{mean / pairs, std::sqrt(variance / pairs)};
+  if (pairs == 0) return {};
+  return {mean / pairs, std::sqrt(variance / pairs)};
 }
 
 /// Returns the angles between the subspaces of the heads of a group.

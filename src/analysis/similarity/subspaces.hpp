@@ -53,7 +53,7 @@ struct SubspaceAngles {
   std::vector<double> cosines;
   std::size_t angles = 0;  // the largest rank
   OffDiagonal off_diagonal;
-  std::optional<RandomNull> null;  // random baseline: mean over all pairs, deviation of one pair
+  RandomNull null;  // random baseline: mean over all pairs, deviation of one pair
 
   [[nodiscard]] std::span<const double> cosines_of(std::size_t a, std::size_t b) const {
     return std::span(cosines).subspan((a * heads.size() + b) * angles, angles);

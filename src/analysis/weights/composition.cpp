@@ -278,7 +278,7 @@ class Composer {
     }
     if (pairs == 0) return;
     composition.mean = sum / pairs;
-    composition.null = RandomNull{all.mean / pairs, std::sqrt(all.deviation / pairs)};
+    composition.null = {all.mean / pairs, std::sqrt(all.deviation / pairs)};
   }
 
   const std::vector<model::HeadId>& heads_;

@@ -49,9 +49,9 @@ struct Composition {
   /// [heads, heads], in [0, 1]. NaN if undefined, or if the head of the row is not in an earlier layer than
   /// the head of the column.
   OwnedMatrix<double> scores;
-  OwnedMatrix<double> excess;      // scores minus the mean score of random weights of the same shapes
-  std::optional<double> mean;      // mean of all scores
-  std::optional<RandomNull> null;  // random baseline: mean over all pairs, deviation of one pair
+  OwnedMatrix<double> excess;  // scores minus the mean score of random weights of the same shapes
+  std::optional<double> mean;  // mean of all scores
+  RandomNull null;             // random baseline: mean over all pairs, deviation of one pair
 };
 
 struct CompositionOptions {

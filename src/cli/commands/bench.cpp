@@ -30,14 +30,13 @@
 #include "cli/session.hpp"
 #include "input/sequences.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/run_results.hpp"
+#include "inspect/inspection.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"
 #include "model/accounting/accounting.hpp"
-#include "report/csv.hpp"
-#include "report/json.hpp"
 #include "report/npz.hpp"
+#include "report/writers.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -182,8 +181,7 @@ class BenchStages {
     pass(observers, warnings);
     for (std::size_t i = 0; i < sinks.size(); ++i) {
       const std::size_t sequences = batch_.sequences.size();
-      captured_.push_back(
-          {std::string(name_of(analysis::Captured::pattern)), i % sequences, i / sequences, sinks[i].take()});
+      captured_.push_back({analysis::Captured::pattern, i % sequences, i / sequences, sinks[i].take()});
     }
   }
 
@@ -212,7 +210,7 @@ class BenchStages {
     inspect::add_selection_arrays(npz, run);
     for (const inspect::InputArray& each : captured_) {
       const std::string prefix = inspect::prefix_of(components_[each.component].component);
-      npz.add(fmt::format("{}{}_{}", prefix, each.name, each.sequence), each.array);
+      npz.add(fmt::format("{}{}_{}", prefix, name_of(each.what), each.sequence), each.array);
     }
     npz.close();
   }

@@ -15,9 +15,9 @@
 #include "cli/session.hpp"
 #include "formats/json.hpp"
 #include "input/sequences.hpp"
-#include "report/csv.hpp"
-#include "report/json.hpp"
+#include "report/number_format.hpp"
 #include "report/text.hpp"
+#include "report/writers.hpp"
 #include "tokenizer/tokenizer.hpp"
 
 namespace attnctl::cli {

@@ -58,7 +58,7 @@ class ModelRun {
     forward::Observer* const observers[] = {&observer};
     forward::RunContext context = session.context();
     const inspect::WorkBytes work = inspect::pass_bytes(open.model, batch, selection, observers, context);
-    context.streamed_rows = inspect::plan_memory(session.options.memory, work).rows;
+    context.streamed_rows = inspect::plan_memory(session.options.memory, work);
     forward::run_forward(open.model, batch, selection, observers, context);
   }
 

@@ -20,7 +20,6 @@
 #include "input/batch.hpp"
 #include "input/text_input.hpp"
 #include "inspect/open_model.hpp"
-#include "inspect/selection.hpp"
 #include "model/config/config.hpp"
 #include "model/model.hpp"
 

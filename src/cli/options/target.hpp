@@ -7,8 +7,8 @@
 
 #include "cli/options/options.hpp"
 #include "inspect/catalogue.hpp"
-#include "report/json.hpp"
 #include "report/text.hpp"
+#include "report/writers.hpp"
 
 namespace attnctl::cli {
 

@@ -1,4 +1,4 @@
-#include "report/chart.hpp"
+#include "report/drawing.hpp"
 
 #include <cmath>
 #include <stdexcept>
@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "report/svg.hpp"
+#include "report/writers.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::report {
@@ -16,7 +16,7 @@ namespace {
 
 std::vector<std::string> labels(const ChartAxis& axis) {
   std::vector<std::string> all;
-  for (const ChartAxis::Tick& tick : axis.ticks) all.push_back(tick.label);
+  for (const double tick : axis.ticks) all.push_back(tick_label(tick));
   return all;
 }
 

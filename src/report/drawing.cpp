@@ -1,7 +1,9 @@
-#include "report/chart.hpp"
+#include "report/drawing.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <stdexcept>
 
@@ -9,12 +11,6 @@
 
 namespace attnctl::report {
 namespace {
-
-std::string label_of(double value) {
-  const double size = std::abs(value);
-  if (size != 0 && (size >= 1e6 || size < 1e-4)) return fmt::format("{:.3g}", value);
-  return fmt::format("{:.6g}", value);
-}
 
 /// Returns the smallest number that is 1, 2 or 5 times a power of ten and at least `least`.
 double round_step(double least) {
@@ -35,16 +31,11 @@ ChartAxis linear_axis(double low, double high) {
   // An axis of non-negative values begins at 0 if the smallest value is near 0.
   if (low > 0 && low < (high - low)) low = 0;
   const double step = round_step((high - low) / most_steps);
-  ChartAxis axis;
   const double first = std::floor(low / step + 1e-9);
   const double last = std::ceil(high / step - 1e-9);
-  axis.low = first * step;
-  axis.high = last * step;
+  ChartAxis axis{.low = first * step, .high = last * step};
   const auto steps = static_cast<int>(last - first);
-  for (int i = 0; i <= steps; ++i) {
-    const double value = (first + i) * step;
-    axis.ticks.push_back({value, label_of(value)});
-  }
+  for (int i = 0; i <= steps; ++i) axis.ticks.push_back((first + i) * step);
   return axis;
 }
 
@@ -57,16 +48,10 @@ ChartAxis logarithmic_axis(double low, double high) {
     --first;
     ++last;
   }
-  ChartAxis axis;
-  axis.logarithmic = true;
-  axis.low = std::pow(base, first);
-  axis.high = std::pow(base, last);
+  ChartAxis axis{.low = std::pow(base, first), .high = std::pow(base, last), .logarithmic = true};
   const auto powers = static_cast<int>(last - first);
   const int step = (powers + 7) / 8;
-  for (int i = 0; i <= powers; i += step) {
-    const double value = std::pow(base, first + i);
-    axis.ticks.push_back({value, label_of(value)});
-  }
+  for (int i = 0; i <= powers; i += step) axis.ticks.push_back(std::pow(base, first + i));
   return axis;
 }
 
@@ -118,7 +103,38 @@ void equalise(ChartAxis& x, ChartAxis& y) {
   across < upwards ? stretch(x, upwards * kPlotWidth) : stretch(y, across * kPlotHeight);
 }
 
+constexpr Colour rgb(std::uint32_t code) {
+  return {static_cast<std::uint8_t>(code >> 16U), static_cast<std::uint8_t>(code >> 8U & 0xFFU),
+          static_cast<std::uint8_t>(code & 0xFFU)};
+}
+
+constexpr std::array kBlueWhiteRed{rgb(0x053061), rgb(0x2166ac), rgb(0x4393c3), rgb(0x92c5de),
+                                   rgb(0xd1e5f0), rgb(0xffffff), rgb(0xfddbc7), rgb(0xf4a582),
+                                   rgb(0xd6604d), rgb(0xb2182b), rgb(0x67001f)};
+/// Nine colours with equal steps of lightness (CIELAB L* from 100 to 21), so that equal differences of values
+/// look equal.
+constexpr std::array kWhiteBlue{rgb(0xffffff), rgb(0xd3e5f3), rgb(0xa4cde3), rgb(0x79b3d6), rgb(0x4e99c9),
+                                rgb(0x2d7dbb), rgb(0x1562a9), rgb(0x08488e), rgb(0x08306b)};
+
+std::uint8_t mixed(std::uint8_t from, std::uint8_t to, double share) {
+  return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
+}
+
+/// The six levels of each colour in xterm's 6 x 6 x 6 colour cube.
+constexpr std::array<int, 6> kCubeLevels{0, 95, 135, 175, 215, 255};
+
+int nearest_level(int value) {
+  const auto distance = [&](int level) { return std::abs(level - value); };
+  return static_cast<int>(std::ranges::min_element(kCubeLevels, {}, distance) - kCubeLevels.begin());
+}
+
 }  // namespace
+
+std::string tick_label(double value) {
+  const double size = std::abs(value);
+  if (size != 0 && (size >= 1e6 || size < 1e-4)) return fmt::format("{:.3g}", value);
+  return fmt::format("{:.6g}", value);
+}
 
 double ChartAxis::place(double value) const {
   if (logarithmic) return std::log(value / low) / std::log(high / low);
@@ -132,13 +148,12 @@ ChartAxis chart_axis(const std::vector<double>& values, bool logarithmic) {
 }
 
 Plot plot_of(const Table& table, const Chart& chart) {
-  Plot plot;
-  plot.chart = &chart;
+  Plot plot{.chart = chart};
   const std::size_t x = column_of(table, chart.x);
   std::vector<std::size_t> columns;
   for (const std::string& name : chart.y) {
     columns.push_back(column_of(table, name));
-    plot.series.push_back({name, {}, {}});
+    plot.series.push_back({name});
   }
   std::vector<double> xs;
   std::vector<double> ys;
@@ -166,6 +181,45 @@ Plot plot_of(const Table& table, const Chart& chart) {
   plot.y = chart_axis(ys, chart.log_y && !chart.bars);
   if (chart.points && !chart.log_x && !chart.log_y) equalise(plot.x, plot.y);
   return plot;
+}
+
+std::span<const Colour> colour_anchors(bool diverging) {
+  return diverging ? std::span<const Colour>(kBlueWhiteRed) : std::span<const Colour>(kWhiteBlue);
+}
+
+Colour colour_at(bool diverging, double place) {
+  const std::span<const Colour> anchors = colour_anchors(diverging);
+  const double scaled = std::clamp(place, 0.0, 1.0) * static_cast<double>(anchors.size() - 1);
+  const std::size_t before = std::min(static_cast<std::size_t>(scaled), anchors.size() - 2);
+  const double share = scaled - static_cast<double>(before);
+  const Colour& from = anchors[before];
+  const Colour& to = anchors[before + 1];
+  return {mixed(from.red, to.red, share), mixed(from.green, to.green, share),
+          mixed(from.blue, to.blue, share)};
+}
+
+int terminal_colour(Colour colour) {
+  const std::array<int, 3> want{colour.red, colour.green, colour.blue};
+  const auto distance = [&](const std::array<int, 3>& have) {
+    int sum = 0;
+    for (std::size_t i = 0; i < 3; ++i) sum += (have[i] - want[i]) * (have[i] - want[i]);
+    return sum;
+  };
+  std::array<int, 3> cube{};
+  std::array<int, 3> levels{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    cube[i] = nearest_level(want[i]);
+    levels[i] = kCubeLevels[static_cast<std::size_t>(cube[i])];
+  }
+  const int mean = (want[0] + want[1] + want[2]) / 3;
+  const int step = std::clamp((mean - 3) / 10, 0, 23);  // the greys are 8, 18, ..., 238
+  const int grey = 8 + 10 * step;
+  if (distance({grey, grey, grey}) < distance(levels)) return 232 + step;
+  return 16 + 36 * cube[0] + 6 * cube[1] + cube[2];
+}
+
+std::string hex(Colour colour) {
+  return fmt::format("#{:02x}{:02x}{:02x}", colour.red, colour.green, colour.blue);
 }
 
 }  // namespace attnctl::report

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "results/results.hpp"
+
+// The values and axes of charts, and colours, which the writers of SVG and text draw.
+namespace attnctl::report {
+
+struct ChartAxis {
+  double low = 0;
+  double high = 1;
+  bool logarithmic = false;
+  std::vector<double> ticks = {};  // ascending, inside the range
+
+  /// Returns the position of a value on the axis: 0 at the low end, 1 at the high end.
+  [[nodiscard]] double place(double value) const;
+};
+
+[[nodiscard]] std::string tick_label(double value);
+
+/// Returns an axis for these values, which must be finite, and positive if the axis is logarithmic. The ends
+/// of the axis are round numbers. A linear axis has four to eight ticks at multiples of a step, which is 1, 2
+/// or 5 times a power of ten. A logarithmic axis has at most nine ticks, at powers of ten, or at powers of
+/// two if the values span less than two decades.
+[[nodiscard]] ChartAxis chart_axis(const std::vector<double>& values, bool logarithmic);
+
+inline constexpr double kPlotWidth = 360;  // width and height of the frame of a chart in SVG, in pixels
+inline constexpr double kPlotHeight = 230;
+
+struct Plot {
+  struct Series {
+    std::string name;
+    std::vector<std::pair<double, double>> points = {};  // (x, y), or (row index, value) for bars
+    std::vector<std::string> labels = {};  // one per point; empty unless the chart has points and labels
+  };
+  const Chart& chart;
+  std::vector<Series> series = {};
+  std::vector<std::string> categories = {};  // one label per row; only for bars
+  ChartAxis x = {}, y = {};
+};
+
+/// Returns the values and axes of a chart, without values that are undefined, not finite, or not positive on
+/// a logarithmic axis. `chart` must outlive the result. Throws std::invalid_argument if a column is missing.
+[[nodiscard]] Plot plot_of(const Table& table, const Chart& chart);
+
+struct Colour {
+  std::uint8_t red = 0;
+  std::uint8_t green = 0;
+  std::uint8_t blue = 0;
+};
+
+/// Returns the colours of a scale at evenly spaced points from the low end to the high end. The diverging
+/// scale is RdBu of ColorBrewer (Brewer and Harrower), reversed, with a white middle. The sequential scale is
+/// like Blues of ColorBrewer, with a white low end and a middle that is dark enough for white text.
+[[nodiscard]] std::span<const Colour> colour_anchors(bool diverging);
+
+/// Returns the colour at `place`, from 0 (low end) to 1 (high end). Interpolates linearly between the colours
+/// of colour_anchors().
+[[nodiscard]] Colour colour_at(bool diverging, double place);
+
+/// Returns the most similar of the 216 colours and 24 greys of a 256-colour terminal, as a code from 16 to
+/// 255.
+[[nodiscard]] int terminal_colour(Colour colour);
+
+[[nodiscard]] std::string hex(Colour colour);
+
+}  // namespace attnctl::report

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files/output_file.hpp"
+#include "base/pool.hpp"
+#include "report/number_format.hpp"
+#include "results/results.hpp"
+
+// The writers of JSON, CSV and SVG.
+namespace attnctl::report {
+
+/// The layout of JSON text: one object, or JSON Lines.
+enum class JsonLayout { document, lines };
+
+/// Options of the writers of JSON and CSV.
+struct WriteOptions {
+  NumberFormat number = {};
+  Pool* pool = nullptr;  // if not null, formats in parallel; the output is the same
+  std::atomic<std::uint64_t>* non_finite =
+      nullptr;           // CSV: adds the number of cells left empty because they are NaN or infinite
+  char separator = ',';  // CSV: the character between columns
+  JsonLayout layout = JsonLayout::document;  // JSON
+};
+
+/// Writes a document, with the layout of `options`:
+///
+/// - As one JSON object. Each head field, each item of a section and each row of a matrix is on its own line.
+/// - As JSON Lines: one line with the head fields, then one line per item of each section. The first field of
+/// an item's line is "record", whose value is Section::record. An item that is not a Record is written as the
+/// field "value". The output receives only whole lines (OutputFile::write_whole_lines).
+///
+/// Numbers that are not finite become null. Tensors and tables are formatted in parallel and written in
+/// order; only a few chunks of text are in memory at a time.
+void write_json(OutputFile& out, const Document& document, const WriteOptions& options = {});
+
+/// Writes the same text as write_json, but receives the items of one section in several calls, so that the
+/// whole section is never in memory. Callers format an item with open_item(), then append its fields, then
+/// call close_item(), in any thread. write_items() writes the items in the order of its calls.
+class JsonStream {
+ public:
+  /// `section` is the name of the section that write_items() writes. `record` is the Section::record of this
+  /// section.
+  JsonStream(OutputFile& out, JsonLayout layout, std::string section, std::string_view record);
+
+  /// Append the opening of an item (everything before its first field) and its closing. In between, the
+  /// caller appends the fields as `"name": value`, separated by ", ".
+  void open_item(std::string& text) const { text += item_begin_; }
+  void close_item(std::string& text) const { text += layout_ == JsonLayout::document ? "}" : "}\n"; }
+
+  /// Call begin() once, then write_items() any number of times, then end(). They write the head fields,
+  /// items, and the remaining sections.
+  void begin(const Record& head);
+  void write_items(std::string_view items);
+  void end(const std::vector<Section>& rest);
+
+ private:
+  OutputFile& out_;
+  JsonLayout layout_;
+  std::string section_;
+  std::string item_begin_;
+  bool any_ = false;
+};
+
+/// Appends a JSON string with its quotes. The result is always valid UTF-8: each invalid byte becomes U+FFFD.
+/// Escapes quotes, backslashes, all control characters (including DEL and C1, so that the output cannot
+/// control a terminal), and the JavaScript line ends U+2028 and U+2029.
+void append_json_string(std::string& text, std::string_view value);
+
+/// Writes a table in the format of RFC 4180: a header line, CRLF after each line, and quotes around fields
+/// that contain the separator, a quote or a line end. The separator is options.separator. Undefined and
+/// non-finite cells are empty; an empty text is written as "". Text cells are made safe:
+///
+/// - Control characters except tabs and line ends, and bytes that are not UTF-8, are replaced by \xNN.
+/// - A leading ' is added to a text of at least two characters that begins with = + - @, a tab or a line end
+/// and is not a number, so that no spreadsheet program runs it as a formula.
+///
+/// Formats rows in parallel if options.pool is not null. Only a limited number of rows is in memory at a
+/// time.
+void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& options = {});
+
+/// Appends one text cell in the format of write_csv_table().
+void append_csv_text(std::string& line, std::string_view text, char separator = ',');
+
+/// Writes a page of heatmaps as a standalone SVG without scripts or external references. Cells that are large
+/// enough show their value with two decimals, or their text of HeatmapPage::cell_texts; the text is white on
+/// dark cells. If there are at most 5000 cells, each has a tooltip with its labels and value. Long labels are
+/// turned and shortened. If there are too many labels, only every second, fifth, tenth, ... label is drawn.
+/// Throws Error(limit) for more than 250,000 cells, and std::invalid_argument if the numbers of labels and
+/// cells do not match.
+void write_svg(OutputFile& out, const HeatmapPage& page);
+
+/// Writes a page of line and bar charts, two charts per row of the page, as a standalone SVG without scripts
+/// or external references. Table rows are drawn in their order. Points that are undefined, not finite, or not
+/// positive on a logarithmic axis are omitted. Throws std::invalid_argument if a column is missing, and
+/// Error(limit) for more than 100,000 points.
+void write_svg(OutputFile& out, const ChartPage& page);
+
+/// Formats chunks in parallel and writes them in order. A worker that has formatted a chunk waits until all
+/// earlier chunks are written, so at most one chunk per worker is in memory. `format` appends the text of a
+/// chunk to `text`, which is empty at the call, and is called from several threads. `write` is called in the
+/// order of the chunks.
+void write_in_order(Pool* pool, std::size_t chunks,
+                    const std::function<void(std::size_t chunk, std::string& text)>& format,
+                    const std::function<void(const std::string& text)>& write);
+
+}  // namespace attnctl::report
