@@ -22,7 +22,7 @@
 // Conversion of heads, tokens and numbers to the cells, values and arrays of results.
 namespace attnctl::inspect {
 
-/// Adds a text, the name_of() an enumerator, a number (as in analysis::cell_of), another cell, or each
+/// Adds a text, the name_of() of an enumerator, a number (as in analysis::cell_of), another cell, or each
 /// element of a range of these, to a row of a table.
 template <typename Part>
 void add_cells(std::vector<Cell>& row, const Part& part) {

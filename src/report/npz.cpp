@@ -26,7 +26,6 @@
 #include "report/writers.hpp"
 
 namespace attnctl::report {
-namespace {
 
 /// An unnamed temporary file. It stores data that must be complete before they can be written in order. The
 /// file disappears when the process ends, even after a crash. Functions throw Error(environment).
@@ -73,6 +72,8 @@ class Spool {
   std::string name_;
   Descriptor file_;
 };
+
+namespace {
 
 constexpr std::uint64_t kBlockSize = std::uint64_t{1} << 20U;
 constexpr int kRawWindowBits = -15;  // raw deflate, because a zip member has no zlib header
