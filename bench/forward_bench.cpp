@@ -17,8 +17,8 @@
 #include "base/pool.hpp"
 #include "forward/run.hpp"
 #include "linalg/blas.hpp"
+#include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
-#include "linalg/machine_speed.hpp"
 #include "support/memory_checkpoint.hpp"
 
 namespace {

@@ -18,8 +18,8 @@
 
 #include "base/pool.hpp"
 #include "linalg/blas.hpp"
+#include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
-#include "linalg/machine_speed.hpp"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif

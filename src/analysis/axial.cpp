@@ -39,9 +39,8 @@ void check_row(const input::Sequence& row, std::size_t length) {
   if (row.mask || !row.key_visible.empty()) refuse("has a mask");
 }
 
-/// Passes the events of a forward pass over some sequences of a batch to observers of the whole batch. Adds
-/// `first`, the index of the first of these sequences in the batch, to each sequence index. Does not pass on
-/// begin(); run_axial calls it for the whole batch.
+/// Passes the events of a forward pass over some sequences of a batch to observers of the whole batch, except
+/// begin(). `first` is the index of the first of these sequences in the batch.
 class PartObserver final : public ObserverGroup {
  public:
   PartObserver(std::span<forward::Observer* const> observers, std::size_t first)
@@ -83,7 +82,7 @@ class AddToRows final : public forward::Observer {
 
 /// Runs the sequences [first, first + count) of a batch as a separate batch.
 void run_part(const model::Model& model, input::Batch& batch, std::size_t first, std::size_t count,
-              const forward::Selection& selection, std::span<forward::Observer* const> observers,
+              const forward::Selection& selection, const std::vector<forward::Observer*>& observers,
               forward::RunContext& context) {
   const auto begin = batch.sequences.begin() + static_cast<std::ptrdiff_t>(first);
   input::Batch part{
@@ -124,10 +123,8 @@ void run_axial(const model::Model& model, input::Batch& batch, const AxialGrid& 
   PartObserver of_columns(observers, 0);
   PartObserver of_rows(observers, grid.columns);
   AddToRows add(std::span(batch.sequences).subspan(grid.columns));
-  forward::Observer* const first[] = {&of_columns, &add};
-  forward::Observer* const second[] = {&of_rows};
-  run_part(model, batch, 0, grid.columns, selection, first, context);
-  run_part(model, batch, grid.columns, grid.rows, selection, second, context);
+  run_part(model, batch, 0, grid.columns, selection, {&of_columns, &add}, context);
+  run_part(model, batch, grid.columns, grid.rows, selection, {&of_rows}, context);
 }
 
 std::vector<reference::ReferencePass> run_axial_reference(const model::Model& model, input::Batch batch,
@@ -139,9 +136,7 @@ std::vector<reference::ReferencePass> run_axial_reference(const model::Model& mo
     const OwnedMatrix<double>& output = passes.back().layers.front().output;
     for (std::size_t r = 0; r < grid.rows; ++r) {
       const auto to = batch.sequences[grid.columns + r].embeddings.view().row(s);
-      for (std::size_t c = 0; c < to.size(); ++c) {
-        to[c] = static_cast<float>(static_cast<double>(to[c]) + output(r, c));
-      }
+      for (std::size_t c = 0; c < to.size(); ++c) to[c] = static_cast<float>(double{to[c]} + output(r, c));
     }
   }
   return passes;

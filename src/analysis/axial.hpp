@@ -16,8 +16,6 @@ namespace attnctl::analysis {
 // added to the grid: x1 = x + output. In step 2, the embeddings of each row of x1 attend to each other. Axial
 // attention computes N L (N + L) scores; full attention would compute (N L)^2.
 
-/// Number of rows and columns of a grid. After make_axial, the batch holds one sequence per column, followed
-/// by one sequence per row.
 struct AxialGrid {
   std::size_t rows = 0;     // N
   std::size_t columns = 0;  // L
@@ -31,14 +29,12 @@ struct AxialGrid {
 [[nodiscard]] AxialGrid make_axial(const model::Model& model, input::Batch& batch);
 
 /// Runs run_forward on the columns, adds their outputs to the rows (x1), then runs run_forward on the rows.
-/// `batch` comes from make_axial; its rows hold x1 afterwards. Calls begin() of each observer once, with the
-/// whole batch.
+/// `batch` comes from make_axial. Calls begin() of each observer once, with the whole batch.
 void run_axial(const model::Model& model, input::Batch& batch, const AxialGrid& grid,
                const forward::Selection& selection, std::span<forward::Observer* const> observers,
                forward::RunContext& context);
 
-/// Computes the same as run_axial with run_reference, in float64; only x1 is rounded to float32. Returns one
-/// pass per sequence of the batch.
+/// Computes the same in float64 with run_reference; only x1 is float32. Returns a pass for each sequence.
 [[nodiscard]] std::vector<reference::ReferencePass> run_axial_reference(const model::Model& model,
                                                                         input::Batch batch,
                                                                         const AxialGrid& grid, Pool& pool);

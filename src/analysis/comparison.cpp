@@ -3,27 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 
 #include "base/error.hpp"
 
 namespace attnctl::analysis {
-namespace {
 
-/// Returns |a - b|. Returns 0 if a and b are the same infinity (masked scores) or both NaN, and NaN if only
-/// one of them is NaN.
-double difference(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  return std::abs(a - b);
+/// Returns |a - b|, or 0 if a and b are the same infinity (masked scores) or both NaN.
+static double difference(double a, double b) {
+  return a == b || (std::isnan(a) && std::isnan(b)) ? 0 : std::abs(a - b);
 }
 
 /// Returns the larger of a and b, or NaN if one of them is NaN.
-double larger(double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
-  return std::max(a, b);
+static double larger(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : std::max(a, b);
 }
-
-}  // namespace
 
 forward::Needs CompareObserver::needs() const {
   forward::Needs needs;
@@ -38,17 +31,11 @@ forward::Needs CompareObserver::needs() const {
   return needs;
 }
 
-void CompareObserver::begin(const model::Model& /*model*/, const input::Batch& batch) {
-  if (batch.sequences.size() != passes_.size())
-    throw std::logic_error("a reference for each sequence is needed");
-}
-
 void CompareObserver::compare(const Key& key, MatrixView<const float> got, const OwnedMatrix<double>& want,
                               std::size_t first_row) {
-  if (got.cols != want.cols() || first_row + got.rows > want.rows()) {
+  if (got.cols != want.cols() || first_row + got.rows > want.rows())
     fail(Status::bad_input, "the reference array {} has the shape [{}, {}], need [{}, {}] or more rows",
          key.first, want.rows(), want.cols(), first_row + got.rows, got.cols);
-  }
   double largest_difference = 0;
   double largest_value = 1;
   for (std::size_t r = 0; r < got.rows; ++r) {
@@ -78,26 +65,12 @@ void CompareObserver::panel(const forward::AttentionPanel& panel) {
   check("z", panel.z, layer.z);
 }
 
-void CompareObserver::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  const reference::ReferencePass& pass = passes_[sequence];
-  if (layer >= pass.layers.size() || pass.layers[layer].output.rows() == 0) return;
-  compare({"output", layer}, values, pass.layers[layer].output, 0);
-}
-
-void CompareObserver::logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) {
-  if (passes_[sequence].logits.rows() > 0)
-    compare({"logits", std::nullopt}, values, passes_[sequence].logits, first_query);
-}
-
 std::vector<Comparison> CompareObserver::finish(const std::string& reference) const {
   std::vector<Comparison> list;
   for (const char* array : {"pattern", "scores", "z", "output", "logits"}) {
     for (const auto& [key, comparison] : comparisons_) {
-      if (key.first != array) continue;
-      list.push_back(comparison);
-      list.back().reference = reference;
-      list.back().array = key.first;
-      list.back().layer = key.second;
+      if (key.first == array)
+        list.push_back({reference, key.first, key.second, comparison.max_difference, comparison.largest});
     }
   }
   return list;

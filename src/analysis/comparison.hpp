@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,31 +14,38 @@
 
 namespace attnctl::analysis {
 
-/// The largest difference between a computed array and its reference, in one layer. `layer` is nullopt for
-/// logits, which belong to the whole model.
+/// The largest difference between a computed array and its reference, in one layer.
 struct Comparison {
-  std::string reference;  // "float64", or the path of a file
-  std::string array;      // "pattern", "scores", "z", "output", "logits"
-  std::optional<std::size_t> layer;
+  std::string reference;             // "float64", or the path of a file
+  std::string array;                 // "pattern", "scores", "z", "output", "logits"
+  std::optional<std::size_t> layer;  // nullopt for logits
   /// Largest |computed - reference|. Not finite if only one of two values is finite.
   double max_difference = 0;
   double largest = 0;  // largest finite |value| of the reference, at least 1
 };
 
-/// Compares the arrays of a forward pass with a reference of the same sequences, during the pass. Skips
-/// arrays that the reference does not have.
+/// Compares the arrays of a forward pass with those that a reference has, during the pass.
 class CompareObserver final : public forward::Observer {
  public:
   /// `passes` has one item per sequence of the batch, and must outlive this object.
   explicit CompareObserver(const std::vector<reference::ReferencePass>& passes) : passes_(passes) {}
 
   [[nodiscard]] forward::Needs needs() const override;
-  void begin(const model::Model& model, const input::Batch& batch) override;
+  void begin(const model::Model& /*model*/, const input::Batch& batch) override {
+    if (batch.sequences.size() != passes_.size())
+      throw std::logic_error("a reference for each sequence is needed");
+  }
   void panel(const forward::AttentionPanel& panel) override;
-  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
-  void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
+    const auto& layers = passes_[sequence].layers;
+    if (layer < layers.size() && layers[layer].output.rows() > 0)
+      compare({"output", layer}, values, layers[layer].output, 0);
+  }
+  void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override {
+    if (passes_[sequence].logits.rows() > 0)
+      compare({"logits", std::nullopt}, values, passes_[sequence].logits, first_query);
+  }
 
-  /// Returns the largest difference of each array in each layer. Sets Comparison::reference to `reference`.
   [[nodiscard]] std::vector<Comparison> finish(const std::string& reference) const;
 
  private:

@@ -1,11 +1,8 @@
 #include "analysis/head_axes.hpp"
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
-
-#include "base/undefined.hpp"
 
 namespace attnctl::analysis {
 
@@ -15,8 +12,7 @@ HeadAxes::HeadAxes(std::span<const model::HeadId> heads) : heads_(heads.begin(),
   }
   const std::size_t width = layers_.empty() ? 0 : heads_.size() / layers_.size();
   for (std::size_t i = 0; i < heads_.size(); ++i) {
-    // Checks head i: the axes are [layers, width] only if every layer has the same head numbers as the first
-    // layer.
+    // The axes are [layers, width] only if every layer has the same head numbers as the first layer.
     const bool fits = width > 0 && width * layers_.size() == heads_.size() &&
                       heads_[i].layer == layers_[i / width] && heads_[i].head == heads_[i % width].head;
     regular_ = regular_ && fits;
@@ -38,25 +34,9 @@ Shape HeadAxes::shape(const Shape& rest) const {
   return shape;
 }
 
-std::optional<std::size_t> HeadAxes::place(model::HeadId head) const {
-  return head_index(heads_, head);
-}
-
 Cell component_cell(const model::ModelConfig& config, const std::optional<std::size_t>& layer) {
   const model::Component component = layer ? config.layers.at(*layer).component : model::Component::none;
   return component == model::Component::none ? Cell() : Cell(std::string(name_of(component)));
-}
-
-Cell number_cell(const model::ModelConfig& config, const std::optional<std::size_t>& layer) {
-  return layer ? cell_of(config.layers.at(*layer).number) : Cell();
-}
-
-Cell cell_of(std::size_t number) {
-  return static_cast<std::int64_t>(number);
-}
-
-Cell cell_of(double number) {
-  return is_undefined(number) ? Cell() : Cell(static_cast<float>(number));
 }
 
 std::vector<ComponentHeads> split_by_component(const forward::Selection& selection,
@@ -67,10 +47,6 @@ std::vector<ComponentHeads> split_by_component(const forward::Selection& selecti
   std::vector<ComponentHeads> split;
   for (auto& [component, own] : heads) split.push_back({component, std::move(own)});
   return split;
-}
-
-std::size_t kv_head_of(const model::ModelConfig& config, model::HeadId head) {
-  return config.layers.at(head.layer).attention.kv_head(head.head);
 }
 
 }  // namespace attnctl::analysis

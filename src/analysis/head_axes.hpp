@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "base/undefined.hpp"
 #include "forward/run.hpp"
 #include "model/config/config.hpp"
 #include "model/model.hpp"
@@ -31,7 +33,7 @@ class HeadAxes {
   /// @param heads  selected heads in ascending order
   explicit HeadAxes(std::span<const model::HeadId> heads);
 
-  /// Returns the axes of the key/value heads that the selected heads use. Each key/value head is listed once.
+  /// Returns the axes of the key/value heads that the selected heads use.
   [[nodiscard]] static HeadAxes of_kv_heads(std::span<const model::HeadId> heads,
                                             const model::ModelConfig& config);
 
@@ -41,7 +43,9 @@ class HeadAxes {
   /// Returns the shape of an array: the axes of the heads, followed by `rest`.
   [[nodiscard]] Shape shape(const Shape& rest = {}) const;
   /// Returns the flat index of a head, or nullopt if the head is not selected.
-  [[nodiscard]] std::optional<std::size_t> place(model::HeadId head) const;
+  [[nodiscard]] std::optional<std::size_t> place(model::HeadId head) const {
+    return head_index(heads_, head);
+  }
 
  private:
   std::vector<model::HeadId> heads_;
@@ -53,20 +57,25 @@ class HeadAxes {
 /// has no components or if `layer` is nullopt.
 [[nodiscard]] Cell component_cell(const model::ModelConfig& config, const std::optional<std::size_t>& layer);
 
-/// Returns the index of a layer within its component, or an undefined cell if `layer` is nullopt.
-[[nodiscard]] Cell number_cell(const model::ModelConfig& config, const std::optional<std::size_t>& layer);
-
 /// Return a number as a table cell. The cell is undefined if the number is nullopt or kUndefined. Real
 /// numbers are rounded to float32, as in every output format.
-[[nodiscard]] Cell cell_of(std::size_t number);
-[[nodiscard]] Cell cell_of(double number);
+[[nodiscard]] inline Cell cell_of(std::size_t number) {
+  return static_cast<std::int64_t>(number);
+}
+[[nodiscard]] inline Cell cell_of(double number) {
+  return is_undefined(number) ? Cell() : Cell(static_cast<float>(number));
+}
 template <typename T>
 [[nodiscard]] Cell cell_of(const std::optional<T>& number) {
   return number ? cell_of(*number) : Cell();
 }
 
-/// Calls visit(group) for each run of adjacent items whose keys, std::invoke(key, item), are equal. `group`
-/// is a span of items.
+/// Returns the index of a layer within its component, or an undefined cell if `layer` is nullopt.
+[[nodiscard]] inline Cell number_cell(const model::ModelConfig& config, std::optional<std::size_t> layer) {
+  return layer ? cell_of(config.layers.at(*layer).number) : Cell();
+}
+
+/// Calls visit(group) for each run (a span) of adjacent items whose keys, std::invoke(key, item), are equal.
 template <typename Item, typename Key, typename Visit>
 void for_each_group(const std::vector<Item>& items, Key key, Visit visit) {
   for (auto first = items.begin(); first != items.end();) {
@@ -87,6 +96,8 @@ struct ComponentHeads {
                                                              const model::ModelConfig& config);
 
 /// Returns the index, within its layer, of the key/value head that a query head uses.
-[[nodiscard]] std::size_t kv_head_of(const model::ModelConfig& config, model::HeadId head);
+[[nodiscard]] inline std::size_t kv_head_of(const model::ModelConfig& config, model::HeadId head) {
+  return config.layers.at(head.layer).attention.kv_head(head.head);
+}
 
 }  // namespace attnctl::analysis

@@ -44,48 +44,34 @@ constexpr std::array<SpectrumMetric, 3> kSpectrumMetrics{{
      [](const HeadSpectrum& spectrum) { return cell_of(spectrum.numerical_rank); }},
 }};
 
-constexpr Metric best_offset{
-    "best_offset",
-    "tokens",
-    "[-8, 8]",
-    "",
-    "the most frequent offset key - query of the largest weight of a row (of equal weights, that of the "
-    "first key), counting offsets -8 to 8 only; of equally frequent ones, the one closest to 0, "
-    "then the negative one; undefined if no row has such an offset",
-    "Voita et al. 2019"};
-
-constexpr Metric best_offset_share{
-    "best_offset_share",
-    "",
-    "[0, 1]",
-    "1 / keys for random peaks",
-    "share of all rows that have their largest weight at best_offset; a positional head has at least 0.9",
-    "Voita et al. 2019"};
-
 std::vector<CatalogueRow> make_catalogue() {
   std::vector<CatalogueRow> rows;
   for (const SpectrumMetric& metric : kSpectrumMetrics) {
-    const auto add = [&](std::string_view name, const HeadSpectrum* HeadResults::*circuit) {
+    for (const auto circuit : {&HeadResults::qk, &HeadResults::ov}) {
+      const std::string_view name = metric.names[circuit == &HeadResults::qk ? 0 : 1];
       rows.push_back({{name, "", metric.range, metric.null, metric.definition, metric.source},
                       [value = metric.value, circuit](const HeadResults& head) {
                         return head.*circuit == nullptr ? Cell() : value(*(head.*circuit));
                       }});
-    };
-    add(metric.names[0], &HeadResults::qk);
-    add(metric.names[1], &HeadResults::ov);
+    }
   }
-  for (std::size_t i = 0; i < row_metrics().size(); ++i) {
-    rows.push_back({row_metrics()[i].about, [i](const HeadResults& head) {
-                      return head.pattern == nullptr ? Cell() : cell_of(head.pattern->means[i]);
+  const auto add = [&](const Metric& about, const auto& read) {
+    rows.push_back({about, [read](const HeadResults& head) {
+                      return head.pattern == nullptr ? Cell() : Cell(read(*head.pattern));
                     }});
-  }
-  rows.push_back({best_offset, [](const HeadResults& head) {
-                    const bool known = head.pattern != nullptr && head.pattern->best_offset;
-                    return known ? Cell(*head.pattern->best_offset) : Cell();
-                  }});
-  rows.push_back({best_offset_share, [](const HeadResults& head) {
-                    return head.pattern == nullptr ? Cell() : cell_of(head.pattern->best_offset_share);
-                  }});
+  };
+  for (std::size_t i = 0; i < row_metrics().size(); ++i)
+    add(row_metrics()[i].about, [i](const HeadPatternMetrics& head) { return cell_of(head.means[i]); });
+  add({"best_offset", "tokens", "[-8, 8]", "",
+       "the most frequent offset key - query of the largest weight of a row (of equal weights, that of the "
+       "first key), counting offsets -8 to 8 only; of equally frequent ones, the one closest to 0, "
+       "then the negative one; undefined if no row has such an offset",
+       "Voita et al. 2019"},
+      [](const HeadPatternMetrics& head) { return head.best_offset ? Cell(*head.best_offset) : Cell(); });
+  add({"best_offset_share", "", "[0, 1]", "1 / keys for random peaks",
+       "share of all rows that have their largest weight at best_offset; a positional head has at least 0.9",
+       "Voita et al. 2019"},
+      [](const HeadPatternMetrics& head) { return cell_of(head.best_offset_share); });
   return rows;
 }
 
@@ -102,10 +88,9 @@ std::span<const CatalogueRow> metric_catalogue() {
 
 Table metrics_table() {
   std::vector<std::vector<Cell>> rows;
-  for (const auto& [about, value] : metric_catalogue()) {
+  for (const auto& [about, value] : metric_catalogue())
     rows.push_back({std::string(about.name), text_or_nothing(about.unit), text_or_nothing(about.range),
                     text_or_nothing(about.null), text_or_nothing(about.source)});
-  }
   return make_table("metrics", {"name", "unit", "range", "null", "source"}, std::move(rows));
 }
 

@@ -28,11 +28,9 @@ struct CatalogueRow {
 /// Returns every metric of the heads table, in column order. docs/metrics.md documents the metrics.
 [[nodiscard]] std::span<const CatalogueRow> metric_catalogue();
 
-/// Returns the metrics as a table with the columns name, unit, range, null and source.
 [[nodiscard]] Table metrics_table();
 
-/// The inputs of the heads table. If a pointer is null or a span is empty, the columns computed from it have
-/// undefined cells.
+/// If a pointer is null or a span is empty, the columns computed from it have undefined cells.
 struct HeadsTableParts {
   const model::ModelConfig& config;
   const forward::Selection& selection;

@@ -39,14 +39,12 @@ List components_list(const model::ModelConfig& config) {
   for (const model::Component component :
        {model::Component::encoder, model::Component::decoder, model::Component::cross}) {
     const auto first = std::ranges::find(config.layers, component, &model::LayerConfig::component);
-    Record record;
-    record.set("component", std::string(name_of(component)))
-        .set("layers", config.layers_of(component))
-        .set("heads", first->attention.heads)
-        .set("kv_heads", first->attention.kv_heads)
-        .set("d_head", first->attention.d_head)
-        .set("d_value", first->attention.d_value);
-    components.emplace_back(std::move(record));
+    components.emplace_back(Record{{{"component", std::string(name_of(component))},
+                                    {"layers", config.layers_of(component)},
+                                    {"heads", first->attention.heads},
+                                    {"kv_heads", first->attention.kv_heads},
+                                    {"d_head", first->attention.d_head},
+                                    {"d_value", first->attention.d_value}}});
   }
   return components;
 }
@@ -93,8 +91,7 @@ std::size_t values_of(const checkpoint::TensorInfo& tensor) {
   return checked_product(tensor.shape).value();
 }
 
-/// Returns the numbers of the configuration whose key contains "drop": the dropout rates. Inference does not
-/// use them.
+/// Returns the dropout rates, which inference does not use: the numbers whose key contains "drop".
 Record dropout_record(const model::Model& model) {
   Record dropout;
   for (const auto& [key, value] : model.source().config.items()) {
@@ -103,8 +100,7 @@ Record dropout_record(const model::Model& model) {
   return dropout;
 }
 
-/// Returns the name and sizes of a configuration, as the record "model". `path` is null if there are no
-/// weights.
+/// Returns the record "model" of a configuration. `path` is null if there are no weights.
 Record config_record(const model::ModelConfig& config, Value path, std::uint64_t parameters) {
   const model::AttentionConfig& attention = config.layers.front().attention;
   Record record;
@@ -132,20 +128,17 @@ Record config_record(const model::ModelConfig& config, Value path, std::uint64_t
   return record;
 }
 
-/// Returns the record "model" of the subject of a summary.
 Record subject_record(const SummarySubject& subject) {
   if (subject.model != nullptr) return model_record(*subject.model);
   const std::uint64_t parameters = model::count_parameters(subject.config).all;
   Record record = config_record(subject.config, Value(), parameters);
-  if (subject.preset != nullptr) {
+  if (subject.preset != nullptr)
     record.set("preset", std::string(subject.preset->name))
         .set("title", std::string(subject.preset->title))
         .set("attentions", subject.preset->attentions());
-  }
   return record;
 }
 
-/// Returns how the layers are built, for example the kind of norm and of the MLP.
 Record architecture_record(const SummarySubject& subject) {
   const model::ModelConfig& config = subject.config;
   const model::LayerConfig& layer = config.layers.front();
@@ -159,9 +152,8 @@ Record architecture_record(const SummarySubject& subject) {
       .set("mlp_width", layer.mlp.width)
       .set("mlp_gated", layer.mlp.gated)
       .set("output_head", config.head.present);
-  if (const model::Model* model = subject.model) {
+  if (const model::Model* model = subject.model)
     record.set("unused_tensors", model->unused_tensors()).set("dropout", dropout_record(*model));
-  }
   return record;
 }
 
@@ -198,9 +190,8 @@ Record parameters_record(const SummarySubject& subject, const model::ParameterCo
   Record record;
   record.set("all", parameters.all).set("attention", parameters.attention);
   const std::size_t layers = subject.config.layers.size();
-  if (subject.preset != nullptr && subject.preset->attentions() != layers) {
+  if (subject.preset != nullptr && subject.preset->attentions() != layers)
     record.set("attention_of_both_stacks", parameters.attention / layers * subject.preset->attentions());
-  }
   record.set("mlp", parameters.mlp)
       .set("norms", parameters.norms)
       .set("embedding", parameters.embedding)
@@ -209,29 +200,24 @@ Record parameters_record(const SummarySubject& subject, const model::ParameterCo
 }
 
 Record flops_record(const model::FlopCount& flops) {
-  Record record;
-  record.set("all", flops.all)
-      .set("projections", flops.projections)
-      .set("scores", flops.scores)
-      .set("values", flops.values)
-      .set("output", flops.output)
-      .set("mlp", flops.mlp)
-      .set("embedding", flops.embedding)
-      .set("head", flops.head);
-  return record;
+  return {{{"all", flops.all},
+           {"projections", flops.projections},
+           {"scores", flops.scores},
+           {"values", flops.values},
+           {"output", flops.output},
+           {"mlp", flops.mlp},
+           {"embedding", flops.embedding},
+           {"head", flops.head}}};
 }
 
 Record memory_record(const model::ModelConfig& config, std::size_t length) {
   const model::PatternMemory patterns = model::count_pattern_memory(config, length);
-  Record record;
-  record.set("patterns", patterns.all)
-      .set("patterns_of_a_layer", patterns.layer)
-      .set("key_value_cache_per_token", model::count_cache_bytes(config));
-  return record;
+  return {{{"patterns", patterns.all},
+           {"patterns_of_a_layer", patterns.layer},
+           {"key_value_cache_per_token", model::count_cache_bytes(config)}}};
 }
 
-/// Returns the index of the first layer that shares its weights with `layer`, or an empty cell if there is no
-/// earlier layer with these weights.
+/// Returns the first layer that shares its weights with `layer`, if it is an earlier layer.
 Cell shared_with(const model::ModelConfig& config, std::size_t layer) {
   const auto first =
       std::ranges::find(config.layers, config.layers[layer].stored(), &model::LayerConfig::stored);
@@ -257,14 +243,12 @@ Table layers_table(const model::ModelConfig& config, const model::ParameterCount
 
 Table tensors_table(const checkpoint::Checkpoint& weights) {
   std::vector<std::vector<Cell>> rows;
-  for (const checkpoint::TensorInfo& tensor : weights.tensors()) {
+  for (const checkpoint::TensorInfo& tensor : weights.tensors())
     rows.push_back(
         {tensor.name, std::string(name_of(tensor.dtype)), to_string(tensor.shape), std::string(tensor.file)});
-  }
   return make_table("tensors", {"name", "dtype", "shape", "file"}, std::move(rows));
 }
 
-/// Returns the sections of a summary, in the order of the output.
 std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const SummaryRequest& asked,
                                        std::size_t length) {
   const model::ModelConfig& config = subject.config;
@@ -291,10 +275,9 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
     if (apart.rows > 0)
       parts.push_back({"apart", "Tensors that are not parameters of the model", std::move(apart), "apart"});
   }
-  if (asked.shapes) {
+  if (asked.shapes)
     parts.push_back({"shapes", fmt::format("Shapes, batch {}, {} tokens", asked.batch, length),
                      model::shape_walk(config, asked.batch, length), "shape"});
-  }
   if (asked.tensors && model != nullptr)
     parts.push_back({"tensors", "Tensors", tensors_table(*model->source().weights), "tensor"});
   return parts;
@@ -331,7 +314,6 @@ Table text_table(const SummaryPart& part) {
   return part.name == "comparison" ? side_by_side(table) : table;
 }
 
-/// A list of properties, written as words separated by commas.
 struct Words {
   std::vector<std::string> list;
 
@@ -459,14 +441,12 @@ Cell specials_of(const FamilySpec& row) {
   return words.cell();
 }
 
-/// Returns a table of the supported model families, one row per family. Lists a property even if only some
-/// configurations of the family have it.
+/// Lists a property even if only some configurations of the family have it.
 Table families_table() {
   std::vector<std::vector<Cell>> rows;
-  for (const FamilySpec& row : model::families()) {
+  for (const FamilySpec& row : model::families())
     rows.push_back({row.name, kind_of(row), norm_of(row), position_of(row), activation_of(row), mask_of(row),
                     packing_of(row), specials_of(row)});
-  }
   return make_table("families",
                     {"name", "kind", "norm", "position", "activation", "mask", "packing", "specials"},
                     std::move(rows));

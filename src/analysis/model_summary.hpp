@@ -20,7 +20,6 @@ struct SummarySubject {
   model::ModelConfig config;
 };
 
-/// What to include in a summary.
 struct SummaryRequest {
   /// Tokens per input. Default: 512, or the number of positions of the model if that is smaller.
   std::optional<std::size_t> length;
@@ -30,8 +29,7 @@ struct SummaryRequest {
   bool families = false;
 };
 
-/// Returns the summary of `subject`, if it is not nullopt, and the supported families, if asked.families is
-/// set.
+/// Returns the summary of the subject, if there is one, and the families, if asked.families is set.
 [[nodiscard]] Results model_summary(const std::optional<SummarySubject>& subject,
                                     const SummaryRequest& asked);
 

@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include "analysis/mixing/flow.hpp"
 #include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
 #include "input/words.hpp"

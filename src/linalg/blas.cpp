@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
-#include <string_view>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <system_error>
@@ -19,7 +18,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "linalg/kernels/gemm_kernels.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::linalg {
@@ -34,8 +32,7 @@ struct BlasKernels {
   std::string_view names;
 };
 
-// For all SSE kernels `needs` is null, although some need more than SSE3. widest_kernel() returns only one of
-// them, Prescott.
+// For SSE kernels `needs` is null, although some need more than SSE3; Prescott, our choice, does not.
 constexpr std::array kBlasKernels{
     BlasKernels{Vectors::sse, nullptr,
                 "Prescott Core2 Penryn Dunnington Nehalem Athlon Opteron Opteron_SSE3 Barcelona Bobcat Atom "
@@ -47,6 +44,12 @@ constexpr std::array kBlasKernels{
     BlasKernels{Vectors::avx512, &CpuFeatures::avx512_bf16, "Cooperlake SapphireRapids"},
 };
 
+/// Compares two names of kernels. Ignores case, as OpenBLAS does.
+bool same_kernel(std::string_view a, std::string_view b) {
+  return std::ranges::equal(
+      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
 const BlasKernels* known_kernel(std::string_view name) {
   for (const BlasKernels& kernels : kBlasKernels) {
     for (const std::string_view each : split(kernels.names, ' ')) {
@@ -56,9 +59,8 @@ const BlasKernels* known_kernel(std::string_view name) {
   return nullptr;
 }
 
-/// Returns the fastest of our own kernel sets that this CPU supports, or, if `name` is not empty, the set
-/// with this name. An argument is null if the build does not contain the set. Returns null if no set can be
-/// used.
+/// Returns the fastest of our own kernel sets that this CPU supports and, if `name` is not empty, that has
+/// this name; null if there is none. An argument is null if the build does not contain the set.
 template <typename Set>
 const Set* supported_set(std::string_view name, const Set* avx512, const Set* avx2, const Set* baseline) {
   const CpuFeatures cpu = CpuFeatures::of_this_cpu();
@@ -67,64 +69,6 @@ const Set* supported_set(std::string_view name, const Set* avx512, const Set* av
   }
   return nullptr;
 }
-
-}  // namespace
-
-CpuFeatures CpuFeatures::of_this_cpu() {
-  CpuFeatures has;
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  has.avx = __builtin_cpu_supports("avx") != 0;
-  has.fma4 = has.avx && __builtin_cpu_supports("fma4") != 0;
-  has.avx2_fma = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  has.avx512 = has.avx2_fma && __builtin_cpu_supports("avx512f") != 0 &&
-               __builtin_cpu_supports("avx512cd") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
-               __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-  has.avx512_bf16 = has.avx512 && __builtin_cpu_supports("avx512bf16") != 0;
-#endif
-  return has;
-}
-
-bool same_kernel(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
-std::string widest_kernel(const CpuFeatures& cpu) {
-  if (cpu.avx512) return "SkylakeX";
-  if (cpu.avx2_fma) return "Haswell";
-  return cpu.avx ? "Sandybridge" : "Prescott";
-}
-
-bool runs_on(std::string_view kernel, const CpuFeatures& cpu) {
-  const BlasKernels* const known = known_kernel(kernel);
-  return known == nullptr || known->needs == nullptr || cpu.*known->needs;
-}
-
-bool is_narrow(std::string_view kernel, const CpuFeatures& cpu) {
-  const BlasKernels* const known = known_kernel(kernel);
-  return known != nullptr && known->vectors < known_kernel(widest_kernel(cpu))->vectors;
-}
-
-const GemmKernels* gemm_kernels_named(std::string_view name) {
-  return supported_set(name, avx512_gemm_kernels(), avx2_gemm_kernels(), baseline_gemm_kernels());
-}
-
-const GemmKernels& gemm_kernels() {
-  static const GemmKernels& best = *gemm_kernels_named("");
-  return best;
-}
-
-const Kernels* kernels_named(std::string_view name) {
-  return supported_set(name, avx512_kernels(), avx2_kernels(), baseline_kernels());
-}
-
-const Kernels& kernels() {
-  static const Kernels& best = *kernels_named("");
-  return best;
-}
-
-}  // namespace attnctl::linalg
 
 // The library is loaded with dlopen at the first use. It is not linked, because the constructor of OpenBLAS
 // would then run before main, when attnctl cannot yet prevent the following:
@@ -138,13 +82,9 @@ const Kernels& kernels() {
 // end of this file have the names of cblas and LAPACK functions, so that gemm.cpp and xtensor-blas can call
 // them.
 
-namespace attnctl::linalg {
-namespace {
-
 constexpr const char* kKernelVariable = "OPENBLAS_CORETYPE";
 
-// The memory that OpenBLAS maps: its own file and the Fortran libraries, and one work buffer of 128 MiB per
-// thread.
+// The memory that OpenBLAS maps: its file and the Fortran libraries, and one work buffer per thread.
 constexpr std::size_t kLibraryBytes = std::size_t{48} << 20U;
 constexpr std::size_t kBufferBytes = std::size_t{136} << 20U;
 
@@ -276,20 +216,16 @@ const Library& library_for_products() {
   return library();
 }
 
-/// Returns the function of the library that has the name of a function at the end of this file. Throws
-/// Error(environment) if there is none.
+/// Returns the function of the library that has the name of a function at the end of this file.
 template <auto& function>
 auto* loaded(const char* name) {
-  const Library& blas = library_for_products();
-  static auto* const found = blas.find<std::remove_reference_t<decltype(function)>>(name);
-  if (found == nullptr)
-    fail(Status::environment, "the BLAS library {} has no function {}; install another one, such as OpenBLAS",
-         blas_name(), name);
+  (void)library_for_products();
+  using Function = std::remove_reference_t<decltype(function)>;
+  static auto* const found = reinterpret_cast<Function*>(blas_function(name));
   return found;
 }
 
-/// Returns the name with the version from "Intel(R) oneAPI Math Kernel Library Version 2024.1-Product Build
-/// ...".
+/// Returns the name with the version from "Intel(R) oneAPI Math Kernel Library Version 2024.1-Product ...".
 std::string mkl_name(void (*write_version)(char*, int)) {
   std::array<char, 200> text{};
   write_version(text.data(), static_cast<int>(text.size()) - 1);
@@ -315,6 +251,63 @@ std::string file_name() {
 }
 
 }  // namespace
+
+CpuFeatures CpuFeatures::of_this_cpu() {
+  CpuFeatures has;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  has.avx = __builtin_cpu_supports("avx") != 0;
+  has.fma4 = has.avx && __builtin_cpu_supports("fma4") != 0;
+  has.avx2_fma = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  has.avx512 = has.avx2_fma && __builtin_cpu_supports("avx512f") != 0 &&
+               __builtin_cpu_supports("avx512cd") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+               __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+  has.avx512_bf16 = has.avx512 && __builtin_cpu_supports("avx512bf16") != 0;
+#endif
+  return has;
+}
+
+std::string widest_kernel(const CpuFeatures& cpu) {
+  if (cpu.avx512) return "SkylakeX";
+  if (cpu.avx2_fma) return "Haswell";
+  return cpu.avx ? "Sandybridge" : "Prescott";
+}
+
+bool runs_on(std::string_view kernel, const CpuFeatures& cpu) {
+  const BlasKernels* const known = known_kernel(kernel);
+  return known == nullptr || known->needs == nullptr || cpu.*known->needs;
+}
+
+bool is_narrow(std::string_view kernel, const CpuFeatures& cpu) {
+  const BlasKernels* const known = known_kernel(kernel);
+  return known != nullptr && known->vectors < known_kernel(widest_kernel(cpu))->vectors;
+}
+
+const GemmKernels* gemm_kernels_named(std::string_view name) {
+  return supported_set(name, avx512_gemm_kernels(), avx2_gemm_kernels(), baseline_gemm_kernels());
+}
+
+const GemmKernels& gemm_kernels() {
+  static const GemmKernels& best = *gemm_kernels_named("");
+  return best;
+}
+
+const Kernels* kernels_named(std::string_view name) {
+  return supported_set(name, avx512_kernels(), avx2_kernels(), baseline_kernels());
+}
+
+const Kernels& kernels() {
+  static const Kernels& best = *kernels_named("");
+  return best;
+}
+
+void* blas_function(const char* name) {
+  void* const found = library_for_products().find<void>(name);
+  if (found == nullptr)
+    fail(Status::environment, "the BLAS library {} has no function {}; install another one, such as OpenBLAS",
+         blas_name(), name);
+  return found;
+}
 
 std::string blas_name() {
   const Library& blas = library();
@@ -359,18 +352,6 @@ void cblas_dgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE tra
                  int ldc) {
   attnctl::linalg::loaded<cblas_dgemm>("cblas_dgemm")(order, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb,
                                                       beta, c, ldc);
-}
-
-void dgeqrt_(const int& m, const int& n, const int& nb, double* a, const int& lda, double* t, const int& ldt,
-             double* work, int& info) {
-  attnctl::linalg::loaded<dgeqrt_>("dgeqrt_")(m, n, nb, a, lda, t, ldt, work, info);
-}
-
-void dgemqrt_(const char& side, const char& trans, const int& m, const int& n, const int& k, const int& nb,
-              const double* v, const int& ldv, const double* t, const int& ldt, double* c, const int& ldc,
-              double* work, int& info, std::size_t side_length, std::size_t trans_length) {
-  attnctl::linalg::loaded<dgemqrt_>("dgemqrt_")(side, trans, m, n, k, nb, v, ldv, t, ldt, c, ldc, work, info,
-                                                side_length, trans_length);
 }
 
 void dgesdd_(const char* jobz, const int* m, const int* n, double* a, const int* lda, double* s, double* u,

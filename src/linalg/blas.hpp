@@ -20,6 +20,10 @@ namespace attnctl::linalg {
 /// Does not load the library; returns nullopt before it is loaded.
 [[nodiscard]] std::optional<std::string> blas_warning();
 
+/// Returns the address of a function of the library, and prepares this thread for calling it. Throws
+/// Error(environment) if there is no such function.
+[[nodiscard]] void* blas_function(const char* name);
+
 /// Sets the number of threads that will call the library at the same time (default: 1). If the process has a
 /// memory limit (ulimit -v or ulimit -d), the first call of a BLAS or LAPACK function reserves the memory
 /// that OpenBLAS needs for all these threads.
@@ -38,33 +42,11 @@ struct CpuFeatures {
 
 // Functions about kernels of OpenBLAS. A kernel is named as in OPENBLAS_CORETYPE.
 
-/// Returns true if two kernel names are equal. Ignores case, as OpenBLAS does.
-[[nodiscard]] bool same_kernel(std::string_view a, std::string_view b);
-/// Returns the kernel with the widest vectors that the CPU supports: SkylakeX, Haswell, Sandybridge or
-/// Prescott.
+/// Returns the widest of SkylakeX, Haswell, Sandybridge and Prescott that the CPU supports.
 [[nodiscard]] std::string widest_kernel(const CpuFeatures& cpu);
-/// Returns true if the CPU has the instructions that a kernel needs, or if the name is not in our table. Does
-/// not check versions of SSE.
+/// Returns whether the CPU has the instructions of a kernel, except SSE. True for unknown names.
 [[nodiscard]] bool runs_on(std::string_view kernel, const CpuFeatures& cpu);
-/// Returns true if a kernel uses narrower vectors than the CPU has. Returns false if the name is not in our
-/// table.
+/// Returns whether a kernel uses narrower vectors than the CPU has. False for unknown names.
 [[nodiscard]] bool is_narrow(std::string_view kernel, const CpuFeatures& cpu);
 
 }  // namespace attnctl::linalg
-
-// LAPACK routines that xtensor-blas does not declare. Matrices are column-major. All arguments are passed by
-// address, except the lengths of strings, which are the last arguments.
-extern "C" {
-
-/// Computes the QR decomposition of a [m, n] in blocks of nb columns, in place. R replaces the upper
-/// triangle, and the reflectors replace the rest. t [nb, min(m, n)] receives the factors of the reflectors.
-/// work has nb * n elements.
-void dgeqrt_(const int& m, const int& n, const int& nb, double* a, const int& lda, double* t, const int& ldt,
-             double* work, int& info);
-
-/// Computes c [m, n] = Q c (trans 'N') or Q^T c (trans 'T') with side 'L'. Q is given by the k reflectors
-/// that dgeqrt computed. work has nb * n elements.
-void dgemqrt_(const char& side, const char& trans, const int& m, const int& n, const int& k, const int& nb,
-              const double* v, const int& ldv, const double* t, const int& ldt, double* c, const int& ldc,
-              double* work, int& info, std::size_t side_length, std::size_t trans_length);
-}

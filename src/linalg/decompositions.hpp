@@ -36,8 +36,7 @@ struct ProductSvd {
 /// Returns the min(m, n) singular values of a matrix [m, n], descending.
 [[nodiscard]] std::vector<double> singular_values(MatrixView<const double> a);
 
-/// Returns the eigenvalues of a square matrix [n, n]. Complex conjugate eigenvalues are adjacent; otherwise
-/// the order is unspecified.
+/// Returns the eigenvalues of a square matrix [n, n]; complex conjugate eigenvalues are adjacent.
 [[nodiscard]] std::vector<std::complex<double>> eigenvalues(MatrixView<const double> a);
 
 struct SymmetricEigen {
@@ -48,9 +47,8 @@ struct SymmetricEigen {
 /// Computes the eigenvalues and eigenvectors of a symmetric matrix [n, n]. Reads only the lower triangle.
 [[nodiscard]] SymmetricEigen symmetric_eigen(MatrixView<const double> a);
 
-// Ranks of a matrix, computed from its r singular values s. The values must not be negative; their order does
-// not matter. effective_rank and stable_rank return nullopt if all values are zero, if values are missing,
-// or if a value is not finite.
+// Ranks of a matrix, computed from its r singular values s >= 0 in any order. effective_rank and stable_rank
+// return nullopt if all values are zero, if values are missing, or if a value is not finite.
 
 /// Returns the effective rank (Roy and Vetterli 2007, definition 1): exp of the entropy, in nats, of s /
 /// sum(s). The result is in [1, r]. Uses s, not s^2.
@@ -60,10 +58,9 @@ struct SymmetricEigen {
 /// norm divided by the squared spectral norm. The result is in [1, r].
 [[nodiscard]] std::optional<double> stable_rank(std::span<const double> singular_values);
 
-/// Returns the numerical rank: the number of values above max(rows, cols) * epsilon * max(s).
-/// numpy.linalg.matrix_rank uses the same tolerance, eps(float32), for float32 weights; smaller values are
-/// rounding errors of the stored weights. The result is in [0, r]; it is 0 for a zero matrix, and nullopt if
-/// a value is not finite.
+/// Returns the number of values above max(rows, cols) * epsilon * max(s), as numpy.linalg.matrix_rank does for
+/// float32 weights; smaller values are rounding errors of the stored weights. The result is in [0, r]; it is 0
+/// for a zero matrix, and nullopt if a value is not finite.
 [[nodiscard]] std::optional<std::size_t> numerical_rank(
     std::span<const double> singular_values, std::size_t rows, std::size_t cols,
     double epsilon = std::numeric_limits<float>::epsilon());

@@ -1,29 +1,27 @@
 #include "linalg/gemm.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <limits>
 #include <new>
+#include <numeric>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <cblas.h>
 
 #include "base/checked.hpp"
-#include "base/memory.hpp"
-#include "linalg/kernels/gemm_kernels.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::linalg {
 namespace {
 
-int extent(std::size_t value) {
-  const auto narrow = checked_narrow<int>(value);
-  if (!narrow) throw std::logic_error("a matrix extent does not fit the integers of BLAS");
-  return *narrow;
-}
-
-/// Computes c = beta c, the result of a product whose inner extent is 0. As in BLAS, beta = 0 also overwrites
-/// NaN.
+/// Computes c = beta c. As in BLAS, beta = 0 also overwrites NaN.
 template <typename T>
 void scale(MatrixView<T> c, T beta) {
   for (std::size_t r = 0; r < c.rows; ++r) {
@@ -57,12 +55,11 @@ void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<
   const std::size_t inner = transpose_a ? a.rows : a.cols;
   const std::size_t inner_b = transpose_b ? b.cols : b.rows;
   const std::size_t n = transpose_b ? b.rows : b.cols;
-  if (inner != inner_b || c.rows != m || c.cols != n) {
+  if (inner != inner_b || c.rows != m || c.cols != n)
     throw std::logic_error("the shapes of a matrix product do not match");
-  }
   if (c.empty()) return;
   if (inner == 0) return scale(c, beta);
-  for (const std::size_t each : {m, n, inner, a.stride, b.stride, c.stride}) (void)extent(each);
+  for (const std::size_t each : {m, n, inner, a.stride, b.stride, c.stride}) (void)blas_int(each);
   if constexpr (std::is_same_v<T, float>) {
     const bool may_use_kernels = backend == Backend::fastest && !transpose_a;
     if (may_use_kernels && multiply_with_kernels(transpose_b, a, b, c, alpha, beta, bias)) return;
@@ -74,19 +71,51 @@ void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<
       return cblas_dgemm;
   }();
   product(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
-          extent(m), extent(n), extent(inner), alpha, a.data, extent(a.stride), b.data, extent(b.stride),
-          beta, c.data, extent(c.stride));
+          blas_int(m), blas_int(n), blas_int(inner), alpha, a.data, blas_int(a.stride), b.data,
+          blas_int(b.stride), beta, c.data, blas_int(c.stride));
 }
 
-void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
-                 std::span<const float> bias, MatrixView<float> c, float beta) {
-  if (!bias.empty() && bias.size() != c.cols) throw std::logic_error("the extent of a bias does not match");
-  gemm<float>(false, transpose_b, a, b, c, 1, beta, Backend::fastest, &bias);
-  if (bias.empty()) return;
-  for (std::size_t r = 0; r < c.rows; ++r) kernels().add(bias, c.row(r));
+template <typename Work>
+double best_seconds(std::size_t repeat, const Work& work) {
+  double best = std::numeric_limits<double>::infinity();
+  work();
+  for (std::size_t i = 0; i < std::max<std::size_t>(repeat, 1); ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, taken.count());
+  }
+  return std::max(best, 1e-9);  // avoids a time of 0: 1e-9 s is the resolution of the clock
+}
+
+/// Calls work(first, count) for ranges that together cover [0, size), at most one range per worker.
+template <typename Work>
+void run_in_slabs(Pool& pool, std::size_t size, const Work& work) {
+  const std::size_t slab = (size + pool.size() - 1) / pool.size();
+  pool.run((size + slab - 1) / slab, [&](std::size_t task, std::size_t /*worker*/) {
+    const std::size_t first = task * slab;
+    work(first, std::min(slab, size - first));
+  });
+}
+
+/// Adds the words in 16 independent sums, which the processor computes in parallel.
+std::uint64_t sum_of(std::span<const std::uint64_t> words) {
+  std::array<std::uint64_t, 16> lanes{};
+  std::size_t i = 0;
+  for (; i + lanes.size() <= words.size(); i += lanes.size()) {
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane] += words[i + lane];
+  }
+  return std::accumulate(words.begin() + static_cast<std::ptrdiff_t>(i), words.end(),
+                         std::accumulate(lanes.begin(), lanes.end(), std::uint64_t{0}));
 }
 
 }  // namespace
+
+int blas_int(std::size_t value) {
+  if (!std::in_range<int>(value))
+    throw std::logic_error("a matrix extent does not fit the integers of BLAS and LAPACK");
+  return static_cast<int>(value);
+}
 
 void blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
   gemm<float>(false, false, a, b, c, 1, 0, Backend::blas);
@@ -111,14 +140,12 @@ void gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<fl
   gemm<float>(false, true, a, b, c, alpha, beta);
 }
 
-void gemm_nn_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,
-                    MatrixView<float> c, float beta) {
-  gemm_biased(false, a, b, bias, c, beta);
-}
-
-void gemm_nt_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,
-                    MatrixView<float> c, float beta) {
-  gemm_biased(true, a, b, bias, c, beta);
+void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
+                 std::span<const float> bias, MatrixView<float> c, float beta) {
+  if (!bias.empty() && bias.size() != c.cols) throw std::logic_error("the extent of a bias does not match");
+  gemm<float>(false, transpose_b, a, b, c, 1, beta, Backend::fastest, &bias);
+  if (bias.empty()) return;
+  for (std::size_t r = 0; r < c.rows; ++r) kernels().add(bias, c.row(r));
 }
 
 void gemm_nt(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha,
@@ -156,10 +183,9 @@ void PackedMatrix::pack(MatrixView<const float> b) {
 void PackedMatrix::pack_transposed(MatrixView<const float> b) {
   const GemmKernels& set = gemm_kernels();
   float* to = resize(b.cols, b.rows);
-  for (std::size_t first = 0; first < b.rows; first += set.panel_cols, to += set.panel_cols * b.cols) {
+  for (std::size_t first = 0; first < b.rows; first += set.panel_cols, to += set.panel_cols * b.cols)
     set.pack_transposed(b.data + first * b.stride, b.stride, b.cols, std::min(set.panel_cols, b.rows - first),
                         to);
-  }
 }
 
 void PackedMatrix::multiply(MatrixView<const float> a, std::size_t first_row, std::size_t first_col,
@@ -176,6 +202,41 @@ void PackedMatrix::multiply(MatrixView<const float> a, std::size_t first_row, st
   set.panels({c.rows, c.cols, a.cols, a.data, a.stride, panels_.get() + first_row * set.panel_cols, panel,
               c.data, c.stride, alpha, false},
              first_col);
+}
+
+double measure_sgemm(Pool& pool, GemmShape shape, std::size_t repeat) {
+  if (shape.m == 0 || shape.k == 0 || shape.n == 0)
+    throw std::logic_error("an extent of the product to measure is 0");
+  OwnedMatrix<float> a(shape.m, shape.k);
+  OwnedMatrix<float> b(shape.k, shape.n);
+  OwnedMatrix<float> c(shape.m, shape.n);
+  std::ranges::fill(a.values(), 0.5F);
+  std::ranges::fill(b.values(), 0.25F);
+  const auto multiply = [&](std::size_t first, std::size_t count) {
+    if (shape.m >= shape.n) {
+      blas_gemm_nn(a.view().row_range(first, count), b.view(), c.view().row_range(first, count));
+    } else {
+      blas_gemm_nn(a.view(), b.view().col_range(first, count), c.view().col_range(first, count));
+    }
+  };
+  const double seconds =
+      best_seconds(repeat, [&] { run_in_slabs(pool, std::max(shape.m, shape.n), multiply); });
+  return 2 * static_cast<double>(shape.m) * static_cast<double>(shape.k) * static_cast<double>(shape.n) /
+         seconds / 1e9;
+}
+
+double measure_read(Pool& pool, std::size_t bytes, std::size_t repeat) {
+  std::vector<std::uint64_t> words(std::max<std::size_t>(bytes / sizeof(std::uint64_t), 1), 1);
+  std::atomic<std::uint64_t> sum = 0;
+  const double seconds = best_seconds(repeat, [&] {
+    sum = 0;
+    run_in_slabs(pool, words.size(), [&](std::size_t first, std::size_t count) {
+      sum += sum_of(std::span(words).subspan(first, count));
+    });
+  });
+  // Without this check, the compiler could remove the reads.
+  if (sum != words.size()) throw std::logic_error("memory does not hold what was written");
+  return static_cast<double>(words.size() * sizeof(std::uint64_t)) / seconds / 1e9;
 }
 
 }  // namespace attnctl::linalg

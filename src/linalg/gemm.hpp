@@ -5,12 +5,15 @@
 
 #include "base/matrix_view.hpp"
 #include "base/memory.hpp"
+#include "base/pool.hpp"
 
 namespace attnctl::linalg {
 
 // Matrix products on one thread. Views may be strided, and extents may be 0. Throws std::logic_error if the
-// shapes do not match. The products use the BLAS, except that some float32 products use attnctl's own kernels
-// (linalg/kernels/gemm_kernels.hpp).
+// shapes do not match. Uses the BLAS and, for some float32 products, attnctl's own kernels.
+
+/// Returns the value as an integer of BLAS and LAPACK. Throws std::logic_error if it does not fit.
+[[nodiscard]] int blas_int(std::size_t value);
 
 /// c = alpha a b + beta c.        a [m, k], b [k, n], c [m, n]
 void gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha = 1,
@@ -27,11 +30,10 @@ void gemm_tn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<fl
              float beta = 0);
 void gemm_tn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha = 1,
              double beta = 0);
-/// Compute the same as gemm_nn and gemm_nt, then add `bias` [n] to every row of c. `bias` may be empty.
-void gemm_nn_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,
-                    MatrixView<float> c, float beta = 0);
-void gemm_nt_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,
-                    MatrixView<float> c, float beta = 0);
+/// Computes the same as gemm_nn, or as gemm_nt if `transpose_b` is true, with alpha = 1. Then adds `bias` [n]
+/// to every row of c. `bias` may be empty.
+void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
+                 std::span<const float> bias, MatrixView<float> c, float beta);
 
 /// The right operand b [k, n] of many products with few rows each, packed once for the kernels of this CPU.
 /// The value of an output element depends only on its row of a, its column of b and the CPU, not on the
@@ -58,9 +60,24 @@ class PackedMatrix {
   std::size_t rows_ = 0, cols_ = 0;
 };
 
-/// Compute c = a b and c = a b^T with the BLAS, never with attnctl's own kernels. The command `bench` uses
-/// these functions for comparison.
+/// Compute c = a b and c = a b^T with the BLAS, never with attnctl's own kernels, for comparison.
 void blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
 void blas_gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
+
+// Measurements of the speed of this machine, for comparison with the speed of a forward pass.
+
+/// The shape of a product: [m, k] times [k, n].
+struct GemmShape {
+  std::size_t m = 0, k = 0, n = 0;
+};
+
+/// Returns the GFLOP/s of the fastest of `repeat` float32 products by the BLAS after one warm-up; a
+/// multiply-add counts as 2. Each worker computes a part of the product (a range of rows or of columns,
+/// whichever are more) on one thread, like the forward pass. Throws std::logic_error if m, k or n is 0.
+[[nodiscard]] double measure_sgemm(Pool& pool, GemmShape shape, std::size_t repeat);
+
+/// Returns the GB/s (10^9 bytes per second) of the fastest of `repeat` passes after one warm-up, in which all
+/// workers together read `bytes` of memory. For main memory, `bytes` must be larger than the caches.
+[[nodiscard]] double measure_read(Pool& pool, std::size_t bytes, std::size_t repeat);
 
 }  // namespace attnctl::linalg

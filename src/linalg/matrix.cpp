@@ -1,34 +1,11 @@
 #include "linalg/matrix.hpp"
 
-#include <algorithm>
-
 #include "linalg/gemm.hpp"
 
 namespace attnctl::linalg {
-namespace {
 
-MatrixView<const double> view_of(const Matrix& values) {
+static MatrixView<const double> view_of(const Matrix& values) {
   return {values.data(), values.shape(0), values.shape(1)};
-}
-
-template <typename T>
-Matrix copy_of(MatrixView<const T> values) {
-  Matrix copy = Matrix::from_shape({values.rows, values.cols});
-  for (std::size_t r = 0; r < values.rows; ++r) {
-    const auto row = values.row(r);
-    std::copy(row.begin(), row.end(), copy.data() + r * values.cols);
-  }
-  return copy;
-}
-
-}  // namespace
-
-Matrix to_matrix(MatrixView<const float> values) {
-  return copy_of(values);
-}
-
-Matrix to_matrix(MatrixView<const double> values) {
-  return copy_of(values);
 }
 
 Vector to_vector(std::span<const float> values) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <span>
 
 #include <xtensor/xmath.hpp>
@@ -16,8 +18,13 @@ namespace attnctl::linalg {
 using Matrix = xt::xtensor<double, 2>;  // row-major
 using Vector = xt::xtensor<double, 1>;
 
-[[nodiscard]] Matrix to_matrix(MatrixView<const float> values);
-[[nodiscard]] Matrix to_matrix(MatrixView<const double> values);
+template <typename T>
+[[nodiscard]] Matrix to_matrix(MatrixView<T> values) {
+  Matrix copy = Matrix::from_shape({values.rows, values.cols});
+  for (std::size_t r = 0; r < values.rows; ++r)
+    std::ranges::copy(values.row(r), copy.data() + r * values.cols);
+  return copy;
+}
 [[nodiscard]] Vector to_vector(std::span<const float> values);
 [[nodiscard]] OwnedMatrix<double> to_owned(const Matrix& values);
 

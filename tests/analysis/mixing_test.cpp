@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "analysis/mixing/contributions.hpp"
-#include "analysis/mixing/flow.hpp"
+#include "analysis/mixing/rollout.hpp"
 #include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
 #include "base/pool.hpp"

@@ -225,7 +225,7 @@ TEST_CASE("long rows lose nothing in float lanes") {
     entropy -= weight * std::log(weight);
   }
   const SequenceMarks marks;
-  const PatternRow facts(row.view().row(0), 0, marks);
+  const PatternRow facts(row.view().row(0), {0, row.cols()}, 0, marks);
   CHECK(facts.distance == doctest::Approx(distance).epsilon(1e-6));
   CHECK(facts.signed_distance == doctest::Approx(distance).epsilon(1e-6));
   CHECK(facts.entropy == doctest::Approx(entropy).epsilon(1e-6));

@@ -10,7 +10,6 @@
 
 #include <doctest/doctest.h>
 
-#include "analysis/mixing/flow.hpp"
 #include "base/error.hpp"
 #include "base/pool.hpp"
 #include "forward/run.hpp"

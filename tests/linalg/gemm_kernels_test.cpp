@@ -1,5 +1,3 @@
-#include "linalg/kernels/gemm_kernels.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,6 +12,7 @@
 #include "base/matrix_view.hpp"
 #include "base/memory.hpp"
 #include "linalg/gemm.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::linalg {
 namespace {

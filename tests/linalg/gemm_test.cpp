@@ -12,7 +12,6 @@
 #include <doctest/doctest.h>
 
 #include "base/matrix_view.hpp"
-#include "linalg/machine_speed.hpp"
 
 using attnctl::MatrixView;
 
@@ -117,12 +116,9 @@ TEST_CASE_TEMPLATE("beta 0 overwrites previous values, including NaN", T, float,
 }
 
 TEST_CASE("a bias is added to each row of the product") {
-  using Biased = void (*)(MatrixView<const float>, MatrixView<const float>, std::span<const float>,
-                          MatrixView<float>, float);
   using Plain = void (*)(MatrixView<const float>, MatrixView<const float>, MatrixView<float>, float, float);
   std::mt19937 random(9);
   for (const bool transposed : {false, true}) {
-    const Biased biased = transposed ? attnctl::linalg::gemm_nt_biased : attnctl::linalg::gemm_nn_biased;
     const Plain plain = transposed ? Plain(attnctl::linalg::gemm_nt) : Plain(attnctl::linalg::gemm_nn);
     for (const std::size_t m : {1U, 7U, 130U, 300U}) {  // covers each of the kernels
       for (const std::size_t n : {1U, 63U, 64U, 150U}) {
@@ -137,14 +133,14 @@ TEST_CASE("a bias is added to each row of the product") {
           d.buffer = c.buffer;
           const Strided<float> bias(1, n, 0, random);
           for (const float beta : {0.0F, 1.0F}) {
-            biased(a.view, b.view, bias.view.row(0), c.view, beta);
+            attnctl::linalg::gemm_biased(transposed, a.view, b.view, bias.view.row(0), c.view, beta);
             plain(a.view, b.view, d.view, 1, beta);
             for (std::size_t i = 0; i < m; ++i) {
               for (std::size_t j = 0; j < n; ++j) d.view(i, j) += bias.view(0, j);
             }
             CHECK(c.buffer == d.buffer);
           }
-          biased(a.view, b.view, {}, c.view, 0);
+          attnctl::linalg::gemm_biased(transposed, a.view, b.view, {}, c.view, 0);
           plain(a.view, b.view, d.view, 1, 0);
           CHECK(c.buffer == d.buffer);
         }
@@ -154,7 +150,7 @@ TEST_CASE("a bias is added to each row of the product") {
   Strided<float> square(3, 3, 0, random);
   const Strided<float> other(3, 3, 0, random);
   CHECK_THROWS_AS(
-      attnctl::linalg::gemm_nn_biased(other.view, other.view, other.view.row(0).first(2), square.view, 0),
+      attnctl::linalg::gemm_biased(false, other.view, other.view, other.view.row(0).first(2), square.view, 0),
       std::logic_error);
 }
 

@@ -289,7 +289,7 @@ std::unique_ptr<Measure> Fixture::measured(const std::vector<Planted>& sentences
         panel.pattern = {pattern.data() + first * in.n(), rows, in.n()};
         std::vector<analysis::PatternRow> shown;
         for (std::size_t r = 0; r < rows; ++r)
-          shown.emplace_back(panel.pattern.row(r), first + r, block.marks(s));
+          shown.emplace_back(panel.pattern.row(r), panel.keys(), first + r, block.marks(s));
         measure->panel({panel, head, shown, block.visible(s, 0)});
       }
     }

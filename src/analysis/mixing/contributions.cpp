@@ -22,8 +22,7 @@ struct HeadSums {
   double inner = 0;    // <w, t>
 };
 
-/// Returns the sums of one head with output w = z W_O^h. `back` is t W_O^h^T, so that <w, t> = <z, back>;
-/// `gram` is W_O^h W_O^h^T, so that |w_i|^2 = z_i gram z_i^T.
+/// `back` is t W_O^h^T, so that <w, t> = <z, back>. `gram` is W_O^h W_O^h^T, so |w_i|^2 = z_i gram z_i^T.
 HeadSums head_sums(MatrixView<const double> z, MatrixView<const double> back,
                    const OwnedMatrix<double>& gram) {
   HeadSums sums;
@@ -37,8 +36,7 @@ HeadSums head_sums(MatrixView<const double> z, MatrixView<const double> back,
 }
 
 std::optional<double> relative(double squared_change, double squared_whole) {
-  if (squared_whole == 0) return std::nullopt;
-  return std::sqrt(squared_change) / std::sqrt(squared_whole);
+  return ratio(std::sqrt(squared_change), std::sqrt(squared_whole));
 }
 
 /// Returns the SVD W_O = U S V^T. The output is y = z U S V^T, and |y|^2 is the sum of (s_i |z u_i|)^2.
@@ -76,20 +74,7 @@ std::vector<double> energies(const OwnedMatrix<double>& z, const linalg::Product
 
 }  // namespace
 
-std::uint64_t Contributions::memory(const model::Model& model, const input::Batch& batch) const {
-  const std::uint64_t found = batch.sequences.size() * heads_.size() * 2 * sizeof(HeadContribution);
-  return found + writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 2, .of_output = 2});
-}
-
-void Contributions::begin(const model::Model& model, const input::Batch& batch) {
-  LayerWritesObserver::begin(model, batch);
-  seen_.assign(batch.sequences.size(), {});
-  stream_.assign(batch.sequences.size(), 0);
-}
-
-void Contributions::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  if (!is_selected(layer)) return;
-  LayerWritesObserver::stream(sequence, layer, values);
+void Contributions::add_stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
   const OwnedMatrix<double> wide = widened(values);
   double sum = 0;
   for (std::size_t r = 0; r < wide.rows(); ++r) sum += norm(wide.view().row(r));
@@ -97,9 +82,7 @@ void Contributions::stream(std::size_t sequence, std::size_t layer, MatrixView<c
   for (std::size_t head = 0; head < attention(layer).heads; ++head) seen_[sequence][{layer, head}] = 0;
 }
 
-void Contributions::panel(const forward::AttentionPanel& panel) {
-  if (!is_selected(panel.layer) || panel.z.data == nullptr) return;
-  LayerWritesObserver::panel(panel);
+void Contributions::add_panel(const forward::AttentionPanel& panel) {
   std::uint64_t& seen = seen_[panel.sequence].at({panel.layer, panel.head});
   for (std::size_t r = 0; r < panel.z.rows; ++r) {
     if (panel.fully_masked.empty() || panel.fully_masked[r] == 0) ++seen;
@@ -109,17 +92,17 @@ void Contributions::panel(const forward::AttentionPanel& panel) {
 void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                               MatrixView<const float> /*output*/) {
   const auto [heads, width] = std::pair(attention(layer).heads, attention(layer).d_value);
+  const OwnedMatrix<double>& w_o = output_matrix(layer);
   if (layer_ != layer) {
     layer_ = layer;
-    output_ = output_matrix(*model_, layer);
     grams_.clear();
     for (std::size_t head = 0; head < heads; ++head)
-      grams_.push_back(gram(output_.view().row_range(head * width, width)));
+      grams_.push_back(gram(w_o.view().row_range(head * width, width)));
   }
-  OwnedMatrix<double> whole(z.rows(), output_.cols());
-  linalg::gemm_nn(z.view(), output_.view(), whole.view());
+  OwnedMatrix<double> whole(z.rows(), w_o.cols());
+  linalg::gemm_nn(z.view(), w_o.view(), whole.view());
   OwnedMatrix<double> back(z.rows(), z.cols());
-  linalg::gemm_nt(whole.view(), output_.view(), back.view());
+  linalg::gemm_nt(whole.view(), w_o.view(), back.view());
   double whole_norms = 0;    // sum of |t_i|
   double whole_squares = 0;  // |t|^2
   for (std::size_t r = 0; r < whole.rows(); ++r) {
@@ -154,10 +137,6 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, OwnedMatr
         .stream_norm = ratio(stream_[sequence], count),
     };
   }
-}
-
-std::uint64_t OutputRank::memory(const model::Model& model, const input::Batch& batch) const {
-  return writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 0, .of_output = 6});
 }
 
 void OutputRank::begin(const model::Model& model, const input::Batch& batch) {

@@ -33,22 +33,28 @@ struct HeadContribution {
   std::optional<double> stream_norm;  // mean |x_i| over all positions; x: the stream before the output
 };
 
-/// Computes the contributions of the selected heads. Layers without W_V have no contributions. z is float32;
-/// sums over z are in float64.
+/// Layers without W_V have no contributions. z is float32; sums over z are in float64.
 class Contributions final : public LayerWritesObserver {
  public:
   explicit Contributions(const forward::Selection& selection)
       : LayerWritesObserver(selection), heads_(selection.heads) {}
 
-  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
-  void begin(const model::Model& model, const input::Batch& batch) override;
-  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
-  void panel(const forward::AttentionPanel& panel) override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override {
+    const std::uint64_t found = batch.sequences.size() * heads_.size() * 2 * sizeof(HeadContribution);
+    return found + writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 2, .of_output = 2});
+  }
+  void begin(const model::Model& model, const input::Batch& batch) override {
+    LayerWritesObserver::begin(model, batch);
+    seen_.assign(batch.sequences.size(), {});
+    stream_.assign(batch.sequences.size(), 0);
+  }
 
   /// Returns the contributions sorted by input, then in selection order. Call once, after the pass.
   [[nodiscard]] std::vector<HeadContribution> finish() { return take_values(found_); }
 
  private:
+  void add_stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+  void add_panel(const forward::AttentionPanel& panel) override;
   void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                  MatrixView<const float> output) override;
 
@@ -56,8 +62,7 @@ class Contributions final : public LayerWritesObserver {
   /// [sequences]: for each head, the number of positions that can attend to a key.
   std::vector<std::map<model::HeadId, std::uint64_t>> seen_;
   std::vector<double> stream_;              // [sequences]: sum of |x_i| in the current layer
-  std::optional<std::size_t> layer_;        // layer of output_ and grams_
-  OwnedMatrix<double> output_;              // W_O
+  std::optional<std::size_t> layer_;        // layer of grams_
   std::vector<OwnedMatrix<double>> grams_;  // [heads of the layer]: W_O^h W_O^h^T
   std::map<std::pair<std::size_t, model::HeadId>, HeadContribution> found_;
 };
@@ -81,17 +86,17 @@ struct LayerOutputRank {
   std::optional<double> removed;
 };
 
-/// Computes LayerOutputRank of the selected layers. Layers without W_V or W_O have no record. The SVD of W_O
-/// takes O(d^3) time per layer.
+/// Computes LayerOutputRank of the selected layers. Layers without W_V or W_O have no record. begin()
+/// computes the SVD of each W_O on the pool, in O(d^3) time.
 class OutputRank final : public LayerWritesObserver {
  public:
-  /// begin() computes the SVD of each layer on the pool.
-  ///
   /// @param ranks  ranks to reduce W_O to; empty: the powers of two below the full rank of each layer
   OutputRank(const forward::Selection& selection, std::vector<std::size_t> ranks, Pool& pool)
       : LayerWritesObserver(selection), ranks_(std::move(ranks)), pool_(pool) {}
 
-  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override {
+    return writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 0, .of_output = 6});
+  }
   void begin(const model::Model& model, const input::Batch& batch) override;
 
   /// Returns the changes sorted by input, then layer. Call once, after the pass.

@@ -1,35 +1,30 @@
-#include "analysis/mixing/flow.hpp"
-
-#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <optional>
 
+#include "analysis/mixing/rollout.hpp"
 #include "base/error.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::analysis {
 namespace {
 
-/// One set of nodes per row, as bits. Usually, there is one row per level of the graph, for the n nodes of
-/// the level.
+/// One set of nodes per row, as bits. Usually, there is one row per level of the graph.
 using NodeSets = OwnedMatrix<std::uint64_t>;
 
 void set(std::span<std::uint64_t> bits, std::size_t index, bool value) {
   const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-  if (value) {
-    bits[index / 64] |= bit;
-  } else {
-    bits[index / 64] &= ~bit;
-  }
+  std::uint64_t& word = bits[index / 64];
+  word = value ? word | bit : word & ~bit;
 }
 
 bool has(std::span<const std::uint64_t> bits, std::size_t index) {
   return (bits[index / 64] >> (index % 64) & 1U) != 0;
 }
 
-/// Returns the lowest node that is in both sets, or nullopt if the sets have no common node.
+/// Returns the lowest node that is in both sets.
 std::optional<std::size_t> first_of_both(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) {
   for (std::size_t w = 0; w < a.size(); ++w) {
     const std::uint64_t both = a[w] & b[w];
@@ -41,14 +36,12 @@ std::optional<std::size_t> first_of_both(std::span<const std::uint64_t> a, std::
 template <typename Visit>
 void for_each(std::span<const std::uint64_t> bits, Visit&& visit) {
   for (std::size_t w = 0; w < bits.size(); ++w) {
-    for (std::uint64_t rest = bits[w]; rest != 0; rest &= rest - 1) {
+    for (std::uint64_t rest = bits[w]; rest != 0; rest &= rest - 1)
       visit(w * 64 + static_cast<std::size_t>(std::countr_zero(rest)));
-    }
   }
 }
 
-/// Adds the nodes of `from` that are not in `seen` to both `to` and `seen`. Returns whether there was such a
-/// node.
+/// Adds the nodes of `from` that are not in `seen` to both `to` and `seen`. Returns whether there was one.
 bool add_unseen(std::span<const std::uint64_t> from, std::span<std::uint64_t> seen,
                 std::span<std::uint64_t> to) {
   std::uint64_t any = 0;
@@ -88,8 +81,7 @@ class LayeredNetwork {
     }
   }
 
-  /// Returns the maximum flow from node `from` of the highest level to node `to` of level 0. Then resets the
-  /// flow to 0.
+  /// Returns the maximum flow from node `from` of the highest level to node `to` of level 0.
   [[nodiscard]] std::int64_t max_flow(std::size_t from, std::size_t to) {
     std::int64_t flow = 0;
     while (label(from, to)) flow += block(from);
@@ -120,8 +112,8 @@ class LayeredNetwork {
   bool label(std::size_t from, std::size_t to) {
     const std::size_t top = capacity_.size();
     std::ranges::fill(seen_.values(), 0);
-    std::ranges::fill(seen_.view().row(top),
-                      ~std::uint64_t{0});  // in the highest level, only the source is searched
+    // In the highest level, only the source is searched.
+    std::ranges::fill(seen_.view().row(top), ~std::uint64_t{0});
     set(seen_.view().row(top), from, false);
     set(seen_.view().row(0), to, true);
     set(sets_at(0).view().row(0), to, true);
@@ -147,28 +139,19 @@ class LayeredNetwork {
     }
   }
 
-  /// Moves `at` one step closer to the sink and appends the step to `path`. Returns false if there is no such
-  /// step.
+  /// Moves `at` one step closer to the sink and appends the step to `path`, if there is such a step.
   bool step_on(std::vector<Step>& path, LevelNode& at) {
     const NodeSets& nearer = by_distance_[source_distance_ - path.size() - 1];
     const auto [level, index] = at;
-    if (level > 0) {
-      if (const auto next =
-              first_of_both(room_below_[level - 1].view().row(index), nearer.view().row(level - 1))) {
-        path.push_back({at, true, *next});
-        at = {level - 1, *next};
-        return true;
-      }
-    }
-    if (level < capacity_.size()) {
-      if (const auto next =
-              first_of_both(flow_above_[level].view().row(index), nearer.view().row(level + 1))) {
-        path.push_back({at, false, *next});
-        at = {level + 1, *next};
-        return true;
-      }
-    }
-    return false;
+    const auto step = [&](const NodeSets& reachable, std::size_t from, bool down, std::size_t to_level) {
+      const auto next = first_of_both(reachable.view().row(from), nearer.view().row(to_level));
+      if (!next) return false;
+      path.push_back({at, down, *next});
+      at = {to_level, *next};
+      return true;
+    };
+    return (level > 0 && step(room_below_[level - 1], index, true, level - 1)) ||
+           (level < capacity_.size() && step(flow_above_[level], index, false, level + 1));
   }
 
   /// Sends the largest possible flow along the path. Then removes the first arc without remaining capacity,
@@ -234,7 +217,7 @@ class LayeredNetwork {
   std::size_t words_;  // number of words of a set
   std::span<const OwnedMatrix<std::int64_t>> capacity_;
   std::vector<OwnedMatrix<std::int64_t>> room_;  // [layers]: capacity - flow of each arc
-  // The following sets have one row per node on one side of a layer; the bits are nodes on its other side.
+  // These sets have one row per node on one side of a layer; the bits are nodes on its other side.
   std::vector<NodeSets> room_below_;  // [layers], for each node above: nodes below that it can send more to
   std::vector<NodeSets> room_above_;  // [layers], for each node below: nodes above that can send it more
   std::vector<NodeSets> flow_above_;  // [layers], for each node below: nodes above with flow to it
@@ -243,10 +226,7 @@ class LayeredNetwork {
   std::vector<NodeSets> by_distance_;  // [distance to the sink]: nodes at this distance
   std::size_t source_distance_ = 0;
   NodeSets seen_;
-  struct Touched {
-    std::size_t layer, above, below;
-  };
-  std::vector<Touched> touched_;
+  std::vector<std::array<std::size_t, 3>> touched_;  // layer, node above, node below
 };
 
 constexpr double kUnit = 0x1.0p-50;
@@ -255,9 +235,8 @@ std::vector<OwnedMatrix<std::int64_t>> in_units(std::span<const OwnedMatrix<doub
   std::vector<OwnedMatrix<std::int64_t>> result;
   for (const OwnedMatrix<double>& layer : layers) {
     OwnedMatrix<std::int64_t>& units = result.emplace_back(layer.rows(), layer.cols());
-    for (std::size_t i = 0; i < layer.values().size(); ++i) {
-      units.values()[i] = std::llround(layer.values()[i] / kUnit);
-    }
+    std::ranges::transform(layer.values(), units.values().begin(),
+                           [](double value) { return std::llround(value / kUnit); });
   }
   return result;
 }
@@ -285,30 +264,10 @@ OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,
   std::vector<std::optional<LayeredNetwork>> networks(pool.size());  // one per worker
   pool.run(from.size(), [&](std::size_t task, std::size_t worker) {
     if (!networks[worker]) networks[worker].emplace(capacities);
-    for (std::size_t to = 0; to < n; ++to) {
+    for (std::size_t to = 0; to < n; ++to)
       flows(task, to) = static_cast<double>(networks[worker]->max_flow(from[task], to)) * kUnit;
-    }
   });
   return flows;
-}
-
-std::uint64_t AttentionFlow::memory(const model::Model& model, const input::Batch& batch) const {
-  const std::uint64_t matrices = 3 * model.config().layers.size() + 4;  // patterns, capacities, residuals
-  std::uint64_t bytes = 0;
-  for (const input::Sequence& sequence : batch.sequences)
-    bytes += matrices * sequence.queries() * sequence.queries() * sizeof(double);
-  return bytes;
-}
-
-void AttentionFlow::begin(const model::Model& model, const input::Batch& batch) {
-  FusedLayers::begin(model, batch);
-  for (const input::Sequence& sequence : batch.sequences) require_flow_length(sequence);
-  layers_.assign(batch.sequences.size(), {});
-}
-
-void AttentionFlow::add_layer(std::size_t sequence, OwnedMatrix<double>& fused) {
-  add_residual(fused, options_.residual);
-  layers_[sequence].push_back(fused);
 }
 
 std::vector<OwnedMatrix<double>> AttentionFlow::finish(std::span<const std::vector<std::size_t>> from,

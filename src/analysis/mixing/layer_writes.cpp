@@ -1,24 +1,11 @@
 #include "analysis/mixing/layer_writes.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 #include "linalg/gemm.hpp"
 
 namespace attnctl::analysis {
-namespace {
 
-void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
+static void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
   for (std::size_t r = 0; r < from.rows; ++r) std::ranges::copy(from.row(r), to.row(r).begin());
-}
-
-}  // namespace
-
-OwnedMatrix<double> output_matrix(const model::Model& model, std::size_t layer) {
-  const model::Lease<model::AttentionWeights> weights = model.attention(layer);
-  if (weights->output.present()) return weights->output.in_out_double();
-  const model::AttentionConfig& attention = model.config().layers[layer].attention;
-  return identity(attention.heads * attention.d_value);
 }
 
 OwnedMatrix<double> gram(MatrixView<const double> w) {
@@ -36,10 +23,6 @@ std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<
     norms[r] = squared < 0 ? 0 : squared;  // a NaN stays NaN
   }
   return norms;
-}
-
-double norm(std::span<const double> a) {
-  return std::sqrt(dot(a, a));
 }
 
 ValueNorms::ValueNorms(const model::Model& model, model::HeadId head) : lease_(model.attention(head.layer)) {
@@ -80,28 +63,19 @@ OwnedMatrix<double> widened(MatrixView<const float> values) {
   return wide;
 }
 
-bool LayerWritesObserver::is_selected(std::size_t layer) const {
-  return std::ranges::binary_search(layers_, layer);
-}
-
-void LayerWritesObserver::begin(const model::Model& model, const input::Batch& batch) {
-  model_ = &model;
-  z_.assign(batch.sequences.size(), {});
-}
-
-void LayerWritesObserver::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  if (is_selected(layer)) z_[sequence] = empty_z(layer, values.rows);
+const OwnedMatrix<double>& LayerWritesObserver::output_matrix(std::size_t layer) {
+  if (output_layer_ == layer) return output_;
+  const model::Lease<model::AttentionWeights> weights = model_->attention(layer);
+  output_ = weights->output.present() ? weights->output.in_out_double()
+                                      : identity(attention(layer).heads * attention(layer).d_value);
+  output_layer_ = layer;
+  return output_;
 }
 
 void LayerWritesObserver::panel(const forward::AttentionPanel& panel) {
-  if (is_selected(panel.layer) && panel.z.data != nullptr)
-    copy_rows(panel.z, part_of(z_[panel.sequence], panel));
-}
-
-void LayerWritesObserver::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  if (!is_selected(layer)) return;
-  OwnedMatrix<double> z = std::exchange(z_[sequence], {});
-  add_layer(sequence, layer, z, values);
+  if (!is_selected(panel.layer) || panel.z.data == nullptr) return;
+  copy_rows(panel.z, part_of(z_[panel.sequence], panel));
+  add_panel(panel);
 }
 
 std::uint64_t writes_bytes(const model::Model& model, const input::Batch& batch,

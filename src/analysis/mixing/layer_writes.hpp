@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,23 +17,20 @@
 
 namespace attnctl::analysis {
 
-/// Returns W_O of a layer, [heads v, d_out], in double. If the checkpoint has no W_O, returns the identity,
-/// because the output is then the concatenation of the heads.
-[[nodiscard]] OwnedMatrix<double> output_matrix(const model::Model& model, std::size_t layer);
-
 /// Returns the Gram matrix of the rows of W: W W^T. For a row vector x, |x W|^2 = x (W W^T) x^T.
 [[nodiscard]] OwnedMatrix<double> gram(MatrixView<const double> w);
 
 /// Returns x G x^T for each row x of `x`, with G = `gram`. Negative results are set to 0.
 [[nodiscard]] std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<double>& gram);
 
-[[nodiscard]] double norm(std::span<const double> a);
+[[nodiscard]] inline double norm(std::span<const double> a) {
+  return std::sqrt(dot(a, a));
+}
 
 [[nodiscard]] OwnedMatrix<double> widened(MatrixView<const float> values);
 
-/// Computes the norms of the value vectors of one head h after the output projection: |v_j W_O^h|, where v_j
-/// = x_j W_V^h + b_V^h is the value vector of key j. b_O is excluded. If the layer has no W_O, the norms are
-/// |v_j|.
+/// Computes the norms |v_j W_O^h| of the value vectors v_j = x_j W_V^h + b_V^h of one head h, without b_O. If
+/// the layer has no W_O, the norms are |v_j|.
 class ValueNorms {
  public:
   ValueNorms() = default;
@@ -59,20 +59,37 @@ class LayerWritesObserver : public forward::Observer {
   [[nodiscard]] forward::Needs needs() const override {
     return {.patterns = false, .z = true, .output = true, .stream = true};
   }
-  void begin(const model::Model& model, const input::Batch& batch) override;
-  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
-  void panel(const forward::AttentionPanel& panel) override;
-  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) final;
+  void begin(const model::Model& model, const input::Batch& batch) override {
+    model_ = &model;
+    z_.assign(batch.sequences.size(), {});
+  }
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) final {
+    if (!is_selected(layer)) return;
+    z_[sequence] = empty_z(layer, values.rows);
+    add_stream(sequence, layer, values);
+  }
+  void panel(const forward::AttentionPanel& panel) final;
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) final {
+    if (!is_selected(layer)) return;
+    OwnedMatrix<double> z = std::exchange(z_[sequence], {});
+    add_layer(sequence, layer, z, values);
+  }
 
  protected:
+  /// Receive the stream and the panels of the selected layers, except panels without z.
+  virtual void add_stream(std::size_t /*sequence*/, std::size_t /*layer*/,
+                          MatrixView<const float> /*values*/) {}
+  virtual void add_panel(const forward::AttentionPanel& /*panel*/) {}
   /// Receives z [n, heads v] of a layer, the outputs of its heads concatenated by columns, and the attention
   /// output of the layer [n, d_out], with b_O. Called from one thread. May change z.
   virtual void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                          MatrixView<const float> output) = 0;
-  [[nodiscard]] bool is_selected(std::size_t layer) const;
   [[nodiscard]] const model::AttentionConfig& attention(std::size_t layer) const {
     return model_->config().layers[layer].attention;
   }
+  /// Returns W_O of a layer, [heads v, d_out], in double. If the checkpoint has no W_O, returns the identity,
+  /// because the output is then the concatenation of the heads.
+  [[nodiscard]] const OwnedMatrix<double>& output_matrix(std::size_t layer);
   /// Returns zeros in the shape of z of a layer, for n positions.
   [[nodiscard]] OwnedMatrix<double> empty_z(std::size_t layer, std::size_t n) const {
     return {n, attention(layer).heads * attention(layer).d_value};
@@ -89,7 +106,13 @@ class LayerWritesObserver : public forward::Observer {
   const model::Model* model_ = nullptr;
 
  private:
+  [[nodiscard]] bool is_selected(std::size_t layer) const {
+    return std::ranges::binary_search(layers_, layer);
+  }
+
   std::vector<OwnedMatrix<double>> z_;  // [sequences], of the current layer
+  std::optional<std::size_t> output_layer_;
+  OwnedMatrix<double> output_;  // W_O of output_layer_
 };
 
 /// Number of float64 matrices that an analysis keeps: `of_heads` matrices [n, heads v] and `of_stream`
@@ -107,8 +130,7 @@ struct WritesKept {
 template <typename Key, typename Found>
 [[nodiscard]] std::vector<Found> take_values(std::map<Key, Found>& found) {
   std::vector<Found> values;
-  for (auto& [key, value] : found) values.push_back(std::move(value));
-  found.clear();
+  for (auto& [key, value] : std::exchange(found, {})) values.push_back(std::move(value));
   return values;
 }
 

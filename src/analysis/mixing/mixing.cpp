@@ -11,16 +11,14 @@
 #include "linalg/gemm.hpp"
 
 namespace attnctl::analysis {
-namespace {
 
-double mean_of(std::span<const double> row) {
+static double mean_of(std::span<const double> row) {
   return std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size());
 }
 
-/// Applies the linear part of a norm to a row. Its scale is that of `normed`, the row that the model
-/// normalises.
-void apply_linear_part(const model::NormConfig& config, const model::NormWeights& weights,
-                       std::span<const double> normed, std::span<double> row) {
+/// Applies the linear part of a norm to a row, with the scale of `normed`, the row that the model normalises.
+static void apply_linear_part(const model::NormConfig& config, const model::NormWeights& weights,
+                              std::span<const double> normed, std::span<double> row) {
   const auto centre_of = [&](std::span<const double> of) {
     return config.kind == model::NormKind::layer ? mean_of(of) : 0;
   };
@@ -35,25 +33,14 @@ void apply_linear_part(const model::NormConfig& config, const model::NormWeights
   }
 }
 
-}  // namespace
-
-std::optional<double> PositionMixing::ratio() const {
-  return mix + keep == 0 ? std::nullopt : std::optional(mix / (mix + keep));
-}
-
-std::uint64_t Mixing::memory(const model::Model& model, const input::Batch& batch) const {
-  return writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 3, .of_output = 1});
-}
-
 void Mixing::begin(const model::Model& model, const input::Batch& batch) {
   require_own_keys(batch, "mixing");
   const model::ModelConfig& config = model.config();
-  if (config.d_output != 0 && config.d_output != config.d_model) {
+  if (config.d_output != 0 && config.d_output != config.d_model)
     fail(Status::bad_input,
          "{}: the attention output has width {} and the stream has width {}, so the mixing ratio is "
          "undefined; leave mixing out of --include",
          escaped(model.name()), config.d_output, config.d_model);
-  }
   for (const model::LayerConfig& layer : config.layers) {
     if (layer.place != model::NormPlace::output && layer.place != model::NormPlace::both &&
         layer.residual_multiplier == 1)
@@ -68,16 +55,7 @@ void Mixing::begin(const model::Model& model, const input::Batch& batch) {
   stream_.assign(batch.sequences.size(), {});
 }
 
-void Mixing::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  if (!is_selected(layer)) return;
-  LayerWritesObserver::stream(sequence, layer, values);
-  own_[sequence] = empty_z(layer, values.rows);
-  stream_[sequence] = widened(values);
-}
-
-void Mixing::panel(const forward::AttentionPanel& panel) {
-  if (!is_selected(panel.layer) || panel.z.data == nullptr) return;
-  LayerWritesObserver::panel(panel);
+void Mixing::add_panel(const forward::AttentionPanel& panel) {
   const MatrixView<double> own = part_of(own_[panel.sequence], panel);
   for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
     const std::size_t i = panel.first_query + r;
@@ -89,18 +67,15 @@ void Mixing::panel(const forward::AttentionPanel& panel) {
 
 void Mixing::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                        MatrixView<const float> output) {
-  if (output_layer_ != layer) {
-    output_ = output_matrix(*model_, layer);
-    output_layer_ = layer;
-  }
+  const OwnedMatrix<double>& w_o = output_matrix(layer);
   const OwnedMatrix<double> stream = std::exchange(stream_[sequence], {});
   const OwnedMatrix<double> own = std::exchange(own_[sequence], {});
   OwnedMatrix<double>& others = z;
   std::ranges::transform(z.values(), own.values(), others.values().begin(), std::minus<>());
   OwnedMatrix<double> keep = stream;
   OwnedMatrix<double> mix(stream.rows(), stream.cols());
-  linalg::gemm_nn(own.view(), output_.view(), keep.view(), 1, 1);
-  linalg::gemm_nn(others.view(), output_.view(), mix.view());
+  linalg::gemm_nn(own.view(), w_o.view(), keep.view(), 1, 1);
+  linalg::gemm_nn(others.view(), w_o.view(), mix.view());
 
   const model::LayerConfig& config = model_->config().layers[layer];
   const model::Lease<model::LayerWeights> weights = model_->layer(layer);

@@ -13,17 +13,17 @@
 
 namespace attnctl::analysis {
 
-/// The norms of the two parts of one position after an attention block: the part from other positions and the
-/// part from the position itself (see Mixing).
+/// The norms of the two parts of one position after an attention block (see Mixing).
 struct PositionMixing {
   double mix = 0;   // |mix_i|: the part from all other positions
   double keep = 0;  // |keep_i|: the residual stream and the attention of the position to itself
 
-  /// Returns mix / (mix + keep), in [0, 1], or nullopt if both are 0. NaN if a norm is NaN.
-  [[nodiscard]] std::optional<double> ratio() const;
+  /// In [0, 1]; nullopt if both norms are 0, NaN if a norm is NaN.
+  [[nodiscard]] std::optional<double> ratio() const {
+    return mix + keep == 0 ? std::nullopt : std::optional(mix / (mix + keep));
+  }
 };
 
-/// The mixing of all positions of one input in one layer.
 struct LayerMixing {
   std::size_t input = 0;  // index in the batch
   std::size_t layer = 0;
@@ -47,25 +47,27 @@ class Mixing final : public LayerWritesObserver {
   [[nodiscard]] forward::Needs needs() const override {
     return {.values = true, .z = true, .output = true, .stream = true};
   }
-  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
-  /// Throws Error(bad_input) if an input has separate keys, if the attention output has a different width
-  /// than the stream, or if any layer normalises or scales the attention output before it adds it to the
-  /// stream.
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override {
+    return writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 3, .of_output = 1});
+  }
+  /// Throws Error(bad_input) if an input has separate keys, if the attention output does not have the width
+  /// of the stream, or if a layer normalises or scales this output before it adds it to the stream.
   void begin(const model::Model& model, const input::Batch& batch) override;
-  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
-  void panel(const forward::AttentionPanel& panel) override;
 
   /// Returns the records sorted by input, then layer. Call once, after the pass.
   [[nodiscard]] std::vector<LayerMixing> finish() { return take_values(found_); }
 
  private:
+  void add_stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
+    own_[sequence] = empty_z(layer, values.rows);
+    stream_[sequence] = widened(values);
+  }
+  void add_panel(const forward::AttentionPanel& panel) override;
   void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
                  MatrixView<const float> output) override;
 
   std::vector<OwnedMatrix<double>> own_;     // [sequences]: alpha_ii v_i of all heads, in the shape of z
   std::vector<OwnedMatrix<double>> stream_;  // [sequences], of the current layer
-  std::optional<std::size_t> output_layer_;  // layer of output_
-  OwnedMatrix<double> output_;               // W_O
   std::map<std::pair<std::size_t, std::size_t>, LayerMixing> found_;
 };
 

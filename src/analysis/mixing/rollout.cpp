@@ -1,6 +1,5 @@
 #include "analysis/mixing/rollout.hpp"
 
-#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -8,20 +7,17 @@
 #include "linalg/gemm.hpp"
 
 namespace attnctl::analysis {
-namespace {
 
 /// Rounds a weight to a multiple of 2^-40. Sums of up to 4096 such weights are exact in double in any order.
-double rounded(float weight) {
+static double rounded(float weight) {
   constexpr double shift = 6144;  // 1.5 * 2^12: the lowest bit of a double of this size is 2^-40
   return (static_cast<double>(weight) + shift) - shift;
 }
 
-/// Returns the start value of F before the first head: infinity for min, otherwise 0.
-double neutral(HeadFusion fusion) {
+/// Returns the start value of F before the first head.
+static double neutral(HeadFusion fusion) {
   return fusion == HeadFusion::min ? std::numeric_limits<double>::infinity() : 0.0;
 }
-
-}  // namespace
 
 void add_residual(OwnedMatrix<double>& fused, double residual) {
   for (std::size_t i = 0; i < fused.rows(); ++i) {
@@ -45,6 +41,13 @@ void require_own_keys(const input::Batch& batch, std::string_view analysis) {
          "leave {} out of --include",
          escaped(sequence.id), analysis, analysis);
   }
+}
+
+std::uint64_t bytes_of_squares(const input::Batch& batch, std::uint64_t matrices) {
+  std::uint64_t bytes = 0;
+  for (const input::Sequence& sequence : batch.sequences)
+    bytes += matrices * sequence.queries() * sequence.queries() * sizeof(double);
+  return bytes;
 }
 
 void FusedLayers::begin(const model::Model& model, const input::Batch& batch) {
@@ -94,18 +97,6 @@ void FusedLayers::close(std::size_t sequence) {
   std::ranges::fill(fusion.fused.values(), neutral(options_.fusion));
 }
 
-void FusedLayers::finish_layers() {
-  for (std::size_t s = 0; s < fusions_.size(); ++s) close(s);
-}
-
-std::uint64_t Rollout::memory(const model::Model& /*model*/, const input::Batch& batch) const {
-  constexpr std::uint64_t kMatrices = 4;  // F, rollout, next rollout, F of the last layer
-  std::uint64_t bytes = 0;
-  for (const input::Sequence& sequence : batch.sequences)
-    bytes += kMatrices * sequence.queries() * sequence.queries() * sizeof(double);
-  return bytes;
-}
-
 void Rollout::begin(const model::Model& model, const input::Batch& batch) {
   FusedLayers::begin(model, batch);
   last_layer_.assign(batch.sequences.size(), {});
@@ -119,11 +110,6 @@ void Rollout::add_layer(std::size_t sequence, OwnedMatrix<double>& fused) {
   OwnedMatrix<double> next(fused.rows(), fused.cols());
   linalg::gemm_nn(fused.view(), rolled_[sequence].view(), next.view());
   rolled_[sequence] = std::move(next);
-}
-
-std::vector<OwnedMatrix<double>> Rollout::finish() {
-  finish_layers();
-  return std::move(rolled_);
 }
 
 }  // namespace attnctl::analysis

@@ -1,7 +1,6 @@
 #include "analysis/patterns/adapters.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "analysis/head_axes.hpp"
 #include "base/checked.hpp"
@@ -22,50 +21,11 @@ std::uint64_t ObserverGroup::memory(const model::Model& model, const input::Batc
   return bytes;
 }
 
-void ObserverGroup::begin(const model::Model& model, const input::Batch& batch) {
-  for (forward::Observer* const observer : observers_) observer->begin(model, batch);
-}
-
-void ObserverGroup::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  for (forward::Observer* const observer : observers_) {
-    if (observer->needs().stream) observer->stream(sequence, layer, values);
-  }
-}
-
-void ObserverGroup::panel(const forward::AttentionPanel& panel) {
-  for (forward::Observer* const observer : observers_) observer->panel(panel);
-}
-
-void ObserverGroup::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  for (forward::Observer* const observer : observers_) {
-    if (observer->needs().output) observer->output(sequence, layer, values);
-  }
-}
-
-void ObserverGroup::logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) {
-  for (forward::Observer* const observer : observers_) {
-    if (observer->needs().logits) observer->logits(sequence, first_query, values);
-  }
-}
-
-WordPooling::WordPooling(const forward::Selection& selection, std::span<const input::WordUnits> units,
-                         const input::Batch& words, PoolFrom from, std::vector<forward::Observer*> observers)
-    : ObserverGroup(std::move(observers)),
-      heads_(selection.heads),
-      units_(units),
-      words_(words),
-      from_(from) {}
-
 std::uint64_t WordPooling::memory(const model::Model& model, const input::Batch& /*batch*/) const {
   std::uint64_t bytes = 0;
   for (const input::WordUnits& units : units_)
     bytes = std::max<std::uint64_t>(bytes, heads_.size() * units.count * sizeof(double));
   return bytes + ObserverGroup::memory(model, words_);
-}
-
-void WordPooling::begin(const model::Model& model, const input::Batch& /*batch*/) {
-  open_.assign(heads_.size(), {});
-  ObserverGroup::begin(model, words_);
 }
 
 void WordPooling::panel(const forward::AttentionPanel& panel) {
@@ -86,7 +46,7 @@ void WordPooling::panel(const forward::AttentionPanel& panel) {
     if (!hidden && (from_ == PoolFrom::mean || open.rows == 0)) {
       const auto row = panel.pattern.row(r);
       for (std::size_t key = panel.keys().first; key < panel.keys().last; ++key)
-        open.sum[unit_of[key]] += static_cast<double>(row[key]);
+        open.sum[unit_of[key]] += double{row[key]};
       ++open.rows;
     }
     if (query + 1 != unit_of.size() && unit_of[query + 1] == unit_of[query]) continue;
@@ -122,29 +82,14 @@ OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const input::Wo
   return words;
 }
 
-NormWeighting::NormWeighting(const forward::Selection& selection, Weighting weighting,
-                             std::vector<forward::Observer*> observers)
-    : ObserverGroup(std::move(observers)), ids_(selection.heads), weighting_(weighting) {}
-
-forward::Needs NormWeighting::needs() const {
-  forward::Needs needs = ObserverGroup::needs();
-  needs.values = true;
-  return needs;
-}
-
-std::uint64_t NormWeighting::memory(const model::Model& model, const input::Batch& batch) const {
-  return value_norms_bytes(model, batch, ids_) + ObserverGroup::memory(model, batch);
-}
-
 void NormWeighting::begin(const model::Model& model, const input::Batch& batch) {
   heads_.assign(ids_.size(), {});
   for (std::size_t i = 0; i < ids_.size(); ++i) {
-    if (!model.config().layers[ids_[i].layer].attention.value.weight) {
+    if (!model.config().layers[ids_[i].layer].attention.value.weight)
       fail(Status::bad_input,
            "{}: layer {} has no values (W_v), so there are no norm-based weights; "
            "use --weighting weights",
            escaped(model.name()), ids_[i].layer);
-    }
     heads_[i].norms = ValueNorms(model, ids_[i]);
   }
   ObserverGroup::begin(model, batch);

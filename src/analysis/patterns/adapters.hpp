@@ -14,29 +14,41 @@
 
 namespace attnctl::analysis {
 
-/// Passes the events of a forward pass, except routing, on to several observers. Base class of observers that
-/// change them on the way.
+/// Passes the events of a forward pass, except routing, on to several observers.
 class ObserverGroup : public forward::Observer {
  public:
   /// The observers must outlive this object.
   explicit ObserverGroup(std::vector<forward::Observer*> observers) : observers_(std::move(observers)) {}
 
-  /// Returns what any of the observers needs.
   [[nodiscard]] forward::Needs needs() const override;
-  /// Returns the sum for all observers.
   [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
-  void begin(const model::Model& model, const input::Batch& batch) override;
-  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
-  void panel(const forward::AttentionPanel& panel) override;
-  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
-  void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
+  void begin(const model::Model& model, const input::Batch& batch) override {
+    for (forward::Observer* const observer : observers_) observer->begin(model, batch);
+  }
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
+    for (forward::Observer* const observer : observers_) {
+      if (observer->needs().stream) observer->stream(sequence, layer, values);
+    }
+  }
+  void panel(const forward::AttentionPanel& panel) override {
+    for (forward::Observer* const observer : observers_) observer->panel(panel);
+  }
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
+    for (forward::Observer* const observer : observers_) {
+      if (observer->needs().output) observer->output(sequence, layer, values);
+    }
+  }
+  void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override {
+    for (forward::Observer* const observer : observers_) {
+      if (observer->needs().logits) observer->logits(sequence, first_query, values);
+    }
+  }
 
  private:
   std::vector<forward::Observer*> observers_;
 };
 
-/// How the pattern rows of a word are computed from the rows of its tokens: their mean, or the row of the
-/// first token.
+/// The pattern row of a word: the mean of the rows of its tokens, or the row of the first token.
 enum class PoolFrom { mean, first };
 
 /// Converts patterns over tokens to patterns over words (Clark et al. 2019) and passes them to its observers.
@@ -48,12 +60,19 @@ class WordPooling final : public ObserverGroup {
  public:
   /// @param units  for each sequence, the word of each token; must outlive this object
   /// @param words  the batch over words, with the same number of sequences; must outlive this object
-  /// @param observers  must outlive this object
   WordPooling(const forward::Selection& selection, std::span<const input::WordUnits> units,
-              const input::Batch& words, PoolFrom from, std::vector<forward::Observer*> observers);
+              const input::Batch& words, PoolFrom from, std::vector<forward::Observer*> observers)
+      : ObserverGroup(std::move(observers)),
+        heads_(selection.heads),
+        units_(units),
+        words_(words),
+        from_(from) {}
 
   [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
-  void begin(const model::Model& model, const input::Batch& batch) override;
+  void begin(const model::Model& model, const input::Batch& /*batch*/) override {
+    open_.assign(heads_.size(), {});
+    ObserverGroup::begin(model, words_);
+  }
   void panel(const forward::AttentionPanel& panel) override;
 
  private:
@@ -69,13 +88,11 @@ class WordPooling final : public ObserverGroup {
   std::vector<OpenWord> open_;  // [heads]
 };
 
-/// Converts a matrix over tokens [n, n] to a matrix over words [words, words]. Columns of a word are summed;
-/// rows of a word are averaged, or the first is used, as `from` says.
+/// Converts a matrix over tokens [n, n] to one over words. The columns of a word are summed.
 [[nodiscard]] OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const input::WordUnits& units,
                                               PoolFrom from);
 
-/// What the entries of a pattern are: the weights alpha_ij, the norms |alpha_ij f(x_j)| (see NormWeighting),
-/// or the norms with each row divided by its sum.
+/// What the entries of a pattern are: the weights, or norms (see NormWeighting).
 enum class Weighting { weights, norm, norm_row };
 
 /// Replaces the attention weights alpha_ij by norms |alpha_ij f_h(x_j)| (Kobayashi et al. 2020) and passes
@@ -84,12 +101,18 @@ enum class Weighting { weights, norm, norm_row };
 /// Panels of heads that are not selected are not passed on.
 class NormWeighting final : public ObserverGroup {
  public:
-  /// Passes on the selected heads only. The observers must outlive this object.
   NormWeighting(const forward::Selection& selection, Weighting weighting,
-                std::vector<forward::Observer*> observers);
+                std::vector<forward::Observer*> observers)
+      : ObserverGroup(std::move(observers)), ids_(selection.heads), weighting_(weighting) {}
 
-  [[nodiscard]] forward::Needs needs() const override;
-  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
+  [[nodiscard]] forward::Needs needs() const override {
+    forward::Needs needs = ObserverGroup::needs();
+    needs.values = true;
+    return needs;
+  }
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override {
+    return value_norms_bytes(model, batch, ids_) + ObserverGroup::memory(model, batch);
+  }
   /// Throws Error(bad_input) if a selected layer has no values (W_V).
   void begin(const model::Model& model, const input::Batch& batch) override;
   void panel(const forward::AttentionPanel& panel) override;

@@ -2,28 +2,28 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "analysis/head_axes.hpp"
 #include "forward/block.hpp"
 
 namespace attnctl::analysis {
-namespace {
 
-/// Sets `top` and `to` of an answer from its `weights`.
-void conclude(AttentionAnswer& answer, const AttentionQuestion& question) {
+/// Sets `weights`, `top` and `to` of an answer. `row` has the sums of the rows of the query word.
+static void conclude(AttentionAnswer& answer, const SummedRow& row, const AttentionQuestion& question) {
+  if (row.count > 0) {
+    for (const double sum : row.sum)
+      answer.weights.push_back(static_cast<float>(sum / static_cast<double>(row.count)));
+  }
   answer.top = strongest(answer.weights, question.top);
   for (const std::vector<std::size_t>& word : question.to) {
-    std::optional<float> weight;
+    double sum = 0;
     if (!answer.weights.empty()) {
-      double sum = 0;
-      for (const std::size_t key : word) sum += static_cast<double>(answer.weights.at(key));
-      weight = static_cast<float>(sum);
+      for (const std::size_t key : word) sum += double{answer.weights.at(key)};
     }
-    answer.to.push_back(weight);
+    answer.to.push_back(answer.weights.empty() ? std::nullopt : std::optional(static_cast<float>(sum)));
   }
 }
-
-}  // namespace
 
 std::vector<KeyWeight> strongest(std::span<const float> weights, std::size_t count) {
   std::vector<KeyWeight> keys;
@@ -68,7 +68,7 @@ void AttentionFrom::panel(const forward::AttentionPanel& panel) {
       if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;
       const auto weights = panel.pattern.row(r);
       for (std::size_t key = panel.keys().first; key < panel.keys().last; ++key)
-        row.sum[key] += static_cast<double>(weights[key]);
+        row.sum[key] += double{weights[key]};
       ++row.count;
     }
   }
@@ -77,39 +77,28 @@ void AttentionFrom::panel(const forward::AttentionPanel& panel) {
 std::vector<AttentionAnswer> AttentionFrom::finish() const {
   std::vector<AttentionAnswer> answers;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const SummedRow& row = rows_[i];
-    AttentionAnswer answer;
+    AttentionAnswer& answer = answers.emplace_back();
     answer.question = i / heads_.size();
     answer.head = heads_[i % heads_.size()];
-    if (row.count > 0) {
-      for (const double sum : row.sum) {
-        answer.weights.push_back(static_cast<float>(sum / static_cast<double>(row.count)));
-      }
-    }
-    conclude(answer, questions_[answer.question]);
-    answers.push_back(std::move(answer));
+    conclude(answer, rows_[i], questions_[answer.question]);
   }
   return answers;
 }
 
 AttentionAnswer mean_of(std::span<const AttentionAnswer> answers, const AttentionQuestion& question) {
-  std::vector<double> sum;
-  std::size_t count = 0;
+  SummedRow row;
   for (const AttentionAnswer& answer : answers) {
     if (answer.weights.empty()) continue;
-    sum.resize(answer.weights.size());
-    std::transform(sum.begin(), sum.end(), answer.weights.begin(), sum.begin(),
-                   [](double total, float weight) { return total + static_cast<double>(weight); });
-    ++count;
+    row.sum.resize(answer.weights.size());
+    std::ranges::transform(row.sum, answer.weights, row.sum.begin(), std::plus<double>());
+    ++row.count;
   }
   AttentionAnswer mean;
   if (!answers.empty()) {
     mean.question = answers.front().question;
     mean.head.layer = answers.front().head.layer;
   }
-  for (const double total : sum)
-    mean.weights.push_back(static_cast<float>(total / static_cast<double>(count)));
-  conclude(mean, question);
+  conclude(mean, row, question);
   return mean;
 }
 

@@ -12,8 +12,7 @@
 
 namespace attnctl::analysis {
 
-/// A question: what does one query word of an input attend to? A word is a list of token positions
-/// (input/words.hpp).
+/// What does one query word of an input attend to? A word is a list of token positions (input/words.hpp).
 struct AttentionQuestion {
   std::size_t sequence = 0;                  // index in the batch
   std::vector<std::size_t> from;             // tokens of the query word; their rows are averaged
@@ -21,7 +20,6 @@ struct AttentionQuestion {
   std::size_t top = 5;                       // number of strongest keys to return
 };
 
-/// The attention weight on one key.
 struct KeyWeight {
   std::size_t key = 0;  // position among the keys
   float weight = 0;
@@ -37,13 +35,17 @@ struct AttentionAnswer {
   std::vector<std::optional<float>> to;
 };
 
-/// Returns the `count` keys with the largest weights, largest first. Keys with equal weights are in ascending
-/// order. Skips NaN weights.
+/// Returns the `count` keys with the largest weights, in the order of AttentionAnswer::top. Skips NaN.
 [[nodiscard]] std::vector<KeyWeight> strongest(std::span<const float> weights, std::size_t count);
 
-/// Answers questions from the pattern rows of their query words. The row of a word is the mean of the rows of
-/// its tokens, without fully masked rows. The weight on a word is the sum of the weights on its tokens (Clark
-/// et al. 2019).
+/// The sum of some rows of a pattern.
+struct SummedRow {
+  std::vector<double> sum;  // [m]
+  std::size_t count = 0;    // number of rows
+};
+
+/// Answers questions from the pattern rows of their query words, without fully masked rows. As in Clark et
+/// al. 2019, rows of a word are averaged, and weights on a word are summed.
 class AttentionFrom final : public forward::Observer {
  public:
   AttentionFrom(const forward::Selection& selection, std::vector<AttentionQuestion> questions)
@@ -57,17 +59,12 @@ class AttentionFrom final : public forward::Observer {
   [[nodiscard]] std::vector<AttentionAnswer> finish() const;
 
  private:
-  struct SummedRow {
-    std::vector<double> sum;  // [m]
-    std::size_t count = 0;
-  };
   std::vector<model::HeadId> heads_;
   std::vector<AttentionQuestion> questions_;
   std::vector<SummedRow> rows_;  // [questions, heads]
 };
 
-/// Returns the mean of the answers of the heads of one layer. All answers must belong to `question`. Heads
-/// whose weights are empty are excluded.
+/// Returns the mean of the answers to one question of the heads of one layer that have weights.
 [[nodiscard]] AttentionAnswer mean_of(std::span<const AttentionAnswer> answers,
                                       const AttentionQuestion& question);
 

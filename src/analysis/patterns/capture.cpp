@@ -15,7 +15,6 @@
 namespace attnctl::analysis {
 namespace {
 
-/// An array that can be captured.
 struct CapturedArray {
   std::string_view name;
   bool forward::Needs::*need;  // null: always computed
@@ -63,26 +62,18 @@ CaptureLayout::CaptureLayout(const forward::Selection& selection, const model::M
   attention_ = config.layers.at(selection.heads.front().layer).attention;
   for (const model::HeadId head : selection.heads) {
     const model::AttentionConfig& other = config.layers.at(head.layer).attention;
-    if (other.d_head != attention_.d_head || other.d_value != attention_.d_value) {
+    if (other.d_head != attention_.d_head || other.d_value != attention_.d_value)
       fail(Status::usage,
            "the heads of layers {} and {} have different sizes, so one array cannot hold both; use --layers "
            "to select layers with heads of one size",
            selection.heads.front().layer, head.layer);
-    }
   }
 }
 
 bool CaptureLayout::available(Captured what) const {
-  switch (what) {
-    case Captured::values:
-    case Captured::z:
-    case Captured::output:
-      return attention_.value.weight;
-    case Captured::logits:
-      return vocabulary_ > 0;
-    default:
-      return true;
-  }
+  if (what == Captured::logits) return vocabulary_ > 0;
+  const bool needs_values = what == Captured::values || what == Captured::z || what == Captured::output;
+  return !needs_values || attention_.value.weight;
 }
 
 Shape CaptureLayout::shape(Captured what, const input::Sequence& sequence) const {
@@ -110,16 +101,11 @@ void MemorySink::write(std::size_t offset, std::span<const float> values) {
   if (offset > size_ || values.size() > size_ - offset)
     throw std::logic_error("values past the end of an array");
   if (!hidden_is_minus_infinity_) {
-    std::copy(values.begin(), values.end(), values_.get() + offset);
+    std::ranges::copy(values, values_.get() + offset);
     return;
   }
   std::ranges::replace_copy(values, values_.get() + offset, -std::numeric_limits<float>::infinity(),
                             static_cast<float>(kUndefined));
-}
-
-Tensor MemorySink::take() {
-  const std::span<const float> values(values_.get(), size_);
-  return {std::move(shape_), values, std::move(values_)};
 }
 
 forward::Needs Capture::needs() const {
@@ -136,43 +122,35 @@ void Capture::begin(const model::Model& model, const input::Batch& batch) {
   queries_.clear();
   for (const input::Sequence& sequence : batch.sequences)
     queries_.push_back(forward::sides_of(layout_.component(), sequence).queries());
-  for (const CaptureTarget& target : targets_) {
+  for (const CaptureTarget& target : targets_)
     sinks_.at(target.sequence).at(static_cast<std::size_t>(target.what)) = target.sink;
-  }
   reads_kv_first_.clear();
   std::set<model::HeadId> read;
   for (const model::HeadId head : layout_.heads().heads())
     reads_kv_first_.push_back(read.insert({head.layer, kv_head_of(model.config(), head)}).second);
 }
 
-ArraySink* Capture::sink(std::size_t sequence, Captured what) const {
-  return sinks_[sequence][static_cast<std::size_t>(what)];
-}
-
 void Capture::panel(const forward::AttentionPanel& panel) {
   const auto place = layout_.heads().place({panel.layer, panel.head});
   if (!place) return;
-  const std::size_t first_row = *place * queries_[panel.sequence] + panel.first_query;
-  const auto by_query = [&](Captured what, MatrixView<const float> rows) {
+  const auto write = [&](Captured what, MatrixView<const float> rows, std::size_t first_row) {
     if (ArraySink* to = sink(panel.sequence, what)) write_rows(*to, first_row * rows.cols, rows);
   };
-  by_query(Captured::pattern, panel.pattern);
-  by_query(Captured::scores, panel.scores);
-  by_query(Captured::queries, panel.q);
-  by_query(Captured::z, panel.z);
+  const std::size_t first_row = *place * queries_[panel.sequence] + panel.first_query;
+  write(Captured::pattern, panel.pattern, first_row);
+  write(Captured::scores, panel.scores, first_row);
+  write(Captured::queries, panel.q, first_row);
+  write(Captured::z, panel.z, first_row);
 
   if (panel.first_query != 0 || !reads_kv_first_[*place]) return;
   const std::size_t kv_place = layout_.kv_heads().place({panel.layer, panel.kv_head}).value();
-  const auto by_key = [&](Captured what, MatrixView<const float> rows) {
-    if (ArraySink* to = sink(panel.sequence, what)) write_rows(*to, kv_place * rows.rows * rows.cols, rows);
-  };
-  by_key(Captured::keys, panel.k);
-  by_key(Captured::values, panel.v);
+  write(Captured::keys, panel.k, kv_place * panel.k.rows);
+  write(Captured::values, panel.v, kv_place * panel.v.rows);
 }
 
 void Capture::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
   const auto& layers = layout_.heads().layers();
-  const auto found = std::find(layers.begin(), layers.end(), layer);
+  const auto found = std::ranges::find(layers, layer);
   ArraySink* const to = sink(sequence, Captured::output);
   if (found == layers.end() || to == nullptr) return;
   write_rows(*to, static_cast<std::size_t>(found - layers.begin()) * values.rows * values.cols, values);

@@ -15,13 +15,11 @@
 
 namespace attnctl::analysis {
 
-/// The arrays of a forward pass that can be captured.
 enum class Captured { pattern, scores, queries, keys, values, z, output, logits };
 inline constexpr std::array kAllCaptured{Captured::pattern, Captured::scores, Captured::queries,
                                          Captured::keys,    Captured::values, Captured::z,
                                          Captured::output,  Captured::logits};
 
-/// Returns the name of the array: "pattern", "scores", ...
 [[nodiscard]] std::string_view name_of(Captured what);
 
 /// The layout of the captured arrays. The shapes for one sequence with n queries, m keys and V vocabulary
@@ -37,8 +35,7 @@ class CaptureLayout {
   /// Throws Error(usage) if the selected heads differ in k or v.
   CaptureLayout(const forward::Selection& selection, const model::ModelConfig& config);
 
-  /// Returns whether the model computes this array in the selected layers. Values, z and output need W_V;
-  /// logits need an output head.
+  /// Values, z and output need W_V; logits need an output head.
   [[nodiscard]] bool available(Captured what) const;
   [[nodiscard]] Shape shape(Captured what, const input::Sequence& sequence) const;
   [[nodiscard]] model::Component component() const { return component_; }
@@ -61,7 +58,10 @@ class MemorySink final : public ArraySink {
   explicit MemorySink(Shape shape, bool hidden_is_minus_infinity = false);
   void write(std::size_t offset, std::span<const float> values) override;
   /// Returns the array and leaves the sink empty.
-  [[nodiscard]] Tensor take();
+  [[nodiscard]] Tensor take() {
+    const std::span<const float> values(values_.get(), size_);
+    return {std::move(shape_), values, std::move(values_)};
+  }
 
  private:
   Shape shape_;
@@ -70,17 +70,15 @@ class MemorySink final : public ArraySink {
   std::shared_ptr<float> values_;
 };
 
-/// One array to fill: what to capture, the index of the sequence in the batch, and the sink to write to. The
-/// sink has the shape CaptureLayout::shape(what, sequence).
+/// The sink has the shape CaptureLayout::shape(what, sequence).
 struct CaptureTarget {
   Captured what = Captured::pattern;
-  std::size_t sequence = 0;
+  std::size_t sequence = 0;  // index in the batch
   ArraySink* sink = nullptr;
 };
 
-/// Writes the arrays of a forward pass to sinks as they arrive, without buffering. Writes each element once;
-/// keys and values once per key/value head. Queries and keys are those of the product q k^T, after rotary
-/// embedding.
+/// Writes the arrays of a forward pass to sinks as they arrive. Writes each element once; keys and values
+/// once per key/value head. Queries and keys are those of the product q k^T, after rotary embedding.
 class Capture final : public forward::Observer {
  public:
   Capture(CaptureLayout layout, std::span<const CaptureTarget> targets)
@@ -94,7 +92,9 @@ class Capture final : public forward::Observer {
 
  private:
   using Sinks = std::array<ArraySink*, kAllCaptured.size()>;
-  [[nodiscard]] ArraySink* sink(std::size_t sequence, Captured what) const;
+  [[nodiscard]] ArraySink* sink(std::size_t sequence, Captured what) const {
+    return sinks_[sequence][static_cast<std::size_t>(what)];
+  }
 
   CaptureLayout layout_;
   std::vector<CaptureTarget> targets_;

@@ -9,12 +9,6 @@
 #include "base/error.hpp"
 
 namespace attnctl::analysis {
-void DistanceSums::operator+=(const DistanceSums& other) {
-  pairs += other.pairs;
-  weight += other.weight;
-  uniform += other.uniform;
-  influence += other.influence;
-}
 
 std::vector<DistanceBin> distance_bins(std::size_t n) {
   std::vector<DistanceBin> bins;
@@ -33,12 +27,11 @@ std::uint64_t DistanceProfile::memory(const model::Model& model, const input::Ba
 void DistanceProfile::begin(const model::Model& model, const input::Batch& batch) {
   std::size_t longest = 0;
   for (const input::Sequence& sequence : batch.sequences) {
-    if (sequence.key_embeddings.rows() > 0) {
+    if (sequence.key_embeddings.rows() > 0)
       fail(Status::bad_input,
            "input {}: distances need queries and keys that are the same tokens, but the input has "
            "separate keys",
            escaped(sequence.id));
-    }
     longest = std::max(longest, sequence.queries());
   }
   bins_ = distance_bins(longest);
@@ -73,8 +66,7 @@ void DistanceProfile::panel(const forward::AttentionPanel& panel) {
 void DistanceProfile::add_row(DistanceState& state, std::span<const float> pattern,
                               std::span<const float> scores, std::size_t query) const {
   constexpr float hidden = -std::numeric_limits<float>::infinity();
-  const auto visible = static_cast<std::size_t>(scores.size()) -
-                       static_cast<std::size_t>(std::count(scores.begin(), scores.end(), hidden));
+  const std::size_t visible = scores.size() - static_cast<std::size_t>(std::ranges::count(scores, hidden));
   const double even = 1 / static_cast<double>(visible);
   double total = 0;
   for (std::size_t j = 0; j < pattern.size(); ++j) {
@@ -90,12 +82,6 @@ void DistanceProfile::add_row(DistanceState& state, std::span<const float> patte
   }
   if (!std::isfinite(total)) state.sums.finite = false;
   ++state.sums.rows;
-}
-
-std::vector<HeadDistances> DistanceProfile::finish() const {
-  std::vector<HeadDistances> result;
-  for (const DistanceState& state : states_) result.push_back(state.sums);
-  return result;
 }
 
 }  // namespace attnctl::analysis

@@ -12,12 +12,10 @@ namespace attnctl::analysis {
 
 /// A range of distances |query position - key position| in tokens, from `first` to `last`, both included.
 struct DistanceBin {
-  std::size_t first = 0;
-  std::size_t last = 0;
+  std::size_t first = 0, last = 0;
 };
 
-/// Returns the distance bins of an input with n tokens: 0, 1, 2, 3-4, 5-8, 9-16 and so on, up to the bin that
-/// contains n - 1.
+/// Returns the distance bins of an input with n tokens, up to n - 1: 0, 1, 2, 3-4, 5-8, 9-16 and so on.
 [[nodiscard]] std::vector<DistanceBin> distance_bins(std::size_t n);
 
 /// Sums over the pairs (query i, visible key j) whose distance is in one bin. a_ij is the attention weight.
@@ -27,7 +25,12 @@ struct DistanceSums {
   double uniform = 0;    // sum of 1 / (number of visible keys of query i): the uniform-attention baseline
   double influence = 0;  // sum of a_ij |f(x_j)| (see DistanceProfile)
 
-  void operator+=(const DistanceSums& other);
+  void operator+=(const DistanceSums& other) {
+    pairs += other.pairs;
+    weight += other.weight;
+    uniform += other.uniform;
+    influence += other.influence;
+  }
 };
 
 /// The sums of one head over all inputs.
@@ -39,10 +42,9 @@ struct HeadDistances {
   std::vector<DistanceSums> bins;  // [distance_bins(length of the longest input)]
 };
 
-/// Computes the attention weight and the influence per distance bin. In head h, the influence of key j on
-/// query i is a_ij |f(x_j)|, with f(x) = (x W_V^h + b_V^h) W_O^h, without b_O (Kobayashi et al. 2020). If the
-/// layer has no W_O, f(x) is the value itself. |f(x_j)| counts as 0 if it is NaN. Only visible keys are
-/// counted.
+/// Computes the attention weight and the influence per distance bin, over visible keys. In head h, the
+/// influence of key j on query i is a_ij |f(x_j)|, with f(x) = (x W_V^h + b_V^h) W_O^h (Kobayashi et al.
+/// 2020). If the layer has no W_O, f(x) is the value itself. |f(x_j)| counts as 0 if it is NaN.
 class DistanceProfile final : public forward::Observer {
  public:
   explicit DistanceProfile(const forward::Selection& selection) : heads_(selection.heads) {}
@@ -55,7 +57,11 @@ class DistanceProfile final : public forward::Observer {
 
   [[nodiscard]] const std::vector<DistanceBin>& bins() const { return bins_; }
   /// Returns the sums of each selected head, in selection order.
-  [[nodiscard]] std::vector<HeadDistances> finish() const;
+  [[nodiscard]] std::vector<HeadDistances> finish() const {
+    std::vector<HeadDistances> result;
+    for (const DistanceState& state : states_) result.push_back(state.sums);
+    return result;
+  }
 
  private:
   struct DistanceState {

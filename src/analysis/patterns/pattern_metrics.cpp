@@ -17,8 +17,7 @@ std::vector<std::size_t> positions(std::span<const std::uint8_t> flags) {
   return result;
 }
 
-/// Returns the weights up to and including the last nonzero weight. In causal patterns, all weights after the
-/// diagonal are 0.
+/// In causal patterns, all weights after the diagonal are 0.
 std::span<const float> without_trailing_zeros(std::span<const float> weights) {
   std::size_t end = weights.size();
   constexpr std::size_t step = 32;
@@ -63,7 +62,7 @@ std::optional<double> special_token(const PatternRow& row) {
   return sum;
 }
 
-constexpr auto rows = std::to_array<RowMetric>({
+constexpr auto kRowMetrics = std::to_array<RowMetric>({
     {{"entropy", "nats", "[0, ln keys]", "ln keys for even weights",
       "mean over rows of -sum a ln a, 0 ln 0 = 0, nothing smoothed", "Clark et al. 2019, section 3.3"},
      [](const PatternRow& row) { return std::optional(row.entropy); }},
@@ -129,7 +128,7 @@ PatternRow::PatternRow(std::span<const float> row_weights, forward::KeyRange row
 }
 
 std::span<const RowMetric> row_metrics() {
-  return rows;
+  return kRowMetrics;
 }
 
 std::uint64_t PatternMetrics::memory(const model::Model& /*model*/, const input::Batch& batch) const {
@@ -201,7 +200,7 @@ std::vector<HeadPatternMetrics> PatternMetrics::finish() const {
       }
       metrics.best_offset = state.peaks.best();
       const std::uint64_t most = metrics.best_offset ? state.peaks.at(*metrics.best_offset) : 0;
-      if (!over_another(metrics.head))
+      if (components_.at(metrics.head.layer) != model::Component::cross)
         metrics.best_offset_share = static_cast<double>(most) / static_cast<double>(state.rows);
     }
     result.push_back(std::move(metrics));

@@ -30,7 +30,6 @@ struct Metric {
   std::string_view source;
 };
 
-/// The special tokens of an input, which some metrics use.
 struct SequenceMarks {
   /// [n], 1: the query token is EOS or [SEP]; or empty: no query token is.
   std::vector<std::uint8_t> end_queries;
@@ -57,8 +56,6 @@ struct PatternRow {
   std::size_t argmax = 0;      // lowest key position with the largest weight; 0 if all weights are 0
 
   /// Computes the sums. If a weight is not finite, `distance` is not finite either.
-  PatternRow(std::span<const float> row_weights, std::size_t row_query, const SequenceMarks& row_marks)
-      : PatternRow(row_weights, {0, row_weights.size()}, row_query, row_marks) {}
   PatternRow(std::span<const float> row_weights, forward::KeyRange row_visible, std::size_t row_query,
              const SequenceMarks& row_marks);
 };
@@ -66,29 +63,24 @@ struct PatternRow {
 /// A metric of a head that is the mean of a value of each query row.
 struct RowMetric {
   Metric about;
-  /// Returns the value of one row. nullopt excludes the row from the mean, for example if the key that the
-  /// metric measures does not exist.
+  /// Returns the value of one row; nullopt if the row does not count, for example without the key to measure.
   std::optional<double> (*value)(const PatternRow& row);
   bool in_text = true;  // has a column in the text table of heads
 };
 
-/// Returns all row metrics, in the column order of the heads table. A new metric is a new entry of the table
-/// in pattern_metrics.cpp.
+/// Returns all row metrics, in the column order of the heads table.
 [[nodiscard]] std::span<const RowMetric> row_metrics();
 
-/// The largest offset that is counted. The offset of a key is key position minus query position; counted
-/// offsets are -8..8.
+/// The offset of a key is key position minus query position; counted offsets are -8..8.
 inline constexpr std::ptrdiff_t kLargestOffset = 8;
 inline constexpr std::size_t kOffsetCount = 2 * kLargestOffset + 1;
 
-/// Returns the range of keys, within the row [m], that are at most `farthest` tokens before or after the
-/// query.
+/// Returns the keys of the row that are at most `farthest` tokens before or after the query.
 [[nodiscard]] inline forward::KeyRange keys_near(const PatternRow& row, std::size_t farthest) {
   return {row.query - std::min(row.query, farthest), std::min(row.query + farthest + 1, row.weights.size())};
 }
 
 /// Calls add(offset + kLargestOffset) for each offset in -8..8 whose key is visible to the query of the row.
-/// Used to count the visible keys for baselines per offset.
 template <typename Add>
 void for_each_visible_offset(const PatternRow& row, const forward::VisibleKeys& visible, const Add& add) {
   constexpr std::size_t farthest = kLargestOffset;
@@ -102,8 +94,7 @@ void for_each_visible_offset(const PatternRow& row, const forward::VisibleKeys& 
 struct OffsetPeaks {
   std::array<std::uint64_t, kOffsetCount> counts{};  // [offset + kLargestOffset]
 
-  /// Counts the offset of the largest weight of a row. Skips a row whose keys are tokens of another sequence,
-  /// and an offset outside -kLargestOffset..kLargestOffset.
+  /// Counts the offset of the largest weight of a row. Skips a row whose keys are tokens of another sequence.
   void add(const PatternRow& row) {
     if (row.marks->over_another) return;
     const auto peak = static_cast<std::ptrdiff_t>(row.argmax) - static_cast<std::ptrdiff_t>(row.query);
@@ -139,10 +130,9 @@ struct HeadPatternMetrics {
   std::optional<double> best_offset_share;
 };
 
-/// Computes the pattern metrics of the selected heads: means over query rows, and the most frequent offset.
-/// Sums are exact, so results do not depend on the number of threads, the panel size or the order of the
-/// inputs. If a weight of a head is not finite, the metrics of that head are undefined, and the forward pass
-/// adds a warning.
+/// Computes the pattern metrics of the selected heads. Sums are exact, so results do not depend on the number
+/// of threads, the panel size or the order of the inputs. If a weight of a head is not finite, the metrics of
+/// that head are undefined, and the forward pass adds a warning.
 class PatternMetrics final : public forward::Observer {
  public:
   /// @param per_input  true: one record per head and input; false: one record per head
@@ -169,9 +159,6 @@ class PatternMetrics final : public forward::Observer {
   };
 
   void add(MetricSums& state, const PatternRow& row) const;
-  [[nodiscard]] bool over_another(model::HeadId head) const {
-    return components_.at(head.layer) == model::Component::cross;
-  }
 
   std::vector<model::HeadId> heads_;
   bool per_input_ = false;

@@ -27,8 +27,7 @@ double normal_share_below(double x) {
   return std::erfc(-x / std::numbers::sqrt2) / 2;
 }
 
-/// phi(u) = E exp(-exp(u + tau g)), with g standard normal, and its derivative with respect to tau. Item i is
-/// the value at u = first + i * step.
+/// phi(u) = E exp(-exp(u + tau g)), with g standard normal, and d phi / d tau, at u = first + i * step.
 struct LaplaceTransform {
   double first = 0;
   double step = kStep;
@@ -188,7 +187,7 @@ void Temperatures::add_row(ScoreSums& state, std::span<const float> pattern,
   double sum = 0;
   for (const float score : scores) {
     if (score == hidden) continue;
-    sum += static_cast<double>(score);
+    sum += double{score};
     ++keys;
   }
   if (keys < 2) return;

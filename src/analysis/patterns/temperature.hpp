@@ -11,8 +11,7 @@
 
 namespace attnctl::analysis {
 
-/// Numbers of rows: rows_by_keys[m] is the number of rows with m visible keys. The entropies below are means
-/// over all these rows.
+/// rows_by_keys[m] is the number of rows with m visible keys. Entropies are means over all these rows.
 using RowsByKeys = std::span<const std::uint64_t>;
 
 /// Returns the expected mean entropy, in nats, of rows softmax(tau g), where the entries of g are independent
@@ -28,8 +27,7 @@ using RowsByKeys = std::span<const std::uint64_t>;
 /// Returns nullopt if T is outside [0.001, 1000].
 [[nodiscard]] std::optional<double> temperature_of_entropy(double mean_entropy, RowsByKeys rows_by_keys);
 
-/// The sharpness of a head. Only rows with at least two visible keys are counted, because a row with one key
-/// always has entropy 0.
+/// The sharpness of a head, over the rows with at least two visible keys: the others have entropy 0.
 struct HeadTemperature {
   model::HeadId head;
   std::uint64_t rows = 0;  // number of counted rows
@@ -41,11 +39,10 @@ struct HeadTemperature {
   std::optional<double> saturated;    // share of rows whose largest weight exceeds `saturation`
 };
 
-/// Computes HeadTemperature of every selected head. If a score of a visible key is not finite, the values of
-/// the head are undefined.
+/// If a score of a visible key is not finite, the values of the head are undefined.
 class Temperatures final : public forward::Observer {
  public:
-  explicit Temperatures(const forward::Selection& selection, double saturation = 0.99)
+  Temperatures(const forward::Selection& selection, double saturation)
       : heads_(selection.heads), saturation_(saturation) {}
 
   [[nodiscard]] forward::Needs needs() const override { return {.scores = true}; }

@@ -12,15 +12,13 @@
 namespace attnctl::analysis {
 namespace {
 
-/// Merges clusters by the nearest-neighbour chain algorithm. Each cluster is identified by the index of one
-/// of its items.
+/// The nearest-neighbour chain algorithm. A cluster is identified by the index of one of its items.
 class ChainMerger {
  public:
   explicit ChainMerger(MatrixView<const double> distances)
       : distances_(distances.rows, distances.rows), sizes_(distances.rows, 1) {
-    for (std::size_t i = 0; i < distances.rows; ++i) {
+    for (std::size_t i = 0; i < distances.rows; ++i)
       std::ranges::copy(distances.row(i), distances_.view().row(i).begin());
-    }
   }
 
   /// Follows nearest neighbours until two clusters are nearest to each other, then merges them.
@@ -167,23 +165,14 @@ PlanarMap classical_mds(MatrixView<const double> distances) {
   for (std::size_t axis = 0; axis < std::min<std::size_t>(2, distances.rows); ++axis) {
     const double value = std::max(eigen.values[axis], 0.0);
     drawn += value;
-    for (std::size_t i = 0; i < distances.rows; ++i) {
+    for (std::size_t i = 0; i < distances.rows; ++i)
       map.points(i, axis) = std::sqrt(value) * eigen.vectors(axis, i);
-    }
   }
   map.stress = stress_of(distances, map.points);
   const double all = std::accumulate(eigen.values.begin(), eigen.values.end(), 0.0,
                                      [](double sum, double value) { return sum + std::abs(value); });
   if (map.stress && all > 0) map.share = drawn / all;
   return map;
-}
-
-std::vector<model::HeadId> HeadMap::order() const {
-  std::vector<model::HeadId> all;
-  all.reserve(heads.size() + undefined.size());
-  for (const std::size_t leaf : linkage.leaves) all.push_back(heads[leaf]);
-  all.insert(all.end(), undefined.begin(), undefined.end());
-  return all;
 }
 
 HeadMap map_heads(std::span<const model::HeadId> heads, MatrixView<const double> similarity) {
@@ -202,9 +191,8 @@ HeadMap map_heads(std::span<const model::HeadId> heads, MatrixView<const double>
   }
   OwnedMatrix<double> distances(defined.size(), defined.size());
   for (std::size_t a = 0; a < defined.size(); ++a) {
-    for (std::size_t b = 0; b < a; ++b) {
+    for (std::size_t b = 0; b < a; ++b)
       distances(a, b) = distances(b, a) = 1 - similarity(defined[a], defined[b]);
-    }
   }
   result.linkage = average_linkage(distances.view());
   result.map = classical_mds(distances.view());

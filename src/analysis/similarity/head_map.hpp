@@ -19,19 +19,16 @@ struct ClusterMerge {
   std::size_t size = 0;  // number of items in the merged cluster
 };
 
-/// A tree of clusters.
 struct Linkage {
   std::vector<ClusterMerge> merges;  // [n - 1], by ascending distance, as in SciPy's linkage matrix
   std::vector<std::size_t> leaves;   // [n], items in tree order: of each merge, `first` before `second`
 };
 
-/// Returns the cluster tree of average linkage (UPGMA, Sokal and Michener 1958) for a symmetric distance
-/// matrix [n, n]. All distances must be finite. Uses the nearest-neighbour chain algorithm with SciPy's order
-/// and tie rules, so merges and leaves equal those of scipy.cluster.hierarchy.linkage(..., "average") and
-/// leaves_list.
+/// Returns the cluster tree of average linkage (UPGMA, Sokal and Michener 1958) for a symmetric matrix of
+/// finite distances [n, n]. Uses the nearest-neighbour chain algorithm with SciPy's order and tie rules, so
+/// the results equal those of scipy.cluster.hierarchy.linkage(..., "average") and leaves_list.
 [[nodiscard]] Linkage average_linkage(MatrixView<const double> distances);
 
-/// Items as points in a plane.
 struct PlanarMap {
   OwnedMatrix<double> points;  // [n, 2], with mean 0
   /// sqrt(sum (given - drawn)^2 / sum given^2), where `given` is the distance of a pair of items and `drawn`
@@ -43,14 +40,13 @@ struct PlanarMap {
   std::optional<double> share;
 };
 
-/// Returns the classical multidimensional scaling (Torgerson 1952) of a symmetric distance matrix D [n, n].
-/// All distances must be finite. The two coordinates are the eigenvectors of the two largest eigenvalues of
-/// -1/2 J D^2 J, scaled by the square roots of these eigenvalues. D^2 has squared entries, and J = I - 1/n. A
-/// coordinate is 0 if its eigenvalue is not positive. The sign of each coordinate makes its entry of largest
-/// magnitude positive.
+/// Returns the classical multidimensional scaling (Torgerson 1952) of a symmetric matrix D of finite
+/// distances [n, n]. The coordinates are the eigenvectors of the two largest eigenvalues of -1/2 J D^2 J
+/// (D^2: squared entries, J = I - 1/n), scaled by the roots of these eigenvalues; 0 if an eigenvalue is not
+/// positive. The entry of largest magnitude of each coordinate is positive.
 [[nodiscard]] PlanarMap classical_mds(MatrixView<const double> distances);
 
-/// Groups of similar heads: a cluster tree and positions in the plane. Both use the distance 1 - similarity.
+/// The cluster tree and the positions in the plane both use the distance 1 - similarity.
 struct HeadMap {
   std::vector<model::HeadId> heads;  // heads whose similarities to each other are finite, in the given order
   std::vector<model::HeadId> undefined;  // the other heads
@@ -58,10 +54,14 @@ struct HeadMap {
   PlanarMap map;                         // over `heads`
 
   /// Returns the heads in the order of the tree's leaves, followed by the undefined heads in the given order.
-  [[nodiscard]] std::vector<model::HeadId> order() const;
+  [[nodiscard]] std::vector<model::HeadId> order() const {
+    std::vector<model::HeadId> all;
+    for (const std::size_t leaf : linkage.leaves) all.push_back(heads[leaf]);
+    all.insert(all.end(), undefined.begin(), undefined.end());
+    return all;
+  }
 };
 
-/// Returns the cluster tree and the positions of the heads.
 [[nodiscard]] HeadMap map_heads(std::span<const model::HeadId> heads, MatrixView<const double> similarity);
 
 }  // namespace attnctl::analysis

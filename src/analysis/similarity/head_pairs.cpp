@@ -10,8 +10,7 @@
 namespace attnctl::analysis {
 namespace {
 
-/// Number of weights per head in a chunk. The chunks of all heads together fit into the cache, and float sums
-/// have at most this many terms.
+/// Number of weights per head in a chunk. The chunks of all heads fit into the cache; float sums stay short.
 constexpr std::size_t kChunk = 1024;
 
 /// Number of heads whose products with each other and with all later heads are one matrix product.
@@ -103,7 +102,7 @@ std::vector<Group> groups_of(const std::vector<std::size_t>& columns) {
 double sum_of_squares(MatrixView<const float> values) {
   double sum = 0;
   for (std::size_t r = 0; r < values.rows; ++r) {
-    for (const float value : values.row(r)) sum += static_cast<double>(value) * static_cast<double>(value);
+    for (const float value : values.row(r)) sum += double{value} * double{value};
   }
   return sum;
 }
@@ -165,9 +164,8 @@ std::vector<double> output_pairs(const HeadOutputs& outputs) {
   linalg::gemm_nt(squares.view(), squares.view(), products.view());
   std::vector<double> totals;
   for (std::size_t h = 0; h < heads; ++h) {
-    double total = 0;
-    for (const double square : squares.view().row(h)) total += square;
-    totals.push_back(total);
+    const auto row = squares.view().row(h);
+    totals.push_back(std::accumulate(row.begin(), row.end(), 0.0));
   }
   std::vector<double> pairs = cross_norms(columns.view(), outputs.columns);
   const auto n = static_cast<double>(outputs.rows.size());

@@ -14,8 +14,7 @@ namespace {
 
 // PairProduct and BlockProduct compute inner products <A, B> = sum((L_a^T L_b) o (R_a^T R_b)) of the circuits
 // A = L_a R_a^T and B = L_b R_b^T of two heads (o: element-wise product). The factors L and R of one head are
-// slices of the weights of its layer (see CircuitFactor). Both classes keep their buffers between calls. Use
-// one object per worker.
+// slices of the weights of its layer (see CircuitFactor). Each worker has its own objects.
 
 /// The slice of one head in a circuit factor. Heads that share weights have equal slices.
 struct FactorSlice {
@@ -38,7 +37,7 @@ double sum_of_products(std::span<T> a, std::span<T> b) {
                                [](T x, T y) { return static_cast<double>(x) * static_cast<double>(y); });
 }
 
-/// Computes the inner product of the circuits of two heads in double, one pair at a time.
+/// Computes inner products in double, one pair at a time.
 class PairProduct {
  public:
   double inner(const ComparedHead& a, const ComparedHead& b) {
@@ -121,8 +120,7 @@ class BlockProduct {
     left_.multiply({rows, &CircuitFactors::left}, {cols, &CircuitFactors::left});
     right_.multiply({rows, &CircuitFactors::right}, {cols, &CircuitFactors::right});
   }
-  /// Returns <A, B>, where A is the circuit of head i of the first block (`rows`) and B that of head j of the
-  /// second block (`cols`). Sums in double.
+  /// Returns <A, B> of head i of `rows` (circuit A) and head j of `cols` (circuit B). Sums in double.
   [[nodiscard]] double inner(std::size_t i, std::size_t j) const {
     const auto part = [&](const BlockSide& side) {
       return side.product.row_range(side.rows.begin[i], width_).col_range(side.cols.begin[j], width_);
@@ -179,8 +177,7 @@ bool serves_in_place(const ComparedHead& a, const ComparedHead& b) {
          same_kind(a.factors->left, b.factors->left) && same_kind(a.factors->right, b.factors->right);
 }
 
-/// Returns the cosine from the inner product of two circuits, or NaN if the inner product overflowed. Limits
-/// the result to [-1, 1].
+/// Returns the cosine from the inner product of two circuits, or NaN if the inner product overflowed.
 double cosine_of(double inner, const ComparedHead& a, const ComparedHead& b) {
   const double cosine = inner / a.norm / b.norm;
   return std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0) : std::numeric_limits<double>::quiet_NaN();
@@ -235,10 +232,10 @@ struct Comparer {
   }
 };
 
-/// The heads of a set whose norm is finite and not 0, and their indices in the set.
+/// The heads of a set whose norm is finite and not 0.
 struct Defined {
   std::vector<ComparedHead> heads;
-  std::vector<std::size_t> place;
+  std::vector<std::size_t> place;  // [heads]: index in the set
 };
 
 }  // namespace

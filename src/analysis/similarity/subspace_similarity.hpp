@@ -12,7 +12,6 @@
 
 namespace attnctl::analysis {
 
-/// A head to compare with others by its circuit (QK or OV).
 struct ComparedHead {
   const CircuitFactors* factors = nullptr;  // circuits of the layer of the head
   std::size_t head = 0;
@@ -45,16 +44,13 @@ struct ComparedHead {
 [[nodiscard]] std::vector<OwnedMatrix<double>> frobenius_cosines(
     std::span<const std::vector<ComparedHead>> sets, Pool& pool);
 
-/// A matrix over all pairs of some heads. The heads are in one layer, or in several layers if `layer` is
-/// nullopt.
 struct HeadMatrix {
-  std::optional<std::size_t> layer;
+  std::optional<std::size_t> layer;  // nullopt: the heads are in several layers
   std::vector<model::HeadId> heads;
   OwnedMatrix<double> values;  // [heads, heads]; NaN if undefined
 };
 
-/// Means of the similarity and of its absolute value over all pairs of different heads with a defined
-/// similarity. nullopt if none exists.
+/// Means of the similarity and of its absolute value over all pairs of different heads that have one.
 struct OffDiagonal {
   std::optional<double> mean;
   std::optional<double> mean_abs;

@@ -54,9 +54,8 @@ std::vector<double> cosines_between(const Subspace& a, const Subspace& b) {
   return cosines;
 }
 
-/// Returns the statistics of |U_a^T U_b|_F^2 / sqrt(r_a r_b) for random subspaces with the same ranks: the
-/// mean over all pairs of different heads, and the standard deviation of one pair. Both are undefined if no
-/// pair is defined.
+/// Returns the random baseline of SubspaceAngles::kernel: the mean over all pairs of different heads, and the
+/// standard deviation of one pair. Both are undefined if no pair is defined.
 RandomNull null_of(const SubspaceAngles& angles) {
   double mean = 0;
   double variance = 0;
@@ -74,7 +73,6 @@ RandomNull null_of(const SubspaceAngles& angles) {
   return {mean / pairs, std::sqrt(variance / pairs)};
 }
 
-/// Returns the angles between the subspaces of the heads of a group.
 SubspaceAngles angles_of(const HeadGroup& group, std::span<const Subspace> subspaces, Pool& pool) {
   const std::size_t count = group.items.size();
   std::vector<std::vector<double>> cosines(count * count);  // [items, items], upper triangle

@@ -32,10 +32,9 @@ struct RandomNull {
   double deviation = kUndefined;
 };
 
-/// Returns the mean and standard deviation of |U_a^T U_b|_F^2 / sqrt(r_a r_b) for random subspaces. U_a and
-/// U_b are orthonormal bases of independent, uniformly distributed subspaces of r_a and r_b dimensions in a
-/// space of d dimensions; d must be at least 2. The mean is sqrt(r_a r_b) / d. The variance is 2 (d - r_a) (d
-/// - r_b) / (d^2 (d - 1) (d + 2)).
+/// Returns the mean and standard deviation of |U_a^T U_b|_F^2 / sqrt(r_a r_b), where U_a and U_b are bases of
+/// independent, uniformly distributed subspaces of r_a and r_b dimensions in a space of d >= 2 dimensions.
+/// The mean is sqrt(r_a r_b) / d. The variance is 2 (d - r_a) (d - r_b) / (d^2 (d - 1) (d + 2)).
 [[nodiscard]] RandomNull projection_kernel_null(std::size_t dimension, std::size_t rank_a,
                                                 std::size_t rank_b);
 
@@ -45,8 +44,7 @@ struct SubspaceAngles {
   std::vector<model::HeadId> heads;
   std::vector<std::optional<std::size_t>> ranks;  // [heads]: dimension of each subspace
   std::size_t dimension = 0;                      // dimension of the space that contains the subspaces
-  /// [heads, heads], in [0, 1]: |U_a^T U_b|_F^2 / sqrt(r_a r_b), as in projection_kernel_null. NaN if
-  /// undefined.
+  /// [heads, heads], in [0, 1]: |U_a^T U_b|_F^2 / sqrt(r_a r_b), see projection_kernel_null; or NaN.
   OwnedMatrix<double> kernel;
   /// Cosines of the principal angles of each pair of heads, in descending order, [heads, heads, angles]. A
   /// pair has as many angles as the smaller of its two ranks; the remaining entries are NaN.
@@ -60,7 +58,6 @@ struct SubspaceAngles {
   }
 };
 
-/// The results for one projection (W_Q, W_K, W_V or W_O) of all selected heads.
 struct ProjectionAnalysis {
   Projection projection = Projection::query;
   std::vector<ProjectionSpectrum> heads;  // in selection order
@@ -73,10 +70,9 @@ struct SubspacesOptions {
 };
 
 /// Computes the ranks of the projections of the selected heads and the angles between their subspaces
-/// (definitions in docs/metrics.md). Skips a projection that a selected layer does not have. Heads that share
-/// a key/value head have the same W_K and W_V subspaces. The results of a projection of a head are undefined
-/// if all its weights are zero or if a weight is not finite; the warning `undefined_projection` counts these
-/// projections.
+/// (definitions in docs/metrics.md). Skips a projection that a selected layer does not have. The results of a
+/// projection of a head are undefined if all its weights are zero or if a weight is not finite; the warning
+/// `undefined_projection` counts these projections.
 [[nodiscard]] std::vector<ProjectionAnalysis> analyze_subspaces(const model::Model& model,
                                                                 const forward::Selection& selection,
                                                                 const SubspacesOptions& options, Pool& pool,

@@ -1,59 +1,16 @@
 #include "analysis/weights/circuit.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "analysis/head_axes.hpp"
 #include "linalg/gemm.hpp"
 
 namespace attnctl::analysis {
 
-std::string_view name_of(Circuit circuit) {
-  return circuit == Circuit::qk ? "qk" : "ov";
-}
-
-std::string_view name_of(Projection projection) {
-  constexpr std::array<std::string_view, kAllProjections.size()> names{"w_q", "w_k", "w_v", "w_o"};
-  return names.at(static_cast<std::size_t>(projection));
-}
-
-CircuitFactor CircuitFactor::of_outputs(const model::Linear& weight, std::size_t width,
-                                        std::vector<std::size_t> slices) {
-  CircuitFactor factor(weight.last(), weight.orientation == model::Orientation::out_in, width,
-                       std::move(slices));
-  factor.other_ = weight.first.values;
-  factor.other_by_rows_ = weight.first.orientation == model::Orientation::out_in;
-  return factor;
-}
-
-CircuitFactor CircuitFactor::of_inputs(const model::Linear& weight, std::size_t width) {
-  const model::StoredMatrix& sliced = weight.factorised() ? weight.first : weight.last();
-  CircuitFactor factor(sliced, sliced.orientation == model::Orientation::in_out, width, {});
-  if (weight.factorised()) {
-    factor.other_ = weight.stored;
-    factor.other_by_rows_ = weight.orientation == model::Orientation::in_out;
-  }
-  return factor;
-}
-
-void CircuitFactor::fold(std::span<const float> gain) {
-  if (gain.empty()) return;
-  if (gain.size() != dimension()) throw std::logic_error("a norm's gain does not fit the weights it feeds");
-  gain_.assign(gain.begin(), gain.end());
-}
-
-MatrixView<const float> CircuitFactor::stored(std::size_t head, std::size_t count) const {
-  const std::size_t first = slice_of(head) * width_;
-  return by_rows_ ? stored_.row_range(first, count * width_) : stored_.col_range(first, count * width_);
-}
-
 void CircuitFactor::read_stored(std::size_t head, MatrixView<double> out) const {
   const MatrixView<const float> slice = stored(head);
   if (by_rows_) {
-    for (std::size_t c = 0; c < width_; ++c) {
-      std::transform(slice.row(c).begin(), slice.row(c).end(), out.row(c).begin(),
-                     [](float value) { return static_cast<double>(value); });
-    }
+    for (std::size_t c = 0; c < width_; ++c) std::ranges::copy(slice.row(c), out.row(c).begin());
   } else {
     constexpr std::size_t block = 16;  // number of rows: two cache lines of doubles per column
     for (std::size_t first = 0; first < slice.rows; first += block) {
@@ -90,12 +47,6 @@ MatrixView<double> CircuitFactor::read_columns(std::size_t head, OwnedMatrix<dou
   return out;
 }
 
-OwnedMatrix<double> CircuitFactor::columns(std::size_t head) const {
-  OwnedMatrix<double> columns;
-  read_columns(head, columns);
-  return columns;
-}
-
 OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head) {
   const OwnedMatrix<double> left = factors.left.columns(head);
   const OwnedMatrix<double> right = factors.right.columns(head);
@@ -128,8 +79,7 @@ std::span<const float> folded_gain(const model::Model& model, std::size_t layer)
   return gain(config.embedding.norm, model.embedding()->norm);
 }
 
-/// Returns the gain of the final norm of the encoder, which applies to the keys and values of
-/// cross-attention.
+/// Returns the gain of the last norm of the encoder, which the keys and values of cross-attention read.
 static std::span<const float> memory_gain(const model::Model& model) {
   const model::ModelConfig& config = model.config();
   if (config.decoder.value().encoder_norm.kind != model::NormKind::none) return model.encoder_norm().gain;
@@ -143,30 +93,20 @@ std::optional<CircuitFactor> projection_factor(const model::Model& model, std::s
                                                Projection projection, bool fold_norm) {
   const model::Lease<model::AttentionWeights> weights = model.attention(layer);
   const model::AttentionConfig& attention = model.config().layers.at(layer).attention;
-  const auto folded = [&](CircuitFactor factor) {
-    if (!fold_norm) return factor;
-    const bool of_memory = model.config().layers.at(layer).component == model::Component::cross &&
-                           projection != Projection::query;
-    factor.fold(of_memory ? memory_gain(model) : folded_gain(model, layer));
-    return factor;
-  };
+  const model::Linear* const linears[] = {&weights->query, &weights->key, &weights->value, &weights->output};
+  const model::Linear& linear = *linears[static_cast<std::size_t>(projection)];
+  if (!linear.present()) return std::nullopt;
+  if (projection == Projection::output) return CircuitFactor::of_inputs(linear, attention.d_value);
+  const bool is_query = projection == Projection::query;
   std::vector<std::size_t> slices;
-  for (std::size_t head = 0; head < attention.heads; ++head) {
-    slices.push_back(projection == Projection::query ? attention.query_slice(head) : attention.kv_head(head));
-  }
-  switch (projection) {
-    case Projection::query:
-      return folded(CircuitFactor::of_outputs(weights->query, attention.d_head, std::move(slices)));
-    case Projection::key:
-      return folded(CircuitFactor::of_outputs(weights->key, attention.d_head, std::move(slices)));
-    case Projection::value:
-      if (!weights->value.present()) return std::nullopt;
-      return folded(CircuitFactor::of_outputs(weights->value, attention.d_value, std::move(slices)));
-    case Projection::output:
-      if (!weights->output.present()) return std::nullopt;
-      return CircuitFactor::of_inputs(weights->output, attention.d_value);
-  }
-  return std::nullopt;
+  for (std::size_t head = 0; head < attention.heads; ++head)
+    slices.push_back(is_query ? attention.query_slice(head) : attention.kv_head(head));
+  const std::size_t width = projection == Projection::value ? attention.d_value : attention.d_head;
+  CircuitFactor factor = CircuitFactor::of_outputs(linear, width, std::move(slices));
+  if (!fold_norm) return factor;
+  const bool of_memory = !is_query && model.config().layers[layer].component == model::Component::cross;
+  factor.fold(of_memory ? memory_gain(model) : folded_gain(model, layer));
+  return factor;
 }
 
 std::optional<CircuitFactors> circuit_factors(const model::Model& model, std::size_t layer, Circuit circuit,

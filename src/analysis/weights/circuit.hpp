@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -16,30 +17,38 @@
 
 namespace attnctl::analysis {
 
-/// The two circuits of a head (Elhage et al. 2021): QK = W_Q W_K^T determines the attention scores, OV = W_V
-/// W_O determines the output.
+/// The two circuits of a head (Elhage et al. 2021): QK = W_Q W_K^T for scores, OV = W_V W_O for outputs.
 enum class Circuit { qk, ov };
 
-/// Returns "qk" or "ov".
-[[nodiscard]] std::string_view name_of(Circuit circuit);
+[[nodiscard]] inline std::string_view name_of(Circuit circuit) {
+  return circuit == Circuit::qk ? "qk" : "ov";
+}
 
 /// One factor of a circuit (W_Q, W_K, W_V or W_O^T) for all heads of a layer. The factor of one head is a
-/// slice [dimension, width] of a weight of the checkpoint. Slices are read directly from the checkpoint.
-/// Heads that share a key/value head, or whose weights are tied, use the same slice. If the weight is stored
-/// as a product of two matrices A B, the slices are computed in double when they are read.
+/// slice [dimension, width] of a weight of the checkpoint. Heads that share a key/value head, or whose
+/// weights are tied, use the same slice. If the weight is stored as a product of two matrices A B, the slices
+/// are computed in double when they are read.
 class CircuitFactor {
  public:
   /// Returns the factor whose slices are ranges of outputs of `weight` (W_Q, W_K or W_V).
   ///
   /// @param slices  [heads], index of the slice of each head; empty: one slice per head
   static CircuitFactor of_outputs(const model::Linear& weight, std::size_t width,
-                                  std::vector<std::size_t> slices);
-  /// Returns the factor whose slices are ranges of inputs of `weight`, transposed: the W_O^T [d_out, v] of
-  /// each head.
-  static CircuitFactor of_inputs(const model::Linear& weight, std::size_t width);
+                                  std::vector<std::size_t> slices) {
+    return {weight.last(), weight.first, model::Orientation::out_in, width, std::move(slices)};
+  }
+  /// Returns the factor whose slices are ranges of inputs of `weight` (W_O), transposed: [d_out, v].
+  static CircuitFactor of_inputs(const model::Linear& weight, std::size_t width) {
+    if (!weight.factorised()) return {weight.last(), {}, model::Orientation::in_out, width, {}};
+    return {weight.first, weight.last(), model::Orientation::in_out, width, {}};
+  }
 
   /// Multiplies row r of every slice by gain[r]. An empty gain has no effect.
-  void fold(std::span<const float> gain);
+  void fold(std::span<const float> gain) {
+    if (!gain.empty() && gain.size() != dimension())
+      throw std::logic_error("a norm's gain does not fit the weights it feeds");
+    gain_.assign(gain.begin(), gain.end());
+  }
 
   [[nodiscard]] std::size_t dimension() const {
     if (other_.data != nullptr) return other_by_rows_ ? other_.cols : other_.rows;
@@ -52,23 +61,34 @@ class CircuitFactor {
 
   /// Writes the transposed slice of a head in double to `buffer` and returns its view [width, dimension].
   MatrixView<double> read_columns(std::size_t head, OwnedMatrix<double>& buffer) const;
-  /// Returns the transposed slice of a head in double, [width, dimension].
-  [[nodiscard]] OwnedMatrix<double> columns(std::size_t head) const;
+  [[nodiscard]] OwnedMatrix<double> columns(std::size_t head) const {
+    OwnedMatrix<double> columns;
+    read_columns(head, columns);
+    return columns;
+  }
 
   /// Returns `count` adjacent slices, starting with the slice of `head`, as the checkpoint stores them and
   /// without the gain. The shape is [dimension, count * width], or [count * width, dimension] if
   /// by_rows(). If the weight is stored as a product A B, these are slices of the factor that is sliced per
   /// head, and the inner dimension of the product replaces `dimension`.
-  [[nodiscard]] MatrixView<const float> stored(std::size_t head, std::size_t count = 1) const;
+  [[nodiscard]] MatrixView<const float> stored(std::size_t head, std::size_t count = 1) const {
+    const std::size_t first = slice_of(head) * width_;
+    return by_rows_ ? stored_.row_range(first, count * width_) : stored_.col_range(first, count * width_);
+  }
   [[nodiscard]] bool by_rows() const { return by_rows_; }
-  /// Returns whether the slices are stored in the checkpoint: no gain is folded in, and the weight is not a
-  /// product of two matrices.
+  /// Returns whether the slices are stored in the checkpoint, so that stored() is all of them.
   [[nodiscard]] bool in_place() const { return gain_.empty() && other_.data == nullptr; }
 
  private:
-  CircuitFactor(const model::StoredMatrix& sliced, bool by_rows, std::size_t width,
-                std::vector<std::size_t> slices)
-      : stored_(sliced.values), by_rows_(by_rows), width_(width), slices_(std::move(slices)) {}
+  /// `by_rows` is the orientation in which slices are ranges of rows.
+  CircuitFactor(const model::StoredMatrix& sliced, const model::StoredMatrix& other,
+                model::Orientation by_rows, std::size_t width, std::vector<std::size_t> slices)
+      : stored_(sliced.values),
+        by_rows_(sliced.orientation == by_rows),
+        width_(width),
+        slices_(std::move(slices)),
+        other_(other.values),
+        other_by_rows_(other.orientation == by_rows) {}
 
   [[nodiscard]] std::size_t inner_dimension() const { return by_rows_ ? stored_.cols : stored_.rows; }
   /// Writes the transposed slice of a head, taken from stored_, to `out` [width, inner dimension].
@@ -78,8 +98,7 @@ class CircuitFactor {
   bool by_rows_ = false;            // stored_ is transposed: a slice is a range of rows
   std::size_t width_ = 0;
   std::vector<std::size_t> slices_;  // [heads]: index of the slice; empty: one slice per head
-  /// The second matrix of a weight that is stored as a product: [dimension, rank], or its transpose. Empty if
-  /// the weight is not a product.
+  /// The second matrix of a weight that is stored as a product: [dimension, rank], or its transpose.
   MatrixView<const float> other_;
   bool other_by_rows_ = false;  // other_ is transposed
   std::vector<double> gain_;    // [dimension]; empty: no gain
@@ -94,16 +113,16 @@ struct CircuitFactors {
 };
 
 /// The four projections of a head. W_Q, W_K and W_V read the input of the attention; W_O writes its output.
-/// The subspace of a projection is the column space of W_Q, W_K or W_V, or the row space of W_O.
 enum class Projection { query, key, value, output };
 inline constexpr std::array kAllProjections{Projection::query, Projection::key, Projection::value,
                                             Projection::output};
 
-/// Returns "w_q", "w_k", "w_v" or "w_o".
-[[nodiscard]] std::string_view name_of(Projection projection);
+[[nodiscard]] inline std::string_view name_of(Projection projection) {
+  constexpr std::array<std::string_view, kAllProjections.size()> names{"w_q", "w_k", "w_v", "w_o"};
+  return names.at(static_cast<std::size_t>(projection));
+}
 
-/// Returns one projection of all heads of a layer: W_Q, W_K, W_V, or the transposed W_O. Returns nullopt if
-/// the checkpoint does not have it. See circuit_factors for `fold_norm`.
+/// Returns one projection of all heads of a layer, or nullopt. See circuit_factors for `fold_norm`.
 [[nodiscard]] std::optional<CircuitFactor> projection_factor(const model::Model& model, std::size_t layer,
                                                              Projection projection, bool fold_norm);
 
@@ -124,7 +143,7 @@ inline constexpr std::array kAllProjections{Projection::query, Projection::key, 
 /// except in cross-attention. Empty if there is none.
 [[nodiscard]] std::span<const float> folded_gain(const model::Model& model, std::size_t layer);
 
-/// Returns the full circuit matrix of a head, [dimension of left, dimension of right]. The matrix is large.
+/// Returns the full circuit matrix of a head, [dimension of left, dimension of right].
 [[nodiscard]] OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head);
 
 /// The factors (CircuitFactor or CircuitFactors) of the selected heads. Heads and layers with the same
@@ -141,9 +160,8 @@ struct SharedFactors {
   std::vector<std::size_t> item_of_head;  // [selected heads]: index into `items`
 };
 
-/// Returns the factors of the selected heads. read(layer) returns the factors of a layer, or nullopt.
-/// number(factors, head) is the same for two heads of a layer if they share an item. Returns nullopt if a
-/// layer has no factors.
+/// Returns the factors of the selected heads; nullopt if read(layer) returns nullopt for one of their layers.
+/// number(factors, head) is the same for two heads of a layer if they share an item.
 template <typename Factors>
 [[nodiscard]] std::optional<SharedFactors<Factors>> share_factors(
     const model::Model& model, const forward::Selection& selection, bool fold_norm,
@@ -177,8 +195,7 @@ struct HeadGroup {
   std::vector<std::size_t> place;  // [heads]: index into `items`
 };
 
-/// Groups the heads by layer, or puts all into one group if `across_layers` is true. `item_of_head` is
-/// `place` of the grouped items.
+/// Groups the heads by layer, or makes one group. `item_of_head` is SharedFactors::item_of_head.
 [[nodiscard]] std::vector<HeadGroup> group_heads(const std::vector<model::HeadId>& heads,
                                                  std::span<const std::size_t> item_of_head,
                                                  bool across_layers);

@@ -55,11 +55,10 @@ Matrix over_vocabulary(const model::Model& model, Pool& pool) {
     pool.run(count, [&](std::size_t task, std::size_t worker) {
       table.row(first + task, rows[worker]);
       std::ranges::copy(rows[worker], e.view().row(task).begin());
-      for (std::size_t i = 0; i < decoder.in(); ++i) {
+      for (std::size_t i = 0; i < decoder.in(); ++i)
         u(task, i) = static_cast<double>(decoder.orientation == model::Orientation::in_out
                                              ? decoder.stored(i, first + task)
                                              : decoder.stored(first + task, i));
-      }
     });
     pool.run((sum.rows() + block - 1) / block, [&](std::size_t task, std::size_t) {
       const std::size_t begin = task * block;
@@ -126,14 +125,12 @@ OwnedMatrix<float> half_of(Matrix& a, const Matrix& b) {
   return scaled;
 }
 
-/// The circuits of the heads of one layer.
 struct LayerCircuits {
   std::optional<CircuitFactors> qk, ov;
 };
 
 /// Returns the reduced matrix that replaces the circuit L R^T of a head in products with its L side, or with
-/// its R side if `towards_left` is false (see half_of above). Empty if the layer does not have the circuit,
-/// or if the circuit is zero or not finite.
+/// its R side if `towards_left` is false. Empty if the circuit is missing, zero or not finite.
 OwnedMatrix<float> half_of(const std::optional<CircuitFactors>& factors, std::size_t head,
                            bool towards_left) {
   if (!factors) return {};
@@ -164,8 +161,7 @@ struct PairShape {
   std::size_t stream = 0;  // output dimension of the earlier head = input dimension of the later head
   std::size_t width = 0;   // width of the factors of the later head's circuit
   std::size_t far = 0;     // the other dimension of the later head's circuit
-  auto operator<=>(const PairShape&) const =
-      default;  // NOLINT(modernize-use-nullptr): false positive of clang-tidy 14
+  auto operator<=>(const PairShape&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs
 };
 
 Matrix normal_matrix(std::size_t rows, std::size_t cols, Random& random) {
@@ -191,16 +187,14 @@ RandomNull null_of(const PairShape& shape, const CompositionOptions& options, Po
   return {mean, std::sqrt(variance)};
 }
 
-/// The composition analysis of one model.
 class Composer {
  public:
   Composer(const model::Model& model, const forward::Selection& selection, const CompositionOptions& options,
            Pool& pool)
       : heads_(selection.heads), options_(options), pool_(pool) {
-    for (const std::size_t layer : selection.layers()) {
+    for (const std::size_t layer : selection.layers())
       layers_[layer] = {circuit_factors(model, layer, Circuit::qk, options.fold_norm),
                         circuit_factors(model, layer, Circuit::ov, options.fold_norm)};
-    }
     for (const CompositionKind kind : kAllCompositions) {
       Composition& composition = compositions_.emplace_back();
       composition.kind = kind;
@@ -303,9 +297,8 @@ std::vector<std::optional<double>> ov_copying(const model::Model& model, const f
     return scores;
   }
   std::map<std::size_t, std::optional<CircuitFactors>> layers;
-  for (const std::size_t layer : selection.layers()) {
+  for (const std::size_t layer : selection.layers())
     layers.emplace(layer, circuit_factors(model, layer, Circuit::ov, fold_norm));
-  }
   const Matrix vocabulary = through_vocabulary(model, pool);
   pool.run(scores.size(), [&](std::size_t task, std::size_t) {
     const auto& ov = layers.at(selection.heads[task].layer);
@@ -320,11 +313,6 @@ std::vector<std::optional<double>> ov_copying(const model::Model& model, const f
                     model::head_name(model.config(), selection.heads[i])));
   }
   return scores;
-}
-
-std::string_view name_of(CompositionKind kind) {
-  constexpr std::array<std::string_view, kAllCompositions.size()> names{"q", "k", "v"};
-  return names.at(static_cast<std::size_t>(kind));
 }
 
 std::vector<Composition> analyze_composition(const model::Model& model, const forward::Selection& selection,

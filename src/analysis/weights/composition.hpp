@@ -37,8 +37,9 @@ enum class CompositionKind { query, key, value };
 inline constexpr std::array kAllCompositions{CompositionKind::query, CompositionKind::key,
                                              CompositionKind::value};
 
-/// Returns "q", "k" or "v".
-[[nodiscard]] std::string_view name_of(CompositionKind kind);
+[[nodiscard]] constexpr std::string_view name_of(CompositionKind kind) {
+  return std::string_view("qkv").substr(static_cast<std::size_t>(kind), 1);
+}
 
 /// Composition scores |W_OV M|_F / (|W_OV|_F |M|_F) of every earlier head with every head of a later layer
 /// (Elhage et al. 2021). W_OV is the OV circuit of the earlier head. M is a circuit of the later head: QK for
@@ -46,8 +47,7 @@ inline constexpr std::array kAllCompositions{CompositionKind::query, Composition
 struct Composition {
   CompositionKind kind = CompositionKind::query;
   std::vector<model::HeadId> heads;
-  /// [heads, heads], in [0, 1]. NaN if undefined, or if the head of the row is not in an earlier layer than
-  /// the head of the column.
+  /// [heads, heads], in [0, 1]. NaN if undefined, or if the row's head is not in an earlier layer.
   OwnedMatrix<double> scores;
   OwnedMatrix<double> excess;  // scores minus the mean score of random weights of the same shapes
   std::optional<double> mean;  // mean of all scores

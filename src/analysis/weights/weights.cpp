@@ -16,13 +16,11 @@
 namespace attnctl::analysis {
 namespace {
 
-/// Both factors of the circuit of one head, transposed, in double. Each worker reuses its buffers for all its
-/// heads.
+/// Both factors of a circuit, transposed. Each worker reuses its buffers for all its heads.
 struct FactorBuffers {
   OwnedMatrix<double> left, right;
 };
 
-/// The spectrum of a circuit, and the circuit as it is compared with others.
 struct AnalyzedCircuit {
   HeadSpectrum spectrum;
   ComparedHead compared;
@@ -86,8 +84,7 @@ std::vector<SubspaceSimilarity> similarities_of(const std::vector<HeadGroup>& gr
   return similarities;
 }
 
-/// Appends the results of the selected heads to `analysis`. Returns false if a layer does not have the
-/// circuit.
+/// Appends the results of the selected heads to `analysis`. Returns false if a layer lacks the circuit.
 bool add_circuit(const model::Model& model, const forward::Selection& selection,
                  const WeightsOptions& options, Pool& pool, CircuitAnalysis& analysis) {
   const auto shared = share_factors<CircuitFactors>(

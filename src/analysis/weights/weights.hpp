@@ -39,7 +39,6 @@ struct SubspaceSimilarity : HeadMatrix {
   OffDiagonal off_diagonal;
 };
 
-/// The results for one circuit (QK or OV) of all selected heads.
 struct CircuitAnalysis {
   Circuit circuit = Circuit::qk;
   std::vector<HeadSpectrum> heads;             // in selection order
@@ -50,7 +49,6 @@ struct WeightsAnalysis {
   CircuitAnalysis qk;
   std::optional<CircuitAnalysis> ov;  // nullopt if a selected layer has no W_V or no W_O
 
-  /// Returns the results of QK and, if there are any, of OV.
   [[nodiscard]] std::vector<const CircuitAnalysis*> circuits() const {
     if (!ov) return {&qk};
     return {&qk, &*ov};
@@ -58,10 +56,9 @@ struct WeightsAnalysis {
 };
 
 /// Computes the singular values, ranks and similarities of the circuits of the selected heads (definitions in
-/// docs/metrics.md). No d x d matrix is formed. Layers that share weights are computed once and reported for
-/// each layer. If the circuit of a head is zero or has a weight that is not finite, its ranks (except the
-/// numerical rank 0 of a zero circuit) and similarities are undefined; the warning `undefined_circuit` counts
-/// these heads.
+/// docs/metrics.md). No d x d matrix is formed. Layers that share weights are computed once. If the circuit
+/// of a head is zero or has a weight that is not finite, its ranks (except the numerical rank 0 of a zero
+/// circuit) and similarities are undefined; the warning `undefined_circuit` counts these heads.
 [[nodiscard]] WeightsAnalysis analyze_weights(const model::Model& model, const forward::Selection& selection,
                                               const WeightsOptions& options, Pool& pool, Warnings& warnings);
 

@@ -77,11 +77,8 @@ void compute(const Dense& product, const Slab& slab) {
   const MatrixView<const float> x = product.x.row_range(slab.first_row, slab.rows);
   const MatrixView<float> out = part_of(product.out, slab);
   const float beta = product.accumulate ? 1.0F : 0.0F;
-  if (weights.orientation == model::Orientation::in_out) {
-    linalg::gemm_nn_biased(x, weights.stored, weights.bias, out, beta);
-  } else {
-    linalg::gemm_nt_biased(x, weights.stored, weights.bias, out, beta);
-  }
+  const bool transposed = weights.orientation == model::Orientation::out_in;
+  linalg::gemm_biased(transposed, x, weights.stored, weights.bias, out, beta);
   if (!product.activation) return;
   const auto activate = linalg::kernels().*kActivations.at(static_cast<std::size_t>(*product.activation));
   for (std::size_t r = 0; r < out.rows; ++r) activate(out.row(r));

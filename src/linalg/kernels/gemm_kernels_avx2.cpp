@@ -1,4 +1,4 @@
-#include "linalg/kernels/gemm_kernels.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 #if defined(__AVX2__) && defined(__FMA__)
 #include "linalg/kernels/gemm_kernels_impl.hpp"

@@ -1,5 +1,5 @@
-#include "linalg/kernels/gemm_kernels.hpp"
 #include "linalg/kernels/gemm_kernels_impl.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::linalg {
 

@@ -1,12 +1,11 @@
 #pragma once
 
-#include "linalg/kernels/gemm_kernels.hpp"
 #include "linalg/kernels/gemm_tiles_impl.hpp"
+#include "linalg/kernels/kernels.hpp"
 
-// The kernels of gemm_kernels.hpp for one instruction set. Registers hold a tile of c during the loop over k
-// (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). Unlike in that paper,
-// all of b is packed only if there are many rows. The tiles have the usual names: c[mr, nr], a[mr, kc], b[kc,
-// nr].
+// The GemmKernels of kernels.hpp for one instruction set. Registers hold a tile of c during the loop over k
+// (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). Unlike there, all of b
+// is packed only if there are many rows. The tiles have the usual names: c[mr, nr], a[mr, kc], b[kc, nr].
 
 namespace attnctl::linalg {
 namespace {
@@ -61,8 +60,7 @@ struct PackingKernel {
   static std::size_t row_tiles(const Product& p) { return (p.m + Columns::kMr - 1) / Columns::kMr; }
 
   /// Distributes `shares` pieces of other work evenly over the steps of a pass. is_due() is called once per
-  /// step and returns true if the step does a piece. It never returns true if there are fewer steps than
-  /// pieces.
+  /// step and returns whether the step does a piece: never if there are fewer steps than pieces.
   struct Turns {
     std::size_t every;
     std::size_t wait = every;
@@ -83,8 +81,7 @@ struct PackingKernel {
     std::size_t steps;  // number of steps of the pass during which the panel is packed
   };
 
-  /// Packs a panel of b [k, n] while another panel is multiplied, one row per turn. Also prefetches a later
-  /// row.
+  /// Packs a panel of b [k, n] while another one is multiplied, one row per turn. Prefetches later rows.
   struct RowByRow {
     static constexpr bool transposed = false;
     static constexpr std::size_t kRowsAhead = 16;

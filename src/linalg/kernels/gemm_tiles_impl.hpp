@@ -6,8 +6,8 @@
 
 #include <xsimd/xsimd.hpp>
 
-#include "linalg/kernels/gemm_kernels.hpp"
-#include "linalg/kernels/vector_lanes.hpp"
+#include "linalg/kernels/kernels.hpp"
+#include "linalg/kernels/vector_math.hpp"
 
 // The GEMM kernels for few rows. The kernels for many rows use the same tiles. kernels_impl.hpp explains why
 // everything is in an unnamed namespace and calls no function of the standard library.
@@ -147,8 +147,7 @@ template <typename Batch>
   }
 }
 
-/// Computes c = a b^T for few rows of a. Vectors run along k. Each element of a tile has one register with
-/// partial sums.
+/// Computes c = a b^T for few rows of a. Vectors of partial sums run along k, one per element of a tile.
 template <typename Arch>
 struct NtKernel {
   using Batch = xsimd::batch<float, Arch>;
@@ -201,8 +200,7 @@ struct NtKernel {
     ((count == R + 1 ? sum_tile<R + 1, C>(t) : void()), ...);
   }
 
-  /// Computes C columns of c for m rows. Prefetches the next columns of b, which begin at `next`, unless
-  /// `next` is null.
+  /// Computes C columns of c for m rows. Prefetches the next columns of b at `next`, which may be null.
   template <std::size_t C>
   static void column(Tile t, std::size_t m, const float* next) {
     const Tile whole = t;
@@ -231,8 +229,7 @@ struct NtKernel {
       const Slice cut(vectors_of_k, block_of_k, blocks_of_k);
       const std::size_t first = cut.first * kLanes;
       const std::size_t depth = block_of_k + 1 == blocks_of_k ? p.k - first : cut.count * kLanes;
-      // The stride is one cache line longer than the rows. With a power of two, all rows would use the same
-      // cache sets of L1.
+      // One cache line longer than the rows: a power of two would put all rows into the same cache sets.
       const std::size_t stride = padded(depth) + 16;
       for (std::size_t block = 0; block < blocks; ++block) {
         const Slice own(p.m, block, blocks);
@@ -314,8 +311,7 @@ struct NnKernel {
     ((count == R + 1 ? sum_tile<R + 1, V>(t, step, part) : void()), ...);
   }
 
-  /// Computes `count` rows and the first `width` columns of a tile. Loads only vectors of b with needed
-  /// columns.
+  /// Computes `count` rows and the first `width` columns of a tile. Loads only vectors of b that it needs.
   template <typename Step, std::size_t... V>
   static void tile_of(const Tile& t, Step& step, std::size_t count, std::size_t width,
                       std::index_sequence<V...> /*vectors, less 1*/) {
@@ -325,8 +321,7 @@ struct NnKernel {
      ...);
   }
 
-  /// Computes `count` rows and the columns [first, last) of a tile. If `first` is not 0, computes into a
-  /// buffer first.
+  /// Computes `count` rows and the columns [first, last) of a tile; in a buffer if `first` is not 0.
   template <typename Step>
   static void tile_part(Tile t, Step&& step, std::size_t count, std::size_t first, std::size_t last) {
     constexpr std::make_index_sequence<kVectors> widths;
@@ -363,8 +358,7 @@ struct NnKernel {
     }
   }
 
-  /// Packs b [depth, count] as panels [depth, nr]. Pads the rows of the last panel with zeros to a whole
-  /// vector.
+  /// Packs b [depth, count] as panels [depth, nr]. Pads the rows of the last one with zeros to a vector.
   static void pack(const float* b, std::size_t stride, std::size_t depth, std::size_t count, float* to) {
     for (std::size_t first = 0; first < count; first += kNr) {
       const std::size_t width = count - first < kNr ? count - first : kNr;

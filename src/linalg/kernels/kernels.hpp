@@ -27,14 +27,12 @@ struct WeightMoments {
 struct Kernels {
   std::string_view name;  // "avx512", "avx2", "sse2"; "baseline" on other processors
 
-  /// Computes pattern = softmax(scores) for one row of attention. Both spans may be the same memory.
-  /// Subtracts the largest score first. If a score is NaN or +inf, all weights are NaN. Otherwise, a score of
-  /// -inf gives exactly 0. If all scores are -inf (a fully masked row), writes zeros and returns false;
-  /// otherwise returns true.
+  /// Computes pattern = softmax(scores) for one row of attention. Both spans may be the same memory. If a
+  /// score is NaN or +inf, all weights are NaN. Otherwise, a score of -inf gives exactly 0. If all scores are
+  /// -inf (a fully masked row), writes zeros and returns false; otherwise returns true.
   bool (*softmax)(std::span<const float> scores, std::span<float> pattern);
 
-  /// Computes out = (x - mean) / sqrt(variance + eps) * gain + bias. An empty gain counts as 1, an empty bias
-  /// as 0.
+  /// out = (x - mean) / sqrt(variance + eps) * gain + bias. An empty gain counts as 1, an empty bias as 0.
   void (*layer_norm)(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
                      float eps, std::span<float> out);
   /// Computes out = x / sqrt(mean(x^2) + eps) * gain.
@@ -51,8 +49,7 @@ struct Kernels {
   void (*relu_squared)(std::span<float> x);
   void (*tanh)(std::span<float> x);
 
-  /// Returns the sum of x ln x for x >= 0, with 0 ln 0 = 0. Partial sums of blocks are added in double. NaN
-  /// gives NaN.
+  /// Returns the sum of x ln x for x >= 0 (0 ln 0 = 0), added in double by blocks. NaN gives NaN.
   double (*sum_x_log_x)(std::span<const float> x);
   /// Returns the sum of (a + b) ln(a + b), computed like sum_x_log_x.
   double (*sum_x_log_x_of_sum)(std::span<const float> a, std::span<const float> b);
@@ -62,12 +59,55 @@ struct Kernels {
   bool (*all_finite)(std::span<const float> x);  // returns true if x has no NaN and no infinity
 };
 
-/// Returns the fastest set of kernels that this CPU supports.
-[[nodiscard]] const Kernels& kernels();
-/// Returns the set with this name, or null if this CPU or build does not support it. Tests compare all sets.
-[[nodiscard]] const Kernels* kernels_named(std::string_view name);
+/// A product: c = alpha a b, or c += alpha a b if `accumulate` is true. nt and nt_many use b^T instead of b.
+/// Matrices are row-major; a stride is in floats. c must not overlap a or b.
+struct Product {
+  std::size_t m = 0, n = 0, k = 0;  // c [m, n]; k is the inner extent
+  const float* a = nullptr;         // [m, k]
+  std::size_t a_stride = 0;
+  const float* b = nullptr;  // layout depends on the kernel
+  std::size_t b_stride = 0;
+  float* c = nullptr;
+  std::size_t c_stride = 0;
+  float alpha = 1;
+  bool accumulate = false;
+  const float* bias = nullptr;  // [n], added to each row of c; used only by nt_many and nn_many
+};
 
-/// Returns true if x contains no NaN and no infinity.
+/// Matrix products for one instruction set. For a product with few rows, a BLAS spends most of its time on
+/// packing the weights. The kernels for few rows read most weights in place and prefetch the next ones. For
+/// many rows, a set has its own kernels only if they are faster than the BLAS. The value that one kernel
+/// computes for an output element depends on its row of a and its column of b, not on m, n or other elements.
+struct GemmKernels {
+  using Multiply = void (*)(const Product& product,
+                            float* workspace);  // has kGemmWorkspace floats
+  std::string_view name;
+
+  Multiply nt;                // few rows; computes a b^T, b is [n, k]
+  Multiply nn;                // few rows; computes a b, b is [k, n]
+  Multiply nt_many, nn_many;  // the same for many rows; null if the BLAS is as fast
+  /// Multiplies a by the columns [first_col, first_col + n) of a packed b. The packed b consists of panels
+  /// [k, panel_cols], which begin b_stride floats apart and are aligned to 64 bytes.
+  void (*panels)(const Product& product, std::size_t first_col);
+  std::size_t panel_cols;
+  /// Pack one panel of at most panel_cols columns: of b [k, n], or of b^T from b [n, k].
+  using Pack = void (*)(const float* b, std::size_t b_stride, std::size_t k, std::size_t n, float* panel);
+  Pack pack, pack_transposed;
+
+  /// From this number of rows on, the *_many kernels or the BLAS are used. Measured by bench/micro.
+  std::size_t nt_rows, nn_rows;
+};
+
+/// Number of workspace floats that a product needs. The workspace must be aligned to 64 bytes.
+inline constexpr std::size_t kGemmWorkspace = std::size_t{1} << 17U;
+
+/// Return the fastest set of kernels that this CPU supports.
+[[nodiscard]] const Kernels& kernels();
+[[nodiscard]] const GemmKernels& gemm_kernels();
+/// Return the set with this name, or null if this CPU or build does not support it. Tests compare all sets.
+[[nodiscard]] const Kernels* kernels_named(std::string_view name);
+[[nodiscard]] const GemmKernels* gemm_kernels_named(std::string_view name);
+
 [[nodiscard]] inline bool all_finite(std::span<const float> x) {
   return kernels().all_finite(x);
 }
@@ -81,5 +121,8 @@ struct Kernels {
 [[nodiscard]] const Kernels* baseline_kernels();
 [[nodiscard]] const Kernels* avx2_kernels();
 [[nodiscard]] const Kernels* avx512_kernels();
+[[nodiscard]] const GemmKernels* baseline_gemm_kernels();
+[[nodiscard]] const GemmKernels* avx2_gemm_kernels();
+[[nodiscard]] const GemmKernels* avx512_gemm_kernels();
 
 }  // namespace attnctl::linalg

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -10,20 +8,17 @@
 #include <xsimd/xsimd.hpp>
 
 #include "linalg/kernels/kernels.hpp"
-#include "linalg/kernels/vector_lanes.hpp"
 #include "linalg/kernels/vector_math.hpp"
 
-// The kernels of kernels.hpp for one instruction set. One source file per instruction set includes this
+// The Kernels of kernels.hpp for one instruction set. One source file per instruction set includes this
 // header. All functions are in an unnamed namespace and, of the standard library, call only members of
-// std::span and std::numeric_limits, which are always inlined. If the compiler emitted another inline
-// function, the linker could keep this copy for the whole program, with instructions that other CPUs do not
-// support.
+// std::span and std::numeric_limits, which are always inlined. The linker could keep the copy of another
+// inline function for the whole program, with instructions that other CPUs do not support.
 
 namespace attnctl::linalg {
 namespace {
 
-/// Elements are added in float in blocks of this number of elements. The sums of the blocks are added in
-/// double.
+/// Elements are added in float in blocks of this size. The sums of the blocks are added in double.
 constexpr std::size_t kSumBlock = 1024;
 
 template <typename Arch>
@@ -91,8 +86,7 @@ struct VectorKernels {
     return n - begin < kSumBlock ? n : begin + kSumBlock;
   }
 
-  /// Returns the sum over x. add(sum, values) adds a vector to a partial sum; for lanes with `filler` it must
-  /// add 0.
+  /// Returns the sum over x. add(sum, values) adds a vector to a partial sum; `filler` must add 0.
   template <typename F>
   static double sum_of(const float* x, std::size_t n, float filler, const F& add) {
     double total = 0;
@@ -105,9 +99,8 @@ struct VectorKernels {
     return total;
   }
 
-  /// Returns the sum of a function of x[i] and y[i]. add(sum, xs, ys) adds its values for two vectors to a
-  /// partial sum. The order of the additions is that of the other overload. Lanes after the end are (0, 0),
-  /// for which `add` must add 0.
+  /// Returns the sum of a function of x[i] and y[i], in the order of the other overload. add(sum, xs, ys)
+  /// adds its values for two vectors to a partial sum; the lanes after the end, (0, 0), must add 0.
   template <typename F>
   static double sum_of(const float* x, const float* y, std::size_t n, const F& add) {
     double total = 0;
@@ -122,10 +115,9 @@ struct VectorKernels {
         }
       }
       for (; i + lanes <= end; i += lanes) sums.part[0] = add(sums.part[0], load(x + i), load(y + i));
-      if (i < end) {
+      if (i < end)
         sums.part[0] =
             add(sums.part[0], Simd::load_part(x + i, end - i, 0), Simd::load_part(y + i, end - i, 0));
-      }
       total += sums.total();
     }
     return total;
@@ -172,8 +164,7 @@ struct VectorKernels {
     return true;
   }
 
-  /// Computes softmax of a row in which no score is above -inf. Writes NaN if a score is NaN, otherwise
-  /// zeros.
+  /// Computes softmax of a row in which no score is above -inf: NaN if a score is NaN, otherwise zeros.
   static bool softmax_of_masked_row(const float* in, float* out, std::size_t n) {
     bool has_nan = false;
     for (std::size_t i = 0; i < n; ++i) has_nan = has_nan || in[i] != in[i];
