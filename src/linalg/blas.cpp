@@ -287,18 +287,8 @@ const GemmKernels* gemm_kernels_named(std::string_view name) {
   return supported_set(name, avx512_gemm_kernels(), avx2_gemm_kernels(), baseline_gemm_kernels());
 }
 
-const GemmKernels& gemm_kernels() {
-  static const GemmKernels& best = *gemm_kernels_named("");
-  return best;
-}
-
 const Kernels* kernels_named(std::string_view name) {
   return supported_set(name, avx512_kernels(), avx2_kernels(), baseline_kernels());
-}
-
-const Kernels& kernels() {
-  static const Kernels& best = *kernels_named("");
-  return best;
 }
 
 void* blas_function(const char* name) {

@@ -313,7 +313,7 @@ std::vector<std::map<std::string, Cell>> rows_of(const StudyResults& results, co
   for (std::size_t i = 0; i < table->rows; ++i) {
     table->row(i, cells);
     rows.emplace_back();
-    for (std::size_t c = 0; c < cells.size(); ++c) rows.back()[table->columns[c].name] = cells[c];
+    for (std::size_t c = 0; c < cells.size(); ++c) rows.back()[table->columns[c]] = cells[c];
   }
   return rows;
 }

@@ -101,12 +101,19 @@ struct GemmKernels {
 /// Number of workspace floats that a product needs. The workspace must be aligned to 64 bytes.
 inline constexpr std::size_t kGemmWorkspace = std::size_t{1} << 17U;
 
-/// Return the fastest set of kernels that this CPU supports.
-[[nodiscard]] const Kernels& kernels();
-[[nodiscard]] const GemmKernels& gemm_kernels();
 /// Return the set with this name, or null if this CPU or build does not support it. Tests compare all sets.
 [[nodiscard]] const Kernels* kernels_named(std::string_view name);
 [[nodiscard]] const GemmKernels* gemm_kernels_named(std::string_view name);
+
+/// Return the fastest set of kernels that this CPU supports.
+[[nodiscard]] inline const Kernels& kernels() {
+  static const Kernels& best = *kernels_named("");
+  return best;
+}
+[[nodiscard]] inline const GemmKernels& gemm_kernels() {
+  static const GemmKernels& best = *gemm_kernels_named("");
+  return best;
+}
 
 [[nodiscard]] inline bool all_finite(std::span<const float> x) {
   return kernels().all_finite(x);
