@@ -58,9 +58,9 @@ struct SymmetricEigen {
 /// norm divided by the squared spectral norm. The result is in [1, r].
 [[nodiscard]] std::optional<double> stable_rank(std::span<const double> singular_values);
 
-/// Returns the number of values above max(rows, cols) * epsilon * max(s), as numpy.linalg.matrix_rank does for
-/// float32 weights; smaller values are rounding errors of the stored weights. The result is in [0, r]; it is 0
-/// for a zero matrix, and nullopt if a value is not finite.
+/// Returns the number of values above max(rows, cols) * epsilon * max(s), as numpy.linalg.matrix_rank does
+/// for float32 weights; smaller values are rounding errors of the stored weights. The result is in [0, r]; it
+/// is 0 for a zero matrix, and nullopt if a value is not finite.
 [[nodiscard]] std::optional<std::size_t> numerical_rank(
     std::span<const double> singular_values, std::size_t rows, std::size_t cols,
     double epsilon = std::numeric_limits<float>::epsilon());

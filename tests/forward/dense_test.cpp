@@ -1,11 +1,11 @@
-#include "forward/layers/layers.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "forward/layers/layers.hpp"
 
 using attnctl::OwnedMatrix;
 using attnctl::Pool;

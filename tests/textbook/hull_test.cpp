@@ -1,5 +1,3 @@
-#include "textbook/experiments.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -13,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "textbook/experiments.hpp"
 
 namespace attnctl::textbook {
 namespace {

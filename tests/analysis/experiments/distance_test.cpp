@@ -1,5 +1,3 @@
-#include "textbook/experiments.hpp"
-
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -10,6 +8,7 @@
 
 #include "support/capture.hpp"
 #include "support/memory_checkpoint.hpp"
+#include "textbook/experiments.hpp"
 
 namespace attnctl::textbook {
 namespace {

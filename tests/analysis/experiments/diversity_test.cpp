@@ -1,5 +1,3 @@
-#include "textbook/experiments.hpp"
-
 #include <cmath>
 #include <string>
 #include <variant>
@@ -9,6 +7,7 @@
 
 #include "linalg/decompositions.hpp"
 #include "support/memory_checkpoint.hpp"
+#include "textbook/experiments.hpp"
 
 namespace attnctl::textbook {
 namespace {

@@ -1,5 +1,3 @@
-#include "textbook/experiments.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -10,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "textbook/experiments.hpp"
 #include "textbook/parts.hpp"
 
 namespace attnctl::textbook {

@@ -1,5 +1,3 @@
-#include "textbook/experiments.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -11,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "support/golden.hpp"
+#include "textbook/experiments.hpp"
 
 namespace attnctl::textbook {
 namespace {

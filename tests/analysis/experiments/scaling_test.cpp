@@ -1,5 +1,3 @@
-#include "textbook/experiments.hpp"
-
 #include <cmath>
 #include <cstddef>
 #include <variant>
@@ -8,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "base/random.hpp"
+#include "textbook/experiments.hpp"
 
 namespace attnctl::textbook {
 namespace {
