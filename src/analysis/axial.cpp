@@ -46,6 +46,7 @@ class PartObserver final : public ObserverGroup {
   PartObserver(std::span<forward::Observer* const> observers, std::size_t first)
       : ObserverGroup({observers.begin(), observers.end()}), first_(first) {}
 
+  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {}  // see run_axial
   void panel(const forward::AttentionPanel& panel) override {
     forward::AttentionPanel moved = panel;
     moved.sequence += first_;
