@@ -2,6 +2,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <string_view>
 #include <variant>
 
 #include "base/error.hpp"
@@ -36,6 +37,7 @@ Command schema_command() {
 }
 
 void run_command_line(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") return write_to_stdout(version_text() + "\n");
   Command root{.name = "attnctl", .about = "See what every attention head of a transformer does."};
   root.version = version_text;
   root.footer =
