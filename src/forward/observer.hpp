@@ -52,8 +52,8 @@ struct ExpertRoute {
   std::vector<float> weights;        // [per_token]
 };
 
-/// The results that an observer needs. The fields name the members of AttentionPanel and the functions of
-/// Observer.
+/// What an observer needs from the forward pass: members of AttentionPanel (patterns, scores, values, z),
+/// calls of functions of Observer (output, stream, routing, logits), or the complete last layer (end).
 struct Needs {
   bool patterns = true;  // if false, linear and strided attention do not compute patterns
   bool scores = false;

@@ -13,7 +13,8 @@
 namespace attnctl::textbook {
 namespace {
 
-/// The inputs of the query, key and value projections: x, unless a check changes one of them.
+/// The inputs of the query, key and value projections. Each is x, or x with one entry changed: the check of a
+/// head changes one of the inputs, the check of the layer changes all three.
 struct RouteInputs {
   MatrixView<const double> query, key, value;  // [n, d]
 };

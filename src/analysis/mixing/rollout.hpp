@@ -39,8 +39,9 @@ void require_own_keys(const input::Batch& batch, std::string_view analysis);
 
 /// Base class of observers that use the combined pattern F of each layer (see RolloutOptions). The pass must
 /// include every head of every layer (Selection::all), even if the user selected fewer. The heads of a layer
-/// may arrive in parallel. A layer is complete when the first panel of the next layer arrives. Sums over
-/// heads are exact, so results do not depend on the number of threads.
+/// may arrive in parallel. A layer is complete when the first panel of the next layer arrives. Weights are
+/// rounded to multiples of 2^-40, so that their sums over heads are exact and do not depend on the number of
+/// threads.
 class FusedLayers : public forward::Observer {
  public:
   /// Throws the error of require_own_keys.

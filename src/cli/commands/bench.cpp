@@ -252,7 +252,7 @@ struct StageRow {
   void (BenchStages::*run)(Warnings& warnings);
   Layers layers;  // the layers whose products are counted as FLOPs
   When when;
-  bool captured;  // needs captured patterns in memory
+  bool captured;  // keeps the patterns of all inputs in memory
   bool text;      // writes the patterns as text
 };
 constexpr std::array kStages = {
