@@ -79,9 +79,9 @@ struct Strided {
   std::size_t element_size = 1;  // in bytes
 };
 
-/// Throws Error(bad_input) if an element is outside of the `available` bytes of the buffer, or if the
-/// tensor's size in bytes does not fit 64 bits. `where` names the file and the tensor in the message. The
-/// functions below require a tensor that passed this check.
+/// Throws Error(bad_input) if the shape and the strides have different lengths, if the tensor's size in bytes
+/// does not fit 64 bits, or if an element is outside of the `available` bytes of the buffer. `where` names
+/// the file and the tensor in the message. The functions below require a tensor that passed this check.
 void check_strided(std::string_view where, const Strided& tensor, std::size_t available);
 
 [[nodiscard]] std::size_t byte_size(const Strided& tensor);  // of all elements together

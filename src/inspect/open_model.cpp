@@ -148,7 +148,7 @@ std::vector<std::size_t> parse_ranges(const std::string& option, const std::stri
       fail(Status::usage, "{}: got \"{}\", need numbers and ranges such as 0,3-5", option, escaped(word));
     }
     if (*last >= count) {
-      fail(Status::usage, "{}: got {}, the model has {} layers (0 to {})", option, *last, count, count - 1);
+      fail(Status::usage, "{}: got {}, the layers are 0 to {}", option, *last, count - 1);
     }
     for (std::size_t i = *first; i <= *last; ++i) numbers.insert(i);
   }

@@ -254,8 +254,9 @@ class Measure {
   virtual void set_context(const Measure& /*so_far*/) {}
   /// Starts a block, before its forward pass. All calls for one block come from one thread.
   virtual void begin(const StudyBlock& /*block*/) {}
-  /// Processes a panel. The layers arrive in ascending order, the heads of a layer in any order. The panels
-  /// of one head arrive in the order of sequences, then rows.
+  /// Processes a panel. For each sequence, the layers arrive in ascending order, the heads of a layer in any
+  /// order; a later sequence may begin again with the first layer. The panels of one head arrive in the order
+  /// of sequences, then rows.
   virtual void panel(const StudyPanel& panel) = 0;
   virtual void end() {}
 

@@ -148,8 +148,10 @@ class TensorBinder {
     if (missing_.empty() && faults_.empty()) return;
     if (missing_.empty()) fail(Status::bad_input, "{}", join_first(faults_, "; "));
     const auto tensors = names_.weights().tensors();
-    fail(Status::bad_input, "{}: {} {} missing that {} needs: {}{}{}",
-         escaped(tensors.empty() ? std::string_view(config_file_) : tensors.front().file), missing_.size(),
+    std::string_view file = tensors.empty() ? std::string_view(config_file_) : tensors.front().file;
+    const bool shards = std::ranges::any_of(tensors, [&](const auto& tensor) { return tensor.file != file; });
+    if (shards) file = file.substr(0, file.find_last_of('/'));
+    fail(Status::bad_input, "{}: {} {} missing that {} needs: {}{}{}", escaped(file), missing_.size(),
          missing_.size() == 1 ? "tensor is" : "tensors are", escaped(config_file_),
          join_first(missing_, ", "), faults_.empty() ? "" : "; ", join_first(faults_, "; "));
   }
