@@ -37,10 +37,9 @@ std::string printable(std::string_view text) {
   }
 }
 
-bool is_plain_field(std::string_view text) {
-  return !text.empty() &&
-         std::ranges::all_of(text, [](char c) { return c >= '.' && c <= '~' && c != '='; }) &&
-         text.front() != '@';
+bool is_plain_field(std::string_view text, char separator) {
+  const auto plain = [separator](char c) { return c >= '.' && c <= '~' && c != '=' && c != separator; };
+  return !text.empty() && std::ranges::all_of(text, plain) && text.front() != '@';
 }
 
 /// Formats rows in a small buffer that stays in the cache. When the buffer is full, appends it to a text.
@@ -71,7 +70,7 @@ class RowBuffer {
     if constexpr (std::is_same_v<T, bool>) {
       end_ = std::ranges::copy(std::string_view(value ? "true" : "false"), end_).out;
     } else if constexpr (std::is_same_v<T, std::string>) {
-      if (value.size() <= short_text && is_plain_field(value)) {
+      if (value.size() <= short_text && is_plain_field(value, separator_)) {
         end_ = std::ranges::copy(value, end_).out;
       } else {
         flush();
@@ -119,7 +118,7 @@ void append_rows(std::string& text, const Table& table, const WriteOptions& opti
 }  // namespace
 
 void append_csv_text(std::string& line, std::string_view text, char separator) {
-  if (is_plain_field(text)) {
+  if (is_plain_field(text, separator)) {
     line += text;
     return;
   }

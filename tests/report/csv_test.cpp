@@ -69,6 +69,15 @@ TEST_CASE("a table as TSV, by hand") {
         "8\t\"'\t=x\"\t1.5\r\n9\t\"a\nb\"\t1.5\r\n10\t\"\"\t2.5\r\n");
 }
 
+TEST_CASE("a table whose fields are separated by semicolons, by hand") {
+  const Table table = make_table("inputs", {"id", "to;ken", "weight"},
+                                 {{std::int64_t{5}, std::string("a,b"), 0.5F},
+                                  {std::int64_t{6}, std::string(";"), Cell{}},
+                                  {std::int64_t{7}, std::string("a;b"), 1.5F}});
+  CHECK(csv_of(table, {.number = {}, .separator = ';'}) ==
+        "id;\"to;ken\";weight\r\n5;a,b;0.5\r\n6;\";\";\r\n7;\"a;b\";1.5\r\n");
+}
+
 TEST_CASE("text cells are quoted as RFC 4180 requires, and made safe") {
   struct Row {
     std::string_view text;

@@ -53,7 +53,8 @@ struct PatternRow {
   double distance = 0;         // sum of w_j |j - query|, in tokens
   double signed_distance = 0;  // sum of w_j (j - query), negative for earlier keys
   float largest = 0;           // largest weight
-  std::size_t argmax = 0;      // lowest key position with the largest weight; 0 if all weights are 0
+  std::size_t argmax =
+      0;  // lowest key position with the largest weight; 0 (even if hidden) if all weights are 0
 
   /// Computes the sums. If a weight is not finite, `distance` is not finite either.
   PatternRow(std::span<const float> row_weights, forward::KeyRange row_visible, std::size_t row_query,
@@ -63,7 +64,8 @@ struct PatternRow {
 /// A metric of a head that is the mean of a value of each query row.
 struct RowMetric {
   Metric about;
-  /// Returns the value of one row; nullopt if the row does not count, for example without the key to measure.
+  /// Returns the value of one row with finite weights; nullopt if the row does not count, for example without
+  /// the key to measure.
   std::optional<double> (*value)(const PatternRow& row);
   bool in_text = true;  // has a column in the text table of heads
 };

@@ -23,7 +23,7 @@ struct Format {
 
 /// Returns the names of all formats.
 [[nodiscard]] std::vector<std::string> all_formats();
-/// Returns the names of those of `formats` that write tables: "csv or tsv".
+/// Returns the names of those of `formats` that write tables, such as "csv or tsv".
 [[nodiscard]] std::string table_formats(const std::vector<std::string>& formats);
 
 /// A path that a command writes.
