@@ -54,7 +54,7 @@ struct PatternRow {
   double signed_distance = 0;  // sum of w_j (j - query), negative for earlier keys
   float largest = 0;           // largest weight
   std::size_t argmax =
-      0;  // lowest key position with the largest weight; 0 (even if hidden) if all weights are 0
+      0;  // lowest key with the largest weight; 0, even if it is hidden, if all weights are 0
 
   /// Computes the sums. If a weight is not finite, `distance` is not finite either.
   PatternRow(std::span<const float> row_weights, forward::KeyRange row_visible, std::size_t row_query,
