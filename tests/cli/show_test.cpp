@@ -52,7 +52,7 @@ TEST_CASE("--show: contradictory options are rejected") {
     CHECK(result.status == 2);
     return result.err;
   };
-  CHECK(refused({"9"}).find("the model has 4") != std::string::npos);
+  CHECK(refused({"9"}).find("the layers are 0 to 3") != std::string::npos);
   CHECK(refused({"0.9"}).find("0.9") != std::string::npos);
   CHECK(refused({"1", "--layers", "2"}).find("remove --layers") != std::string::npos);
   CHECK(refused({"1", "--include", "scores"}).find("remove --include") != std::string::npos);
