@@ -22,8 +22,10 @@ std::shared_ptr<float> fresh_floats(std::size_t count) {
   const bool large = *bytes >= 2 * kHugePage;
   const std::size_t alignment = large ? kHugePage : kCacheLine;
   const std::size_t size = (*bytes / alignment + 1) * alignment;
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): `owner` takes it
   void* const memory = std::aligned_alloc(alignment, size);
   if (memory == nullptr) throw std::bad_alloc();
+  // NOLINTNEXTLINE(cppcoreguidelines-no-malloc, cppcoreguidelines-owning-memory)
   std::shared_ptr<float> owner(static_cast<float*>(memory), [](float* values) { std::free(values); });
   if (large) madvise(memory, size, MADV_HUGEPAGE);  // a failure is ignored: huge pages are only faster
   return owner;

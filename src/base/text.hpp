@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +36,17 @@ namespace attnctl {
 
 /// Splits a text at each separator. Keeps empty fields; an empty text has one empty field.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// Returns std::invoke(text, item) of each item, joined by `separator`.
+template <typename Items, typename Text>
+[[nodiscard]] std::string join_texts(const Items& items, Text text, std::string_view separator = ", ") {
+  std::string joined;
+  for (const auto& item : items) {
+    if (!joined.empty()) joined += separator;
+    joined += std::invoke(text, item);
+  }
+  return joined;
+}
 
 /// Removes the first line of a text and returns it without its end (LF or CRLF).
 [[nodiscard]] std::string_view take_line(std::string_view& text);

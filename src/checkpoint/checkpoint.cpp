@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <ranges>
 
 #include <fmt/ranges.h>
 
 #include "base/files/input_file.hpp"
+#include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 
 namespace attnctl::checkpoint {
@@ -93,7 +93,7 @@ const FileFormat* find_format(const Path& path) {
   if (std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); }))
     refuse(escaped(path.string()), "unsupported weights format; convert it to safetensors");
   refuse(escaped(path.string()), "unsupported extension, need one of {}",
-         fmt::join(kFormats | std::views::transform(&FileFormat::extension), " "));
+         join_texts(kFormats, &FileFormat::extension, " "));
 }
 
 /// A type of files, for error messages about a file whose format is not the expected one.

@@ -61,12 +61,11 @@ void run_command_line(int argc, char** argv) {
 }  // namespace
 
 std::string_view schema_text(std::string_view name) {
-  std::string names;
   for (const Schema& schema : schemas()) {
     if (name == schema.name || name == fmt::format("attnctl.{}/1", schema.name)) return schema.text;
-    names += (names.empty() ? "" : ", ") + std::string(schema.name);
   }
-  fail(Status::usage, "schema: unsupported \"{}\"; supported: {}", escaped(name), names);
+  fail(Status::usage, "schema: unsupported \"{}\"; supported: {}", escaped(name),
+       join_texts(schemas(), &Schema::name));
 }
 
 int run(int argc, char** argv) {

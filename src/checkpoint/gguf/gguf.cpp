@@ -2,12 +2,12 @@
 
 #include <array>
 #include <cstring>
-#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/checked.hpp"
+#include "base/text.hpp"
 #include "checkpoint/readers.hpp"
 
 namespace attnctl::checkpoint {
@@ -294,8 +294,7 @@ const GgmlType& ggml_type(std::uint32_t id, std::string_view file, std::string_v
   for (const auto& [number, known] : kUnsupportedTypes) {
     if (number == id) name = known;
   }
-  refuse(file, "{}: unsupported type {}; supported: {}", what, name,
-         fmt::join(kGgmlTypes | std::views::transform(&GgmlType::name), ", "));
+  refuse(file, "{}: unsupported type {}; supported: {}", what, name, join_texts(kGgmlTypes, &GgmlType::name));
 }
 
 std::unique_ptr<Checkpoint> open_gguf(FileBytes file) {

@@ -1,10 +1,10 @@
 #include <cmath>
 #include <iterator>
-#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text.hpp"
 #include "checkpoint/gguf/gguf.hpp"
 #include "checkpoint/readers.hpp"
 
@@ -157,7 +157,7 @@ const GgufArchitecture& architecture_of(const std::string& file, const GgufMetad
   const auto* const found = std::ranges::find(kArchitectures, *name, &GgufArchitecture::name);
   if (found != std::end(kArchitectures)) return *found;
   refuse(file, "metadata \"general.architecture\": unsupported {}; supported: {}", in_quotes(*name),
-         fmt::join(kArchitectures | std::views::transform(&GgufArchitecture::name), ", "));
+         join_texts(kArchitectures, &GgufArchitecture::name));
 }
 
 /// The parts of a tensor's name. For "blk.3.attn_q.weight", the layer is 3, the stem "attn_q" and the ending
