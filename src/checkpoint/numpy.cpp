@@ -143,8 +143,8 @@ std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings) {
     formats::NpyHeader header = member_header(file, member);
     arrays.push_back({std::move(member), std::move(header)});
   }
-  // The arrays are sorted by the file names of their members, which is a different order: "a-b.npy" is before
-  // "a.npy", but "a" is before "a-b".
+  // Up to here, the arrays are in the order of the member names, which differs from that of the tensor names:
+  // "a-b.npy" is before "a.npy", but "a" is before "a-b".
   std::ranges::sort(arrays, {}, tensor_name);
   auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
   for (const Array& array : arrays) {

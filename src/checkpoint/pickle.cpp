@@ -208,7 +208,9 @@ class Unpickler {
     if (items.size() == 6 && items[5].kind != Kind::none) {
       need_kind(items[5], Kind::tuple, "for a view of the storage");
       const auto view = pickle_.items(items[5]);
-      if (view.size() != 3) refuse(fmt::format("got {} items, need the 3 of a view", view.size()));
+      if (view.size() != 3)
+        refuse(
+            fmt::format("got {} items for the view of a storage, need 3: key, offset and size", view.size()));
       need_kind(view[1], Kind::integer, "for the view's offset");
       need_kind(view[2], Kind::integer, "for the view's size");
       storage.view_offset = view[1].number;

@@ -137,8 +137,8 @@ void check_cover(const FileBytes& file, std::vector<SafetensorsEntry>& entries, 
     covered = entry.end;
   }
   if (covered != data_size) {
-    refuse(file.name(), "got {} bytes after the last tensor @byte {}, need none", data_size - covered,
-           file.bytes().size() - (data_size - covered));
+    refuse(file.name(), "got {} bytes after the last tensor, which ends @byte {}; need none",
+           data_size - covered, file.bytes().size() - (data_size - covered));
   }
 }
 

@@ -190,10 +190,10 @@ class LegacyTorchFile {
     constexpr std::size_t kCountBytes = 8;
     const std::size_t rest = text_.size() - at_;
     if (rest < kCountBytes) {
-      refuse(
-          file_.name(),
-          "storage {} @byte {}: got {} bytes, need {} for the number of elements; was it downloaded whole?",
-          in_quotes(key), at_, rest, kCountBytes);
+      refuse(file_.name(),
+             "storage {} @byte {}: got {} bytes, need {}, which contain the number of elements; was it "
+             "downloaded whole?",
+             in_quotes(key), at_, rest, kCountBytes);
     }
     const std::uint64_t count = little_endian(text_.substr(at_, kCountBytes));
     const auto size = checked_mul<std::uint64_t>(count, element_size);
@@ -237,10 +237,11 @@ PickleValue find_state(const Pickle& pickle) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", in_quotes(name));
     const bool known = std::ranges::count(kStateNames, name) > 0;
     if (!known || state || has_tensors(pickle, pickle.root)) {
-      refuse(pickle.where,
-             "unsupported dictionaries of tensors inside the dictionary ({}), need one, under state_dict, "
-             "model_state_dict or model; save only the state_dict",
-             names);
+      refuse(
+          pickle.where,
+          "unsupported: tensors in the inner dictionaries {}; need all tensors in the outermost dictionary, "
+          "or all in one inside it: state_dict, model_state_dict or model; save only the state_dict",
+          names);
     }
     state = items[i + 1];
   }

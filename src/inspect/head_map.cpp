@@ -66,7 +66,8 @@ Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
   return {"map", "map", std::move(items)};
 }
 
-/// Returns the position of a head in the plane; undefined if the head is not in the map.
+/// Returns the position of a head in the plane. Both coordinates are kUndefined if the head is not in the
+/// map.
 std::array<double, 2> point_of(const Drawn& drawn, model::HeadId head) {
   const auto found = std::ranges::find(drawn.map.heads, head);
   if (found == drawn.map.heads.end()) return {kUndefined, kUndefined};

@@ -186,9 +186,10 @@ class Model {
   void evict_attention(std::size_t index) const;
   void evict_embedding() const;
 
-  /// Return upper bounds, in bytes, of the memory of these weights as float32, including the temporary memory
-  /// during their conversion. Do not read the weights. `rows` is the number of rows that are looked up in
-  /// each embedding table. head_bytes() includes the final norm and the norm of the encoder.
+  /// Return upper bounds, in bytes, of the memory of these weights: as float32, including the temporary
+  /// memory during their conversion, but rows that are looked up in a table as they are stored, with the
+  /// neighbouring pages that the system reads. Do not read the weights. `rows` is the number of rows that are
+  /// looked up in each embedding table. head_bytes() includes the final norm and the norm of the encoder.
   [[nodiscard]] std::uint64_t layer_bytes(std::size_t index) const;
   [[nodiscard]] std::uint64_t attention_bytes(std::size_t index) const;
   [[nodiscard]] std::uint64_t embedding_bytes(std::size_t rows) const;

@@ -19,7 +19,8 @@ struct TextOptions {
   std::optional<int> digits = {};  // number of decimals; default: see each function
   std::size_t width = 80;          // width of the terminal in columns; only for matrices, heatmaps and charts
   bool colours = false;            // heatmaps in 256 colours; otherwise with shaded block characters
-  std::atomic<std::uint64_t>* non_finite = nullptr;  // if not null, the result of count_non_finite is added
+  /// If not null, tables, matrices and heatmaps add the number of their values that are NaN or infinite.
+  std::atomic<std::uint64_t>* non_finite = nullptr;
 };
 
 /// Appends a table with a header and aligned columns. Numbers are aligned to the right and texts to the left.

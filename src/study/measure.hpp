@@ -186,8 +186,9 @@ struct HeadRole {
   RoleEvidence evidence;
 };
 
-/// Sets RoleEvidence::random of each item in `evidence` that has a null and whose role has a score in
-/// `of_random`, the evidence from the random models.
+/// Sets RoleEvidence::random of the items in `evidence` that have a null value: to this value plus the
+/// largest (score - null) of the same role in `of_random`, the evidence from the random models. Items whose
+/// role has no such difference in `of_random` do not change.
 void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvidence>& of_random);
 
 /// Returns the roles whose rules the evidence meets, without those that RoleRow::unless excludes, sorted by

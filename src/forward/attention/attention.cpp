@@ -296,7 +296,8 @@ class HeadPass {
     }
   }
 
-  /// Computes row r of a panel with strided attention, only from visible keys. Their scores are adjacent.
+  /// Computes row r of a panel with strided attention, only from the keys of strides_of(), whose scores are
+  /// stored next to each other. Masks then hide some of these keys.
   void strided_row(const PanelWork& panel, std::size_t r) const {
     const std::size_t i = panel.first + r;
     const auto strides = visibility_.strides_of(i);

@@ -19,7 +19,7 @@
 // (ends.cpp).
 namespace attnctl::forward {
 
-/// The memory of a matrix that is overwritten for every layer and Block.
+/// Memory for a matrix. It is used again for every layer and every Block (a group of sequences).
 class Buffer {
  public:
   /// Returns a matrix [rows, cols] of undefined values. Earlier views become invalid if the memory grows.
