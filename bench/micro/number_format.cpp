@@ -34,7 +34,7 @@ std::vector<float> weights() {
 template <typename Write>
 void format_rows(benchmark::State& state, const Write& write) {
   const std::vector<float> values = weights();
-  std::vector<char> buffer(kRow * 32 + report::NumberFormat::most_characters);
+  std::vector<char> buffer(kRow * 32 + report::NumberFormat::kMostCharacters);
   std::size_t bytes = 0;
   for (auto _ : state) {
     for (std::size_t row = 0; row < values.size(); row += kRow) {

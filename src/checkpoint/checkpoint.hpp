@@ -67,7 +67,7 @@ class Checkpoint {
 
   /// Returns the index in tensors() of the tensor with this name; npos if there is none.
   [[nodiscard]] std::size_t find(std::string_view name) const;
-  static constexpr std::size_t npos = static_cast<std::size_t>(-1);
+  static constexpr std::size_t npos = static_cast<std::size_t>(-1);  // NOLINT(readability-identifier-naming)
 };
 
 /// Opens a weights file. The name's extension selects the format: .safetensors, .npz, .npy, .gguf, .json, or

@@ -87,7 +87,7 @@ void bash_option_cases(const std::string& name, const Command& command, std::str
   for (const Option& option : options_of(command, false)) {
     if (!option.takes_value()) continue;
     std::vector<std::string> patterns;
-    for (const std::string& each : option.all_names()) patterns.push_back(name + "/" + each);
+    for (const std::string& each : option.all_names()) patterns.push_back(fmt::format("{}/{}", name, each));
     out += fmt::format("    {}) {}; return ;;\n", join(patterns, " | "), bash_values(option));
   }
 }

@@ -115,7 +115,7 @@ void add_pair_arrays(const AnalysisInput& input, Results& results, const Project
 void add_arrays(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses, Results& results,
                 const Table& heads) {
   const analysis::HeadAxes axes(input.selection.heads);
-  const auto add = [&](std::string column) {
+  const auto add = [&](const std::string& column) {
     results.arrays.push_back({column, column_array(heads, column, axes.shape())});
   };
   for (const ProjectionAnalysis& analysis : analyses) {

@@ -36,13 +36,12 @@ Matrix mask_of(const model::AttentionConfig& config, const input::Sequence& sequ
   for (std::size_t i = 0; i < queries; ++i) {
     for (std::size_t j = 0; j < keys; ++j) {
       const bool visible = sequence.key_visible.empty() || sequence.key_visible[j] != 0;
-      if (!visible || !kind_shows(config.kind, i, j)) {
+      const bool later = !sequence.mask && causal && j > i;
+      if (!visible || later || !kind_shows(config.kind, i, j)) {
         mask(i, j) = kHidden;
       } else if (sequence.mask) {
         const std::size_t plane = sequence.mask->heads == 1 ? 0 : head;
         mask(i, j) = sequence.mask->added[(plane * queries + i) * keys + j];
-      } else if (causal && j > i) {
-        mask(i, j) = kHidden;
       }
     }
   }
@@ -162,7 +161,7 @@ Matrix score(const model::AttentionConfig& config, const Matrix& q, const Matrix
     const auto phi = [](const Matrix& x) { return Matrix(xt::where(x > 0, x + 1, xt::exp(x))); };
     return xt::log(linalg::dot(phi(q), xt::transpose(phi(k))));
   }
-  const Matrix scores = config.scale * linalg::dot(q, xt::transpose(k));
+  Matrix scores = config.scale * linalg::dot(q, xt::transpose(k));
   if (config.soft_cap == 0) return scores;
   return double{config.soft_cap} * xt::tanh(scores / double{config.soft_cap});
 }
@@ -220,7 +219,7 @@ Matrix attend_head(const LayerInput& layer, std::size_t head, ReferenceLayer& ou
   out.scores[head] = linalg::to_owned(scores);
   out.pattern[head] = linalg::to_owned(pattern);
   if (layer.v.size() == 0) return {};
-  const Matrix z = weighted_values(pattern, scores, head_columns(layer.v, kv_head, config.d_value));
+  Matrix z = weighted_values(pattern, scores, head_columns(layer.v, kv_head, config.d_value));
   out.z[head] = linalg::to_owned(z);
   return z;
 }

@@ -49,7 +49,7 @@ class RowBuffer {
       : text_(text), format_(options.number), separator_(options.separator) {}
 
   void append(const Cell& cell, bool last) {
-    if (end_ > buffer_.data() + buffer_.size() - cell_space) flush();
+    if (end_ > buffer_.data() + buffer_.size() - kCellSpace) flush();
     std::visit([&](const auto& value) { append_value(value); }, cell);
     end_ = std::ranges::copy(last ? "\r\n" : std::string_view(&separator_, 1), end_).out;
   }
@@ -62,15 +62,15 @@ class RowBuffer {
   [[nodiscard]] std::uint64_t non_finite() const { return non_finite_; }
 
  private:
-  static constexpr std::size_t cell_space = NumberFormat::most_characters + 2;
-  static constexpr std::size_t short_text = 64;
+  static constexpr std::size_t kCellSpace = NumberFormat::kMostCharacters + 2;
+  static constexpr std::size_t kShortText = 64;
 
   template <typename T>
   void append_value(const T& value) {
     if constexpr (std::is_same_v<T, bool>) {
       end_ = std::ranges::copy(std::string_view(value ? "true" : "false"), end_).out;
     } else if constexpr (std::is_same_v<T, std::string>) {
-      if (value.size() <= short_text && is_plain_field(value, separator_)) {
+      if (value.size() <= kShortText && is_plain_field(value, separator_)) {
         end_ = std::ranges::copy(value, end_).out;
       } else {
         flush();

@@ -13,7 +13,7 @@
 namespace attnctl::report {
 namespace {
 
-/// Writes a number at `to`, which must have space for NumberFormat::most_characters, and returns the end of
+/// Writes a number at `to`, which must have space for NumberFormat::kMostCharacters, and returns the end of
 /// the text.
 template <typename T>
 char* write_number(char* to, const NumberFormat& format, T value) {
@@ -45,7 +45,7 @@ void append_numbers(std::string& text, const NumberFormat& format, std::span<con
   char buffer[space];
   char* end = buffer;
   for (const T value : values) {
-    if (end > buffer + space - NumberFormat::most_characters - 1) {
+    if (end > buffer + space - NumberFormat::kMostCharacters - 1) {
       text.append(buffer, end);
       end = buffer;
     }
@@ -99,7 +99,7 @@ void append_cell(std::string& text, const NumberFormat& format, const Cell& cell
         } else if constexpr (std::is_same_v<T, std::string>) {
           append_json_string(text, value);
         } else {
-          char buffer[NumberFormat::most_characters];
+          char buffer[NumberFormat::kMostCharacters];
           text.append(buffer, write_number(buffer, format, value));
         }
       },

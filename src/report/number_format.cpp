@@ -252,7 +252,7 @@ template <typename T>
 char* write_shortest(char* to, T value) {
   if (value != 0) {
     if constexpr (std::is_same_v<T, float>) return write_shortest_float(to, value);
-    return std::to_chars(to, to + NumberFormat::most_characters, value).ptr;
+    return std::to_chars(to, to + NumberFormat::kMostCharacters, value).ptr;
   }
   if (!std::signbit(value)) {
     *to = '0';
@@ -263,7 +263,7 @@ char* write_shortest(char* to, T value) {
 
 template <typename T>
 char* write_fixed(char* to, T value, int digits) {
-  return std::to_chars(to, to + NumberFormat::most_characters, value, std::chars_format::fixed, digits).ptr;
+  return std::to_chars(to, to + NumberFormat::kMostCharacters, value, std::chars_format::fixed, digits).ptr;
 }
 
 /// Writes a number below 10^count as `count` digits with leading zeros. May overwrite eight more characters.
@@ -295,7 +295,7 @@ char* write_scaled(char* to, float value, std::size_t digits) {
   const std::uint64_t whole = scaled < one ? 0 : scaled / one;
   *to = '-';
   to += std::signbit(value) ? 1 : 0;
-  to = std::to_chars(to, to + NumberFormat::most_characters - 1, whole).ptr;
+  to = std::to_chars(to, to + NumberFormat::kMostCharacters - 1, whole).ptr;
   if (digits == 0) return to;
   *to = '.';
   return write_padded(to + 1, scaled - whole * one, digits);
@@ -337,7 +337,7 @@ char* NumberFormat::write(char* to, double value) const {
 }
 
 char* NumberFormat::write(char* to, std::int64_t value) {
-  return std::to_chars(to, to + most_characters, value).ptr;
+  return std::to_chars(to, to + kMostCharacters, value).ptr;
 }
 
 }  // namespace attnctl::report

@@ -12,20 +12,20 @@ namespace attnctl::report {
 /// nearest, ties to even. The text is a JSON number. Without `digits`, -0 is written as "-0.0". Integers have
 /// no decimals. Values must be finite: the writers handle NaN and infinities themselves.
 struct NumberFormat {
-  static constexpr int most_digits = 20;
+  static constexpr int kMostDigits = 20;
   /// The largest number of characters of one number.
-  static constexpr std::size_t most_characters = 336;
+  static constexpr std::size_t kMostCharacters = 336;
 
-  std::optional<int> digits;  // from 0 to most_digits
+  std::optional<int> digits;  // from 0 to kMostDigits
 
-  /// Write a number at `to`, which must have space for most_characters, and return the end of the text.
+  /// Write a number at `to`, which must have space for kMostCharacters, and return the end of the text.
   char* write(char* to, float value) const;
   char* write(char* to, double value) const;
   static char* write(char* to, std::int64_t value);
 
   template <typename T>
   void append(std::string& text, T value) const {
-    char buffer[most_characters];
+    char buffer[kMostCharacters];
     text.append(buffer, write(buffer, value));
   }
 };

@@ -44,7 +44,7 @@ class ShuffledCheckpoint final : public checkpoint::Checkpoint {
     return original_.tensors();
   }
   [[nodiscard]] checkpoint::TensorView tensor(std::size_t index) override {
-    const checkpoint::TensorView view = original_.tensor(index);
+    checkpoint::TensorView view = original_.tensor(index);
     if (view.shape.size() < 2 || !is_floating(view.dtype)) return view;
     const auto [entry, inserted] = shuffled_.try_emplace(index);
     std::vector<std::byte>& bytes = entry->second;

@@ -272,7 +272,7 @@ TEST_CASE("mixing and flow refuse inputs for which they are undefined") {
   CHECK_THROWS_AS(crossed.begin(model, batch), Error);
   input::Batch longer;
   longer.sequences.resize(1);
-  longer.sequences[0].ids.assign(largest_flow, 1);
+  longer.sequences[0].ids.assign(kLargestFlow, 1);
   AttentionFlow flow;
   CHECK_NOTHROW(flow.begin(model, longer));
   longer.sequences[0].ids.push_back(1);

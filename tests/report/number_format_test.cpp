@@ -91,7 +91,7 @@ TEST_CASE("the shortest text reads back to the same bits") {
 }
 
 TEST_CASE("fixed decimals equal those of printf") {
-  for (int digits = 0; digits <= NumberFormat::most_digits; ++digits) {
+  for (int digits = 0; digits <= NumberFormat::kMostDigits; ++digits) {
     std::size_t step = 0;
     for (const float value : floats_of_every_kind()) {
       if (++step % 8 != 1 && step > 16) continue;
@@ -111,8 +111,8 @@ TEST_CASE("fixed decimals equal those of printf") {
 }
 
 TEST_CASE("the longest number fits its buffer") {
-  CHECK(text_of({NumberFormat::most_digits}, std::numeric_limits<double>::lowest()).size() <=
-        NumberFormat::most_characters);
+  CHECK(text_of({NumberFormat::kMostDigits}, std::numeric_limits<double>::lowest()).size() <=
+        NumberFormat::kMostCharacters);
 }
 
 using attnctl::report::kShortestFloatSpace;

@@ -244,11 +244,11 @@ std::vector<OwnedMatrix<std::int64_t>> in_units(std::span<const OwnedMatrix<doub
 }  // namespace
 
 void require_flow_length(const input::Sequence& sequence) {
-  if (sequence.queries() <= largest_flow) return;
+  if (sequence.queries() <= kLargestFlow) return;
   fail(Status::limit,
        "input {} has {} tokens, but flow supports at most {}; shorten the input, or leave flow out of "
        "--include",
-       escaped(sequence.id), sequence.queries(), largest_flow);
+       escaped(sequence.id), sequence.queries(), kLargestFlow);
 }
 
 OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,

@@ -116,7 +116,7 @@ class Rollout final : public FusedLayers {
 };
 
 /// Maximum number of positions of a sequence: flow computes n maximum flows per start position.
-inline constexpr std::size_t largest_flow = 128;
+inline constexpr std::size_t kLargestFlow = 128;
 
 /// Throws Error(limit) if the sequence is too long.
 void require_flow_length(const input::Sequence& sequence);

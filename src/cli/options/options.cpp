@@ -162,7 +162,7 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
       {number(
           "--digits", &options.digits,
           "Number of decimals (default: as many as are needed to read back the same number; fewer in text)",
-          Range{0, report::NumberFormat::most_digits})});
+          Range{0, report::NumberFormat::kMostDigits})});
 }
 
 void add_table_option(Command& command, OutputOptions& options, const std::string& help) {

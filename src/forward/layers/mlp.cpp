@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -28,7 +29,7 @@ double sigmoid(double x) {
 }
 
 std::vector<double> softmax_over(std::span<const float> scores, std::span<const std::size_t> experts) {
-  double largest = -INFINITY;
+  double largest = -std::numeric_limits<double>::infinity();
   for (const std::size_t e : experts) largest = std::max(largest, double{scores[e]});
   std::vector<double> weights;
   double sum = 0;

@@ -62,10 +62,10 @@ PatchGrid resolve_pixels(const ConfigKeys& keys, const ConfigReader& config) {
                   config.pointer(keys.patch.names.front()));
   }
   const auto values = checked_product(Shape{grid.channels, grid.height, grid.width});
-  if (!values || *values > ConfigReader::largest_size) {
+  if (!values || *values > ConfigReader::kLargestSize) {
     fail(Status::limit, "{}: {}: got {} channels of {} by {}, the limit is {} values", escaped(config.file()),
          config.pointer(keys.image.names.front()), grid.channels, grid.height, grid.width,
-         ConfigReader::largest_size);
+         ConfigReader::kLargestSize);
   }
   return grid;
 }
@@ -197,7 +197,7 @@ void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const
     model.layers.push_back(self_layers[i]);
     model.layers.push_back(cross_layers[i]);
   }
-  model.decoder = std::move(decoder);
+  model.decoder = decoder;
   model.final_norm = with_tensors(norm, family.decoder->final_norm);
 }
 
@@ -320,7 +320,7 @@ ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& co
 }  // namespace
 
 ConfigReader ConfigReader::of_text(const std::string& file, const nlohmann::ordered_json& config) {
-  const ConfigReader whole(file, config);
+  ConfigReader whole(file, config);
   const auto text = whole.optional_object("text_config");
   if (!text) return whole;
   if (const auto packed = whole.find("quantization_config")) whole.reject_unsupported(*packed, "null");
@@ -355,7 +355,7 @@ std::optional<std::size_t> ConfigReader::optional_index(const Names& names, std:
   const auto value = find(names);
   if (!value) return std::nullopt;
   if (value->json->is_number_unsigned())
-    check_limit(value->name, value->json->get<std::uint64_t>(), largest_size);
+    check_limit(value->name, value->json->get<std::uint64_t>(), kLargestSize);
   // In a document that was built in memory, also positive integers are signed.
   if (!value->json->is_number_integer() || value->json->get<std::int64_t>() < least)
     reject(*value, fmt::format("an integer of at least {}", least));
@@ -427,7 +427,7 @@ void ConfigReader::check_limit(std::string_view name, std::uint64_t value, std::
 
 std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config) {
   const std::size_t count = config.size(family.keys.layers);
-  config.check_limit(config.present_name(family.keys.layers.names), count, max_layers);
+  config.check_limit(config.present_name(family.keys.layers.names), count, kMaxLayers);
   return count;
 }
 

@@ -44,7 +44,7 @@ class ConfigReader {
   /// Returns the name that find(names) would use, or the first name if none is present.
   [[nodiscard]] std::string present_name(const Names& names) const;
 
-  /// Reads an integer of at least `least`. Throws Error(limit) if it is above largest_size.
+  /// Reads an integer of at least `least`. Throws Error(limit) if it is above kLargestSize.
   [[nodiscard]] std::optional<std::size_t> optional_index(const Names& names, std::int64_t least = 0) const;
   [[nodiscard]] std::optional<std::size_t> optional_size(const Names& names) const {
     return optional_index(names, 1);
@@ -82,7 +82,7 @@ class ConfigReader {
   [[nodiscard]] const nlohmann::ordered_json& object() const { return *object_; }
   [[nodiscard]] const std::string& object_pointer() const { return pointer_; }
 
-  static constexpr std::size_t largest_size = 1U << 30U;
+  static constexpr std::size_t kLargestSize = 1U << 30U;
 
  private:
   std::string file_;
@@ -93,10 +93,10 @@ class ConfigReader {
 // The steps of resolve_config. Functions that take a ConfigReader throw Error(bad_input) with the file and,
 // in most errors, the JSON pointer.
 
-inline constexpr std::size_t max_layers = 10'000;
-inline constexpr std::size_t max_head_width = 1U << 20U;
+inline constexpr std::size_t kMaxLayers = 10'000;
+inline constexpr std::size_t kMaxHeadWidth = 1U << 20U;
 
-/// Returns the number of layers. Throws Error(limit) if it is above max_layers.
+/// Returns the number of layers. Throws Error(limit) if it is above kMaxLayers.
 [[nodiscard]] std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config);
 
 /// Throws Error(bad_input) if `whole` is not a multiple of `part`. The names are those of their keys.

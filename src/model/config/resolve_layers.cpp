@@ -17,7 +17,7 @@ std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& con
                                std::size_t heads) {
   const SizeKey& key = family.keys.d_head;
   if (const auto width = config.optional_size(key.names)) {
-    config.check_limit(config.present_name(key.names), *width, max_head_width);
+    config.check_limit(config.present_name(key.names), *width, kMaxHeadWidth);
     return *width;
   }
   if (key.default_value) return *key.default_value;

@@ -32,9 +32,9 @@ std::vector<std::size_t> read_head_slices(const ConfigReader& config, std::size_
     config.reject(*value, fmt::format("a list of {} numbers (/heads), the slice of each head", heads));
   std::vector<std::size_t> slices;
   for (const auto& number : *value->json) {
-    if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= ConfigReader::largest_size) {
+    if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= ConfigReader::kLargestSize) {
       config.reject({fmt::format("head_slices/{}", slices.size()), &number},
-                    fmt::format("the number of a slice, 0 to {}", ConfigReader::largest_size - 1));
+                    fmt::format("the number of a slice, 0 to {}", ConfigReader::kLargestSize - 1));
     }
     slices.push_back(number.get<std::size_t>());
   }

@@ -49,9 +49,9 @@ ModelConfig bare_config(const BareSizes& sizes) {
   for (const auto& [name, size] : named_sizes) {
     if (size == 0) fail(Status::usage, "got 0 for {}, need at least 1", name);
   }
-  if (sizes.layers > max_layers || attention.d_head > max_head_width) {
+  if (sizes.layers > kMaxLayers || attention.d_head > kMaxHeadWidth) {
     fail(Status::limit, "got {} layers and heads of width {}, the limits are {} layers and a width of {}",
-         sizes.layers, attention.d_head, max_layers, max_head_width);
+         sizes.layers, attention.d_head, kMaxLayers, kMaxHeadWidth);
   }
   attention.scale = 1 / std::sqrt(static_cast<double>(attention.d_head));
   attention.query = attention.key = attention.value = attention.output = {.weight = true, .bias = false};

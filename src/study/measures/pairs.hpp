@@ -21,7 +21,7 @@ namespace attnctl::study {
 struct DrawnKey {
   std::uint64_t drawn = 0, block = 0, row = 0;
 
-  [[nodiscard]] auto operator<=>(const DrawnKey&) const = default;
+  [[nodiscard]] auto operator<=>(const DrawnKey&) const = default;  // NOLINT(modernize-use-nullptr)
   auto parts() { return std::tie(drawn, block, row); }
 };
 

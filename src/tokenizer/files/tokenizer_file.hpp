@@ -22,8 +22,8 @@ inline constexpr std::size_t kLargestTokenizerFile = std::size_t{256} << 20U;  /
 
 /// The content of a model's tokenizer files. Other file formats are converted to the structure of
 /// tokenizer.json.
-struct TokenizerFile {
-  std::string name;                    // file name, escaped
+struct TokenizerFile {  // NOLINT(bugprone-exception-escape): its move constructor throws nothing
+  std::string name;     // file name, escaped
   std::vector<TokenEntry> vocabulary;  // the tokens of /model/vocab, in the order of the file
   std::optional<TokenTable> table;     // table of `vocabulary`, set by check_vocabulary()
   MergeList merges;                    // the merges of /model/merges, by rank
