@@ -168,7 +168,7 @@ struct RoleRow {
   double margin = 0;       // smallest difference between score and null
   bool above_null = true;  // the score must be above all nulls: see meets()
   /// A head with this more specific role does not get the role of this row; empty: none.
-  std::string_view unless;
+  std::string_view unless = {};
 };
 
 /// Returns the rules, from the most specific role to the least. The role letters in a cell of the grid have

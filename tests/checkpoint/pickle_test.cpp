@@ -166,10 +166,10 @@ std::vector<Row> tensors() {
       {"tensors inside tensors",
        "\x80\x02}(" + torch_text("w") + kTensor + torch_text("model") + "}" + torch_text("v") + kTensor +
            "su.",
-       {"unsupported dictionaries of tensors"}},
+       {"unsupported: tensors in the inner dictionaries"}},
       {"tensors under another name",
        item(torch_text("ema"), "}" + torch_text("v") + kTensor + "s"),
-       {"unsupported dictionaries of tensors", "\"ema\""}},
+       {"unsupported: tensors in the inner dictionaries", "\"ema\""}},
       {"negative extent", tensor({.shape = negative + "\x85"}), {"tensor \"w\": shape: got -1"}},
       {"negative stride", tensor({.strides = negative + "\x85"}), {"tensor \"w\": strides: got -1"}},
       {"negative offset", tensor({.offset = negative}), {"tensor \"w\": offset"}},
