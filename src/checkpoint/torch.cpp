@@ -62,7 +62,8 @@ class TorchArchive {
       folder_ = folder;
     }
     if (folder_.empty())
-      refuse(file.name(), "got a ZIP archive without data.pkl, need a PyTorch checkpoint; is it an .npz?");
+      refuse(file.name(),
+             "got a ZIP archive without FOLDER/data.pkl, need a PyTorch checkpoint; is it an .npz?");
     if (find("constants.pkl") != nullptr)
       refuse(file.name(), "unsupported: a TorchScript program; save only the state_dict");
   }
@@ -140,7 +141,8 @@ class LegacyTorchFile {
     }
     const Pickle version = next();
     if (version.root.kind != Kind::integer || version.root.number != kVersion)
-      refuse(file_.name(), "unsupported version of the layout before torch 1.6, need {}", kVersion);
+      refuse(file_.name(),
+             "unsupported protocol version of torch.save, need {} (file layout before torch 1.6)", kVersion);
     (void)next();  // skips the properties of the machine; elements are always little-endian
     TorchLayout layout = {.pickle = next()};
     const auto wholes = read_storages(layout.pickle, next());

@@ -123,7 +123,7 @@ struct RoleEvidence {
   std::string_view role;        // RoleRow::name
   std::string detail;           // "-1", "[SEP]", "nsubj to_head"; may be empty
   std::optional<double> score;  // nullopt: not measured
-  std::optional<double> null;   // expected score of a head that learned nothing
+  std::optional<double> null;  // score of a head without the role: uniform attention, a baseline or a control
   std::optional<ConfidenceInterval> interval;
   std::uint64_t count = 0;  // number of rows, word pairs or mentions that were scored
   /// Highest score that a head of a random model is expected to have: `null` plus the largest difference
@@ -186,7 +186,7 @@ struct HeadRole {
   RoleEvidence evidence;
 };
 
-/// Sets RoleEvidence::random of the items in `evidence` that have a null value: to this value plus the
+/// Sets RoleEvidence::random of the items in `evidence` whose member `null` is set: to `null` plus the
 /// largest (score - null) of the same role in `of_random`, the evidence from the random models. Items whose
 /// role has no such difference in `of_random` do not change.
 void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvidence>& of_random);

@@ -32,7 +32,8 @@ struct Encoding {
   std::vector<std::optional<std::uint32_t>> words;
   std::vector<std::uint8_t> special;  // 1: the post-processor added the token
   /// 0: the token belongs to the first text, 1: to the second. A token that the post-processor added has the
-  /// value of the text before it, or of the first text if there is none before it.
+  /// value of the text before it, or of the first text if there is none before it; but the </s> of
+  /// RobertaProcessing directly before the second text has 1.
   std::vector<std::uint8_t> sequence;
 
   [[nodiscard]] std::size_t size() const { return ids.size(); }

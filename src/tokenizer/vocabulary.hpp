@@ -19,7 +19,7 @@ namespace attnctl::tokenizer {
 struct TokenEntry {
   std::string token;
   std::int32_t id = 0;
-  double score = 0;  // log probability of the token, only for Unigram models
+  double score = 0;  // score of the token in the file; for Unigram models its log probability
 };
 
 /// An element of /added_tokens in tokenizer.json.

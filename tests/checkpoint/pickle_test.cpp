@@ -275,7 +275,7 @@ TEST_CASE("archives that are not PyTorch checkpoints are rejected") {
     std::string_view part;
   };
   for (const Case& row : {
-           Case{"no objects", zip({{.name = "m/data/0", .data = data}}), "without data.pkl"},
+           Case{"no objects", zip({{.name = "m/data/0", .data = data}}), "without FOLDER/data.pkl"},
            Case{"two", zip({{.name = "a/data.pkl", .data = good}, {.name = "b/data.pkl", .data = good}}),
                 "data.pkl in"},
            Case{"TorchScript",

@@ -253,7 +253,7 @@ struct StageRow {
   Layers layers;  // the layers whose products are counted as FLOPs
   When when;
   bool captured;  // keeps the patterns of all inputs in memory
-  bool text;      // writes the patterns as text
+  bool text;      // writes the patterns as JSON or CSV, so --limit applies
 };
 constexpr std::array kStages = {
     StageRow{"load", &BenchStages::load, Layers::none, When::before, false, false},
@@ -471,7 +471,8 @@ class BenchRun {
                                              options_.inputs.items.empty() ? "--lengths" : "inputs", tokens);
     const std::uint64_t values = stages_.pattern_values();
     if (values == std::numeric_limits<std::uint64_t>::max())
-      fail(Status::limit, "{}: the number of weights exceeds 64 bits", patterns);
+      fail(Status::limit,
+           "{}: the number of attention weights does not fit 64 bits; use fewer or shorter inputs", patterns);
     const std::uint64_t limit = options_.run.limit;
     if (any(&StageRow::text) && values > limit) {
       fail(Status::limit,

@@ -103,13 +103,13 @@ struct BoundMatrix {
   [[nodiscard]] std::size_t out() const { return outputs.count(); }
 };
 
-/// The location of a stored vector: some elements of a tensor, or of row `expert` of a tensor [experts,
-/// width].
+/// The location of a stored vector: some elements of a tensor, or of row `expert` of a tensor with one row
+/// per expert. A table is stored as the vector of all its elements.
 struct BoundVector {
   std::size_t tensor = kNoTensor;
   Slices elements = {};
   std::size_t expert = 0;
-  std::size_t width = 1;  // last extent of a table
+  std::size_t width = 1;  // row length of a table
 };
 
 struct BoundLinear {

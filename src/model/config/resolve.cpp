@@ -274,7 +274,8 @@ void use_stored_frequencies(const FamilySpec& family, checkpoint::Checkpoint& we
   RotaryConfig rotary = *model.layers.front().attention.rotary;
   const Shape need = {rotary.dims / 2};
   if (info.shape != need || !is_floating(info.dtype)) {
-    checkpoint::refuse_tensor(info.file, info.name, "got {} of shape {}, need rotary frequencies of shape {}",
+    checkpoint::refuse_tensor(info.file, info.name,
+                              "got {} of shape {}, need floating-point rotary frequencies of shape {}",
                               name_of(info.dtype), to_string(info.shape), to_string(need));
   }
   const checkpoint::TensorView view = weights.tensor(found->index);
