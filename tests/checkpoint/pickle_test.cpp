@@ -316,7 +316,7 @@ TEST_CASE("errors in the layout before torch 1.6 are rejected") {
     std::string_view part;
   };
   for (const Case& row : {
-           Case{"another version", magic + "\x80\x02K\1.", "unsupported version"},
+           Case{"another version", magic + "\x80\x02K\1.", "unsupported protocol version"},
            Case{"code for the version", magic + "\x80\x02" + kCallSystem + ".", "unsupported name os.system"},
            Case{"code for the machine", magic + version + "\x80\x02" + kCallSystem + ".",
                 "unsupported name os"},
