@@ -17,7 +17,7 @@ class MeanEntropy : public attn::Observer {
     for (const attn::LayerInfo& layer : batch.model().info().layers) means_.emplace_back(layer.heads);
   }
 
-  /// Needs no lock: different heads may come at the same time, panels of one head may not.
+  /// Needs no lock: two threads may pass panels of two heads at once, but never two panels of one head.
   void panel(const attn::Panel& panel) override {
     Mean& mean = means_.at(panel.head.layer).at(panel.head.head);
     for (std::size_t r = 0; r < panel.weights.rows; ++r) {

@@ -28,8 +28,8 @@ struct AnalyzeOptions {
 /// Computes analyses of a batch. Returns the tables that `attnctl analyze` writes as CSV (except those of
 /// patterns and inputs) and the arrays that it writes as NPZ. Names, columns and shapes are those of the
 /// command. Throws Error(usage) for an unknown word in `include`; the message lists the known words. Throws
-/// Error(bad_input) if the model lacks a weight or a property that an analysis needs. Also throws the errors
-/// of run().
+/// Error(usage) or Error(bad_input) if an analysis does not support the model or the selected heads. Also
+/// throws the errors of run().
 [[nodiscard]] Results analyze(const Batch& batch, const AnalyzeOptions& options = {});
 
 }  // namespace attn

@@ -14,7 +14,7 @@ namespace attn {
 /// One input of a model: a text, or token ids.
 struct Input {
   std::string text = {};  // encoded by the model's tokenizer; ignored if `ids` is not empty
-  std::optional<std::string> text_pair = {};   // second text, for a pair of texts
+  std::optional<std::string> text_pair = {};   // second text of a pair; ignored if `ids` is not empty
   std::vector<std::int64_t> ids = {};          // [n], token ids; empty: the input is `text`
   std::vector<std::int64_t> type_ids = {};     // [n], token types of `ids`; empty: all 0
   std::vector<std::uint8_t> key_visible = {};  // [n], 1: queries may attend to this key; empty: all 1
@@ -51,7 +51,7 @@ class Batch {
   /// the model is not an encoder-decoder model. Throws Error(bad_input) if an input does not fit the model,
   /// for example if it is empty, is longer than the model's largest number of positions, contains token ids
   /// outside the vocabulary, or is a text and the model has no tokenizer; and if two inputs have the same
-  /// `id`.
+  /// `id`. Also throws the errors of Tokenizer::encode.
   Batch(const Model& model, const std::vector<Input>& inputs);
 
   [[nodiscard]] const Model& model() const;

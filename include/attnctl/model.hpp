@@ -34,7 +34,7 @@ struct LayerInfo {
   std::size_t heads = 0;
   std::size_t kv_heads = 0;  // number of key/value heads, which several heads may share
   std::size_t d_head = 0;    // width of a query and of a key
-  std::size_t d_value = 0;   // width of a value; 0 if unknown, because the checkpoint has no W_V
+  std::size_t d_value = 0;   // width of a value; 0: unknown, because the checkpoint has no W_V and no W_O
   bool causal = false;       // true if queries attend only to keys at the same or earlier positions
   std::string kind;  // the kind of attention: "full", "window:64", "block:16", "strided:8" or "linear"
 };
@@ -47,7 +47,8 @@ struct ModelInfo {
   std::size_t vocabulary = 0;                // number of token ids; 0 if the model's inputs are not token ids
   std::optional<std::size_t> max_positions;  // longest input in tokens; nullopt: no limit
   std::uint64_t parameters = 0;              // number of values in all parameter tensors
-  std::vector<LayerInfo> layers;  // all `encoder` layers first, then `decoder` and `cross` layers alternate
+  /// In an encoder-decoder model: all `encoder` layers, then `decoder` and `cross` layers alternately.
+  std::vector<LayerInfo> layers;
 };
 
 /// A problem that did not stop the work but may affect the results.
@@ -63,9 +64,9 @@ class Model {
  public:
   /// Opens a model. `model` is a directory in Hugging Face layout, a weights file (safetensors, PyTorch,
   /// GGUF, NPZ, JSON), or the name of a model in the local Hugging Face cache. `config` is the path of a file
-  /// that is used instead of the model's config.json. Throws Error(environment) if a file cannot be found or
-  /// opened, Error(bad_input) if a file's content is invalid or the model is not supported, and Error(limit)
-  /// if the model needs more memory or larger sizes than attnctl allows.
+  /// that is used instead of the model's config.json. Throws Error(environment) if the model or `config`
+  /// cannot be found or a file cannot be read, Error(bad_input) if the model is incomplete, invalid or not
+  /// supported, and Error(limit) if the model needs more memory or larger sizes than attnctl allows.
   [[nodiscard]] static Model open(const std::string& model, const std::optional<std::string>& config = {});
 
   [[nodiscard]] const ModelInfo& info() const;

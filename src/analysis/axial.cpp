@@ -15,7 +15,7 @@ void check_model(const model::Model& model) {
   const model::LayerConfig& layer = config.layers.front();
   const auto refuse = [&](const char* why) {
     fail(Status::bad_input,
-         "{}: axial attention is unsupported by this model: {}; it needs a model with one layer that "
+         "{}: axial attention is unsupported by this model, because {}; use a model with one layer that "
          "contains only attention",
          escaped(model.name()), why);
   };
@@ -34,19 +34,20 @@ void check_row(const input::Sequence& row, std::size_t length) {
          escaped(row.id), why);
   };
   if (row.embeddings.rows() == 0) refuse("has no embeddings");
-  if (row.embeddings.rows() != length) refuse("does not have the length of the first row");
+  if (row.embeddings.rows() != length) refuse("does not have the length of the first input");
   if (row.key_embeddings.rows() > 0) refuse("has separate keys");
   if (row.mask || !row.key_visible.empty()) refuse("has a mask");
 }
 
-/// Passes the events of a forward pass over some sequences of a batch to observers of the whole batch, except
-/// begin(). `first` is the index of the first of these sequences in the batch.
+/// Passes the panels, streams and outputs of some sequences of a batch to observers of the whole batch. Adds
+/// `first`, the index of the first of these sequences in the batch, to the sequence index.
 class PartObserver final : public ObserverGroup {
  public:
   PartObserver(std::span<forward::Observer* const> observers, std::size_t first)
       : ObserverGroup({observers.begin(), observers.end()}), first_(first) {}
 
-  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {}  // see run_axial
+  /// Does nothing, because run_axial has called begin() of the observers with the whole batch.
+  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {}
   void panel(const forward::AttentionPanel& panel) override {
     forward::AttentionPanel moved = panel;
     moved.sequence += first_;

@@ -34,7 +34,9 @@ forward::Needs CompareObserver::needs() const {
 void CompareObserver::compare(const Key& key, MatrixView<const float> got, const OwnedMatrix<double>& want,
                               std::size_t first_row) {
   if (got.cols != want.cols() || first_row + got.rows > want.rows())
-    fail(Status::bad_input, "the reference array {} has the shape [{}, {}], need [{}, {}] or more rows",
+    fail(Status::bad_input,
+         "the reference array {} has the shape [{}, {}]; the number of rows must be at least {}, and the "
+         "number of columns {}",
          key.first, want.rows(), want.cols(), first_row + got.rows, got.cols);
   double largest_difference = 0;
   double largest_value = 1;

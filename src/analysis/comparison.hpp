@@ -14,12 +14,14 @@
 
 namespace attnctl::analysis {
 
-/// The largest difference between a computed array and its reference, in one layer.
+/// The largest difference between a computed array and its reference, over all inputs and all heads of a
+/// layer, or over the logits of all inputs.
 struct Comparison {
   std::string reference;             // "float64", or the path of a file
   std::string array;                 // "pattern", "scores", "z", "output", "logits"
   std::optional<std::size_t> layer;  // nullopt for logits
-  /// Largest |computed - reference|. Not finite if only one of two values is finite.
+  /// Largest |computed - reference|, where equal infinities and pairs of NaN count as 0. NaN or infinite if
+  /// any other compared value is not finite.
   double max_difference = 0;
   double largest = 0;  // largest finite |value| of the reference, at least 1
 };

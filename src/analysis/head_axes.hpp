@@ -57,8 +57,8 @@ class HeadAxes {
 /// has no components or if `layer` is nullopt.
 [[nodiscard]] Cell component_cell(const model::ModelConfig& config, const std::optional<std::size_t>& layer);
 
-/// Return a number as a table cell. The cell is undefined if the number is nullopt or kUndefined. Real
-/// numbers are rounded to float32, as in every output format.
+/// Return a number as a table cell. The cell is undefined if the number is nullopt or kUndefined. Doubles are
+/// rounded to float32.
 [[nodiscard]] inline Cell cell_of(std::size_t number) {
   return static_cast<std::int64_t>(number);
 }
@@ -87,7 +87,8 @@ void for_each_group(const std::vector<Item>& items, Key key, Visit visit) {
   }
 }
 
-/// The selected heads of one component (encoder, decoder or cross-attention).
+/// The selected heads of one component: encoder, decoder or cross-attention, or `none` for a model with a
+/// single stack of layers.
 struct ComponentHeads {
   model::Component component = model::Component::none;
   forward::Selection selection;

@@ -11,7 +11,7 @@
 
 namespace attnctl::analysis {
 
-/// The results of one head. A pointer is null if that result was not computed or is undefined.
+/// The results of one head. A pointer is null if the result does not exist.
 struct HeadResults {
   const HeadSpectrum* qk = nullptr;
   const HeadSpectrum* ov = nullptr;
@@ -30,14 +30,15 @@ struct CatalogueRow {
 
 [[nodiscard]] Table metrics_table();
 
-/// If a pointer is null or a span is empty, the columns computed from it have undefined cells.
+/// The arguments of heads_table. If `weights` is null or `patterns` is empty, the columns computed from it
+/// have undefined cells.
 struct HeadsTableParts {
   const model::ModelConfig& config;
   const forward::Selection& selection;
   const WeightsAnalysis* weights = nullptr;
   /// Metrics of all selected heads, once per input (grouped by input) or once for all inputs.
   std::span<const HeadPatternMetrics> patterns;
-  const input::Batch* batch = nullptr;  // source of the input names; only used if the metrics are per input
+  const input::Batch* batch = nullptr;  // source of the input names; needed only if metrics are per input
 };
 
 /// Returns a table with one row per selected head. If the metrics are per input, there is one row per head
@@ -45,9 +46,9 @@ struct HeadsTableParts {
 /// head. The column `rows` and one column per metric follow. Columns without values are kept.
 [[nodiscard]] Table heads_table(const HeadsTableParts& parts);
 
-/// Changes the columns of a table for documents and text. A new column `head` with the name of the head
-/// ("0.1", "enc.0.1") is inserted before the columns component, layer and head. The former column `head`, the
-/// number of the head in its layer, is renamed to `index`.
+/// Returns a table with changed columns, for documents and text. A new column `head` with the name of the
+/// head ("0.1", "enc.0.1") is inserted before the columns component, layer and head. The former column
+/// `head`, the number of the head in its layer, is renamed to `index`.
 [[nodiscard]] Table with_head_names(const Table& table);
 
 }  // namespace attnctl::analysis

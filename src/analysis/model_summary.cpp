@@ -91,7 +91,8 @@ std::size_t values_of(const checkpoint::TensorInfo& tensor) {
   return checked_product(tensor.shape).value();
 }
 
-/// Returns the dropout rates, which inference does not use: the numbers whose key contains "drop".
+/// Returns the dropout rates: the top-level numbers of the configuration whose key contains "drop". Inference
+/// does not use these rates.
 Record dropout_record(const model::Model& model) {
   Record dropout;
   for (const auto& [key, value] : model.source().config.items()) {
@@ -100,7 +101,7 @@ Record dropout_record(const model::Model& model) {
   return dropout;
 }
 
-/// Returns the record "model" of a configuration. `path` is null if there are no weights.
+/// Returns the record "model" for a configuration. `path` is null for a configuration without weights.
 Record config_record(const model::ModelConfig& config, Value path, std::uint64_t parameters) {
   const model::AttentionConfig& attention = config.layers.front().attention;
   Record record;
@@ -157,7 +158,7 @@ Record architecture_record(const SummarySubject& subject) {
   return record;
 }
 
-/// Returns the number of values in the checkpoint for each tensor role (see kRoles).
+/// Returns the number of values in the checkpoint, in total and for each tensor role (see kRoles).
 Record stored_record(const model::Model& model) {
   const auto tensors = model.source().weights->tensors();
   std::map<model::TensorRole, std::size_t> counts;
@@ -217,7 +218,8 @@ Record memory_record(const model::ModelConfig& config, std::size_t length) {
            {"key_value_cache_per_token", model::count_cache_bytes(config)}}};
 }
 
-/// Returns the first layer that shares its weights with `layer`, if it is an earlier layer.
+/// Returns the index of the first layer with the same weights as `layer`; undefined if that is `layer`
+/// itself.
 Cell shared_with(const model::ModelConfig& config, std::size_t layer) {
   const auto first =
       std::ranges::find(config.layers, config.layers[layer].stored(), &model::LayerConfig::stored);
@@ -283,7 +285,7 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
   return parts;
 }
 
-/// Returns a record as a table with one row per value. Leaves out values that are lists or records.
+/// Returns a record as a table with one row per value. Leaves out values that are not single cells.
 Table record_table(const SummaryPart& part, const Record& record) {
   std::vector<std::vector<Cell>> rows;
   for (const auto& [name, value] : record.fields) {
@@ -441,7 +443,7 @@ Cell specials_of(const FamilySpec& row) {
   return words.cell();
 }
 
-/// Lists a property even if only some configurations of the family have it.
+/// Returns a table with one row per model family.
 Table families_table() {
   std::vector<std::vector<Cell>> rows;
   for (const FamilySpec& row : model::families())

@@ -253,8 +253,8 @@ core::model::HeadId find_head(const core::model::ModelConfig& config, const Head
   core::fail(Status::usage, "the model has no head {}; Model::info() lists its layers", to_string(head));
 }
 
-/// Returns the selected heads in ascending order. By default these are all heads, or only the encoder's heads
-/// if an input has no target.
+/// Returns the selected heads in ascending order. By default these are all heads; for an encoder-decoder
+/// model, only the encoder's heads if an input has no target.
 core::forward::Selection select(const RunOptions& options, const core::model::ModelConfig& config,
                                 const core::input::Batch& batch) {
   core::forward::Selection selection;

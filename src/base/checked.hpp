@@ -10,7 +10,7 @@
 
 namespace attnctl {
 
-/// Returns a + b, or nullopt if the sum does not fit into T. Used for sizes that are read from a file.
+/// Returns a + b, or nullopt if the sum does not fit into T.
 template <std::integral T>
 [[nodiscard]] constexpr std::optional<T> checked_add(T a, T b) {
   T sum{};

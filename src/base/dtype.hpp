@@ -41,7 +41,7 @@ struct PatchGrid {
   [[nodiscard]] std::size_t rows() const { return height / patch_height; }
   [[nodiscard]] std::size_t columns() const { return width / patch_width; }
   [[nodiscard]] std::size_t patches() const { return rows() * columns(); }
-  /// The size of one patch [channels, patch_height, patch_width].
+  /// The number of values of one patch [channels, patch_height, patch_width].
   [[nodiscard]] std::size_t patch_size() const { return channels * patch_height * patch_width; }
   [[nodiscard]] std::size_t image_size() const { return channels * height * width; }
 };

@@ -14,7 +14,8 @@ class ExactSum {
  public:
   /// Throws std::domain_error unless |term| < 2^62, and std::overflow_error if the sum does not fit.
   void add(double term) {
-    if (!(std::abs(term) < 0x1p62)) throw std::domain_error("a term of an exact sum is not below 2^62");
+    if (!(std::abs(term) < 0x1p62))
+      throw std::domain_error("a term of an exact sum is NaN, or not below 2^62 in magnitude");
     // Splits the term into three parts, because the CPU can convert a double only to a 64-bit integer. Only
     // the last part is rounded.
     const auto whole = static_cast<std::int64_t>(term);
@@ -24,7 +25,7 @@ class ExactSum {
     const auto lower = static_cast<std::int64_t>(std::nearbyint(rest));
     const Fixed scaled = (Fixed{whole} << 64) + (Fixed{upper} << 32) + lower;
     if (__builtin_add_overflow(total_, scaled, &total_))
-      throw std::overflow_error("an exact sum is over 2^63");
+      throw std::overflow_error("an exact sum is over 2^63 in magnitude");
   }
 
   /// Adds another sum. Does not check for overflow.

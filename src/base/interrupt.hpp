@@ -5,9 +5,10 @@
 
 namespace attnctl {
 
-/// Installs handlers for SIGINT, SIGTERM and SIGHUP that set a flag, and ignores SIGPIPE and SIGXFSZ, so that
-/// a write returns an errno instead. A second signal removes the temporary files and folders and ends the
-/// process with status 130. SIGHUP stays ignored if it was ignored before (nohup).
+/// Installs handlers for SIGINT, SIGTERM and SIGHUP. The first of these signals sets a flag. The second one
+/// calls Temporaries::remove_all() and ends the process with status 130. SIGHUP stays ignored if it was
+/// ignored before (nohup). SIGPIPE and SIGXFSZ are ignored, so that a write fails with EPIPE or EFBIG instead
+/// of ending the process.
 void install_signal_handlers();
 
 /// Returns true after SIGINT, SIGTERM or SIGHUP was received, unless this thread has an InterruptHold.
@@ -24,8 +25,8 @@ class InterruptHold {
   InterruptHold& operator=(const InterruptHold&) = delete;
 };
 
-/// The paths of temporary files and folders. The signal handler removes them with remove_all(), which is
-/// async-signal-safe. The other functions are thread-safe.
+/// The paths of at most 64 temporary files and folders. The signal handler removes the files and folders with
+/// remove_all(), which is async-signal-safe. The other functions are thread-safe.
 class Temporaries {
  public:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
@@ -34,7 +35,8 @@ class Temporaries {
   /// not remove this path.
   static std::size_t add(const std::string& path);
   static void forget(std::size_t slot);
-  /// Removes every path that was added and not forgotten: first the files, then the empty folders.
+  /// Removes the files and folders that were added and not forgotten: first the files, then the folders that
+  /// are empty.
   static void remove_all() noexcept;
 };
 

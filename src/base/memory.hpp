@@ -8,11 +8,11 @@
 namespace attnctl {
 
 /// Allocates `count` uninitialised floats, aligned to a cache line. From 4 MiB on, requests huge pages to
-/// reduce page faults. Throws std::bad_alloc.
+/// reduce page faults. Throws std::bad_alloc if there is not enough memory.
 [[nodiscard]] std::shared_ptr<float> fresh_floats(std::size_t count);
 
-/// A buffer of floats, aligned to a cache line, that kernels reuse. The buffer can grow, but it never shrinks
-/// and is never cleared.
+/// A buffer of floats, aligned to a cache line, that kernels reuse. The buffer can grow, but it never
+/// shrinks. Its floats are not initialised.
 class AlignedWorkspace {
  public:
   /// Returns the buffer with at least `size` floats. If the buffer must grow, its old contents are lost.
@@ -47,8 +47,8 @@ struct MemoryUse {
 /// no /proc), the peak remains that of the whole process.
 void reset_peak_memory();
 
-/// With glibc, returns freed memory to the system, and makes it return freed blocks of 256 KiB or more at
-/// once from now on. Does nothing with another C library.
+/// With glibc, returns freed memory to the system. Blocks of 256 KiB or more that are allocated after this
+/// call are returned to the system as soon as they are freed. Does nothing with another C library.
 void give_back_freed_memory();
 
 }  // namespace attnctl

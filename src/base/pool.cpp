@@ -54,8 +54,8 @@ struct PoolJob {
   }
 };
 
-/// Waits until `done` returns true, at first actively for at most 40 us. The time between two jobs of a
-/// forward pass is usually shorter than this, and waking a blocked thread takes longer.
+/// Waits until `done` returns true: spins for about 40 us, then blocks. The time between two jobs of a
+/// forward pass is usually shorter than this, and waking a blocked thread is slow.
 template <typename F>
 void wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& signal, const F& done) {
   constexpr auto kLimit = std::chrono::microseconds(40);
@@ -83,8 +83,8 @@ std::string own_cgroup() {
   return {};
 }
 
-/// Returns the number of cores in the affinity mask of this process. The array has bits for 131,072 cores,
-/// because the kernel rejects a mask that is smaller than its own.
+/// Returns the number of cores in the affinity mask of the calling thread. The array has bits for 131,072
+/// cores, because the kernel rejects a mask that is smaller than its own.
 std::optional<std::size_t> cores_of_affinity() {
   std::array<cpu_set_t, 128> set{};
   if (sched_getaffinity(0, sizeof(set), set.data()) != 0) return std::nullopt;
@@ -97,9 +97,9 @@ struct Pool::State {
   std::mutex mutex;
   std::condition_variable begun, finished;
   PoolJob* job = nullptr;
-  // Written only under the mutex. wait_until() reads them without the mutex.
-  std::atomic<std::size_t> seats{0};   // number of workers that may still join the job
-  std::atomic<std::size_t> active{0};  // number of workers that joined and have not left
+  // Written only under the mutex. wait_until() also reads them without the mutex.
+  std::atomic<std::size_t> seats{0};   // number of threads that may still join the job
+  std::atomic<std::size_t> active{0};  // number of threads that joined and have not left
   std::atomic<bool> closing{false};
 
   void serve(std::size_t worker) {
@@ -143,7 +143,7 @@ struct Pool::State {
     begun.notify_all();
   }
 
-  std::vector<std::jthread> threads;  // the last member, because its destructor joins the threads
+  std::vector<std::jthread> threads;  // last member, so that the threads end before the others are destroyed
 };
 
 Pool::Pool(std::size_t threads) : state_(std::make_unique<State>()) {

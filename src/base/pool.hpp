@@ -9,20 +9,21 @@
 
 namespace attnctl {
 
-/// A pool of worker threads. The calling thread is one of the workers. Tasks must not call run(), and they
-/// must call BLAS with one thread, so that parallel work is never nested.
+/// A pool of worker threads. The thread that calls run() is one of the workers. Tasks must not call run(),
+/// and they must call BLAS with one thread, so that parallel work is never nested.
 class Pool {
  public:
-  /// Starts `threads` - 1 threads. Throws Error(limit) if the system cannot start a thread.
+  /// Starts `threads` - 1 threads (none if `threads` is 0). Throws Error(limit) if the system cannot start a
+  /// thread.
   explicit Pool(std::size_t threads);
   ~Pool();
 
   [[nodiscard]] std::size_t size() const;  // number of workers, including the calling thread
 
   /// Calls work(task, worker) once for each task in [0, tasks), with worker in [0, size()). Returns when all
-  /// calls have ended. Tasks start in ascending order. After an exception no further task starts, and run()
-  /// rethrows the exception of the lowest task that threw one. After an interrupt (base/interrupt.hpp) no
-  /// further task starts, and Error(interrupted) is thrown.
+  /// calls have ended. The workers take the tasks in ascending order. After an exception or an interrupt
+  /// (base/interrupt.hpp) they take no more tasks. Then run() rethrows the exception of the lowest task that
+  /// threw one, or throws Error(interrupted) if no task threw one.
   void run(std::size_t tasks, const std::function<void(std::size_t task, std::size_t worker)>& work);
 
  private:
@@ -30,20 +31,23 @@ class Pool {
   std::unique_ptr<State> state_;
 };
 
-/// Returns the number of cores that this process may use (at least 1), according to its affinity mask and the
-/// CPU quotas of its cgroup (v2) and the ancestors of the cgroup.
+/// Returns the number of cores that this process may use (at least 1), according to the affinity mask of the
+/// calling thread and the CPU quotas of the process's cgroup (v2) and the ancestors of the cgroup.
 [[nodiscard]] std::size_t available_threads();
 
-/// Returns the number of cores in the text of a cgroup v2 file `cpu.max`, rounded up: "150000 100000" gives
-/// 2. Returns nullopt for malformed text and for "max ...", which means that nothing limits it.
+/// Returns the CPU quota in the text of a cgroup v2 file `cpu.max`, in cores, rounded up and at least 1:
+/// "150000 100000" gives 2. Returns nullopt for malformed text and for "max ...", which means that there is
+/// no quota.
 [[nodiscard]] std::optional<std::size_t> cores_of_cpu_max(std::string_view text);
 
 /// Returns the smallest CPU quota, in cores, of a cgroup and its ancestors, or nullopt if no quota exists.
-/// `root` is the mount point. `group` is a path as in /proc/self/cgroup ("/system.slice/x").
+/// `root` is the mount point of the cgroup file system. `group` is a path as in /proc/self/cgroup
+/// ("/system.slice/x").
 [[nodiscard]] std::optional<std::size_t> cores_of_cgroup(const std::filesystem::path& root,
                                                          std::string_view group);
 
-/// Returns the CPU time of this thread in seconds. It excludes the time that the thread waits.
+/// Returns the CPU time of the calling thread in seconds. The CPU time excludes the time in which the thread
+/// is blocked.
 [[nodiscard]] double thread_seconds();
 
 }  // namespace attnctl

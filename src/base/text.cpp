@@ -77,7 +77,7 @@ std::optional<std::string_view> path_fault(std::string_view path) {
   if (path.find('\0') != std::string_view::npos) return "which contains a NUL byte";
   for (const std::string_view part : split(path, '/')) {
     if (part == "..") return "which contains the part \"..\"";
-    if (part.empty() || part == ".") return "which contains an empty part (\"//\") or \".\"";
+    if (part.empty() || part == ".") return "which contains an empty part or the part \".\"";
   }
   return std::nullopt;
 }
@@ -89,7 +89,8 @@ std::optional<std::size_t> parse_number(std::string_view text) {
   return number;
 }
 
-// Not U8_NEXT of ICU, which is slower: 2.7 ns per character of mixed ASCII and other text; this takes 1.9 ns.
+// U8_NEXT of ICU does the same, but is slower: 2.7 instead of 1.9 ns per character of mixed ASCII and other
+// text.
 std::size_t utf8_sequence_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const auto in = [&](std::size_t i, unsigned low, unsigned high) {

@@ -11,8 +11,9 @@
 
 namespace attnctl {
 
-/// Makes a path, a tensor name or a token safe to print on one line of a terminal: replaces control bytes,
-/// DEL, C1 controls and bytes that are not UTF-8 by \xNN.
+/// Makes a path, a tensor name or a token safe to print on one line of a terminal. Each byte of a control
+/// character (C0, DEL or C1), and each byte that is not part of well-formed UTF-8, is replaced by \xNN with
+/// two hexadecimal digits.
 [[nodiscard]] std::string escaped(std::string_view text);
 
 /// Formats text that was read from a file for an error message: escapes it, and replaces its middle by "..."
@@ -27,7 +28,7 @@ namespace attnctl {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Returns the number that is stored in at most 8 bytes, the lowest byte first.
+/// Returns the number that is stored in at most 8 bytes, the least significant byte first.
 [[nodiscard]] inline std::uint64_t little_endian(std::string_view bytes) {
   std::uint64_t number = 0;
   for (std::size_t i = bytes.size(); i-- > 0;) number = number << 8 | static_cast<unsigned char>(bytes[i]);
@@ -37,7 +38,7 @@ namespace attnctl {
 /// Splits a text at each separator. Keeps empty fields; an empty text has one empty field.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 
-/// Returns std::invoke(text, item) of each item, joined by `separator`.
+/// Returns the texts std::invoke(text, item) of all items, joined by `separator`. No text may be empty.
 template <typename Items, typename Text>
 [[nodiscard]] std::string join_texts(const Items& items, Text text, std::string_view separator = ", ") {
   std::string joined;
@@ -48,16 +49,16 @@ template <typename Items, typename Text>
   return joined;
 }
 
-/// Removes the first line of a text and returns it without its end (LF or CRLF).
+/// Removes the first line of a text and returns it without its end: LF, CRLF, or a CR at the end of the text.
 [[nodiscard]] std::string_view take_line(std::string_view& text);
 
-/// Checks a path that was read from a file and names another file or a member of an archive. Returns what is
-/// wrong with the path ("which contains a backslash"), or nullopt for a relative path without backslashes,
+/// Checks a path that was read from a file, such as the name of a shard or of an archive member. Returns what
+/// is wrong with the path ("which contains a backslash"), or nullopt for a relative path without backslashes,
 /// NUL bytes, empty parts, "." and "..".
 [[nodiscard]] std::optional<std::string_view> path_fault(std::string_view path);
 
-/// Parses a whole text as a decimal number of at least 0. Returns nullopt for any other text, for example
-/// with a sign or a space, and for a number that is too large for the type.
+/// Parses a whole text that consists of decimal digits. Returns nullopt for any other text, for example with
+/// a sign or a space, and for a number that is too large for the type.
 [[nodiscard]] std::optional<std::size_t> parse_number(std::string_view text);
 
 /// Returns the length in bytes of the UTF-8 sequence at the beginning of a non-empty text, or 0 if the

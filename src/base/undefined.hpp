@@ -6,8 +6,9 @@
 
 namespace attnctl {
 
-/// A NaN that marks an undefined number, for example the mean of an empty list. Its payload bits differ from
-/// those of the NaN that arithmetic produces. The payload survives the conversion from double to float.
+/// The bits of a float NaN that marks an undefined number, for example the mean of an empty list. The payload
+/// bits differ from those of the NaN that arithmetic produces. kUndefined is the same NaN as a double, and
+/// its conversion to float gives this NaN.
 inline constexpr std::uint32_t kUndefinedFloatBits = 0x7FC0'4E41;  // the last two bytes are "NA" in ASCII
 inline constexpr double kUndefined = std::bit_cast<double>(
     std::uint64_t{0x7FF} << 52U | std::uint64_t{kUndefinedFloatBits & 0x7F'FFFFU} << 29U);

@@ -16,8 +16,8 @@ struct Warning {
   std::uint64_t count;  // number of occurrences
 };
 
-/// Counts warnings by code, in the order of their first occurrence. Thread-safe, but the order and the
-/// messages are reproducible only if a single thread adds the warnings.
+/// The warnings of a run, one entry per code, in the order of the first occurrences. Thread-safe, but the
+/// order and the messages are reproducible only if a single thread adds the warnings.
 class Warnings {
  public:
   void add(std::string_view code, std::string_view message, std::uint64_t count = 1) {

@@ -41,10 +41,10 @@ class Checkpoint {
 
   [[nodiscard]] virtual std::span<const TensorInfo> tensors() const = 0;  // sorted by name
 
-  /// Returns the data of tensors()[index]. If the bytes in the file are not those of a TensorView
-  /// (compressed, quantized, strided, reordered, big-endian or JSON text), the first call makes a converted
-  /// copy and keeps the copy until release(). Must not be called from several threads at once. Throws
-  /// Error(bad_input) if the checksum (CRC) of the data is wrong.
+  /// Returns the data of tensors()[index]. If the bytes in the file are not those of a TensorView (for
+  /// example compressed, quantized, strided, big-endian or JSON text), the first call makes a converted copy
+  /// and keeps the copy until release(). Must not be called from several threads at once. Throws
+  /// Error(bad_input) if the data are damaged, for example if their checksum (CRC) is wrong.
   [[nodiscard]] virtual TensorView tensor(std::size_t index) = 0;
 
   /// Frees the memory of tensors()[index] and makes its views invalid. tensor() may be called again.
@@ -73,16 +73,17 @@ class Checkpoint {
 /// Opens a weights file. The name's extension selects the format: .safetensors, .npz, .npy, .gguf, .json, or
 /// .bin, .pt and .pth (torch.save); .safetensors.index.json and .bin.index.json list shards, which are opened
 /// too. The tensor of an .npy file has the file's name without the extension. The checksum (CRC) of an
-/// archive member is checked when the member's tensor is first used. Throws an Error with the status `absent`
-/// if the file does not exist or is not a regular file, Error(environment) if it cannot be opened,
-/// Error(bad_input) if its content is invalid, and Error(limit) if an archive unpacks to far more than its
-/// size or the pickle in a torch.save file needs too much memory.
+/// archive member with tensor values is checked when they are first used. Throws an Error with the status
+/// `absent` if the file does not exist or is not a regular file, Error(environment) if the file cannot be
+/// opened, and Error(bad_input) if its extension or content is invalid or not supported. Throws Error(limit)
+/// if an archive unpacks to far more than its size, if the pickle in a torch.save file needs too much memory,
+/// or if too many files are mapped.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path,
                                                           Warnings& warnings,
                                                           Status absent = Status::environment);
 
-/// Reads only the tokenizer of a weights file. Returns null if the file has none or the extension of the name
-/// is not that of GGUF. Otherwise throws like open_checkpoint().
+/// Reads only the tokenizer of a weights file. Returns null if the extension is not .gguf, without opening
+/// the file, or if the file has no tokenizer. Throws like open_checkpoint().
 [[nodiscard]] std::shared_ptr<const formats::TokenizerSection> read_tokenizer_section(
     const std::filesystem::path& path);
 

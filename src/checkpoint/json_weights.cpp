@@ -18,7 +18,7 @@ constexpr std::size_t kMaxJsonConfig = std::size_t{4} << 20;
 struct JsonTensor {
   std::string name;
   Shape shape;
-  std::size_t begin = 0, end = 0;  // the tensor's JSON value is at bytes [begin, end) of the text
+  std::size_t begin = 0, end = 0;  // bytes [begin, end) of the text contain a colon and the JSON value
 };
 
 /// First pass: finds the shape and the text range of each tensor, and checks every number without storing it.
@@ -119,7 +119,7 @@ class WeightsEvents final : public formats::JsonEvents {
 };
 
 /// Second pass: reads up to `count` numbers from a text that the first pass checked, and stores them as
-/// float32. Returns how many numbers the text has.
+/// float32. Returns how many numbers were read.
 std::size_t read_numbers(std::string_view text, std::size_t count, std::vector<std::byte>& values) {
   values.resize(count * sizeof(float));
   std::size_t found = 0;
@@ -165,7 +165,7 @@ std::unique_ptr<Checkpoint> open_json_weights(FileBytes json) {
     refuse(file.name(), "got the key {} twice, need different keys", in_quotes(twice->name));
   for (const JsonTensor& part : events.tensors) {
     const auto bytes = file.bytes().subspan(part.begin, part.end - part.begin);
-    // Cannot overflow: the text contains this many numbers.
+    // Cannot overflow, because the text contains all these numbers or empty arrays.
     const std::size_t count = checked_product(part.shape).value();
     checkpoint->add({part.name, DType::f32, part.shape, file.name()}, bytes,
                     bytes.size() + count * sizeof(float),

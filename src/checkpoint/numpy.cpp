@@ -16,7 +16,7 @@ void check_strided(std::string_view where, const Strided& tensor, std::size_t av
   if (!count || !checked_mul(*count, tensor.element_size))
     refuse(where, "shape: got {}, whose size does not fit 64 bits", to_string(tensor.shape));
   if (*count == 0) return;
-  // One position after the last element.
+  // The position after the last element, in elements.
   std::optional<std::size_t> end = checked_add(tensor.offset, std::size_t{1});
   for (std::size_t d = 0; d < tensor.shape.size() && end; ++d) {
     const auto distance = checked_mul(tensor.shape[d] - 1, tensor.strides[d]);

@@ -180,7 +180,7 @@ class Unpickler {
 
   void refuse_instance() {
     const std::string_view module = line();
-    refuse(fmt::format("unsupported opcode, of {}.{}", shown(module), shown(line())));
+    refuse(fmt::format("unsupported opcode, for an instance of {}.{}", shown(module), shown(line())));
   }
 
   /// Ignores the attributes of an OrderedDict, such as "_metadata", which contain no weights.
@@ -218,8 +218,8 @@ class Unpickler {
     }
     if (storage.count < 0 || storage.view_offset < 0 || storage.view_count < 0 ||
         storage.view_offset > storage.count || storage.view_count > storage.count - storage.view_offset) {
-      refuse(fmt::format("got {} elements at {} of a storage of {}", storage.view_count, storage.view_offset,
-                         storage.count));
+      refuse(fmt::format("got {} elements at offset {} of a storage of {} elements", storage.view_count,
+                         storage.view_offset, storage.count));
     }
     charge(2 * sizeof storage);
     pickle_.storages.push_back(storage);
@@ -349,7 +349,7 @@ class Unpickler {
 
   std::string_view line() {
     const std::size_t end = text_.find('\n', next_);
-    if (end == std::string_view::npos) refuse("got a name without an end");
+    if (end == std::string_view::npos) refuse("got a name without an end of line");
     std::string_view text = take(end + 1 - next_);
     text.remove_suffix(1);
     return text;
@@ -374,7 +374,7 @@ class Unpickler {
 struct PickleOpcode {
   unsigned char code = 0;
   std::string_view name = {};
-  void (*run)(Unpickler& machine) = nullptr;  // null if the opcode is not supported
+  void (*run)(Unpickler& machine) = nullptr;  // null for the opcodes of kUnsupportedCodes
 };
 
 constexpr PickleOpcode kPickleOpcodes[] = {
@@ -419,8 +419,9 @@ constexpr PickleOpcode kPickleOpcodes[] = {
     {'Q', "BINPERSID", [](Unpickler& m) { m.push_storage(); }},
 };
 
-/// The other opcodes, and their names in the same order, for error messages. STOP, and PROTO at the
-/// beginning, are handled by Unpickler::run(); the others are unsupported.
+/// The opcodes that kPickleOpcodes does not contain, and their names in the same order, for error messages.
+/// Unpickler::run() handles STOP, and PROTO at the beginning of the pickle. The other opcodes are
+/// unsupported.
 constexpr std::string_view kUnsupportedCodes =
     ".012FILPSVdglop\x80\x81\x82\x83\x84\x8B\x8E\x8F\x90\x91\x92\x96\x97\x98";
 constexpr std::string_view kUnsupportedNames[] = {

@@ -13,19 +13,19 @@
 
 namespace attnctl::checkpoint {
 
-/// A value of a pickle. The value refers to its data, which the Pickle owns, so that values can be shared and
-/// can contain each other.
+/// A value of a pickle. Large values are stored in the file or in the Pickle, and `number` refers to them, so
+/// that values can be shared and can contain each other.
 struct PickleValue {
   enum class Kind : std::uint8_t {
-    mark,     // the opcode MARK, only on the stack
+    mark,     // the opcode MARK; never a value of the result
     none,     // Python's None
     boolean,  // `number` is 0 or 1
-    integer,  // the value is `number`; only integers that fit 64 bits
-    wide,     // an integer of more than 64 bits; text() returns its little-endian bytes
+    integer,  // `number`; only integers that are stored in at most 8 bytes
+    wide,     // an integer of more than 8 bytes; text() returns its little-endian bytes
     text,     // `length` bytes at offset `number` of the file
-    tuple,    // items() returns the elements; for a dict, keys and values alternate
-    list,
-    dict,
+    tuple,    // items() returns the elements
+    list,     // items() returns the elements
+    dict,     // items() returns keys and values in turn
     global,   // `number` is the index in the table of known names
     storage,  // the storage is Pickle::storages[number]
     tensor,   // the tensor is Pickle::tensors[number]
@@ -38,10 +38,11 @@ struct PickleValue {
 
 [[nodiscard]] std::string_view name_of(PickleValue::Kind kind);  // such as "a tuple"
 
-/// A reference to an array of elements that is stored outside of the pickle, called a storage by torch.
+/// A storage of torch: an array of elements that is stored outside of the pickle, and to which the pickle
+/// refers.
 struct PickleStorage {
-  std::string_view key;
-  std::optional<DType> dtype;  // type of the elements; nullopt: the elements are bytes
+  std::string_view key;        // name of the storage in the file
+  std::optional<DType> dtype;  // type of the elements; nullopt: bytes without a type
   std::int64_t count = 0;      // number of elements in the whole storage
   std::int64_t view_offset = 0;
   std::int64_t view_count = 0;  // tensors may use `view_count` elements from `view_offset` on
@@ -62,8 +63,8 @@ struct PickleTensor {
 /// dictionaries and plain values: their opcodes, and the Python names that torch.save writes for them. All
 /// other opcodes and names are errors.
 struct Pickle {
-  /// Reads the pickle at offset `begin` of `file`. Throws Error(bad_input) if it is invalid or not supported,
-  /// and Error(limit) if its objects need more than 40 MiB of memory.
+  /// Reads the pickle at offset `begin` of `file`. Throws Error(bad_input) if the pickle is invalid or not
+  /// supported, and Error(limit) if its objects need more than about 40 MiB of memory.
   Pickle(std::string where, std::string_view file, std::size_t begin);
 
   /// Returns the bytes of a value whose kind is `text` or `wide`.

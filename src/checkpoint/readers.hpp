@@ -56,14 +56,15 @@ template <typename... Args>
 
 /// Opens a torch.save file (pytorch_model.bin, .pt, .pth) without executing any code. The file contains a
 /// dictionary from names to tensors, or a dictionary that contains exactly one dictionary of tensors under
-/// "state_dict", "model_state_dict" or "model". Other values are ignored, with the warning "ignored_value".
-/// Row-major tensors are views of the file. tensor() copies other tensors. Throws Error(limit) like Pickle.
+/// "state_dict", "model_state_dict" or "model". Other values in the dictionary of tensors are ignored, with
+/// the warning "ignored_value". Row-major little-endian tensors are views of the file. tensor() copies other
+/// tensors. Throws Error(limit) like Pickle and formats::read_zip_directory().
 [[nodiscard]] std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings);
 
 /// Opens a little-endian GGUF file of version 2 or 3
 /// (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The tensors have the names and the layout of
-/// a Hugging Face checkpoint, and config() is made from the metadata. tensor() decodes quantized tensors to
-/// F32 and keeps the result until release().
+/// a Hugging Face checkpoint; unknown tensors keep their names. config() is made from the metadata. tensor()
+/// decodes quantized tensors to F32 and keeps the result until release().
 [[nodiscard]] std::unique_ptr<Checkpoint> open_gguf(FileBytes file);
 
 /// Reads the tokenizer of a GGUF file. The model's architecture need not be supported. Returns null if the
@@ -81,12 +82,13 @@ struct Strided {
 
 /// Throws Error(bad_input) if the shape and the strides have different lengths, if the tensor's size in bytes
 /// does not fit 64 bits, or if an element is outside of the `available` bytes of the buffer. `where` names
-/// the file and the tensor in the message. The functions below require a tensor that passed this check.
+/// the file and the tensor in the message. byte_size(), is_row_major() and to_row_major() require a tensor
+/// that passes this check.
 void check_strided(std::string_view where, const Strided& tensor, std::size_t available);
 
 [[nodiscard]] std::size_t byte_size(const Strided& tensor);  // of all elements together
 
-/// Returns true if the elements are contiguous and in row-major order.
+/// Returns true if the elements are contiguous and in row-major order, or if there are no elements.
 [[nodiscard]] bool is_row_major(const Strided& tensor);
 
 /// Returns a copy of the elements in row-major order. `bytes` is the buffer. If `swap` is true, reverses the
@@ -109,7 +111,8 @@ class FileCheckpoint final : public Checkpoint {
     infos_.push_back(std::move(info));
     tensors_.push_back({bytes, {}, {}, copied, std::move(load)});
   }
-  /// Sets the configuration and the tokenizer that the file contains; null if the file does not contain them.
+  /// Sets the configuration and the tokenizer that the file contains. Each is null if the file does not
+  /// contain it.
   void set_inside(std::shared_ptr<const nlohmann::ordered_json> config,
                   std::shared_ptr<const formats::TokenizerSection> tokenizer) {
     config_ = std::move(config);
@@ -143,7 +146,7 @@ class FileCheckpoint final : public Checkpoint {
  private:
   struct Stored {
     std::span<const std::byte> bytes;                // where the tensor is stored in the file
-    std::optional<std::span<const std::byte>> lent;  // result of tensor(); nullopt after release()
+    std::optional<std::span<const std::byte>> lent;  // bytes that tensor() returned, until release()
     std::vector<std::byte> copy;
     std::uint64_t copied = 0;
     Load load;
@@ -156,8 +159,8 @@ class FileCheckpoint final : public Checkpoint {
   std::shared_ptr<const formats::TokenizerSection> tokenizer_;
 };
 
-/// Sorts elements by name. Returns the first element whose name occurs twice, or null if all names are
-/// different.
+/// Sorts elements by name. Returns the first element that has the same name as the next one, or null if all
+/// names are different.
 template <typename Element, typename Name>
 [[nodiscard]] const Element* sort_by_name(std::vector<Element>& elements, Name name) {
   std::ranges::sort(elements, {}, name);

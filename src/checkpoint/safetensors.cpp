@@ -100,7 +100,7 @@ class HeaderEvents final : public formats::JsonTree {
 
   std::string name_;  // key of the current tensor, or kMetadata
   bool has_metadata_ = false;
-  std::size_t list_size_ = 0;  // number of scalars so far in the current container
+  std::size_t list_size_ = 0;  // number of scalars so far in the current array
 };
 
 void check_entry(const FileBytes& file, const SafetensorsEntry& entry, std::size_t data_size) {
@@ -137,8 +137,8 @@ void check_cover(const FileBytes& file, std::vector<SafetensorsEntry>& entries, 
     covered = entry.end;
   }
   if (covered != data_size) {
-    refuse(file.name(), "got {} bytes after the last tensor, which ends @byte {}; need none",
-           data_size - covered, file.bytes().size() - (data_size - covered));
+    refuse(file.name(), "got {} bytes @byte {} that belong to no tensor, need none", data_size - covered,
+           file.bytes().size() - (data_size - covered));
   }
 }
 

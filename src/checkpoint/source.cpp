@@ -75,12 +75,13 @@ fs::path weights_in(const fs::path& directory) {
            "got {} weights files ({}), need model.safetensors or only one; give the path of one file instead",
            readable.size(), escaped(fmt::format("{}", fmt::join(readable, ", "))));
   }
-  // Other files are preferred to PyTorch files, because they usually hold the same weights.
+  // PyTorch files are only the last choice: a directory that also has other weights files usually has the
+  // same weights in both.
   if (const auto torch = first_of({"pytorch_model.bin", "pytorch_model.bin.index.json"})) return *torch;
   if (!foreign.empty()) {
     refuse(escaped_path(directory),
-           "got no weights with a usual name ({}); give the path of a .bin, .pt or .pth file, or convert the "
-           "weights to safetensors",
+           "got no weights with a usual name, only {}; give the path of a .bin, .pt or .pth file, or "
+           "convert the weights to safetensors",
            fmt::join(foreign, ", "));
   }
   refuse(escaped_path(directory),
@@ -114,7 +115,7 @@ bool is_plain_name(std::string_view name) {
   return !name.empty() && name.front() != '.' && name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-/// Returns the directory of the local Hugging Face cache; empty if no environment variable names it.
+/// Returns the directory of the local Hugging Face cache; empty if none of the environment variables is set.
 fs::path hub_cache() {
   constexpr std::pair<const char*, const char*> kPlaces[] = {{"HF_HUB_CACHE", ""},
                                                              {"HF_HOME", "hub"},
@@ -154,8 +155,8 @@ fs::path cached_model(const std::string& name) {
   return snapshot;
 }
 
-/// Returns `model` if it is a directory, nullopt if it is a file, and otherwise the directory of the model in
-/// the local Hugging Face cache.
+/// Returns `model` if this path is a directory, and nullopt if the path exists but is not a directory. If the
+/// path does not exist, returns the directory of the model in the local Hugging Face cache.
 std::optional<fs::path> find_directory(const std::string& model) {
   std::error_code error;
   const fs::file_status status = fs::status(model, error);

@@ -17,11 +17,11 @@ namespace attnctl::checkpoint {
 struct ModelSource {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
   std::string given;  // MODEL, as on the command line
   /// The directory of config.json and the tokenizer files. Empty if MODEL is a weights file and its
-  /// configuration is not the config.json next to it.
+  /// configuration comes from --config or from inside the weights file.
   std::filesystem::path directory;
-  std::filesystem::path config_path;  // file of the configuration, for messages; may be the weights file
-  /// The bytes of the configuration file. Their hash is part of the identity of a study, next to the hash of
-  /// the weights. If the configuration is inside the weights file, this is its JSON as text.
+  std::filesystem::path config_path;  // file of the configuration; may be the weights file
+  /// The bytes of the configuration file, or the configuration as JSON text if it is inside the weights file.
+  /// The hash of these bytes is part of the identity of a study.
   std::string config_text;
   nlohmann::ordered_json config;  // a JSON object
   std::unique_ptr<Checkpoint> weights;
@@ -36,21 +36,24 @@ struct ModelSource {  // NOLINT(bugprone-exception-escape): moving JSON throws n
 ///
 /// The weights file of a directory is the first of these that exists: model.safetensors,
 /// model.safetensors.index.json, model.npz, model.json, the only .safetensors, .npz or .gguf file of the
-/// directory, pytorch_model.bin, pytorch_model.bin.index.json. Throws Error(environment) if MODEL cannot be
-/// found or opened, and Error(bad_input) if a required file is missing or invalid.
+/// directory (several are an error), pytorch_model.bin, pytorch_model.bin.index.json. Throws
+/// Error(environment) if MODEL or `config` cannot be found or a file cannot be opened, Error(bad_input) if
+/// another required file is missing or a file is invalid, and Error(limit) like open_checkpoint().
 [[nodiscard]] ModelSource open_model_source(const std::string& model,
                                             const std::optional<std::filesystem::path>& config,
                                             Warnings& warnings);
 
-/// Returns the directory of MODEL's files without reading the files. The directory is MODEL itself, or
-/// contains the file MODEL, or is the model's snapshot in the local Hugging Face cache. Throws
-/// Error(environment) if MODEL cannot be found.
+/// Returns the directory of MODEL's files. The directory is MODEL itself, or contains the file MODEL, or is
+/// the model's snapshot in the local Hugging Face cache, which the file refs/main of the cache names. Throws
+/// Error(environment) if MODEL cannot be found, and Error(bad_input) if refs/main or the snapshot is missing
+/// or invalid.
 [[nodiscard]] std::filesystem::path model_directory(const std::string& model);
 
-/// Returns the paths of config.json and of the weights file of MODEL, whether they exist or not. Unless MODEL
-/// is a single weights file, also returns every .safetensors, .bin, .pt, .pth, .gguf and .index.json file of
-/// the directory, and of its subdirectories if the weights are shards. If MODEL is a name in the cache, also
-/// returns its file refs/main. Opens no file. Throws like model_directory().
+/// Returns the paths of files that open_model_source() may read. These are config.json in model_directory(),
+/// which need not exist, and the weights file (an empty path if the directory has no suitable one). Unless
+/// MODEL is a single weights file, also returns every .safetensors, .bin, .pt, .pth, .gguf and .index.json
+/// file of the directory, and of its subdirectories if the weights are shards. If MODEL is a name in the
+/// cache, also returns its file refs/main. Throws like model_directory().
 [[nodiscard]] std::vector<std::filesystem::path> checkpoint_files(const std::string& model);
 
 }  // namespace attnctl::checkpoint

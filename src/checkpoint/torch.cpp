@@ -13,7 +13,8 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-/// The objects of a torch.save file and the bytes of its storages. Storage i is pickle.storages[i].
+/// The objects of a torch.save file and the bytes of its storages: storages[i] has the bytes of
+/// pickle.storages[i] that tensors may use.
 struct TorchLayout {
   Pickle pickle;
   std::vector<std::span<const std::byte>> storages = {};
@@ -214,8 +215,8 @@ class LegacyTorchFile {
   std::size_t at_ = 0;
 };
 
-/// Tensors that are not row-major or not little-endian are copied. All copies together may take kMinCopyLimit
-/// bytes plus twice the size of the file.
+/// Tensors that are not row-major or not little-endian are copied. All copies together may take at most this
+/// number of bytes plus twice the size of the file.
 constexpr std::size_t kMinCopyLimit = std::size_t{1} << 20;
 
 bool has_tensors(const Pickle& pickle, const PickleValue& value) {
@@ -239,16 +240,15 @@ PickleValue find_state(const Pickle& pickle) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", in_quotes(name));
     const bool known = std::ranges::count(kStateNames, name) > 0;
     if (!known || state || has_tensors(pickle, pickle.root)) {
-      refuse(
-          pickle.where,
-          "unsupported: tensors in the inner dictionaries {}; need all tensors in the outermost dictionary, "
-          "or all in one inside it: state_dict, model_state_dict or model; save only the state_dict",
-          names);
+      refuse(pickle.where,
+             "unsupported: tensors in inner dictionaries ({}); need all tensors in the outermost dictionary, "
+             "or all in one inside it: state_dict, model_state_dict or model; save only the state_dict",
+             names);
     }
     state = items[i + 1];
   }
   if (!state && !items.empty() && !has_tensors(pickle, pickle.root))
-    refuse(pickle.where, "got a dictionary without tensors, need one of tensors");
+    refuse(pickle.where, "got a dictionary without tensors, need a dictionary of tensors");
   return state.value_or(pickle.root);
 }
 
@@ -256,10 +256,10 @@ struct TorchTensor {
   TensorInfo info;
   std::size_t storage = 0;
   Strided strided;      // layout of the elements in the storage
-  bool copied = false;  // true if the elements in the file are not row-major or not little-endian
+  bool copied = false;  // true if tensor() must reorder the elements or their bytes
 };
 
-/// Returns the items of a tuple or list, which must be non-negative integers.
+/// Returns the items of a tuple or list, which must be at most 64 non-negative integers.
 Shape numbers_of(const Pickle& pickle, const PickleValue& tuple, std::string_view where,
                  std::string_view field) {
   constexpr std::size_t kMaxTorchDimensions = 64;

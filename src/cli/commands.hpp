@@ -12,7 +12,8 @@ namespace attnctl::cli {
 /// Returns the exit status (docs/cli.md).
 int run(int argc, char** argv);
 
-// The subcommands. If the exit status is not 0, the action of the command throws an Error with this status.
+// Each function returns one subcommand with its options. If the run fails, the action throws an Error, whose
+// status becomes the exit status.
 
 Command analyze_command();
 Command weights_command();
@@ -24,18 +25,18 @@ Command experiment_command();
 Command study_command();
 Command merge_command();
 Command plan_command();
-/// Returns the hidden command `completion`, which the installation uses to write completion scripts. `root`
-/// must have all subcommands when the action runs.
+/// Returns the hidden command `completion`, which prints a completion script. `root` must outlive the command
+/// and must have all subcommands when the action runs.
 Command completion_command(const Command& root);
 
 /// Returns the completion script of a shell ("bash", "zsh" or "fish") for the subcommands of `root`. Throws
 /// Error(usage) for any other `shell`.
 ///
-/// The script completes the value of an option with:
-/// - the allowed words of the option, if there are any; words can be joined by commas if Option::split is set
-///   or if Option::type starts with LIST;
-/// - else file names, if the type of the option or the name of the positional argument contains FILE, PATH,
-///   DIR, MODEL, .npy or .npz;
+/// The script completes the value of an option or of a positional argument with:
+/// - the words of Option::allowed, if there are any; words can be joined by commas if Option::split is set or
+///   if Option::type starts with LIST;
+/// - else file names, if Option::type or the name of a positional argument contains FILE, PATH, DIR, MODEL,
+///   .npy or .npz;
 /// - else nothing.
 [[nodiscard]] std::string completion_script(const Command& root, std::string_view shell);
 

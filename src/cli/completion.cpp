@@ -23,13 +23,13 @@ bool is_path(const Option& option) {
   return false;
 }
 
-/// Returns whether the value may be several words, separated by commas.
+/// Returns whether the value of an option may be several words, separated by commas.
 bool is_list(const Option& option) {
   return option.split || option.value_text().starts_with("LIST");
 }
 
-/// Returns a command without its hidden subcommands, and with the options that the parser adds: --help and
-/// --version.
+/// Returns a command without its hidden subcommands, and with the options that the parser adds: --help and,
+/// if Command::version is set, --version.
 Command complete(const Command& command) {
   bool* const flag = nullptr;
   Command result{.name = command.name, .about = command.about};
@@ -43,7 +43,7 @@ Command complete(const Command& command) {
   return result;
 }
 
-/// Returns the positional arguments of a command, or its other options.
+/// Returns the positional arguments of a command if `positional` is true, otherwise its other options.
 std::vector<Option> options_of(const Command& command, bool positional) {
   std::vector<Option> options;
   std::ranges::copy_if(command.options, std::back_inserter(options),
@@ -99,7 +99,7 @@ _attnctl_files() {
   compopt -o filenames 2>/dev/null
   mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 }
-_attnctl_list() {  # the last of a list with commas
+_attnctl_list() {  # completes the last word of a list separated by commas
   local before=
   [[ $cur == *,* ]] && before=${cur%,*},
   compopt -o nospace 2>/dev/null
@@ -130,8 +130,8 @@ _attnctl() {
 
 // --- zsh
 
-/// Escapes brackets, colons and backslashes in a zsh description. An unescaped ] would end the [description]
-/// of an option, and a colon separates the name of a command from its description.
+/// Escapes square brackets, colons and backslashes in a zsh description. An unescaped ] would end the
+/// [description] of an option, and a colon separates the name of a command from its description.
 std::string zsh_text(const std::string& text) {
   std::string out;
   for (const char c : text) {

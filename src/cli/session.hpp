@@ -42,16 +42,16 @@ struct Session {
 /// Returns the section of warnings, the last section of every document.
 [[nodiscard]] Section warnings_section(const Warnings& warnings);
 
-/// Prints the warnings to standard error, one line per warning, unless --quiet is given.
+/// Prints the warnings to standard error, one line per warning code, unless --quiet is given.
 void print_warnings(const Session& session);
 
-/// Runs the last checks before an output is committed. Throws Error if an input file became shorter while it
-/// was read. Under --strict, also throws Error for non-finite numbers (warnings whose code starts with
-/// "non_finite").
+/// Runs the last checks before an output is committed. Throws Error if the size of a mapped input file
+/// changed during the run, or if reading the file failed. With --strict, also throws Error(non_finite) if
+/// there is a warning whose code starts with "non_finite".
 void check_before_commit(const Session& session);
 
-/// Adds the warning non_finite_result if `count`, the number of non-finite numbers, is not 0. `where` is the
-/// name of the table, array or section.
+/// Adds the warning non_finite_result if `count`, the number of non-finite numbers, is not 0. `where` names
+/// the part of the results that has them, for the message.
 void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count);
 
 /// Writes the results of one run in the format of `target`. Adds the warning non_finite_result if the results
@@ -62,7 +62,7 @@ class ResultWriter {
   /// Opens the output, so that an unwritable path fails before any computation.
   ResultWriter(const Target& target, const OutputOptions& options, Session& session);
 
-  /// As write(results), after adding the fields "schema" and "attnctl" at the beginning of the document.
+  /// Adds the fields "schema" and "attnctl" at the beginning of the document, then calls write(results).
   void write(std::string_view schema, Results results);
   /// Writes and commits the results; the format must not be npz. Appends the warnings of the session as the
   /// last section of a document, unless its last section is "warnings" already.

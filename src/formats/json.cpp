@@ -42,7 +42,8 @@ class CountingIterator {
 };
 
 /// Returns the parser's error message without its prefix ("[json.exception...] parse error at line 1, column
-/// 2: ") and without the last token, which may be very long.
+/// 2: ") and without the part "; last read: ...", which may be very long. Keeps "; expected ..." after this
+/// part.
 std::string reason(std::string_view what) {
   const std::size_t prefix = what.find("] ");
   if (prefix != std::string_view::npos) what.remove_prefix(prefix + 2);
@@ -130,7 +131,7 @@ void JsonEvents::parse(const JsonText& text) {
 std::string JsonEvents::pointer() const {
   nlohmann::ordered_json::json_pointer path;
   for (const OpenLevel& level : levels_) {
-    if (level.count == 0) break;  // the container is empty
+    if (level.count == 0) break;  // no element or key of the container was read yet
     level.container == Container::array ? path /= level.count - 1 : path /= shown(level.key);
   }
   const std::string whole = text_->pointer + path.to_string();

@@ -22,7 +22,8 @@ struct JsonText {
   std::string pointer = {};  // escaped JSON pointer to the value if `text` is not the whole file
 };
 
-/// A scalar: null, boolean, negative integer, other integer, other number, or string.
+/// A scalar: null, a boolean, an integer with a minus sign, an integer without one, another number, or a
+/// string. An integer that does not fit 64 bits is a double.
 using JsonScalar = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string*>;
 
 /// Base class of readers that receive the values of a JSON document in their order.
@@ -42,12 +43,15 @@ class JsonEvents {
   virtual void on_scalar(const JsonScalar& scalar) = 0;
 
   [[nodiscard]] std::size_t depth() const { return levels_.size(); }  // number of open containers
-  /// The digits as written of the number that on_scalar() receives as a double; valid until it returns.
+  /// The text, as in the document, of the number that on_scalar() receives as a double. The view is valid
+  /// until on_scalar() returns.
   [[nodiscard]] std::string_view digits() const { return digits_; }
-  /// Returns the number of bytes read so far. Directly after a number, the result may be 1 too large.
+  /// Returns the number of bytes of the text read so far. Directly after a number, the result may be 1 too
+  /// large.
   [[nodiscard]] std::size_t position() const { return position_; }
   [[nodiscard]] const JsonText& text() const { return *text_; }
-  /// Returns the escaped JSON pointer of the current value; "top level" for the whole document.
+  /// Returns the JSON pointer of the current value, for messages: escaped, with long keys shortened; "top
+  /// level" for the whole document.
   [[nodiscard]] std::string pointer() const;
 
   [[noreturn]] void refuse(std::string_view what) const {
@@ -57,7 +61,7 @@ class JsonEvents {
  private:
   struct OpenLevel {
     Container container = Container::object;
-    std::size_t count = 0;  // number of elements or keys read so far
+    std::size_t count = 0;  // number of elements or keys so far, including the current one
     std::string key;
   };
   struct Adapter;  // translates the callbacks of nlohmann::json
@@ -69,18 +73,18 @@ class JsonEvents {
   std::vector<OpenLevel> levels_;
 };
 
-/// Formats a value for an error message: "null", a string in quotes, or a number such as "-3".
+/// Formats a scalar for an error message: null, true, false, a number such as -3, or a string in quotes.
 [[nodiscard]] std::string describe(const JsonScalar& scalar);
 
-/// Parses a small JSON document strictly and keeps the order of keys. The text must be UTF-8 without a byte
-/// order mark. NaN, numbers out of range, lone surrogates, duplicate keys, text after the value, and more
+/// Parses a JSON document strictly and keeps the order of keys. The text must be UTF-8 without a byte order
+/// mark. NaN, numbers too large for a double, lone surrogates, duplicate keys, text after the value, and more
 /// than 64 levels of nesting are errors. `file` names the document in error messages. Throws
 /// Error(bad_input).
 [[nodiscard]] nlohmann::ordered_json parse_json(const std::string& file, std::string_view text);
 [[nodiscard]] nlohmann::ordered_json parse_json_part(const JsonText& text);
 
-/// Builds the tree of a document and rejects duplicate keys. To store some values elsewhere, a
-/// reader derives from this class and handles the events of these values itself.
+/// Builds the tree of a document and rejects duplicate keys. A derived class can override the on_* functions
+/// to store some of the values elsewhere.
 // NOLINTNEXTLINE(bugprone-exception-escape): moving a JSON value checks an invariant and does not throw
 class JsonTree : public JsonEvents {
  public:

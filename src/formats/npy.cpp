@@ -85,8 +85,9 @@ class DictReader {
     if (!known) {
       const bool object = code.starts_with('O');
       fail(Status::bad_input,
-           "{}: descr: unsupported dtype {}{}, need float, integer or bool; convert with astype", where_,
-           in_quotes(descr), object ? " (Python objects, which are never unpickled)" : "");
+           "{}: descr: unsupported dtype {}{}, need a float of 16, 32 or 64 bits, an integer or a bool; "
+           "convert with astype",
+           where_, in_quotes(descr), object ? " (Python objects, which are never unpickled)" : "");
     }
     header_.dtype = row->dtype;
     header_.big_endian = order == '>' && size_of(row->dtype) > 1;
@@ -112,9 +113,9 @@ class DictReader {
     const char* const begin = text_.data() + at_;
     const auto [next, error] = std::from_chars(begin, text_.data() + text_.size(), value);
     if (error == std::errc::result_out_of_range) refuse("an extent that fits 64 bits");
-    if (error != std::errc()) refuse("an extent from 0");
+    if (error != std::errc()) refuse("an extent of at least 0");
     at_ += static_cast<std::size_t>(next - begin);
-    if (peek() == 'L') ++at_;  // the suffix of integers that Python 2 writes
+    if (peek() == 'L') ++at_;  // Python 2 writes an L after some integers
     return value;
   }
 
@@ -168,7 +169,8 @@ bool NpyHeader::is_plain() const {
 
 std::size_t npy_header_end(std::string_view where, std::string_view first) {
   if (first.size() < kLengthAt + 2 || !first.starts_with(kMagic))
-    refuse(where, "got {}, need the magic bytes of an NPY array", in_quotes(first.substr(0, 6)));
+    refuse(where, "got {}, need an NPY array, which begins with \"\\x93NUMPY\", its version and a length",
+           in_quotes(first.substr(0, 6)));
   const int major = static_cast<unsigned char>(first[kVersionAt]);
   const int minor = static_cast<unsigned char>(first[kVersionAt + 1]);
   if (major < 1 || major > 3 || minor != 0)

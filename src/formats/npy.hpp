@@ -15,29 +15,29 @@ struct NpyHeader {
   bool big_endian = false;
   bool fortran = false;  // column-major
   Shape shape;
-  std::size_t data_begin = 0;  // offset of the elements, in bytes
+  std::size_t data_begin = 0;  // offset of the elements from the beginning of the header, in bytes
   std::size_t data_size = 0;   // size of all elements, in bytes
 
   /// Returns true if the elements are stored in row-major, little-endian order.
   [[nodiscard]] bool is_plain() const;
 };
 
-constexpr std::size_t kNpyPreamble = 12;  // number of bytes that npy_header_end() needs
+constexpr std::size_t kNpyPreamble = 12;  // npy_header_end() reads at most this number of bytes
 
-/// Returns the offset of the end of the header. `first` has at least the first kNpyPreamble bytes of the
-/// array, or the whole array if it is shorter. `where` names the file and the member in error messages.
-/// Throws Error(bad_input).
+/// Returns the offset of the end of the header, which may be larger than the array if the array is cut.
+/// `first` has at least the first kNpyPreamble bytes of the array, or the whole array if it is shorter. Error
+/// messages begin with `where`, the name of the file or of an archive member. Throws Error(bad_input).
 [[nodiscard]] std::size_t npy_header_end(std::string_view where, std::string_view first);
 
-/// Reads the header `text`, whose length is npy_header_end(). Accepts only a fixed grammar and never
-/// evaluates the text as Python. Throws Error(bad_input).
+/// Parses the header `text`, the first npy_header_end() bytes of the array. Accepts only a fixed grammar and
+/// never evaluates the text as Python. Throws Error(bad_input).
 [[nodiscard]] NpyHeader read_npy_header(std::string_view where, std::string_view text);
 
 /// Throws Error(bad_input) if `size`, the number of bytes after the header, is not header.data_size.
 void check_npy_size(std::string_view where, const NpyHeader& header, std::size_t size);
 
 /// Returns a header of version 1.0 for little-endian, row-major data. The header is padded to a multiple of
-/// 64 bytes.
+/// 64 bytes. `dtype` must not be bf16, which NumPy lacks.
 [[nodiscard]] std::string npy_header(DType dtype, const Shape& shape);
 
 }  // namespace attnctl::formats

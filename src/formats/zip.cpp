@@ -23,7 +23,7 @@ constexpr std::uint32_t kZipCentralSignature = 0x02014B50;
 constexpr std::uint32_t kZipEndSignature = 0x06054B50;
 constexpr std::uint32_t kZip64EndSignature = 0x06064B50;
 constexpr std::uint32_t kZip64LocatorSignature = 0x07064B50;
-constexpr std::uint32_t kIn64 = 0xFFFFFFFF;  // marks a value that is stored in the ZIP64 extra field
+constexpr std::uint32_t kIn64 = 0xFFFFFFFF;  // marks a value that is stored in a ZIP64 field instead
 constexpr std::uint16_t kZip64ExtraId = 1;
 
 constexpr std::uint16_t kZero16 = 0;
@@ -45,7 +45,8 @@ void put(std::string& bytes, T... values) {
   (put_one(values), ...);
 }
 
-/// Append a number with 16 or 32 bits, or the largest such number if it does not fit.
+/// put16() and put32() append a number with 16 or 32 bits, or the largest number of this size if `value` does
+/// not fit.
 void put16(std::string& bytes, std::uint64_t value) {
   put(bytes, static_cast<std::uint16_t>(std::min(value, kMax16)));
 }
@@ -54,8 +55,8 @@ void put32(std::string& bytes, std::uint64_t value) {
   put(bytes, static_cast<std::uint32_t>(std::min(value, std::uint64_t{kIn64})));
 }
 
-/// Returns true if the sizes may need 64 bits. The limit is slightly below 4 GiB, because deflate may add
-/// bytes.
+/// Returns true if the sizes may need 64 bits. The limit is slightly below 4 GiB, because deflated data may
+/// be a little larger than the content.
 bool has_long_sizes(const ZipMember& member) {
   return member.size + member.size / 1000 + 65536 >= kIn64;
 }
@@ -115,12 +116,13 @@ constexpr std::size_t kLocalSize = 30;
 constexpr unsigned kEncrypted = 1U << 0 | 1U << 6 | 1U << 13;
 constexpr unsigned kSizesFollow = 1U << 3;
 // The deflated members may together unpack to up to kFreeBytes + kMaxRatio * (size of the archive) bytes.
-// Deflate reduces weights to about a half and pruned weights to about a tenth of their size, but the content
-// of a zip bomb to a thousandth.
+// Deflate makes usual weights smaller by a factor far below kMaxRatio, and the content of a zip bomb by a
+// factor of about 1000.
 constexpr std::size_t kFreeBytes = std::size_t{32} << 20;
 constexpr std::size_t kMaxRatio = 32;
 
-/// Reads little-endian numbers and texts at offsets of a file. Throws Error(bad_input) beyond its end.
+/// Reads little-endian numbers and texts at offsets of a file. The functions u16(), u32(), u64() and text()
+/// throw Error(bad_input) if the bytes are not all in the file.
 class Bytes {
  public:
   explicit Bytes(const FileBytes& file) : file_(file) {}
@@ -136,7 +138,7 @@ class Bytes {
   [[nodiscard]] std::string_view text(std::uint64_t offset, std::size_t size) const {
     const auto end = checked_add<std::uint64_t>(offset, size);
     if (!end || *end > file_.bytes().size())
-      refuse("a directory that points beyond the end of the file", offset);
+      refuse("a record that reaches beyond the end of the file", offset);
     return file_.text().substr(static_cast<std::size_t>(offset), size);
   }
   [[nodiscard]] std::uint64_t size() const { return file_.bytes().size(); }
@@ -151,7 +153,7 @@ class Bytes {
 
 struct Directory {
   std::uint64_t begin = 0, end = 0;
-  std::uint64_t count = 0;  // of the entries
+  std::uint64_t count = 0;  // number of entries
 };
 
 std::uint64_t find_end_record(const Bytes& bytes) {
@@ -162,7 +164,7 @@ std::uint64_t find_end_record(const Bytes& bytes) {
   for (std::uint64_t at = last + 1; at-- > first;) {
     if (bytes.u32(at) == kZipEndSignature && at + kEndSize + bytes.u16(at + 20) == bytes.size()) return at;
   }
-  bytes.refuse("no end of the directory; was it downloaded whole?", last);
+  bytes.refuse("no end-of-directory record", last);
 }
 
 Directory find_directory(const Bytes& bytes) {
@@ -197,7 +199,8 @@ struct ZipHeader : ZipMember {
   bool operator==(const ZipHeader&) const = default;
 };
 
-/// Replaces each value that equals kIn64 by the next number in the ZIP64 extra field, if there is one.
+/// Replaces each value that equals kIn64 by the next number in the ZIP64 field, if there is such a field
+/// among the extra fields, bytes [begin, end) of the file.
 void read_extra(const Bytes& bytes, std::uint64_t begin, std::uint64_t end,
                 std::initializer_list<std::uint64_t*> values) {
   const bool wanted =
@@ -220,8 +223,9 @@ void read_extra(const Bytes& bytes, std::uint64_t begin, std::uint64_t end,
   }
 }
 
-/// Reads the fields from the flags, at offset `flags`, to the sizes. The name is at offset `name`. Sets
-/// `extra` and `end` to the begin and end of the extra field, which follows the name.
+/// Reads the fields that local headers and directory entries have in common: those from offset `flags` on,
+/// and the name at offset `name`. Sets `extra` and `end` to the beginning and the end of the extra fields,
+/// which follow the name.
 ZipHeader read_header(const Bytes& bytes, std::uint64_t flags, std::uint64_t name, std::uint64_t& extra,
                       std::uint64_t& end) {
   ZipHeader header;
@@ -284,7 +288,7 @@ void check_entry(const FileBytes& file, const ZipHeader& entry) {
   }
 }
 
-/// An extent of a member is (offset of its first byte, offset after its last byte).
+/// Each element of `extents` is the offset of a member's local header and the offset of the end of its data.
 void check_overlaps(const FileBytes& file, std::vector<std::pair<std::uint64_t, std::uint64_t>>& extents) {
   std::ranges::sort(extents, {}, &std::pair<std::uint64_t, std::uint64_t>::first);
   for (std::size_t i = 1; i < extents.size(); ++i) {
@@ -394,8 +398,8 @@ std::size_t unpack_first(const std::string& where, std::span<const std::byte> pa
     filled += space - stream.avail_out;
     if (result == Z_MEM_ERROR) fail(Status::limit, "{}: out of memory", where);
     if (result != Z_OK && result != Z_STREAM_END) {
-      refuse(where, "damaged: got {}, need a deflate stream",
-             stream.msg != nullptr ? stream.msg : "its end too early");
+      refuse(where, "damaged: its deflate stream is invalid ({})",
+             stream.msg != nullptr ? stream.msg : "it ends too early");
     }
   }
   return filled;
@@ -405,7 +409,7 @@ std::span<const std::byte> unpack(const FileBytes& file, const StoredMember& mem
                                   std::vector<std::byte>& buffer) {
   std::span<const std::byte> bytes = member.data;
   if (member.deflated) {
-    buffer.resize(member.size + 1);  // one byte more, to see whether the data end there
+    buffer.resize(member.size + 1);  // one byte more, to notice content that is too long
     const std::size_t got = unpack_first(at_member(file, member), member.data, buffer);
     buffer.resize(member.size);
     if (got != member.size) {

@@ -25,8 +25,8 @@ struct ZipMember {
   bool operator==(const ZipMember&) const = default;
 };
 
-/// Returns the local header. Its length depends only on the name and the unpacked size. Therefore the header
-/// can be overwritten when the CRC and the stored size are known.
+/// Returns the local header. Its length depends only on the name and the unpacked size. Therefore space
+/// for the header can be reserved before the CRC and the stored size are known.
 [[nodiscard]] std::string local_header(const ZipMember& member);
 
 /// Returns the central directory, including its end records. `offset` is the position of the directory in the
@@ -35,8 +35,8 @@ struct ZipMember {
 
 [[nodiscard]] std::uint32_t crc32_of(std::span<const std::byte> bytes);
 
-/// A member of an archive that has passed the checks of read_zip_directory(). unpack() checks its CRC and its
-/// unpacked size.
+/// A member of an archive that has passed the checks of read_zip_directory(). These do not include the CRC
+/// and the unpacked size of deflated data, which unpack() checks.
 struct StoredMember : ZipMember {
   std::span<const std::byte> data;  // as stored; may be deflated
 };
@@ -48,17 +48,19 @@ struct StoredMember : ZipMember {
 /// file.
 [[nodiscard]] std::vector<StoredMember> read_zip_directory(const FileBytes& file);
 
-/// Returns "FILE: member NAME", for messages.
+/// Returns the file name and the member name in quotes, for messages: FILE: member "NAME".
 [[nodiscard]] std::string at_member(const FileBytes& file, const ZipMember& member);
 
 /// Unpacks the first bytes of deflated data into `out` and returns their number, which is less than
-/// out.size() only if the data end before. `where` names the member. Throws Error(bad_input) if the data are
-/// not a deflate stream.
+/// out.size() only if the unpacked content is shorter. Error messages begin with `where`, the name of the
+/// member. Throws Error(bad_input) if the unpacked part is not a valid deflate stream, and Error(limit) if
+/// there is not enough memory.
 [[nodiscard]] std::size_t unpack_first(const std::string& where, std::span<const std::byte> packed,
                                        std::span<std::byte> out);
 
-/// Returns the whole content of a member and checks its size and CRC. A deflated member is unpacked into
-/// `buffer`. Throws Error(bad_input).
+/// Returns the whole content of a member. A deflated member is unpacked into `buffer`, and the result is a
+/// view of `buffer`; otherwise it is a view of the file. Throws Error(bad_input) if the size or the CRC is
+/// wrong or the data are not a valid deflate stream, and Error(limit) if there is not enough memory.
 [[nodiscard]] std::span<const std::byte> unpack(const FileBytes& file, const StoredMember& member,
                                                 std::vector<std::byte>& buffer);
 

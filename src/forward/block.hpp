@@ -17,14 +17,14 @@ namespace attnctl::forward {
 
 /// The sequences from which a layer computes its queries and its keys. In an encoder or a single stack both
 /// are the input. In a decoder both are the target. In cross-attention the queries belong to the target and
-/// the keys of the input.
+/// the keys to the input.
 struct Sides {
   const input::Sequence& queries_of;
-  const input::Sequence& keys_of;  // the masks are also of this sequence
+  const input::Sequence& keys_of;  // the masks of this sequence apply
 
   [[nodiscard]] std::size_t queries() const { return queries_of.queries(); }
   [[nodiscard]] std::size_t keys() const { return keys_of.keys(); }
-  /// Returns the tokens of the keys. Empty if the sequence has separate key embeddings.
+  /// Returns the token strings of the keys. Empty if there are none, or if the keys have separate embeddings.
   [[nodiscard]] std::span<const std::string> key_tokens() const {
     return keys_of.key_embeddings.rows() == 0 ? std::span(keys_of.tokens) : std::span<const std::string>();
   }
@@ -43,9 +43,8 @@ struct BlockSequence {
 
 /// A group of consecutive sequences (not a transformer block). Their rows are stacked in one matrix, so that
 /// one matrix product computes all of them. A sequence with separate keys or values is a separate Block. In
-/// all other Blocks of self-attention, key rows and query rows are the same. In the decoder the rows are
-/// tokens of the targets. In cross-attention the query rows are tokens of the targets and the key rows tokens
-/// of the inputs.
+/// all other Blocks of self-attention, key rows and query rows are the same. In the decoder the rows belong
+/// to the targets. In cross-attention the query rows belong to the targets and the key rows to the inputs.
 struct Block {
   model::Component component = model::Component::none;
   std::vector<BlockSequence> sequences;
@@ -53,11 +52,11 @@ struct Block {
   std::size_t key_rows = 0;  // number of key rows
 };
 
-/// Divides a batch into Blocks of up to `packed_rows` rows. A sequence with more rows is a separate Block.
-/// The result depends only on the arguments.
+/// Divides the inputs of a batch into Blocks of up to `packed_rows` query rows. A sequence with more rows, or
+/// with separate keys or values, is a separate Block.
 [[nodiscard]] std::vector<Block> cut_into_blocks(const input::Batch& batch, std::size_t packed_rows);
 
-/// Returns the Block with the same sequences and the rows of another component of the model.
+/// Returns a Block with the same sequences and the rows that they have in another component of the model.
 [[nodiscard]] Block in_component(const Block& block, model::Component component, const input::Batch& batch);
 
 }  // namespace attnctl::forward

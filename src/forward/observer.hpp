@@ -25,8 +25,8 @@ struct AttentionPanel {
   std::size_t head = 0;
   std::size_t kv_head = 0;
   std::size_t first_query = 0;
-  MatrixView<const float> pattern;  // [rows, m]; empty if no observer needs patterns and the attention can be
-                                    // computed without them
+  /// [rows, m] for m keys. Empty in linear and strided attention if no observer needs patterns or scores.
+  MatrixView<const float> pattern;
   /// [rows, m], the input of softmax, -inf for masked keys; for linear attention, the logarithm of phi(q)
   /// phi(k)^T. Empty unless an observer needs scores.
   MatrixView<const float> scores;
@@ -35,7 +35,7 @@ struct AttentionPanel {
   MatrixView<const float> q;  // [rows, k], after rotary positions, before the scale
   MatrixView<const float> k;  // [m, k], after rotary positions
   MatrixView<const float> v;  // [m, v]; empty unless values are computed
-  MatrixView<const float> z;  // [rows, v]; empty unless an observer or the next layer needs z
+  MatrixView<const float> z;  // [rows, v]; empty unless z is computed
   /// [rows], 1 if the query sees no key; then its weights are all 0.
   std::span<const std::uint8_t> fully_masked;
 
@@ -46,7 +46,8 @@ struct AttentionPanel {
   }
 };
 
-/// The experts that a token uses, by descending weight; experts of equal weight by ascending number.
+/// The experts that the router chooses for a token, by descending score; experts of equal score by ascending
+/// index.
 struct ExpertRoute {
   std::vector<std::size_t> experts;  // [per_token]
   std::vector<float> weights;        // [per_token]
@@ -55,46 +56,49 @@ struct ExpertRoute {
 /// What an observer needs from the forward pass: members of AttentionPanel (patterns, scores, values, z),
 /// calls of functions of Observer (output, stream, routing, logits), or the complete last layer (end).
 struct Needs {
-  bool patterns = true;  // if false, linear and strided attention do not compute patterns
+  bool patterns = true;  // linear and strided attention compute patterns only if this or `scores` is true
   bool scores = false;
   bool values = false;  // v
   bool z = false;
-  bool output = false;   // the attention output of every selected layer
-  bool stream = false;   // the residual stream before this output is added
+  bool output = false;   // the attention output of selected layers
+  bool stream = false;   // the residual stream before the attention of selected layers
   bool routing = false;  // the expert routes of selected layers
   bool logits = false;
-  bool end = false;  // compute all of the last selected layer if possible, even if no observer needs this
+  /// Also compute the MLP of the last selected layer, although no observer needs it. Has no effect on a layer
+  /// whose attention output cannot be added to the residual stream.
+  bool end = false;
 
   Needs& operator|=(const Needs& other);
 };
 
-/// Receives the results of a forward pass. Panels of different heads are passed from several threads at the
-/// same time. The panels of one head are passed in order of sequences and rows. Therefore data that an
-/// observer keeps per head need no lock.
+/// Receives the results of a forward pass. Panels of different heads may be passed from several threads at
+/// the same time. The panels of one head are never passed at the same time; their order is that of sequences
+/// and rows. Therefore data that an observer keeps per head need no lock.
 class Observer {
  public:
   virtual ~Observer() = default;
   [[nodiscard]] virtual Needs needs() const { return {}; }
   /// Returns an upper bound of the bytes that the observer holds during a pass, including the weights that it
-  /// loads with Model::attention. Called before begin().
+  /// loads with Model::attention. May be called before begin().
   [[nodiscard]] virtual std::uint64_t memory(const model::Model& /*model*/,
                                              const input::Batch& /*batch*/) const {
     return 0;
   }
   virtual void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) {}
   /// Receives the residual stream [n, d_model] before the attention output of a selected layer is added. In
-  /// models with pre-norm these values are not normalised. Called from one thread, before the layer's panels.
+  /// models with pre-norm these values are not normalised. Called from one thread, before the layer's panels
+  /// of the sequence.
   virtual void stream(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
   virtual void panel(const AttentionPanel& panel) = 0;
-  /// Receives the layer's attention output [n, d_out] with its bias, before it is added to the residual
-  /// stream. Called from one thread.
+  /// Receives the attention output [n, d_out] of a selected layer that has values, with the output bias and
+  /// before a norm of the output. Called from one thread, after the layer's panels of the sequence.
   virtual void output(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
   /// Receives the experts of each token [n] in a selected layer that has experts. Called from one thread,
-  /// after the layer's panels.
+  /// after the layer's panels of the sequence.
   virtual void routing(std::size_t /*sequence*/, std::size_t /*layer*/,
                        std::span<const ExpertRoute> /*routes*/) {}
   /// Receives logits [rows, vocabulary] of consecutive queries, starting at `first_query`. Called from one
-  /// thread, in order.
+  /// thread, in the order of sequences and queries.
   virtual void logits(std::size_t /*sequence*/, std::size_t /*first_query*/,
                       MatrixView<const float> /*values*/) {}
 };

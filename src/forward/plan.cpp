@@ -11,7 +11,7 @@
 #include "forward/attention/attention.hpp"
 #include "forward/layers/layers.hpp"
 
-// Checks a batch, plans a forward pass and its memory, and groups the sequences of a batch (Block).
+// Functions that check a batch, divide it into Blocks, and plan a forward pass and its memory.
 namespace attnctl::forward {
 namespace {
 
@@ -33,8 +33,10 @@ struct SequenceCheck {
     // In an encoder-decoder model it is undefined to which attention separate keys and score masks belong.
     const bool separate = sequence.key_embeddings.rows() > 0 || sequence.value_embeddings.rows() > 0;
     if (config.decoder && (separate || sequence.mask || sequence.causal)) {
-      refuse(": encoder-decoder models do not support {}; to hide tokens of the input, use a key mask",
-             separate ? "separate keys and values" : "score masks");
+      refuse(
+          ": encoder-decoder models do not support {}; to hide tokens of the input, use a key mask "
+          "(--key-mask)",
+          separate ? "separate keys and values" : "score masks (--mask)");
     }
     check_tokens();
     check_keys();
@@ -83,8 +85,9 @@ struct SequenceCheck {
     if (given.cols() != width) refuse(" has {} of width {}; the model needs {}", what, given.cols(), width);
   }
 
-  /// Checks separate keys and values. Without them, the keys are computed from the queries' embeddings, and
-  /// the values from the keys' embeddings.
+  /// Checks separate keys and values, or that the model does not need them. Without separate keys, the keys
+  /// are computed from the same embeddings as the queries. Without separate values, the values are computed
+  /// from the same embeddings as the keys.
   void check_keys() const {
     const OwnedMatrix<float>& values = sequence.value_embeddings;
     if (sequence.key_embeddings.rows() > 0) {
@@ -202,8 +205,8 @@ void check_batch(const model::Model& model, const input::Batch& batch) {
     SequenceCheck{config, config.embedding, sequence, name}.run();
     if (sequence.target == nullptr) continue;
     if (!config.decoder)
-      fail(Status::bad_input, "{} has a target, but the model is not an encoder-decoder model; leave it out",
-           name);
+      fail(Status::bad_input,
+           "{} has a target, but the model is not an encoder-decoder model; remove the target", name);
     SequenceCheck{config, config.decoder->embedding, *sequence.target, "the target of " + name}.run();
   }
 }
@@ -277,16 +280,16 @@ Block in_component(const Block& block, model::Component component, const input::
 
 namespace {
 
-/// Upper bound of the bytes that a BLAS allocates per thread for packed operands.
+/// Largest number of bytes that is assumed for the packed operands of a BLAS per thread.
 constexpr std::uint64_t kMostPacked = std::uint64_t{12} << 20U;
-/// Bytes of a thread's stack and small allocations.
+/// Estimate of the bytes of a thread's stack and small allocations.
 constexpr std::uint64_t kThreadBytes = std::uint64_t{2} << 20U;
 
 std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
   return saturating_product(saturating_product(rows, cols), sizeof(float));
 }
 
-/// Returns the bytes of the MLP, and of the scores, routes, rows and outputs of experts, for `rows` rows.
+/// Returns the bytes of the buffers of the MLP or the experts, for `rows` rows.
 std::uint64_t mlp_bytes(const model::LayerConfig& layer, std::size_t d_model, std::uint64_t rows) {
   const model::ExpertsConfig& experts = layer.experts;
   const std::size_t width = std::max(layer.mlp.width, experts.shared_width);
@@ -321,16 +324,18 @@ std::uint64_t layer_bytes(const model::ModelConfig& config, const model::LayerCo
   return plan.onward ? saturating_sum(bytes, mlp_bytes(layer, config.d_model, block.rows)) : bytes;
 }
 
-/// Largest panel width of PackedMatrix, which rounds the number of columns up to a multiple of it.
+/// Largest panel width of a PackedMatrix, which rounds its number of columns up to a multiple of its panel
+/// width.
 constexpr std::uint64_t kLanes = 64;
 
-/// Returns the bytes that one worker needs for one head: panels, packed keys and values, and position terms.
+/// Returns the bytes that one worker needs for one head, such as panels, packed keys and values, and position
+/// terms.
 std::uint64_t head_bytes(const model::AttentionConfig& attention, const LayerPlan& plan, const Block& block,
                          std::size_t panel_rows) {
   std::uint64_t largest = 0;
   for (const BlockSequence& place : block.sequences) {
     const std::size_t rows = std::min(place.queries, rows_of_panel(panel_rows, place.keys));
-    const std::size_t panels = plan.scores ? 4 : 3;  // two more may be allocated by observers
+    const std::size_t panels = plan.scores ? 4 : 3;  // includes two that observers may allocate
     const std::size_t both = place.queries + place.keys;
     const std::uint64_t packed = saturating_sum(attention.d_head, plan.z ? attention.d_value : 0, 2 * kLanes);
     std::uint64_t bytes = 0;
@@ -368,7 +373,8 @@ std::uint64_t logits_bytes(const model::ModelConfig& config, std::size_t rows) {
   return floats(rows, vocabulary + 3 * config.d_model);
 }
 
-/// Returns the largest number of table rows that a block reads from the embedding tables.
+/// Returns the largest number of tokens of a Block, in inputs and targets together. Each token is looked up
+/// in embedding tables.
 std::size_t looked_up(const std::vector<Block>& blocks, const input::Batch& batch) {
   std::size_t largest = 0;
   for (const Block& block : blocks) {
@@ -382,7 +388,8 @@ std::size_t looked_up(const std::vector<Block>& blocks, const input::Batch& batc
   return largest;
 }
 
-/// Returns the number of floats per row that are kept from one layer to the next.
+/// Returns the number of floats per row in the buffers that are separate for each Block: the residual stream,
+/// the output of the encoder, and the buffers of convolutions.
 std::uint64_t carried_floats(const model::ModelConfig& config) {
   std::uint64_t width = config.decoder ? 2 * config.d_model : config.d_model;
   std::size_t kernel = 0;

@@ -12,7 +12,8 @@
 namespace attnctl::forward {
 namespace {
 
-/// Consecutive heads, or slices of a projection: [first, first + count).
+/// Consecutive slices [first, first + count) of a projection. A slice is the columns of one query head or of
+/// one key/value head.
 struct HeadRun {
   std::size_t first = 0, count = 0;
 };
@@ -126,7 +127,7 @@ class ForwardPass {
   [[nodiscard]] const RowWarnings& warnings() const { return warnings_; }
 
  private:
-  /// The queries, keys, values and z of a layer, and the heads that are computed.
+  /// The queries, keys, values and z of a layer, and the slices that are computed.
   struct Projections {
     MatrixView<float> q, k, v, z;  // v and z have no data if they are not needed
     std::vector<HeadRun> query_runs, kv_runs;
@@ -206,7 +207,7 @@ class ForwardPass {
     }
   }
 
-  /// Releases the weights of a layer, unless the next layer uses the same weights.
+  /// Releases the weights of a layer, unless the next layer of the plan uses the same weights.
   void release(std::size_t index) const {
     const bool last = index + 1 == inputs_.plan.layers.size();
     if (last || inputs_.model.shared_with(index) != inputs_.model.shared_with(index + 1))
@@ -230,7 +231,7 @@ class ForwardPass {
                               [&](std::size_t head) { return config.query_slice(head); });
     made.kv_runs =
         runs_of(plan.computed, config.kv_heads, [&](std::size_t head) { return config.kv_head(head); });
-    // the norm covers all heads, so all are needed
+    // one norm covers all heads, so all heads are needed
     if (config.head_norm_span == model::HeadNormSpan::whole) {
       made.query_runs = {{0, config.query_slices()}};
       made.kv_runs = {{0, config.kv_heads}};
@@ -351,7 +352,8 @@ class ForwardPass {
     }
   }
 
-  /// Calls call(observer, sequence) for the sequences of a block and the observers that need `need`.
+  /// Calls call(observer, sequence) for each sequence of a Block and each observer whose needs include
+  /// `need`.
   template <typename Notify>
   void notify(bool Needs::*need, const Block& block, const Notify& call) const {
     for (const BlockSequence& sequence : block.sequences) {

@@ -19,10 +19,10 @@ struct RunContext {
   Warnings& warnings;
   Progress* progress = nullptr;
   std::size_t panel_rows = 128;    // largest number of query rows in a panel
-  std::size_t packed_rows = 1024;  // largest number of rows in a Block of several sequences
-  /// If 0, the weights of all layers stay in memory. Otherwise each layer is released after use, and Blocks
-  /// with up to this many rows in total (at least one Block) are computed in a layer before the next layer is
-  /// read. The results do not depend on this value.
+  std::size_t packed_rows = 1024;  // largest number of input tokens in a Block of several sequences
+  /// If 0, the weights of all layers stay in memory. Otherwise the weights of a layer are released after use,
+  /// and Blocks with up to this number of rows in total (at least one Block) are computed in a layer before
+  /// the next layer is read. The results do not depend on this value.
   std::size_t streamed_rows = 0;
 };
 
@@ -35,14 +35,15 @@ struct Selection {
 };
 
 /// Runs all sequences through the model in float32 and passes the panels of each selected head to all
-/// observers. Stops after the last result that an observer needs. Throws the errors of check_batch, which it
-/// calls first, of make_plan and require_targets, and the exceptions of the observers. Adds the warnings
-/// fully_masked_row, non_finite_* and no_output_head.
+/// observers. Stops after the last selected layer, or after the logits if an observer needs them. Throws the
+/// errors of check_batch, which it calls first, of make_plan and require_targets, and the exceptions of the
+/// observers. May add the warnings fully_masked_row, non_finite_pattern, non_finite_score and no_output_head.
 void run_forward(const model::Model& model, const input::Batch& batch, const Selection& selection,
                  std::span<Observer* const> observers, RunContext& context);
 
 /// Checks whether the model can process the batch. Throws Error(bad_input) if not, for example for ids
-/// outside the vocabulary, too many tokens, and embeddings or masks of the wrong shape.
+/// outside the vocabulary, too many tokens, and embeddings or masks of the wrong shape. Accepts a missing
+/// target, which only require_targets() checks.
 void check_batch(const model::Model& model, const input::Batch& batch);
 
 /// Throws Error(bad_input) if this layer belongs to the decoder and a sequence of the batch has no target.

@@ -63,7 +63,7 @@ struct Sequence {
 
   /// [n - 1, values of a patch], for an image; the first token is the class token and has no patch.
   OwnedMatrix<float> patches;
-  OwnedMatrix<float> embeddings;  // [n, d_model], used instead of `ids`
+  OwnedMatrix<float> embeddings;  // [n, width of the token embeddings], used instead of `ids`
   /// [m, kdim], inputs of the keys in cross-attention. Empty: keys have the same inputs as queries.
   OwnedMatrix<float> key_embeddings;
   /// [m, vdim], inputs of the values in cross-attention. Empty: values have the same inputs as keys.

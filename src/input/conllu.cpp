@@ -200,7 +200,8 @@ class ConlluReader {
     const auto number = parse_id(id.substr(dot + 1));
     if (!before || !number) refuse("ID: got {}, need an empty node such as 8.1", in_quotes(id));
     if (*before != sentence_.words.size())
-      refuse("ID: got the empty node {} after word {}", in_quotes(id), sentence_.words.size());
+      refuse("ID: got the empty node {0} after word {1}, need {1}.1, {1}.2, ...", in_quotes(id),
+             sentence_.words.size());
   }
 
   /// Reads the brackets of Entity= in MISC, as in CorefUD and GUM. "(e1-..." opens a mention of entity e1 at

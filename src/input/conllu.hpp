@@ -13,7 +13,8 @@
 namespace attnctl::input {
 
 /// The kind of the head word of a mention: a pronoun, a proper noun, or another word (nominal). In CoNLL-U,
-/// the UPOS tags PRON and DET mean pronoun, PROPN means proper noun, and any other tag means nominal.
+/// the UPOS tags PRON and DET mean pronoun, PROPN means proper noun, and any other tag except "_" means
+/// nominal.
 enum class MentionType { pronoun, proper, nominal };
 
 /// Words of a text that refer to an entity, such as a person. Mentions of the same entity corefer.
@@ -58,8 +59,8 @@ struct ConlluSentence {
 /// line or at the end of the file; lines may end in CRLF. If the forms of a multiword token's words, joined,
 /// are the token's form, each word has its own range; otherwise each word has the whole range of the token.
 /// Empty nodes (such as ID 8.1) do not become words, but their IDs are checked and their Entity= is read. The
-/// head of a mention is its first word whose HEAD is 0 or outside of the mention, or its last word if there
-/// is no such word.
+/// head of a mention is its first word whose HEAD is 0 or outside of the mention; if HEADs of all its words
+/// are missing or inside of the mention, its last word.
 ///
 /// Throws Error(bad_input) with the byte offset if the block is not UTF-8, and with the line number if it is
 /// not valid CoNLL-U: for example if a row does not have ten columns, IDs are not consecutive, HEADs are out

@@ -197,7 +197,8 @@ ConlluSentence mentions_of(const JsonInput& input, TextInput& text) {
   for (std::size_t i = 0; i < mentions.size(); ++i) {
     const auto [first, last] = words_in(*text.words, mentions[i].range);
     const auto [head, head_end] = words_in(*text.words, mentions[i].head);
-    if (first == last || head == head_end) list[i].refuse("", "the mention contains only white space");
+    if (first == last || head == head_end)
+      list[i].refuse("", "the mention or its head contains only white space");
     for (std::size_t word = first; word < last; ++word) mentions[i].mention.words.push_back(word);
     mentions[i].mention.head = head_end - 1;
     sentence.mentions.push_back(std::move(mentions[i].mention));

@@ -20,8 +20,9 @@ namespace attnctl::input {
 /// One input, as an object of a JSON or JSON Lines file.
 class JsonInput {
  public:
-  /// Checks the keys of an object. Throws Error(bad_input) unless the object has exactly one of the keys
-  /// "text", "tokens" and "ids", or if another key is not allowed together with that key.
+  /// Checks the keys of an object. Throws Error(bad_input) if `object` is not a JSON object, if it does not
+  /// have exactly one of the keys "text", "tokens" and "ids", or if another key is not allowed together with
+  /// that key.
   explicit JsonInput(tokenizer::PartConfig object);
 
   [[nodiscard]] bool has_text() const { return contains("text"); }
@@ -45,9 +46,9 @@ class JsonInput {
 /// Returns the annotation of an object that has the keys "text" and "mentions". "mentions" is a list of
 /// {"entity": text or integer, "range": [begin, end)}. A mention may also have "head": [begin, end), a part
 /// of "range", and "type": "pronoun", "proper" or "nominal". Ranges count code points. `text` must be
-/// input.text(). Splits it into words at white space and at both ends of each mention and head, and stores
-/// the words in `text`. The head word of a mention is the last word of "head", or of "range" if there is no
-/// "head". Throws Error(bad_input) if a value is invalid.
+/// input.text(). Splits the text into words at white space and at both ends of each mention and head, and
+/// stores the words in text.words. The head word of a mention is the last word of "head", or of "range" if
+/// there is no "head". Throws Error(bad_input) if a value is invalid.
 [[nodiscard]] ConlluSentence mentions_of(const JsonInput& input, TextInput& text);
 
 /// Calls visit(JsonInput) for every input object of a JSON file, or of a JSON Lines file or block. Skips

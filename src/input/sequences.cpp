@@ -158,7 +158,7 @@ Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& gri
 std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most) {
   const std::size_t n = encoding.size();
   if (n <= most) return 0;
-  std::array<std::size_t, 2> counts = {0, 0};  // of the tokens of each text
+  std::array<std::size_t, 2> counts = {0, 0};  // number of tokens of each text
   for (std::size_t i = 0; i < n; ++i) {
     if (encoding.special[i] == 0) ++counts[encoding.sequence[i]];
   }

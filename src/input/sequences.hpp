@@ -24,9 +24,9 @@
 
 namespace attnctl::input {
 
-/// Shortens an encoding to at most `most` tokens and returns the number of removed tokens. Keeps the tokens
-/// that the tokenizer added. Shortens the longer text of a pair first, like "longest_first" of Hugging Face.
-/// Throws Error(bad_input) if no token of the text would be left.
+/// Shortens an encoding that has more than `most` tokens to `most` tokens. Returns the number of removed
+/// tokens. Keeps the tokens that the tokenizer added. Shortens the longer text of a pair first, like
+/// "longest_first" of Hugging Face. Throws Error(bad_input) if no token of the text would be left.
 std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most);
 
 /// Returns the sequence of an encoded text or pair of texts. finish_batch() adds the token strings and the
@@ -40,7 +40,7 @@ class TextEncoder {
   TextEncoder(tokenizer::TokenizerOrigin origin, std::string model)
       : origin_(std::move(origin)), model_(std::move(model)) {}
 
-  /// Shortens the texts encoded from now on to `most` tokens (--truncate).
+  /// From now on, encode() shortens texts of more than `most` tokens to `most` tokens (--truncate).
   void truncate_to(std::size_t most) { most_ = most; }
 
   /// Returns the sequence of a text. Throws Error(bad_input) if the model has no tokenizer or its tokenizer
@@ -75,13 +75,13 @@ void put_first(std::int64_t id, Sequence& sequence);
 std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
                              const tokenizer::Vocabulary& vocabulary, TextEncoder& encoder, Batch& batch);
 
-/// Shortens sequences of token ids to `most` tokens (--truncate). TextEncoder shortens texts; embeddings and
-/// images are not shortened.
+/// Shortens sequences of more than `most` token ids to `most` ids (--truncate). Does not shorten embeddings
+/// and images. For texts, use TextEncoder::truncate_to().
 void truncate_ids(Batch& batch, std::size_t most);
 
-/// Completes the sequences of a batch: sets the `id` (see InputIds) and, if the input is token ids, the token
-/// strings and the flags `special` and `separator`, also of the target. Throws Error(bad_input) if an id
-/// occurs twice or a sequence is empty.
+/// Completes the sequences of a batch: sets the `id` (see InputIds) and, if the sequence has token ids, the
+/// token strings and the flags `special` and `separator`, also of the target. Throws Error(bad_input) if an
+/// id occurs twice or a sequence is empty.
 void finish_batch(Batch& batch, const tokenizer::Vocabulary& vocabulary);
 
 /// Assigns an id to each input and detects repeated ids. The default id is the number of the input. Stores
@@ -117,7 +117,8 @@ struct CorpusSentence {
 class SentenceStream {
  public:
   /// Opens a file; "-" is standard input. `encoder` and `vocabulary` must outlive the stream. Throws
-  /// Error(environment) if the file cannot be opened, and Error(bad_input) if a .json file is not valid JSON.
+  /// Error(environment) if the file cannot be read, and Error(bad_input) if a .json file is not valid JSON or
+  /// is larger than 1 GiB.
   SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
                  const tokenizer::Vocabulary& vocabulary);
   /// Returns the next sentence; nullopt at the end of the file. Throws Error(bad_input) with its position if

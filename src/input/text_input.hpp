@@ -50,8 +50,8 @@ class TextBlocks {
   TextBlocks(const std::filesystem::path& path, InputFormat format, std::size_t block_bytes = kBlockBytes);
 
   /// Reads the next block into `block`. Returns false at the end of the file. Throws Error(environment) if
-  /// reading fails, and Error(bad_input) if a line or a sentence is longer than 2 GiB. One of more than 1 GiB
-  /// may also be an error.
+  /// reading fails, and Error(bad_input) if a line or a sentence is too long: up to 1 GiB is always allowed,
+  /// more than 2 GiB never.
   [[nodiscard]] bool next(TextBlock& block);
 
   [[nodiscard]] const InputStream& stream() const { return stream_; }
@@ -81,7 +81,8 @@ struct TextInput {
 /// white space in the format txt, and 0 for the other formats. The formats are:
 ///
 /// - txt: one text per line; lines end in LF or CRLF;
-/// - jsonl: one object per line with "text" and optionally "text_pair" and "id"; "mentions" is ignored;
+/// - jsonl: one object per line with "text" and optionally "text_pair" and "id"; "mentions" is ignored, but
+///   must not occur together with "text_pair";
 /// - json: one object as in jsonl, or an array of these objects;
 /// - conllu: one text per sentence; its id is sent_id.
 ///

@@ -96,8 +96,8 @@ std::vector<std::vector<std::size_t>> tokens_of_words(const Sequence& sequence) 
   return tokens;
 }
 
-/// Returns the lists that find_word() searches, in order: words, parts of words, tokens. There is no list of
-/// parts if the sequence has no word_texts.
+/// Returns the lists that find_word() searches, in order: words, parts of words, tokens. Leaves out the parts
+/// of words if the sequence has no word_texts.
 std::vector<std::vector<NamedTokens>> all_groups(const Sequence& sequence,
                                                  const tokenizer::Vocabulary& vocabulary) {
   std::vector<NamedTokens> single;
@@ -142,8 +142,8 @@ WordUnits word_units(const Sequence& sequence, const tokenizer::Vocabulary& voca
   const std::size_t n = sequence.queries();
   if (sequence.tokens.size() != n || sequence.key_embeddings.rows() > 0) {
     fail(Status::bad_input,
-         "--by-word: input \"{}\" has no token strings; give a text, or token ids and a model with a "
-         "vocabulary",
+         "--by-word: input \"{}\" has no token strings or has separate keys (--keys); give a text, or token "
+         "ids and a model with a vocabulary",
          escaped(sequence.id));
   }
   const bool known = sequence.words.size() == n;

@@ -24,8 +24,8 @@ struct TextWord {
 /// Splits a text at white space and returns its words. The text must be well-formed UTF-8.
 [[nodiscard]] std::vector<TextWord> white_space_words(std::string_view text);
 
-/// Returns the indices {first, last} of the words [first, last) that overlap a range of code points; first is
-/// last if there are none. The words must be in ascending order.
+/// Returns the indices {first, last} of the words [first, last) that overlap a range of code points. If
+/// there are none, first equals last. The words must be in ascending order.
 [[nodiscard]] std::pair<std::size_t, std::size_t> words_in(std::span<const TextWord> words,
                                                            tokenizer::TextRange range);
 
@@ -47,8 +47,8 @@ struct WordUnits {
 [[nodiscard]] Sequence pooled_sequence(const Sequence& sequence, const WordUnits& units,
                                        const tokenizer::Vocabulary& vocabulary);
 
-/// Returns the positions of the tokens that `word` names. `word` is a position ("7"), the first occurrence of
-/// a word or token ("it"), or the n-th occurrence ("it#2"). The search first compares whole words, with or
+/// Returns the positions of the tokens that `word` names. `word` names a position ("7"), the first occurrence
+/// of a word or token ("it"), or the n-th occurrence ("it#2"). The search first compares whole words, with or
 /// without the punctuation around them, then the parts of words between punctuation ("mother" in
 /// "mother-in-law"), then tokens. If nothing is equal, the search repeats these steps ignoring ASCII case.
 /// The first step that finds an equal word decides. Returns an empty vector if nothing matches, or if the

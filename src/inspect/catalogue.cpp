@@ -51,8 +51,7 @@ constexpr std::array kBasicIncludes = {
 void require_tables(const Includes& includes) {
   const auto require = [](bool tables, std::string_view name) {
     if (!tables)
-      fail(Status::usage,
-           "there is no table for {}; leave it out of --include, or use --format json or jsonl", name);
+      fail(Status::usage, "{} has no table; leave it out of --include, or use --format json or jsonl", name);
   };
   for (const BasicInclude& each : kBasicIncludes) require(each.tables || !(includes.*each.member), each.name);
   for (const AnalysisRow* row : includes.analyses) require(row->tables, row->include);
@@ -96,7 +95,7 @@ Includes resolve_includes(const std::string& list, bool given, bool with_inputs,
     if (std::ranges::find(includes.analyses, row) == includes.analyses.end())
       includes.analyses.push_back(row);
   }
-  // Sorts by address. The addresses are in kAnalyses, so this is the order of kAnalyses.
+  // The pointers point into kAnalyses, so sorting them by address gives the order of kAnalyses.
   std::ranges::sort(includes.analyses);
   if (!with_inputs && of_inputs)
     fail(Status::usage,

@@ -26,18 +26,18 @@ namespace attnctl::inspect {
 
 struct AnalysisRow;
 
-/// The form of the output. The caller uses the member of Results of this name.
+/// The form of the output. Writers use the member of Results with the same name.
 enum class Form { document, tables, arrays, pictures, text };
 
 /// A parsed --include: what to compute and to output (docs/cli.md).
 struct Includes {
   bool metrics = false, patterns = false, scores = false, queries = false, keys = false, values = false,
        z = false, output = false, logits = false, weights = false, directions = false, circuits = false;
-  std::vector<const AnalysisRow*> analyses;  // in the order of their sections in the output
+  std::vector<const AnalysisRow*> analyses;  // in output order
 };
 
-/// Order of the heads in heatmaps over heads: as in the model, or clustered so that similar heads are
-/// adjacent. Other output does not depend on it, except the list `order` of similarities in documents.
+/// Order of the heads in the heatmaps of similarities and projection kernels: as in the model, or clustered
+/// so that similar heads are adjacent. With `cluster`, the similarities in documents also list the order.
 enum class HeadOrder { model, cluster };
 
 /// The options of a run: what to compute, for which heads, and what to output. Error messages use the names
@@ -58,7 +58,7 @@ struct InspectRequest {
   // Patterns
   bool per_input = false;
   std::string from;             // --from: a token, a word or a position; empty if not given
-  std::vector<std::string> to;  // --to: key words of --from
+  std::vector<std::string> to;  // --to: words among the keys whose weights are output
   bool draw = false;            // --show: draw the patterns in text
   bool draw_layers = false;     // also draw the mean pattern of each layer
   bool by_word = false;
@@ -73,8 +73,8 @@ struct InspectRequest {
 
   // Text
   std::string sort;  // column by which the heads table in text is sorted; empty: model order
-  /// Maximum number of heads in the heads table, of keys per head for --from, and of pairs per kind of
-  /// composition.
+  /// Maximum number of heads in the heads table (nullopt: all), of keys per head for --from (nullopt: 5), and
+  /// of pairs per kind of composition (nullopt: 5).
   std::optional<std::size_t> top;
 
   std::uint64_t limit = 50'000'000;  // maximum number of values in a form other than arrays
@@ -93,7 +93,7 @@ struct AnalysisInput {
   const model::Model& model;
   const tokenizer::Vocabulary& vocabulary;
   const forward::Selection& selection;
-  const input::Batch& batch;  // the tokens on which the forward pass runs; empty without inputs
+  const input::Batch& batch;  // the inputs of the forward pass; can be empty
   // the batch that the results describe: `batch`, or its words if --by-word is set
   const input::Batch& shown;
   const std::vector<input::WordUnits>& units;  // words of each sequence; empty unless --by-word
@@ -109,8 +109,8 @@ struct AnalysisInput {
 /// analyses need.
 enum class HeadsSeen { selected, of_selected_layers, all };
 
-/// An analysis of one run. Throws Error if it does not support the request: in its AnalysisRow::make
-/// function, or in begin() of its observers, before the forward pass computes.
+/// An analysis of one run. If the analysis does not support the request, AnalysisRow::make or begin() of an
+/// observer throws Error, before the forward pass computes.
 class Analysis {
  public:
   explicit Analysis(const AnalysisInput& input) : input_(input) {}
@@ -121,10 +121,10 @@ class Analysis {
   /// Returns the observers of the forward pass over tokens. Empty if the analysis uses only weights.
   [[nodiscard]] virtual std::vector<forward::Observer*> observers() { return {}; }
   [[nodiscard]] virtual HeadsSeen heads_seen() const { return HeadsSeen::selected; }
-  /// Returns the approximate number of values in the results, for the checks of --limit and --memory.
-  /// Analyses with few values return 0.
+  /// Returns the approximate number of values in the results, for the checks of --limit and --memory. Can be
+  /// 0 if there are few values.
   [[nodiscard]] virtual std::uint64_t values() const { return 0; }
-  /// Returns the results in every form. Called once, after the forward pass.
+  /// Returns the results in all forms that the analysis supports. Called once, after the forward pass.
   [[nodiscard]] virtual Results finish() = 0;
 
  protected:
@@ -152,11 +152,11 @@ struct AnalysisRow {
 /// Parses the comma-separated list of --include and returns the values to output in the given form. `given`
 /// is false if `list` is the default of --include. Then patterns are left out in text and pictures, and
 /// directions in tables without inputs. Throws Error(usage) if a value is unknown, if a value needs inputs
-/// and there are none, or if the form is tables and there is no table for a value.
+/// but `with_inputs` is false, or if the form is tables and a value has no table.
 [[nodiscard]] Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form);
 
-/// Throws Error(bad_input) if a selected layer has no W_V. Such heads have no values and no output.
-/// `analysis` is the name of the analysis in the error.
+/// Throws Error(bad_input) if a selected layer has no W_V, because its heads then have no values. `analysis`
+/// is the name of the analysis in the error.
 void require_values(const AnalysisInput& input, std::string_view analysis);
 
 std::unique_ptr<Analysis> make_subspaces(const AnalysisInput& input);

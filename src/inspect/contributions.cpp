@@ -15,7 +15,7 @@ namespace {
 
 using analysis::HeadContribution;
 
-/// The members of HeadContribution, with their names in column and array names.
+/// The numbers of a HeadContribution, with the names that columns and arrays use.
 constexpr std::pair<const char*, std::optional<double> HeadContribution::*> kContributionValues[] = {
     {"norm", &HeadContribution::norm},
     {"norm_share", &HeadContribution::norm_share},
@@ -39,7 +39,7 @@ Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& 
 }
 
 /// Returns a table with one row per input, layer and rank. One more row per input and layer, with an
-/// undefined rank, has the change if W_O is removed.
+/// undefined rank, has the change if W_O is left out.
 Table ranks_table(const AnalysisInput& input, const std::vector<analysis::LayerOutputRank>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const analysis::LayerOutputRank& layer : layers) {
@@ -55,7 +55,7 @@ Table ranks_table(const AnalysisInput& input, const std::vector<analysis::LayerO
                     std::move(rows));
 }
 
-/// Adds the arrays contribution_NAME_I of each input I. Their axes are those of the selected heads.
+/// Adds the arrays contribution_NAME_I of each input I, with the axes of HeadAxes.
 void add_arrays(const AnalysisInput& input, Results& results, const std::vector<HeadContribution>& heads,
                 const Table& table) {
   const analysis::HeadAxes axes(input.selection.heads);

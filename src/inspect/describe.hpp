@@ -78,7 +78,7 @@ template <typename T>
 /// position.
 [[nodiscard]] std::vector<std::string> token_labels(const tokenizer::Vocabulary& vocabulary,
                                                     const input::Sequence& sequence);
-/// Returns an undefined cell if the position has no token.
+/// Returns the token at a position, or an undefined cell if the position has no token.
 [[nodiscard]] Cell token_cell(std::span<const std::string> tokens, std::size_t position);
 
 template <typename T>
@@ -111,9 +111,9 @@ struct HeadPairs {
 };
 
 /// Returns the values of all pairs as one array. Its shape is [layers, h, h, depth] if each item of `pairs`
-/// has the heads of one layer and all layers have the same heads. Otherwise it is [selected, selected,
-/// depth], with NaN for pairs that are in no item. The last axis has the largest depth of all items; if
-/// `deep` is false, the last axis is missing.
+/// has the heads of one layer and the same head numbers are selected in each layer. Otherwise it is
+/// [selected, selected, depth], with NaN for pairs that are in no item. The last axis has the largest depth
+/// of all items; if `deep` is false, the last axis is missing.
 [[nodiscard]] Tensor pairs_array(const forward::Selection& selection, std::span<const HeadPairs> pairs,
                                  bool deep);
 
@@ -123,7 +123,7 @@ struct HeadPairs {
 /// heads are adjacent. Heads with undefined similarities are last.
 [[nodiscard]] analysis::HeadMatrix in_cluster_order(const analysis::HeadMatrix& matrix);
 
-/// Returns a heatmap with heads on both axes. The labels are "Head i" if the heads are in one layer, and head
+/// Returns a heatmap with heads on both axes. The labels are "Head i" if HeadMatrix::layer is set, and head
 /// names such as "0.1" otherwise. If `clustered` is true, the heads are in the order of in_cluster_order.
 [[nodiscard]] Heatmap head_heatmap(const model::ModelConfig& config, const std::string& title,
                                    const analysis::HeadMatrix& given, bool clustered);

@@ -11,8 +11,8 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Adds the text range and the word index of each token and, for a pair of texts, the text that it is from.
-/// Adds nothing if the input is not a text.
+/// Adds the text range and the word index of each token and, for a pair of texts, the index of the text that
+/// contains the token. Adds nothing if the sequence has no offsets.
 void add_alignment(Record& record, const input::Sequence& sequence) {
   if (sequence.offsets.empty()) return;
   List offsets;
@@ -53,8 +53,8 @@ Section inputs_section(const input::Batch& batch) {
   return {"inputs", "input", std::move(items)};
 }
 
-/// Returns a table with one row per token. If the inputs have targets, the last column is "input" or
-/// "target".
+/// Returns a table with one row per position. If the inputs have targets, the last column, `side`, is "input"
+/// or "target".
 Table inputs_table(const input::Batch& batch) {
   const bool targets = batch.sequences.front().target != nullptr;
   std::vector<std::vector<Cell>> rows;
@@ -134,8 +134,8 @@ void add_axes(ArrayOutput& out, const analysis::ComponentHeads& component, const
   out.add(prefix + "heads", make_tensor({selected.size(), 2}, heads));
 }
 
-/// Returns the heads table for text, with its rows selected by --sort and --top. The columns are the main
-/// pattern metrics if they were computed, otherwise the ranks of the weights, and the column of --sort.
+/// Returns the heads table for text, with its rows sorted by --sort and limited by --top. The columns are the
+/// main pattern metrics if they were computed, otherwise the ranks of the weights, and the column of --sort.
 TextTable heads_text(const Table& all, const RunResults& run) {
   std::vector<std::string> columns = {"head"};
   if (all.columns.front() == "input") columns.insert(columns.begin(), "input");

@@ -71,7 +71,7 @@ struct Inspection::Observers {
       : metrics(of.request_.selection, of.request_.per_input),
         answers(of.request_.selection, {of.found_.questions.begin(), of.found_.questions.end()}) {
     const InspectRequest& request = of.request_;
-    std::vector<forward::Observer*> shown;  // observers of patterns after --weighting
+    std::vector<forward::Observer*> shown;  // observers that receive patterns after --weighting
     if (request.includes.metrics) all.push_back(&metrics);
     if (!of.found_.questions.empty()) shown.push_back(&answers);
     for (std::size_t c = 0; c < targets.size(); ++c) {
@@ -130,8 +130,8 @@ Inspection::Inspection(const InspectRequest& request, InspectSubject subject,
   check_sizes();
 }
 
-/// Throws Error(usage) if an analysis does not support the selected components, or if they are several and an
-/// option requires one.
+/// Throws Error(usage) if an analysis does not support the selected components, or if several components are
+/// selected and an option requires one.
 void Inspection::check_components() const {
   const std::vector<analysis::ComponentHeads>& components = found_.components;
   const std::vector<const AnalysisRow*>& analyses = request_.includes.analyses;
@@ -214,7 +214,7 @@ void Inspection::check_sizes() {
     add(2 * request_.selection.heads.size() * config_.d_model * config_.d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
   const bool streamed = request_.form == Form::arrays;  // arrays are written while they are computed
-  constexpr std::uint64_t kTextBytes = 13;              // bytes of one weight in JSON, with its comma
+  constexpr std::uint64_t kTextBytes = 13;  // approximate bytes of one weight in JSON, with its comma
   if (!streamed && values > request_.limit) {
     fail(Status::limit,
          "the output has {} values; as {} they take about {} bytes, and --limit allows {} values; select "

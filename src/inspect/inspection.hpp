@@ -67,23 +67,24 @@ struct RunResults {
   }
 };
 
-/// Returns the results in the form of the request. Rows of tables are computed on demand from `run`, which
-/// must outlive the results. In text, throws Error(usage) if --sort names an unknown column.
+/// Returns the results in the form of the request; no results for Form::arrays. Some table rows are computed
+/// on demand from `run`, which must outlive the results. In text, throws Error(usage) if --sort names an
+/// unknown column.
 [[nodiscard]] Results results_of(const RunResults& run);
 
-/// Adds the first arrays of an NPZ file: ids_I and target_ids_I of each input I that has ids, and `layers`
-/// and `heads` of each component.
+/// Adds the first arrays of an NPZ file: ids_I of each input I that has ids, target_ids_I of each input I
+/// that has a target, and `layers` and `heads` of each component.
 void add_selection_arrays(ArrayOutput& out, const RunResults& run);
-/// Adds the arrays of the weights that --include selects: qk_similarity, qk_effective_rank,
-/// qk_singular_values, qk_circuit, and those of OV with the prefix ov_. Leaves out OV if a selected layer has
-/// no W_V or no W_O. The arrays of singular values have k values per head for QK and min(k, v) for OV, where
-/// k is the query/key width and v the value width. If v > k, adds the warning `singular_values_cut`.
+/// Adds the arrays of the weights that --include selects: similarities, effective ranks, singular values and
+/// circuits of QK and OV. Leaves out OV if a selected layer has no W_V or no W_O. The arrays of singular
+/// values have k values per head for QK and min(k, v) for OV, where k is the query/key width and v the value
+/// width. Adds the warning `singular_values_cut` if heads have more singular values.
 void add_weights_arrays(ArrayOutput& out, const RunResults& run);
 
 // The following functions each add one part of results_of(), in the form of the request.
 
-/// Adds the inputs with their tokens. In text, the first block is the title of the page (name and sizes of
-/// the model).
+/// Adds the inputs with their tokens, if there are inputs. In text, first adds a line with the name and sizes
+/// of the model.
 void add_inputs(Results& results, const RunResults& run);
 /// Adds the heads table with the metrics of patterns and weights, if there are any. In documents, also the
 /// list of metrics.

@@ -66,7 +66,7 @@ void LargestValue::panel(const forward::AttentionPanel& panel) {
     std::size_t visible = 0;
     std::size_t largest = keys.first;
     for (std::size_t j = keys.first; j < keys.last; ++j) {
-      // Linear attention has no scores, but its weights on visible keys are always positive.
+      // If the panel has no scores, a weight of 0 marks a hidden key.
       const bool hidden = panel.scores.empty()
                               ? weights[j] == 0
                               : panel.scores(r, j) == -std::numeric_limits<float>::infinity();

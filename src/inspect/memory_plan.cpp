@@ -16,7 +16,7 @@ constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20U;
 /// buffers of the output writers.
 constexpr std::uint64_t kProgramBytes = 20 * kMebibyte;
 
-/// Upper bound on the difference of the measured memory between two runs.
+/// Added to the value of --memory that an error names, because the measured memory differs between runs.
 constexpr std::uint64_t kNamedMargin = 2 * kMebibyte;
 
 template <typename... Bytes>

@@ -22,7 +22,7 @@ struct WorkBytes {
 /// Decides whether the weights stay in memory or are evicted layer by layer. Returns
 /// RunContext::streamed_rows, which is 0 if the weights stay. They stay if the work fits into `limit` bytes,
 /// or if `limit` is 0 (no limit). Throws Error(limit) if the work does not fit even with eviction; the
-/// message contains the smallest sufficient value of --memory.
+/// message contains a sufficient value of --memory.
 [[nodiscard]] std::size_t plan_memory(std::uint64_t limit, const WorkBytes& work);
 
 /// Returns the memory of a forward pass with these observers, including the data that the observers keep.

@@ -16,7 +16,8 @@
 namespace attnctl::inspect {
 
 /// A model with its tensors, its vocabulary and its tokenizer. The vocabulary comes from the configuration
-/// or, if that has none, from the tokenizer files. The tokenizer is loaded when the first text is encoded.
+/// or, if the configuration has none, from the tokenizer. The tokenizer is loaded when the first text is
+/// encoded.
 struct OpenModel {
   model::Model model;
   tokenizer::Vocabulary vocabulary;

@@ -267,8 +267,8 @@ void add_answers(Results& results, const RunResults& run) {
   }
 }
 
-/// Adds one record per head, array and input. Keys, values and outputs have one record per layer, and logits
-/// one record per input.
+/// Adds records of the captured arrays except patterns: for each input, one record per layer of keys, values
+/// and outputs, one record of the logits, and one record per head of the other arrays.
 void add_captured(Results& results, const RunResults& run) {
   const model::ModelConfig& config = run.config();
   List items;

@@ -166,7 +166,7 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerRouting>& l
 }
 
 /// Adds the arrays routing_I and routing_weight_I, [layers, n, experts per token], of one input I. `of_input`
-/// has its layers.
+/// has one item per layer with experts.
 void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results) {
   const auto& [input, first_layer, tokens] = of_input.front();
   std::vector<std::int64_t> experts;

@@ -48,7 +48,7 @@ std::vector<Positions> find_positions(const AnalysisInput& input) {
   return positions;
 }
 
-/// Returns the five largest values of a row as text, each as "position:token value".
+/// Returns up to five of the largest values of a row as text, each as "position:token value".
 std::string strongest(const Tensor& rows, std::size_t row, const std::vector<std::string>& labels) {
   constexpr std::size_t kMost = 5;
   const std::size_t n = rows.shape[1];
@@ -62,10 +62,10 @@ std::string strongest(const Tensor& rows, std::size_t row, const std::vector<std
 }
 
 /// Base class of rollout and flow. Their results have one row per position of the last layer that
-/// --rollout-from selects, and one value per input token.
+/// --rollout-from selects (default: all), and one column per input token.
 class FromPositions : public Analysis {
  public:
-  /// @param name  of the sections, the arrays and the picture
+  /// @param name  name of the arrays and the picture
   FromPositions(const AnalysisInput& input, std::string name)
       : Analysis(input), name_(std::move(name)), positions_(find_positions(input)) {}
   HeadsSeen heads_seen() const override { return HeadsSeen::all; }

@@ -32,7 +32,8 @@ struct BlasKernels {
   std::string_view names;
 };
 
-// For SSE kernels `needs` is null, although some need more than SSE3; Prescott, our choice, does not.
+// For SSE kernels `needs` is null, although some need more than SSE3. Of these, attnctl chooses only
+// Prescott, which needs SSE3.
 constexpr std::array kBlasKernels{
     BlasKernels{Vectors::sse, nullptr,
                 "Prescott Core2 Penryn Dunnington Nehalem Athlon Opteron Opteron_SSE3 Barcelona Bobcat Atom "
@@ -59,8 +60,8 @@ const BlasKernels* known_kernel(std::string_view name) {
   return nullptr;
 }
 
-/// Returns the fastest of our own kernel sets that this CPU supports and, if `name` is not empty, that has
-/// this name; null if there is none. An argument is null if the build does not contain the set.
+/// Returns the fastest of attnctl's own kernel sets that this CPU supports and, if `name` is not empty, that
+/// has this name; null if there is none. An argument is null if the build does not contain the set.
 template <typename Set>
 const Set* supported_set(std::string_view name, const Set* avx512, const Set* avx2, const Set* baseline) {
   const CpuFeatures cpu = CpuFeatures::of_this_cpu();
@@ -74,8 +75,8 @@ const Set* supported_set(std::string_view name, const Set* avx512, const Set* av
 // would then run before main, when attnctl cannot yet prevent the following:
 // - On a CPU that it does not know, OpenBLAS 0.3.21 uses SSE3 kernels, which are four to five times slower.
 //   attnctl then sets OPENBLAS_CORETYPE and loads the library again.
-// - OpenBLAS maps 128 MiB for each thread that it may start, and its threads compete with those of attnctl.
-//   attnctl sets the *_NUM_THREADS variables to 1 before it loads the library.
+// - OpenBLAS maps a large buffer for each thread that it may start, and its threads compete with those of
+//   attnctl. attnctl sets the *_NUM_THREADS variables to 1 before it loads the library.
 // - If a memory limit of the process is too low, OpenBLAS requests the memory again and again without end.
 //   attnctl first checks that the memory is available.
 // In addition, a command without matrix products saves the 4 ms and 3 MiB of loading. The functions at the
@@ -113,9 +114,9 @@ class Library {
     const char* const variable = std::getenv(kKernelVariable);
     std::string setting = variable == nullptr ? "" : variable;
     if (!runs_on(setting, cpu)) {
-      warning_ =
-          fmt::format("OPENBLAS_CORETYPE={} is ignored, because this CPU lacks instructions that it needs",
-                      escaped(setting));
+      warning_ = fmt::format(
+          "OPENBLAS_CORETYPE={} is ignored, because this CPU lacks instructions that the kernel needs",
+          escaped(setting));
       setting.clear();
       unsetenv(kKernelVariable);
     }
@@ -141,8 +142,9 @@ class Library {
   }
 
   /// If the process has a memory limit, makes OpenBLAS map one work buffer per thread now, and checks before
-  /// each buffer that the memory is available. Otherwise OpenBLAS would map a buffer later, when a call finds
-  /// no free buffer. No header of OpenBLAS declares blas_memory_alloc and blas_memory_free.
+  /// each buffer that the memory is available; throws Error(limit) if it is not. Without this function,
+  /// OpenBLAS would map a buffer when a call finds no free one. No header of OpenBLAS declares
+  /// blas_memory_alloc and blas_memory_free.
   void reserve_buffers(std::size_t threads) const {
     auto* const take = find<void*(int)>("blas_memory_alloc");
     auto* const give = find<void(void*)>("blas_memory_free");
@@ -176,8 +178,8 @@ class Library {
     }
   }
 
-  /// Keeps the kernels that the user chose with OPENBLAS_CORETYPE (`setting`). Otherwise loads the library
-  /// again if it chose kernels with narrow vectors.
+  /// If the user chose kernels with OPENBLAS_CORETYPE (`setting`), warns if OpenBLAS uses others. If not,
+  /// loads the library again with widest_kernel() if OpenBLAS chose kernels for older instructions.
   void choose_kernel(const std::string& setting) {
     const CpuFeatures cpu = CpuFeatures::of_this_cpu();
     if (!setting.empty()) {
@@ -216,7 +218,7 @@ const Library& library_for_products() {
   return library();
 }
 
-/// Returns the function of the library that has the name of a function at the end of this file.
+/// Returns the function `name` of the library, with the type of `function`.
 template <auto& function>
 auto* loaded(const char* name) {
   (void)library_for_products();
@@ -225,7 +227,8 @@ auto* loaded(const char* name) {
   return found;
 }
 
-/// Returns the name with the version from "Intel(R) oneAPI Math Kernel Library Version 2024.1-Product ...".
+/// Returns "oneMKL 2024.1" if the version text is "Intel(R) oneAPI Math Kernel Library Version 2024.1-Product
+/// ...". Returns "oneMKL" if the text has no version.
 std::string mkl_name(void (*write_version)(char*, int)) {
   std::array<char, 200> text{};
   write_version(text.data(), static_cast<int>(text.size()) - 1);
@@ -238,7 +241,8 @@ std::string mkl_name(void (*write_version)(char*, int)) {
 }
 
 /// Returns the name of the library file, after following links, with its folder, because different libraries
-/// have the same file name: "blas/libblas.so.3.11.0", "blis-openmp/libblas.so.3".
+/// have the same file name: "blas/libblas.so.3.11.0", "blis-openmp/libblas.so.3". Returns "BLAS" if the file
+/// is unknown.
 std::string file_name() {
   Dl_info info{};
   auto* const product = library().find<void()>("cblas_sgemm");
@@ -294,8 +298,9 @@ const Kernels* kernels_named(std::string_view name) {
 void* blas_function(const char* name) {
   void* const found = library_for_products().find<void>(name);
   if (found == nullptr)
-    fail(Status::environment, "the BLAS library {} has no function {}; install another one, such as OpenBLAS",
-         blas_name(), name);
+    fail(Status::environment,
+         "the BLAS library {} has no function {}; install another library, such as OpenBLAS", blas_name(),
+         name);
   return found;
 }
 

@@ -5,14 +5,14 @@
 #include <string>
 #include <string_view>
 
-// The BLAS and LAPACK library. The first call of blas_name(), of blas_kernel(), or of a function of cblas.h
-// or LAPACK loads it (blas.cpp explains why). Loading throws Error(environment) if the library cannot be
-// loaded, and Error(limit) if a memory limit of the process is too low for it. A call of a function that the
-// library does not have throws Error(environment).
+// The BLAS and LAPACK library. The first call of blas_name(), of blas_kernel(), of blas_function(), or of a
+// function of cblas.h or LAPACK loads it (blas.cpp explains why). Loading throws Error(environment) if the
+// library cannot be loaded, and Error(limit) if a memory limit of the process is too low for it. A call of a
+// cblas or LAPACK function that the library does not have throws Error(environment).
 namespace attnctl::linalg {
 
-/// Returns the name and version of the library: "OpenBLAS 0.3.21", "BLIS 0.9.0" or "oneMKL 2024.1". If the
-/// library does not report a name, returns its folder and file name: "blas/libblas.so.3.11.0".
+/// Returns the name and version of the library, for example "OpenBLAS 0.3.21", "BLIS 0.9.0" or "oneMKL
+/// 2024.1". For other libraries, returns the folder and file name, for example "blas/libblas.so.3.11.0".
 [[nodiscard]] std::string blas_name();
 /// Returns the name of the kernels that the library chose for this CPU ("SkylakeX"), or "unknown".
 [[nodiscard]] std::string blas_kernel();
@@ -21,7 +21,7 @@ namespace attnctl::linalg {
 [[nodiscard]] std::optional<std::string> blas_warning();
 
 /// Returns the address of a function of the library, and prepares this thread for calling it. Throws
-/// Error(environment) if there is no such function.
+/// Error(environment) if the library does not have the function.
 [[nodiscard]] void* blas_function(const char* name);
 
 /// Sets the number of threads that will call the library at the same time (default: 1). If the process has a
@@ -42,11 +42,14 @@ struct CpuFeatures {
 
 // Functions about kernels of OpenBLAS. A kernel is named as in OPENBLAS_CORETYPE.
 
-/// Returns the widest of SkylakeX, Haswell, Sandybridge and Prescott that the CPU supports.
+/// Returns the kernel for the newest vector instructions of the CPU: SkylakeX (AVX-512), Haswell (AVX2 and
+/// FMA), Sandybridge (AVX), or else Prescott.
 [[nodiscard]] std::string widest_kernel(const CpuFeatures& cpu);
-/// Returns whether the CPU has the instructions of a kernel, except SSE. True for unknown names.
+/// Returns false if the CPU lacks AVX or later instructions that a kernel needs. Does not check for SSE. True
+/// for unknown names.
 [[nodiscard]] bool runs_on(std::string_view kernel, const CpuFeatures& cpu);
-/// Returns whether a kernel uses narrower vectors than the CPU has. False for unknown names.
+/// Returns true if a kernel uses older vector instructions (SSE, AVX, AVX2 with FMA, AVX-512) than those of
+/// widest_kernel(). False for unknown names.
 [[nodiscard]] bool is_narrow(std::string_view kernel, const CpuFeatures& cpu);
 
 }  // namespace attnctl::linalg

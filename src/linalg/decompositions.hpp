@@ -10,8 +10,9 @@
 #include "base/matrix_view.hpp"
 
 // Decompositions by LAPACK, and ranks. All decompositions throw Error(non_finite) if an argument contains a
-// NaN or an infinity. Singular vectors and eigenvectors are returned as rows. Their signs are chosen so that
-// the element of largest magnitude is positive; for singular vectors, this is the left vector.
+// NaN or an infinity, std::logic_error if a shape is wrong, and std::runtime_error if LAPACK fails. Singular
+// vectors and eigenvectors are returned as rows. The element of largest magnitude is positive in eigenvectors
+// and in left singular vectors; the sign of a right singular vector follows from the left one.
 
 namespace attnctl::linalg {
 
@@ -22,15 +23,15 @@ struct ProductSvd {
   OwnedMatrix<double> right;   // [t, n]
 };
 
-/// Computes the SVD of a b^T for a [m, k] and b [n, k] without computing a b^T: the QR decompositions of a
-/// and b, then the SVD of R_a R_b^T (as FactoredMatrix in TransformerLens). The arguments are a^T [k, m] and
-/// b^T [k, n]; both are overwritten. `vectors` is the wanted number of left and of right singular vectors.
-/// The number of singular values is r = min(m, n, k).
+/// Computes the SVD of a b^T for a [m, k] and b [n, k]: the QR decompositions of a and b, then the SVD of R_a
+/// R_b^T, which is at most k x k. The arguments are a^T [k, m] and b^T [k, n]; both may be overwritten.
+/// `vectors` is the wanted number of left and of right singular vectors. The number of singular values is r =
+/// min(m, n, k).
 [[nodiscard]] ProductSvd svd_of_product(MatrixView<double> a_columns, MatrixView<double> b_columns,
                                         std::size_t vectors);
 
 /// Returns R^T [k, min(m, k)] of a decomposition a = Q R of a [m, k] with R^T R = a^T a: the thin QR
-/// decomposition if m > k, otherwise R = a. The argument is a^T [k, m] and is overwritten.
+/// decomposition if m > k, otherwise R = a. The argument is a^T [k, m] and may be overwritten.
 [[nodiscard]] OwnedMatrix<double> triangle_of(MatrixView<double> columns);
 
 /// Returns the min(m, n) singular values of a matrix [m, n], descending.
@@ -48,19 +49,19 @@ struct SymmetricEigen {
 [[nodiscard]] SymmetricEigen symmetric_eigen(MatrixView<const double> a);
 
 // Ranks of a matrix, computed from its r singular values s >= 0 in any order. effective_rank and stable_rank
-// return nullopt if all values are zero, if values are missing, or if a value is not finite.
+// return nullopt if all values are zero, if there are no values, or if a value is not finite.
 
 /// Returns the effective rank (Roy and Vetterli 2007, definition 1): exp of the entropy, in nats, of s /
-/// sum(s). The result is in [1, r]. Uses s, not s^2.
+/// sum(s). The result is in [1, r], except for rounding errors. Uses s, not s^2.
 [[nodiscard]] std::optional<double> effective_rank(std::span<const double> singular_values);
 
 /// Returns the stable rank sum(s^2) / max(s)^2 (Rudelson and Vershynin 2007). This is the squared Frobenius
 /// norm divided by the squared spectral norm. The result is in [1, r].
 [[nodiscard]] std::optional<double> stable_rank(std::span<const double> singular_values);
 
-/// Returns the number of values above max(rows, cols) * epsilon * max(s), as numpy.linalg.matrix_rank does
-/// for float32 weights; smaller values are rounding errors of the stored weights. The result is in [0, r]; it
-/// is 0 for a zero matrix, and nullopt if a value is not finite.
+/// Returns the number of values above max(rows, cols) * epsilon * max(s), where rows and cols are the extents
+/// of the matrix. With the default epsilon, this is the tolerance of numpy.linalg.matrix_rank for a float32
+/// matrix. The result is in [0, r]; it is 0 for a zero matrix, and nullopt if a value is not finite.
 [[nodiscard]] std::optional<std::size_t> numerical_rank(
     std::span<const double> singular_values, std::size_t rows, std::size_t cols,
     double epsilon = std::numeric_limits<float>::epsilon());

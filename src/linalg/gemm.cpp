@@ -29,8 +29,8 @@ void scale(MatrixView<T> c, T beta) {
   }
 }
 
-/// Computes the product with attnctl's own kernels if there is one for this number of rows and beta is 0 or
-/// 1. Returns whether it did. Makes `bias` empty if the kernel added the bias.
+/// Computes the product with one of attnctl's own kernels, if there is one for this number of rows and beta
+/// is 0 or 1. Returns true if it computed the product. Makes `bias` empty if the kernel added the bias.
 bool multiply_with_kernels(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
                            MatrixView<float> c, float alpha, float beta, std::span<const float>* bias) {
   const GemmKernels& set = gemm_kernels();
@@ -47,7 +47,8 @@ bool multiply_with_kernels(bool transpose_b, MatrixView<const float> a, MatrixVi
 
 enum class Backend { fastest, blas };
 
-/// Computes a product. `bias` may be null. Makes `bias` empty if the kernel added the bias.
+/// Computes c = alpha a b + beta c, with the transposes of a and b if requested. `bias` may be null. If a
+/// kernel also added the bias to c, makes `*bias` empty; otherwise the bias is not added.
 template <typename T>
 void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
           T alpha, T beta, Backend backend = Backend::fastest, std::span<const T>* bias = nullptr) {
@@ -88,7 +89,7 @@ double best_seconds(std::size_t repeat, const Work& work) {
   return std::max(best, 1e-9);  // avoids a time of 0: 1e-9 s is the resolution of the clock
 }
 
-/// Calls work(first, count) for ranges that together cover [0, size), at most one range per worker.
+/// Calls work(first, count) for up to pool.size() ranges that together cover [0, size).
 template <typename Work>
 void run_in_slabs(Pool& pool, std::size_t size, const Work& work) {
   const std::size_t slab = (size + pool.size() - 1) / pool.size();
@@ -98,7 +99,7 @@ void run_in_slabs(Pool& pool, std::size_t size, const Work& work) {
   });
 }
 
-/// Adds the words in 16 independent sums, which the processor computes in parallel.
+/// Returns the sum of the words. Uses 16 independent sums, which the processor computes in parallel.
 std::uint64_t sum_of(std::span<const std::uint64_t> words) {
   std::array<std::uint64_t, 16> lanes{};
   std::size_t i = 0;

@@ -10,7 +10,8 @@
 namespace attnctl::linalg {
 
 // Matrix products on one thread. Views may be strided, and extents may be 0. Throws std::logic_error if the
-// shapes do not match. Uses the BLAS and, for some float32 products, attnctl's own kernels.
+// shapes do not match or do not fit the integers of BLAS. Uses the BLAS and, for some float32 products,
+// attnctl's own kernels.
 
 /// Returns the value as an integer of BLAS and LAPACK. Throws std::logic_error if it does not fit.
 [[nodiscard]] int blas_int(std::size_t value);
@@ -36,20 +37,21 @@ void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const f
                  std::span<const float> bias, MatrixView<float> c, float beta);
 
 /// The right operand b [k, n] of many products with few rows each, packed once for the kernels of this CPU.
-/// The value of an output element depends only on its row of a, its column of b and the CPU, not on the
-/// number of rows and columns of the product.
+/// The order in which the terms of an output element are added does not depend on the number of rows and
+/// columns of the product.
 class PackedMatrix {
  public:
   /// Packs a copy of b [k, n]. The memory can grow but never shrinks.
   void pack(MatrixView<const float> b);
-  /// Packs a copy of b^T, where b is [n, k].
+  /// As pack(), but for a matrix b^T [n, k]: packs its transpose b.
   void pack_transposed(MatrixView<const float> b);
 
   [[nodiscard]] std::size_t rows() const { return rows_; }
   [[nodiscard]] std::size_t cols() const { return cols_; }
 
   /// Computes c = alpha a B, where B is the part of b with k' rows from `first_row` on and n' columns from
-  /// `first_col` on; a is [m, k'], c is [m, n']. Throws std::logic_error if this part is not inside b.
+  /// `first_col` on; a is [m, k'], c is [m, n']. Throws std::logic_error if this part is not inside b, or if
+  /// a and c have different numbers of rows.
   void multiply(MatrixView<const float> a, std::size_t first_row, std::size_t first_col, MatrixView<float> c,
                 float alpha = 1) const;
 
@@ -72,12 +74,13 @@ struct GemmShape {
 };
 
 /// Returns the GFLOP/s of the fastest of `repeat` float32 products by the BLAS after one warm-up; a
-/// multiply-add counts as 2. Each worker computes a part of the product (a range of rows or of columns,
-/// whichever are more) on one thread, like the forward pass. Throws std::logic_error if m, k or n is 0.
+/// multiply-add counts as 2. Each worker computes, on one thread, a range of the rows of the product, or of
+/// its columns if there are more columns than rows. Throws std::logic_error if m, k or n is 0.
 [[nodiscard]] double measure_sgemm(Pool& pool, GemmShape shape, std::size_t repeat);
 
-/// Returns the GB/s (10^9 bytes per second) of the fastest of `repeat` passes after one warm-up, in which all
-/// workers together read `bytes` of memory. For main memory, `bytes` must be larger than the caches.
+/// Returns the GB/s (10^9 bytes per second) of the fastest of `repeat` passes after one warm-up. In each
+/// pass, all workers together read `bytes` of memory. To measure main memory, `bytes` must be larger than the
+/// caches.
 [[nodiscard]] double measure_read(Pool& pool, std::size_t bytes, std::size_t repeat);
 
 }  // namespace attnctl::linalg

@@ -28,9 +28,9 @@ template <typename T>
 [[nodiscard]] Vector to_vector(std::span<const float> values);
 [[nodiscard]] OwnedMatrix<double> to_owned(const Matrix& values);
 
-/// Returns the product a b of a [m, k] and b [k, n]. The parameters are matrices, so that transposes and
-/// views are copied first: xt::linalg::dot computes `dot(view(a), transpose(a))` as a a^T, whatever the shape
-/// of the view.
+/// Returns the product a b of a [m, k] and b [k, n]. The parameters have the type Matrix, so that transposes
+/// and views are copied first: xt::linalg::dot would compute `dot(view(a), transpose(a))` as a a^T, even if
+/// the view is only a part of a.
 [[nodiscard]] Matrix dot(const Matrix& a, const Matrix& b);
 
 // Reductions of each row: [n, m] to [n, 1]. They are evaluated immediately, because xtensor evaluates a lazy

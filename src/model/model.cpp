@@ -29,7 +29,8 @@ namespace {
 
 /// Number of elements that are converted before their pages of the mapped file are released.
 constexpr std::size_t kPieceElements = std::size_t{1} << 22U;
-constexpr std::size_t kTaskElements = std::size_t{1} << 16U;  // enough work to wake another worker for it
+/// Largest number of elements per task of a parallel conversion. This is enough work to wake another worker.
+constexpr std::size_t kTaskElements = std::size_t{1} << 16U;
 
 /// Counts infinities and NaNs, which are the numbers whose exponent bits are all 1.
 template <typename Bits>
@@ -74,10 +75,11 @@ using Owners = std::vector<std::shared_ptr<const void>>;
 
 }  // namespace
 
-/// Gives access to the tensors of a checkpoint as float32. A tensor that is stored as aligned float32 is a
-/// view; other tensors are converted. A tensor is read again only if its values have no owner any more. Adds
-/// the warning `non_finite_weight` at the first use of a tensor with NaN or infinite values. Callers must
-/// hold mutex(). Functions that return a view append the owner of its memory to `owners`.
+/// Gives access to the tensors of a checkpoint: as float32, or as tables of rows in their stored type. Values
+/// that are stored as aligned float32 are views; other values are converted. A tensor is read again only if
+/// its values have no owner any more. Adds the warning `non_finite_weight` at the first use of a tensor with
+/// NaN or infinite values. Callers must hold mutex(). Functions that return a view append the owner of its
+/// memory to `owners`.
 class TensorCache {
  public:
   TensorCache(checkpoint::Checkpoint& weights, Warnings& warnings) : weights_(weights), warnings_(warnings) {}
@@ -108,8 +110,8 @@ class TensorCache {
     return {made.get(), count};
   }
 
-  /// Returns a table. Releases its memory after the check for non-finite values, because only a few rows will
-  /// be read.
+  /// Returns a table. Releases its pages of the mapped file after the check for non-finite values, because
+  /// only a few rows will be read.
   [[nodiscard]] LookupTable table(std::size_t tensor, Owners& owners) {
     const auto loan = borrow(tensor);
     if (checked_.insert(tensor).second)
@@ -156,7 +158,7 @@ class TensorCache {
   };
 
   /// Calls work(first, bytes) for ranges that together cover all elements of a tensor, in parallel if `pool`
-  /// is not null.
+  /// is not null. `first` is the index of the first element of a range.
   template <typename Work>
   void read(const Loan& loan, Pool* pool, ReadOptions options, const Work& work) {
     const checkpoint::TensorView& view = loan.view;
@@ -178,10 +180,11 @@ class TensorCache {
     }
     if (non_finite == 0) return;
     const checkpoint::TensorInfo& info = weights_.tensors()[loan.tensor];
-    warnings_.add("non_finite_weight",
-                  fmt::format("{}: tensor \"{}\": {}, the first of {} values that are not finite", info.file,
-                              escaped(info.name), first_non_finite(view), non_finite.load()),
-                  non_finite);
+    warnings_.add(
+        "non_finite_weight",
+        fmt::format("{}: tensor \"{}\": {} is the first value that is not finite (number of such values: {})",
+                    info.file, escaped(info.name), first_non_finite(view), non_finite.load()),
+        non_finite);
   }
 
   std::recursive_mutex mutex_;
@@ -354,9 +357,10 @@ class WeightReader final : public WeightVisitor {
   Pool* pool_;
 };
 
-/// Computes an upper bound of the memory for the visited weights as float32, without reading them. The sum
-/// contains each tensor once (embedding tables once per use), copies of outputs that are not contiguous, and
-/// the temporary memory of the largest conversion. At most `table_rows` rows of each table are read.
+/// Computes an upper bound of the memory for the visited weights, without reading them. The sum contains each
+/// tensor once as float32, the copies that WeightReader may make, the temporary memory of the largest
+/// conversion, and tables in their stored type (a table that is used twice counts twice). It assumes that at
+/// most `table_rows` rows of each table are read.
 class WeightBytes final : public WeightVisitor {
  public:
   explicit WeightBytes(const checkpoint::Checkpoint& weights, std::size_t table_rows = 0)

@@ -50,7 +50,7 @@ struct Linear {
   [[nodiscard]] std::size_t rank() const { return first.out(); }  // only if factorized
   [[nodiscard]] std::size_t in() const { return factorised() ? first.in() : last().in(); }
   [[nodiscard]] std::size_t out() const { return last().out(); }
-  /// Returns the matrix whose columns are the outputs: W, or B if factorized.
+  /// Returns the matrix that gives the outputs: W, or B if factorized.
   [[nodiscard]] StoredMatrix last() const { return {stored, orientation}; }
   /// The two steps of a factorized projection: first_product() is x A, last_product() multiplies by B and
   /// adds the bias.
@@ -65,7 +65,7 @@ struct Linear {
 };
 
 struct NormWeights {
-  std::span<const float> gain;  // [width], the family's gain offset is added; empty: all 1
+  std::span<const float> gain;  // [width], including FamilySpec::gain_offset; empty: all 1
   std::span<const float> bias;  // [width]; empty: all 0
 };
 
@@ -147,16 +147,17 @@ struct TensorUse {
 };
 
 /// A checkpoint and its configuration, checked against each other: every tensor that the configuration needs
-/// exists and has the right shape. A model does not change after its construction. Copies share the weights.
-/// All functions are thread-safe.
+/// exists and has the right shape. A model does not change after its construction, except that it caches
+/// weights. Copies share the weights. All functions are thread-safe.
 class Model {
  public:
   /// Reads the configuration and finds the weights; source.weights must not be null. Throws Error(bad_input)
   /// with the JSON pointer if the configuration is wrong, or with a list of tensors that are missing or have
-  /// a wrong shape or type. May add the warning head_from_embedding; the first use of a tensor may add
-  /// non_finite_weight. `warnings` must outlive the model.
+  /// a wrong shape or type. Throws Error(limit) if a size is too large. May add the warning
+  /// head_from_embedding; the first use of a tensor may add non_finite_weight. `warnings` must outlive the
+  /// model.
   [[nodiscard]] static Model bind(checkpoint::ModelSource source, Warnings& warnings);
-  /// As above, but with `row` and `config` instead of the family and the configuration that the source names.
+  /// As above, but uses `row` and `config` instead of the family and the configuration of the source.
   [[nodiscard]] static Model bind(checkpoint::ModelSource source, const FamilySpec& row, ModelConfig config,
                                   Warnings& warnings);
 
@@ -167,10 +168,10 @@ class Model {
   /// Returns a model with another kind of attention in some layers. It shares its weights with this model.
   [[nodiscard]] Model with_attention(AttentionKind kind, std::span<const std::size_t> layers) const;
 
-  /// Return weights as float32. Weights that are stored as float32 are views of the mapped file if they are
-  /// aligned and contiguous. Other weights are converted or copied at their first use, on `pool` if it is not
-  /// null; the rows of a LookupTable, only when they are read. The weights stay in memory until they are
-  /// evicted. Layers that share weights return the same object.
+  /// Return weights as float32. Where possible, weights that are stored as float32 are views of the
+  /// checkpoint's data. Other weights are converted or copied when they are first requested, on `pool` if it
+  /// is not null. The rows of a LookupTable are converted only when they are read. The weights stay in memory
+  /// until they are evicted. For layers that share weights, the functions return the same object.
   [[nodiscard]] Lease<LayerWeights> layer(std::size_t index, Pool* pool = nullptr) const;
   [[nodiscard]] Lease<AttentionWeights> attention(std::size_t index, Pool* pool = nullptr) const;
   [[nodiscard]] Lease<EmbeddingWeights> embedding() const;
@@ -181,15 +182,17 @@ class Model {
   [[nodiscard]] NormWeights final_norm() const;    // stays in memory; cannot be evicted
 
   /// Remove weights from the cache. Their memory, including pages of the mapped file, is freed as soon as no
-  /// lease and no other cached weights use it. A later call reads the weights again.
+  /// lease and no other cached weights use it. If the weights are requested later, they are read again.
+  /// evict_embedding() also removes the target embedding.
   void evict_layer(std::size_t index) const;
   void evict_attention(std::size_t index) const;
   void evict_embedding() const;
 
-  /// Return upper bounds, in bytes, of the memory of these weights: as float32, including the temporary
-  /// memory during their conversion, but rows that are looked up in a table as they are stored, with the
-  /// neighbouring pages that the system reads. Do not read the weights. `rows` is the number of rows that are
-  /// looked up in each embedding table. head_bytes() includes the final norm and the norm of the encoder.
+  /// Return upper bounds, in bytes, of the memory of these weights as float32, including the temporary memory
+  /// during their conversion. These functions do not read the weights. embedding_bytes() counts both
+  /// embeddings; `rows` is the number of rows that are read from each embedding table, and these rows are
+  /// counted in their stored type, with the neighbouring pages that the system loads. head_bytes() includes
+  /// the final norm and the norm of the encoder.
   [[nodiscard]] std::uint64_t layer_bytes(std::size_t index) const;
   [[nodiscard]] std::uint64_t attention_bytes(std::size_t index) const;
   [[nodiscard]] std::uint64_t embedding_bytes(std::size_t rows) const;
@@ -203,7 +206,8 @@ class Model {
   /// has.
   [[nodiscard]] std::size_t shared_with(std::size_t index) const;
 
-  [[nodiscard]] std::uint64_t parameters() const;  // number of values in all parameter tensors
+  /// Returns the number of values in all tensors with TensorRole::parameter.
+  [[nodiscard]] std::uint64_t parameters() const;
   [[nodiscard]] std::size_t unused_tensors() const;
   /// Returns the use of each tensor of the checkpoint, in the order of source().weights->tensors().
   [[nodiscard]] std::span<const TensorUse> tensor_uses() const;
@@ -224,8 +228,8 @@ struct RandomLayer {
 };
 
 /// Returns a model with one layer whose weights are independent normal numbers with standard deviation 1 /
-/// sqrt(d_model). With this deviation, inputs of variance 1 give queries, keys and values of variance 1.
-/// `warnings` must outlive the model.
+/// sqrt(d_model). With this deviation, independent inputs of variance 1 give queries, keys and values of
+/// variance 1. `warnings` must outlive the model.
 [[nodiscard]] Model random_layer(const RandomLayer& sizes, Warnings& warnings);
 
 }  // namespace attnctl::model

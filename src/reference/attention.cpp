@@ -56,7 +56,8 @@ double round_to_bfloat16(double value) {
   return std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8);
 }
 
-/// Returns the ALiBi term of each key [m]: slope * position.
+/// Returns the ALiBi term of each key [m]: slope * position; if alibi.rounded, rounded to bfloat16 and
+/// multiplied by the scale.
 Vector alibi(const model::AttentionConfig& config, const input::Sequence& sequence, std::size_t head) {
   const model::AlibiConfig& alibi = *config.alibi;
   const double slope = alibi.slopes[head];
@@ -73,10 +74,10 @@ Vector alibi(const model::AttentionConfig& config, const input::Sequence& sequen
   return bias;
 }
 
-/// Returns the T5 bucket for `distance` = key position - query position. The smaller distances have one
-/// bucket each, which takes half of the buckets; the others share buckets on a logarithmic scale up to
-/// max_distance. Rounds to float32 where the original implementation does, because a rounding error can
-/// change the bucket.
+/// Returns the T5 bucket for `distance` = key position - query position. Small distances have one bucket
+/// each, and larger distances share buckets on a logarithmic scale up to max_distance. If
+/// config.bidirectional is false, all keys after the query use bucket 0. Rounds to float32 where the original
+/// implementation does, because a rounding error can change the bucket.
 std::size_t relative_bucket(const model::RelativeBuckets& config, std::int64_t distance) {
   if (distance > 0 && !config.bidirectional) return 0;
   const std::size_t side = config.bidirectional ? config.buckets / 2 : config.buckets;
@@ -92,8 +93,8 @@ std::size_t relative_bucket(const model::RelativeBuckets& config, std::int64_t d
 }
 
 /// Returns the row of the DeBERTa table for `distance` = query position - key position. Small distances have
-/// one row each; larger ones share rows on a logarithmic scale, computed in float32 like the original
-/// implementation.
+/// one row each. If config.logarithmic, larger distances share rows on a logarithmic scale, computed in
+/// float32 like the original implementation.
 std::size_t distance_row(const model::DisentangledConfig& config, std::int64_t distance) {
   const auto span = static_cast<std::int64_t>(config.span);
   const std::int64_t half = span / 2;
@@ -135,7 +136,7 @@ Matrix position_bias(const LayerInput& layer, std::size_t head, const Matrix& q,
     });
   }
   const auto times = [&](const Matrix& x, const Matrix& distances) {
-    return linalg::dot(x, xt::transpose(head_columns(distances, head, config.d_head)));  // [n, 2 span]
+    return linalg::dot(x, xt::transpose(head_columns(distances, head, config.d_head)));  // [x rows, 2 span]
   };
   if (layer.distance_keys.size() > 0) {
     const Matrix product = times(q, layer.distance_keys);
@@ -206,7 +207,8 @@ Matrix head_of(const LayerInput& layer, const Matrix& projection, std::size_t in
   return config.rotary ? rotate(*config.rotary, layer.q.shape(0), x) : x;
 }
 
-/// Returns z = softmax(scale q k^T + positions + mask) v of one head [n, d_value]; empty without W_V.
+/// Stores the scores, the pattern and z of one head in `out`. Returns z [n, d_value], which is empty without
+/// W_V.
 Matrix attend_head(const LayerInput& layer, std::size_t head, ReferenceLayer& out) {
   const model::AttentionConfig& config = layer.config;
   const std::size_t kv_head = config.kv_head(head);

@@ -13,7 +13,7 @@ Matrix weight_of(const model::Linear& linear) {
 
 Matrix apply(const model::Linear& linear, const Matrix& x, Pool& pool) {
   if (linear.factorised()) return apply(linear.last_product(), apply(linear.first_product(), x, pool), pool);
-  // Outputs per task, so that only this part of W is converted to float64 at a time.
+  // Outputs per task. Each task converts only its part of W to float64.
   constexpr std::size_t kBlock = 64;
   Matrix y = Matrix::from_shape({x.shape(0), linear.out()});
   pool.run((linear.out() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
@@ -89,7 +89,8 @@ Matrix expert_weights(const model::ExpertsConfig& config, const Matrix& scores) 
       if (better >= config.per_token) weights(r, e) = 0;
     }
   }
-  // The softmax over the chosen scores is the softmax over all scores, divided by its sum over the chosen.
+  // The softmax over the chosen experts is the softmax over all experts, divided by the sum of the chosen
+  // experts' weights.
   if (config.renormalised || config.softmax_after_topk) weights /= linalg::row_sum(weights);
   return weights;
 }
@@ -161,7 +162,7 @@ void drop_tokens(const model::TokenDropout& dropout, const input::Sequence& sequ
   x *= dropout.kept / (1 - dropped / visible);
 }
 
-/// Returns the embeddings of an image [1 + patches, width]: the class token, then patches times the kernel.
+/// Returns the embeddings of an image [1 + patches, width]: the class token, then the projected patches.
 Matrix patch_embeddings(const model::EmbeddingWeights& weights, const OwnedMatrix<float>& patches) {
   const Matrix kernel = linalg::to_matrix(weights.patches.stored);  // [width, pixels of a patch]
   Matrix x = xt::zeros<double>({patches.rows() + 1, kernel.shape(0)});
@@ -187,8 +188,8 @@ void add_learned_positions(const Embedding& embedding, const input::Sequence& se
   }
 }
 
-/// Returns a table [n, d] of position vectors: sin(p / 10000^(2i/d)) at (p, 2i), and the cosine of the same
-/// angle at (p, 2i + 1).
+/// Returns a table [length, width] of position vectors: sin(p / 10000^(2i/width)) at (p, 2i), and the cosine
+/// of the same angle at (p, 2i + 1).
 Matrix sinusoids(std::size_t length, std::size_t width) {
   Matrix table = Matrix::from_shape({length, width});
   for (std::size_t p = 0; p < length; ++p) {

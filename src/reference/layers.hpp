@@ -20,7 +20,8 @@ using linalg::Vector;
 /// Returns x W + b [n, out] of x [n, in].
 [[nodiscard]] Matrix apply(const model::Linear& linear, const Matrix& x, Pool& pool);
 
-/// Normalised rows: layer norm makes the mean 0 and the variance 1; other norms make the mean square 1.
+/// Normalised rows, without gain and bias. Layer norm subtracts the mean of a row and divides by
+/// sqrt(variance + eps). Other norms divide by sqrt(mean square + eps).
 struct NormalisedRows {
   Matrix values;     // [n, width]
   Matrix deviation;  // [n, 1]: the divisor of each row
@@ -40,23 +41,23 @@ struct NormalisedRows {
 [[nodiscard]] Matrix run_mlp(const model::LayerConfig& config, const model::LayerWeights& weights,
                              const Matrix& x, Pool& pool);
 
-/// Returns N(x + act(conv(embeddings))), or x if the layer has no convolution.
+/// Returns N(x + act(conv(embeddings))), where N is a norm; x if the layer has no convolution.
 [[nodiscard]] Matrix add_convolution(const model::LayerConfig& config, const model::LayerWeights& weights,
                                      const Matrix& embeddings, const Matrix& x);
 
-/// The embedding of a whole model, or of the decoder of an encoder-decoder model.
+/// The embedding of a model, or of the encoder or the decoder of an encoder-decoder model.
 struct Embedding {
   const model::EmbeddingConfig& config;
   model::Lease<model::EmbeddingWeights> weights;
 };
 
-/// Returns the token embeddings [n, width] with the model's factors: rows of the token table, the given
-/// embeddings, or the class token and the projected patches of an image.
+/// Returns the token embeddings [n, width]: rows of the token table, scaled if the model scales them; the
+/// given embeddings; or the class token and the projected patches of an image.
 [[nodiscard]] Matrix token_embeddings(const Embedding& embedding, const input::Sequence& sequence);
 /// Returns the token embeddings plus token types and, unless config.positions_last, positions [n, width].
 [[nodiscard]] Matrix embedding_sum(const Embedding& embedding, const input::Sequence& sequence);
-/// Returns the input of the first layer [n, d]: the embedding sum, normalised and projected, plus positions
-/// if config.positions_last. Rows of hidden tokens are 0 if config.zero_hidden.
+/// Returns the input of the first layer [n, d]: the embedding sum, normalised and projected if the model does
+/// so, plus positions if config.positions_last. Rows of hidden tokens are 0 if config.zero_hidden.
 [[nodiscard]] Matrix embed(const Embedding& embedding, const input::Sequence& sequence, Pool& pool);
 
 struct AttentionInput {
@@ -66,7 +67,7 @@ struct AttentionInput {
   const Matrix& values;             // [m, vdim]
 };
 
-/// Computes softmax(scale q k^T + positions + mask) v for each head, and the layer's attention output.
+/// Returns the scores, pattern and z of each head, and the layer's attention output.
 [[nodiscard]] ReferenceLayer attend(const model::AttentionConfig& config,
                                     const model::AttentionWeights& weights, const AttentionInput& input,
                                     Pool& pool);
@@ -76,10 +77,10 @@ struct AttentionInput {
 
 enum class Turn { forward, back };
 
-/// Rotates row i of one head [n, k] by the angles of position i; Turn::back rotates by the negative angles.
-/// `length` is the number of queries, which chooses between the frequencies for short and long sequences.
-/// Angles, cosines and sines are computed in float32 even in float64 models, because the original
-/// implementation does so.
+/// Rotates the first rotary.dims columns of row i of one head [n, k] by the angles of position i, and
+/// multiplies them by rotary.attention_factor. Turn::back rotates by the negative angles. `length` is the
+/// number of queries, which chooses between the frequencies for short and long sequences. Angles, cosines and
+/// sines are computed in float32, because the original implementation does so.
 [[nodiscard]] Matrix rotate(const model::RotaryConfig& rotary, std::size_t length, const Matrix& x,
                             Turn turn = Turn::forward);
 

@@ -11,7 +11,7 @@ namespace {
 
 using linalg::dot;
 
-/// Returns a mechanism of the model for which there is no derivative here; empty if there is none.
+/// Returns a mechanism of the model that the gradient does not support; an empty text if it supports all.
 std::string_view unsupported_mechanism(const model::ModelConfig& config) {
   if (!config.head.present) return "models without an output head";
   if (config.head.projection.weight || config.head.multiplier != 1 || config.head.soft_cap != 0)
@@ -207,7 +207,8 @@ Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x
   return backward(weights->query, d.q) + backward(weights->key, d.k) + backward(weights->value, d.v);
 }
 
-/// Returns the derivative for a layer's input. On entry, d_x is the derivative for the layer's output.
+/// Returns the derivative with respect to a layer's input. The parameter d_x is the derivative with respect
+/// to the layer's output. Stores z and d_z of each head in `heads`.
 Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
                       std::vector<HeadLogitGradient>& heads) {
   const model::LayerConfig& layer = trace.model.config().layers[index];
@@ -226,7 +227,8 @@ Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
   return d_x + backward(norm, weights->attention_norm, at.x, d_attention);
 }
 
-/// Computes the logit at target.position. Returns the derivative for the output of the last layer [n, d].
+/// Stores the token and its logit at target.position in `result`. Returns the derivative with respect to the
+/// output of the last layer [n, d].
 Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradient& result) {
   const model::ModelConfig& config = trace.model.config();
   const model::Lease<model::HeadWeights> weights = trace.model.head();

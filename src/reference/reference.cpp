@@ -7,7 +7,7 @@
 namespace attnctl::reference {
 namespace {
 
-/// Returns true if attention and MLP of a layer receive the normalised residual stream.
+/// Returns true if attention and MLP of a layer read a normalised copy of the residual stream.
 bool reads_normalised(model::NormPlace place) {
   return place == model::NormPlace::pre || place == model::NormPlace::both;
 }
@@ -20,8 +20,8 @@ Matrix residual(const model::LayerConfig& config, Matrix branch, const model::No
   return double{config.residual_multiplier} * branch;
 }
 
-/// Returns the residual stream after a layer. `before` is the stream before the layer, and `attention` is the
-/// layer's attention output.
+/// Returns the residual stream after the attention and the MLP of a layer. `before` is the stream that the
+/// attention output `attention` is added to.
 Matrix finish_layer(const model::LayerConfig& config, const model::LayerWeights& weights,
                     const Matrix& before, const Matrix& attention, Pool& pool) {
   Matrix x = before + residual(config, attention, weights.attention_norm, weights.attention_output_norm);

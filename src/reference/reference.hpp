@@ -22,23 +22,24 @@ struct ReferenceLayer {
 /// The results of the float64 pass of one sequence.
 struct ReferencePass {
   std::vector<ReferenceLayer> layers;  // layers 0 to last_layer
-  OwnedMatrix<double> logits;          // [n, vocabulary]; empty if not requested or if the model has no head
+  OwnedMatrix<double> logits;  // [n, vocabulary]; empty if not requested or if the model has no output head
 };
 
-/// Runs the model in float64 up to layer `last_layer`, or up to the logits, as an independent and slow check
-/// of run_forward. check_batch (forward/run.hpp) must accept the sequence. Separate keys and values of a
-/// sequence get no positions. Throws Error(bad_input) if later layers or logits need the output of a layer
-/// without W_V.
+/// Runs the model in float64, as an independent and slow check of run_forward. Returns the attention of the
+/// layers 0 to `last_layer` and, if `logits` is true, the logits. check_batch (forward/run.hpp) must accept
+/// the sequence. Separate keys and values of a sequence get no positions. Throws Error(bad_input) if later
+/// layers or logits need the output of a layer without W_V.
 [[nodiscard]] ReferencePass run_reference(const model::Model& model, const input::Sequence& sequence,
                                           std::size_t last_layer, bool logits, Pool& pool);
 
 /// One logit of a sequence.
 struct LogitTarget {
   std::size_t position = 0;  // less than the number of tokens of the sequence
-  /// Less than the vocabulary size; default: the token with the largest logit.
+  /// Id of the token, less than the vocabulary size; default: the token with the largest logit.
   std::optional<std::size_t> token;
 };
 
+/// The z of one head, and the gradient of a logit with respect to it.
 struct HeadLogitGradient {
   OwnedMatrix<double> z;    // [n, v]
   OwnedMatrix<double> d_z;  // [n, v]: d logit / d z
@@ -49,14 +50,14 @@ struct LogitGradient {
   std::size_t token = 0;
   double logit = 0;
   std::vector<std::vector<HeadLogitGradient>> layers;  // [layers][heads]
-  OwnedMatrix<double> embedding;    // [n, width]: rows of the token table, or the embeddings of the sequence
+  OwnedMatrix<double> embedding;    // [n, width]: token embeddings, without positions and token types
   OwnedMatrix<double> d_embedding;  // [n, width]: d logit / d embedding
 };
 
 /// Computes the gradient of a logit with respect to the z of each head and to the token embeddings.
 /// check_batch (forward/run.hpp) must accept the sequence. Throws Error(bad_input) if the model has no output
-/// head, if this function has no derivative for a mechanism of the model, if a layer has no values, or if the
-/// keys come from another sequence.
+/// head, if the model has a mechanism that this function does not support, if a layer has no W_V, or if the
+/// sequence has separate keys.
 [[nodiscard]] LogitGradient logit_gradient(const model::Model& model, const input::Sequence& sequence,
                                            LogitTarget target, Pool& pool);
 

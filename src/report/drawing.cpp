@@ -28,7 +28,7 @@ ChartAxis linear_axis(double low, double high) {
     low -= space;
     high += space;
   }
-  // An axis of non-negative values begins at 0 if the smallest value is near 0.
+  // An axis of positive values begins at 0 if the smallest value is less than the range of the values.
   if (low > 0 && low < (high - low)) low = 0;
   const double step = round_step((high - low) / most_steps);
   const double first = std::floor(low / step + 1e-9);

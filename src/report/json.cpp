@@ -77,7 +77,7 @@ void append_range(std::string& text, const NumberFormat& format, std::span<const
   }
 }
 
-/// Appends a tensor without elements: "[]", or "[[], []]" for the shape [2, 0].
+/// Appends a tensor without elements: "[]", or "[[],[]]" for the shape [2, 0].
 void append_empty_array(std::string& text, const Shape& shape, std::size_t dimension = 0) {
   text += '[';
   for (std::size_t i = 0; dimension < shape.size() && i < shape[dimension]; ++i) {
@@ -106,8 +106,8 @@ void append_cell(std::string& text, const NumberFormat& format, const Cell& cell
       cell);
 }
 
-// Number of elements in a piece. They have about 400 KB of text: enough work for a task, and small enough to
-// keep one piece per worker in memory.
+// Largest number of elements in a piece. They have about 400 KB of text: enough work for a task, and small
+// enough to keep one piece per worker in memory.
 constexpr std::size_t kElementsPerPiece = 32768;
 
 bool is_list_of_records(const Value& value) {
@@ -328,8 +328,8 @@ void append_piece(std::string& text, const NumberFormat& format, const JsonPiece
   }
 }
 
-/// Groups pieces into tasks, each with many small pieces or one large piece. Task i formats the pieces
-/// begins[i] to begins[i + 1] - 1 of the result `begins`.
+/// Groups consecutive pieces into tasks, so that many small pieces share a task. Returns a list `begins`:
+/// task i formats the pieces begins[i] to begins[i + 1] - 1.
 std::vector<std::size_t> group_pieces(const std::vector<JsonPiece>& pieces) {
   constexpr std::size_t enough = 32768;
   std::vector<std::size_t> begins{0};
@@ -432,7 +432,7 @@ void JsonStream::end(const std::vector<Section>& rest) {
     return out_.write(",\n  " + text_of({{}, rest}, layout_).substr(kDocumentBegin.size()));
   }
   const std::string lines = text_of({{}, rest}, layout_);
-  // Without the line of the head, which begin() has written.
+  // Skips the line of the head, which begin() has written.
   out_.write(std::string_view(lines).substr(lines.find('\n') + 1));
 }
 

@@ -27,8 +27,9 @@
 
 namespace attnctl::report {
 
-/// An unnamed temporary file. It stores data that must be complete before they can be written in order. The
-/// file disappears when the process ends, even after a crash. Functions throw Error(environment).
+/// An unnamed temporary file for data that must be complete before they can be written in order. The file
+/// disappears when the process ends, even after a crash. The functions throw Error(environment) on failure,
+/// and write_at() and read_at() also throw Error(interrupted).
 class Spool {
  public:
   Spool() {
@@ -37,7 +38,7 @@ class Spool {
     name_ = escaped(folder);
     file_ = Descriptor(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (file_.number() >= 0) return;
-    std::string path = folder + "/attnctl-XXXXXX";  // used if the file system does not support O_TMPFILE
+    std::string path = folder + "/attnctl-XXXXXX";  // used if O_TMPFILE fails
     file_ = Descriptor(::mkostemp(path.data(), O_CLOEXEC));
     if (file_.number() < 0) refuse("create");
     ::unlink(path.c_str());
@@ -145,7 +146,7 @@ std::optional<std::uint32_t> ScatteredChecksum::value(std::uint64_t size) const 
 }
 
 struct NpzWriter::Archive {
-  /// A member of the zip. The caller writes the elements of a streamed array through the base class
+  /// A member of the zip file. The caller writes the elements of a streamed array through the base class
   /// ArraySink.
   struct Member : ArraySink {
     Archive& archive;

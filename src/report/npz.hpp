@@ -21,8 +21,8 @@ struct NpzOptions {
 };
 
 /// Writes an NPZ file for numpy.load: a zip archive of .npy arrays (format 1.0, little-endian, row-major,
-/// header padded to 64 bytes as in NumPy). All dates are 1980-01-01, so that equal arrays give equal files.
-/// ZIP64 is used only if a size, an offset or the number of arrays may require it.
+/// header padded to a multiple of 64 bytes as in NumPy). All dates are 1980-01-01, so that equal arrays give
+/// equal files. ZIP64 is used only if a size, an offset or the number of arrays may require it.
 ///
 /// Arrays are stored in the order in which they are added. Arrays of add_streamed() are not kept in memory:
 /// their elements may be written in any order and from several threads, until close() is called. Compression,
@@ -38,12 +38,13 @@ class NpzWriter final : public ArrayOutput {
   void add(const std::string& name, const Tensor& tensor) override;
 
   /// Adds a float32 array whose elements are written later through the returned sink. The sink is valid as
-  /// long as this writer. It throws std::logic_error if an element is written twice.
+  /// long as this writer. ArraySink::write() throws std::logic_error if an element is written twice or after
+  /// the end of the array.
   ArraySink& add_streamed(const std::string& name, const Shape& shape,
                           bool hidden_is_minus_infinity = false) override;
 
-  /// Returns the number of NaN and infinite values that were written so far (see count_non_finite). They are
-  /// written unchanged.
+  /// Returns the number of NaN and infinite values that were written so far, without those that
+  /// count_non_finite() does not count. All values are written unchanged.
   [[nodiscard]] std::uint64_t non_finite() const;
 
   /// Completes the file; no array may be added or written afterwards. Throws std::logic_error if an element

@@ -104,17 +104,18 @@ constexpr std::uint32_t select(bool condition, std::uint32_t then, std::uint32_t
 
 /// The number digits * 10^exponent. `digits` is 0 if the search failed.
 struct Decimal {
-  std::uint32_t digits;  // at most nine
+  std::uint32_t digits;  // below 10^9
   int exponent;
 };
 
 /// Returns the shortest decimal that reads back to mantissa * 2^q. The interval of such numbers extends half
-/// a gap above the value and half a gap below it (a quarter below a power of two), where a gap is the
-/// distance to the next float. The ends belong to the interval if the mantissa is even.
+/// a gap above the value and half a gap below it (a quarter below a power of two, for which lower_shift is
+/// 2), where a gap is the distance to the next larger float. The ends belong to the interval if the mantissa
+/// is even. The search may fail only if lower_shift is 2.
 ///
 /// Numbers are fixed-point with 36 fractional bits. Rounding errors are less than 4 units of the last bit.
-/// Every float32 is either equal to an integer or a half, or at least 16 units away from it, as a test of all
-/// floats verifies. Therefore adding or subtracting 8 decides ties correctly.
+/// Adding or subtracting 8 units decides ties. A test compares the result for every float32 with
+/// std::to_chars.
 template <int lower_shift>
 inline Decimal shortest_decimal(std::uint32_t mantissa, const DecimalScale& scale) {
   constexpr int point = 36;
@@ -285,9 +286,9 @@ double rounded(double size) {
   return size < no_fraction / 2 ? (size + no_fraction) - no_fraction : std::nearbyint(size);
 }
 
-/// Writes a float with a fixed number of decimals. Uses one scaled integer, which is several times faster
-/// than std::to_chars. The scaling is exact, because the 24 bits of the float times at most 22 bits of 5^9
-/// fit into a double. Only the last decimal is rounded.
+/// Writes a float with at most nine decimals. Uses one scaled integer, which is faster than std::to_chars.
+/// The scaling is exact, because the product of the 24 bits of the float and the 21 bits of 5^9 fits into a
+/// double. Only the last decimal is rounded.
 char* write_scaled(char* to, float value, std::size_t digits) {
   const double power = kPowersOfTen[digits];
   const auto scaled = static_cast<std::uint64_t>(rounded(std::abs(static_cast<double>(value)) * power));

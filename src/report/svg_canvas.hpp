@@ -15,7 +15,7 @@ inline constexpr double kTitleFont = 17;
 inline constexpr double kAxisFont = 13;
 inline constexpr double kPanelTitleFont = 12;
 inline constexpr double kTickLength = 4;
-inline constexpr std::size_t kMaxLabel = 20;  // in characters
+inline constexpr std::size_t kMaxLabel = 20;  // in columns of display_width()
 
 /// Makes text safe for XML character data and attributes: escapes markup, makes control characters visible,
 /// and replaces characters that XML does not allow.
@@ -35,7 +35,7 @@ struct SvgPoint {
 struct TextPosition {
   double x = 0;
   double y = 0;
-  double size = 12;                    // in pixels
+  double size = 12;                    // font size in pixels
   std::string_view anchor = "middle";  // text-anchor: start, middle or end
   double turn = 0;                     // rotation about (x, y) in degrees, clockwise
   bool strong = false;
@@ -45,7 +45,8 @@ class SvgCanvas {
  public:
   void text(const TextPosition& place, std::string_view content);
   void line(double x1, double y1, double x2, double y2);
-  /// Add a tick of the axis below or left of a plot, and its label.
+  /// Add a tick and its label: x_tick() below and y_tick() left of the point (x, y) on the frame of a plot.
+  /// `font` is the font size in pixels.
   void x_tick(double x, double y, double font, std::string_view label);
   void y_tick(double x, double y, double font, std::string_view label);
   void frame(double x, double y, double width, double height);
@@ -55,7 +56,7 @@ class SvgCanvas {
     fmt::format_to(std::back_inserter(body_), format, std::forward<Args>(args)...);
   }
 
-  /// Returns the whole document. `title` is its description for screen readers.
+  /// Returns the whole document. `title` is the title element, which screen readers read.
   [[nodiscard]] std::string document(double width, double height, std::string_view title) const;
 
  private:

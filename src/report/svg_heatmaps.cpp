@@ -97,8 +97,8 @@ std::size_t longest_side(const HeatmapPage& page) {
 }
 
 /// Returns the width and height of a cell in pixels. The longest side of a single heatmap is about 560
-/// pixels, or longer if its values would be too small to read, and about 1200 if values are not drawn. A grid
-/// is about 1600 pixels wide. Limits of the cell size have priority.
+/// pixels, or longer if its values would be too small to read, and about 1200 if values are not drawn. The
+/// heatmaps of a grid are together at most about 1600 pixels wide. Limits of the cell size have priority.
 double cell_size(const HeatmapPage& page, std::size_t columns) {
   const auto side = static_cast<double>(longest_side(page));
   if (page.heatmaps.size() > 1) {
@@ -120,7 +120,7 @@ std::size_t tick_step(double cell, double font) {
   }
 }
 
-/// Computes the tick labels of one axis, which are the same for all heatmaps of a page.
+/// Computes the layout of the tick labels of one axis, which is the same for all heatmaps of a page.
 Ticks lay_out_ticks(const HeatmapPage& page, const PageLayout& layout, bool horizontal) {
   const double cell = layout.cell;
   Ticks ticks;

@@ -15,7 +15,7 @@ namespace {
 
 struct TextColumn {
   bool numeric = true;
-  double largest = 0;  // largest magnitude of the finite numbers
+  double largest = 0;  // largest magnitude of the finite floating-point numbers
   std::size_t width = 0;
 };
 
@@ -72,7 +72,7 @@ char mark_of(std::size_t series) {
   return kMarks[series % kMarks.size()];
 }
 
-/// Returns the width of a chart without its first `used` columns.
+/// Returns the width of a chart without `used` of its columns, but at least kMinPlot.
 std::size_t width_after(std::size_t used, const TextOptions& options) {
   const std::size_t space = std::min(options.width, kMaxWidth);
   return std::max(kMinPlot, space - std::min(space, used));

@@ -23,10 +23,11 @@ struct TextOptions {
   std::atomic<std::uint64_t>* non_finite = nullptr;
 };
 
-/// Appends a table with a header and aligned columns. Numbers are aligned to the right and texts to the left.
-/// Undefined cells and numbers that are not finite are "-". Without `digits`, a column has three decimals. If
-/// all its numbers are below 0.1, it has as many decimals (at most eight) as the largest number needs for
-/// three significant digits.
+/// Appends a table with a header and aligned columns. A column with a text or a boolean is aligned to the
+/// left, any other column to the right. Undefined cells and numbers that are not finite are "-". Without
+/// `digits`, floating-point numbers have three decimals. If the largest magnitude in a column is above 0 and
+/// below 0.1, the column has as many decimals (at most eight) as this magnitude needs for three significant
+/// digits.
 void append_text_table(std::string& text, const Table& table, const TextOptions& options = {});
 
 /// Appends a matrix of numbers with two decimals (or `digits`). If styled, values above 0.5 in magnitude are
@@ -35,19 +36,20 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
 void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
 /// Appends a matrix of weights from 0 to 1 as a heatmap with labels and a scale. A cell is two terminal
-/// columns wide; column labels are written vertically. Columns and rows that do not fit are omitted, which a
-/// last line reports.
+/// columns wide; column labels are written vertically. Columns that exceed the width and rows after
+/// TextMatrix::most_rows are omitted, which a last line reports.
 void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
-/// Appends small heatmaps of weights from 0 to 1, as many next to each other as fit into the width. A cell is
-/// one terminal column wide; with colours it is half a line high. The title is TextMatrix::corner. Labels are
-/// not shown. All matrices must have the shape of the first one.
+/// Appends small heatmaps of weights from 0 to 1, as many next to each other as fit into the width, and a
+/// scale. A cell is one terminal column wide; with colours it is half a line high. The title of a heatmap is
+/// TextMatrix::corner. Labels are not shown. All matrices must have the shape of the first one.
 void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matrices,
                           const TextOptions& options = {});
 
-/// Appends a chart drawn with characters: lines on a grid, with a different mark for each series, or
-/// horizontal bars. The chart is as wide as options.width, but at most 80 columns. Throws
-/// std::invalid_argument if a column of the table is missing.
+/// Appends a chart drawn with characters: lines or points on a grid, or horizontal bars. Each of up to seven
+/// series has its own mark. The chart is about as wide as options.width, but at most 80 columns, unless long
+/// labels leave fewer than 20 columns for the plot. Throws std::invalid_argument if a column of the table is
+/// missing.
 void append_text_chart(std::string& text, const Table& table, const Chart& chart,
                        const TextOptions& options = {});
 
@@ -62,8 +64,8 @@ inline constexpr std::string_view kAnsiDim = "\x1b[2m";
 inline constexpr std::string_view kAnsiPlain = "\x1b[0m";
 
 /// A character in UTF-8, and its width in terminal columns. Wide East Asian characters and emoji (UAX 11)
-/// have 2 columns. Combining marks, joiners, and the vowels and final consonants of a Hangul syllable have 0
-/// columns. Other characters have 1.
+/// have 2 columns. From U+0300 on, non-spacing marks, enclosing marks, format characters (categories Mn, Me
+/// and Cf), and conjoining Hangul vowels and final consonants have 0 columns. Other characters have 1.
 struct Character {
   std::string_view bytes;
   std::size_t columns = 0;
@@ -77,6 +79,7 @@ struct Character {
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
 /// Returns the text if it fits into `width` columns; otherwise its beginning, followed by an ellipsis.
+/// Returns an empty text if `width` is 0.
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t width);
 
 /// Appends a text and pads it with spaces to `width` columns. `right` aligns the text to the right.
@@ -87,8 +90,8 @@ void append_aligned(std::string& line, std::string_view text, std::size_t width,
   return std::string(text.substr(0, text.find_last_not_of(' ') + 1));
 }
 
-/// Formats a number with `digits` decimals. Writes a negative zero without its sign, and "-" if the number is
-/// not finite.
+/// Formats a number with `digits` decimals. Writes no sign if all digits are 0, and "-" if the number is not
+/// finite.
 [[nodiscard]] std::string fixed(double value, int digits);
 
 }  // namespace attnctl::report

@@ -29,7 +29,8 @@ std::string label(const std::vector<std::string>& labels, std::size_t i, std::si
   return labels.empty() ? std::to_string(i) : shortened(escaped(labels[i]), width);
 }
 
-/// Throws std::invalid_argument if the number of labels is wrong. Counts the values that are not finite.
+/// Throws std::invalid_argument if the values are not a matrix or the number of labels is wrong. Adds the
+/// number of values that are NaN or infinite to options.non_finite.
 void check_and_count(const TextMatrix& matrix, const TextOptions& options) {
   const Shape& shape = matrix.values.shape;
   if (shape.size() != 2 || (!matrix.row_labels.empty() && matrix.row_labels.size() != shape[0]) ||

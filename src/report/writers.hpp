@@ -33,16 +33,16 @@ struct WriteOptions {
 ///
 /// - As one JSON object. Each head field, each item of a section and each row of a matrix is on its own line.
 /// - As JSON Lines: one line with the head fields, then one line per item of each section. The first field of
-/// an item's line is "record", whose value is Section::record. An item that is not a Record is written as the
-/// field "value". The output receives only whole lines (OutputFile::write_whole_lines).
+/// an item's line is "record", whose value is Section::record. An item of a List that is not a Record is
+/// written as the field "value". The output receives only whole lines (OutputFile::write_whole_lines).
 ///
-/// Numbers that are not finite become null. Tensors and tables are formatted in parallel and written in
-/// order; only a few chunks of text are in memory at a time.
+/// Numbers that are not finite become null. Tensors and tables are formatted in chunks, in parallel if
+/// options.pool is not null, and written in order, so that their whole text is never in memory.
 void write_json(OutputFile& out, const Document& document, const WriteOptions& options = {});
 
-/// Writes the same text as write_json, but receives the items of one section in several calls, so that the
-/// whole section is never in memory. Callers format an item with open_item(), then append its fields, then
-/// call close_item(), in any thread. write_items() writes the items in the order of its calls.
+/// Writes a document with the layout of write_json(), but receives the items of one section in several calls,
+/// so that the whole section is never in memory. Callers format an item with open_item(), then append its
+/// fields, then call close_item(), in any thread. write_items() writes the items in the order of its calls.
 class JsonStream {
  public:
   /// `section` is the name of the section that write_items() writes. `record` is the Section::record of this
@@ -50,12 +50,12 @@ class JsonStream {
   JsonStream(OutputFile& out, JsonLayout layout, std::string section, std::string_view record);
 
   /// Append the opening of an item (everything before its first field) and its closing. In between, the
-  /// caller appends the fields as `"name": value`, separated by ", ".
+  /// caller appends at least one field as `"name": value`; fields are separated by ", ".
   void open_item(std::string& text) const { text += item_begin_; }
   void close_item(std::string& text) const { text += layout_ == JsonLayout::document ? "}" : "}\n"; }
 
-  /// Call begin() once, then write_items() any number of times, then end(). They write the head fields,
-  /// items, and the remaining sections.
+  /// Call begin() once, then write_items() any number of times, then end(). They write the head fields (at
+  /// least one), the items, and the remaining sections.
   void begin(const Record& head);
   void write_items(std::string_view items);
   void end(const std::vector<Section>& rest);
@@ -91,21 +91,22 @@ void append_csv_text(std::string& line, std::string_view text, char separator = 
 /// Writes a page of heatmaps as a standalone SVG without scripts or external references. Cells that are large
 /// enough show their value with two decimals, or their text of HeatmapPage::cell_texts; the text is white on
 /// dark cells. If there are at most 5000 cells, each has a tooltip with its labels and value. Long labels are
-/// turned and shortened. If there are too many labels, only every second, fifth, tenth, ... label is drawn.
-/// Throws Error(limit) for more than 250,000 cells, and std::invalid_argument if the numbers of labels and
-/// cells do not match.
+/// shortened, and column labels are turned if they do not fit. If there are too many labels, only every
+/// second, fifth, tenth, ... label is drawn. Throws Error(limit) for more than 250,000 cells, and
+/// std::invalid_argument if the page has no heatmap, if the scale is empty, or if labels or cell texts do not
+/// match the cells.
 void write_svg(OutputFile& out, const HeatmapPage& page);
 
-/// Writes a page of line and bar charts, two charts per row of the page, as a standalone SVG without scripts
-/// or external references. Table rows are drawn in their order. Points that are undefined, not finite, or not
-/// positive on a logarithmic axis are omitted. Throws std::invalid_argument if a column is missing, and
-/// Error(limit) for more than 100,000 points.
+/// Writes a page of charts, two charts per row of the page, as a standalone SVG without scripts or external
+/// references. Table rows are drawn in their order. Points that are undefined, not finite, or not positive on
+/// a logarithmic axis are omitted. Throws std::invalid_argument if the page has no chart or a column is
+/// missing, and Error(limit) for more than 100,000 points.
 void write_svg(OutputFile& out, const ChartPage& page);
 
-/// Formats chunks in parallel and writes them in order. A worker that has formatted a chunk waits until all
-/// earlier chunks are written, so at most one chunk per worker is in memory. `format` appends the text of a
-/// chunk to `text`, which is empty at the call, and is called from several threads. `write` is called in the
-/// order of the chunks.
+/// Formats chunks in parallel (if `pool` is not null) and writes them in order. A worker that has formatted a
+/// chunk waits until all earlier chunks are written, so at most one chunk per worker is in memory. `format`
+/// appends the text of a chunk to `text`, which is empty at the call, and is called from several threads.
+/// `write` is called in the order of the chunks, for one chunk at a time.
 void write_in_order(Pool* pool, std::size_t chunks,
                     const std::function<void(std::size_t chunk, std::string& text)>& format,
                     const std::function<void(const std::string& text)>& write);

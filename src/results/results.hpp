@@ -39,13 +39,15 @@ struct Table {
   [[nodiscard]] std::optional<std::size_t> find(std::string_view column) const;
 };
 
-/// Returns a table that stores its rows in memory.
+/// Returns a table that stores its rows in memory. Throws std::invalid_argument if a row does not have one
+/// cell per column.
 [[nodiscard]] Table make_table(std::string name, std::vector<std::string> columns,
                                std::vector<std::vector<Cell>> rows);
 
 /// Returns the table with its rows sorted by the column `sort` (stable; the largest number or the last text
-/// is first, undefined cells are last), and limited to the first `top` rows. If `sort` is empty, the order
-/// does not change. Throws Error(usage), which lists the columns, if the column does not exist.
+/// is first, undefined cells and NaN are last), and limited to the first `top` rows, if given. If `sort` is
+/// empty, the order does not change. Throws Error(usage), which lists the columns, if the column does not
+/// exist.
 [[nodiscard]] Table select_rows(const Table& table, const std::string& sort, std::optional<std::size_t> top);
 
 /// Returns the table with only these columns, in this order. Throws std::invalid_argument if one of them does
@@ -117,7 +119,7 @@ struct Section {
   Value items;         // a List of Records, or a Table
 };
 
-/// The input of the writers of JSON and JSON Lines: head fields ("schema", "attnctl", "model"), then
+/// The input of the writers of JSON and JSON Lines: head fields (such as "schema" and "model"), then
 /// sections.
 struct Document {
   Record head;
@@ -125,13 +127,13 @@ struct Document {
 };
 
 /// Return the number of values that are NaN or infinite. Writers replace these values: by null in JSON, an
-/// empty cell in CSV, and "-" in text. NPZ keeps them. Undefined values (kUndefined, or an undefined cell)
-/// are not counted.
+/// empty cell in CSV, and "-" in the tables and matrices of a text page. NPZ keeps them. Undefined values
+/// (kUndefined, or an undefined cell) are not counted.
 [[nodiscard]] std::uint64_t count_non_finite(const Value& value);
 [[nodiscard]] std::uint64_t count_non_finite(const Table& table);
 [[nodiscard]] std::uint64_t count_non_finite(const Tensor& tensor);
 [[nodiscard]] std::uint64_t count_non_finite(const Cell& cell);
-/// Does not count -inf if `hidden_is_minus_infinity` is true, because -inf is then the score of a hidden key.
+/// Does not count -inf if `hidden_is_minus_infinity` is true, because -inf is then the score of a masked key.
 [[nodiscard]] std::uint64_t count_non_finite(std::span<const float> values, bool hidden_is_minus_infinity);
 
 /// The destination of a large tensor while it is computed: a buffer in memory, or a range of an output file.
@@ -150,7 +152,8 @@ class ArrayOutput {
   virtual ~ArrayOutput() = default;
   virtual void add(const std::string& name, const Tensor& tensor) = 0;
   /// Adds a float32 array that is written through the returned sink. The sink is valid as long as this
-  /// object.
+  /// object. If `hidden_is_minus_infinity` is true, -inf does not count as a non-finite value (see
+  /// count_non_finite()).
   virtual ArraySink& add_streamed(const std::string& name, const Shape& shape,
                                   bool hidden_is_minus_infinity) = 0;
 };
@@ -175,16 +178,16 @@ struct Heatmap {
   Tensor values;                      // [rows, columns], float or double
 };
 
-/// One heatmap, or a grid of heatmaps (layers by heads), with a common scale and colour bar. The axis titles
-/// of a grid are those of its first heatmap. If all heatmaps have the same shape and labels, tick labels are
-/// drawn only at the edge of the grid.
+/// One heatmap, or a grid of heatmaps (for example layers by heads), with a common scale and colour bar. The
+/// axis titles of a grid are those of its first heatmap. If all heatmaps have the same shape and labels, tick
+/// labels are drawn only at the left and lower edge of the grid.
 struct HeatmapPage {
   std::string title;  // title of a grid; a single heatmap uses its own title
   HeatmapScale scale;
   std::size_t columns = 1;  // number of columns of the grid
   std::vector<Heatmap> heatmaps;
   std::vector<std::string> cell_texts =
-      {};  // [rows * columns], shown instead of the values of a single heatmap
+      {};  // [rows * columns], shown instead of the values of a single heatmap; empty for a grid
 };
 
 /// A drawing of columns of a table: lines or points over column `x`, or one group of bars per row with the
@@ -195,10 +198,10 @@ struct Chart {
   std::string x;                         // name of a column
   std::vector<std::string> y;            // names of columns; one line or bar colour per column
   std::string x_axis = {}, y_axis = {};  // axis labels
-  bool log_x = false;  // not for bars: logarithmic axes, without values that are not positive
-  bool log_y = false;
+  bool log_x = false;   // logarithmic axis, without values that are not positive; ignored for bars
+  bool log_y = false;   // like log_x
   bool bars = false;    // bars from 0 instead of lines
-  bool points = false;  // points without lines; linear axes have the same scale if it fits both
+  bool points = false;  // points without lines; linear axes have the same scale if their ranges are similar
   /// Points only: a column whose texts SVG shows as tooltips, and next to the points if there is space.
   std::string labels = {};
 };
@@ -256,17 +259,18 @@ struct Results {
   std::vector<Tensor> arrays = {};   // NPZ
   std::vector<PageBlock> text = {};  // text
   std::vector<View> pictures = {};   // SVG: the first one, or the one that the user names
-  std::string picture_hint = {};     // advice in the error message if there are no pictures
+  std::string picture_hint = {};     // advice in the error message for --format svg if there are no pictures
 
-  /// Appends the members of other results. Their head fields are added after the existing ones.
+  /// Appends the members of `other`. Its head fields are added after the existing ones. Its picture hint is
+  /// used only if this object has none.
   void append(Results&& other);
 };
 
 /// Returns the table with this name. Throws Error(usage), which lists all names, if there is none.
 [[nodiscard]] const Table& table_named(const Results& results, const std::string& name);
 
-/// Returns the view with this name, or the first view if `name` is empty. Throws Error(usage) if there is
-/// none.
+/// Returns the view with this name, or the first view if `name` is empty. Throws Error(usage) if there is no
+/// such view.
 [[nodiscard]] const View& view_named(const Results& results, const std::string& name);
 
 /// Returns a record with the fields "code", "message" and "count".

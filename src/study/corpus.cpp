@@ -33,8 +33,8 @@ std::vector<std::size_t> ordinary_tokens(const input::Sequence& sequence) {
   return positions;
 }
 
-/// The tensors of another checkpoint. The values of each floating-point matrix are shuffled when the matrix
-/// is first used.
+/// The tensors of another checkpoint, but with shuffled values in each floating-point matrix. A matrix is
+/// shuffled when it is first used.
 class ShuffledCheckpoint final : public checkpoint::Checkpoint {
  public:
   ShuffledCheckpoint(checkpoint::Checkpoint& original, std::uint64_t seed)
@@ -101,9 +101,10 @@ input::Sequence cut(const input::Sequence& sequence, const Window& window) {
   return part;
 }
 
-/// Cuts a sequence into windows of at most `length` tokens. Each window starts `stride` text tokens after the
-/// window before it. Each window contains the special tokens that the tokenizer added at both ends. Throws
-/// Error(bad_input) if `length` leaves no space for text tokens, or if the sequence is a pair of texts.
+/// Cuts a sequence into windows of up to `length` tokens. Each window starts `stride` text tokens after the
+/// previous window. Each window contains the special tokens that the tokenizer added at both ends. `stride`
+/// must not be larger than the number of text tokens in a window. Throws Error(bad_input) if `length` leaves
+/// no space for text tokens, or if the sequence is a pair of texts.
 std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::size_t length,
                                         std::size_t stride) {
   const std::size_t n = sequence.ids.size();
@@ -218,7 +219,8 @@ std::vector<model::Model> random_twins(const model::Model& model, std::size_t co
 std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
                                            const tokenizer::Vocabulary& vocabulary) {
   if (plan.sequences == 0 || limits.positions <= limits.prefix.size()) return {};
-  // The ids that a probe sequence may contain: those of tokens that are not special.
+  // The ids that may follow the prefix: those of tokens that are not special, not empty and not in the
+  // prefix.
   std::vector<std::int64_t> ids;
   for (std::int64_t id = 0; id < static_cast<std::int64_t>(limits.ids); ++id) {
     if (vocabulary.is_special(id) || std::ranges::find(limits.prefix, id) != limits.prefix.end()) continue;

@@ -33,7 +33,7 @@ class TokenFrequencies {
     if (index >= counts_.size()) counts_.resize(index + 1);
     counts_[index] = count;
   }
-  /// Returns 0 for a token that does not occur.
+  /// Returns the count of a token; 0 for a token that does not occur.
   [[nodiscard]] std::uint64_t of(std::int64_t id) const {
     const auto index = static_cast<std::size_t>(id);
     return index < counts_.size() ? counts_[index] : 0;
@@ -50,9 +50,9 @@ class TokenFrequencies {
 
 /// Reads lines TOKEN<TAB>COUNT. The first line may be a header, "token<TAB>count" or "id<TAB>count". With the
 /// header "id<TAB>count", each line has an id from 0 to `ids` - 1 instead of a token. A token without a line
-/// has the count 0. Throws Error(environment) if the file cannot be read, Error(bad_input) with the line
-/// number if a line is malformed or names an unknown or repeated token, and Error(bad_input) if there are no
-/// counts.
+/// has the count 0. Throws Error(environment) if the file cannot be read, and Error(bad_input) if it has no
+/// counts or is longer than 1 GiB, or, with the line number, if a line is malformed or names an unknown or
+/// repeated token.
 [[nodiscard]] TokenFrequencies read_frequencies(const std::filesystem::path& path,
                                                 const tokenizer::Vocabulary& vocabulary, std::size_t ids);
 
@@ -86,8 +86,8 @@ struct ProbeLimits {
 
 /// Returns the probe sequences of a plan, each followed by its control. The result depends only on the
 /// arguments. The tokens of a copy are distinct, and neither special nor in the prefix. A copy is shorter
-/// than `plan.length` if two copies do not fit, or if the vocabulary has fewer than four such tokens for each
-/// token of a copy. Returns no sequences if a copy would have fewer than four tokens.
+/// than `plan.length` if two copies do not fit, or if the vocabulary has fewer than 4 * plan.length such
+/// tokens. Returns no sequences if a copy would have fewer than four tokens.
 [[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
                                                          const tokenizer::Vocabulary& vocabulary);
 
@@ -99,13 +99,15 @@ struct CorpusFile {
 
 struct CorpusOptions {
   std::vector<CorpusFile> files;
-  std::size_t batch_tokens = 256;  // largest number of tokens per block, unless one sentence is longer
+  /// Largest number of tokens per block. A block can have more if it consists of one longer sentence, if
+  /// sentences are cut into overlapping windows, or if it is a probe block.
+  std::size_t batch_tokens = 256;
   /// Largest number of tokens of a sequence; nullopt, or a number above the model's limit: that limit.
   std::optional<std::size_t> max_length;
   /// Cut longer sentences into windows that start this number of tokens apart; nullopt: longer sentences are
-  /// bad.
+  /// errors. Must not be larger than the number of text tokens in a window.
   std::optional<std::size_t> stride;
-  bool skip_bad = false;  // skip bad sentences instead of throwing
+  bool skip_bad = false;  // skip sentences that are invalid or too long, instead of throwing
   ProbePlan probe = {};   // the probe; its blocks follow the blocks of the corpus
 };
 
@@ -132,9 +134,9 @@ struct CorpusBlock {
 };
 
 /// Divides a corpus into blocks, one at a time and in order. The probe blocks follow the blocks of the
-/// corpus. The probe sequences begin with the same special tokens as the first sentence of the corpus. Every
-/// sequence has been completed by finish_batch() and is not too long for the model. The id of a sequence is
-/// its source, for example "FILE: line 12", "FILE: line 12 window 0" or "probe 3".
+/// corpus. The probe sequences begin with the same special tokens as the first valid sentence of the corpus.
+/// Every sequence has been completed by finish_batch() and is not too long for the model. The id of a
+/// sequence is its source, for example "FILE: line 12", "FILE: line 12 window 0", "probe 3" or "control 3".
 class CorpusBlocks {
  public:
   /// All arguments are borrowed.
@@ -142,8 +144,9 @@ class CorpusBlocks {
                const tokenizer::Vocabulary& vocabulary, input::TextEncoder& encoder)
       : options_(options), model_(model), vocabulary_(vocabulary), encoder_(encoder) {}
 
-  /// Returns the next block, or nullopt at the end. Throws Error(environment) if a file cannot be read, and
-  /// Error(bad_input) for a bad sentence (unless `skip_bad` is set) or a corpus without good sentences.
+  /// Returns the next block, or nullopt at the end. Throws Error(environment) if a file cannot be read.
+  /// Throws Error(bad_input) for a bad sentence (unless `skip_bad` is set), for a .json file that is not
+  /// valid JSON, and for a corpus without good sentences. A sentence is bad if it is invalid or too long.
   [[nodiscard]] std::optional<CorpusBlock> next() {
     std::optional<CorpusBlock> block = probe_ ? std::nullopt : next_of_corpus();
     if (!block) block = next_of_probe();
@@ -158,7 +161,8 @@ class CorpusBlocks {
   }
   /// Returns a hash of all tokens of the corpus so far, without the probe.
   [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
-  /// Returns the token frequencies of the sentences so far. A token that is in several windows counts once.
+  /// Returns the token frequencies of the sentences so far. An occurrence that is in several overlapping
+  /// windows counts once.
   [[nodiscard]] const TokenFrequencies& frequencies() const { return frequencies_; }
 
  private:
@@ -190,7 +194,7 @@ class CorpusBlocks {
   std::uint64_t tokens_hash_ = 0;
   TokenFrequencies frequencies_;
   bool any_ = false;                                 // true after the first good sentence
-  std::vector<std::int64_t> prefix_;                 // special tokens at the start of the first sentence
+  std::vector<std::int64_t> prefix_;                 // special tokens at the start of the first good sentence
   std::optional<std::vector<ProbeSequence>> probe_;  // created at the end of the corpus
   std::size_t next_probe_ = 0;
 };

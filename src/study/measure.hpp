@@ -65,7 +65,7 @@ struct StudyHead {
 /// The heads and settings of a study. They are equal in all blocks and shards of the study.
 struct StudyShape {
   std::vector<StudyHead> heads;  // in ascending order
-  std::uint64_t seed = 0;        // seed of the measures that draw random numbers
+  std::uint64_t seed = 0;        // seed of random samples, bootstrap draws and shuffled tokens
   bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
 
   /// The columns of a head in CSV tables, and the cells of one head in these columns.
@@ -76,7 +76,8 @@ struct StudyShape {
   }
 };
 
-/// The heads as a grid with one row per layer and one column per head index.
+/// The heads of a study as a grid, with one row per layer and one column per head index. Layers and head
+/// indices without a selected head are left out.
 struct HeadGrid {
   std::vector<std::string> layers;   // row labels: "0", "enc.0"
   std::vector<std::string> columns;  // head indices
@@ -117,20 +118,22 @@ struct StrongHead {
 };
 
 /// Evidence for or against a role of a head. Any measure may return evidence. The rules of role_rows()
-/// decide which roles a head has. A role without evidence is not reported.
+/// decide from the evidence which roles a head has.
 struct RoleEvidence {
   std::size_t head = 0;         // index into StudyShape::heads
   std::string_view role;        // RoleRow::name
   std::string detail;           // "-1", "[SEP]", "nsubj to_head"; may be empty
   std::optional<double> score;  // nullopt: not measured
-  std::optional<double> null;  // score of a head without the role: uniform attention, a baseline or a control
+  std::optional<double> null;   // score of uniform attention, of a baseline or of a control
   std::optional<ConfidenceInterval> interval;
   std::uint64_t count = 0;  // number of rows, word pairs or mentions that were scored
   /// Highest score that a head of a random model is expected to have: `null` plus the largest difference
-  /// between score and null for this role over all heads of the random models. nullopt without random models.
+  /// between score and null for this role over all heads of the random models. nullopt if `null` is nullopt
+  /// or if there is no such difference, for example without random models.
   std::optional<double> random = {};
-  /// Score of the same head on sentences with shuffled tokens, at the same positions. nullopt if the study
-  /// has no shuffles, or if the role does not depend on the token order.
+  /// Score of the same head on sentences with shuffled tokens, for the word pairs, mentions or rarest tokens
+  /// at the positions of the original sentence. nullopt if the study has no shuffles, or if the measure does
+  /// not run on them (MeasureRow::depends_on_order).
   std::optional<double> shuffled = {};
 };
 [[nodiscard]] inline RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail,
@@ -145,7 +148,8 @@ struct StudyResults : Results {
   Record summary;                      // additional fields of the section `summary`
 
   void append(StudyResults&& other);
-  /// Adds the three of `heads` with the largest values, in descending order (stable).
+  /// Adds the items of `heads` with the three largest values (all items if there are fewer), in descending
+  /// order. Items with equal values keep their order.
   void add_strongest(std::vector<StrongHead> heads) {
     std::ranges::stable_sort(heads, std::ranges::greater(), &StrongHead::value);
     heads.resize(std::min(heads.size(), std::size_t{3}));
@@ -153,7 +157,7 @@ struct StudyResults : Results {
   }
 };
 
-/// Adds the rows as a section of the JSON document and as a CSV table. All rows have the same fields.
+/// Adds the rows as a section of the JSON document and as a CSV table. All rows must have the same fields.
 void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
               const std::vector<ResultRow>& rows);
 
@@ -161,11 +165,11 @@ void add_rows(Results& results, const StudyShape& shape, const std::string& name
 /// rows.
 struct RoleRow {
   std::string_view name;
-  char letter;  // letter in the grid
+  char letter;  // letter in the grid of roles
   /// Metric::name of the score; this Metric defines the score, its null and its source.
   std::string_view metric;
   double least = 0;        // smallest score
-  double margin = 0;       // smallest difference between score and null
+  double margin = 0;       // smallest difference between score and null; 0: not required
   bool above_null = true;  // the score must be above all nulls: see meets()
   /// A head with this more specific role does not get the role of this row; empty: none.
   std::string_view unless = {};
@@ -177,8 +181,9 @@ struct RoleRow {
 /// Returns the rule as text, for example "score >= 0.9; interval above the null".
 [[nodiscard]] std::string rule_of(const RoleRow& row);
 /// Checks whether the evidence meets the rule of a role. If RoleRow::above_null is true, the whole interval
-/// must be above the null and above RoleEvidence::shuffled, and the score above RoleEvidence::random, if
-/// these are set. Ignores RoleRow::unless. Returns false for evidence without a score, a null or an interval.
+/// must be above the null and above RoleEvidence::shuffled (if set), and the score must be above
+/// RoleEvidence::random (if set). Ignores RoleRow::unless. Returns false for evidence without a score, a null
+/// or an interval.
 [[nodiscard]] bool meets(const RoleRow& row, const RoleEvidence& evidence);
 
 struct HeadRole {
@@ -196,8 +201,9 @@ void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvide
 /// evidence is for an unknown role.
 [[nodiscard]] std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence);
 
-/// Adds the section and the table of roles, the grid of role letters, and the table of the strongest heads of
-/// each role. A head without a role has one row with an empty role.
+/// Decides the roles from `results.evidence` and adds them to the results: a JSON section and a CSV table,
+/// text tables (a grid of role letters, and the strongest heads of each role) and a heatmap. The section and
+/// the CSV table have one row per head and role; a head without a role has one row with an undefined role.
 void add_roles(StudyResults& results, const StudyShape& shape);
 
 /// One block, with the data that measures need. Supports only self-attention: queries and keys belong to the
@@ -217,8 +223,8 @@ class StudyBlock {
   [[nodiscard]] const forward::VisibleKeys& visible(std::size_t sequence, std::size_t layer) const {
     return visible_[visible_index(sequence, layer)];
   }
-  /// Returns the index of visible(sequence, layer). Layers with the same attention kind and causality share
-  /// an index.
+  /// Returns the index of visible(sequence, layer). The index is the same for layers with the same attention
+  /// kind and causality.
   [[nodiscard]] std::size_t visible_index(std::size_t sequence, std::size_t layer) const {
     return rule_of_layer_.at(layer) * marks_.size() + sequence;
   }
@@ -239,19 +245,19 @@ struct StudyPanel {
   bool complete = true;           // false if a row with visible keys is missing from `rows`
 };
 
-/// Base class of the measures. A measure keeps a small state that can be merged. One instance processes at
-/// most one block. The state of a study holds further instances, into which the instances of the blocks are
-/// merged. The order of merging must not change a byte: counts are integers, sums are BlockSum or ExactSum,
-/// and nothing depends on the order of blocks.
+/// Base class of the measures. A measure keeps a state that can be merged. One instance processes one block
+/// or none. The state of a study holds further instances, into which the instances of the blocks are merged.
+/// The order of merging must not change a byte of the saved state: counts are integers, sums are BlockSum or
+/// ExactSum, and nothing depends on the order of blocks.
 class Measure {
  public:
   explicit Measure(const StudyShape& shape) : shape_(shape) {}
   virtual ~Measure() = default;
   [[nodiscard]] virtual forward::Needs needs() const { return {}; }
 
-  /// Receives the state of the study so far, so that the measure can skip data that the study no longer
-  /// needs. The caller calls this function before begin(), while no other thread changes `so_far`. The merged
-  /// result must not depend on `so_far`.
+  /// Receives the same measure with the state of the study so far, so that this measure can skip data that
+  /// the study no longer needs. A caller may call this function before begin(), while no other thread changes
+  /// `so_far`. The merged result must not depend on `so_far`.
   virtual void set_context(const Measure& /*so_far*/) {}
   /// Starts a block, before its forward pass. All calls for one block come from one thread.
   virtual void begin(const StudyBlock& /*block*/) {}
@@ -267,8 +273,8 @@ class Measure {
   /// Reads a state. Throws Error(bad_input) if the bytes are not a valid state of this measure.
   virtual void load(StateReader& in) = 0;
 
-  /// Sets the same measure on shuffled tokens (--null-shuffle), which finish() uses as a null, or a null
-  /// pointer if the study has no shuffles. `shuffled` must outlive this measure.
+  /// Sets the same measure on shuffled tokens (--null-shuffle), whose values finish() reports. A null pointer
+  /// if the measure did not run on shuffled tokens. `shuffled` must exist until finish() returns.
   void compare_with(const Measure* shuffled) { shuffled_twin_ = shuffled; }
   virtual void finish(StudyResults& results) const = 0;
 
@@ -286,11 +292,11 @@ struct MeasureRow {
   std::string_view description;
   std::uint64_t version = 1;  // version of the state format; increase it when the format changes
   std::unique_ptr<Measure> (*make)(const StudyShape& shape) = nullptr;
-  std::span<const analysis::Metric> metrics;  // definitions of the numbers that the measure returns
-  bool probe_only = false;      // true: processes only probe blocks; false: only blocks of the corpus
-  bool gives_evidence = false;  // returns evidence for roles; --null-model runs the measure on random models
-  std::size_t max_heads = 0;    // largest number of heads; 0: no limit
-  bool depends_on_order = false;   // on token order; --null-shuffle runs the measure on shuffled tokens
+  std::span<const analysis::Metric> metrics;  // definitions of the metrics that the measure returns
+  bool probe_only = false;         // true: processes only probe blocks; false: only blocks of the corpus
+  bool gives_evidence = false;     // returns evidence for roles; also runs on random models (--null-model)
+  std::size_t max_heads = 0;       // largest number of heads; 0: no limit
+  bool depends_on_order = false;   // also runs on shuffled tokens (--null-shuffle)
   bool needs_frequencies = false;  // needs StudyBlock::frequencies
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
@@ -314,8 +320,8 @@ template <typename M>
   return std::make_unique<M>(shape);
 }
 
-/// Returns an empty measure for each row. `shape` must outlive the measures. Throws Error(limit) if a measure
-/// does not support so many heads.
+/// Returns an empty measure for each row. `shape` must outlive the measures. Throws Error(limit) if `shape`
+/// has more heads than MeasureRow::max_heads of a row allows.
 [[nodiscard]] Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudyShape& shape);
 
 /// Parses a list such as "metrics,distance". Returns the rows with these names, in the order of the
@@ -343,11 +349,12 @@ class PartsMeasure : public Measure {
 /// attention weight is measured. The id of a special token as a target is its token id.
 constexpr std::int64_t kFirstPosition = -1;
 
-/// The names of the token ids that the states of a measure (PerHead) use. The names are part of the state of
-/// the measure, because results are written without the model.
+/// The names of the token ids that occur in the state of a measure. The names are part of this state, because
+/// results are written without the model.
 class TokenNames {
  public:
-  /// Adds the token at a position of a sequence. The name is "#id" if the input has only ids.
+  /// Adds the name of the token at a position of a sequence: its token string, or "#" and its id if the
+  /// sequence has no token strings. Does nothing if the id has a name.
   void add(const input::Sequence& sequence, std::size_t position) {
     const std::int64_t id = sequence.ids[position];
     if (!names_.contains(id)) names_[id] = sequence.tokens.empty() ? id_name(id) : sequence.tokens[position];
@@ -387,7 +394,7 @@ using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;  // positi
   return {names.of(target), Cell()};
 }
 
-/// The names of a measure whose states do not refer to tokens.
+/// Replaces TokenNames in PerHead if the states do not refer to tokens.
 struct NoNames {
   auto parts() { return std::tie(); }
 };

@@ -40,9 +40,10 @@ struct CorpusSurvey {
   CorpusCounts counts;
   double read_seconds = 0;       // processor time of reading and tokenizing
   std::uint64_t pass_bytes = 0;  // memory that one worker needs for the largest block, without weights
-  /// Weights of all layers of the forward pass, and the embedding rows that are used.
+  /// Largest memory for weights over all blocks: all layers of the forward pass, and the embedding rows that
+  /// are used.
   std::uint64_t weight_bytes = 0;
-  /// Frequencies in the corpus, even if the study uses a file; the cost is the same.
+  /// Frequencies in the corpus. The trials use them even if the study uses a file; the time is the same.
   TokenFrequencies frequencies;
   /// At most five different blocks for the trials: the block with the most pairs, the block with the fewest
   /// pairs per token, a probe block, the block with the fewest tokens, and the first block. There is at least
@@ -84,7 +85,8 @@ BlockSize size_of(const CorpusBlock& block) {
   return size;
 }
 
-/// Returns the first sequences of a block, with at most `tokens` tokens in total, but at least one sequence.
+/// Returns the block with only its first sequences: up to `tokens` tokens in total, but at least one
+/// sequence.
 CorpusBlock first_of(const CorpusBlock& block, std::uint64_t tokens) {
   CorpusBlock first = block;
   std::size_t kept = 0;
@@ -106,7 +108,7 @@ struct Sample {
   double score = 0;
 };
 
-/// Reads the corpus to its end. Throws the errors of CorpusBlocks::next().
+/// Reads the corpus to its end. Throws the errors of CorpusBlocks::next(), and Error(interrupted).
 CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progress& progress) {
   const StudySettings& settings = input.settings;
   CorpusSurvey survey;
@@ -158,7 +160,7 @@ std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
                                    double seconds) {
   std::mutex adding;
   std::uint64_t next_number = 0;
-  // Returns the processor time of one worker in seconds, while all workers compute copies of the block.
+  // Returns the mean processor time of the workers in seconds, while all workers compute copies of the block.
   const auto time = [&](const CorpusBlock& block) {
     const std::size_t workers = run.pool.size();
     std::vector<CorpusBlock> copies(workers, block);
@@ -291,21 +293,22 @@ void add_head_lines(const StudyPlan& plan, Results& results) {
   const NodeMemory& memory = plan.memory;
   const auto add = [&](std::string line) { results.text.emplace_back(TextLine{"", std::move(line)}); };
   const auto mebibytes = [](std::uint64_t bytes) { return (bytes + (1U << 20U) - 1) >> 20U; };
-  add(fmt::format("{} sentences, {} tokens in {} blocks", counts.sentences, counts.tokens,
+  add(fmt::format("{} sentences, {} tokens, {} blocks", counts.sentences, counts.tokens,
                   plan.survey.blocks.size()));
-  add(fmt::format("Time      {} for the slowest of {} nodes with {} threads; {} of processor time in total",
-                  duration(plan.chosen.seconds), plan.nodes, memory.workers,
-                  duration(plan.chosen.cpu_seconds)));
+  add(fmt::format(
+      "Time      {} on the slowest node (nodes: {}, threads per node: {}); "
+      "{} of processor time in total",
+      duration(plan.chosen.seconds), plan.nodes, memory.workers, duration(plan.chosen.cpu_seconds)));
   add(fmt::format("Memory    {} MiB per node: {} MiB for the program, {} MiB for weights, {} MiB per thread",
                   mebibytes(memory.node()), mebibytes(memory.process), mebibytes(memory.weights),
                   mebibytes(memory.worker)));
   add(fmt::format(
-      "Cost      {:.3g} ms per token, {:.3g} ns per pair of tokens, from {} trials (within {:.0f} %)",
+      "Cost      {:.3g} ms per token, {:.3g} ns per pair of tokens (trials: {}, largest deviation: {:.0f} %)",
       1e3 * plan.cost.law.token, 1e9 * plan.cost.law.pair, plan.trials.size(),
       100 * plan.cost.law.deviation));
   add(fmt::format("Each node {} to start, {} to read the corpus", duration(plan.cost.start),
                   duration(plan.cost.read)));
-  add(fmt::format("Nodes     at most {} are useful; with more, the efficiency (below) is less than {:.0f} %",
+  add(fmt::format("Nodes     suggested: {}, the largest tried number with an efficiency of at least {:.0f} %",
                   plan.suggested, 100 * ShardPlanner::kLeastEfficiency));
 }
 

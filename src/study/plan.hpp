@@ -22,7 +22,7 @@ struct BlockSize {
   bool probe = false;           // true for a block of the probe, which has no sentences
 };
 
-/// The measured time of one worker for a block or for the first sequences of a block.
+/// The measured processor time of one worker for a block or for the first sequences of a block.
 struct BlockTrial {
   BlockSize size;
   double seconds = 0;
@@ -30,7 +30,7 @@ struct BlockTrial {
 
 /// A linear cost model: seconds = token * tokens + pair * pairs. `token` is mostly the cost of the products
 /// with weights, `pair` the cost of the patterns. For a probe block, seconds = probe_token * tokens, because
-/// other measures process it.
+/// probe blocks are processed by other measures than corpus blocks.
 struct CostLaw {
   double token = 0;
   double pair = 0;
@@ -43,22 +43,25 @@ struct CostLaw {
   }
 };
 
-/// Fits the cost model to the trials with corpus blocks: minimises the sum of squares of predicted / measured
-/// seconds - 1. Sets `token` or `pair` to 0 if it would be negative, and `pair` to 0 if the trials cannot
-/// separate the two. Throws std::logic_error if no trial has a block of the corpus. Without a probe trial,
-/// probe_token equals token.
+/// Fits the cost model to the trials with corpus blocks: minimises the sum of the squares of
+/// (predicted / measured seconds - 1). Sets `token` or `pair` to 0 if it would be negative, and `pair` to 0
+/// if all trials have nearly the same number of pairs per token. Throws std::logic_error if no trial has a
+/// block of the corpus. Without a probe trial, probe_token equals token.
 [[nodiscard]] CostLaw fit_cost_law(std::span<const BlockTrial> trials);
 
-/// The cost of a study, in seconds of one worker.
+/// The cost of a study, in seconds.
 struct StudyCost {
   CostLaw law;
-  double start = 0;  // per shard: opening and loading the model, hashing it and the corpus
-  double read = 0;   // per shard: reading and tokenizing the whole corpus, one worker at a time
+  /// Per shard: opening and loading the model, hashing the model and the corpus, and counting the tokens of
+  /// the corpus if a measure needs these counts.
+  double start = 0;
+  double read = 0;  // per shard: reading and tokenizing the whole corpus, one worker at a time
 };
 
 struct ShardPlan {
   std::uint64_t blocks = 0;
-  std::uint64_t sentences = 0;  // sums over the corpus blocks, without the probe; also tokens and pairs
+  // Sums over the blocks of the corpus, without the probe.
+  std::uint64_t sentences = 0;
   std::uint64_t tokens = 0;
   std::uint64_t pairs = 0;
   double seconds = 0;      // wall time
@@ -91,8 +94,9 @@ class ShardPlanner {
     return plans;
   }
   [[nodiscard]] NodesPlan nodes(std::size_t nodes) const;
-  /// Tries 1 to 64 nodes, then 10 % more nodes in each step, and last one node per block. Returns the largest
-  /// of these numbers whose efficiency is at least `kLeastEfficiency`.
+  /// Tries numbers of nodes up to the number of blocks: first every number up to 64, then steps of about
+  /// 10 %, and last one node per block. Returns the largest of these numbers whose efficiency is at least
+  /// `kLeastEfficiency`; 1 without blocks.
   [[nodiscard]] std::size_t suggested_nodes() const;
 
  private:
@@ -101,7 +105,7 @@ class ShardPlanner {
   std::span<const BlockSize> blocks_;
   StudyCost cost_;
   std::size_t threads_;
-  std::vector<double> read_until_;  // time at which the reading of each block ends, in seconds
+  std::vector<double> read_until_;  // seconds of reading the corpus up to the end of each block
   double alone_ = 0;                // seconds with one shard
 };
 
@@ -112,8 +116,9 @@ struct PlanRequest {
 };
 
 /// Reads the corpus, measures the time of some blocks, and divides the study among nodes. Assumes that each
-/// node has as many threads as the pool. The trials use at most the cores of this process. Returns the plan
-/// as tables, a JSON document and text. Seconds are rounded to four significant digits.
+/// node has as many threads as the pool. The trials use at most one thread per core that this process may
+/// use. Returns the plan as tables, a JSON document and text. In the tables and the document, seconds are
+/// rounded to four significant digits.
 [[nodiscard]] Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool,
                                  Progress& progress);
 

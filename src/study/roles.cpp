@@ -33,7 +33,8 @@ constexpr double kRounding = 1e-6;
 /// The roles of a head, in the order of role_rows().
 using HeadRoles = std::vector<const HeadRole*>;
 
-/// Returns one row per head and role, and one row for each head without a role, whose rule is `none`.
+/// Returns one row per head and role, and one row for each head without a role. In the row of a head without
+/// a role, the field `rule` is the text `none`.
 std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, const std::string& none) {
   std::vector<ResultRow> rows;
   const auto add = [&rows](std::size_t head, std::string_view role, const RoleEvidence& evidence, Cell count,
@@ -62,7 +63,8 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
   return rows;
 }
 
-/// Returns a table of the five heads with the largest scores for each role.
+/// Returns a table of the five largest scores for each role (or all, if there are fewer). A head can occur
+/// several times, with different details.
 Table strongest(const std::vector<HeadRole>& roles, const StudyShape& shape) {
   constexpr std::size_t shown = 5;
   std::vector<std::vector<Cell>> rows;
@@ -169,9 +171,9 @@ struct RoleSums {
 };
 using SentenceSums = RoleSums<SentenceTerm>;
 
-/// Row counts and nulls for the rows of a panel that see more than one key; the sums are 0.
+/// Values of a panel that do not depend on the attention weights.
 struct RoleNulls {
-  SentenceSums terms;
+  SentenceSums terms;            // null and row count of the rows that see more than one key; each sum is 0
   std::vector<double> log_keys;  // [rows of the panel], ln(visible keys); 0 if one key is visible
 };
 
@@ -260,7 +262,8 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
   }
 
  private:
-  /// The sums of one sentence for one head. The sentence ends when a panel of another sequence arrives.
+  /// The sums of one sentence for one head. The sentence ends when a panel of another sequence arrives or the
+  /// block ends.
   struct OpenSentence {
     std::size_t sequence = 0;
     SentenceSums terms;

@@ -51,8 +51,8 @@ std::uint64_t weights_hash(const model::Model& model, Pool& pool) {
   return hash;
 }
 
-/// Returns the size and the hash of each file, without the paths. If a file is standard input, returns only
-/// "standard input".
+/// Returns the size and the hash of each file, without the paths. Returns only "standard input" if one of the
+/// files is standard input.
 std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
   std::vector<std::string> files;
   for (const CorpusFile& file : corpus.files) {

@@ -47,7 +47,8 @@ struct StudyInput {
   input::TextEncoder& encoder;
 };
 
-/// Returns the size of all corpus files in bytes. Standard input counts as 0.
+/// Returns the size of all corpus files in bytes. Standard input counts as 0. Throws
+/// std::filesystem::filesystem_error if a file does not exist.
 [[nodiscard]] inline std::uint64_t corpus_bytes(const CorpusOptions& corpus) {
   std::uint64_t bytes = 0;
   for (const CorpusFile& file : corpus.files)
@@ -67,8 +68,8 @@ struct StudyBeginning {
   StudyHeader header;
   std::optional<TokenFrequencies> frequencies;  // set if a measure needs them
 };
-/// Creates the header, and hashes and loads the weights, on one worker. If a measure needs token frequencies,
-/// another worker meanwhile reads them from their file or counts them in the corpus.
+/// Runs two tasks on the pool. One task creates the header, and hashes and loads the weights. The other task
+/// reads token frequencies from their file or counts them in the corpus, if a measure needs them.
 [[nodiscard]] StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progress);
 
 /// A shard: the blocks whose number modulo `count` is `index`.
@@ -84,24 +85,24 @@ struct StudyRun {
   const StudyInput& input;
   Pool& pool;
   Progress& progress;
-  std::span<const model::Model> null_models = {};  // StudySettings::null_models models of the same shape
+  std::span<const model::Model> null_models = {};  // the random models, [StudySettings::null_models]
   const TokenFrequencies* frequencies = nullptr;   // set if a measure needs them
   Shard shard = {};
-  /// File to which the state is written every `checkpoint_seconds`, at the end and on an interrupt.
+  /// File to which the state is written every `checkpoint_seconds`, at the end and on an interrupt; nullopt:
+  /// the state is not written.
   std::optional<std::filesystem::path> checkpoint = {};
-  double checkpoint_seconds = 60;  // seconds between two checkpoints; 0: after every block
+  double checkpoint_seconds = 60;  // shortest time between two checkpoints; 0: after every block
 };
 
-/// Computes all blocks of the shard that are not yet in the state. One worker of the pool computes a whole
-/// block, so the number of workers and the order of blocks do not change a bit of the result. Memory does not
-/// grow with the corpus. On an interrupt, writes the checkpoint if one is set, then rethrows
-/// Error(interrupted).
+/// Computes all blocks of the shard that are not yet in the state. Each block is computed by one worker of
+/// the pool, so the number of workers and the order of blocks do not change a bit of the result. On an
+/// interrupt, writes the checkpoint if one is set, then rethrows Error(interrupted).
 void run_study(const StudyRun& run, StudyState& state);
 
-/// Computes one block and adds the results to the state. Locks `adding` while it reads or changes the state.
-/// Call load_weights() first.
+/// Computes one block and adds its results to the state. `adding` guards the state: threads that share a
+/// state must pass the same mutex. Call load_weights() first.
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding);
-/// Loads all weights that the forward passes of a run need. Call this from one thread.
+/// Loads all weights that the forward passes of a run need.
 void load_weights(const StudyRun& run);
 
 }  // namespace attnctl::study

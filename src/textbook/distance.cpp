@@ -38,9 +38,9 @@ Vector weighted_sum(const Vector& weights, const Matrix& values) {
   return xt::sum(xt::view(weights, xt::all(), xt::newaxis()) * first_rows(values, weights.size()), {0});
 }
 
-/// Returns the share of the first token in the output of each token of a layer, [n]. The attention of a token
-/// is uniform over the last `window` tokens up to the token itself, or over all of them if there are fewer.
-/// `held` has the shares in the inputs of the layer.
+/// Returns the share of the first token in each output of a layer, [n]. Each token attends uniformly to
+/// itself and the window - 1 tokens before it, or to all tokens before it if there are fewer. `held` has the
+/// shares in the inputs of the layer.
 std::vector<double> after_local_layer(const std::vector<double>& held, std::size_t window) {
   std::vector<double> next(held.size());
   for (std::size_t i = 0; i < next.size(); ++i) {
@@ -95,7 +95,8 @@ Table drawn_table(std::span<const Line> lines, std::span<const analysis::Distanc
   return make_table("lines", std::move(columns), std::move(rows));
 }
 
-/// Returns one chart of weights and one of influences; if the lines belong to heads, two for each layer.
+/// Returns a chart of weights and a chart of influences. If `by_head` is true, returns these two charts for
+/// each layer.
 std::vector<Chart> charts_of(std::span<const Line> lines, bool by_head) {
   const std::string axis = "Distance (end of the bin)";
   std::vector<Chart> charts;

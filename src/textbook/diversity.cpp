@@ -57,7 +57,8 @@ struct HeadDiversity {
     const analysis::OffDiagonal pairs = analysis::off_diagonal(similarity.view());
     return {spread_of(effective_ranks).mean, pairs.mean, pairs.mean_abs};
   }
-  /// Returns the measures of a head. The similarities are means over the other heads.
+  /// Returns the measures of a head. The similarities are means over the other heads; undefined if there are
+  /// no other heads.
   [[nodiscard]] HeadMeasures of_head(std::size_t head) const {
     const std::size_t heads = similarity.rows();
     if (heads < 2) return {effective_ranks[head], {}, {}};
@@ -89,8 +90,9 @@ CircuitSide side_of(const analysis::CircuitFactor& factor, std::size_t heads) {
   return side;
 }
 
-/// Random matrices of one side, with one random stream per matrix. The entries are independent and normal
-/// with standard deviation sqrt(2 / (dimension + width)). They do not depend on the number of threads.
+/// Random matrices of one side of a circuit, with one random stream per matrix. The entries are independent
+/// and normal with standard deviation sqrt(2 / (dimension + width)). They do not depend on the number of
+/// threads.
 class DrawnSide {
  public:
   DrawnSide(const CircuitSide& shape, std::uint64_t seed, std::uint64_t first_stream, Pool& pool)
@@ -171,7 +173,7 @@ HeadDiversity measure(const DrawnHeads& drawn, std::size_t heads, Pool& pool) {
   return result;
 }
 
-/// Without labels, rows and columns have the numbers of the heads.
+/// If `labels` is empty, rows and columns are labelled with the indices of the heads.
 Heatmap heatmap_of(const OwnedMatrix<double>& similarity, std::string title,
                    const std::vector<std::string>& labels = {}) {
   return {std::move(title), "Head", "Head", labels, labels, array_of(similarity.view())};

@@ -26,8 +26,8 @@
 // measurements. docs/experiments.md defines the columns of the rows and the numbers of the summary.
 namespace attnctl::textbook {
 
-/// The rows, summary and pictures of one textbook experiment. The same seed and parameters give the same
-/// numbers for any number of threads.
+/// The rows, summary and pictures of one textbook experiment. The numbers do not depend on the number of
+/// threads.
 struct ExperimentResult {
   std::string name;
   std::uint64_t seed = 0;
@@ -36,30 +36,33 @@ struct ExperimentResult {
   Record summary = {};
   std::vector<Chart> charts = {};
   Table drawn = {};  // the table that the charts show; if it has no columns, the charts show `rows`
-  std::vector<View> heatmaps = {};  // shown after the charts
+  std::vector<View> heatmaps = {};  // pictures that follow the charts
 };
 
-/// Converts the result to a document, tables and pictures. `with_charts` also draws the charts in text
-/// output.
+/// Converts the result to a document, tables, text and pictures. The text contains the charts only if
+/// `with_charts` is true.
 [[nodiscard]] Results results_of(const ExperimentResult& result, bool with_charts);
 
 // --- scaling: why scores are divided by sqrt(d_k) (Vaswani et al. 2017, section 3.2.1)
 
 struct ScalingOptions {
   std::vector<std::size_t> d_k = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
-  std::size_t keys = 64;             // keys per query
-  std::size_t components = 1 << 18;  // query components drawn for each d_k; at least enough for 2048 queries
+  std::size_t keys = 64;  // keys per query
+  /// For each d_k, the number of queries is components / d_k, but at least 2048 (rounded down to blocks of
+  /// 16).
+  std::size_t components = 1 << 18;
   std::uint64_t seed = 0;
 };
 
 /// Measures attention rows for queries and keys with independent normal components of unit variance. Returns
-/// one row for each d_k.
+/// one table row for each d_k.
 [[nodiscard]] ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool);
 
-/// Returns one row per head of a trained model.
+/// Returns one table row for each element of `heads`, which are heads of a trained model.
 [[nodiscard]] ExperimentResult scaling_of_model(std::span<const analysis::HeadTemperature> heads);
 
-/// Returns the Frobenius norm |diag(p) - p p^T|_F, computed as sqrt(sum p^2 - 2 sum p^3 + (sum p^2)^2).
+/// Returns the Frobenius norm of the softmax Jacobian at the softmax output p: |diag(p) - p p^T|_F, computed
+/// as sqrt(sum p^2 - 2 sum p^3 + (sum p^2)^2).
 [[nodiscard]] double softmax_jacobian_norm(std::span<const double> p);
 
 // --- gradients: through one self-attention layer with normal input, or through a trained model
@@ -102,7 +105,7 @@ struct HeadGradient {
 /// Attribution of one logit of a trained model to a value: the z of a head at all positions, or the embedding
 /// of a token.
 struct Attribution {
-  double attribution = 0;  // <gradient, value>: derivative of the logit when the value is scaled
+  double attribution = 0;  // <gradient, value>: derivative of the logit by a factor on the value, at 1
   double gradient = 0;     // Frobenius norm of the gradient
 };
 
@@ -140,11 +143,11 @@ struct DistanceOptions {
   std::uint64_t seed = 0;
 };
 
-/// Tokens and weights of a head that is constructed to attend to the event, in the row-vector convention. c
-/// and e are orthonormal vectors: c marks a query, e marks the event. The first token is c + e + noise, every
-/// other token is c + noise. W_Q = g c u^T and W_K = g e u^T, where u is a unit vector and g a factor. g is
-/// chosen so that query i and key j have the score strength * (x_i c) * (x_j e). The entries of W_V are
-/// normal with variance 1/d.
+/// Tokens and weights of a head that is constructed to attend to the event, in the row-vector convention. The
+/// event is at the first token, which is c + e + noise. Every other token is c + noise. c and e are
+/// orthonormal vectors. W_Q = g c u^T and W_K = g e u^T, where u is a unit vector and g a factor. g is chosen
+/// so that query i and key j have the score strength * (x_i c) * (x_j e). The entries of W_V are normal with
+/// variance 1/d.
 struct BuiltHead {
   OwnedMatrix<double> x;           // [n, d]
   OwnedMatrix<double> query, key;  // [d, k]
@@ -167,17 +170,18 @@ struct BuiltHead {
 // --- kinds: the costs of attention kinds and their differences from full attention
 
 struct KindsOptions {
-  std::size_t layer = 0;  // index of the layer that is run with each kind
+  std::size_t layer = 0;  // index of the layer whose attention is replaced
   std::vector<model::AttentionKind> kinds;
-  /// If set, adds a row with the costs of axial attention over a grid of tokens, which is not run. The input
-  /// must be one sequence of rows * columns tokens.
+  /// If set, adds a row with the costs of axial attention over a grid of tokens. This attention is not run.
+  /// The input must be one sequence of grid rows * grid columns tokens.
   std::optional<analysis::AxialGrid> grid;
   std::uint64_t memory = 0;  // limit for the patterns of full attention, in bytes; 0: 4 GiB
 };
 
-/// Runs the layer of the model on the same input with every kind. Returns one row per kind, over all inputs
-/// and heads. Sizes are for float32. Throws Error(limit) if the patterns of full attention need more than
-/// `memory` bytes, and Error(bad_input) in the same cases as run_forward().
+/// Runs the model on the same inputs once with full attention in one layer, and once with each of the kinds.
+/// Returns one row per kind, over all inputs and heads of the layer, and a row for `grid` if it is set. Sizes
+/// are for float32. Throws Error(limit) if the patterns of full attention need more than `memory` bytes. Also
+/// throws the errors of run_forward().
 [[nodiscard]] ExperimentResult kinds_experiment(const model::Model& model, const input::Batch& batch,
                                                 const KindsOptions& options, forward::RunContext& context);
 
@@ -202,18 +206,19 @@ struct HullPoint {
   bool vertex = false;              // p is a vertex of the hull and no other point equals p
   std::optional<std::size_t> twin;  // the first other point that equals p
 
-  // Only for a vertex: coefficients q with q.p > q.x for every other point x.
+  // Only if `vertex` is true: coefficients q with q.p > q.x for every other point x.
   HullQuery witness;
-  /// q.p minus the largest q.x of another point x. Approximately the largest value that is possible with
-  /// |q_i| <= 1, which is the L1 distance from p to the hull of the other points. nullopt without
-  /// other points.
+  /// For the q of `witness`: q.p minus the largest q.x of another point x. Approximately the largest value
+  /// that is possible with |q_i| <= 1, which is the L1 distance from p to the hull of the other points.
+  /// nullopt if `vertex` is false or there are no other points.
   std::optional<double> margin;
 
-  // Only if p is not a vertex: p as a convex combination of at most d + 1 other points. The weights are
+  // Only if `vertex` is false: p as a convex combination of at most d + 1 other points. The weights are
   // positive and sum to 1.
   std::vector<HullWeight> combination;
-  // Only if p is on the relative boundary but is not a vertex: coefficients q with q.p >= q.x for every other
-  // point x, and q.p > q.x for at least one. q has as few ties as possible. Empty for an inner point.
+  // Only if `vertex` is false and p is not in the relative interior of the hull: coefficients q with
+  // q.p >= q.x for every other point x, and q.p > q.x for at least one. q has as few ties as possible.
+  // Otherwise empty.
   HullQuery support;
   std::vector<std::size_t> ties;  // the other points x with q.x = q.p, where q is `support`
 };
@@ -224,18 +229,19 @@ struct HullPoint {
 /// Error(bad_input) if a point is not finite.
 [[nodiscard]] std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool);
 
-/// Parses keys of the form "10,0;0,10". For errors, `name` is the name of the text. Throws Error(usage) if an
-/// item is not a number or if the keys have different sizes.
+/// Parses keys of the form "10,0;0,10", and returns them as rows. Error messages begin with `name`. Throws
+/// Error(usage) if an item is not a number or if the keys have different sizes.
 [[nodiscard]] OwnedMatrix<double> parse_keys(std::string_view text, const std::string& name);
 
-/// Parses keys from a JSON document such as [[10, 0], [0, 10]]. For errors, `name` is the name of the
-/// document. Throws Error(bad_input) if the document is not such a list or if the keys have different sizes.
+/// Parses keys from a JSON document such as [[10, 0], [0, 10]], and returns them as rows. Error messages
+/// begin with `name`. Throws Error(bad_input) if the document is not such an array or if the keys have
+/// different sizes.
 [[nodiscard]] OwnedMatrix<double> parse_json_keys(const std::string& document, const std::string& name);
 
-/// Decides which keys [m, d] a head can select. Also reports which key d heads select together, if head i
-/// scores a key with the key's coordinate i and the key whose lowest score is the highest wins; no key wins a
-/// tie. summary.keys holds the full proofs. The rows hold them as shortened text. Throws Error(bad_input) if
-/// `keys` is empty or a key is not finite.
+/// Decides which keys [m, d] a head can select. Also reports which key d heads select together, if the score
+/// of head i is coordinate i of the key: the key whose lowest score is the highest. A tie selects no key.
+/// summary.keys holds the complete proofs, and the rows hold them as shortened text. Throws Error(bad_input)
+/// if `keys` is empty or a key is not finite.
 [[nodiscard]] ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool);
 
 // --- averaging: a head returns a weighted average of values, so several values need several heads
@@ -250,9 +256,9 @@ struct AveragingOptions {
 };
 
 /// Measures how well h heads return the orthonormal values of t targets, for t from 1 to `targets` and h from
-/// 1 to t: their sum, whose smallest error is (t - h) / sqrt(t), and each value separately. The smallest
-/// error is then sqrt(t - h), because a map of h outputs has rank h. Throws Error(usage) if d_value is less
-/// than targets + others.
+/// 1 to t. The smallest possible error of the sum of the values is (t - h) / sqrt(t). The smallest possible
+/// error of all values separately is sqrt(t - h), because a linear map of h outputs has at most rank h.
+/// Throws Error(usage) if d_value is less than targets + others.
 [[nodiscard]] ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& pool);
 
 // --- diversity: random heads, heads specialised to separate input dimensions, and trained heads
@@ -319,7 +325,7 @@ struct HeadsOptions {
 };
 
 /// Returns one row for each number of heads h. The ranks and the patterns are measured on a random layer and
-/// inputs of unit variance. The other columns are computed from h and the number of tokens. Throws
+/// inputs of unit variance. The other columns are computed from d, h and the number of tokens. Throws
 /// Error(usage) if a number of heads does not divide d.
 [[nodiscard]] ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool);
 

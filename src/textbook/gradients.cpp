@@ -69,8 +69,8 @@ OwnedMatrix<double> head_output(const GradientLayer& layer, const HeadMatrices& 
 }
 
 /// Compares `gradient` with fourth-order central differences of `loss` at `layer.checks` evenly spaced
-/// entries, or at all entries if there are fewer. Returns the largest difference, divided by the largest
-/// magnitude in `gradient` (undivided if that is 0). `loss` takes x with one entry changed.
+/// entries, or at all entries if there are fewer. Returns the largest absolute difference, divided by the
+/// largest magnitude in `gradient` (undivided if that is 0). `loss` takes x with one entry changed.
 template <typename Loss>
 double worst_error(const GradientLayer& layer, const OwnedMatrix<double>& gradient, Loss loss) {
   constexpr double step = 1e-4;
@@ -102,8 +102,9 @@ double median(std::vector<double> values) {
 /// The quantities of one result row, for a head or for the layer.
 struct Report {
   HeadGradient gradient;
-  std::vector<double> query_norms;  // of dL/dx_i through the query, for each token (and head of the layer)
-  double largest_weight = 0;        // largest weight of a pattern row, mean over the rows
+  /// Norms of dL/dx_i through the query: one per token i, or one per head and token for the layer.
+  std::vector<double> query_norms;
+  double largest_weight = 0;  // largest weight of a pattern row, mean over the rows
   double error = 0;
 };
 

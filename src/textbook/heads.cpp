@@ -29,7 +29,8 @@ struct HeadFigures {
   OwnedMatrix<double> pattern;
 };
 
-/// Uses the epsilon of float64 because the weights are not rounded to float32.
+/// Returns the numerical rank of a matrix [size, size]. The tolerance uses the epsilon of float64, because
+/// the matrix was computed in float64.
 std::size_t rank_of(std::span<const double> singular_values, std::size_t size) {
   return linalg::numerical_rank(singular_values, size, size, std::numeric_limits<double>::epsilon()).value();
 }
@@ -131,9 +132,9 @@ double error_of_sum(const Tokens& tokens, std::size_t targets, std::size_t heads
   return xt::norm_l2(wanted - static_cast<double>(heads) * z)();
 }
 
-/// Returns the error of returning the value of each target separately. Head i attends to target i, and W_O
-/// writes its output to row i of the result; the rows without a head are 0. The error is the distance between
-/// the result and the values of the targets.
+/// Returns the error if the heads return the value of each target separately. Head i attends to target i, and
+/// W_O writes the head's output to row i of the result. Rows without a head are 0. The error is the distance
+/// between the result and the values of the targets.
 double error_of_all(const Tokens& tokens, std::size_t targets, std::size_t heads, double sharpness) {
   Matrix off = xt::view(tokens.values, xt::range(std::size_t{0}, targets));
   for (std::size_t i = 0; i < heads; ++i) xt::view(off, i) -= attend(tokens, i, 1, sharpness);
@@ -141,9 +142,9 @@ double error_of_all(const Tokens& tokens, std::size_t targets, std::size_t heads
 }
 
 /// Returns the error of the sum after gradient descent on the heads' scores from a random start. With
-/// orthonormal values, this is the distance of the heads' summed weights from 1 for targets and 0 for other
-/// tokens. The descent changes the scores along the gradient with respect to the weights (mirror descent), so
-/// a saturated softmax does not stop it.
+/// orthonormal values, the error is the distance between the heads' summed weights and the vector that is 1
+/// for targets and 0 for other tokens. Each step moves the scores along the negative gradient with respect to
+/// the weights (mirror descent), so a saturated softmax does not stop the descent.
 double error_by_descent(const AveragingOptions& options, std::size_t targets, std::size_t heads,
                         Random& random) {
   const std::size_t tokens = options.targets + options.others;

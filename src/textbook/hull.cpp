@@ -22,7 +22,7 @@ using Indices = std::vector<std::size_t>;
 template <typename Scalar>
 struct Nearest {
   Indices columns;              // the indices j in the final basis, at most d + 1; all other weights are 0
-  std::vector<Scalar> weights;  // one per element of `columns`, >= 0
+  std::vector<Scalar> weights;  // one per element of `columns`
   Scalar distance{};
   /// The dual solution y [d], which is the proof: |y_i| <= 1, y a_j <= c for every j, and y t - c = distance.
   /// c is the largest y a_j if the weights must sum to 1, else 0.
@@ -31,7 +31,7 @@ struct Nearest {
 
 /// Minimises |sum_j w_j a_j - t|_1 over weights w_j >= 0 by the simplex method on a dense tableau. If
 /// `convex` is true, the weights must sum to 1. The tableau has doubles, or exact integers with fraction-free
-/// pivots (Edmonds 1967, Bareiss 1968), which are 9 times faster than pivots on fractions.
+/// pivots (Edmonds 1967, Bareiss 1968), which are faster than pivots on fractions.
 /// docs/architecture.md explains why no library is used. The pivot column is the one with the lowest reduced
 /// cost. After many pivots without progress, it is the first column with a negative reduced cost (Bland
 /// 1977), so that the exact program always ends.
@@ -55,7 +55,8 @@ class Simplex {
     basis_[d_] = 0;
   }
 
-  /// Returns nullopt only in double, if rounding errors prevent a solution.
+  /// Returns the nearest combination; nullopt if rounding errors of doubles prevent a solution. The exact
+  /// program always has one.
   [[nodiscard]] std::optional<Nearest<Scalar>> solve() {
     const std::size_t most_pivots = 50 * (rows_ + cells_.cols());
     std::size_t idle = 0;  // consecutive pivots that did not reduce the distance
@@ -110,7 +111,8 @@ class Simplex {
   }
 
   /// Returns the row whose basis variable is the first to reach 0 when the variable of `column` grows. Of
-  /// several rows, returns the one with the lowest variable. Returns nullopt if no variable reaches 0.
+  /// several rows, returns the one whose variable has the lowest index. Returns nullopt if no variable
+  /// reaches 0.
   [[nodiscard]] std::optional<std::size_t> leaving_row(std::size_t column) const {
     std::optional<std::size_t> best;
     for (std::size_t r = 0; r < rows_; ++r) {
@@ -168,8 +170,8 @@ class Simplex {
 
   std::size_t n_, d_, rows_;
   OwnedMatrix<Number> cells_;  // the last column is the right side, the last row has the reduced costs
-  Indices basis_;  // [rows], variable of each row: the n weights, then a positive and a negative deviation
-                   // per dimension
+  Indices basis_;  // [rows], index of each row's variable: first the n weights, then the d positive
+                   // deviations, then the d negative deviations
   Number denominator_{1};
 };
 
@@ -237,7 +239,7 @@ class Decision {
         largest = std::max(largest, std::abs(scaled_(o, i)));
       }
     }
-    // Scales the differences by a power of two, which does not round them. The largest one is then about 1.
+    // The tolerance of the simplex method in double needs differences of the order of 1.
     const int exponent = largest > 0 && std::isfinite(largest) ? -std::ilogb(largest) : 0;
     for (double& value : scaled_.values()) value = std::ldexp(value, exponent);
   }
@@ -298,9 +300,9 @@ class Decision {
     return true;
   }
 
-  /// Finds a witness or a convex combination. First solves the linear program in double. If its result is not
-  /// a witness, solves the exact program: first only with the columns in the final basis of the first
-  /// solution, then with all columns.
+  /// Finds a witness or a convex combination. First solves the linear program in double. If this gives no
+  /// witness, solves the exact program with only the columns in the final basis of the solution in double. If
+  /// this decides nothing, solves the exact program with all columns.
   void separate_or_combine(HullPoint& result) const {
     const std::vector<double> origin(scaled_.cols());
     auto guess = Simplex<double>(scaled_.view(), origin, true).solve();
@@ -327,9 +329,9 @@ class Decision {
     }
   }
 
-  /// Finds the support of p. Adds up queries that have their maximum at p. Each query gives at least one more
-  /// tied point a lower score than p. At the end, the tied points are the points of the smallest face that
-  /// contains p.
+  /// Finds the support of p, a sum of queries that have their maximum at p. A point is tied if each of these
+  /// queries gives it the same score as p. Each new query gives at least one tied point a lower score than p.
+  /// At the end, the tied points are the other points of the smallest face that contains p.
   void find_support(HullPoint& result) const {
     Indices tied = all_;
     RationalVector query(exact_.cols());
@@ -462,7 +464,7 @@ OwnedMatrix<double> matrix_of(const std::vector<std::vector<double>>& rows, Stat
   OwnedMatrix<double> keys(rows.size(), rows.empty() ? 0 : rows.front().size());
   for (std::size_t j = 0; j < rows.size(); ++j) {
     if (rows[j].size() != keys.cols()) {
-      fail(status, "{}: key {} has {} components, key 0 has {}; all keys need the same number", source, j,
+      fail(status, "{}: key {} has size {}, key 0 has size {}; all keys need the same size", source, j,
            rows[j].size(), keys.cols());
     }
     std::copy(rows[j].begin(), rows[j].end(), keys.view().row(j).begin());
@@ -498,7 +500,8 @@ OwnedMatrix<double> parse_json_keys(const std::string& document, const std::stri
   const nlohmann::ordered_json tree = formats::parse_json(name, document);
   std::vector<std::vector<double>> rows;
   const auto refuse = [&](const std::string& place) {
-    fail(Status::bad_input, "{}: {}: need an array of arrays of numbers", name, place);
+    fail(Status::bad_input, "{}: {}: wrong type; the file must be an array of arrays of numbers", name,
+         place);
   };
   if (!tree.is_array()) refuse("/");
   for (const auto& row : tree) {
@@ -521,7 +524,8 @@ std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool) 
 }
 
 ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
-  if (keys.empty()) fail(Status::bad_input, "--keys: got no keys; need at least one key with one component");
+  if (keys.empty())
+    fail(Status::bad_input, "--keys: got no keys; need at least one key with at least one component");
   const std::vector<HullPoint> places = hull_points(keys, pool);
   // A construction with one head per coordinate: head i scores a key with the key's coordinate i. `lowest`
   // has the lowest score of each key over the heads. `picked` is the key whose lowest score is higher than

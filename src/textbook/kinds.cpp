@@ -11,7 +11,8 @@
 namespace attnctl::textbook {
 namespace {
 
-/// Observes one layer. If `full` is null, stores the results. Otherwise, compares with those of `full`.
+/// Observes one layer. If `full` is null, stores the patterns and outputs. Otherwise, compares them with
+/// those that `full` stored.
 class LayerWatch final : public forward::Observer {
  public:
   LayerWatch(std::size_t layer, const LayerWatch* full) : layer_(layer), full_(full) {}
@@ -125,7 +126,7 @@ ExperimentResult kinds_experiment(const model::Model& model, const input::Batch&
     run(kind, watch);
     std::vector<Cell>& row = add_row(to_string(kind), watch.visible());
     if (kind.rule == model::AttentionKind::Rule::linear) {
-      // Each key is added to the state, and each query is multiplied with the state.
+      // Linear attention adds each key to a state and multiplies each query by the state.
       const std::uint64_t state = layer.d_head * layer.d_value + layer.d_head;  // elements per head
       std::uint64_t operations = 0;
       for (const input::Sequence& sequence : batch.sequences)

@@ -26,11 +26,11 @@ std::vector<double> wavelengths(std::size_t d) {
   return lengths;
 }
 
-/// Statistics of the dot products of two rows at one distance.
+/// Statistics of the dot products of rows p and p + distance, over all p.
 struct AtDistance {
   double mean = 0;
   double deviation = 0;  // standard deviation
-  double farthest = 0;   // largest difference from the mean
+  double farthest = 0;   // largest absolute difference from the mean
 };
 
 AtDistance dots_at(MatrixView<const double> rows, std::size_t distance) {
@@ -41,8 +41,8 @@ AtDistance dots_at(MatrixView<const double> rows, std::size_t distance) {
   return {mean, std::sqrt(xt::mean(off * off)()), xt::amax(xt::abs(off))()};
 }
 
-/// Returns the largest entry of |PE(p) R(distance) - PE(p + distance)| over the positions p in the first half
-/// of `rows`. The rows are PE of consecutive positions.
+/// Returns the largest entry of |R PE(p) - PE(p + distance)| over the positions p in the first half of
+/// `rows`. The rows are PE of consecutive positions. R is the rotation that turn_positions() applies.
 double rotation_residual(const OwnedMatrix<double>& rows, std::size_t distance) {
   const std::size_t count = rows.rows() / 2;
   Matrix turned = linalg::to_matrix(rows.view().row_range(0, count));
@@ -50,7 +50,7 @@ double rotation_residual(const OwnedMatrix<double>& rows, std::size_t distance) 
   return xt::amax(xt::abs(turned - linalg::to_matrix(rows.view().row_range(distance, count))))();
 }
 
-/// Returns the smallest Euclidean distance between two rows.
+/// Returns the smallest Euclidean distance between two rows; infinity if there is only one row.
 double smallest_distance(MatrixView<const double> rows, Pool& pool) {
   std::vector<double> least(rows.rows, std::numeric_limits<double>::infinity());
   pool.run(rows.rows, [&](std::size_t a, std::size_t /*worker*/) {
@@ -66,7 +66,8 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
   return std::sqrt(std::ranges::min(least));
 }
 
-/// Returns the first `count` rows of the model's position table; empty if it has no learned positions.
+/// Returns the learned position vectors of the positions 0 to count - 1; empty if the model has no learned
+/// positions.
 OwnedMatrix<double> position_table(const model::Model& model, std::size_t count) {
   const model::EmbeddingConfig& embedding = model.config().embedding;
   if (embedding.position != model::PositionKind::learned) return {};
@@ -90,7 +91,8 @@ const model::RotaryConfig* rotary_of(const model::Model& model) {
 
 void check(const PositionsOptions& options) {
   if (options.d == 0 || options.d % 2 != 0)
-    fail(Status::usage, "--d: got {}, need an even number, for a sine and a cosine of each frequency",
+    fail(Status::usage,
+         "--d: got {}, need an even number of at least 2, for a sine and a cosine of each frequency",
          options.d);
   if (options.heads == 0 || options.d % options.heads != 0)
     fail(Status::usage, "--heads: got {}, need a divisor of --d {}", options.heads, options.d);
@@ -138,7 +140,8 @@ HeatmapPage page_of(const char* title, const char* x_axis, const char* scale, Te
   return page;
 }
 
-/// Returns a page with the cosines between the first kDrawnPositions rows.
+/// Returns a page with the cosines between the first kDrawnPositions rows, or between all rows if there are
+/// fewer.
 HeatmapPage similarity_page(const char* title, MatrixView<const double> rows) {
   const std::size_t count = std::min(rows.rows, kDrawnPositions);
   std::vector<double> cosines;
@@ -182,7 +185,7 @@ void turn_positions(MatrixView<double> rows, std::size_t offset) {
 
 ExperimentResult positions_experiment(const PositionsOptions& options, Pool& pool) {
   check(options);
-  // [2 n, d] each: rows p + distance are needed for p and distance up to n - 1.
+  // [2 n, d] each, n = options.positions: rows p + distance are needed for p and distance up to n - 1.
   const OwnedMatrix<double> near = sinusoidal_positions(0, 2 * options.positions, options.d);
   const OwnedMatrix<double> far = sinusoidal_positions(options.far, 2 * options.positions, options.d);
   const MatrixView<const double> sinusoidal = near.view().row_range(0, options.positions);

@@ -13,10 +13,11 @@ namespace attnctl::textbook {
 namespace {
 
 constexpr std::size_t kQueriesABlock = 16;  // queries per block; the queries of a block share their keys
-// With this number of queries, the variance of the scores is accurate to 2 % at every d_k.
+// Smallest number of queries for each d_k.
 constexpr std::size_t kFewestQueries = 2048;
 
-/// Sums over rows: of scores, squared scores, largest weights, entropies and norms of Jacobians.
+/// Sums over attention rows: of scores, squared scores, largest weights, entropies and norms of the softmax
+/// Jacobians.
 using RowSums = std::array<double, 5>;
 
 /// The sums with unscaled scores, then the sums with scaled scores.
@@ -37,6 +38,7 @@ void add_row(const std::vector<double>& scores, double scale, RowSums& sums) {
 }
 
 /// Returns the table of the chart: the lowest, mean and highest temperature of the heads of each layer.
+/// Leaves out heads without a temperature, and layers that have only such heads.
 Table by_layer(std::span<const analysis::HeadTemperature> heads) {
   std::map<std::size_t, std::vector<double>> layers;
   for (const analysis::HeadTemperature& each : heads) {

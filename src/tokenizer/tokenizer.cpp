@@ -26,7 +26,7 @@ std::string section(const PartConfig& document, std::string_view key) {
 
 void require_text(std::string_view text) {
   if (text.size() >= std::numeric_limits<std::uint32_t>::max()) {
-    fail(Status::limit, "the text has {} bytes, need less than 4 GiB; split it into several inputs",
+    fail(Status::limit, "the text has {} bytes, need at most 4294967294; split it into several inputs",
          text.size());
   }
   if (const auto invalid = find_ill_formed_utf8(text)) {
@@ -66,8 +66,8 @@ struct Tokenizer::Parts {
 };
 
 struct Tokenizer::State {
-  /// Encodes one text into `tokenized`, which must be empty. `sequence` is 0 for the first text of a pair and
-  /// 1 for the second.
+  /// Encodes one text into `tokenized`, which must be empty. `sequence` is 0 for a single text or
+  /// the first text of a pair, and 1 for the second.
   void encode(const Parts& parts, std::string_view text, std::uint8_t sequence, TokenizedText& tokenized) {
     Encoding& encoding = tokenized.encoding;
     pieces.assign(text);

@@ -24,20 +24,20 @@ struct TextRange {
 /// The tokens of a text or of a pair of texts. Each vector has one element per token.
 struct Encoding {
   std::vector<std::int64_t> ids;
-  std::vector<std::int64_t> type_ids;  // token types; by default 0 for the first text and 1 for the second
-  /// Range in the text that contains the token; {0, 0} for tokens that the post-processor added.
+  /// Token types: 0 for the first text and 1 for the second, unless the post-processor sets other types.
+  std::vector<std::int64_t> type_ids;
+  /// The token's range in its text, the first or the second; {0, 0} for tokens that the post-processor added.
   std::vector<TextRange> offsets;
-  /// The number of the token's word, as cut by the pre-tokenizer, from 0 in each text; nullopt for tokens
-  /// that the post-processor added.
+  /// The index of the token's word, from 0 in each text. The words are the pieces into which the
+  /// pre-tokenizer cuts the text, and the added tokens. nullopt for tokens that the post-processor added.
   std::vector<std::optional<std::uint32_t>> words;
   std::vector<std::uint8_t> special;  // 1: the post-processor added the token
-  /// 0: the token belongs to the first text, 1: to the second. A token that the post-processor added has the
-  /// value of the text before it, or of the first text if there is none before it; but the </s> of
-  /// RobertaProcessing directly before the second text has 1.
+  /// 0: the token belongs to the first text, 1: to the second. The post-processor also sets a value for the
+  /// tokens that it adds, usually that of the text before the token.
   std::vector<std::uint8_t> sequence;
 
   [[nodiscard]] std::size_t size() const { return ids.size(); }
-  /// Calls `visit` with a pointer to each of the vectors, such as &Encoding::ids.
+  /// Calls `visit` with the member pointer of each of the vectors, such as &Encoding::ids.
   template <typename Visit>
   static void for_each_list(Visit visit) {
     const auto visit_all = [&](auto... lists) { (visit(lists), ...); };
@@ -54,23 +54,26 @@ class Tokenizer {
   struct State;
   using StatePtr = std::shared_ptr<State>;
 
-  /// Throws Error(bad_input) if no tokenizer file exists, or if a file is damaged or not supported.
+  /// Reads a model's tokenizer. Throws Error(bad_input) if no tokenizer file exists, or if a file is damaged
+  /// or not supported.
   [[nodiscard]] static Tokenizer open(const TokenizerOrigin& origin);
 
   [[nodiscard]] StatePtr make_state() const;
-  /// Encodes a text or a pair of texts into `encoding`, replacing its content, and adds the special tokens.
-  /// Throws Error(bad_input) if a text is not UTF-8 (with the byte offset) or the tokenizer cannot encode it,
-  /// for example without an unknown token; and Error(limit) if a text has 4 GiB or more, or becomes too long.
+  /// Encodes a text or a pair of texts, with the special tokens of the post-processor, and replaces the
+  /// content of `encoding` by the result. Throws Error(bad_input) if a text is not UTF-8 (with the byte
+  /// offset) or the tokenizer cannot encode it, for example because it has no unknown token. Throws
+  /// Error(limit) if a text has more than 2^32 - 2 bytes, or if the normalizer or the pre-tokenizer makes it
+  /// far longer.
   void encode(std::string_view text, std::optional<std::string_view> pair, State& state,
               Encoding& encoding) const;
   [[nodiscard]] const Vocabulary& vocabulary() const;
-  // The JSON texts of /truncation and /padding in tokenizer.json; empty if there is none. encode() does
-  // neither.
+  // The JSON texts of /truncation and /padding in tokenizer.json; empty if missing or null. encode() neither
+  // truncates nor pads.
   [[nodiscard]] const std::string& truncation() const;
   [[nodiscard]] const std::string& padding() const;
   /// Returns the text that the tokenizer's decoder makes from a token: " the" for "Ġthe", "ing" for "##ing".
   /// A byte that is not part of a complete UTF-8 character becomes its number, such as "<0xE2>". Returns the
-  /// token itself if the tokenizer has no decoder, and "" if no token has the id.
+  /// token itself if the tokenizer has no decoder. An id without a token is treated like an empty token.
   [[nodiscard]] std::string shown(std::int64_t id) const;
 
  private:

@@ -111,8 +111,8 @@ std::int32_t TokenTable::find(std::string_view token) const {
 }
 
 /// Builds the double array. The children of each node are placed at the first position where all of them fit
-/// into free nodes. After a limited number of tries they are placed at the end of the array, so that building
-/// takes linear time.
+/// into free nodes. After a limited number of tries they are placed at the end of the array, which bounds the
+/// time of the search.
 struct TokenTrie::Builder {
   std::vector<TrieNode>& nodes;
   std::vector<std::uint32_t> next_free, previous_free;  // [nodes], the free nodes as a ring from node 0

@@ -19,10 +19,11 @@ namespace attnctl::tokenizer {
 struct TokenEntry {
   std::string token;
   std::int32_t id = 0;
-  double score = 0;  // score of the token in the file; for Unigram models its log probability
+  double score = 0;  // score in the file, for Unigram models the log probability; 0 if missing
 };
 
-/// An element of /added_tokens in tokenizer.json.
+/// An added token: an element of /added_tokens in tokenizer.json, or a token of another file with the same
+/// meaning.
 struct AddedToken {
   std::int32_t id = 0;  // set by check_vocabulary()
   std::string content;
@@ -33,10 +34,10 @@ struct AddedToken {
   bool single_word = false;
 };
 
-/// A map from tokens to ids: a hash table with open addressing. Several threads may use one table at once.
+/// A map from tokens to ids: a hash table with open addressing. Several threads may read one table at once.
 class TokenTable {
  public:
-  /// Makes an empty table for at most `tokens` different tokens; it does not grow.
+  /// Makes an empty table for at most `tokens` different tokens. The table does not grow.
   explicit TokenTable(std::size_t tokens = 0);
   /// If a token occurs several times in `entries`, the last id is used. Throws Error(bad_input) if the tokens
   /// have 4 GiB or more in total.
@@ -52,7 +53,7 @@ class TokenTable {
   /// Returns the id of a token; -1 if the table does not contain it.
   [[nodiscard]] std::int32_t find(std::string_view token) const;
   [[nodiscard]] std::size_t size() const { return size_; }        // number of different tokens
-  [[nodiscard]] std::size_t longest() const { return longest_; }  // largest size of a token in bytes; or 0
+  [[nodiscard]] std::size_t longest() const { return longest_; }  // bytes of the longest token; or 0
 
  private:
   struct StoredToken {
@@ -140,7 +141,7 @@ class MergeList {
     add(line.substr(0, space), line.substr(space + 1));
     return true;
   }
-  void reserve(std::size_t bytes) {  // size of the file in bytes
+  void reserve(std::size_t bytes) {  // estimated size of all tokens in bytes
     bytes_.reserve(bytes);
     ends_.reserve(bytes / 4);
   }
@@ -169,7 +170,7 @@ class Vocabulary {
   Vocabulary() = default;
   /// `tokens` is indexed by id and has empty strings for unused ids. `special` has the ids of special tokens;
   /// [SEP], </s> and <|endoftext|> are also special. mark() is the most frequent word mark, or WordMark::none
-  /// if fewer than 1 % of the tokens have it.
+  /// if fewer than 1 % of `tokens` have it.
   Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special);
 
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
@@ -192,10 +193,12 @@ class Vocabulary {
   /// `byte_level`. Returns other tokens, and a token that is only the mark, unchanged.
   [[nodiscard]] std::string plain(std::string_view token) const;
 
-  /// Returns the number of the word of each token, from 0; nullopt for special tokens. If mark() is `none`,
-  /// each token is a word. Otherwise a word begins after a special token, and at a token with "Ġ" or "▁", or
-  /// without "##". If the mark is "Ġ" or "▁", a word also begins at a token if the token begins, or the token
-  /// before it ends, with an ASCII character that is not a letter or digit: "mat" and "." are two words.
+  /// Returns the index of the word of each token, from 0; nullopt for special tokens. A word begins at the
+  /// first token and after each special token. If mark() is `none`, each token is a word. If it is
+  /// `continuation`, a word also begins at each token without "##". If it is `byte_level` or `metaspace`, a
+  /// word also begins at each token with the mark, at each empty token and the token after it, and at a token
+  /// if the token begins, or the token before it ends, with an ASCII character that is not a letter or digit:
+  /// "mat" and "." are two words.
   [[nodiscard]] std::vector<std::optional<std::size_t>> words(std::span<const std::string> tokens,
                                                               std::span<const std::int64_t> ids) const;
 
@@ -216,8 +219,8 @@ struct TokenizerOrigin {
 };
 
 /// Reads the vocabulary of a model from the same files as Tokenizer::open(), including added and special
-/// tokens. Tokenizers that Tokenizer::open() does not support are not errors. Returns an empty vocabulary if
-/// no tokenizer file exists. Throws Error(bad_input) if a file is invalid.
+/// tokens. Unsupported normalizers and other parts are not errors. Returns an empty vocabulary if no
+/// tokenizer file exists. Throws Error(bad_input) if a file is invalid.
 [[nodiscard]] Vocabulary read_vocabulary(const TokenizerOrigin& origin);
 
 }  // namespace attnctl::tokenizer

@@ -143,7 +143,7 @@ std::vector<Row> bad_zip() {
   counted[good.size() - 12] = 2;
   counted[good.size() - 14] = 2;
   return {
-      {68, "cut", good.substr(0, good.size() - 1), {"no end of the directory"}},
+      {68, "cut", good.substr(0, good.size() - 1), {"no end-of-directory record"}},
       {68, "too short", "PK\x05\x06", {"too few bytes"}},
       {68, "bytes before it", "#!/bin/sh\n" + good, {"a directory whose size is not the stated one"}},
       {68, "directory moved", moved, {"a directory whose size is not the stated one"}},
@@ -182,7 +182,7 @@ std::vector<Row> bad_zip() {
       {78,
        "local header after the end",
        zip({{.name = "a.npy", .data = kArray, .local_offset = 0x7fffffff}}),
-       {"points beyond the end"}},
+       {"reaches beyond the end"}},
       {80,
        "duplicate member",
        zip({{.name = "a.npy", .data = kArray}, {.name = "a.npy", .data = kArray}}),

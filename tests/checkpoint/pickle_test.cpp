@@ -68,7 +68,7 @@ std::vector<Row> code() {
        "\x80\x04" + torch_text("os") + torch_text("system") + "\x93.",
        {"STACK_GLOBAL", "unsupported name os.system"}},
       {"STACK_GLOBAL of numbers", "\x80\x04K\1K\2\x93.", {"need a text"}},
-      {"INST", named("(ios\nsystem\n"), {"INST", "unsupported opcode, of os.system"}},
+      {"INST", named("(ios\nsystem\n"), {"INST", "unsupported opcode, for an instance of os.system"}},
       {"OBJ", named("(" + kTensor + "o"), {"OBJ", "unsupported opcode"}},
       {"NEWOBJ", named("ccollections\nOrderedDict\n)\x81"), {"NEWOBJ", "unsupported opcode"}},
       {"NEWOBJ_EX", named("ccollections\nOrderedDict\n)}\x92"), {"NEWOBJ_EX", "unsupported opcode"}},
@@ -166,10 +166,10 @@ std::vector<Row> tensors() {
       {"tensors inside tensors",
        "\x80\x02}(" + torch_text("w") + kTensor + torch_text("model") + "}" + torch_text("v") + kTensor +
            "su.",
-       {"unsupported: tensors in the inner dictionaries"}},
+       {"unsupported: tensors in inner dictionaries"}},
       {"tensors under another name",
        item(torch_text("ema"), "}" + torch_text("v") + kTensor + "s"),
-       {"unsupported: tensors in the inner dictionaries", "\"ema\""}},
+       {"unsupported: tensors in inner dictionaries", "\"ema\""}},
       {"negative extent", tensor({.shape = negative + "\x85"}), {"tensor \"w\": shape: got -1"}},
       {"negative stride", tensor({.strides = negative + "\x85"}), {"tensor \"w\": strides: got -1"}},
       {"negative offset", tensor({.offset = negative}), {"tensor \"w\": offset"}},
@@ -217,7 +217,7 @@ std::vector<Row> tensors() {
       {"a view after its storage",
        named("((" + torch_text("storage") + "ctorch\nFloatStorage\n" + torch_text("0") + "NK\2" +
              torch_text("1") + "K\1K\2\x87tQ"),
-       {"got 2 elements at 1 of a storage of 2"}},
+       {"got 2 elements at offset 1 of a storage of 2 elements"}},
   };
 }
 

@@ -68,15 +68,16 @@ TEST_CASE("experiment hull: invalid keys are rejected") {
     std::string says;
   };
   const std::vector<Row> rows = {
-      {"1,2;3", 2, "key 1 has 1 components, key 0 has 2"},
+      {"1,2;3", 2, "key 1 has size 1, key 0 has size 2"},
       {"1,x", 2, "got 'x'"},
       {"1,2;", 2, "got ''"},
       {"nan,1", 3, "key 0: component 0 is not a finite number"},
       {"no-such.json", 4, "no-such.json"},
-      {path("deep.json", "[[1, [2]]]"), 3, "/0/1: need an array of arrays of numbers"},
-      {path("flat.json", "[1, 2]"), 3, "/0: need an array of arrays of numbers"},
+      {path("deep.json", "[[1, [2]]]"), 3,
+       "/0/1: wrong type; the file must be an array of arrays of numbers"},
+      {path("flat.json", "[1, 2]"), 3, "/0: wrong type; the file must be an array of arrays of numbers"},
       {path("none.json", "[]"), 3, "--keys: got no keys"},
-      {path("ragged.json", "[[1], [1, 2]]"), 3, "key 1 has 2 components"},
+      {path("ragged.json", "[[1], [1, 2]]"), 3, "key 1 has size 2"},
       {path("cut.npy", "\x93NUMPY"), 3, "cut.npy"},
   };
   for (const Row& row : rows) {

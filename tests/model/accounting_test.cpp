@@ -257,10 +257,10 @@ TEST_CASE("wrong and excessive sizes are reported") {
     const char* message;
   };
   for (const Row& row : {
-           Row{{.d_model = 10, .heads = 3}, attnctl::Status::usage, "multiple of 3 heads"},
+           Row{{.d_model = 10, .heads = 3}, attnctl::Status::usage, "multiple of 3, the number of heads"},
            Row{{.d_model = 8, .heads = 4, .kv_heads = 3},
                attnctl::Status::usage,
-               "multiple of 3 key/value heads"},
+               "multiple of 3, the number of key/value heads"},
            Row{{.d_model = 0, .heads = 4}, attnctl::Status::usage, "at least 1"},
            Row{{.d_model = 8, .heads = 0}, attnctl::Status::usage, "at least 1"},
            Row{{.d_model = 8, .heads = 2, .layers = 1'000'000'000},

@@ -180,7 +180,7 @@ TEST_CASE("faults in bare attention are reported with the tensor or key") {
            {{{"q_proj.weight", {2, 8, 4}}}, R"({"heads": 2})", {"got shape [2, 8, 4], need two dimensions"}},
            {{{"W_q", {3, 8, 4}}},
             R"({"heads": 2})",
-            {"got shape [3, 8, 4], need a first extent of 2, the number of heads"}},
+            {"got shape [3, 8, 4], need a first extent of 2, the number of stored heads"}},
            {{{"W_q", {0, 8}}}, R"({"heads": 2})", {"no extent of 0"}},
            {{{"W_q", {8, 8}}, {"W_k", {8, 6}}},
             R"({"heads": 2})",

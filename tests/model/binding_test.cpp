@@ -160,7 +160,7 @@ TEST_CASE("unused tensors are counted, known buffers are not") {
   CHECK(model.bound().unused_tensors() == 2);
   model.tensors["model.layers.7.mlp.up_proj.weight"] = attnctl::test::ramp({2, 2});
   attnctl::test::check_refusal([&] { static_cast<void>(model.bound()); }, Status::bad_input,
-                               {"layer 7 is stored", "the configuration has 2"});
+                               {"layer 7 is stored", "the number of layers in the configuration is 2"});
   CHECK(MemoryModel::golden("bert").bound().unused_tensors() ==
         4);  // a pooler and a next-sentence head, each W and b
   CHECK(MemoryModel::golden("gpt2-inverse-layer").bound().unused_tensors() ==

@@ -482,9 +482,10 @@ TEST_CASE("invalid mentions are refused with their JSON pointer") {
       {R"([{"entity": 1, "range": [-1, 2]}])", "/mentions/0/range"},
       {R"([{"entity": 1, "range": [4, 7], "head": [0, 3]}])", "/mentions/0/head: the head is not within"},
       {R"([{"entity": 1, "range": [0, 3], "type": "noun"}])", "/mentions/0/type: unsupported"},
-      {R"([{"entity": 1, "range": [3, 4]}])", "/mentions/0: the mention contains only white space"},
+      {R"([{"entity": 1, "range": [3, 4]}])",
+       "/mentions/0: the mention or its head contains only white space"},
       {R"([{"entity": 1, "range": [0, 4], "head": [3, 4]}])",
-       "/mentions/0: the mention contains only white space"},
+       "/mentions/0: the mention or its head contains only white space"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.mentions);

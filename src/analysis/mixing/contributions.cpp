@@ -22,7 +22,8 @@ struct HeadSums {
   double inner = 0;    // <w, t>
 };
 
-/// `back` is t W_O^h^T, so that <w, t> = <z, back>. `gram` is W_O^h W_O^h^T, so |w_i|^2 = z_i gram z_i^T.
+/// Returns the sums of a head with outputs z [n, v]. `back` is t W_O^h^T, so that <w, t> = <z, back>. `gram`
+/// is W_O^h W_O^h^T, so that |w_i|^2 = z_i gram z_i^T.
 HeadSums head_sums(MatrixView<const double> z, MatrixView<const double> back,
                    const OwnedMatrix<double>& gram) {
   HeadSums sums;

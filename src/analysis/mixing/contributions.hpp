@@ -30,10 +30,11 @@ struct HeadContribution {
   std::optional<double> share;        // <w, t> / |t|^2; sums to 1 over the heads, can be negative
   std::optional<double> explained;    // 1 - |t - w|^2 / |t|^2, at most 1
   std::optional<double> whole_norm;   // mean |t_i| over all positions
-  std::optional<double> stream_norm;  // mean |x_i| over all positions; x: the stream before the output
+  std::optional<double> stream_norm;  // mean |x_i| over all positions; x: the stream before t is added
 };
 
-/// Layers without W_V have no contributions. z is float32; sums over z are in float64.
+/// Computes the contributions of the selected heads. The pass must include every head of the selected
+/// layers. Layers without W_V have no contributions. z is float32; sums over z are in float64.
 class Contributions final : public LayerWritesObserver {
  public:
   explicit Contributions(const forward::Selection& selection)
@@ -87,7 +88,7 @@ struct LayerOutputRank {
 };
 
 /// Computes LayerOutputRank of the selected layers. Layers without W_V or W_O have no record. begin()
-/// computes the SVD of each W_O on the pool, in O(d^3) time.
+/// computes the SVD of each distinct W_O on the pool, in O(d^3) time.
 class OutputRank final : public LayerWritesObserver {
  public:
   /// @param ranks  ranks to reduce W_O to; empty: the powers of two below the full rank of each layer

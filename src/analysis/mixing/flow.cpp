@@ -11,7 +11,7 @@
 namespace attnctl::analysis {
 namespace {
 
-/// One set of nodes per row, as bits. Usually, there is one row per level of the graph.
+/// Sets of nodes as bits: each row is one set.
 using NodeSets = OwnedMatrix<std::uint64_t>;
 
 void set(std::span<std::uint64_t> bits, std::size_t index, bool value) {
@@ -24,7 +24,7 @@ bool has(std::span<const std::uint64_t> bits, std::size_t index) {
   return (bits[index / 64] >> (index % 64) & 1U) != 0;
 }
 
-/// Returns the lowest node that is in both sets.
+/// Returns the lowest node that is in both sets, or nullopt if there is none.
 std::optional<std::size_t> first_of_both(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) {
   for (std::size_t w = 0; w < a.size(); ++w) {
     const std::uint64_t both = a[w] & b[w];
@@ -41,7 +41,7 @@ void for_each(std::span<const std::uint64_t> bits, Visit&& visit) {
   }
 }
 
-/// Adds the nodes of `from` that are not in `seen` to both `to` and `seen`. Returns whether there was one.
+/// Adds the nodes of `from` that are not in `seen` to both `to` and `seen`. Returns whether there were any.
 bool add_unseen(std::span<const std::uint64_t> from, std::span<std::uint64_t> seen,
                 std::span<std::uint64_t> to) {
   std::uint64_t any = 0;
@@ -139,7 +139,8 @@ class LayeredNetwork {
     }
   }
 
-  /// Moves `at` one step closer to the sink and appends the step to `path`, if there is such a step.
+  /// Moves `at` one step closer to the sink and appends the step to `path`. Returns false if this is
+  /// impossible.
   bool step_on(std::vector<Step>& path, LevelNode& at) {
     const NodeSets& nearer = by_distance_[source_distance_ - path.size() - 1];
     const auto [level, index] = at;
@@ -155,7 +156,7 @@ class LayeredNetwork {
   }
 
   /// Sends the largest possible flow along the path. Then removes the first arc without remaining capacity,
-  /// and all later arcs, from the path. Returns the flow.
+  /// and all later arcs, from the path, and moves `at` to the new end of the path. Returns the flow.
   std::int64_t augment(std::vector<Step>& path, LevelNode& at) {
     const auto room_of = [&](const Step& step) {
       const auto [level, index] = step.node;

@@ -87,7 +87,7 @@ class LayerWritesObserver : public forward::Observer {
   [[nodiscard]] const model::AttentionConfig& attention(std::size_t layer) const {
     return model_->config().layers[layer].attention;
   }
-  /// Returns W_O of a layer, [heads v, d_out], in double. If the checkpoint has no W_O, returns the identity,
+  /// Returns W_O of a layer, [heads v, d_out], in double. If the layer has no W_O, returns the identity,
   /// because the output is then the concatenation of the heads.
   [[nodiscard]] const OwnedMatrix<double>& output_matrix(std::size_t layer);
   /// Returns zeros in the shape of z of a layer, for n positions.
@@ -117,7 +117,7 @@ class LayerWritesObserver : public forward::Observer {
 
 /// Number of float64 matrices that an analysis keeps: `of_heads` matrices [n, heads v] and `of_stream`
 /// matrices [n, d_model] for all inputs, and `of_output` copies of W_O for each layer. writes_bytes returns
-/// their size in bytes, plus the size of the weights of the layers.
+/// their size in bytes, plus the size of the attention weights of the layers.
 struct WritesKept {
   std::uint64_t of_heads = 0;
   std::uint64_t of_stream = 0;
@@ -126,7 +126,7 @@ struct WritesKept {
 [[nodiscard]] std::uint64_t writes_bytes(const model::Model& model, const input::Batch& batch,
                                          std::span<const std::size_t> layers, const WritesKept& kept);
 
-/// Moves the values out of a map, in the order of their keys.
+/// Moves the values out of a map, in ascending order of the keys.
 template <typename Key, typename Found>
 [[nodiscard]] std::vector<Found> take_values(std::map<Key, Found>& found) {
   std::vector<Found> values;

@@ -34,10 +34,10 @@ struct LayerMixing {
 /// on key j in head h, and f_h(x) = (x W_V^h + b_V^h) W_O^h:
 ///    mix_i = sum_h sum_(j != i) alpha_ij f_h(x_j),   keep_i = x_i + sum_h alpha_ii f_h(x_i)
 /// The first x_i in keep_i is the residual stream; f_h is applied to the input of the attention, which is
-/// normalised in a pre-norm model. In a post-norm model (BERT), mix_i and keep_i are multiplied by the linear
-/// part of the norm after the sum, g(u) = (u - mean u) / s gain, where s is the deviation of the row that the
-/// model normalises. In a pre-norm model (GPT-2, LLaMA), no norm follows the sum. b_O and the bias of the
-/// norm belong to no position and are excluded.
+/// normalised in a pre-norm model. In a post-norm model (BERT), mix_i and keep_i pass through the linear part
+/// of the norm after the sum, g(u) = (u - mean u) / s gain (RMS norm: u / s gain), where s is the deviation
+/// (RMS norm: the root mean square) of the row that the model normalises. In a pre-norm model (GPT-2, LLaMA),
+/// no norm follows the sum. b_O and the bias of the norm belong to no position and are excluded.
 ///
 /// The pass must include every head of the selected layers. Layers without W_V have no record.
 class Mixing final : public LayerWritesObserver {

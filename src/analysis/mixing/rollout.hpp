@@ -31,7 +31,7 @@ struct RolloutOptions {
 /// Replaces the combined pattern F by A' (see RolloutOptions).
 void add_residual(OwnedMatrix<double>& fused, double residual);
 
-/// Throws Error(bad_input), which names the analysis, if an input has separate keys.
+/// Throws Error(bad_input) if an input has separate keys. The message contains `analysis`.
 void require_own_keys(const input::Batch& batch, std::string_view analysis);
 
 /// Returns the bytes of `matrices` float64 matrices [n, n] for each sequence of n positions.
@@ -88,8 +88,8 @@ class FusedLayers : public forward::Observer {
 
 /// Attention rollout (Abnar and Zuidema 2020): R_l = A'_l R_(l-1), where R_(-1) = I (A' is defined at
 /// RolloutOptions). Entry (i, j) of the last R estimates how much of input token j reaches position i of the
-/// last layer. The estimate assumes that the residual connection and the feed-forward block act on each token
-/// separately. Rows sum to 1. Keeps three float64 [n, n] matrices per sequence.
+/// last layer. The estimate uses only the patterns and the residual connections, not the values, the output
+/// matrices or the feed-forward blocks. Rows sum to 1.
 class Rollout final : public FusedLayers {
  public:
   explicit Rollout(const RolloutOptions& options = {}) : FusedLayers(options, "rollout") {}
@@ -115,10 +115,10 @@ class Rollout final : public FusedLayers {
   std::vector<OwnedMatrix<double>> last_layer_;  // [sequences]: F of the last layer
 };
 
-/// Maximum number of positions of a sequence: flow computes n maximum flows per start position.
+/// Maximum number of positions of a sequence for flow, which computes n maximum flows per start position.
 inline constexpr std::size_t kLargestFlow = 128;
 
-/// Throws Error(limit) if the sequence is too long.
+/// Throws Error(limit) if the sequence has more than kLargestFlow queries.
 void require_flow_length(const input::Sequence& sequence);
 
 /// Returns maximum flows through a layered graph, [from, n]. Each layer l connects n nodes above it with n
@@ -139,7 +139,7 @@ class AttentionFlow final : public FusedLayers {
   explicit AttentionFlow(const RolloutOptions& options = {}) : FusedLayers(options, "flow") {}
 
   [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override {
-    // Patterns, capacities and residuals of each layer.
+    // A', capacities and residual capacities of each layer.
     return bytes_of_squares(batch, 3 * model.config().layers.size() + 4);
   }
   /// Throws the errors of require_flow_length and require_own_keys.

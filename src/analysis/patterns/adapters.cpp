@@ -87,8 +87,7 @@ void NormWeighting::begin(const model::Model& model, const input::Batch& batch) 
   for (std::size_t i = 0; i < ids_.size(); ++i) {
     if (!model.config().layers[ids_[i].layer].attention.value.weight)
       fail(Status::bad_input,
-           "{}: layer {} has no values (W_v), so there are no norm-based weights; "
-           "use --weighting weights",
+           "{}: layer {} has no values (W_v), so norm-based weights are undefined; use --weighting weights",
            escaped(model.name()), ids_[i].layer);
     heads_[i].norms = ValueNorms(model, ids_[i]);
   }

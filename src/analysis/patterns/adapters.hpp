@@ -53,9 +53,9 @@ enum class PoolFrom { mean, first };
 
 /// Converts patterns over tokens to patterns over words (Clark et al. 2019) and passes them to its observers.
 /// The weight on a word is the sum of the weights on its tokens. The row of a word is the mean of the rows of
-/// its tokens, or the first of these rows (see PoolFrom). Fully masked rows are excluded, so row sums are
-/// preserved. Observers receive panels of the selected heads with the pattern only, because scores, queries,
-/// keys, values and outputs cannot be pooled.
+/// its tokens, or the first of these rows (see PoolFrom). Fully masked rows are left out; if all rows of a
+/// word are fully masked, the row of the word is fully masked. Observers receive panels of the selected heads
+/// with the pattern only, because scores, queries, keys, values and outputs cannot be pooled.
 class WordPooling final : public ObserverGroup {
  public:
   /// @param units  for each sequence, the word of each token; must outlive this object
@@ -88,11 +88,12 @@ class WordPooling final : public ObserverGroup {
   std::vector<OpenWord> open_;  // [heads]
 };
 
-/// Converts a matrix over tokens [n, n] to one over words. The columns of a word are summed.
+/// Converts a matrix over tokens [n, n] to a matrix over words. The columns of a word are summed; its rows
+/// are averaged, or only the first of them is used (see PoolFrom).
 [[nodiscard]] OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const input::WordUnits& units,
                                               PoolFrom from);
 
-/// What the entries of a pattern are: the weights, or norms (see NormWeighting).
+/// The entries of a pattern: attention weights, or norms (see NormWeighting).
 enum class Weighting { weights, norm, norm_row };
 
 /// Replaces the attention weights alpha_ij by norms |alpha_ij f_h(x_j)| (Kobayashi et al. 2020) and passes
@@ -113,7 +114,7 @@ class NormWeighting final : public ObserverGroup {
   [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override {
     return value_norms_bytes(model, batch, ids_) + ObserverGroup::memory(model, batch);
   }
-  /// Throws Error(bad_input) if a selected layer has no values (W_V).
+  /// Throws Error(bad_input) if the layer of a selected head has no values (W_V).
   void begin(const model::Model& model, const input::Batch& batch) override;
   void panel(const forward::AttentionPanel& panel) override;
 

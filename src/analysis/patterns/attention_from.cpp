@@ -9,7 +9,7 @@
 
 namespace attnctl::analysis {
 
-/// Sets `weights`, `top` and `to` of an answer. `row` has the sums of the rows of the query word.
+/// Sets `weights`, `top` and `to` of an answer. `row` is the sum of the rows to average.
 static void conclude(AttentionAnswer& answer, const SummedRow& row, const AttentionQuestion& question) {
   if (row.count > 0) {
     for (const double sum : row.sum)

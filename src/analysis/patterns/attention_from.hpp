@@ -17,7 +17,7 @@ struct AttentionQuestion {
   std::size_t sequence = 0;                  // index in the batch
   std::vector<std::size_t> from;             // tokens of the query word; their rows are averaged
   std::vector<std::vector<std::size_t>> to;  // tokens of each key word; their weights are summed
-  std::size_t top = 5;                       // number of strongest keys to return
+  std::size_t top = 5;                       // maximum number of strongest keys to return
 };
 
 struct KeyWeight {
@@ -35,7 +35,7 @@ struct AttentionAnswer {
   std::vector<std::optional<float>> to;
 };
 
-/// Returns the `count` keys with the largest weights, in the order of AttentionAnswer::top. Skips NaN.
+/// Returns up to `count` keys with the largest weights, in the order of AttentionAnswer::top. Skips NaN.
 [[nodiscard]] std::vector<KeyWeight> strongest(std::span<const float> weights, std::size_t count);
 
 /// The sum of some rows of a pattern.
@@ -44,8 +44,8 @@ struct SummedRow {
   std::size_t count = 0;    // number of rows
 };
 
-/// Answers questions from the pattern rows of their query words, without fully masked rows. As in Clark et
-/// al. 2019, rows of a word are averaged, and weights on a word are summed.
+/// Answers questions about single words. Averages the pattern rows of the tokens of a query word, except
+/// fully masked rows, and sums the weights on the tokens of a key word (Clark et al. 2019).
 class AttentionFrom final : public forward::Observer {
  public:
   AttentionFrom(const forward::Selection& selection, std::vector<AttentionQuestion> questions)
@@ -64,7 +64,8 @@ class AttentionFrom final : public forward::Observer {
   std::vector<SummedRow> rows_;  // [questions, heads]
 };
 
-/// Returns the mean of the answers to one question of the heads of one layer that have weights.
+/// Returns the mean of the answers of several heads of one layer to `question`. Skips answers without
+/// weights. The result has the layer of these heads; its head number has no meaning.
 [[nodiscard]] AttentionAnswer mean_of(std::span<const AttentionAnswer> answers,
                                       const AttentionQuestion& question);
 

@@ -57,7 +57,7 @@ CaptureLayout::CaptureLayout(const forward::Selection& selection, const model::M
       kv_heads_(HeadAxes::of_kv_heads(selection.heads, config)),
       d_output_(config.d_output),
       vocabulary_(config.head.present ? config.output_embedding().vocabulary : 0) {
-  if (selection.heads.empty()) throw std::logic_error("a capture of no heads");
+  if (selection.heads.empty()) throw std::logic_error("a capture needs at least one head");
   component_ = config.layers.at(selection.heads.front().layer).component;
   attention_ = config.layers.at(selection.heads.front().layer).attention;
   for (const model::HeadId head : selection.heads) {

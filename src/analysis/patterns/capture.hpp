@@ -27,15 +27,16 @@ inline constexpr std::array kAllCaptured{Captured::pattern, Captured::scores, Ca
 ///    pattern, scores [layers, heads, n, m];  queries [layers, heads, n, k];  keys [layers, kv_heads, m, k];
 ///    values [layers, kv_heads, m, v];  z [layers, heads, n, v];  output [layers, n, d_out];  logits [n, V].
 /// Arrays contain the selected layers and heads, and the key/value heads that the selected heads use. If the
-/// selected heads differ between layers, one axis [selected] replaces the axes [layers, heads]. All selected
-/// heads must be in one component of the model. The component determines which sequence has the queries and
-/// which has the keys. In encoder-decoder models, logits are those of the target sequence.
+/// selected heads differ between layers, one axis [selected] replaces the axes [layers, heads]; the same
+/// holds for the key/value heads. All selected heads must be in one component of the model. The component
+/// determines which sequence has the queries and which has the keys. In encoder-decoder models, logits are
+/// those of the target sequence.
 class CaptureLayout {
  public:
-  /// Throws Error(usage) if the selected heads differ in k or v.
+  /// Throws Error(usage) if the selected heads differ in k or v, and std::logic_error if no head is selected.
   CaptureLayout(const forward::Selection& selection, const model::ModelConfig& config);
 
-  /// Values, z and output need W_V; logits need an output head.
+  /// Returns whether the model computes an array. Values, z and output need W_V; logits need an output head.
   [[nodiscard]] bool available(Captured what) const;
   [[nodiscard]] Shape shape(Captured what, const input::Sequence& sequence) const;
   [[nodiscard]] model::Component component() const { return component_; }
@@ -57,7 +58,7 @@ class MemorySink final : public ArraySink {
   /// @param hidden_is_minus_infinity  true for scores: -inf marks a hidden key and is stored as kUndefined
   explicit MemorySink(Shape shape, bool hidden_is_minus_infinity = false);
   void write(std::size_t offset, std::span<const float> values) override;
-  /// Returns the array and leaves the sink empty.
+  /// Moves the array out of the sink. The sink cannot be used afterwards.
   [[nodiscard]] Tensor take() {
     const std::span<const float> values(values_.get(), size_);
     return {std::move(shape_), values, std::move(values_)};
@@ -70,7 +71,7 @@ class MemorySink final : public ArraySink {
   std::shared_ptr<float> values_;
 };
 
-/// The sink has the shape CaptureLayout::shape(what, sequence).
+/// The destination of one array of one sequence. The sink has the shape that CaptureLayout::shape returns.
 struct CaptureTarget {
   Captured what = Captured::pattern;
   std::size_t sequence = 0;  // index in the batch
@@ -100,7 +101,7 @@ class Capture final : public forward::Observer {
   std::vector<CaptureTarget> targets_;
   std::vector<Sinks> sinks_;          // [sequences]
   std::vector<std::size_t> queries_;  // [sequences]: number of queries
-  std::vector<bool> reads_kv_first_;  // [selected heads]: true for the first head of each key/value head
+  std::vector<bool> reads_kv_first_;  // [selected heads]: true if no earlier head uses its key/value head
 };
 
 }  // namespace attnctl::analysis

@@ -15,7 +15,8 @@ struct DistanceBin {
   std::size_t first = 0, last = 0;
 };
 
-/// Returns the distance bins of an input with n tokens, up to n - 1: 0, 1, 2, 3-4, 5-8, 9-16 and so on.
+/// Returns the distance bins 0, 1, 2, 3-4, 5-8, 9-16 and so on, up to the bin that contains n - 1, the
+/// largest distance in an input with n tokens. Empty if n is 0.
 [[nodiscard]] std::vector<DistanceBin> distance_bins(std::size_t n);
 
 /// Sums over the pairs (query i, visible key j) whose distance is in one bin. a_ij is the attention weight.
@@ -37,7 +38,7 @@ struct DistanceSums {
 struct HeadDistances {
   model::HeadId head;
   std::uint64_t rows = 0;          // number of queries with at least one visible key
-  bool finite = true;              // false: the sums are not finite, because a weight or |f(x_j)| is not
+  bool finite = true;              // false: a weight is not finite, or an |f(x_j)| is infinite
   bool has_values = false;         // false: no W_V, so influence is undefined
   std::vector<DistanceSums> bins;  // [distance_bins(length of the longest input)]
 };

@@ -17,7 +17,7 @@ std::vector<std::size_t> positions(std::span<const std::uint8_t> flags) {
   return result;
 }
 
-/// In causal patterns, all weights after the diagonal are 0.
+/// Returns the weights without the zeros at the end. In causal patterns, weights after the diagonal are 0.
 std::span<const float> without_trailing_zeros(std::span<const float> weights) {
   std::size_t end = weights.size();
   constexpr std::size_t step = 32;

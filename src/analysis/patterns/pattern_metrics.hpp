@@ -24,7 +24,7 @@ namespace attnctl::analysis {
 struct Metric {
   std::string_view name;   // JSON key and CSV column
   std::string_view unit;   // empty: dimensionless
-  std::string_view range;  // "[0, 1]"
+  std::string_view range;  // for example "[0, 1]"
   std::string_view null;   // the value of a head that learned nothing, as text; empty if unknown
   std::string_view definition;
   std::string_view source;
@@ -35,11 +35,12 @@ struct SequenceMarks {
   std::vector<std::uint8_t> end_queries;
   std::vector<std::size_t> special_keys;  // positions of special tokens among the keys, ascending
   std::vector<std::size_t> end_keys;      // positions of EOS or [SEP] among the keys, ascending
-  /// True in cross-attention: the keys are tokens of another sequence, so offsets have no meaning.
+  /// True in the cross-attention of encoder-decoder models: queries and keys are tokens of different
+  /// sequences, so offsets have no meaning.
   bool over_another = false;
 };
 
-/// Returns the marks of an input. If the keys are given as embeddings, the lists of key positions are empty.
+/// Returns the marks of an input. If the input has separate keys, the lists of key positions are empty.
 [[nodiscard]] SequenceMarks marks_of(const forward::Sides& sides);
 
 /// The attention weights w of one query, with the sums that several metrics use.
@@ -64,8 +65,8 @@ struct PatternRow {
 /// A metric of a head that is the mean of a value of each query row.
 struct RowMetric {
   Metric about;
-  /// Returns the value of one row with finite weights; nullopt if the row does not count, for example without
-  /// the key to measure.
+  /// Returns the value of one row with finite weights; nullopt if the row is left out of the mean, for
+  /// example because the key to measure does not exist.
   std::optional<double> (*value)(const PatternRow& row);
   bool in_text = true;  // has a column in the text table of heads
 };
@@ -77,7 +78,7 @@ struct RowMetric {
 inline constexpr std::ptrdiff_t kLargestOffset = 8;
 inline constexpr std::size_t kOffsetCount = 2 * kLargestOffset + 1;
 
-/// Returns the keys of the row that are at most `farthest` tokens before or after the query.
+/// Returns the keys up to `farthest` tokens before or after the query of the row, with the query position.
 [[nodiscard]] inline forward::KeyRange keys_near(const PatternRow& row, std::size_t farthest) {
   return {row.query - std::min(row.query, farthest), std::min(row.query + farthest + 1, row.weights.size())};
 }
@@ -96,7 +97,8 @@ void for_each_visible_offset(const PatternRow& row, const forward::VisibleKeys& 
 struct OffsetPeaks {
   std::array<std::uint64_t, kOffsetCount> counts{};  // [offset + kLargestOffset]
 
-  /// Counts the offset of the largest weight of a row. Skips a row whose keys are tokens of another sequence.
+  /// Counts the offset of the largest weight of a row if it is in -8..8. Skips a row whose keys are tokens of
+  /// another sequence.
   void add(const PatternRow& row) {
     if (row.marks->over_another) return;
     const auto peak = static_cast<std::ptrdiff_t>(row.argmax) - static_cast<std::ptrdiff_t>(row.query);
@@ -122,19 +124,19 @@ struct OffsetPeaks {
 struct HeadPatternMetrics {
   model::HeadId head;
   std::optional<std::size_t> input;  // index in the batch; nullopt: all inputs pooled
-  std::uint64_t rows = 0;            // number of averaged query rows; fully masked rows are excluded
+  std::uint64_t rows = 0;            // number of query rows that are not fully masked
   /// One mean per item of row_metrics(). nullopt if no row has a value or if a weight is not finite.
   std::vector<std::optional<double>> means;
   /// Most frequent offset of OffsetPeaks. nullopt if no offset was counted or if a weight is not finite.
   std::optional<std::int64_t> best_offset;
-  /// Share of the rows whose largest weight is at best_offset; 0 if no offset was counted. nullopt in
-  /// cross-attention, without rows, or if a weight is not finite.
+  /// Share of the rows whose largest weight is at best_offset; 0 if no offset was counted. nullopt in the
+  /// cross-attention of encoder-decoder models, without rows, or if a weight is not finite.
   std::optional<double> best_offset_share;
 };
 
 /// Computes the pattern metrics of the selected heads. Sums are exact, so results do not depend on the number
-/// of threads, the panel size or the order of the inputs. If a weight of a head is not finite, the metrics of
-/// that head are undefined, and the forward pass adds a warning.
+/// of threads, the panel size or the order of the inputs. If a weight of a head is not finite, the metrics
+/// of that head are undefined, with `per_input` only for that input.
 class PatternMetrics final : public forward::Observer {
  public:
   /// @param per_input  true: one record per head and input; false: one record per head

@@ -16,7 +16,7 @@ namespace {
 constexpr double kStep = 0.25;
 constexpr double kDeviations = 9;  // integration range of a normal variable: +-9 standard deviations
 constexpr int kSteps = static_cast<int>(2 * kDeviations / kStep);
-constexpr double kSmallestExp = -37;  // for smaller y, 1 - exp(-exp(y)) rounds to 0
+constexpr double kSmallestExp = -37;  // for smaller y, 1 - exp(-exp(y)) is below 1e-16
 constexpr double kLargestExp = 5;     // for larger y, exp(-exp(y)) is below 1e-64
 
 double normal_density(double x) {
@@ -35,7 +35,8 @@ struct LaplaceTransform {
   std::vector<double> slope;
 };
 
-/// Returns an empty grid of values of u, fine enough to resolve phi(u)^m. The step is a multiple of kStep.
+/// Returns the values of u at which phi(u)^m is integrated; phi is not computed yet. The step is a multiple
+/// of kStep.
 LaplaceTransform grid_for(double tau) {
   LaplaceTransform grid;
   const double multiple = std::max(1.0, std::floor(tau / 8));
@@ -63,8 +64,9 @@ void integrate_over_scores(double tau, LaplaceTransform& grid) {
   }
 }
 
-/// Computes phi for tau >= 1 from phi(u) = int e^y exp(-e^y) Phi((y - u) / tau) dy, where Phi is the normal
-/// distribution function. u and y are multiples of kStep, so Phi is evaluated at few points.
+/// Computes phi and its derivative by tau for tau >= 1 from phi(u) = int e^y exp(-e^y) Phi((y - u) / tau) dy,
+/// where Phi is the normal distribution function. u and y are multiples of kStep, so Phi is evaluated at few
+/// points.
 void integrate_over_exponents(double tau, LaplaceTransform& grid) {
   const auto stride = static_cast<std::size_t>(std::lround(grid.step / kStep));
   const auto terms = static_cast<std::size_t>((kLargestExp - kSmallestExp) / kStep);

@@ -23,8 +23,8 @@ using RowsByKeys = std::span<const std::uint64_t>;
 [[nodiscard]] double normal_score_entropy(double tau, RowsByKeys rows_by_keys);
 
 /// Returns the temperature T at which rows softmax(g / T) of standard normal scores g have the given mean
-/// entropy. Normal scores of unit variance have T = 1; a sharp head has a low T. The relative error is 1e-7.
-/// Returns nullopt if T is outside [0.001, 1000].
+/// entropy. A low T means sharp attention; scores of variance 1 have T = 1. Returns nullopt if T is outside
+/// [0.001, 1000].
 [[nodiscard]] std::optional<double> temperature_of_entropy(double mean_entropy, RowsByKeys rows_by_keys);
 
 /// The sharpness of a head, over the rows with at least two visible keys: the others have entropy 0.
@@ -36,10 +36,11 @@ struct HeadTemperature {
   std::optional<double> score_variance;
   std::optional<double> entropy;      // mean over rows, in nats
   std::optional<double> temperature;  // temperature_of_entropy(entropy)
-  std::optional<double> saturated;    // share of rows whose largest weight exceeds `saturation`
+  std::optional<double> saturated;    // share of rows whose largest weight exceeds a limit (Temperatures)
 };
 
-/// If a score of a visible key is not finite, the values of the head are undefined.
+/// Computes the temperatures of the selected heads. `saturation` is the limit of HeadTemperature::saturated.
+/// If a score in a counted row is NaN or +inf, all values of the head except `rows` are undefined.
 class Temperatures final : public forward::Observer {
  public:
   Temperatures(const forward::Selection& selection, double saturation)

@@ -112,7 +112,8 @@ std::vector<std::size_t> leaves_of(const std::vector<ClusterMerge>& merges) {
   return leaves;
 }
 
-/// Returns -1/2 J D^2 J, where D^2 has the squared distances and J = I - 1/n.
+/// Returns -1/2 J D^2 J, where D^2 has the squared distances and J is I minus the matrix whose entries are
+/// 1/n.
 OwnedMatrix<double> doubly_centred(MatrixView<const double> distances) {
   const std::size_t n = distances.rows;
   OwnedMatrix<double> b(n, n);
@@ -146,7 +147,7 @@ std::optional<double> stress_of(MatrixView<const double> distances, const OwnedM
 }  // namespace
 
 Linkage average_linkage(MatrixView<const double> distances) {
-  if (distances.rows != distances.cols) throw std::logic_error("distances are a square matrix");
+  if (distances.rows != distances.cols) throw std::logic_error("the matrix of distances must be square");
   Linkage linkage;
   if (distances.rows == 0) return linkage;
   ChainMerger merger(distances);

@@ -41,12 +41,13 @@ struct PlanarMap {
 };
 
 /// Returns the classical multidimensional scaling (Torgerson 1952) of a symmetric matrix D of finite
-/// distances [n, n]. The coordinates are the eigenvectors of the two largest eigenvalues of -1/2 J D^2 J
-/// (D^2: squared entries, J = I - 1/n), scaled by the roots of these eigenvalues; 0 if an eigenvalue is not
-/// positive. The entry of largest magnitude of each coordinate is positive.
+/// distances [n, n]. The coordinates are the eigenvectors of the two largest eigenvalues of -1/2 J D^2 J,
+/// scaled by the square roots of these eigenvalues; 0 if an eigenvalue is not positive. D^2 has the squared
+/// entries of D, and J is I minus the matrix whose entries are 1/n. The entry of largest magnitude of each
+/// coordinate is positive.
 [[nodiscard]] PlanarMap classical_mds(MatrixView<const double> distances);
 
-/// The cluster tree and the positions in the plane both use the distance 1 - similarity.
+/// A cluster tree of heads and their positions in a plane. Both use the distance 1 - similarity.
 struct HeadMap {
   std::vector<model::HeadId> heads;  // heads whose similarities to each other are finite, in the given order
   std::vector<model::HeadId> undefined;  // the other heads

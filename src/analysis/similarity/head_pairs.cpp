@@ -10,7 +10,8 @@
 namespace attnctl::analysis {
 namespace {
 
-/// Number of weights per head in a chunk. The chunks of all heads fit into the cache; float sums stay short.
+/// Number of weights per head that are processed at once. A small number keeps them in the cache and limits
+/// the rounding errors of float sums.
 constexpr std::size_t kChunk = 1024;
 
 /// Number of heads whose products with each other and with all later heads are one matrix product.

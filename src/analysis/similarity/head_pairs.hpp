@@ -16,9 +16,10 @@ namespace attnctl::analysis {
   return a * heads - a * (a + 1) / 2 + b;
 }
 
-/// Sums over the pattern rows of each pair of heads: the Jensen-Shannon divergence of the two heads' rows
-/// (Lin 1991) in nats, and the product of their weights. `patterns` is [heads, weights]; the weights of a
-/// head are its rows, one after another. Throws only std::bad_alloc.
+/// Sums for each pair of heads. `divergence` is the sum over all queries of the Jensen-Shannon divergence
+/// (Lin 1991) between the two pattern rows of a query, in nats. `product` is the sum of the products of
+/// corresponding weights. The argument `patterns` of pattern_pairs is [heads, weights]; the weights of a head
+/// are its pattern rows, one after another.
 struct PatternPairs {
   std::vector<double> divergence;  // [pairs]
   std::vector<double> product;     // [pairs]
@@ -27,7 +28,7 @@ struct PatternPairs {
 
 /// The outputs z of all heads. Each row has the outputs of all heads at one position, head after head.
 struct HeadOutputs {
-  std::vector<std::size_t> columns;          // [heads + 1], first column of each head
+  std::vector<std::size_t> columns;          // [heads + 1], first column of each head, then the total
   std::vector<std::span<const float>> rows;  // each with columns.back() values
 };
 

@@ -47,7 +47,7 @@ class PairProduct {
   }
 
  private:
-  /// A transposed slice in double. read() does nothing if it already has the wanted slice.
+  /// A transposed slice in double. If `values` already is the wanted slice, read() does not convert it again.
   struct Columns {
     FactorSlice slice;
     OwnedMatrix<double> values;
@@ -162,11 +162,9 @@ class BlockProduct {
   std::size_t width_ = 0;  // width of one slice
 };
 
-/// Returns whether float32 products are accurate enough for six decimals of the cosine of a and b. Rounding
-/// changes the cosine by up to about 8 eps(float32) times the product of the two cancellations, divided by
-/// the width. For dissimilar heads, the change is about a hundredth of that. For trained and random heads,
-/// the product of the cancellations is at most about the width. If the width is small, fewer errors average
-/// out, and products in double cost little; they are then used.
+/// Returns whether BlockProduct can compare a and b so that six decimals of the cosine are correct. Rounding
+/// to float32 changes the cosine by up to about 8 eps(float32) times the product of the two cancellations,
+/// divided by the width. If the width is small, fewer errors average out, and products in double cost little.
 bool serves_in_place(const ComparedHead& a, const ComparedHead& b) {
   constexpr std::size_t narrow = 32;
   const auto same_kind = [](const CircuitFactor& x, const CircuitFactor& y) {
@@ -189,9 +187,9 @@ struct Rectangle {
   std::size_t row, rows, col, cols;
 };
 
-/// Appends the pairs of the heads [first, first + count) of a set, divided into rectangles. The rectangles
-/// are small enough to keep all workers busy. Otherwise they are as large as possible, because products of
-/// several slices are faster.
+/// Appends all pairs of different heads in [first, first + count) of a set, divided into rectangles of up to
+/// 4 x 4 heads. Products of several heads are faster than single ones, but larger rectangles could leave
+/// workers without tasks.
 void add_rectangles(std::size_t set, std::size_t first, std::size_t count,
                     std::vector<Rectangle>& rectangles) {
   if (count < 2) return;

@@ -31,8 +31,8 @@ struct ComparedHead {
 
 /// Returns the Frobenius cosine <A_i, A_j> / (|A_i| |A_j|) of every pair of circuits A_i, A_j of each set, in
 /// [-1, 1]. There is one result per set; each is [heads, heads] and symmetric, with 1 on the diagonal. If the
-/// norm of a head is 0 or not finite, its row and column are NaN. All circuits of a set must have the same
-/// shape.
+/// norm of a head is 0 or not finite, its row and column are NaN. A pair is also NaN if its inner product
+/// overflows. All circuits of a set must have the same shape and the same width.
 ///
 /// No circuit is formed. For A_i = L_i R_i^T, <A_i, A_j> = sum((L_i^T L_j) o (R_i^T R_j)), where o is the
 /// element-wise product. Heads are compared in blocks; adjacent heads of a block that use the same slice of a
@@ -45,12 +45,13 @@ struct ComparedHead {
     std::span<const std::vector<ComparedHead>> sets, Pool& pool);
 
 struct HeadMatrix {
-  std::optional<std::size_t> layer;  // nullopt: the heads are in several layers
+  std::optional<std::size_t> layer;  // nullopt: heads of all selected layers
   std::vector<model::HeadId> heads;
   OwnedMatrix<double> values;  // [heads, heads]; NaN if undefined
 };
 
-/// Means of the similarity and of its absolute value over all pairs of different heads that have one.
+/// Means of the similarity and of its absolute value over all pairs of different heads whose similarity is
+/// finite.
 struct OffDiagonal {
   std::optional<double> mean;
   std::optional<double> mean_abs;

@@ -22,7 +22,7 @@ struct Subspace {
 };
 
 /// Computes the spectrum and the basis from the SVD of a slice of the factor. The basis consists of the first
-/// left singular vectors; their number is the numerical rank.
+/// left singular vectors of the slice; their number is its numerical rank.
 Subspace decompose(const CircuitFactor& factor, std::size_t head) {
   Subspace result;
   result.dimension = factor.dimension();
@@ -55,7 +55,7 @@ std::vector<double> cosines_between(const Subspace& a, const Subspace& b) {
 }
 
 /// Returns the random baseline of SubspaceAngles::kernel: the mean over all pairs of different heads, and the
-/// standard deviation of one pair. Both are undefined if no pair is defined.
+/// square root of the mean variance of a pair. Both are undefined if no pair is defined.
 RandomNull null_of(const SubspaceAngles& angles) {
   double mean = 0;
   double variance = 0;

@@ -32,26 +32,28 @@ struct RandomNull {
   double deviation = kUndefined;
 };
 
-/// Returns the mean and standard deviation of |U_a^T U_b|_F^2 / sqrt(r_a r_b), where U_a and U_b are bases of
-/// independent, uniformly distributed subspaces of r_a and r_b dimensions in a space of d >= 2 dimensions.
-/// The mean is sqrt(r_a r_b) / d. The variance is 2 (d - r_a) (d - r_b) / (d^2 (d - 1) (d + 2)).
+/// Returns the mean and standard deviation of |U_a^T U_b|_F^2 / sqrt(r_a r_b), where U_a and U_b are
+/// orthonormal bases of independent, uniformly distributed subspaces of r_a and r_b dimensions in a space of
+/// d >= 2 dimensions. The mean is sqrt(r_a r_b) / d. The variance is
+/// 2 (d - r_a) (d - r_b) / (d^2 (d - 1) (d + 2)).
 [[nodiscard]] RandomNull projection_kernel_null(std::size_t dimension, std::size_t rank_a,
                                                 std::size_t rank_b);
 
 /// The angles between the subspaces of the heads of one layer, or of all selected heads.
 struct SubspaceAngles {
-  std::optional<std::size_t> layer;  // nullopt: the heads are in several layers
+  std::optional<std::size_t> layer;  // nullopt: heads of all selected layers
   std::vector<model::HeadId> heads;
   std::vector<std::optional<std::size_t>> ranks;  // [heads]: dimension of each subspace
   std::size_t dimension = 0;                      // dimension of the space that contains the subspaces
-  /// [heads, heads], in [0, 1]: |U_a^T U_b|_F^2 / sqrt(r_a r_b), see projection_kernel_null; or NaN.
+  /// [heads, heads], in [0, 1]: |U_a^T U_b|_F^2 / sqrt(r_a r_b), see projection_kernel_null. NaN if
+  /// undefined.
   OwnedMatrix<double> kernel;
   /// Cosines of the principal angles of each pair of heads, in descending order, [heads, heads, angles]. A
   /// pair has as many angles as the smaller of its two ranks; the remaining entries are NaN.
   std::vector<double> cosines;
   std::size_t angles = 0;  // the largest rank
   OffDiagonal off_diagonal;
-  RandomNull null;  // random baseline: mean over all pairs, deviation of one pair
+  RandomNull null;  // random baseline, averaged over the pairs of different heads
 
   [[nodiscard]] std::span<const double> cosines_of(std::size_t a, std::size_t b) const {
     return std::span(cosines).subspan((a * heads.size() + b) * angles, angles);
@@ -70,8 +72,8 @@ struct SubspacesOptions {
 };
 
 /// Computes the ranks of the projections of the selected heads and the angles between their subspaces
-/// (definitions in docs/metrics.md). Skips a projection that a selected layer does not have. The results of a
-/// projection of a head are undefined if all its weights are zero or if a weight is not finite; the warning
+/// (definitions in docs/metrics.md). Skips a projection if a selected layer does not have it. The results of
+/// a projection of a head are undefined if all its weights are zero or if a weight is not finite; the warning
 /// `undefined_projection` counts these projections.
 [[nodiscard]] std::vector<ProjectionAnalysis> analyze_subspaces(const model::Model& model,
                                                                 const forward::Selection& selection,

@@ -25,9 +25,9 @@ enum class Circuit { qk, ov };
 }
 
 /// One factor of a circuit (W_Q, W_K, W_V or W_O^T) for all heads of a layer. The factor of one head is a
-/// slice [dimension, width] of a weight of the checkpoint. Heads that share a key/value head, or whose
-/// weights are tied, use the same slice. If the weight is stored as a product of two matrices A B, the slices
-/// are computed in double when they are read.
+/// slice [dimension, width] of a weight of the checkpoint. Several heads can use the same slice: of W_K and
+/// W_V if they share a key/value head, and also of W_Q if their weights are tied. If the weight is stored as
+/// a product of two matrices A B, the slices are computed in double when they are read.
 class CircuitFactor {
  public:
   /// Returns the factor whose slices are ranges of outputs of `weight` (W_Q, W_K or W_V).
@@ -43,10 +43,10 @@ class CircuitFactor {
     return {weight.first, weight.last(), model::Orientation::in_out, width, {}};
   }
 
-  /// Multiplies row r of every slice by gain[r]. An empty gain has no effect.
+  /// Sets the gain: row r of every slice is multiplied by gain[r] when the slice is read. Empty: no gain.
   void fold(std::span<const float> gain) {
     if (!gain.empty() && gain.size() != dimension())
-      throw std::logic_error("a norm's gain does not fit the weights it feeds");
+      throw std::logic_error("the size of a norm's gain is not the input size of the weights");
     gain_.assign(gain.begin(), gain.end());
   }
 
@@ -59,7 +59,8 @@ class CircuitFactor {
     return slices_.empty() ? head : slices_[head];
   }
 
-  /// Writes the transposed slice of a head in double to `buffer` and returns its view [width, dimension].
+  /// Writes the transposed slice of a head, with the gain, in double to `buffer` and returns its view [width,
+  /// dimension].
   MatrixView<double> read_columns(std::size_t head, OwnedMatrix<double>& buffer) const;
   [[nodiscard]] OwnedMatrix<double> columns(std::size_t head) const {
     OwnedMatrix<double> columns;
@@ -68,15 +69,16 @@ class CircuitFactor {
   }
 
   /// Returns `count` adjacent slices, starting with the slice of `head`, as the checkpoint stores them and
-  /// without the gain. The shape is [dimension, count * width], or [count * width, dimension] if
-  /// by_rows(). If the weight is stored as a product A B, these are slices of the factor that is sliced per
-  /// head, and the inner dimension of the product replaces `dimension`.
+  /// without the gain. The shape is [dimension, count * width], or [count * width, dimension] if by_rows().
+  /// If the weight is stored as a product of two matrices, the slices are those of one of these matrices, and
+  /// the inner dimension of the product replaces `dimension`.
   [[nodiscard]] MatrixView<const float> stored(std::size_t head, std::size_t count = 1) const {
     const std::size_t first = slice_of(head) * width_;
     return by_rows_ ? stored_.row_range(first, count * width_) : stored_.col_range(first, count * width_);
   }
   [[nodiscard]] bool by_rows() const { return by_rows_; }
-  /// Returns whether the slices are stored in the checkpoint, so that stored() is all of them.
+  /// Returns whether stored() returns the complete slices: no gain is set, and the weight is not stored as a
+  /// product.
   [[nodiscard]] bool in_place() const { return gain_.empty() && other_.data == nullptr; }
 
  private:
@@ -106,7 +108,7 @@ class CircuitFactor {
 
 /// The QK or OV circuits of all heads of a layer, as two factors. The circuit of head h is left_h right_h^T:
 /// QK = W_Q W_K^T [d, kdim] or OV = W_V W_O [vdim, d_out]. kdim and vdim are the input dimensions of W_K and
-/// W_V; they are d unless keys and values come from another input.
+/// W_V. They can differ from d only if keys and values come from another input.
 struct CircuitFactors {
   CircuitFactor left;
   CircuitFactor right;
@@ -122,20 +124,20 @@ inline constexpr std::array kAllProjections{Projection::query, Projection::key, 
   return names.at(static_cast<std::size_t>(projection));
 }
 
-/// Returns one projection of all heads of a layer, or nullopt. See circuit_factors for `fold_norm`.
+/// Returns one projection of all heads of a layer, or nullopt if the layer does not have it. See
+/// circuit_factors for `fold_norm`.
 [[nodiscard]] std::optional<CircuitFactor> projection_factor(const model::Model& model, std::size_t layer,
                                                              Projection projection, bool fold_norm);
 
 /// Returns the circuits of all heads of a layer. The result refers to weights in memory; it is valid until
-/// the model evicts them (Model::evict_attention). Returns nullopt for OV if the checkpoint has no W_V or no
-/// W_O.
+/// the model evicts them (Model::evict_attention). Returns nullopt for OV if the layer has no W_V or no W_O.
 ///
-/// If `fold_norm` is true, the gain of the norm before the layer's attention is multiplied into the rows of
-/// W_Q, W_K and W_V. These weights then apply to the normalised stream before its gain. In a pre-norm layer,
-/// this norm is the layer's own norm. In a post-norm layer, it is the last norm of the layer below, or for
-/// the first layer of a stack the norm of the embeddings (BERT). W_K and W_V of cross-attention get the gain
-/// of the last norm of the encoder. Nothing is folded if this norm does not exist, or if a projection follows
-/// the norm (layer 0 of ALBERT). Biases of norms are ignored.
+/// If `fold_norm` is true, the gain of the last norm before the layer's attention is multiplied into the rows
+/// of W_Q, W_K and W_V. These weights then apply to the normalised stream before its gain. In a pre-norm
+/// layer, this norm is the layer's own norm. In a post-norm layer, it is the last norm of the layer below. If
+/// the first layer of a stack has no norm before its attention, it is the norm of the embeddings (BERT).
+/// W_K and W_V of cross-attention get the gain of the last norm of the encoder. Nothing is folded if this
+/// norm does not exist, or if a projection follows the norm (layer 0 of ALBERT). Biases of norms are ignored.
 [[nodiscard]] std::optional<CircuitFactors> circuit_factors(const model::Model& model, std::size_t layer,
                                                             Circuit circuit, bool fold_norm);
 
@@ -160,8 +162,8 @@ struct SharedFactors {
   std::vector<std::size_t> item_of_head;  // [selected heads]: index into `items`
 };
 
-/// Returns the factors of the selected heads; nullopt if read(layer) returns nullopt for one of their layers.
-/// number(factors, head) is the same for two heads of a layer if they share an item.
+/// Returns the factors of the selected heads, or nullopt if read(layer) returns nullopt for a selected layer.
+/// number(factors, head) must return the same number for those heads of a layer that share an item.
 template <typename Factors>
 [[nodiscard]] std::optional<SharedFactors<Factors>> share_factors(
     const model::Model& model, const forward::Selection& selection, bool fold_norm,
@@ -189,13 +191,14 @@ template <typename Factors>
 
 /// Heads that are compared with each other, and the items of SharedFactors that they use.
 struct HeadGroup {
-  std::optional<std::size_t> layer;  // nullopt: the heads are in several layers
+  std::optional<std::size_t> layer;  // nullopt: heads of all selected layers
   std::span<const model::HeadId> heads;
   std::vector<std::size_t> items;  // indices of the items, each once
   std::vector<std::size_t> place;  // [heads]: index into `items`
 };
 
-/// Groups the heads by layer, or makes one group. `item_of_head` is SharedFactors::item_of_head.
+/// Groups the heads by layer, or in one group if `across_layers` is true. `item_of_head` is
+/// SharedFactors::item_of_head.
 [[nodiscard]] std::vector<HeadGroup> group_heads(const std::vector<model::HeadId>& heads,
                                                  std::span<const std::size_t> item_of_head,
                                                  bool across_layers);

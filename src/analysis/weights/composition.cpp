@@ -36,8 +36,8 @@ std::string missing_part(const model::Model& model) {
   return fmt::format("the output head reads {} dimensions, but the layers write {}", head->decoder.in(), d);
 }
 
-/// Returns sum_t u_t^T e_t over all tokens t, [decoder.in, embedding width]. u_t is the column of token t in
-/// the decoder (the matrix that computes the logits), and e_t is its row in the token embedding.
+/// Returns sum_t u_t e_t over all tokens t, [decoder.in, embedding width]. u_t is the column of token t in
+/// the decoder (the matrix that computes the logits), and e_t is the row of token t in the token embedding.
 Matrix over_vocabulary(const model::Model& model, Pool& pool) {
   const model::Lease<model::EmbeddingWeights> table_lease = model.embedding();
   const model::LookupTable& table = table_lease->token;
@@ -308,9 +308,10 @@ std::vector<std::optional<double>> ov_copying(const model::Model& model, const f
     if (scores[i]) continue;
     warnings.add(
         "undefined_copying",
-        fmt::format("ov_copying of head {} is undefined: its OV circuit is missing, has only zero "
-                    "eigenvalues, or does not have the dimensions of the embedding and the output head",
-                    model::head_name(model.config(), selection.heads[i])));
+        fmt::format(
+            "ov_copying of head {} is undefined: its OV circuit is missing or does not have the dimensions "
+            "of the embedding and the output head, or all eigenvalues of W_E OV W_U are zero",
+            model::head_name(model.config(), selection.heads[i])));
   }
   return scores;
 }

@@ -25,9 +25,9 @@ namespace attnctl::analysis {
 /// The nonzero eigenvalues equal those of the smaller matrix W_O (W_U W_E) W_V [v, v]. W_U W_E [d, d] is a
 /// sum over the vocabulary; it is computed once, in double and in a fixed order. The score is nullopt if the
 /// model has no embedding, no output head or no OV circuit of matching width, or if all eigenvalues of the
-/// head are zero. It is NaN if this matrix is not finite. Adds the warning `no_copying` if the model has no
-/// embedding or no matching output head, and otherwise `undefined_copying` for each head whose score is
-/// nullopt.
+/// head are zero. It is NaN if the smaller matrix is not finite. Adds the warning `no_copying` if the model
+/// has no embedding or no matching output head, and otherwise `undefined_copying` for each head whose score
+/// is nullopt.
 [[nodiscard]] std::vector<std::optional<double>> ov_copying(const model::Model& model,
                                                             const forward::Selection& selection,
                                                             bool fold_norm, Pool& pool, Warnings& warnings);
@@ -50,8 +50,8 @@ struct Composition {
   /// [heads, heads], in [0, 1]. NaN if undefined, or if the row's head is not in an earlier layer.
   OwnedMatrix<double> scores;
   OwnedMatrix<double> excess;  // scores minus the mean score of random weights of the same shapes
-  std::optional<double> mean;  // mean of all scores
-  RandomNull null;             // random baseline: mean over all pairs, deviation of one pair
+  std::optional<double> mean;  // mean of all defined scores
+  RandomNull null;             // random baseline, averaged over the pairs with a score
 };
 
 struct CompositionOptions {
@@ -60,9 +60,9 @@ struct CompositionOptions {
   std::size_t draws = 64;  // number of random pairs of heads for each combination of shapes
 };
 
-/// Returns the query, key and value compositions of the selected heads. The baseline (`null`) of a pair is
-/// the mean score of `draws` random pairs of heads. Their weights are independent normal variables and have
-/// the same shapes as those of the pair. The mean is about 1/sqrt(d).
+/// Returns the query, key and value compositions of the selected heads. The random baseline of a pair is the
+/// mean score of `draws` random pairs of heads. Their weights are independent normal variables and have the
+/// same shapes as those of the pair. This mean is about 1/sqrt(d).
 ///
 /// No d x d matrix is formed. Let W_V = Q R and S = Q' R' be QR decompositions, with M = L S^T. The norm of
 /// W_OV M then equals that of (R W_O) (R' L^T)^T. Both matrices of this product are scaled to norm 1 in

@@ -84,7 +84,8 @@ std::vector<SubspaceSimilarity> similarities_of(const std::vector<HeadGroup>& gr
   return similarities;
 }
 
-/// Appends the results of the selected heads to `analysis`. Returns false if a layer lacks the circuit.
+/// Appends the results of the selected heads to `analysis`. Returns false if a selected layer does not have
+/// the circuit.
 bool add_circuit(const model::Model& model, const forward::Selection& selection,
                  const WeightsOptions& options, Pool& pool, CircuitAnalysis& analysis) {
   const auto shared = share_factors<CircuitFactors>(
@@ -109,10 +110,12 @@ bool add_circuit(const model::Model& model, const forward::Selection& selection,
 void warn_of_undefined(const CircuitAnalysis& circuit, const model::ModelConfig& config, Warnings& warnings) {
   for (const HeadSpectrum& head : circuit.heads) {
     if (head.effective_rank) continue;
-    warnings.add("undefined_circuit",
-                 fmt::format("{} circuit of head {}: {}; its ranks and similarities are undefined",
-                             name_of(circuit.circuit), model::head_name(config, head.head),
-                             head.finite ? "it is zero" : "a weight is NaN or infinite"));
+    warnings.add(
+        "undefined_circuit",
+        fmt::format("{} circuit of head {}: {}; its effective rank, stable rank and similarities are "
+                    "undefined",
+                    name_of(circuit.circuit), model::head_name(config, head.head),
+                    head.finite ? "it is zero" : "a weight is NaN or infinite"));
   }
 }
 
@@ -136,7 +139,7 @@ WeightsAnalysis analyze_weights(const model::Model& model, const forward::Select
     if (!by_layer) continue;
     const std::size_t layer = part.heads.front().layer;
     model.evict_attention(layer);
-    model.evict_layer(layer);  // a folded norm is in this layer or in the layer below
+    model.evict_layer(layer);  // a folded norm can be in this layer or in the layer below
     if (layer > 0) model.evict_layer(layer - 1);
   }
   for (const std::optional<CircuitAnalysis>& circuit : found) {

@@ -17,7 +17,7 @@ namespace attnctl::analysis {
 struct WeightsOptions {
   bool across_layers = false;  // one similarity matrix over all selected heads instead of one per layer
   bool fold_norm = false;      // see circuit_factors
-  std::size_t directions = 0;  // number of principal directions kept per head
+  std::size_t directions = 0;  // maximum number of principal directions per circuit of a head
   /// Releases the weights of each layer before the next layer. Ignored if across_layers is true.
   bool streamed = false;
 };
@@ -25,13 +25,17 @@ struct WeightsOptions {
 /// The singular values and ranks of one circuit (QK or OV) of one head.
 struct HeadSpectrum {
   model::HeadId head;
-  bool finite = true;                   // false: a weight of the head is NaN or infinite
-  std::vector<double> singular_values;  // [r], descending; r = min(dimensions, width); empty: not `finite`
+  bool finite = true;  // false: a weight of the head is NaN or infinite
+  /// [r], descending, where r is the smallest of the two dimensions and the width of the circuit's factors.
+  /// Empty if not `finite`.
+  std::vector<double> singular_values;
   std::optional<double> effective_rank;
   std::optional<double> stable_rank;
   std::optional<std::size_t> numerical_rank;
-  OwnedMatrix<float> left;   // [t, dimension of left]: the first t left singular vectors, t <= directions
-  OwnedMatrix<float> right;  // [t, dimension of right]: the first t right singular vectors
+  /// The first t left singular vectors, [t, dimension of left], t <= directions. Empty if the circuit is zero
+  /// or not finite.
+  OwnedMatrix<float> left;
+  OwnedMatrix<float> right;  // the first t right singular vectors, [t, dimension of right]
 };
 
 /// The Frobenius cosines between the circuits of the heads of one layer, or of all selected heads.
@@ -56,9 +60,9 @@ struct WeightsAnalysis {
 };
 
 /// Computes the singular values, ranks and similarities of the circuits of the selected heads (definitions in
-/// docs/metrics.md). No d x d matrix is formed. Layers that share weights are computed once. If the circuit
-/// of a head is zero or has a weight that is not finite, its ranks (except the numerical rank 0 of a zero
-/// circuit) and similarities are undefined; the warning `undefined_circuit` counts these heads.
+/// docs/metrics.md). No d x d matrix is formed. If the circuit of a head is zero or has a weight that is not
+/// finite, its ranks (except the numerical rank 0 of a zero circuit) and similarities are undefined; the
+/// warning `undefined_circuit` counts these circuits.
 [[nodiscard]] WeightsAnalysis analyze_weights(const model::Model& model, const forward::Selection& selection,
                                               const WeightsOptions& options, Pool& pool, Warnings& warnings);
 

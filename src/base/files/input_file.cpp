@@ -39,7 +39,9 @@ std::size_t read_some(int descriptor, const std::string& name, std::span<char> b
   }
 }
 
-/// Opens a regular file for reading. Does not block on a FIFO that has no writer.
+/// Opens a regular file for reading, and sets `length` to its size in bytes. Throws Error(absent) if the path
+/// does not exist or is not a regular file, and Error(environment) for other failures. Opening a FIFO without
+/// a writer does not block.
 Descriptor open_regular_file(const std::filesystem::path& path, Status absent, std::uint64_t& length) {
   const std::string name = escaped(path.string());
   Descriptor file;
@@ -74,8 +76,8 @@ std::mutex slots_mutex;  // guards the owners; the signal handler does not lock 
 std::uintptr_t page_size = 0;
 struct sigaction previous_action;
 
-/// Maps zero pages from the faulting page to the end of its range. Calls only mmap, which is safe in a signal
-/// handler. Returns false if the address is not in a range.
+/// Maps zero pages from the faulting page to the end of the range that contains the page. Calls only mmap,
+/// which is safe in a signal handler. Returns false if the address is not in a range or mmap fails.
 bool fill_with_zeros(std::uintptr_t address) {
   for (GuardSlot& slot : slots) {
     const std::uintptr_t end = slot.end.load(std::memory_order_acquire);

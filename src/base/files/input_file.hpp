@@ -103,11 +103,12 @@ class MappedFile {
   std::size_t slot_ = 0;  // in the table of mapped files
 };
 
-/// Calls check() for every file that is currently mapped. OutputFile::commit() calls this function.
+/// Calls check() for every file that is currently mapped, and throws the first error. OutputFile::commit()
+/// calls this function.
 void check_mapped_files();
 
-/// The bytes of a file, and the name of the file. The bytes are a mapped file, or (in tests and fuzzers)
-/// memory that must outlive this object.
+/// The bytes of a file, and the name of the file. The bytes are a mapped file, or memory that must outlive
+/// this object.
 class FileBytes {
  public:
   FileBytes(const std::filesystem::path& path, Status absent)  // throws the errors of MappedFile

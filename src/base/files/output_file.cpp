@@ -36,7 +36,8 @@ std::optional<int> named_descriptor(std::string_view path) {
   return std::nullopt;
 }
 
-/// Replaces a path that is a symbolic link by the target of the link, even if the target does not exist yet.
+/// Follows a path that is a symbolic link to the last target, even if this target does not exist yet. Throws
+/// Error(environment) if there are too many links.
 fs::path follow_links(fs::path path, const std::string& name) {
   constexpr int kMaxLinks = 40;  // the limit of Linux for links in a path
   for (int i = 0; i < kMaxLinks; ++i) {
@@ -57,8 +58,9 @@ Descriptor open_in_place(const fs::path& path, const std::string& name) {
   }
 }
 
-/// Calls create(path) for random hidden paths in `folder` until it returns true; at most 100 times, and only
-/// while the error is EEXIST or EINTR. On failure returns an empty path, and errno has the error.
+/// Calls create(path) for random hidden paths in `folder` until create() returns true, and returns this path.
+/// Tries at most 100 paths, and only while the error is EEXIST or EINTR. Returns an empty path on failure;
+/// errno is then the error of create().
 template <typename Create>
 fs::path create_hidden(const fs::path& folder, const Create& create) {
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -161,7 +163,7 @@ OutputFile::OutputFile(const fs::path& path) : OutputFile() {
     fail_with_errno(name_, "open", errno);
   }
   in_place_ = false;
-  const mode_t mode = old_ ? 0600 : 0666;  // commit() sets the mode of the file that is replaced
+  const mode_t mode = old_ ? 0600 : 0666;  // commit() sets the mode that the old file has
   temporary_ = create_hidden(path_.parent_path(), [&](const fs::path& hidden) {
     descriptor_ = Descriptor(::open(hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     return descriptor_.number() >= 0;
@@ -346,7 +348,8 @@ void OutputFolder::commit() {
 bool OutputFolder::replace_folder() {
   constexpr int most_attempts = 10;  // other processes may create or remove the folder at the same time
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
-    if (std::rename(staging_.c_str(), path_.c_str()) == 0) {  // works only if the old folder was empty
+    // rename() works only if the old folder is empty or missing.
+    if (std::rename(staging_.c_str(), path_.c_str()) == 0) {
       sync_folder(path_.parent_path());
       return true;
     }
@@ -369,7 +372,7 @@ bool OutputFolder::replace_folder() {
 }
 
 /// Links the files of the old folder that are not outputs of this run into the hidden folder. Returns false
-/// if a file cannot be linked.
+/// if an entry, such as a subfolder, cannot be linked.
 bool OutputFolder::carry_over() const {
   const std::vector<fs::path> entries = entries_of(path_);
   return std::ranges::all_of(entries, [&](const fs::path& entry) {

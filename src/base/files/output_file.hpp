@@ -18,14 +18,16 @@
 namespace attnctl {
 
 /// An output file for results. If the path is a regular file or does not exist, the results are written to a
-/// temporary file in the same folder. commit() replaces the old file (fsync, then rename; symbolic links are
-/// followed; the mode is kept). Unless commit() returns, the old file is unchanged, and the destructor or the
-/// signal handler removes the temporary file. A device, a FIFO, standard output ("-") and a descriptor of
-/// this process (such as /dev/stdout, /dev/fd/N) are written directly. A failed write throws BrokenPipe for
-/// EPIPE, Error(interrupted) after an interrupt, and Error(environment) for any other failure.
+/// temporary file in the same folder. commit() replaces the old file by this file (fsync, then rename;
+/// symbolic links are followed; the mode is kept). Unless commit() returns, the old file is unchanged, and
+/// the destructor or the signal handler removes the temporary file. A device, a FIFO, standard output ("-")
+/// and a descriptor of this process (such as /dev/stdout, /dev/fd/N) are written directly. A failed write
+/// throws BrokenPipe for EPIPE, Error(interrupted) after an interrupt, and Error(environment) for any other
+/// failure.
 class OutputFile {
  public:
-  /// Opens a path; "-" is standard output. Throws Error(environment) if it cannot be opened or replaced.
+  /// Opens a path; "-" is standard output. Throws Error(environment) if the path cannot be opened or
+  /// replaced.
   explicit OutputFile(const std::filesystem::path& path);
   ~OutputFile();
 
@@ -33,7 +35,8 @@ class OutputFile {
   void write(std::span<const std::byte> bytes) { write(text_of(bytes)); }
 
   /// After this call, an output that is written directly, such as a pipe, receives each line as soon as the
-  /// line is complete; lines of up to PIPE_BUF bytes atomically. Has no effect on a regular file.
+  /// line is complete; lines of up to PIPE_BUF bytes atomically. Has no effect if a temporary file is
+  /// written.
   void write_whole_lines() { whole_lines_ = in_place_; }
 
   /// Returns false if the output is written directly. Then write_at() and seek() throw Error(environment).
@@ -47,8 +50,9 @@ class OutputFile {
 
   [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, or "standard output"
 
-  /// Writes the buffered data and replaces the old file. No function that writes may be called afterwards.
-  /// Throws the errors of write(), and Error if a mapped input file changed (check_mapped_files).
+  /// Writes the buffered data, and replaces the old file or closes an output that is written directly. No
+  /// function that writes may be called afterwards. Throws the errors of write(), and the errors of
+  /// check_mapped_files() if a mapped input file changed or could not be read.
   void commit();
 
  private:
@@ -66,7 +70,7 @@ class OutputFile {
   std::filesystem::path temporary_;
   std::filesystem::path path_;      // the file to create or replace, after following symbolic links
   std::optional<struct stat> old_;  // mode and owner of the file to replace; nullopt if there is none
-  std::size_t remembered_ = Temporaries::kNone;  // slot of the temporary file
+  std::size_t remembered_ = Temporaries::kNone;  // slot of the temporary file in Temporaries
   std::uint64_t flushed_ = 0;                    // offset in the file at which the buffer will be written
   std::string buffer_;
   bool committed_ = false;
@@ -79,23 +83,22 @@ struct BrokenPipe {};
 /// A folder whose files are replaced together by commit(). If the folder does not exist, the constructor
 /// creates it; the parent folder must exist. The files are written to a hidden folder next to the output
 /// folder, or inside it if that is not possible. If the output folder is empty, commit() renames the hidden
-/// folder to it. Otherwise commit() exchanges the two folders in one step, so the output folder always
-/// contains all files of one run. Other files and links of the old folder are kept: before the exchange they
-/// are linked into the hidden folder. The owner and the mode of the folder and of the replaced files are
-/// kept. A symbolic link to the folder is followed. A symbolic link with the name of an output file is
-/// replaced.
+/// folder to the path of the output folder. Otherwise commit() exchanges the two folders in one step, so the
+/// output folder always contains all files of one run. Other files and links of the old folder are kept:
+/// before the exchange they are linked into the hidden folder. The owner and the mode of the folder are kept,
+/// and the mode of each replaced file; its owner is kept if the process may set it. A symbolic link to the
+/// folder is followed. A symbolic link with the name of an output file is replaced.
 ///
 /// If the two folders cannot be exchanged, commit() renames the files one by one. Then each file is either
-/// old or new, but if commit() fails or the program is killed during commit(), old and new files are mixed.
-/// The exchange is impossible, for example, if the file system does not support it, or if the output folder
-/// has subfolders, is the working directory or a mount point, belongs to another user, or has a parent that
-/// is not writable.
+/// old or new, but if commit() fails or the program is killed during commit(), old and new files may be
+/// mixed. The exchange is impossible, for example, if the file system does not support it, or if the output
+/// folder has subfolders, is the working directory or a mount point, or has a parent that is not writable.
 ///
 /// Unless commit() is called, the old folder is unchanged, and the destructor removes the hidden folder, and
 /// the output folder if the constructor created it.
 class OutputFolder {
  public:
-  /// Throws Error(environment) if the folder does not exist and cannot be created, or is not writable.
+  /// Throws Error(environment) if the folder does not exist and cannot be created, or if it is not writable.
   explicit OutputFolder(const std::filesystem::path& path);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
@@ -105,7 +108,8 @@ class OutputFolder {
   /// the file cannot be created, or if the folder has an entry of this name that is neither a writable file
   /// nor a symbolic link.
   [[nodiscard]] OutputFile& open(const std::string& file);
-  /// Finishes all files and moves them to the output folder. Throws the errors of OutputFile::commit().
+  /// Finishes all files and moves them to the output folder. Throws the errors of OutputFile::commit(), and
+  /// Error(environment) if a file cannot be moved.
   void commit();
 
  private:
@@ -118,7 +122,7 @@ class OutputFolder {
 
   std::string name_;               // for messages
   std::filesystem::path path_;     // absolute, with symbolic links followed
-  std::filesystem::path staging_;  // the hidden folder; empty after commit()
+  std::filesystem::path staging_;  // path of the hidden folder; commit() clears it
   bool created_ = false;           // the constructor created the folder
   bool beside_ = false;            // staging_ is next to path_; otherwise inside it
   std::vector<std::string> names_;
@@ -126,8 +130,8 @@ class OutputFolder {
   std::vector<std::size_t> remembered_;  // slots in Temporaries
 };
 
-/// Returns the absolute path of the file that OutputFile(path) writes. Symbolic links are followed, even if
-/// their target does not exist yet.
+/// Returns the absolute path of the file that OutputFile(path) creates or replaces. Symbolic links are
+/// followed, even if their target does not exist yet. Throws Error(environment) if there are too many links.
 [[nodiscard]] std::filesystem::path output_path(const std::filesystem::path& path);
 
 }  // namespace attnctl

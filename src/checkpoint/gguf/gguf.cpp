@@ -103,7 +103,7 @@ ScaledBlock scaled_block(const std::byte* block, std::size_t part) {
 constexpr std::size_t kScalesBytes = 16;  // number of bytes before the values in a block of Q4_K or Q5_K
 
 /// Decodes a block of Q4_K, or of Q5_K if kFive is true. In Q5_K, the fifth bit of value i of sub-block
-/// `part` is bit `part` of byte i.
+/// `part` is bit `part` of byte i after the scales.
 template <bool kFive>
 void decode_k(const std::byte* block, float* values) {
   const std::byte* fifth = block + kScalesBytes;
@@ -175,7 +175,7 @@ constexpr std::pair<std::string_view, std::string_view> kTokenRoles[] = {
 
 void check_length(const GgufMetadata& metadata, std::string_view key, std::size_t found, std::size_t tokens) {
   if (found == tokens) return;
-  metadata.reject(key, fmt::format("one for each of the {} tokens", tokens));
+  metadata.reject(key, fmt::format("an element for each of the {} tokens", tokens));
 }
 
 std::vector<TokenType> read_types(const GgufMetadata& metadata, std::size_t tokens) {
@@ -185,7 +185,7 @@ std::vector<TokenType> read_types(const GgufMetadata& metadata, std::size_t toke
   std::vector<TokenType> types;
   for (const std::int64_t number : *numbers) {
     if (number < 0 || number > static_cast<std::int64_t>(TokenType::byte))
-      metadata.reject(kTokenTypes, fmt::format("types from 0 to 6, {} is unsupported", number));
+      metadata.reject(kTokenTypes, fmt::format("types from 0 to 6; {} is unsupported", number));
     types.push_back(static_cast<TokenType>(number));
   }
   return types;
@@ -205,7 +205,8 @@ void check_tokens(const std::string& file, const formats::TokenizerSection& sect
   }
 }
 
-/// Returns the row of the GGUF matrix that holds row `row` of the Hugging Face matrix. Both have `rows` rows.
+/// Returns the row of the GGUF matrix, which has `rows` rows, that holds row `row` of the Hugging Face
+/// matrix, or its column `row` if the Hugging Face matrix is the transpose.
 std::size_t gguf_row(const GgufMapped& mapped, std::size_t rows, std::size_t row) {
   if (mapped.order != GgufOrder::rotary_pairs) return row;
   const std::size_t width = rows / mapped.heads;
@@ -251,7 +252,8 @@ std::vector<std::byte> subtract_added(const GgufTensor& tensor, float added) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Returns null if the file names no kind of tokenizer or has no tokens.
+/// Reads the tokenizer from the metadata. Returns null if the file names no kind of tokenizer or has no
+/// tokens.
 std::shared_ptr<const formats::TokenizerSection> read_section(const std::string& file,
                                                               const GgufMetadata& metadata) {
   const auto model = metadata.text("tokenizer.ggml.model");

@@ -28,13 +28,15 @@ struct GgmlType {
   void (*decode)(const std::byte* block, float* values) = nullptr;
 };
 
-/// Throws Error(bad_input) if the type is not supported. `file` is the escaped name, `what` names the tensor.
+/// Returns the type with this number. Throws Error(bad_input) if the type is not supported. `file` is the
+/// escaped name of the file, and `what` names the tensor.
 [[nodiscard]] const GgmlType& ggml_type(std::uint32_t id, std::string_view file, std::string_view what);
 
 /// The types of metadata values. The enumerators are equal to the type numbers in a GGUF file.
 enum class GgufType : std::uint8_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
 
-/// All strings of an array are inside of the file; nothing else is checked.
+/// An array in the metadata. The elements, and the texts of strings, are inside of the file. Their values are
+/// not checked.
 struct GgufArray {
   GgufType type = GgufType::u8;  // of the elements
   std::uint64_t count = 0;
@@ -47,7 +49,7 @@ using GgufContent = std::variant<std::uint64_t, std::int64_t, double, bool, std:
 struct GgufValue {
   std::string_view key;
   GgufContent content;
-  std::size_t at = 0;  // offset of the value in the file, for messages
+  std::size_t at = 0;  // offset of the entry (key, then value) in the file, for messages
 };
 
 /// The metadata of a GGUF file: keys with values. The getters return nullopt if the key is missing, and throw
@@ -63,7 +65,8 @@ class GgufMetadata {
   [[nodiscard]] std::optional<std::uint64_t> integer(std::string_view key) const {
     return read<std::uint64_t>(key, "an integer of at least 0");
   }
-  /// Returns a finite floating-point number. An integer is an error.
+  /// Returns a floating-point number. Throws Error(bad_input) for an integer, and if the number is not
+  /// finite.
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
   [[nodiscard]] std::optional<std::string_view> text(std::string_view key) const {
     return read<std::string_view>(key, "a string");
@@ -72,7 +75,7 @@ class GgufMetadata {
     return read<bool>(key, "true or false");
   }
   [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
-  /// Returns an array of finite float32 numbers.
+  /// Returns an array of float32 numbers. Throws Error(bad_input) also if a number is not finite.
   [[nodiscard]] std::optional<std::vector<float>> floats(std::string_view key) const;
   /// Returns an array of integers, which are stored with 8 to 32 bits.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;
@@ -100,7 +103,7 @@ struct GgufTensor {
   const GgmlType* type = nullptr;
   Shape shape;  // outermost dimension first; the file stores the innermost first
   std::span<const std::byte> bytes;
-  std::uint64_t begin = 0;  // offset of `bytes` from the first tensor in the file
+  std::uint64_t begin = 0;  // offset of `bytes` from the beginning of the tensor data
   std::uint64_t size = 0;   // number of bytes in the file
   std::size_t at = 0;       // offset of the tensor's description in the file, for messages
 };
@@ -111,6 +114,7 @@ struct GgufLayout {
 };
 
 /// Reads and checks the metadata and the descriptions of the tensors. The result contains views of the file.
+/// Throws Error(bad_input).
 [[nodiscard]] GgufLayout read_gguf_layout(const FileBytes& file);
 
 /// How the elements of a matrix are ordered in GGUF, compared with a Hugging Face checkpoint.
@@ -130,15 +134,15 @@ struct GgufMapped {
   float added = 0;
 };
 
-/// A GGUF file as a Hugging Face checkpoint. Unknown tensors keep their names. The tensor of rotary frequency
-/// factors becomes a part of `config`.
+/// A GGUF file as a Hugging Face checkpoint. Unknown tensors keep their names. If the architecture has rotary
+/// positions, the tensor of rotary frequency factors is not in `tensors`, but a part of `config`.
 struct GgufModel {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
   nlohmann::ordered_json config;
   std::vector<GgufMapped> tensors;  // sorted by name; no name occurs twice
 };
 
 /// Returns the Hugging Face configuration and tensor names of a GGUF file. `file` is the file's escaped name.
-/// Throws Error(bad_input) for what attnctl does not support.
+/// Throws Error(bad_input) if the metadata or a tensor is invalid or not supported.
 [[nodiscard]] GgufModel map_gguf(const std::string& file, const GgufLayout& layout);
 
 }  // namespace attnctl::checkpoint

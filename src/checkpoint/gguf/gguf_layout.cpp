@@ -64,7 +64,7 @@ constexpr std::uint32_t kMaxGgufDimensions = 4;
 constexpr std::uint64_t kDefaultAlignment = 32;
 constexpr std::uint64_t kMinAlignment = 8;
 constexpr std::uint64_t kMaxAlignment = std::uint64_t{1} << 20;
-// Smallest size in bytes of a metadata entry and of a tensor's description.
+// Lower bounds of the size in bytes of a metadata entry and of a tensor's description.
 constexpr std::size_t kMinValueBytes = 8 + 1 + 4 + 1;
 constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;
 
@@ -218,8 +218,8 @@ class GgufLayoutReader {
   [[nodiscard]] std::uint64_t size_of_tensor(const GgufTensor& tensor, std::string_view what) const {
     const std::size_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
     if (row % tensor.type->block_values != 0) {
-      refuse(file_.name(), "{}: got rows of {} values, need a multiple of {}, the block of {}", what, row,
-             tensor.type->block_values, tensor.type->name);
+      refuse(file_.name(), "{}: got rows of {} values, need a multiple of {}, the block size of {}", what,
+             row, tensor.type->block_values, tensor.type->name);
     }
     const auto count = checked_product(tensor.shape);
     const auto values = count ? checked_mul(*count, size_of(tensor.type->dtype)) : std::nullopt;

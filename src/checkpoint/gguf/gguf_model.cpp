@@ -235,7 +235,7 @@ class GgufMapping {
     for (const std::string_view key : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor",
                                        "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_log_multiplier"}) {
       if (metadata_.find(full(key)) != nullptr)
-        metadata_.reject(full(key), "no such key, because it is unsupported");
+        metadata_.reject(full(key), "a file without this key, which is unsupported");
     }
     return scaling;
   }
@@ -353,7 +353,7 @@ class GgufMapping {
          {"attention.scale", "attention.clamp_kqv", "attention.max_alibi_bias", "attn_logit_softcapping",
           "final_logit_softcapping", "logit_scale", "embedding_scale", "residual_scale"}) {
       if (!is_read(key) && metadata_.number(full(key)).value_or(0) != 0)
-        metadata_.reject(full(key), "0 or no such key; other values are unsupported");
+        metadata_.reject(full(key), "0 or a file without this key; other values are unsupported");
     }
     const auto keys = metadata_.integer(full("attention.key_length"));
     const auto values = metadata_.integer(full("attention.value_length"));
@@ -400,7 +400,7 @@ class GgufMapping {
     const auto all = metadata_.integer(full("attention.head_count")).value();
     const auto heads = static_cast<std::size_t>(metadata_.integer(full(row.heads)).value_or(all));
     if (tensor.shape.front() % (2 * heads) != 0) {
-      refuse_tensor(file_, tensor.name, "got shape {}, need rows of {} heads ({}) of an even width",
+      refuse_tensor(file_, tensor.name, "got shape {}, need rows for {} heads ({}) of an even width",
                     to_string(tensor.shape), heads, full(row.heads));
     }
     return heads;

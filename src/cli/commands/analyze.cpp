@@ -127,7 +127,7 @@ void add_mixing_options(Command& command, inspect::InspectRequest& request) {
                                                         {"norm", analysis::Weighting::norm},
                                                         {"norm-row", analysis::Weighting::norm_row}}),
         "Values of patterns: weights, norm (weight times the length of the value vector after W_O) or "
-        "norm-row (norm, with rows that sum to 1)"},
+        "norm-row (norm, with rows that sum to 1) (default: weights)"},
        {"--rollout-fusion",
         choice<analysis::HeadFusion>(request.rollout.fusion, {{"mean", analysis::HeadFusion::mean},
                                                               {"max", analysis::HeadFusion::max},
@@ -177,7 +177,8 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
       "Selection",
       {{.names = "--include",
         .target = &request.include,
-        .help = "Results to compute, of: " + inspect::include_names(),
+        .help = "Results to compute (attnctl weights: only those that need no inputs), of: " +
+                inspect::include_names(),
         .type = "LIST",
         .show_default = true,
         .given = &request.include_given},
@@ -189,11 +190,11 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
        {"--order",
         choice<inspect::HeadOrder>(
             options.order, {{"model", inspect::HeadOrder::model}, {"cluster", inspect::HeadOrder::cluster}}),
-        "Order of heads in heatmaps: model (by number) or cluster (similar heads are adjacent) (default: "
-        "model)"},
+        "Order of heads in heatmaps of similarity: model (by number) or cluster (similar heads are adjacent) "
+        "(default: model)"},
        {.names = "--similarity",
         .target = &options.similarity,
-        .help = "With --include map: weights by which heads are compared, of: qk, ov, w_q, w_k, w_v, w_o",
+        .help = "With --include map: similarities of heads to use, of: qk, ov, w_q, w_k, w_v, w_o",
         .type = "LIST",
         .show_default = true}});
 }
@@ -202,15 +203,16 @@ void add_result_options(Command& command, AnalysisRequest& request) {
   add_document_options(command, request.output, all_formats());
   add_table_option(command, request.output,
                    "write only this table, as one file instead of a folder of all tables");
-  command.add("Output",
-              {{"--compress", &request.output.compress, "With npz: compress the arrays"},
-               {"--sort", &request.inspect.sort,
-                "With text: sort the heads by this column of their table, largest value first", "COLUMN"},
-               number("--top", &request.inspect.top,
-                      "With text: show at most this number of heads, and of pairs of heads per kind of "
-                      "composition (default: 5 pairs); with --from: show at most this number of keys per "
-                      "head (default: 5)",
-                      positive())});
+  command.add(
+      "Output",
+      {{"--compress", &request.output.compress, "With npz: compress the arrays"},
+       {"--sort", &request.inspect.sort,
+        "With text: sort the table of heads by this column, largest value first", "COLUMN"},
+       number("--top", &request.inspect.top,
+              "With text: largest number of heads to show (default: all), and of pairs of heads per kind "
+              "of composition (default: 5); with --from: largest number of keys per head (default: "
+              "5)",
+              positive())});
   add_run_options(command, request.run);
 }
 

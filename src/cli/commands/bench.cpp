@@ -44,7 +44,7 @@ namespace {
 using input::Batch;
 using inspect::Form;
 
-// --- Stages. Except for the sums of PatternSums, each stage does the same work as in `analyze` or `weights`.
+// --- Stages
 
 /// Sums the weights of the pattern of each head. If `end` is true, the last layer is computed completely.
 class PatternSums final : public forward::Observer {
@@ -85,8 +85,9 @@ model::ModelConfig counted_config(const model::ModelConfig& config, std::size_t 
   counted.head.present = false;
   for (model::LayerConfig& layer : counted.layers) {
     model::AttentionConfig& attention = layer.attention;
-    if (attention.causal &&
-        attention.kind.rule == model::AttentionKind::Rule::full)  // counts only visible scores
+    // A window of all tokens hides nothing more, but count_flops() counts only the visible scores of a
+    // window.
+    if (attention.causal && attention.kind.rule == model::AttentionKind::Rule::full)
       attention.kind = {.rule = model::AttentionKind::Rule::window, .size = std::max<std::size_t>(length, 1)};
     if (layer.experts.count > 0)
       layer.mlp.width = layer.mlp.width * layer.experts.per_token + layer.experts.shared_width;
@@ -100,7 +101,7 @@ model::ModelConfig counted_config(const model::ModelConfig& config, std::size_t 
   return counted;
 }
 
-/// Returns an output that is never committed, so that no file remains.
+/// Returns a temporary output file. It is never committed, so that no file remains.
 OutputFile scratch_file() {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::temp_directory_path(error);
@@ -109,9 +110,9 @@ OutputFile scratch_file() {
   return OutputFile(folder / fmt::format("attnctl-bench-{}", getpid()));
 }
 
-/// Runs stages on all heads. All stages except load add their warnings to `warnings`. The write_* stages
-/// write the patterns that `capture` keeps in memory to a temporary file that is deleted. If there are none,
-/// they capture them first.
+/// The stages, which run on all heads. The write_* stages write the patterns that capture() keeps in memory
+/// to a temporary file, which is deleted afterwards. They call capture() first if it has not run yet for the
+/// same inputs.
 class BenchStages {
  public:
   BenchStages(const ModelOptions& options, const OpenModel& open, Session& session)
@@ -289,7 +290,7 @@ std::optional<std::uint64_t> stage_flops(Layers layers, const model::ModelConfig
 
 // --- Inputs
 
-/// The inputs of CommandOptions, if there are any, are used instead of seeded inputs, all in one run.
+/// If the command line has inputs, they replace the seeded inputs and are measured as one batch.
 struct BenchOptions : CommandOptions {
   std::vector<std::size_t> lengths;  // empty: 16, 128 and 512, up to the model's positions
   std::optional<std::size_t> batch;  // number of inputs per run; default 1
@@ -356,7 +357,7 @@ std::vector<Batch> bench_inputs(const BenchOptions& options, OpenModel& open, Wa
 }
 
 constexpr linalg::GemmShape kPeak = {2048, 2048, 2048};
-constexpr std::size_t kReadBytes = std::size_t{256} << 20;  // larger than the caches of the CPU
+constexpr std::size_t kReadBytes = std::size_t{256} << 20;  // larger than the caches of most CPUs
 
 struct Measurement {
   StageRow row;
@@ -458,8 +459,9 @@ class BenchRun {
     }
   }
 
-  /// Throws Error(limit) if the patterns of these inputs are too large for --limit or --memory in a chosen
-  /// stage.
+  /// Throws Error(limit) if the patterns of these inputs are too large for the chosen stages: if they are
+  /// written as text and exceed --limit, if they are kept in memory and exceed --memory, or if the number of
+  /// their values exceeds 64 bits.
   void check_size(const Batch& inputs) const {
     const auto any = [&](bool StageRow::*property) {
       return std::ranges::any_of(chosen_, [&](const StageRow& row) { return row.*property; });

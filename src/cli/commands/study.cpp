@@ -27,7 +27,7 @@ namespace {
 
 struct StudyScope : CommandOptions {
   std::string measures;
-  study::StudySettings settings;  // all settings except the measures, the heads and the corpus files
+  study::StudySettings settings;  // the settings from options; open_study() sets the others
 };
 
 /// The model of a study with its complete settings.
@@ -96,8 +96,8 @@ void add_study_scope(Command& command, StudyScope& scope) {
        {"--fold-subtypes", &scope.settings.fold_subtypes,
         "For the measure syntax: ignore the subtypes of relations, so that nsubj:pass counts as nsubj"},
        number("--null-model", &scope.settings.null_models,
-              "Number of random models with the weights of this model in shuffled order; a role of a head "
-              "must also exceed its values in these models",
+              "Number of random models with which the roles of heads are also compared; a random model is a "
+              "copy of this model in which the numbers of each matrix are shuffled",
               Range{0, 1000}),
        number("--null-shuffle", &scope.settings.null_shuffles,
               "Number of copies of each sentence with its tokens in random order; a role that depends on the "

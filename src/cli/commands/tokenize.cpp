@@ -36,7 +36,7 @@ std::string_view token_of(const tokenizer::Tokenizer& tokenizer, std::int64_t id
   return tokenizer.vocabulary().token(id).value_or(std::string_view());
 }
 
-/// Appends `, "name": [each(0), each(1), ...]`.
+/// Appends `, "name": [...]` with `count` items. each(i) appends item i.
 template <typename Each>
 void append_list(std::string& text, std::string_view name, std::size_t count, Each&& each) {
   text.append(", \"").append(name).append("\": [");
@@ -62,7 +62,7 @@ std::string covered(const EncodedText& encoded, std::size_t token) {
   return part;
 }
 
-/// Converts a JSON section of a tokenizer file to a Value.
+/// Converts a JSON value of a tokenizer file to a Value.
 Value value_of(const nlohmann::ordered_json& node) {
   if (node.is_object()) {
     Record record;
@@ -86,8 +86,7 @@ Value section_of(const std::string& path, const std::string& section) {
 }
 
 /// Writes the output of `tokenize` (docs/cli.md) in parts, without keeping the whole output in memory. Opens
-/// the output file before any work. Writes nothing before the first inputs are tokenized, so that there is no
-/// output if one of them has an error.
+/// the output file before any work, but writes nothing before the first group of inputs is tokenized.
 class TokenOutput {
  public:
   /// `path` is MODEL as the user gave it.
@@ -118,7 +117,7 @@ class TokenOutput {
     }
   }
 
-  /// Writes what append() appended. Calls must be in the order of the inputs.
+  /// Writes texts from append(). Calls must be in the order of the inputs.
   void write(std::string_view texts) {
     begin();
     json_ ? json_->write_items(texts) : out_->write(texts);
@@ -259,11 +258,10 @@ class TokenOutput {
 };
 
 constexpr std::size_t kBlocksAWorker = 4;      // number of TextBatch objects per worker
-constexpr std::ptrdiff_t kInputsABlock = 256;  // number of inputs of a .json file in a TextBatch
+constexpr std::ptrdiff_t kInputsABlock = 256;  // largest number of inputs of a .json file in a TextBatch
 
-/// Tokenizes the inputs of the command line. Divides each file into pieces with several inputs. Reads a few
-/// pieces per worker, tokenizes them in parallel, writes their output in order, and continues with the next
-/// pieces.
+/// Tokenizes the inputs of the command line. Divides each file into pieces of one or more inputs. Tokenizes a
+/// few pieces per worker in parallel, writes their output in order, and continues with the next pieces.
 class TokenizeRun {
  public:
   explicit TokenizeRun(const CommandOptions& options)
@@ -291,7 +289,7 @@ class TokenizeRun {
   }
 
  private:
-  /// A piece of a file: the inputs that one task of the worker pool tokenizes.
+  /// The inputs that one task of the worker pool tokenizes: a piece of a file, or one --text.
   struct TextBatch {
     input::TextBlock block;
     std::vector<input::TextInput> inputs;

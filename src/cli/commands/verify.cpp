@@ -203,8 +203,8 @@ struct VerifyOptions : CommandOptions {
   double tolerance = 1e-5;
 };
 
-/// Returns a random image if the model reads images, otherwise 64 random ids, or fewer if the model has fewer
-/// positions. For an encoder-decoder model, the target has half as many ids, rounded up.
+/// Returns one random image if the model reads images, otherwise one sequence of 64 random ids, or fewer if
+/// the model has fewer positions. For an encoder-decoder model, the target has half as many ids, rounded up.
 std::vector<input::Sequence> seeded_input(const model::ModelConfig& config) {
   if (config.embedding.vocabulary == 0 && !config.embedding.pixels.present())
     fail(Status::bad_input, "the model has no embedding table: give --embeddings");
@@ -212,7 +212,8 @@ std::vector<input::Sequence> seeded_input(const model::ModelConfig& config) {
   return seeded_inputs(config, 1, length, (length + 1) / 2);
 }
 
-/// Returns the inputs of the command line, else the inputs of the reference, else a seeded input.
+/// Returns the inputs of the command line; if there are none, the ids of the reference; without a reference,
+/// a seeded input.
 input::Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
                            const std::vector<ReferenceInput>& reference, Warnings& warnings) {
   if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
@@ -381,14 +382,15 @@ Command verify_command() {
   auto options = std::make_shared<VerifyOptions>();
   add_model_options(command, options->model);
   add_input_options(command, options->inputs);
-  command.add({{"--against", &options->against,
-                "File with the arrays of another program, to compare with too: pattern_I [layers, heads, n, "
-                "m], scores_I, z_I, output_I or logits_I of input I, and ids_I",
-                "FILE.npz"},
-               number("--tolerance", &options->tolerance,
-                      "Largest accepted difference of a pattern; for scores, z, output and logits, it is "
-                      "multiplied by the largest value of the reference (at least 1)",
-                      non_negative())});
+  command.add(
+      {{"--against", &options->against,
+        "File with the arrays of another program, which are also compared: pattern_I [layers, heads, n, "
+        "m], scores_I, z_I, output_I or logits_I of input I, and ids_I",
+        "FILE.npz"},
+       number("--tolerance", &options->tolerance,
+              "Largest accepted difference of a pattern; for scores, z, output and logits, it is "
+              "multiplied by the largest value of the reference (at least 1)",
+              non_negative())});
   add_head_options(command, options->selection);
   add_attention_option(command, options->selection);
   add_document_options(command, options->output, {"json", "jsonl", "text"});

@@ -23,8 +23,8 @@ struct ExperimentRequest : CommandOptions {
   Experiment experiment;
 };
 
-/// Formats each number below 0.1 in the summary of the text output with three significant digits, because the
-/// values of the summary have different units.
+/// In the summary of the text output, formats each number with a magnitude below 0.1 with three significant
+/// digits, because the values of the summary have different units.
 void give_own_digits(Results& results) {
   for (PageBlock& block : results.text) {
     TextTable* const shown = std::get_if<TextTable>(&block);
@@ -233,15 +233,16 @@ Experiment add_positions(Command& command) {
   auto request = std::make_shared<PositionsRequest>();
   command.add(
       {number("--positions", &request->positions,
-              "Number of positions (default: 64; with --model: as many as the model has, up to 512)",
+              "Number of positions (default: 64; with --model: the model's number of positions, up to 512)",
               Range{2, 4096}),
        number("--d", &request->d,
               "Width of sinusoidal positions, an even number (default: 64; with --model: the model's width)",
               Range{2, 16384}),
-       number("--far", &request->options.far, "A position that is larger than every position table",
+       number("--far", &request->options.far,
+              "First of the distant positions for which the rotation residual is also measured",
               Range{0L, 1'000'000'000'000}),
        number("--heads", &request->options.heads,
-              "Number of heads of the layer that receives its tokens in another order; must divide d",
+              "Number of heads of the random layer that receives its tokens in another order; must divide d",
               positive()),
        {"--model", &request->model.model, "Also examine the positions of this model"}});
   add_seed(command, request->options.seed);

@@ -13,12 +13,11 @@
 #include "input/sequences.hpp"
 #include "inspect/memory_plan.hpp"
 
-// The experiments that use a trained model and inputs if --model is given, and random numbers otherwise.
+// The experiments that use a trained model and inputs if --model is given, and generated numbers otherwise.
 namespace attnctl::cli {
 namespace {
 
-/// The options for running an experiment on a trained model instead of random numbers. `model` is empty if
-/// --model is not given.
+/// The options for running an experiment on a trained model. `model` is empty if --model is not given.
 struct TrainedOptions : CommandOptions {
   [[nodiscard]] bool given() const { return !model.model.empty(); }
 };
@@ -275,7 +274,8 @@ void check_layer_and_grid(const textbook::KindsOptions& options, const model::Mo
   if (!options.grid) return;
   const std::size_t tokens = options.grid->rows * options.grid->columns;
   if (batch.sequences.size() != 1 || batch.sequences.front().queries() != tokens) {
-    fail(Status::usage, "--grid {}x{}: need one input of {} tokens, got {} inputs, the first of {} tokens",
+    fail(Status::usage,
+         "--grid {}x{}: need one input of {} tokens; the number of inputs is {}, and the first has {} tokens",
          options.grid->rows, options.grid->columns, tokens, batch.sequences.size(),
          batch.sequences.front().queries());
   }
@@ -360,8 +360,8 @@ Experiment add_kinds(Command& command) {
         "Use a layer of this model, with inputs (default: a layer with random weights and inputs)"},
        {"--config", &request->trained.model.config, "Configuration file that replaces the one of --model",
         "FILE"},
-       number("--layer", &request->layer, "Layer of --model"),
-       number("--n", &request->n, "Number of tokens of the random layer", Range{1, 1 << 20}),
+       number("--layer", &request->layer, "Layer of --model to use, counted from 0"),
+       number("--n", &request->n, "Number of tokens in the input of the random layer", Range{1, 1 << 20}),
        number("--d", &request->random.d_model, "Width of the random layer", Range{1, 1 << 14}),
        number("--heads", &request->random.heads, "Number of heads of the random layer", Range{1, 1 << 14})});
   add_seed(command, request->random.seed);
@@ -390,7 +390,8 @@ Experiment add_gradients(Command& command) {
         "largest logit)",
         "TOKEN"},
        number("--position", &request->position,
-              "With --model: position of this logit, from 0 (default: the last position)", non_negative())}));
+              "With --model: position whose logit is differentiated, from 0 (default: the last position)",
+              non_negative())}));
   command.add(without_model(
       {number("--n", &made.n, "Number of tokens", Range{1, 1024}),
        number("--d", &made.d, "Width of the layer", Range{1, 4096}),
@@ -419,8 +420,7 @@ Experiment add_distance(Command& command) {
                            .show_default = true,
                            .allowed = {"layer", "head"}}}));
   command.add(without_model(
-      {number("--n", &built.n,
-              "Position of the query; the token that it looks for (the event) is at position 1",
+      {number("--n", &built.n, "Number of tokens; the queries look for the first token (the event)",
               Range{2, 1 << 14}),
        number("--d", &built.d, "Size of a token's vector", Range{2, 4096}),
        number("--d-k", &built.d_k, "Size of queries and keys", Range{1, 4096}),

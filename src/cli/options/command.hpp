@@ -61,7 +61,7 @@ struct Option {
   bool required = false;
   /// Show the initial value of the target in --help, if the target is a string, a number or a list.
   bool show_default = false;
-  bool split = false;  // split the value at commas; the target is a vector
+  bool split = false;  // split the value at commas; the target must be a vector
   std::optional<Range> range = {};
   std::vector<std::string> allowed = {};  // allowed values; empty: all values
   std::string needs = {};                 // name of an option that must be given too
@@ -102,7 +102,7 @@ struct Command {
 };
 
 /// Parses the command line and sets the targets of the given options. Returns the chosen command, or the text
-/// of --help or --version. Throws Error(usage).
+/// of --help or --version. Throws Error(usage) if the command line is invalid.
 [[nodiscard]] std::variant<const Command*, std::string> parse_command_line(const Command& root, int argc,
                                                                            char** argv);
 

@@ -368,7 +368,8 @@ std::vector<input::Sequence> seeded_inputs(const model::ModelConfig& config, std
     } else {
       sequence.embeddings = matrix(length, config.d_model);
     }
-    // Values with another width than the keys need an input of their own, and so do keys.
+    // Values get separate embeddings if their input width differs from that of the keys. Keys get separate
+    // embeddings if values do, or if their input width differs from d_model.
     const bool own_values = config.d_value_input != config.d_key_input;
     if (own_values || config.d_key_input != config.d_model)
       sequence.key_embeddings = matrix(length, config.d_key_input);

@@ -33,7 +33,7 @@ using inspect::OpenModel;
 /// An array that was read from a file and converted to T, which is float or double.
 template <typename T>
 struct FileArray {
-  std::string file;          // escaped
+  std::string file;          // path, escaped for messages
   DType dtype = DType::f32;  // type in the file
   Shape shape;
   std::vector<T> values;
@@ -66,13 +66,13 @@ template <typename T>
 /// Reads a whole file of inputs, at most 1 GiB; "-" is standard input.
 [[nodiscard]] std::string read_input_file(const std::string& path);
 
-/// Returns the input of --text and --text-pair. Throws Error(bad_input) if a text is not UTF-8.
+/// Returns the input of a --text and its --text-pair, if any. Throws Error(bad_input) if a text is not UTF-8.
 [[nodiscard]] input::TextInput text_input(const InputItem& item);
 
 /// Reads the inputs of the command line in their order, with their targets and masks, and completes them with
 /// finish_batch(). Applies --truncate. Opens the model's tokenizer if an input or a target is text. Throws
-/// Error(usage) without inputs, and if the input options contradict each other or the model. Throws
-/// Error(bad_input) for an invalid input, and Error(environment) if a file cannot be read.
+/// Error(usage) without inputs and for contradictory options, Error(bad_input) for an invalid input, and
+/// Error(environment) if a file cannot be read.
 [[nodiscard]] input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
 
 /// Returns the format of an --input file: from its extension, or from --input-format if the path is "-".
@@ -80,21 +80,21 @@ template <typename T>
 /// extension.
 [[nodiscard]] input::InputFormat input_format(const std::string& path, const InputOptions& options);
 
-/// Throws Error(usage) without inputs, or if standard input is named twice. The error message lists `kinds`,
-/// the accepted kinds of input.
+/// Throws Error(usage) without inputs, or if standard input is named more than once. `kinds` lists the input
+/// options of the command, for the message.
 void require_inputs(const InputOptions& options, const std::string& kinds);
 
-/// Returns the files that a command reads, for check_outputs(): --config, the files of the inputs and masks,
-/// and the weights, configuration and tokenizer of MODEL. Replaces a hub name by the path of its snapshot in
-/// the cache, and "-" by /dev/stdin, because standard input may be a file. Throws Error if the model does not
-/// exist.
+/// Returns the files that a command reads because of these options, for check_outputs(): --config, the files
+/// of the inputs and masks, and the weights, configuration and tokenizer of MODEL. Some of them may not
+/// exist. Replaces "-" by /dev/stdin, because standard input may be a file. Throws Error if the model does
+/// not exist.
 [[nodiscard]] std::vector<std::filesystem::path> files_read(const CommandOptions& options);
 
-/// Returns inputs for a model, which are the same in every run and on every machine: random images if the
-/// model reads images; their number of tokens does not depend on `length`. Otherwise sequences of `length`
-/// random ids, or of `length` embeddings with values in -1..1 if the model has no embedding table. They have
-/// embeddings for keys and values if the widths of these require it, and a target of `target_length` ids for
-/// an encoder-decoder model.
+/// Returns `count` random inputs for a model, which are the same in every run and on every machine. A model
+/// that reads images gets images; their number of tokens does not depend on `length`. Any other model gets
+/// `length` ids per input, or `length` embeddings with values in -1..1 if the model has no embedding table.
+/// Keys and values get separate embeddings if their widths require it. For an encoder-decoder model, each
+/// input has a target of `target_length` ids.
 [[nodiscard]] std::vector<input::Sequence> seeded_inputs(const model::ModelConfig& config, std::size_t count,
                                                          std::size_t length, std::size_t target_length);
 
@@ -113,8 +113,8 @@ void add_attention_option(Command& command, SelectionOptions& options);
 [[nodiscard]] std::optional<model::AttentionKind> parse_attention_option(const std::string& option,
                                                                          const std::string& kind);
 
-/// Returns the model with the attention kind of --attention in the layers of --layers. Without --attention,
-/// or if it is axial, returns the model unchanged.
+/// Returns the model with the kind of --attention in the layers of --layers (default: all), which are read as
+/// indices into ModelConfig::layers. Returns the model unchanged for axial attention or without --attention.
 [[nodiscard]] model::Model with_attention_option(const model::Model& model, const SelectionOptions& options);
 
 /// If --attention is axial, reads the batch as one grid of embeddings, replaces it by the columns and rows of

@@ -26,7 +26,7 @@ std::uint64_t parse_bytes(const std::string& text) {
   const std::uint64_t unit = index == std::string_view::npos ? 1 : std::uint64_t{1024} << (10 * index);
   const auto bytes = checked_mul<std::uint64_t>(parse_number(digits).value_or(0), unit);
   if (bytes.value_or(0) == 0)
-    fail(Status::usage, "--memory: got \"{}\", need a number of bytes such as 1048576, 512M or 2G",
+    fail(Status::usage, "--memory: got \"{}\", need a positive number of bytes such as 1048576, 512M or 2G",
          escaped(text));
   return *bytes;
 }
@@ -99,8 +99,10 @@ void add_sequence_options(Command& command, InputOptions& options) {
   add_file_options(command, options);
   add_items(command, options, options.items, "--embeddings", InputKind::embeddings, "X.npy",
             "Array [n, d] or [batch, n, d] of vectors that replace the embeddings of n tokens");
-  add_items(command, options, options.items, "--pixels", InputKind::pixels, "X.npy",
-            "Images [batch, channels, height, width], for a model that reads images");
+  add_items(
+      command, options, options.items, "--pixels", InputKind::pixels, "X.npy",
+      "Images [batch, channels, height, width], or one image [channels, height, width], for a model that "
+      "reads images");
   add_items(command, options, options.targets, "--target-text", InputKind::text, "TEXT",
             "Text that the decoder of an encoder-decoder model reads after the model's start token; the k-th "
             "target belongs to the k-th input");
@@ -123,22 +125,25 @@ void add_input_options(Command& command, InputOptions& options) {
         "Array like --keys, from which values are computed (default: that of --keys); one file per --keys",
         "V.npy"},
        {"--mask", &options.mask,
-        "Mask of the scores: causal (hide later keys), none (show all keys), or a file of bools or integers "
-        "(1: the query may attend to the key, 0: hidden) or of floats (added to the scores)",
+        "Mask of the scores: causal (hide later keys), none (do not hide later keys), or a file of bools or "
+        "integers (1: the query may attend to the key, 0: hidden) or of floats (added to the scores)",
         "causal|none|FILE.npy"},
        {"--key-mask", &options.key_mask,
         "Array [batch, m] of bools or integers, for m keys (1: visible, 0: hidden)", "FILE.npy"}});
 }
 
 void add_head_options(Command& command, SelectionOptions& options) {
-  command.add("Selection",
-              {{"--component", &options.component,
-                "For an encoder-decoder model: any of encoder, decoder, cross (default: all)", "LIST"},
-               {"--layers", &options.layers, "Layers, counted from 0, such as 0,3-5 (default: all)", "LIST"},
-               {"--heads", &options.heads,
-                "Heads as LAYER.HEAD, such as 0.1,2.3; in an encoder-decoder model such as enc.0.1,cross.2.3 "
-                "(default: all)",
-                "LIST"}});
+  command.add(
+      "Selection",
+      {{"--component", &options.component,
+        "For an encoder-decoder model: any of encoder, decoder, cross (default: all, or only encoder if the "
+        "model runs without a target)",
+        "LIST"},
+       {"--layers", &options.layers, "Layers, counted from 0, such as 0,3-5 (default: all)", "LIST"},
+       {"--heads", &options.heads,
+        "Heads as LAYER.HEAD, such as 0.1,2.3; in an encoder-decoder model such as enc.0.1,cross.2.3 "
+        "(default: all)",
+        "LIST"}});
 }
 
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats) {
@@ -161,7 +166,7 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
       "Output",
       {number(
           "--digits", &options.digits,
-          "Number of decimals (default: as many as are needed to read back the same number; fewer in text)",
+          "Number of decimals (default: the shortest text that reads back to the same number; fewer in text)",
           Range{0, report::NumberFormat::kMostDigits})});
 }
 
@@ -171,17 +176,17 @@ void add_table_option(Command& command, OutputOptions& options, const std::strin
 }
 
 void add_worker_options(Command& command, ResourceOptions& options) {
-  command.add("Run",
-              {{.names = "--threads",
-                .target = &options.threads,
-                .help = "Number of threads (default: all cores that this process may use)",
-                .range = Range{1, 4096}},
-               {"--quiet", &options.quiet, "Print no warnings and no progress on standard error"},
-               {"--progress",
-                choice<ProgressMode>(options.progress, {{"auto", ProgressMode::automatic},
-                                                        {"always", ProgressMode::always},
-                                                        {"never", ProgressMode::never}}),
-                "When to show progress on standard error: auto (if it is a terminal), always or never"}});
+  command.add("Run", {{.names = "--threads",
+                       .target = &options.threads,
+                       .help = "Number of threads (default: all cores that this process may use)",
+                       .range = Range{1, 4096}},
+                      {"--quiet", &options.quiet, "Print no warnings and no progress on standard error"},
+                      {"--progress",
+                       choice<ProgressMode>(options.progress, {{"auto", ProgressMode::automatic},
+                                                               {"always", ProgressMode::always},
+                                                               {"never", ProgressMode::never}}),
+                       "When to show progress on standard error: auto (if it is a terminal), always or never "
+                       "(default: auto)"}});
 }
 
 void add_run_options(Command& command, ResourceOptions& options) {
@@ -193,7 +198,7 @@ void add_run_options(Command& command, ResourceOptions& options) {
         "released after their use (default: no limit)",
         "BYTES"},
        number("--limit", &options.limit, "Largest number of values in the output (npz: no limit)"),
-       {"--strict", &options.strict, "Stop with exit status 6 if a result is NaN or infinite"}});
+       {"--strict", &options.strict, "Stop with exit status 6 if a weight or a result is NaN or infinite"}});
 }
 
 }  // namespace attnctl::cli

@@ -21,7 +21,7 @@ struct ModelOptions {
 void add_model_options(Command& command, ModelOptions& options);
 
 enum class InputKind { text, ids, file, embeddings, pixels };
-/// One input of the command line, in the order of the command line.
+/// One input or target of the command line.
 struct InputItem {
   InputKind kind = InputKind::ids;
   std::string value;
@@ -31,7 +31,7 @@ struct InputItem {
 };
 
 struct InputOptions {
-  std::vector<InputItem> items;
+  std::vector<InputItem> items;    // inputs, in the order of the command line
   std::vector<InputItem> targets;  // texts or ids; the k-th target belongs to the k-th input
   std::string input_format;        // format of standard input: "json", "jsonl", "txt" or "conllu"
   std::vector<std::string> keys;   // files of --keys; the k-th file belongs to the k-th --embeddings
@@ -39,7 +39,8 @@ struct InputOptions {
   std::optional<std::string> mask;  // "causal", "none" or a file
   std::optional<std::string> key_mask;
   bool truncate = false;
-  /// While parsing: true if the last input option was --text, so that --text-pair may follow.
+  /// Used while parsing: true if the last input is a --text without --text-pair, so that --text-pair may
+  /// follow.
   bool after_text = false;
 };
 /// Adds the options for text inputs: --text, --text-pair, --input and --input-format.
@@ -73,7 +74,7 @@ struct OutputOptions {
 };
 /// Adds only --format and -o.
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
-/// Adds --format, -o and --digits: the output options of commands without tables.
+/// Adds --format, -o and --digits.
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
 /// Adds --table. options.formats must already be set. `help` says what --table does in the formats that write
 /// tables.
@@ -91,7 +92,7 @@ struct ResourceOptions {
 void add_worker_options(Command& command, ResourceOptions& options);
 void add_run_options(Command& command, ResourceOptions& options);
 
-/// The options that most commands share. A command adds only those that it uses.
+/// The options that most commands share. Each command adds only some of them.
 struct CommandOptions {
   ModelOptions model;
   InputOptions inputs;

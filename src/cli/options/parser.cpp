@@ -53,8 +53,8 @@ std::string default_text(const T& target) {
   return {};
 }
 
-/// Returns the text that --help shows after the names of an option: its value, its default, and the options
-/// that it needs or excludes.
+/// Returns the text that --help shows after the names of an option: its value and default, whether the option
+/// is required, and the options that it needs or excludes.
 std::string usage_text(const Option& option, const Command& command) {
   std::string text;
   if (option.takes_value()) {
@@ -130,7 +130,8 @@ bool in_range(const std::string& word, const Range& range) {
   return !(value < range.first || value > range.last);
 }
 
-/// Returns what is wrong with a value of an option, or an empty text if the value is valid.
+/// Checks a value against the allowed words and the range of an option. Returns an error message, or an empty
+/// text if the value passes.
 std::string value_error(const Option& option, const std::string& word) {
   const Choice* const choice = std::get_if<Choice>(&option.target);
   const WordList& allowed = choice != nullptr ? choice->words : option.allowed;

@@ -72,7 +72,7 @@ const Format& resolve_format(const OutputOptions& options, const Format* by_exte
 
 void check_output_type(const Target& target) {
   std::error_code ignored;
-  // One look at the path, because another run may create the directory at any time.
+  // Reads the status only once, because another run may create the directory at any time.
   const std::filesystem::file_status found = std::filesystem::status(target.path, ignored);
   const bool directory = is_directory(found);
   const bool folder_wanted = target.is_folder();
@@ -97,7 +97,7 @@ std::optional<FileId> file_id(const std::filesystem::path& path) {
   return FileId(found.st_dev, found.st_ino);
 }
 
-/// Returns the output path. If the output is a folder of tables, returns the existing files in it with the
+/// Returns the output path or, for a folder of tables, the existing files in the folder that have the
 /// extension of tables.
 std::vector<std::filesystem::path> files_of(const OutputPath& output) {
   if (output.tables.empty()) return {output.path};
@@ -110,8 +110,8 @@ std::vector<std::filesystem::path> files_of(const OutputPath& output) {
   return files;
 }
 
-/// Returns whether two outputs are the same file, or one is a file in the folder of tables of the other with
-/// the extension of tables. The outputs need not exist.
+/// Returns whether two outputs are the same file, or whether one output is a folder of tables and the other a
+/// file in this folder with the extension of tables. The outputs need not exist.
 bool collide(const OutputPath& a, const OutputPath& b) {
   const auto id = file_id(a.path);
   if (id && id == file_id(b.path)) return true;

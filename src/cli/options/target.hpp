@@ -52,16 +52,17 @@ struct Target {
 /// Determines the destination and format by the rules of docs/cli.md. The format is set by --format, else by
 /// the extension of -o. The default is text on a terminal and JSON elsewhere. `others` are the paths that the
 /// command writes in addition to -o. Throws Error(usage) if the format contradicts the extension, if the
-/// command cannot write the format, for --table with a format without tables, for several tables without a
-/// directory, for NPZ to a terminal, and if check_outputs() fails. Throws Error(environment) if the results
-/// are a file but the output path is a directory, or the reverse.
+/// command cannot write the format, for --table with a format without tables, for several tables to one
+/// file or to standard output, for NPZ to a terminal, and if check_outputs() fails. Throws Error(environment)
+/// if the results are a file but the output path is a directory, or the reverse.
 [[nodiscard]] Target resolve_target(const OutputOptions& options,
                                     const std::vector<std::filesystem::path>& inputs,
                                     std::vector<OutputPath> others = {});
 
-/// Returns the text style of a target. If the target is standard output and this is a terminal, the style has
-/// the width of the terminal and, unless NO_COLOR is set, bold and dim text, and colours if TERM contains
-/// 256color or COLORTERM is set. Otherwise, the style is plain text.
+/// Returns the text style of a target. If the target is standard output and standard output is a terminal,
+/// the style has the width of the terminal. Unless NO_COLOR is set, it also has bold and dim text, and
+/// colours if TERM contains 256color or COLORTERM is set. Empty variables count as not set. For any other
+/// target, the style is plain text.
 [[nodiscard]] report::TextOptions text_style(const Target& target);
 
 }  // namespace attnctl::cli

@@ -29,7 +29,8 @@ void add_visible_values(MatrixView<const float> pattern, MatrixView<const float>
   }
 }
 
-/// Computes softmax over scores and `sink`, but not sink's weight. Returns true if a score is not -inf.
+/// Writes the weights of `scores` in a softmax over `scores` and `sink`. Returns true if one of `scores` is
+/// not -inf.
 bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<float>& workspace,
                        std::span<float> weights) {
   const bool some_visible = std::ranges::any_of(
@@ -59,9 +60,8 @@ double linear_feature(float x) {
 }
 
 /// Linear attention of one head in one sequence, with phi(x) = elu(x) + 1. z is computed from running sums of
-/// phi(k) v^T and phi(k) in float64, in time and memory linear in the number of tokens. Patterns, if
-/// requested, still take quadratic time and memory. With a causal mask, the sums for query i include only the
-/// keys up to i.
+/// phi(k) v^T and phi(k) in float64, in time linear in the number of tokens. Patterns, if requested, take
+/// quadratic time. With a causal mask, the sums for query i include only the keys up to i.
 class LinearHead {
  public:
   /// `v` is empty if z is not needed. `patterns` must be true if weights() is called.
@@ -81,8 +81,8 @@ class LinearHead {
     }
   }
 
-  /// Writes z of query i [v]. Must be called for ascending i. Returns the sum of phi(q) phi(k) over the
-  /// visible keys. If no key is visible, writes zeros and returns nullopt.
+  /// Writes z [v] of query i, unless `z` is empty. Must be called for i = 0, 1, 2, ... Returns the sum of
+  /// phi(q) phi(k)^T over the visible keys. If no key is visible, writes zeros and returns nullopt.
   std::optional<double> next(std::size_t i, std::span<float> z) {
     const std::size_t last = visibility_.of_query(i).last;
     for (; added_ < last; ++added_) add_key(added_);
@@ -99,7 +99,7 @@ class LinearHead {
   }
 
   /// Writes phi(q) phi(k)^T / sum for the queries first, first + 1, ... and the keys of `range` to out [sums,
-  /// keys of range]. `sums` are the results of next(). Does not apply the masks of the sequence.
+  /// keys of range]. `sums` are the results of next(), or 1 for nullopt. Does not apply masks.
   void weights(std::size_t first, std::span<const double> sums, KeyRange range, MatrixView<float> out) {
     query_features_.clear();
     for (std::size_t r = 0; r < sums.size(); ++r) {
@@ -128,7 +128,7 @@ class LinearHead {
   MatrixView<const float> q_, k_, v_;
   const Visibility& visibility_;
   std::size_t added_ = 0;                    // the visible keys among [0, added_) are in the sums
-  bool any_ = false;                         // true after the first visible key
+  bool any_ = false;                         // true after a visible key was added
   std::vector<double> key_sums_, products_;  // [k], [k, v]
   std::vector<double> total_;                // [v], for one query
   std::vector<float> key_features_;          // [m, k]; empty without patterns
@@ -244,7 +244,7 @@ class HeadPass {
       } else if (strided) {
         for (std::size_t r = 0; r < panel.rows; ++r) strided_row(panel, r);
       } else {
-        constexpr std::size_t kStrip = 24;  // number of rows; a multiple of the tiles of the kernels
+        constexpr std::size_t kStrip = 24;  // number of rows; a multiple of the rows of a kernel tile
         for (std::size_t r = 0; r < panel.rows; r += kStrip)
           dense_strip(panel, r, std::min(kStrip, panel.rows - r));
       }
@@ -297,7 +297,7 @@ class HeadPass {
   }
 
   /// Computes row r of a panel with strided attention, only from the keys of strides_of(), whose scores are
-  /// stored next to each other. Masks then hide some of these keys.
+  /// stored next to each other. Masks may hide some of these keys.
   void strided_row(const PanelWork& panel, std::size_t r) const {
     const std::size_t i = panel.first + r;
     const auto strides = visibility_.strides_of(i);
@@ -391,7 +391,8 @@ class HeadPass {
     visibility_.mask(i, keys, scores);
   }
 
-  /// Returns true if test(index of a key's score in the row) is true for a visible key of query i.
+  /// Returns true if one of `keys` is visible to query i and test(index) is true for it. The index counts the
+  /// keys from 0.
   template <typename Test>
   [[nodiscard]] bool any_visible(std::size_t i, std::span<const KeySteps> keys, const Test& test) const {
     std::size_t index = 0;
@@ -403,9 +404,9 @@ class HeadPass {
     return false;
   }
 
-  /// Writes the weights of `keys`, whose scores are stored next to each other. Records a warning for a row
-  /// without a visible key, for a row that is not finite, and, if scores are needed, for a visible key with
-  /// the score -inf. The weights are NaN if the scores of all visible keys overflowed to -inf.
+  /// Writes the weights of `keys`, whose scores are stored next to each other. Records one warning for a row
+  /// without a visible key, for a row that is not finite, or, if observers need scores, for a row in which a
+  /// visible key has the score -inf. The weights are NaN if the scores of all visible keys are -inf.
   void softmax(const PanelWork& panel, std::size_t r, std::span<const KeySteps> keys,
                std::span<const float> scores, std::span<float> weights) const {
     const std::size_t i = panel.first + r;

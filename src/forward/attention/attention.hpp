@@ -27,7 +27,8 @@ struct AttentionLayer {
   std::span<const float> sinks = {};  // [heads] or empty
   bool scores = false;                // observers need the scores
   std::size_t panel_rows = 128;
-  bool patterns = true;  // observers need the patterns; if false, linear and strided attention compute none
+  /// Observers need patterns or scores. If false, linear and strided attention compute no patterns.
+  bool patterns = true;
   PositionBias::Tables positions = {};
 };
 
@@ -65,7 +66,7 @@ class PanelRows {
   std::size_t keys_ = 0;  // number of keys per row
   KeyRange opened_;
   std::vector<float> values_;
-  std::vector<KeyRange> written_;  // for each row, the range whose values are not `filler`
+  std::vector<KeyRange> written_;  // for each row, the range whose values may differ from `filler`
   std::size_t filled_ = 0;         // number of rows that have been filled
 };
 
@@ -75,7 +76,7 @@ struct PanelBuffers {
   PanelRows scores{-std::numeric_limits<float>::infinity()};
   linalg::PackedMatrix keys, values;  // k^T and v of the current head and sequence
   std::vector<float> sink_scores;     // the scores of one query, followed by the sink
-  std::vector<float> strided_row;     // the scores, later the weights, of the visible keys of one query
+  std::vector<float> strided_row;     // the scores, later the weights, of one query in strided attention
   std::vector<double> sums;           // for linear attention
   std::vector<std::uint8_t> fully_masked;
 
@@ -83,7 +84,7 @@ struct PanelBuffers {
   void reserve(const Block& block, const AttentionLayer& layer);
 };
 
-/// Returns the rows per panel: `wanted`, or fewer (at least 24) if a panel with all keys exceeds the cache.
+/// Returns the rows per panel: `wanted`, or fewer (at least 24) if a panel [wanted, keys] exceeds 1 MiB.
 [[nodiscard]] std::size_t rows_of_panel(std::size_t wanted, std::size_t keys);
 
 /// Computes scores, pattern and z of one head, as far as needed, for all sequences of a Block.

@@ -22,8 +22,8 @@ void rotate_pairs(std::span<const float> cosine, std::span<const float> sine, fl
   }
 }
 
-/// Returns ln(distance / near) / whole * steps, where `whole` is ln(farthest / near). Each operation is
-/// rounded to float32.
+/// Returns ln(distance / near) / whole * steps. `whole` is ln(d / near) for the distance d at which the
+/// logarithmic scale ends. Each operation is rounded to float32.
 float logarithmic_steps(std::size_t distance, std::size_t near, float whole, std::size_t steps) {
   const float ratio = static_cast<float>(distance) / static_cast<float>(near);
   return std::log(ratio) / whole * static_cast<float>(steps);
@@ -36,8 +36,9 @@ float round_to_bfloat16(float value) {
   return std::bit_cast<float>((bits + rounding) & 0xFFFF0000U);
 }
 
-/// Returns slope * (position of the key) for each key (Press, Smith and Lewis 2022). slope * (key position -
-/// query position) would give the same softmax.
+/// Returns the ALiBi term slope * (position of the key) for each key, with the options of AlibiConfig. The
+/// term of the paper, slope * (key position - query position) (Press, Smith and Lewis 2022), differs only by
+/// a constant per query, so the softmax is the same.
 std::vector<float> alibi_terms(const model::AttentionConfig& config, const input::Sequence& sequence,
                                std::size_t head) {
   const model::AlibiConfig& alibi = *config.alibi;

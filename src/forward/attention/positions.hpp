@@ -17,7 +17,8 @@
 namespace attnctl::forward {
 
 /// Adds sin(p / 10000^(2j/d)) and the cosine of the same angle to two columns of each row p of x [n, d], for
-/// every j < d / 2: to columns 2j and 2j + 1, or, with `halves`, to columns j and j + d / 2 (rounded up).
+/// every j < d / 2: to columns 2j and 2j + 1, or, with `halves`, to columns j and j + d / 2 (rounded up). If
+/// d is odd, the last sine has no cosine.
 void add_sinusoidal(MatrixView<float> x, bool halves);
 
 /// Cosines and sines of rotary positions, each [positions, r/2], where r is the number of rotated dimensions.
@@ -44,11 +45,12 @@ void rotate(Pool& pool, const model::RotaryConfig& config, const RotaryTable& ta
 /// Returns the T5 bucket for `distance` = key - query position. Uses a float32 logarithm like the original.
 [[nodiscard]] std::size_t relative_bucket(const model::RelativeBuckets& config, std::int64_t distance);
 
-/// Returns the DeBERTa row for `distance` = query - key position. Uses a float32 logarithm like the original.
+/// Returns the row of DeBERTa's distance table for `distance` = query - key position. Computes
+/// logarithms in float32 like the original.
 [[nodiscard]] std::size_t disentangled_row(const model::DisentangledConfig& config, std::int64_t distance);
 
-/// The distance embeddings of disentangled attention, projected to keys and queries of all heads: each [2
-/// span, heads k]. A matrix has no data if the layer does not use it.
+/// The distance embeddings of disentangled attention, projected to the keys and queries of all heads. Each
+/// matrix is [2 span, heads * k]; it has no data if the layer does not use it.
 struct ProjectedDistances {
   MatrixView<const float> keys, queries;
 };
@@ -66,9 +68,9 @@ class DistanceTable {
 /// The terms that ALiBi, T5 buckets and disentangled attention add to the scaled scores of a head.
 class PositionBias {
  public:
-  /// Weights that all heads of a layer share.
+  /// Position weights of all heads of a layer.
   struct Tables {
-    MatrixView<const float> relative_bias;  // [buckets, heads]
+    MatrixView<const float> relative_bias;  // [rows, heads], row b for bucket b
     ProjectedDistances distances;
   };
   /// q [n, k] and k [m, k] are the queries and keys of the head, `sequence` is the sequence of the keys.
@@ -79,8 +81,8 @@ class PositionBias {
   void add(std::size_t i, KeySteps keys, std::span<float> scores) const;
 
  private:
-  /// Computes the products of queries and keys with distance embeddings, only for distances that occur in the
-  /// sequence.
+  /// Computes the products of queries and keys with distance embeddings, only for the range of table rows
+  /// that the distances in the sequence use.
   void multiply_distances(const model::AttentionConfig& config, const ProjectedDistances& distances,
                           std::size_t head, MatrixView<const float> q, MatrixView<const float> k);
 
@@ -89,9 +91,11 @@ class PositionBias {
   std::vector<float> alibi_;  // [keys], or empty without ALiBi
   /// [queries + keys - 1], at index key - query + queries - 1; empty without T5 buckets.
   std::vector<float> relative_;
-  /// For disentangled attention: for each index of relative_, the column of content_ and position_.
+  /// [queries + keys - 1], at the same index as in relative_: the column of content_ and position_. Empty
+  /// without disentangled attention.
   std::vector<std::uint32_t> rows_;
-  OwnedMatrix<float> content_, position_;  // [queries, c], [keys, c] for the c table rows that occur
+  /// [queries, c] and [keys, c], for a range of c table rows; empty if the term is not used.
+  OwnedMatrix<float> content_, position_;
 };
 
 }  // namespace attnctl::forward

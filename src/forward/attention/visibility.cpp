@@ -11,7 +11,8 @@ constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 using Rule = model::AttentionKind::Rule;
 
-/// Returns the keys that the kind allows for the queries first to last; if it is strided, only the near ones.
+/// Returns the keys that the kind allows for the queries first to last; for strided attention, only the keys
+/// near the queries. The range may end after the last key.
 KeyRange range_of(const model::AttentionKind& kind, std::size_t first, std::size_t last, std::size_t keys) {
   switch (kind.rule) {
     case Rule::window:

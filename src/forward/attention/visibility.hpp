@@ -28,12 +28,12 @@ class Visibility {
   /// for query i; for strided attention, a range that contains them (see strides_of). Ignores the masks of
   /// the sequence, except that a score mask replaces the causal mask.
   [[nodiscard]] KeyRange of_query(std::size_t i) const { return of_queries(i, 1); }
-  /// Returns the range that contains the ranges of all queries [first, first + count). `count` is at least 1.
+  /// Returns a range that contains the ranges of all queries [first, first + count). `count` is at least 1.
   [[nodiscard]] KeyRange of_queries(std::size_t first, std::size_t count) const;
 
   /// Returns the keys that strided attention allows for query i: the keys near the query, then the keys
-  /// before them and the keys after them whose distance is a multiple of the stride. No key is returned
-  /// twice.
+  /// before them and the keys after them whose distance from the query is a multiple of the stride. No key is
+  /// returned twice.
   [[nodiscard]] std::array<KeySteps, 3> strides_of(std::size_t i) const;
 
   /// Adds the sequence's score mask to the scores of query i and these keys. Sets the scores of hidden keys
@@ -44,7 +44,7 @@ class Visibility {
   /// attention and the causal mask.
   [[nodiscard]] bool sees(std::size_t i, std::size_t key) const;
 
-  /// Returns false if the sequence hides the key from all queries.
+  /// Returns false if the key mask of the sequence hides the key.
   [[nodiscard]] bool shows(std::size_t key) const {
     return sequence_.key_visible.empty() || sequence_.key_visible[key] != 0;
   }
@@ -87,11 +87,11 @@ class VisibleKeys {
   [[nodiscard]] bool finds(const VisibleRow& row, std::size_t key) const;
   [[nodiscard]] std::size_t count_among(const VisibleRow& row, std::size_t first, std::size_t last) const;
 
-  bool contiguous_ = true;        // each query sees all keys of its range
+  bool contiguous_ = true;        // if true, each query sees exactly the keys of its range
   std::vector<VisibleRow> rows_;  // [n]
-  /// [n + 1]: number of visible keys before each key; empty if the sequence hides no key.
+  /// [n + 1]: number of visible keys before each key; empty if the sequence has no key mask.
   std::vector<std::size_t> before_;
-  std::vector<std::uint8_t> visible_;  // [n] or empty
+  std::vector<std::uint8_t> visible_;  // [n], the key mask, or empty
 };
 
 }  // namespace attnctl::forward

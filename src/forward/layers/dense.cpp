@@ -27,7 +27,7 @@ std::size_t boundary(std::size_t extent, std::size_t index, std::size_t parts, s
   return std::min(extent, units * index / parts * unit);
 }
 
-/// Returns the size of the largest part if `extent` is divided into `parts` parts.
+/// Returns an upper bound of the size of a part if `extent` is divided into `parts` parts.
 std::size_t largest(std::size_t extent, std::size_t parts, std::size_t unit) {
   const std::size_t units = (extent + unit - 1) / unit;
   return std::min(extent, (units + parts - 1) / parts * unit);
@@ -35,7 +35,7 @@ std::size_t largest(std::size_t extent, std::size_t parts, std::size_t unit) {
 
 /// Divides a product into a grid of up to `workers` slabs such that the largest slab costs least. The cost of
 /// a slab includes packing its weights, which takes as long as computing about kPackingRows rows. Therefore
-/// columns are divided before rows.
+/// it often costs less to divide the columns than to divide the rows.
 void cut(std::size_t product, std::size_t rows, std::size_t cols, std::size_t workers,
          std::vector<Slab>& slabs) {
   constexpr std::size_t kPackingRows = 24;

@@ -17,7 +17,8 @@ float dropout_factor(const model::TokenDropout& dropout, const input::Sequence& 
   return static_cast<float>(dropout.kept / (1 - static_cast<double>(dropped) / static_cast<double>(length)));
 }
 
-/// Writes the token embeddings of one sequence, except the patches of an image, and adds the token types.
+/// Writes the token embeddings of one sequence, and adds those of the token types. For an image, writes only
+/// the class token: x already contains the patches.
 void embed_tokens(const model::EmbeddingConfig& config, const model::EmbeddingWeights& weights,
                   const input::Sequence& sequence, MatrixView<float> x) {
   std::vector<float> row(x.cols);

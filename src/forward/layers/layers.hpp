@@ -14,12 +14,12 @@
 #include "input/batch.hpp"
 #include "model/model.hpp"
 
-// All parts of the forward pass except attention: products with weights, norms and convolutions (dense.cpp),
+// Parts of the forward pass other than attention: products with weights, norms and convolutions (dense.cpp),
 // MLPs and experts (mlp.cpp), the embeddings before the first layer and the output head after the last one
 // (ends.cpp).
 namespace attnctl::forward {
 
-/// Memory for a matrix. It is used again for every layer and every Block (a group of sequences).
+/// Memory for a matrix, used again for every layer and every Block (a group of sequences).
 class Buffer {
  public:
   /// Returns a matrix [rows, cols] of undefined values. Earlier views become invalid if the memory grows.
@@ -44,7 +44,8 @@ void for_rows(Pool& pool, std::size_t rows, std::size_t elements_per_row, const 
   pool.run(ranges, run);
 }
 
-/// A product with weights: out = act(x W + b), or out = act(out + x W + b) if `accumulate` is true.
+/// A product with weights: out = act(x W + b), or out = act(out + x W + b) if `accumulate` is true. Without
+/// an activation, act is the identity.
 struct Dense {
   MatrixView<const float> x;  // [rows, in]
   model::Linear weights;      // [in, out], not factorised
@@ -53,7 +54,7 @@ struct Dense {
   bool accumulate = false;
 };
 
-/// Computes independent products in parallel. One thread computes a slab of rows and columns of a product.
+/// Computes independent products in parallel. Each task computes a rectangle of the output of one product.
 void run_dense(Pool& pool, std::span<const Dense> products);
 void run_dense(Pool& pool, const Dense& product);
 
@@ -83,7 +84,8 @@ class Convolution {
   MatrixView<const float> kept_;
 };
 
-/// Rows of the MLP that are computed at once. Limits the memory: an inner row is several times d_model wide.
+/// Largest number of rows of the MLP that are computed at once. Limits the memory: an inner row is several
+/// times d_model wide.
 inline constexpr std::size_t kMlpRows = 1024;
 
 struct MlpBuffers {
@@ -92,16 +94,16 @@ struct MlpBuffers {
 
 /// Adds the output of the layer's MLP or experts to x [rows, d_model], with the norms and the residual
 /// multiplier of the layer. Does nothing if the layer has no MLP. Appends the experts of each row to `routes`
-/// if `routes` is not null.
+/// if `routes` is not null and the layer has experts.
 void add_mlp(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
              MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes);
 
 /// Returns the required width of the embeddings that a sequence may have instead of token ids.
 [[nodiscard]] std::size_t embedding_width(const model::ModelConfig& config);
 
-/// Writes the input of the first layer, x [block.rows, d_model]: the sum of token, token type and position
-/// embeddings, normalised and projected. If the Block belongs to the decoder, these are the embeddings of the
-/// targets.
+/// Writes the input of the first layer, x [block.rows, d_model]: the sum of token or patch, token type and
+/// position embeddings, with the norm and the projection of the model. If the Block belongs to the decoder,
+/// these are the embeddings of the targets.
 void embed(Pool& pool, const model::Model& model, const input::Batch& batch, const Block& block,
            MatrixView<float> x);
 
@@ -113,7 +115,8 @@ class OutputHead {
   OutputHead(Pool& pool, const model::Model& model) : pool_(pool), model_(model) {}
 
   [[nodiscard]] std::size_t rows_at_once() const { return logits_rows(model_.head(&pool_)->decoder.out()); }
-  /// Returns the logits [rows, vocabulary] of the stream x [rows, d_model]. Valid until the next call.
+  /// Returns the logits [rows, vocabulary] of the residual stream x [rows, d_model]. Valid until the next
+  /// call.
   [[nodiscard]] MatrixView<const float> logits(MatrixView<const float> x);
 
  private:

@@ -8,7 +8,8 @@
 namespace attnctl::forward {
 namespace {
 
-/// Computes the MLP down(act(...)) of down.x [rows, d_model]. Adds it to down.out if down.accumulate is true.
+/// Computes the MLP of down.x [rows, d_model]. Writes the result to down.out, or adds it if down.accumulate
+/// is true.
 void run_mlp(Pool& pool, const model::MlpConfig& config, const model::MlpWeights& weights,
              MlpBuffers& buffers, Dense down) {
   Dense up{down.x, weights.up, buffers.inner.take(down.x.rows, weights.up.out())};
@@ -57,8 +58,8 @@ ExpertRoute route_of(const model::ExpertsConfig& config, std::span<const float> 
   return route;
 }
 
-/// Clamps `up` to [-limit, limit] and the gate g to at most `limit`; then computes
-/// inner = (up + 1) g sigmoid(alpha g). On entry, `inner` holds up.
+/// Computes inner = (up + 1) g sigmoid(alpha g). `inner` contains up before the call. First, up is clamped to
+/// [-limit, limit], and values of the gate g above the limit are replaced by the limit.
 void combine_clamped(const model::ExpertsConfig& config, MatrixView<const float> gate,
                      MatrixView<float> inner) {
   const float limit = config.limit;
@@ -95,13 +96,14 @@ void add_shared_expert(Pool& pool, const model::LayerConfig& config, const model
   }
 }
 
-/// Computes out [rows, d_model]: the weighted sum of the experts of each row, plus the shared expert.
+/// Computes out [rows, d_model]: the weighted sum of the experts of each row, plus the shared expert if there
+/// is one.
 void run_experts(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
                  MlpBuffers& buffers, MatrixView<const float> input, MatrixView<float> out,
                  std::vector<ExpertRoute>* routes) {
   OwnedMatrix<float> scores(input.rows, config.experts.count);
   run_dense(pool, Dense{input, weights.router, scores.view()});
-  // For each expert, the rows that use it, with its weights.
+  // For each expert, the rows that use this expert, and its weight in each of these rows.
   std::vector<std::vector<std::pair<std::size_t, float>>> users(config.experts.count);
   for (std::size_t r = 0; r < out.rows; ++r) {
     ExpertRoute route = route_of(config.experts, scores.view().row(r));

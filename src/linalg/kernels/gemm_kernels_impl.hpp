@@ -4,15 +4,15 @@
 #include "linalg/kernels/kernels.hpp"
 
 // The GemmKernels of kernels.hpp for one instruction set. Registers hold a tile of c during the loop over k
-// (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). Unlike there, all of b
-// is packed only if there are many rows. The tiles have the usual names: c[mr, nr], a[mr, kc], b[kc, nr].
+// (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). The tiles have the
+// usual names: c[mr, nr], a[mr, kc], b[kc, nr].
 
 namespace attnctl::linalg {
 namespace {
 
-/// Computes c = a b or c = a b^T for many rows. Packs b in panels [kc, nr] that fit into L2, and multiplies
-/// all rows of a by each panel. While a panel is multiplied, some steps of the loop also pack a part of the
-/// next panel and prefetch the parts to pack after it.
+/// The kernels for many rows: c = a b and c = a b^T. Packs b in panels [kc, nr] that fit into L2, and
+/// multiplies all rows of a by each panel. While a panel is multiplied, some steps of the loop also pack a
+/// part of the next panel and prefetch the parts to pack after it.
 template <typename Arch>
 struct PackingKernel {
   using Columns = NnKernel<Arch>;
@@ -21,7 +21,7 @@ struct PackingKernel {
   static constexpr std::size_t kNr = Columns::kNr;
   static constexpr std::size_t kKc = 384;
 
-  /// The part of b that becomes one panel. `data` is its first element in b.
+  /// The part of b that becomes one panel. `data` is its first element in b; null after the last panel.
   struct PanelSource {
     const float* data = nullptr;
     std::size_t depth = 0, count = 0;  // number of rows along k, number of columns along n
@@ -73,7 +73,7 @@ struct PackingKernel {
     }
   };
 
-  /// A panel to pack, and the panel after it, which is prefetched at the end.
+  /// A panel to pack, and the panel after it, whose beginning is prefetched at the end.
   struct Job {
     PanelSource own, after;
     std::size_t stride;
@@ -125,7 +125,7 @@ struct PackingKernel {
   };
 
   /// Packs a panel of b^T from b [n, k] while another panel is multiplied. Each turn packs kPiece values of a
-  /// row of b; each value belongs to another row of the panel.
+  /// row of b; each value belongs to a different row of the panel.
   struct PieceByPiece {
     static constexpr bool transposed = true;
     static constexpr std::size_t kPiece = 16;
@@ -203,7 +203,7 @@ struct PackingKernel {
   static_assert(2 * kNr * kKc <= kGemmWorkspace);
 };
 
-/// The kernels of one instruction set.
+/// Returns the kernels of one instruction set.
 template <typename Arch>
 constexpr GemmKernels gemm_table(std::string_view name, std::size_t nt_rows, std::size_t nn_rows) {
   using Nt = NtKernel<Arch>;

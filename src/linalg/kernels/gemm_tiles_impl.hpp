@@ -9,8 +9,8 @@
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/kernels/vector_math.hpp"
 
-// The GEMM kernels for few rows. The kernels for many rows use the same tiles. kernels_impl.hpp explains why
-// everything is in an unnamed namespace and calls no function of the standard library.
+// The GEMM kernels for few rows. attnctl's kernels for many rows use the tiles of NnKernel. kernels_impl.hpp
+// explains why everything is in an unnamed namespace.
 
 namespace attnctl::linalg {
 namespace {
@@ -32,7 +32,7 @@ struct Slice {
       : first(extent * index / parts), count(extent * (index + 1) / parts - first) {}
 };
 
-/// Data of the next tile to prefetch while the current tile is computed: `count` cache lines per step.
+/// Data of a later tile to prefetch while the current tile is computed: `count` cache lines per step.
 struct Prefetch {
   const float* data = nullptr;
   std::size_t stride = 0;
@@ -65,7 +65,7 @@ template <typename Arch, typename Batch = xsimd::batch<float, Arch>>
                                              float* totals) {
 #if defined(__AVX512F__)
   if constexpr (Batch::size == 16) {
-    // Adds halves of two vectors side by side until each quarter holds one vector.
+    // Adds the halves of each vector, then the halves of the results, so that each vector fills a quarter.
     const auto halves = [](__m512 x, __m512 y) {
       return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
     };
@@ -200,7 +200,7 @@ struct NtKernel {
     ((count == R + 1 ? sum_tile<R + 1, C>(t) : void()), ...);
   }
 
-  /// Computes C columns of c for m rows. Prefetches the next columns of b at `next`, which may be null.
+  /// Computes C columns of c for m rows. Prefetches C later rows of b at `next`, unless `next` is null.
   template <std::size_t C>
   static void column(Tile t, std::size_t m, const float* next) {
     const Tile whole = t;
@@ -358,7 +358,8 @@ struct NnKernel {
     }
   }
 
-  /// Packs b [depth, count] as panels [depth, nr]. Pads the rows of the last one with zeros to a vector.
+  /// Packs b [depth, count] as panels [depth, nr]. Pads each row of the last panel with zeros to a whole
+  /// vector.
   static void pack(const float* b, std::size_t stride, std::size_t depth, std::size_t count, float* to) {
     for (std::size_t first = 0; first < count; first += kNr) {
       const std::size_t width = count - first < kNr ? count - first : kNr;
@@ -377,7 +378,7 @@ struct NnKernel {
     }
   }
 
-  /// The part b[kc, nc] of b that is multiplied at once.
+  /// A part of b, at most [kc, nc], that is multiplied at once.
   struct ProductBlock {
     std::size_t first_inner, depth;
     std::size_t first_col, count;
@@ -388,7 +389,7 @@ struct NnKernel {
     const std::size_t row_tiles = (p.m + kMr - 1) / kMr;
     const std::size_t col_tiles = (block.count + kNr - 1) / kNr;
     const float* const b = p.b + block.first_inner * p.b_stride + block.first_col;
-    // Packs incomplete tiles, and narrow tiles, whose rows in memory are short.
+    // Packs the block if its last tile is incomplete. Also packs narrow tiles that are used several times.
     const bool packed = block.count % kNr != 0 || (kNr < 64 && row_tiles > 1);
     if (packed) pack(b, p.b_stride, block.depth, block.count, workspace);
     constexpr std::size_t lines = kNc / 16;

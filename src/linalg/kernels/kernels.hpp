@@ -8,34 +8,34 @@
 
 namespace attnctl::linalg {
 
-/// Sums over the attention weights w_j of one query, where offset + j is the position of key j minus the
-/// position of the query. `offset` is negative if the first key is before the query.
+/// Sums and the maximum of the attention weights w_j of one query. offset + j is the position of key j minus
+/// the position of the query, so `offset` is negative if key 0 is before the query.
 struct WeightMoments {
   double total = 0;            // sum w_j
   double distance = 0;         // sum w_j |offset + j|
   double signed_distance = 0;  // sum w_j (offset + j)
-  float largest = 0;
+  float largest = 0;           // maximum of w_j
 };
 
-/// Vector kernels of the forward pass, compiled for several instruction sets and chosen at run time. The
-/// order of summation depends only on the instruction set, not on the number of threads or on the alignment
-/// of a row.
+/// Vector kernels, compiled for several instruction sets and chosen at run time. With one instruction set,
+/// the order of summation does not depend on the number of threads or on the alignment of a row.
 ///
 /// Results of activations differ from the exact value by at most 2 units in the last place, also if they are
 /// subnormal; gelu_erf differs by at most 4 units for x < -0.5. e^x in softmax differs by at most 2 units.
 /// NaN gives NaN. gelu and silu of -inf give NaN.
 struct Kernels {
-  std::string_view name;  // "avx512", "avx2", "sse2"; "baseline" on other processors
+  std::string_view name;  // "avx512", "avx2", "sse2"; "baseline" if the processor is not x86-64
 
   /// Computes pattern = softmax(scores) for one row of attention. Both spans may be the same memory. If a
   /// score is NaN or +inf, all weights are NaN. Otherwise, a score of -inf gives exactly 0. If all scores are
   /// -inf (a fully masked row), writes zeros and returns false; otherwise returns true.
   bool (*softmax)(std::span<const float> scores, std::span<float> pattern);
 
-  /// out = (x - mean) / sqrt(variance + eps) * gain + bias. An empty gain counts as 1, an empty bias as 0.
+  /// Computes out = (x - mean) / sqrt(variance + eps) * gain + bias. An empty gain counts as 1, an empty bias
+  /// as 0.
   void (*layer_norm)(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
                      float eps, std::span<float> out);
-  /// Computes out = x / sqrt(mean(x^2) + eps) * gain.
+  /// Computes out = x / sqrt(mean(x^2) + eps) * gain. An empty gain counts as 1.
   void (*rms_norm)(std::span<const float> x, std::span<const float> gain, float eps, std::span<float> out);
 
   void (*add)(std::span<const float> x, std::span<float> out);       // out += x
@@ -49,12 +49,13 @@ struct Kernels {
   void (*relu_squared)(std::span<float> x);
   void (*tanh)(std::span<float> x);
 
-  /// Returns the sum of x ln x for x >= 0 (0 ln 0 = 0), added in double by blocks. NaN gives NaN.
+  /// Returns the sum of x ln x for x >= 0 (0 ln 0 = 0). Blocks of x are added in float, and the sums of the
+  /// blocks in double. NaN gives NaN.
   double (*sum_x_log_x)(std::span<const float> x);
   /// Returns the sum of (a + b) ln(a + b), computed like sum_x_log_x.
   double (*sum_x_log_x_of_sum)(std::span<const float> a, std::span<const float> b);
-  /// Returns the moments of a row of weights. Partial sums of blocks are added in double. Weights must not be
-  /// negative. If a weight is NaN or infinite, the sums are not finite.
+  /// Returns the moments of a row of weights, added like sum_x_log_x. Weights must not be negative. If a
+  /// weight is NaN or infinite, the sums are not finite.
   WeightMoments (*weight_moments)(std::span<const float> weights, std::ptrdiff_t offset);
   bool (*all_finite)(std::span<const float> x);  // returns true if x has no NaN and no infinity
 };
@@ -75,9 +76,9 @@ struct Product {
 };
 
 /// Matrix products for one instruction set. For a product with few rows, a BLAS spends most of its time on
-/// packing the weights. The kernels for few rows read most weights in place and prefetch the next ones. For
-/// many rows, a set has its own kernels only if they are faster than the BLAS. The value that one kernel
-/// computes for an output element depends on its row of a and its column of b, not on m, n or other elements.
+/// packing the weights. The kernels for few rows read weights in place where this is faster, and prefetch the
+/// next ones. For many rows, a set has its own kernels only if they are faster than the BLAS. The order in
+/// which one kernel adds the terms of an output element does not depend on m or n.
 struct GemmKernels {
   using Multiply = void (*)(const Product& product,
                             float* workspace);  // has kGemmWorkspace floats
@@ -87,25 +88,26 @@ struct GemmKernels {
   Multiply nn;                // few rows; computes a b, b is [k, n]
   Multiply nt_many, nn_many;  // the same for many rows; null if the BLAS is as fast
   /// Multiplies a by the columns [first_col, first_col + n) of a packed b. The packed b consists of panels
-  /// [k, panel_cols], which begin b_stride floats apart and are aligned to 64 bytes.
+  /// [k, panel_cols], which begin b_stride floats apart.
   void (*panels)(const Product& product, std::size_t first_col);
   std::size_t panel_cols;
   /// Pack one panel of at most panel_cols columns: of b [k, n], or of b^T from b [n, k].
   using Pack = void (*)(const float* b, std::size_t b_stride, std::size_t k, std::size_t n, float* panel);
   Pack pack, pack_transposed;
 
-  /// From this number of rows on, the *_many kernels or the BLAS are used. Measured by bench/micro.
+  /// From this number of rows on, nt_many and nn_many, or the BLAS, are used. Measured by bench/micro.
   std::size_t nt_rows, nn_rows;
 };
 
 /// Number of workspace floats that a product needs. The workspace must be aligned to 64 bytes.
 inline constexpr std::size_t kGemmWorkspace = std::size_t{1} << 17U;
 
-/// Return the set with this name, or null if this CPU or build does not support it. Tests compare all sets.
+/// Return the set with this name, or null if this CPU or build does not support it. An empty name gives the
+/// fastest set.
 [[nodiscard]] const Kernels* kernels_named(std::string_view name);
 [[nodiscard]] const GemmKernels* gemm_kernels_named(std::string_view name);
 
-/// Return the fastest set of kernels that this CPU supports.
+/// Return the fastest set of kernels that this CPU and build support.
 [[nodiscard]] inline const Kernels& kernels() {
   static const Kernels& best = *kernels_named("");
   return best;
@@ -124,7 +126,7 @@ inline constexpr std::size_t kGemmWorkspace = std::size_t{1} << 17U;
   return finite;
 }
 
-/// Return the sets of this build; null if the build does not contain the set.
+/// Return the set of one instruction set, or null if the build does not contain it. Do not check the CPU.
 [[nodiscard]] const Kernels* baseline_kernels();
 [[nodiscard]] const Kernels* avx2_kernels();
 [[nodiscard]] const Kernels* avx512_kernels();

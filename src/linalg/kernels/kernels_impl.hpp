@@ -12,8 +12,8 @@
 
 // The Kernels of kernels.hpp for one instruction set. One source file per instruction set includes this
 // header. All functions are in an unnamed namespace and, of the standard library, call only members of
-// std::span and std::numeric_limits, which are always inlined. The linker could keep the copy of another
-// inline function for the whole program, with instructions that other CPUs do not support.
+// std::span and std::numeric_limits, which are inlined. Of any other inline function, the linker could keep
+// the copy that is compiled here for the whole program, with instructions that other CPUs do not support.
 
 namespace attnctl::linalg {
 namespace {
@@ -71,7 +71,7 @@ struct VectorKernels {
   };
 
   /// Calls take(values, s) for each vector of x[begin, end), where s is the index of the partial sum to use.
-  /// Lanes after the end of x hold `filler`.
+  /// Lanes for elements after `end` hold `filler`.
   template <typename F>
   static void each(const float* x, std::size_t begin, std::size_t end, float filler, const F& take) {
     std::size_t i = begin;
@@ -86,7 +86,8 @@ struct VectorKernels {
     return n - begin < kSumBlock ? n : begin + kSumBlock;
   }
 
-  /// Returns the sum over x. add(sum, values) adds a vector to a partial sum; `filler` must add 0.
+  /// Returns the sum over x. add(sum, values) adds a vector to a partial sum. Lanes after the last element
+  /// are `filler` and must add 0.
   template <typename F>
   static double sum_of(const float* x, std::size_t n, float filler, const F& add) {
     double total = 0;
@@ -99,8 +100,9 @@ struct VectorKernels {
     return total;
   }
 
-  /// Returns the sum of a function of x[i] and y[i], in the order of the other overload. add(sum, xs, ys)
-  /// adds its values for two vectors to a partial sum; the lanes after the end, (0, 0), must add 0.
+  /// Returns the sum of a function of x[i] and y[i], added in the same order as in the other overload.
+  /// add(sum, xs, ys) adds the values of the function for two vectors to a partial sum. Lanes after the last
+  /// element are 0 in both vectors and must add 0.
   template <typename F>
   static double sum_of(const float* x, const float* y, std::size_t n, const F& add) {
     double total = 0;
@@ -123,7 +125,7 @@ struct VectorKernels {
     return total;
   }
 
-  /// Returns the largest number, ignoring NaN; -inf if no number exists.
+  /// Returns the largest element of x, ignoring NaN; -inf if there is none.
   static float max_of(const float* x, std::size_t n) {
     constexpr float lowest = -std::numeric_limits<float>::infinity();
     Batch largest[PartialSums::count] = {Batch(lowest), Batch(lowest), Batch(lowest), Batch(lowest)};
@@ -165,6 +167,7 @@ struct VectorKernels {
   }
 
   /// Computes softmax of a row in which no score is above -inf: NaN if a score is NaN, otherwise zeros.
+  /// Returns true if a score is NaN.
   static bool softmax_of_masked_row(const float* in, float* out, std::size_t n) {
     bool has_nan = false;
     for (std::size_t i = 0; i < n; ++i) has_nan = has_nan || in[i] != in[i];
@@ -314,7 +317,7 @@ struct VectorKernels {
   }
 
   static bool all_finite(std::span<const float> x) {
-    // NaN if an element is not finite
+    // A lane is NaN if one of its elements is not finite, otherwise 0.
     Batch all[PartialSums::count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};
     each(x.data(), 0, x.size(), 0, [&](const Batch& v, std::size_t part) { all[part] += v - v; });
     return xsimd::all((all[0] + all[1]) + (all[2] + all[3]) == Batch(0.0F));

@@ -6,11 +6,11 @@
 #include <xsimd/xsimd.hpp>
 
 // Functions of vectors of floats. Unless a comment states otherwise, results differ from the exact value by
-// at most 2 units in the last place for all floats. For subnormal results the unit is the smallest positive
-// float. NaN gives NaN.
+// at most 2 units in the last place. For subnormal results the unit is the smallest positive float. NaN gives
+// NaN.
 //
 // Sources. Argument reduction: W. J. Cody and W. Waite, Software Manual for the Elementary Functions, 1980;
-// ln 2 is split in two parts, the first with 10 bits, so that its products with exponents are exact.
+// ln 2 is split into two parts. The first has few bits, so that its products with exponents are exact.
 // Polynomials: fitted by tests/golden/vector_math.py. Tail of the normal distribution as e^(-a^2 / 2) times a
 // rational function, with the square in two parts: W. J. Cody, Rational Chebyshev approximations for the
 // error function, Math. Comp. 23, 1969. Exact products and sums: T. J. Dekker, A floating-point technique for
@@ -154,7 +154,7 @@ struct Lanes<xsimd::avx512bw> {
 /// Tables for log2(m) with m in [1, 2). This interval is divided into `parts` equal parts, and v is a number
 /// in each part: about the middle, but 1 in the first part, so that log2(1) is exactly 0. `inverses` holds 1
 /// / v, `logarithms` holds log2(v), and `rest` holds the coefficients of a polynomial for log2(1 + r) / r.
-/// `shift` selects the bits of a float that are the index of its part.
+/// The bits of m, shifted right by `shift`, end with the index of its part.
 template <std::size_t parts>
 struct Log2Parts;
 
@@ -187,7 +187,7 @@ struct VectorMath {
   using Batch = xsimd::batch<float, Arch>;
   using Integers = xsimd::batch<std::int32_t, Arch>;
 
-  /// The sum high + low, where low is the rounding error of high.
+  /// A number high + low that is more exact than a float. `low` is small compared with `high`.
   struct SplitFloat {
     Batch high, low;
   };
@@ -233,16 +233,16 @@ struct VectorMath {
     return {high, (a - (high - of_b)) + (b - of_b)};
   }
 
-  /// A reduced argument: e^x = 2^n e^r with an integer n in [-173, 127] and |r| < 0.35.
+  /// A reduced argument: e^x = 2^n e^r with an integer n and |r| < 0.35.
   struct Reduced {
     Batch biased;  // n + bias
     Batch r;
 
-    /// Returns 2^n for n > -127. The low bits of `biased` are the exponent bits of the result.
+    /// Returns 2^n for -127 < n < 128. The low bits of `biased` are the exponent bits of the result.
     [[nodiscard]] Batch power() const {
       return xsimd::bitwise_cast<Batch>(xsimd::bitwise_cast<Integers>(biased) << 23);
     }
-    /// Returns v 2^n for n <= 0. The result is rounded only once, even if it is subnormal.
+    /// Returns v 2^n for -191 < n <= 0. The result is rounded only once, even if it is subnormal.
     [[nodiscard]] Batch scale(const Batch& v) const {
       if constexpr (Lanes<Arch>::scales) {
         return Lanes<Arch>::scale(v, biased - Batch(bias));
@@ -282,8 +282,8 @@ struct VectorMath {
     return reduced;
   }
 
-  /// Returns e^x for x <= 0; -inf gives exactly 0. Does not compute results that round to 0: underflow can be
-  /// slow, and masked scores cause many of these results.
+  /// Returns e^x for x <= 0; -inf gives exactly 0. For x < -104, where e^x rounds to 0, returns 0 without
+  /// computing e^x: underflow can be slow, and masked scores cause many of these results.
   static Batch exp_of_negative(const Batch& x) {
     const Batch zero(0.0F);
     if (!xsimd::any(x < Batch(-87.0F))) {
@@ -334,7 +334,8 @@ struct VectorMath {
   }
 
   /// Returns x / 2 (1 + tanh u) = x / (1 + e^(-2 u)) with u = sqrt(2 / pi) (x + 0.044715 x^3). -inf gives
-  /// NaN. 2 u is a SplitFloat, because near 100 the exponential would amplify a rounding error to 64 units.
+  /// NaN. 2 u is a SplitFloat, because for |2 u| near 100 the exponential would amplify a rounding error to
+  /// 64 units.
   static Batch gelu_tanh(const Batch& x) {
     const Batch inner = at_most(at_least(x, -10.9F), 9.0F);
     const SplitFloat square = product(inner, inner);
@@ -374,8 +375,8 @@ struct VectorMath {
     return xsimd::select(a < Batch(0.5F), near, far);
   }
 
-  /// Returns log2(x) for a normal float x > 0. The error is at most max(1e-7, 2e-7 |log2(x)|). For smaller x,
-  /// the result is some finite number.
+  /// Returns log2(x) for a normal float x > 0. The error is at most max(1e-7, 2e-7 |log2(x)|). For any other
+  /// x, including NaN, the result is a finite number without meaning.
   static Batch log2(const Batch& x) {
     if constexpr (Lanes<Arch>::looks_up) {
       return log2_by_parts(x);

@@ -67,7 +67,7 @@ std::uint64_t norm_parameters(const NormConfig& config, std::uint64_t width) {
 }
 
 /// Adds the parameters of position tables that a stack of layers shares, and of convolutions over the
-/// embeddings.
+/// embeddings, with their norms.
 void add_position_parameters(const ModelConfig& config, ParameterCount& count) {
   const AttentionConfig& attention = config.layers.front().attention;
   std::map<Component, std::uint64_t> tables;  // one per stack
@@ -97,7 +97,7 @@ std::uint64_t head_norms(const AttentionConfig& attention) {
              : norm_parameters(attention.head_norm, product({heads, d}));
 }
 
-/// Returns the number of norms in a layer, without the norms of queries and keys.
+/// Returns the number of norms before and after the attention and the MLP of a layer.
 std::uint64_t branch_norms(const LayerConfig& layer) {
   if (layer.place == NormPlace::none) return 0;
   if (layer.place == NormPlace::both) return 4;
@@ -186,12 +186,12 @@ std::uint64_t pairs_within(std::uint64_t n, std::uint64_t reach) {
   return product({n, w}) - product({w, w > 0 ? w - 1 : 0}) / 2;
 }
 
-/// Returns the number of pairs (query, key) for which the forward pass computes a score. For full attention
-/// these are all n^2 pairs, even if a mask hides some.
+/// Returns the number of pairs (query, key) whose score is counted: all n^2 pairs for full attention, even if
+/// a mask hides some; 0 for linear attention; otherwise the pairs that the kind and the causal mask allow.
 std::uint64_t computed_pairs(const AttentionConfig& attention, std::uint64_t n) {
   const AttentionKind& kind = attention.kind;
   const std::uint64_t size = kind.size;
-  std::uint64_t backwards = 0;  // pairs whose key is the query itself or before it
+  std::uint64_t backwards = 0;  // pairs whose key is at the query's position or before it
   switch (kind.rule) {
     case AttentionKind::Rule::full:
       return product({n, n});
@@ -213,8 +213,8 @@ std::uint64_t computed_pairs(const AttentionConfig& attention, std::uint64_t n) 
   return attention.causal ? backwards : sum({backwards, backwards}) - n;
 }
 
-/// Returns the FLOPs of one product of `width` multiply-adds for each computed pair of a query and a key.
-/// Linear attention computes no pairs: it adds each key to its running sums and multiplies each query by
+/// Returns the FLOPs of `width` multiply-adds for each head and each pair of a query and a key that is
+/// counted. Linear attention has no pairs: it adds each key to its running sums and multiplies each query by
 /// them.
 std::uint64_t pattern_flops(const AttentionConfig& attention, std::uint64_t n, std::uint64_t width) {
   if (attention.kind.rule == AttentionKind::Rule::linear)
@@ -248,8 +248,8 @@ ModelConfig attention_only(const ModelConfig& config, const HeadLayout& layout) 
   return only;
 }
 
-/// Returns the divisor of `heads`, except 1 and `heads`, that is nearest to heads / 4; the smaller of two.
-/// Returns nullopt if there is none.
+/// Returns the divisor of `heads`, except 1 and `heads`, that is nearest to heads / 4; if two are, the
+/// smaller. Returns nullopt if there is none.
 std::optional<std::size_t> usual_groups(std::size_t heads) {
   std::optional<std::size_t> best;
   const auto rank = [&](std::size_t groups) {
@@ -294,7 +294,7 @@ struct SharingRow {
   std::string heads, text;
 };
 
-/// Adds a layer to the row with the same kind and text. If there is none, appends one.
+/// Adds a layer to the row with the same kind and text. Appends such a row if none exists.
 void add_to(std::vector<SharingRow>& rows, std::string_view kind, std::size_t layer,
             const std::vector<std::size_t>& heads, std::string text) {
   auto row = std::ranges::find_if(

@@ -26,11 +26,11 @@ struct ParameterCount {
   std::uint64_t all = 0;  // all that the forward pass and the head use, so no poolers
   /// W_Q, W_K, W_V and W_O with their biases, sinks, and tables and projections of distances.
   std::uint64_t attention = 0;
-  /// `attention` without biases: 4 d^2 per layer if kv_heads = heads and heads * d_head = d.
+  /// `attention` without biases; for example, 4 d^2 per layer in BERT and GPT-2.
   std::uint64_t attention_weights = 0;
   std::uint64_t mlp = 0;        // including experts and routers
   std::uint64_t norms = 0;      // all norms except that of the head, which counts in `head`
-  std::uint64_t embedding = 0;  // tables, projections, and the convolution over the embeddings
+  std::uint64_t embedding = 0;  // embedding tables, projections, and the convolution over the embeddings
   std::uint64_t head = 0;       // a tied output matrix counts 0
 
   std::vector<LayerParameters> layers;  // a layer that shares weights with another is counted too
@@ -38,10 +38,10 @@ struct ParameterCount {
 [[nodiscard]] ParameterCount count_parameters(const ModelConfig& config);
 
 /// The floating-point operations (FLOPs) of the matrix products for one sequence of n tokens. A multiply-add
-/// counts as 2. For full attention, all n^2 scores are counted, even if a mask hides some of them. For other
-/// kinds, only the scores that are computed are counted; for linear attention, the running sums are counted
-/// instead of scores. Not counted: routers, convolutions, products with distance embeddings, and the
-/// projection before the output matrix.
+/// counts as 2. For full attention, all n^2 scores are counted, even if a mask hides some of them. For
+/// window, block and strided attention, only the scores that the kind and the causal mask allow are counted.
+/// For linear attention, the running sums are counted instead of scores. Not counted: routers, convolutions,
+/// products with distance embeddings, and the projection before the output matrix.
 struct FlopCount {
   // The formulas are for one layer with full attention, kv_heads = heads and heads * d_head = d.
   std::uint64_t projections = 0;  // q, k, v: 2 * 3 n d^2
@@ -55,8 +55,8 @@ struct FlopCount {
 };
 [[nodiscard]] FlopCount count_flops(const ModelConfig& config, std::size_t length);
 
-/// The bytes of the float32 patterns of one sequence: heads * n^2 * 4 per layer, or less if the kind of
-/// attention computes fewer weights.
+/// The bytes of the float32 patterns of one sequence: heads * 4 per layer and score, with the number of
+/// scores that FlopCount describes (n^2 for full attention; 0 for linear attention).
 struct PatternMemory {
   std::uint64_t all = 0;
   std::uint64_t layer = 0;  // of the largest layer
@@ -70,14 +70,16 @@ struct PatternMemory {
 /// Compares the cost of the first layer's attention for several numbers of heads with the same total width:
 /// one head, h heads, h heads with grouped key/value heads, and h heads with one key/value head. h is the
 /// model's number of heads. The number of key/value heads of the grouped variant is that of the model if it
-/// has groups, otherwise the divisor of h, except 1 and h, that is nearest to h / 4; without one, the variant
-/// is omitted. Duplicate rows are omitted. Variants with shared keys are omitted if the model uses W_Q as
-/// W_K. The column own is true for the model's variant, flops is the sum of the FLOPs of all steps,
-/// multiply_adds is half of it, and multiply_adds_one_product does not count `values`, because textbook
-/// tables often count only one of the two n^2 products. Bytes are those of float32.
+/// has groups, otherwise the divisor of h, except 1 and h, that is nearest to h / 4; if h has no such
+/// divisor, the variant is omitted. If h is 1, only the first variant remains. Variants with shared keys are
+/// omitted if the model uses W_Q as W_K. The column own is true for the model's variant, flops is the sum of
+/// the FLOPs of all steps, multiply_adds is half of it, and multiply_adds_one_product does not count
+/// `values`, because textbook tables often count only one of the two n^2 products. Bytes are those of
+/// float32.
 [[nodiscard]] Table compare_attention(const ModelConfig& config, std::size_t length);
 
-/// Returns the shapes of a batch in each step of the first layer's attention.
+/// Returns the shapes of the tensors in each step of the first layer's attention, for `batch` sequences of
+/// `length` tokens.
 [[nodiscard]] Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t length);
 
 /// Returns which heads, projections and layers of a model share weights, and which projections are

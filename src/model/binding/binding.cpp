@@ -95,8 +95,9 @@ std::optional<std::size_t> layer_number(std::string_view name, std::string_view 
   return matches ? parse_number(digits) : std::nullopt;
 }
 
-/// Returns how many weights of the linear maps of a layer (query, key, value, output, MLP up and down; whole
-/// or as factors) the checkpoint contains under this prefix. Norms and biases are not counted.
+/// Returns the number of possible names of a layer's projections (query, key, value, output, MLP up and down)
+/// that the checkpoint contains with this prefix. Counts names of whole weights and of factors. If several
+/// projections have the same name because they are packed in one tensor, it counts for each of them.
 std::ptrdiff_t count_stored_names(const LayerSpec& layer, const checkpoint::Checkpoint& weights,
                                   const std::string& prefix) {
   std::ptrdiff_t count = 0;
@@ -116,8 +117,8 @@ std::ptrdiff_t count_stored_names(const LayerSpec& layer, const checkpoint::Chec
        escaped(one.name), escaped(other));
 }
 
-/// Finds the tensors of a model and checks their shapes and types. The functions collect faults instead of
-/// throwing; at the end, check_faults() throws one error for all of them.
+/// Finds the tensors of a model and checks their shapes and types. The functions collect missing tensors and
+/// other faults; at the end, check_faults() throws one error for all of them.
 class TensorBinder {
  public:
   TensorBinder(const FamilySpec& family, const ModelConfig& config, const checkpoint::Checkpoint& weights,
@@ -160,8 +161,8 @@ class TensorBinder {
     return names_.find(names, prefix_);
   }
 
-  /// Returns a linear layer. `heads_are_inputs` is true for an output projection, which may be stored as
-  /// [heads, v, out].
+  /// Returns the location of a linear layer. `heads_are_inputs` is true for an output projection, which may
+  /// be stored as [heads, v, out].
   [[nodiscard]] BoundLinear linear(const LinearSpec& spec, LinearParts parts, std::size_t in,
                                    const ProjectionOutputs& out, bool heads_are_inputs = false) {
     BoundLinear bound;
@@ -175,8 +176,8 @@ class TensorBinder {
     return bound;
   }
 
-  /// Returns a linear layer that is stored as a convolution with a weight of this shape. All axes after the
-  /// first are inputs.
+  /// Returns the location of a linear layer that is stored as a convolution with a weight of this shape. All
+  /// axes after the first are inputs.
   [[nodiscard]] BoundLinear convolution(const LinearSpec& spec, const Shape& shape) {
     BoundLinear bound;
     if (const auto found = need(spec.weight)) {
@@ -189,8 +190,8 @@ class TensorBinder {
     return bound;
   }
 
-  /// Returns one linear layer per expert. They are stored under names with `{expert}`, or in one tensor
-  /// [experts, ...].
+  /// Returns the locations of one linear layer per expert, which are stored under names with `{expert}` or in
+  /// one tensor [experts, ...].
   [[nodiscard]] std::vector<BoundLinear> expert_linears(const LinearSpec& spec, LinearParts parts,
                                                         std::size_t in, const ProjectionOutputs& out,
                                                         std::size_t experts) {
@@ -230,8 +231,9 @@ class TensorBinder {
             .width = shape.back()};
   }
 
-  /// Returns the gain and bias of a norm, each [width]. If `copies` is set, there is one per head: in tensors
-  /// with `{head}` in their names, or in one tensor [copies, width].
+  /// Returns the location of the gain and the bias of a norm, each [width]. If `copies` is set (the number of
+  /// heads), each head has a gain and a bias: in tensors with `{head}` in their names, or in one tensor
+  /// [copies, width].
   [[nodiscard]] BoundNorm norm(const NormSpec& spec, NormKind kind, std::size_t width,
                                std::optional<std::size_t> copies = {}) {
     if (kind == NormKind::none) return {};
@@ -546,13 +548,13 @@ class TensorBinder {
       file = tensor.file;
     }
     if (extra.empty()) return;
-    add_fault(fmt::format("{}: {} {} is stored{}, but the configuration has {}", file,
-                          family_.stack.numbered_by_group ? "layer group"
-                          : of_decoder                    ? "decoder layer"
-                                                          : "layer",
-                          *extra.begin(),
-                          extra.size() > 1 ? fmt::format(", and {} more", extra.size() - 1) : "",
-                          known.size()));
+    add_fault(
+        fmt::format("{0}: {1} {2} is stored{3}, but the number of {1}s in the configuration is {4}", file,
+                    family_.stack.numbered_by_group ? "layer group"
+                    : of_decoder                    ? "decoder layer"
+                                                    : "layer",
+                    *extra.begin(), extra.size() > 1 ? fmt::format(", and {} more", extra.size() - 1) : "",
+                    known.size()));
   }
 
   const FamilySpec& family_;
@@ -562,8 +564,8 @@ class TensorBinder {
   Binding bound_;
   std::vector<std::string> missing_;  // names of tensors
   std::vector<std::string> faults_;   // other faults
-  std::set<std::string> known_;       // several projections may need the same packed tensor
-  std::string prefix_;                // of the names of tensors
+  std::set<std::string> known_;       // texts in missing_ and faults_, to report each one once
+  std::string prefix_;                // current prefix of tensor names
   std::string shape_origin_;          // for messages: the configured sizes that determine the expected shapes
   // Number of heads of the current layer, for an output projection stored as [heads, v, out].
   std::size_t heads_ = 1;

@@ -25,17 +25,17 @@ using LocatedWeight = std::vector<LocatedTensor>;
 
 /// Finds a family's tensors in a checkpoint. The constructor chooses the prefixes with the most matching
 /// names in the first layer. If a tensor has several possible names, the functions use the first one that is
-/// stored. They throw Error(bad_input) if two of the names are stored and the family does not allow this. The
-/// family and the checkpoint must outlive this object.
+/// stored. They throw Error(bad_input) if two of the names are stored and the family has sizes_from_tensors.
+/// The family and the checkpoint must outlive this object.
 class TensorNames {
  public:
   TensorNames(const FamilySpec& family, const checkpoint::Checkpoint& weights, std::size_t layers);
 
-  /// Return what precedes the names of a layer's tensors and of tensors outside of layers.
+  /// Return the prefix of the names of a layer's tensors, and of tensors outside of layers.
   [[nodiscard]] std::string in_layer(const LayerConfig::Key& layer) const;
   [[nodiscard]] const std::string& outside_layers() const { return prefix_; }
 
-  /// Returns the prefix of layer tensors, with `{}` in place of the layer number.
+  /// Returns the prefix of layer tensors. If the prefix contains the layer number, it has `{}` there.
   [[nodiscard]] std::string layer_prefix(bool of_decoder) const {
     return prefix_ + (of_decoder ? family_->decoder->prefix : layer_prefix_);
   }
@@ -44,7 +44,7 @@ class TensorNames {
   /// without the head.
   [[nodiscard]] bool headless() const { return prefix_ != family_->prefixes.front(); }
 
-  /// Finds a tensor whose name in the checkpoint is `prefix` and one of `names`.
+  /// Finds a tensor whose name in the checkpoint is `prefix` followed by one of `names`.
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names,
                                                   const std::string& prefix) const;
   [[nodiscard]] std::optional<LocatedTensor> find_outside_layers(const std::vector<std::string>& names) const;
@@ -64,7 +64,8 @@ class TensorNames {
   std::string layer_prefix_;
 };
 
-/// Returns true if two tensors have the same type, shape and bytes. Releases both tensors.
+/// Returns true if two tensors have the same type, shape and bytes. Releases the tensors if it reads their
+/// bytes.
 [[nodiscard]] bool same_values(checkpoint::Checkpoint& weights, std::size_t a, std::size_t b);
 
 /// Converts plain names to stored tensors with the default layout.
@@ -95,7 +96,7 @@ struct Slices {
 struct BoundMatrix {
   std::size_t tensor = kNoTensor;
   Axes axes = Axes::out_in;
-  std::size_t heads = 0;  // heads of a projection stored as [heads, in, k]; 0 if not stored in this way
+  std::size_t heads = 0;  // number of heads if stored as [heads, in, k]; otherwise 0
   std::size_t in = 0;
   Slices outputs = {};
   std::size_t expert = 0;  // index in a stack of experts [experts, ...]
@@ -104,7 +105,7 @@ struct BoundMatrix {
 };
 
 /// The location of a stored vector: some elements of a tensor, or of row `expert` of a tensor with one row
-/// per expert. A table is stored as the vector of all its elements.
+/// per expert. A table is described as the vector of all its elements.
 struct BoundVector {
   std::size_t tensor = kNoTensor;
   Slices elements = {};
@@ -119,7 +120,7 @@ struct BoundLinear {
 };
 
 struct BoundNorm {
-  std::vector<BoundVector> gain, bias;  // one tensor for all heads, or one tensor per head
+  std::vector<BoundVector> gain, bias;  // one element, or one per head; empty if not stored
   float gain_offset = 0;
 };
 
@@ -157,13 +158,13 @@ struct Binding {
   BoundNorm final_norm;
   BoundLinear head_projection, head_transform, head_decoder;
   BoundNorm head_norm;
-  std::vector<bool> used;  // for each tensor of the checkpoint
+  std::vector<bool> used;  // for each tensor of the checkpoint: the model uses it
 
-  /// A stored tensor that is not used because another tensor is used instead: the same weight under a second
-  /// name, or an output matrix that is replaced by the embedding. The values of the two tensors may differ.
+  /// A stored tensor that could be used for a weight for which another tensor is used: the weight under a
+  /// second name, or an output matrix where the embedding is used. The values of the two tensors may differ.
   struct Alternative {
     std::size_t tensor = kNoTensor;
-    std::size_t bound = kNoTensor;
+    std::size_t bound = kNoTensor;  // the tensor that is used instead
   };
   std::vector<Alternative> alternatives;
 };

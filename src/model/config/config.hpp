@@ -12,7 +12,7 @@
 
 namespace attnctl::model {
 
-using attnctl::to_string;  // of a Shape
+using attnctl::to_string;  // the overload for Shape
 
 // The resolved hyperparameters of a model. The forward pass depends only on these properties, never on the
 // name of a family.
@@ -25,7 +25,8 @@ enum class Component { none, encoder, decoder, cross };
 /// Returns "enc", "dec", "cross", or "" for none.
 [[nodiscard]] std::string_view name_of(Component component);
 
-/// The keys j that query i may attend to, before the causal mask and the masks of a sequence are applied.
+/// The kind of attention of a layer: the keys j that query i may attend to, before the causal mask and the
+/// masks of the input are applied. The kind `linear` also replaces the softmax of scores.
 struct AttentionKind {
   enum class Rule {
     full,
@@ -61,7 +62,8 @@ enum class NormPlace {
 /// The position vectors that are added to the embeddings. `sinusoidal` alternates sines and cosines;
 /// `sinusoidal_halves` has all sines, then all cosines.
 enum class PositionKind { none, learned, sinusoidal, sinusoidal_halves };
-enum class RotaryPairing { half, interleaved };  // pairs (j, j + r/2), or (2j, 2j + 1)
+/// The pairs of dimensions that are rotated together: (j, j + r/2), or (2j, 2j + 1). r is RotaryConfig::dims.
+enum class RotaryPairing { half, interleaved };
 enum class Activation { gelu_erf, gelu_tanh, silu, relu, relu_squared, tanh };
 
 struct NormConfig {
@@ -91,7 +93,7 @@ struct AlibiConfig {
 struct RotaryConfig {
   RotaryPairing pairing = RotaryPairing::half;
   std::size_t dims = 0;  // number r of rotated dimensions per head, at most d_head
-  /// [r/2] after scaling, computed in float32 like the original implementation.
+  /// [r/2], after scaling. Computed in float32 like the original implementation, or read from the checkpoint.
   std::vector<float> inverse_frequency;
   std::vector<float> long_inverse_frequency;  // [r/2], for sequences longer than long_from; or empty
   std::size_t long_from = 0;
@@ -102,13 +104,13 @@ struct RotaryConfig {
 /// distance has its own bucket. Larger distances share buckets on a logarithmic scale.
 struct RelativeBuckets {
   std::size_t buckets = 0;
-  std::size_t max_distance = 0;  // all distances from this one on use the last bucket
+  std::size_t max_distance = 0;  // distances from this one on use the last bucket of their direction
   /// Half of the buckets are for keys after the query. If false, all keys after the query use bucket 0.
   bool bidirectional = false;
   std::size_t rows = 0;  // number of rows of the stored table, at least `buckets`
 };
 
-/// Which tensors of a projection y = x W + b are stored, and how.
+/// The tensors that a projection y = x W + b has.
 struct LinearParts {
   bool weight = false;
   bool bias = false;
@@ -122,11 +124,13 @@ struct LinearParts {
 struct DisentangledConfig {
   std::size_t span = 0;              // half the number of rows of the table
   std::size_t max_distance = 0;      // the logarithmic scale ends at the distance max_distance - 1
-  bool logarithmic = false;          // distances above span / 2 share buckets on a logarithmic scale
-  bool content_to_position = false;  // adds query * distance key to the scores
-  bool position_to_content = false;  // adds key * distance query to the scores
-  LinearParts key, query;  // projections of the table; if absent, the projections of the tokens are used
-  NormConfig norm;         // norm of the rows of the table
+  bool logarithmic = false;          // |i - j| above span / 2 share buckets on a logarithmic scale
+  bool content_to_position = false;  // adds query i times the key of the distance i - j
+  bool position_to_content = false;  // adds key j times the query of the distance i - j
+  /// The projections that turn rows of the table into keys and queries. If a term above needs a projection
+  /// that is absent, it uses the layer's projection of the tokens.
+  LinearParts key, query;
+  NormConfig norm;  // norm of the rows of the table
 };
 
 struct AttentionConfig {
@@ -144,7 +148,7 @@ struct AttentionConfig {
   std::shared_ptr<const AlibiConfig> alibi;  // null if the model has no ALiBi
   NormConfig head_norm;                      // norm of queries and keys, applied before rotation
   HeadNormSpan head_norm_span = HeadNormSpan::shared;
-  /// Null if there is none; layers with equal parameters share the object.
+  /// Null if the layer has no rotary positions. Several layers may share the object.
   std::shared_ptr<const RotaryConfig> rotary;
   std::shared_ptr<const RelativeBuckets> relative_buckets;  // null if there are none
   /// Null if there is none; `scale` also multiplies its terms.
@@ -152,9 +156,9 @@ struct AttentionConfig {
   LinearParts query, key, value, output;  // if the key has no weight, the weight of the query is used
   std::vector<std::size_t> head_slices;   // [heads] if heads are tied (see below); otherwise empty
 
-  /// Heads are tied if several of them use the same weights. Then W_Q, W_K and W_V each have kv_heads slices,
-  /// one per set of weights, and head i uses slice head_slices[i] of all three. W_O still has one slice per
-  /// head. If heads are not tied, every head has its own slice of W_Q, and each group of heads / kv_heads
+  /// If head_slices is not empty (tied heads), W_Q, W_K and W_V each have kv_heads slices, and head i uses
+  /// slice head_slices[i] of all three. Several heads may use the same slice. W_O still has one slice per
+  /// head. If head_slices is empty, every head has its own slice of W_Q, and each group of heads / kv_heads
   /// consecutive heads shares one key/value head.
   [[nodiscard]] std::size_t query_slices() const { return head_slices.empty() ? heads : kv_heads; }
   [[nodiscard]] std::size_t query_slice(std::size_t head) const {
@@ -184,8 +188,8 @@ struct ExpertsConfig {
   /// [-limit, limit] and g to at most limit.
   float limit = 0;
   double alpha = 1;
-  /// Width of the expert that every token uses; 0 if there is none. Its output is multiplied by the sigmoid
-  /// of a gate.
+  /// Width of the expert that every token uses; 0 if there is none. The output of this expert is multiplied
+  /// by the sigmoid of a score that is computed for each token.
   std::size_t shared_width = 0;
 };
 
@@ -197,20 +201,20 @@ struct ConvolutionConfig {
   Activation activation = Activation::tanh;
 };
 
-/// One attention, and the MLP after it, if any. A layer of the decoder in an encoder-decoder model is two of
-/// these: self-attention without an MLP, then cross-attention with an MLP.
+/// One attention and its MLP, if any. A layer of the decoder in an encoder-decoder model is two of these:
+/// self-attention without an MLP, then cross-attention with an MLP.
 struct LayerConfig {
   Component component = Component::none;
   std::size_t number = 0;  // index of the layer within its component
   AttentionConfig attention;
   MlpConfig mlp;
-  ExpertsConfig experts;  // each expert has width mlp.width
+  ExpertsConfig experts;  // the experts among which the router chooses have the width mlp.width
   NormConfig norm;
   NormPlace place = NormPlace::pre;
   bool parallel = false;          // x + A(N(x)) + M(N'(x)), where M is the MLP; `place` is pre
   bool shared_norm = false;       // only if parallel: N' equals N
   bool attention_normed = true;   // false: the attention has no norm before it
-  float residual_multiplier = 1;  // each branch output is multiplied by this
+  float residual_multiplier = 1;  // outputs of attention and MLP are multiplied by this
   std::shared_ptr<const ConvolutionConfig> convolution;  // null if there is none
   std::size_t stored_as = 0;                             // layer number in tensor names
 
@@ -222,7 +226,7 @@ struct LayerConfig {
   };
   [[nodiscard]] Key stored() const { return {component, stored_as}; }
 
-  /// Returns the norm of the attention branch; `norm` is the norm of the MLP branch.
+  /// Returns the norm of the attention: `norm`, or none if attention_normed is false.
   [[nodiscard]] NormConfig attention_norm() const { return attention_normed ? norm : NormConfig{}; }
 };
 
@@ -236,19 +240,19 @@ struct TokenDropout {
 
 struct EmbeddingConfig {
   std::size_t vocabulary = 0;  // 0: inputs are embeddings or images
-  std::size_t width = 0;       // width of the tables
+  std::size_t width = 0;       // width of the token embeddings
   PositionKind position = PositionKind::none;
   bool positions_last = false;      // positions are added after norm and projection; otherwise before them
   std::size_t position_offset = 0;  // row of the position table for position 0
-  /// The id of the padding token. As in RoBERTa, a padding token uses row `padding` of the position table,
-  /// and the positions of the other tokens do not count it.
+  /// If present, the id of the padding token. As in RoBERTa, a padding token uses row `padding` of the
+  /// position table, and the positions of the other tokens do not count it.
   std::optional<std::size_t> padding;
   bool counts_visible = false;  // positions count only visible tokens; hidden tokens have position -1
   double multiplier = 1;        // token embeddings are multiplied by this
   std::size_t token_types = 0;
   std::optional<TokenDropout> dropout;
   NormConfig norm;               // applied to the sum of the embeddings
-  LinearParts projection;        // from the tables' width to d_model
+  LinearParts projection;        // from `width` to d_model
   bool projected_first = false;  // the projection is applied before the norm
   bool zero_hidden = false;      // embeddings of tokens that the key mask hides are set to zero
   PatchGrid pixels;              // if present, inputs are images: a class token, then one token per patch
@@ -280,18 +284,19 @@ struct HeadConfig {
 struct ModelConfig {
   std::string family;
   std::size_t d_model = 0;
-  std::size_t d_key_input = 0;    // input width of W_K; differs from d_model only in bare cross-attention
+  std::size_t d_key_input = 0;    // input width of W_K; can differ from d_model in the family `attention`
   std::size_t d_value_input = 0;  // input width of W_V
   std::size_t d_output = 0;       // width of a layer's attention output; 0 if the model has no W_V
   std::optional<std::size_t> max_positions;  // largest number of tokens of a sequence; nullopt if unlimited
   EmbeddingConfig embedding;
-  /// Encoder layers first, then self- and cross-attention of each decoder layer.
+  /// In encoder-decoder models: the layers of the encoder, then two entries per layer of the decoder,
+  /// self-attention and cross-attention.
   std::vector<LayerConfig> layers;
   std::optional<DecoderConfig> decoder;
   NormConfig final_norm;  // after the last layer
   HeadConfig head;
   std::vector<std::string> vocabulary;    // tokens listed in the configuration (family `attention`)
-  std::vector<std::int64_t> special_ids;  // configured token ids of bos, eos, pad, cls and sep
+  std::vector<std::int64_t> special_ids;  // configured ids of bos, eos, pad, cls and sep
 
   [[nodiscard]] std::size_t layers_of(Component component) const;
 
@@ -304,11 +309,12 @@ struct ModelConfig {
     return head.transform || head.tied || head.projection.weight ? output_embedding().width : d_model;
   }
 
-  /// Returns true if positions change the scores in another way than through the embeddings.
+  /// Returns true if a layer has rotary positions, ALiBi, relative buckets or disentangled attention. Then
+  /// the scores also depend on the positions of query and key.
   [[nodiscard]] bool position_in_scores() const;
 };
 
-/// A head, identified by the layer's index in ModelConfig::layers.
+/// A head, identified by the index of its layer in ModelConfig::layers and its index in the layer.
 struct HeadId {
   std::size_t layer = 0;
   std::size_t head = 0;
@@ -321,7 +327,7 @@ struct HeadId {
 /// Returns the name of a head: "L.H", or in encoder-decoder models "enc.L.H", "dec.L.H" or "cross.L.H", where
 /// L is the layer's index within its component.
 [[nodiscard]] std::string head_name(const ModelConfig& config, HeadId head);
-/// Returns the name of a layer in the same form: "L" or "enc.L".
+/// Returns the name of a layer, with which head_name() begins: "L", "enc.L", "dec.L" or "cross.L".
 [[nodiscard]] std::string layer_name(const ModelConfig& config, std::size_t layer);
 
 }  // namespace attnctl::model

@@ -18,14 +18,14 @@
 namespace attnctl::model {
 namespace {
 
-/// Formats a JSON value for an error message, shortened to 60 characters.
+/// Formats a JSON value for an error message. Shortens its JSON text to at most 60 bytes.
 std::string excerpt(const nlohmann::ordered_json& value) {
   std::string text = value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return escaped(text);
 }
 
-/// Returns the value for the name `a` or `a/b`, or null if there is none.
+/// Returns the value for the name `a` or `a/b`, or a null pointer if the name is missing.
 const nlohmann::ordered_json* value_at(const nlohmann::ordered_json& object, std::string_view name) {
   const std::size_t slash = name.find('/');
   const auto found = object.find(name.substr(0, slash));
@@ -34,7 +34,8 @@ const nlohmann::ordered_json* value_at(const nlohmann::ordered_json& object, std
   return found->is_object() ? value_at(*found, name.substr(slash + 1)) : nullptr;
 }
 
-/// Reads height and width: a list [height, width], or one number for both.
+/// Reads height and width: a list [height, width], or one number for both. Returns the default for both if
+/// the key is missing.
 std::pair<std::size_t, std::size_t> resolve_extents(const SizeKey& key, const ConfigReader& config) {
   const auto value = config.find(key.names);
   if (!value || !value->json->is_array()) {
@@ -70,8 +71,8 @@ PatchGrid resolve_pixels(const ConfigKeys& keys, const ConfigReader& config) {
   return grid;
 }
 
-/// Returns the id of the padding token if the family starts positions after its row of the table; otherwise
-/// nullopt.
+/// Returns the id of the padding token if the positions of the family start after that row of the position
+/// table; otherwise nullopt.
 std::optional<std::size_t> resolve_padding(const SizeKey& key, const ConfigReader& config) {
   if (key.names.empty() && !key.default_value) return std::nullopt;
   return config.optional_index(key.names).value_or(key.default_value.value_or(0));
@@ -150,7 +151,8 @@ std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys, const C
           ? fmt::format("{}", *padding)
           : fmt::format("{} ({})", config.pointer(keys.padding.names.front()), *padding);
   config.refuse(keys.max_positions.names.front(),
-                "got {}, need more than {}, because positions start after {}", rows, *padding + 1, origin);
+                "got {}, need more than {}, because positions start after row {}", rows, *padding + 1,
+                origin);
 }
 
 EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
@@ -239,7 +241,7 @@ void check_requirements(const FamilySpec& family, const ConfigReader& config) {
 }
 
 /// Checks the requirements of the family. If the sizes come from the configuration, also checks norm,
-/// activation and attention. Reports the faults of all these parts in one error.
+/// activation and attention. Throws one Error(bad_input) with the first fault of each of these parts.
 void check_parts(const FamilySpec& family, const ConfigReader& config) {
   std::vector<std::string> faults;
   const auto check = [&](const auto& part) {
@@ -357,7 +359,7 @@ std::optional<std::size_t> ConfigReader::optional_index(const Names& names, std:
   if (!value) return std::nullopt;
   if (value->json->is_number_unsigned())
     check_limit(value->name, value->json->get<std::uint64_t>(), kLargestSize);
-  // In a document that was built in memory, also positive integers are signed.
+  // In a document that was built in memory, positive integers may have a signed type.
   if (!value->json->is_number_integer() || value->json->get<std::int64_t>() < least)
     reject(*value, fmt::format("an integer of at least {}", least));
   return value->json->get<std::size_t>();
@@ -464,7 +466,7 @@ NormConfig resolve_norm(const FamilySpec& family, const ConfigReader& config) {
   const NumberKey& key = family.keys.norm_eps;
   norm.eps = static_cast<float>(config.optional_positive(key.names).value_or(key.default_value));
   if (!(norm.eps > 0) || !std::isfinite(norm.eps))
-    config.reject(*config.find(key.names), "a number that is above 0 in float32");
+    config.reject(*config.find(key.names), "a number that is above 0 and finite in float32");
   return norm;
 }
 

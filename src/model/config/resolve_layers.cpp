@@ -68,7 +68,8 @@ RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const C
   return relative;
 }
 
-/// Reads a list of strings, or one string with words separated by "|". Empty if the key is missing.
+/// Reads a list of strings, or one string of words that are separated by "|". Removes the spaces of such a
+/// string and converts it to lower case. Returns an empty list if the key is missing.
 std::vector<std::string> word_list(const std::string& key, const ConfigReader& config) {
   const auto value = config.find(key);
   if (!value) return {};
@@ -159,8 +160,8 @@ std::vector<bool> resolve_rotary_layers(const RotarySpec& spec, const ConfigRead
 }
 
 /// Returns the size of the window, which is the same for all layers with a window. If the key is missing,
-/// this is the family's default. Returns nullopt if the configuration switches windows off, or if the size is
-/// null or 0.
+/// returns the family's default, or nullopt if that is 0. Also returns nullopt if the configuration switches
+/// windows off or if the value of the key is null.
 std::optional<std::size_t> resolve_window_size(const WindowKeys& keys, const ConfigReader& config) {
   if (!keys.enabled.empty() && !config.flag(keys.enabled)) return std::nullopt;
   if (config.is_null({keys.size})) return std::nullopt;

@@ -11,8 +11,8 @@
 namespace attnctl::model {
 namespace {
 
-// Each operation is rounded to float32 where transformers rounds it. An error of one unit in the last place
-// of an inverse frequency would visibly change the patterns of long sequences.
+// Operations are rounded to float32 where transformers rounds them, because the effect of a different
+// rounding of an inverse frequency grows with the position.
 
 struct RotaryRequest {
   const ConfigReader& scaling;  // rope_parameters or rope_scaling; may be empty
@@ -88,7 +88,7 @@ RotaryConfig llama3_rotary(const RotaryRequest& request) {
   return rotary;
 }
 
-/// Returns the index j, with a fraction, of the pair of dimensions that makes `rotations` full turns within
+/// Returns the index j (not rounded) of the pair of dimensions that makes `rotations` full turns within
 /// `original` positions.
 double correction_dimension(const RotaryRequest& request, double rotations, std::size_t original) {
   return static_cast<double>(request.dims) *
@@ -177,7 +177,7 @@ RotaryConfig resolve_scaling(const RotaryRequest& request, const RotarySpec& spe
     if (name == type) return resolve(request);
   }
   request.scaling.reject_unsupported(*request.scaling.find(kTypeNames),
-                                     "default, linear, llama3, yarn, longrope");
+                                     "default, linear, llama3, yarn, longrope, su");
 }
 
 /// Returns an object of the configuration; nullopt if it is missing or empty.
@@ -195,8 +195,8 @@ void reject_nested(const ConfigReader& parameters) {
 }
 
 /// Returns the object with the rotary parameters, or the family's default if the configuration has none. As
-/// in transformers, a non-empty rope_scaling is used instead of all of rope_parameters, including its
-/// rope_theta. If `scaled` is false, rope_scaling is ignored. `layer_type` selects one object inside
+/// in transformers, if rope_scaling is not empty, all of rope_parameters is ignored, even its rope_theta. If
+/// `scaled` is false, rope_scaling is ignored instead. `layer_type` selects one object inside
 /// rope_parameters, for models whose layer types have different parameters; "" if all layers have the same.
 ConfigReader rotary_parameters(const RotarySpec& spec, const ConfigReader& config,
                                const std::string& layer_type, bool scaled) {

@@ -48,12 +48,14 @@ std::vector<std::string> resolve_vocabulary(const ConfigReader& config, std::siz
   if (!value->json->is_array() || !std::ranges::all_of(*value->json, is_text))
     config.reject(*value, "a list of strings");
   if (rows != 0 && value->json->size() != rows)
-    config.refuse("vocab", "got {} tokens, need {}, the rows of the embedding", value->json->size(), rows);
+    config.refuse("vocab", "got {} tokens, need {}, the number of rows of the embedding", value->json->size(),
+                  rows);
   return value->json->get<std::vector<std::string>>();
 }
 
-/// Reads the sizes of bare attention layers from the shapes of tensors. All functions throw Error(bad_input)
-/// with the name of the tensor or of the key.
+/// Reads the sizes of attention layers without norms and MLPs (family `attention`) from the shapes of
+/// tensors. If a shape or a value is wrong, the functions throw Error(bad_input) with the name of the tensor
+/// or the key.
 class BareResolver {
  public:
   BareResolver(const FamilySpec& family, const ConfigReader& config, const checkpoint::Checkpoint& weights)
@@ -92,7 +94,7 @@ class BareResolver {
     embedding.width = model.d_model;
     if (const auto table = names_.find_outside_layers(family_.embedding.token)) {
       const Shape& shape = names_.info(*table).shape;
-      embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the other extents
+      embedding.vocabulary = shape.empty() ? 1 : shape[0];  // bind_tensors() checks the other extents
     }
     model.vocabulary = resolve_vocabulary(config_, embedding.vocabulary);
     return model;
@@ -153,7 +155,8 @@ class BareResolver {
     if (shape.size() == 2) {
       extents = tensor.axes == Axes::out_in ? Extents{shape[1], shape[0]} : Extents{shape[0], shape[1]};
     } else if (shape.size() == 3 && tensor.axes == Axes::in_out_or_head) {
-      if (shape[0] != heads) reject(tensor, fmt::format("a first extent of {}, the number of heads", heads));
+      if (shape[0] != heads)
+        reject(tensor, fmt::format("a first extent of {}, the number of stored heads", heads));
       const auto joined = checked_mul(shape[0], shape[is_output ? 1 : 2]);
       if (!joined) reject(tensor, "extents whose product fits 64 bits");
       extents = is_output ? Extents{*joined, shape[2]} : Extents{shape[1], *joined};
@@ -196,8 +199,9 @@ class BareResolver {
     return config_.optional_size({"kv_heads"}).value_or(*std::ranges::max_element(slices) + 1);
   }
 
-  /// Sets kv_heads and head_slices. If /head_slices is given (several heads use the same slice of the stored
-  /// projections), kv_heads is the number of stored slices, otherwise /kv_heads.
+  /// Sets kv_heads and head_slices. If /head_slices is given (several heads may use the same slice of the
+  /// stored projections), kv_heads is the number of stored slices. Otherwise, kv_heads is /kv_heads, or
+  /// /heads if /kv_heads is missing.
   void resolve_heads(const LocatedTensor& query, AttentionConfig& attention) const {
     attention.head_slices = read_head_slices(config_, attention.heads);
     if (attention.head_slices.empty()) {
@@ -273,7 +277,7 @@ class BareResolver {
     attention.key = parts(layer.key);
     attention.value = parts(layer.value);
     attention.output = parts(layer.output);
-    attention.query.weight = true;  // if it is missing, binding reports it
+    attention.query.weight = true;  // if the weight is missing, bind_tensors() reports it
     if (!attention.key.weight) attention.key.rank = attention.query.rank;
     if (!attention.value.weight) attention.value = attention.output = {};
   }

@@ -187,8 +187,8 @@ void pack_falcon(LayerSpec& layer, Packing packing) {
       linear_with_bias_if("self_attention.query_key_value", "bias", false, packing);
 }
 
-/// Falcon has three variants: one key/value head (7B), groups of key/value heads (40B), and projections
-/// packed by head with ALiBi (RW).
+/// Falcon models have one key/value head (7B), several key/value heads that groups of heads share (40B), or
+/// one key/value head per head, and ALiBi (RW).
 void falcon(FamilySpec& spec) {
   LayerSpec& layer = spec.stack.layer;
   pack_falcon(layer, Packing::query_key_value);

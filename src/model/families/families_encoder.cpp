@@ -356,8 +356,8 @@ void gate_t5(FamilySpec& row, const char* activation) {
   }
 }
 
-/// T5 multiplies the logits by 1, or by d_model^-0.5 if the head is tied. New configurations always have a
-/// tied head, and /scale_decoder_outputs selects the factor.
+/// T5 multiplies the logits by d_model^-0.5 if the head is tied, otherwise by 1. If the configuration has
+/// /scale_decoder_outputs, this flag selects the factor instead.
 void leave_logits(FamilySpec& row) {
   row.keys.logit_multiplier = {.default_value = 1};
 }

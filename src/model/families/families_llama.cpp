@@ -1,6 +1,6 @@
 #include "model/families/family_parts.hpp"
 
-// Decoders that use llama's tensor names.
+// Decoders with the tensor names of Llama or similar names.
 namespace attnctl::model {
 namespace {
 
@@ -130,7 +130,8 @@ void smollm3(FamilySpec& spec) {
                  .nope_layers_only = true};
 }
 
-/// Returns experts that are stored in one tensor per expert, or in one tensor for all.
+/// Returns the projections of experts that are stored in one tensor per expert with these names, or for all
+/// experts together in mlp.experts.gate_up_proj and mlp.experts.down_proj.
 MlpSpec each_or_stacked(const std::string& up, const std::string& down, const std::string& gate) {
   MlpSpec mlp = {linear_without_bias(up), linear_without_bias(down), linear_without_bias(gate)};
   for (LinearSpec* one : {&mlp.up, &mlp.gate})

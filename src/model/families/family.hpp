@@ -17,14 +17,16 @@ struct ModelSource;
 
 namespace attnctl::model {
 
-// A model family as data: the names that its configurations and checkpoints use. A tensor name may contain
-// `{}` for the number of the layer (or of the group of layers). To support a new property of a family, add a
-// field or an enumerator here, and handle it where it is resolved (config/resolve_*.cpp) or bound (binding/).
+// A model family as data: the names that its configurations and checkpoints use. The prefix of a layer's
+// tensors may contain `{}` for the number of the layer (or of the group of layers). To support a new property
+// of a family, add a field or an enumerator here, and handle it where it is resolved (config/resolve*.cpp) or
+// bound (binding/).
 
 /// A size in the configuration: the value of the first name that is present, otherwise the default.
 struct SizeKey {
   std::vector<std::string> names = {};
-  /// If nullopt, the key is required, or the size is derived from other sizes.
+  /// If nullopt, the key is required, or the size is derived from other sizes, or the family has no such
+  /// property.
   std::optional<std::size_t> default_value = {};
 };
 
@@ -44,17 +46,18 @@ struct TextKey {
 /// The configuration keys of sizes and properties. The name `a/b` means key b of the object a.
 struct ConfigKeys {
   SizeKey d_model = {}, layers = {}, heads = {};
-  SizeKey kv_heads = {};   // default: heads
-  SizeKey d_head = {};     // default: d_model / heads
-  SizeKey mlp_width = {};  // default: 4 d_model
-  SizeKey embedding = {};  // default: d_model
+  SizeKey kv_heads = {};   // if missing and without default_value: heads
+  SizeKey d_head = {};     // if missing and without default_value: d_model / heads
+  SizeKey mlp_width = {};  // if missing and without default_value: 4 d_model
+  SizeKey embedding = {};  // if missing and without default_value: d_model
   SizeKey vocabulary = {}, max_positions = {}, token_types = {}, groups = {};
-  /// Padding id; positions start after its row of the table, and padding tokens have no position.
+  /// The id of the padding token. Positions start after this row of the position table; padding tokens use
+  /// the row itself.
   SizeKey padding = {};
   SizeKey channels = {}, image = {}, patch = {};  // image inputs; the last two may be lists [height, width]
   NumberKey norm_eps = {};
   TextKey activation = {};
-  std::string inverse_layer_if = {};  // flag: the scores of layer i are divided by i + 1
+  std::string inverse_layer_if = {};  // flag: the scores of layer i (from 0) are divided by i + 1
   std::string causal_if = {};         // flag: causal attention
   NumberKey scale = {};               // scores are multiplied by this; 0 means 1 / sqrt(d_head)
   NumberKey soft_cap = {}, clip = {};
@@ -63,9 +66,9 @@ struct ConfigKeys {
   NumberKey logit_multiplier = {.default_value = 1};
   NumberKey logit_soft_cap = {};
   SizeKey experts = {}, experts_per_token = {}, expert_width = {}, shared_width = {};
-  /// Layer i has experts if i + 1 is a multiple of this; without names, all layers have experts.
+  /// Layer i (from 0) has experts only if i + 1 is a multiple of this. Without names, this is 1.
   SizeKey sparse_step = {};
-  std::string dense_layers = {};  // list of the layers without experts
+  std::string dense_layers = {};  // key of the list of layers without experts
   NumberKey expert_limit = {}, expert_alpha = {.default_value = 1};
 };
 
@@ -88,27 +91,27 @@ struct RotarySpec {
   SizeKey dims = {};  // number of rotated dimensions; without names, computed from the fraction
   /// Default of original_max_position_embeddings; 0: the largest number of positions.
   std::size_t default_original = 0;
-  std::string nope_layers = {};  // list with a 0 for each layer without rotary positions (NoPE)
+  std::string nope_layers = {};  // key of a list with 0 for each layer without rotary positions
   /// If nope_layers is missing, every nope_interval-th layer has no rotary positions.
   SizeKey nope_interval = {};
   nlohmann::ordered_json parameters = {};  // default value of /rope_parameters
-  bool yarn_is_longrope = false;           // in old configurations, the type "yarn" means longrope
-  /// Tensors with inverse frequencies, which are used instead of computed ones.
+  bool yarn_is_longrope = false;           // the type "yarn" means longrope, as in old configurations
+  /// Possible names of a tensor with inverse frequencies, which is used instead of computed ones.
   std::vector<std::string> stored = {};
   std::optional<SlidingRotarySpec> sliding = {};
 };
 
 /// The layers that have a sliding window, and the width of the window.
 struct WindowKeys {
-  std::string size = {};         // key of the width; if its value is null, no layer has a window
+  std::string size = {};         // key of the width; if its value is null, no layer may have a window
   std::size_t default_size = 0;  // 0: no windows
   std::string enabled = {};      // flag that must be true for windows
   std::string layer_types = {};  // list with full_attention or sliding_attention for each layer
   std::string type_runs = {};    // list of [[type, ...], times], where a type is global or local
-  // The fields below are used if the configuration has no such list.
-  std::string first = {};  // key of the first layer that may have a window; "": all layers may have one
+  // The fields from `first` to `nope_layers_only` are used if the configuration has neither of these lists.
+  std::string first = {};  // key of the index of a layer; "": all layers may have a window
   std::size_t default_first = 0;
-  /// Only the layers before `first` may have a window, instead of only `first` and the layers after it.
+  /// If true, only layers before `first` may have a window; otherwise only the layer `first` and later ones.
   bool windows_before_first = false;
   /// Number of layers of a period, in which one layer has full attention. Families without periods have no
   /// default here.
@@ -127,7 +130,7 @@ struct Requirement {
 enum class Axes {
   out_in,         // [out, in], as stored by torch.nn.Linear
   in_out,         // [in, out], as stored by the class Conv1D of transformers
-  in_out_or_head  // [in, out]; or [heads, in, k], and [heads, v, out] for an output projection
+  in_out_or_head  // [in, out]; or per head: [heads, in, k], or [heads, v, out] for an output projection
 };
 
 /// The order of several projections that are stored in one tensor, along its outputs.
@@ -141,21 +144,20 @@ enum class Packing {
   gate_up_by_turns  // the outputs of gate and up alternate
 };
 
-/// A possible name and layout of a stored tensor. The prefixes of the family and of the layer are added to
-/// the name.
+/// A possible name and layout of a stored tensor. The name does not include the prefixes of the family and of
+/// the layer.
 struct StoredTensor {
   std::string name = {};
   Axes axes = Axes::out_in;
   Packing packing = Packing::whole;
 };
 
-/// A projection y = x W + b. Of several names, the first one that is stored is used. A tensor without names
-/// does not exist.
+/// A projection y = x W + b. The names of a tensor are alternatives. A tensor without names does not exist.
 struct LinearSpec {
   std::vector<StoredTensor> weight = {}, bias = {};
   bool if_width_differs = false;  // exists only if the embedding tables and the model have different widths
-  std::string bias_if = {};       // flag: the bias exists; "": it always exists
-  bool bias_default = false;      // value of the flag if the configuration does not have it
+  std::string bias_if = {};       // key of a flag that is true if the bias exists; "": no flag
+  bool bias_default = false;      // value of the flag if the configuration does not contain it
   /// Stored instead of `weight` if the weight is factorized, W = A B: A [in, rank], then B [rank, out].
   std::vector<StoredTensor> factors = {};
 };
@@ -173,8 +175,8 @@ struct MlpSpec {
   LinearSpec up = {}, down = {}, gate = {};
 };
 
-/// The experts of a layer and their router. The experts are stored in one tensor [experts, ...], or in one
-/// tensor per expert with `{expert}` in the name.
+/// The experts of a layer and their router. A projection of the experts is stored in one tensor [experts,
+/// ...], or in one tensor per expert with `{expert}` in the name.
 struct ExpertsSpec {
   LinearSpec router = {};
   MlpSpec each = {};              // of each expert
@@ -182,7 +184,7 @@ struct ExpertsSpec {
   LinearSpec shared_factor = {};  // the sigmoid of this projection multiplies the output of `shared`
 };
 
-/// The tensors of a layer: one attention and the MLP after it.
+/// The tensors of a layer: one attention and its MLP or experts.
 struct LayerSpec {
   LinearSpec query = {}, key = {}, value = {}, output = {};
   NormSpec attention_norm = {}, mlp_norm = {};
@@ -195,35 +197,35 @@ struct LayerSpec {
 };
 
 struct RelativeBucketSpec {
-  std::vector<std::string> table = {};  // [rows, heads]; after the family's prefix only
+  std::vector<std::string> table = {};  // [rows, heads]; names without the family's prefix
   SizeKey buckets = {}, max_distance = {};
-  SizeKey rows = {};  // default: the number of buckets
+  SizeKey rows = {};  // without names: the number of buckets
   bool bidirectional = true;
 };
 
-/// The tensors and configuration keys of DisentangledConfig. /relative_attention, /pos_att_type and
-/// /max_relative_positions determine which terms exist and the largest distance.
+/// The tensors of disentangled attention (see DisentangledConfig), and the properties of it that differ
+/// between families.
 struct DisentangledSpec {
-  std::vector<std::string> table = {};  // after the family's prefix only
+  std::vector<std::string> table = {};  // names without the family's prefix
   NormSpec norm = {};                   // used if /norm_rel_ebd requires it
-  LinearSpec key = {}, query = {};      // projections of the table; one per layer
+  LinearSpec key = {}, query = {};      // projections of the table; each layer has its own
   bool buckets = false;                 // /position_buckets may request a logarithmic scale of distances
   /// /share_att_key may replace `key` and `query` by the projections of the tokens.
   bool may_share_content = false;
 };
 
-/// A convolution over the embeddings, which exists if /conv_kernel_size is above 0. Names follow the family's
-/// prefix only.
+/// A convolution over the embeddings, which exists if /conv_kernel_size is above 0. In the checkpoint, the
+/// names follow the family's prefix; a layer's prefix is not added.
 struct ConvolutionSpec {
   LinearSpec kernel = {};  // weight [d, d / groups, kernel]
   NormSpec norm = {};
 };
 
-/// A stack of layers with the same tensor names. Differences between the layers are in the configuration.
+/// A stack of layers and the names of their tensors.
 struct StackSpec {
   std::vector<std::string> prefixes = {};  // alternatives, for example "encoder.layer.{}."
-  /// The number in the tensor names is the group int(layer / (layers / groups)), as in ALBERT; otherwise the
-  /// layer.
+  /// The number in the tensor names is the group of the layer, as in ALBERT: int(layer index / (number of
+  /// layers / number of groups)). If false, it is the layer index.
   bool numbered_by_group = false;
   LayerSpec layer = {};
   std::optional<RelativeBucketSpec> relative = {};
@@ -235,9 +237,9 @@ struct StackSpec {
 /// instead of positions of the kind PositionKind::sinusoidal_halves.
 struct EmbeddingSpec {
   std::vector<std::string> token = {}, position = {}, token_type = {};
-  /// Only families that read images; the tables are [1, rows, width].
+  /// Only in families that read images. There, this table and the position table are [1, rows, width].
   std::vector<std::string> class_token = {};
-  LinearSpec patches = {};  // a convolution [d, channels, height, width]
+  LinearSpec patches = {};  // a convolution [d, channels, height and width of a patch]
   NormSpec norm = {};
   LinearSpec projection = {};  // from the width of the tables to d_model
 };
@@ -266,11 +268,11 @@ enum class AlibiSlopes {
 
 struct FamilySpec;
 
-/// A change of the family's row that applies if a configuration key has a certain value.
+/// A change of a FamilySpec that applies if the configuration key `key` has the value `value`.
 struct Variant {
   std::string key = {};
   nlohmann::ordered_json value = {};
-  nlohmann::ordered_json default_value = {};  // value of a missing key
+  nlohmann::ordered_json default_value = {};  // the value that a missing key has
   void (*apply)(FamilySpec& row) = nullptr;
 };
 
@@ -284,13 +286,14 @@ struct DecoderSpec {
   EmbeddingSpec embedding = {};
   NormSpec final_norm = {};  // FamilySpec::final_norm is the norm of the encoder
   SizeKey layers = {}, heads = {}, mlp_width = {};
-  SizeKey vocabulary = {};             // vocabulary of the target if the flag below is false
+  SizeKey vocabulary = {};             // the target's vocabulary, used if the flag below is false
   std::string shared_vocabulary = {};  // flag, default true: the target uses the vocabulary of the input
 };
 
 struct FamilySpec {
   std::string name = {};  // model_type in the configuration
-  /// Alternatives for all tensors except the head; "" in files saved without the head.
+  /// Possible prefixes of tensor names, except those of the head (see HeadSpec). "" is usually the prefix in
+  /// files that were saved without the head.
   std::vector<std::string> prefixes = {};
   StackSpec stack = {};  // the encoder in encoder-decoder models
   std::optional<DecoderSpec> decoder = {};
@@ -298,8 +301,8 @@ struct FamilySpec {
   NormSpec final_norm = {};
   std::optional<HeadSpec> head = {};
 
-  /// For bare attention layers, whose configuration has only heads and options: the sizes are those of the
-  /// tensors, and a file must not contain two alternatives of a tensor.
+  /// For attention layers without norms and MLPs (family `attention`): the widths are read from the shapes of
+  /// tensors, and a file must not contain two of the alternative names of a tensor.
   bool sizes_from_tensors = false;
   ConfigKeys keys = {};
   NormKind norm = NormKind::layer;
@@ -307,8 +310,8 @@ struct FamilySpec {
   float gain_offset = 0;         // added to the stored gains of all norms
   bool parallel = false;         // attention and MLP read the same residual stream
   bool scale_embedding = false;  // token embeddings are multiplied by sqrt(d_model)
-  // Properties that are not in the configuration. Resolving a configuration sets the other fields of these
-  // structs.
+  // The fields of the next three structs that the family and its variants determine. resolve_config() sets
+  // the other fields.
   EmbeddingConfig embedding_config = {};  // its counts_visible also applies to ALiBi
   AlibiConfig alibi_config = {};
   ExpertsConfig experts_config = {};
@@ -324,21 +327,21 @@ struct FamilySpec {
 
 [[nodiscard]] std::span<const FamilySpec> families();  // sorted by name
 
-/// Returns the family named by /model_type or /text_config/model_type, after the variants that apply to the
-/// configuration. `file` names the configuration in errors. Throws Error(bad_input) with the supported names
-/// if the family is unknown.
+/// Returns the family that /text_config/model_type names, or /model_type if there is no /text_config, with
+/// the variants that apply to the configuration. `file` is the name of the configuration file in errors.
+/// Throws Error(bad_input) with the supported names if the family is unknown.
 [[nodiscard]] FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& config);
 
-/// Returns true if this is the name of a buffer, which is not trained: position ids, causal masks, rotary
+/// Returns true if the name is that of a tensor which is not trained: position ids, causal masks, rotary
 /// frequencies.
 [[nodiscard]] bool is_known_buffer(std::string_view tensor_name);
 
-/// Returns the resolved hyperparameters of a model. `source.weights` may be null if the family takes its
-/// sizes from the configuration. Then properties that depend on stored tensors have the usual values of the
+/// Returns the hyperparameters of a model. `source.weights` may be null unless the family has
+/// sizes_from_tensors; without weights, properties that depend on stored tensors have the usual values of the
 /// family. Throws Error(bad_input) with the JSON pointer or the tensor, or Error(limit) if a size is too
 /// large.
 [[nodiscard]] ModelConfig resolve_config(const checkpoint::ModelSource& source);
-/// Returns the hyperparameters for a given row, which may differ from the row of the family.
+/// As above, but uses `row` instead of the family that the configuration names.
 [[nodiscard]] ModelConfig resolve_config(const FamilySpec& row, const checkpoint::ModelSource& source);
 
 }  // namespace attnctl::model

@@ -10,7 +10,8 @@
 
 namespace attnctl::model {
 
-// Functions that build the rows of the table of families. `name` is the name of a module in the checkpoint.
+// Functions that build the FamilySpec of each family. `name` is the name of a module in the checkpoint, for
+// example "attn.c_proj" for the tensors "attn.c_proj.weight" and "attn.c_proj.bias".
 
 /// Returns the spec of a torch.nn.Linear that has a bias.
 [[nodiscard]] inline LinearSpec linear(const std::string& name) {
@@ -21,13 +22,14 @@ namespace attnctl::model {
   return {.weight = {{name + ".weight"}}};
 }
 
-/// Returns one of the projections that are packed in one torch.nn.Linear.
+/// Returns the spec of a projection that is packed with others in one torch.nn.Linear.
 [[nodiscard]] inline LinearSpec packed_linear(const std::string& name, Packing packing) {
   return {.weight = {{name + ".weight", Axes::out_in, packing}},
           .bias = {{name + ".bias", Axes::out_in, packing}}};
 }
 
-/// Returns a linear layer that has a bias if the flag `key` of the configuration is true.
+/// Returns the spec of a linear layer that has a bias if the flag `key` of the configuration is true.
+/// `default_value` is the value of a missing flag.
 [[nodiscard]] inline LinearSpec linear_with_bias_if(const std::string& name, const std::string& key,
                                                     bool default_value = false,
                                                     Packing packing = Packing::whole) {
@@ -41,14 +43,15 @@ namespace attnctl::model {
   return {.weight = {{name + ".weight"}}, .if_width_differs = true};
 }
 
-/// Returns a linear layer stored as the class Conv1D of transformers.
+/// Returns the spec of a linear layer that is stored like the class Conv1D of transformers, as [in, out].
 [[nodiscard]] inline LinearSpec conv1d(const std::string& name, Packing packing = Packing::whole) {
   return {.weight = {{name + ".weight", Axes::in_out, packing}},
           .bias = {{name + ".bias", Axes::in_out, packing}}};
 }
 
 using MakeLinear = LinearSpec (*)(const std::string& name);
-/// Sets the projections of a layer. The names are in the order query, key, value, output, up, down, gate.
+/// Sets the projections of a layer. The names are in the order query, key, value, output, up, down, gate. If
+/// there are fewer names, the other projections do not change.
 inline void set_projections(LayerSpec& layer, MakeLinear make, const std::vector<std::string>& names) {
   LinearSpec* const parts[] = {&layer.query,  &layer.key,      &layer.value,   &layer.output,
                                &layer.mlp.up, &layer.mlp.down, &layer.mlp.gate};
@@ -71,7 +74,7 @@ inline void remove_biases(LayerSpec& layer) {
   remove_mlp_biases(layer);
 }
 
-/// Returns a torch.nn.LayerNorm, stored as weight and bias or as gamma and beta.
+/// Returns the spec of a torch.nn.LayerNorm, stored as weight and bias or as gamma and beta.
 [[nodiscard]] inline NormSpec layer_norm(const std::string& name) {
   return {.gain = {name + ".weight", name + ".gamma"}, .bias = {name + ".bias", name + ".beta"}};
 }
@@ -86,8 +89,8 @@ inline void remove_biases(LayerSpec& layer) {
   return {.decoder = linear_without_bias(name)};
 }
 
-/// Returns a masked-token head. Its bias may be stored under the name of the decoder, as `other_bias`, or as
-/// both.
+/// Returns a masked-token head. The bias of the output matrix may be stored as `decoder`.bias or
+/// `other_bias`.
 [[nodiscard]] inline HeadSpec masked_token_head(const std::string& dense, const std::string& norm,
                                                 const std::string& decoder,
                                                 const std::string& other_bias = {}) {
@@ -128,8 +131,8 @@ inline void set_defaults(ConfigKeys& keys, const DefaultSizes& sizes) {
   }
 }
 
-/// A family in the table. `change` gets a copy of the row of the family `base`, which is before this one in
-/// its list, and changes the fields that differ. If `base` is "", the copied row is empty.
+/// A family in the lists below. `change` gets a copy of the FamilySpec of the family `base`, which must be
+/// earlier in the list, and changes the fields that differ. If `base` is "", it gets a default FamilySpec.
 struct FamilyRow {
   std::string name, base;
   void (*change)(FamilySpec& spec);

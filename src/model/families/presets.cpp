@@ -11,8 +11,9 @@ namespace {
 
 std::size_t exact_quotient(std::string_view what, std::size_t whole, std::string_view by, std::size_t part) {
   if (whole == 0 || part == 0)
-    fail(Status::usage, "got {} {} and {} {}, need at least 1 of each", whole, what, part, by);
-  if (whole % part != 0) fail(Status::usage, "got {} {}, need a multiple of {} {}", whole, what, part, by);
+    fail(Status::usage, "got {1} = {0} and {3} = {2}, need at least 1 for each", whole, what, part, by);
+  if (whole % part != 0)
+    fail(Status::usage, "got {1} = {0}, need a multiple of {2}, the number of {3}", whole, what, part, by);
   return whole / part;
 }
 

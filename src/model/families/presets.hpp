@@ -21,7 +21,7 @@ struct BareSizes {
 
 /// Returns the configuration of `layers` attention layers without biases, MLPs and norms. Throws Error(usage)
 /// if a size is 0, if `heads` is not a multiple of `kv_heads`, or if `d_head` is not given and d_model is not
-/// a multiple of `heads`. Throws Error(limit) if `layers` or the width of a head is too large.
+/// a multiple of `heads`. Throws Error(limit) if `layers` or the head width is too large.
 [[nodiscard]] ModelConfig bare_config(const BareSizes& sizes);
 
 /// A published architecture. Presets have no weights.
@@ -29,14 +29,14 @@ struct Preset {
   std::string_view name;   // "gpt2"
   std::string_view alias;  // "gpt2-small"; "" if there is none
   std::string_view title;  // "GPT-2 small"
-  /// The model_type; "" for the encoder of the original Transformer, attention only.
+  /// The model_type; "" for the original Transformer. Then config() has only the attention of its encoder.
   const char* type = "";
   std::size_t d_model = 0, layers = 0, heads = 0;
   std::size_t positions = 0, mlp = 0, kv_heads = 0;  // 0: the family's default
 
   [[nodiscard]] ModelConfig config() const;
-  /// Returns the number of attention layers in the whole architecture. It is three times the layers of
-  /// config() if that is only an encoder: the decoder has as many layers, each with two attentions.
+  /// Returns the number of attention layers in the whole architecture: `layers`, or three times `layers` for
+  /// the original Transformer, whose decoder has the same number of layers, each with two attentions.
   [[nodiscard]] std::size_t attentions() const { return (*type == '\0' ? 3 : 1) * layers; }
 };
 

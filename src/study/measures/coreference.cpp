@@ -4,9 +4,9 @@
 #include "study/measures/relations.hpp"
 
 // The measure `coreference`: how often a head attends from an anaphoric mention to an antecedent. A mention
-// is anaphoric if the head word of another mention of the same entity comes before its own head word. The
-// candidates are the head words of all earlier mentions. A candidate is an antecedent if its mention has the
-// same entity. Every antecedent counts as a correct answer.
+// is anaphoric if another mention of the same entity has an earlier head word. The candidates are the head
+// words of other mentions that come before the head word of this mention. A candidate is an antecedent if it
+// is the head word of a mention of the same entity. Every antecedent counts as a correct answer.
 namespace attnctl::study {
 namespace {
 
@@ -23,7 +23,7 @@ constexpr std::array kCoreferenceMetrics = {
         "Clark et al. 2019, section 4.3"},
 };
 
-/// Returns the word forms of a mention, with ASCII letters in lower case.
+/// Returns the word forms of a mention, joined by spaces, with ASCII letters in lower case.
 std::string string_of(const input::Mention& mention, const input::ConlluSentence& sentence) {
   std::string text;
   for (const std::size_t word : mention.words)
@@ -110,8 +110,8 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
     std::vector<std::vector<std::uint64_t>*> counts = {};
   };
 
-  /// Adds a question for an anaphoric mention. Returns false if no antecedent is in the window, or if the
-  /// head word of the mention has no token.
+  /// Adds a question for a mention and returns true. Adds nothing and returns false if no antecedent is in
+  /// the window, or if the head word of the mention has no token in the window.
   [[nodiscard]] bool ask(const input::ConlluSentence& sentence, const input::Mention& mention,
                          const WordPieces& pieces, std::size_t group, std::vector<MentionQuestion>& plan) {
     const std::size_t place = pieces.place_of[mention.head];

@@ -71,9 +71,9 @@ class DrawnRows {
                                                              std::size_t rows, std::size_t capacity,
                                                              const std::optional<DrawnKey>& end);
 
-/// A selection of evenly spaced rows of a block that fit into a workspace: every s-th row, from the middle of
-/// the first s rows on. s is the first number from (elements of all rows) / capacity upwards for which these
-/// rows fit. No row is selected if there is no such s.
+/// A selection of evenly spaced rows of a block that fit into a workspace: every s-th row, from row s / 2 on.
+/// s is the smallest integer, not below (elements of all rows) / capacity, for which these rows fit. No row
+/// is selected if there is no such s.
 struct RowSample {
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 

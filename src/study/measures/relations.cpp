@@ -24,7 +24,8 @@ double largest_of(std::span<const double> values) {
   return std::max(std::max(largest[0], largest[1]), std::max(largest[2], largest[3]));
 }
 
-/// Returns the draws of a Bootstrap of the groups of `half`.
+/// Returns the draws of a Bootstrap from the occupied groups of `half`: how often each draw contains each
+/// group, [kGroups, kDraws].
 OwnedMatrix<double> draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half) {
   const std::vector<std::size_t> groups(occupied.lower_bound(half.first), occupied.lower_bound(half.last));
   OwnedMatrix<double> draws(kGroups, Bootstrap::kDraws);
@@ -35,7 +36,8 @@ OwnedMatrix<double> draw(std::uint64_t seed, const std::set<std::size_t>& occupi
   return draws;
 }
 
-/// Returns the interval of the middle 95 % of right / asked over the draws with asked > 0.
+/// Returns the interval of the middle 95 % of right / asked over the draws with asked > 0; nullopt if there
+/// are none.
 std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::span<const double> right) {
   std::vector<double> shares(asked.size());
   std::size_t draws = 0;
@@ -174,7 +176,8 @@ std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupS
                                                                     std::size_t first, std::size_t count,
                                                                     Half half,
                                                                     std::optional<std::size_t> less) const {
-  // First the questions, then the correct answers of each head or baseline.
+  // Row 0 has the questions. The other rows have the correct answers of each head or baseline, minus those of
+  // `less` if it is given.
   OwnedMatrix<double> counts(1 + count, kGroups);
   std::size_t groups = 0;  // number of groups with questions
   for (const auto& [number, of_group] : scores.groups()) {

@@ -14,7 +14,8 @@
 #include "study/state/state_io.hpp"
 #include "study/state/sums.hpp"
 
-// Patterns over words and scores of answers, for the measures `syntax` and `coreference`.
+// Patterns over words, counts of correct answers and their confidence intervals, for the measures `syntax`
+// and `coreference`.
 namespace attnctl::study {
 
 /// The words of one sequence, in order, without words that have no token in the sequence. A `place` is an
@@ -57,8 +58,9 @@ class WordPatterns {
   /// sequences.
   void begin(const StudyBlock& block, const std::function<bool(std::size_t sequence)>& wanted);
   [[nodiscard]] const WordPieces& pieces(std::size_t sequence) const { return pieces_[sequence]; }
-  /// Adds a panel. Returns the pattern of the head and sequence if this panel is the last one of this pattern
-  /// and the sequence was prepared, else nullopt. The pattern is valid until the next call.
+  /// Adds a panel. Returns the pattern of the head and sequence if this panel is the last one of this
+  /// pattern. Returns nullopt for other panels, and if the sequence was not prepared or no word of it has a
+  /// token. The pattern is valid until the next call.
   [[nodiscard]] std::optional<Pattern> add(const StudyPanel& panel);
 
  private:
@@ -92,10 +94,10 @@ class MaximumSpanningTree {
   std::vector<std::size_t> left_;  // nodes outside the tree, ascending
 };
 
-/// Sentences are divided into 64 groups: each run of eight consecutive sequences of a block is assigned to a
-/// random group. Groups 0 to 31 are for sequences of even blocks, groups 32 to 63 for sequences of odd
-/// blocks. A confidence interval needs only the sums of each group, so the state does not grow with the
-/// corpus.
+/// Sentences are divided into 64 groups: each run of eight consecutive sequences of a block (fewer at its
+/// end) is assigned to a random group. Groups 0 to 31 are for sequences of even blocks, groups 32 to 63 for
+/// sequences of odd blocks. A confidence interval needs only the sums of each group, so the state need not
+/// keep the sums of each sentence.
 constexpr std::size_t kGroups = 64;
 [[nodiscard]] std::size_t group_of(std::uint64_t block, std::size_t sequence);
 
@@ -112,8 +114,7 @@ constexpr Half kOddBlocks{kGroups / 2, kGroups};
 /// The counts are integers, so the order of merging does not matter.
 class GroupScores {
  public:
-  /// `answers` is the number of heads and baselines. Without it, merge() takes the number of the other
-  /// scores.
+  /// `answers` is the number of heads and baselines. merge() replaces it by the number of the other scores.
   explicit GroupScores(std::size_t answers = 0) : answers_(answers) {}
 
   /// Returns the counts of a group, [1 + answers]: first the number of questions, then the number of correct
@@ -169,11 +170,12 @@ class GroupScores {
   std::map<std::size_t, std::vector<std::uint64_t>> groups_;
 };
 
-/// Bootstrap over groups (Efron 1979). Makes kDraws draws. Each draw takes as many groups as there are groups
-/// with sentences, with replacement. The interval holds the middle 95 % of the draws.
+/// Bootstrap over groups (Efron 1979). Makes kDraws draws for all blocks and kDraws draws for odd blocks.
+/// Each draw chooses n of the n occupied groups of these blocks, with replacement. The interval holds the
+/// middle 95 % of the draws.
 class Bootstrap {
  public:
-  /// `occupied` has the indices of the groups that have sentences.
+  /// `occupied` has the indices of the groups that have questions.
   Bootstrap(std::uint64_t seed, const std::set<std::size_t>& occupied);
 
   /// Returns for each head or baseline in [first, first + count) the interval of its share of correct

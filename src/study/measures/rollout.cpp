@@ -12,12 +12,13 @@ constexpr std::array kRolloutMetrics = {
         "Abnar and Zuidema 2020"},
 };
 
-constexpr double kResidual = 0.5;  // A' = 0.5 A + 0.5 I, where A is the mean pattern of the heads
+// A' = 0.5 A + 0.5 I, where A is the mean pattern of the heads. Each row of A' is divided by its sum.
+constexpr double kResidual = 0.5;
 
-/// The rollout of one sequence through the layers so far. The rollout matrix R [n, n] is the product of the
-/// matrices A' of these layers. Only the sums of R over the positions of each target are needed: R T, where
-/// each target is a column of T with 1 at its positions and 0 elsewhere. Because (A' R) T = A' (R T), no [n,
-/// n] matrix is stored.
+/// The rollout of one sequence through the layers so far. The open layer is the layer whose patterns are
+/// being added. The rollout matrix R [n, n] is the product of the matrices A' of the layers before the open
+/// layer. Only the sums of R over the positions of each target are needed: R T, where each target is a column
+/// of T with 1 at its positions and 0 elsewhere. Because (A' R) T = A' (R T), no [n, n] matrix is stored.
 struct SequenceRollout {
   /// The targets and their columns in T. Targets at the same positions share a column.
   std::vector<std::pair<std::int64_t, std::size_t>> targets;
@@ -162,8 +163,8 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
   }
 
  private:
-  /// Finishes the layers of layers_ with an index less than `before`. All panels of these layers have been
-  /// processed.
+  /// Finishes the rollout of a sequence through the layers [0, before) of layers_. All panels of the sequence
+  /// in these layers have been processed.
   void close_layers(std::size_t sequence, std::size_t before) {
     SequenceRollout& of = sequences_[sequence];
     while (of.layer < before) {
@@ -204,7 +205,7 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
   TokenNames names_;
   std::map<std::pair<std::size_t, std::int64_t>, WeightSums> sums_;  // of the mass, by layer and target
   const StudyBlock* block_ = nullptr;
-  std::vector<WholeLayer> layers_;          // layers before the first layer that is not whole
+  std::vector<WholeLayer> layers_;          // layers before the first layer with a head that is not selected
   std::vector<SequenceRollout> sequences_;  // [sequences] of the block
 };
 

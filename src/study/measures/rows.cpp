@@ -334,11 +334,13 @@ MeasureRow metrics_measure() {
     for (const analysis::RowMetric& row : analysis::row_metrics()) all.push_back(row.about);
     return all;
   }();
-  return {.name = "metrics",
-          .description = "the row metrics of analyze: entropy, confidence, distance, previous token, ...",
-          .version = 1,  // one QuantityMoments per row metric: increase it when the row metrics change
-          .make = make_measure<MetricsMeasure>,
-          .metrics = metrics};
+  return {
+      .name = "metrics",
+      .description = "the row metrics of analyze: entropy, confidence, distance, previous token, ...",
+      // The state has one QuantityMoments per row metric: increase the version when the row metrics change.
+      .version = 1,
+      .make = make_measure<MetricsMeasure>,
+      .metrics = metrics};
 }
 
 MeasureRow positional_measure() {

@@ -40,7 +40,7 @@ struct SyntaxCounts {
   std::uint64_t sentences = 0;
   std::uint64_t words = 0;
   std::uint64_t words_without_piece = 0;  // words without a token
-  std::uint64_t pairs_left_out = 0;       // pairs of a word and its head word that are not both in one window
+  std::uint64_t pairs_left_out = 0;       // words that are in no window together with their head word
 
   auto parts() { return std::tie(sentences, words, words_without_piece, pairs_left_out); }
 };
@@ -191,7 +191,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
   }
 
  private:
-  /// The indices of a word and of its head word in WordPieces::words, and the counts of their relation.
+  /// A word and its head word, as indices in WordPieces::words, and the counts of the relation between them.
   struct WordPair {
     std::size_t dependent = 0, head = 0;
     std::vector<std::uint64_t>* counts = nullptr;
@@ -200,7 +200,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
   struct SentencePlan {
     std::vector<WordPair> pairs;
     std::vector<std::size_t> nodes;               // index of each node of the tree in WordPieces::words
-    std::vector<std::size_t> gold;                // [nodes], node of the head word; kNone: no head word
+    std::vector<std::size_t> gold;                // [nodes], node of the head word; kNone: no such node
     std::vector<std::uint64_t>* trees = nullptr;  // counts of the trees; null without annotated edges
     std::vector<double> combined;                 // [nodes, nodes], edge weights summed over all heads
   };

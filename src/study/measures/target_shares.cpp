@@ -36,7 +36,7 @@ struct TargetShare {
   std::uint64_t without = 0;  // rows that are left out because they have no target; only for `repeats`
   BlockSum weight;            // weight on targets
   BlockSum total;             // sum of all weights of these rows: 1 per row, or less if the head has a sink
-  BlockSum uniform;           // number of targets / number of visible keys
+  BlockSum uniform;           // sum of (number of targets / number of visible keys)
 
   auto parts() { return std::tie(rows, without, weight, total, uniform); }
   void add(std::uint64_t new_rows, double new_weight, double new_total, double new_uniform) {
@@ -52,13 +52,14 @@ struct TargetShare {
   [[nodiscard]] Cell uniform_share() const { return mean_cell(uniform.value(), rows); }
 };
 
-/// The attention of one row to its visible keys among `keys`.
+/// The attention of one row to the target keys that are visible.
 struct TargetWeight {
   double weight = 0;
-  std::size_t keys = 0;
+  std::size_t keys = 0;  // number of these keys
 };
 
-/// Returns the attention to the visible keys `shift` tokens after each of `keys`.
+/// Returns the attention of a row to the targets that are visible. The targets are key + shift, for each key
+/// in `keys`.
 TargetWeight weight_on(std::span<const std::size_t> keys, const analysis::PatternRow& row,
                        const forward::VisibleKeys& visible, std::size_t shift = 0) {
   TargetWeight sum;

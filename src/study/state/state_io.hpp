@@ -38,7 +38,7 @@ class StateWriter {
     number(value.size());
     bytes_ += value;
   }
-  /// Writes a cell, a list or a record. Throws std::invalid_argument for arrays and tables.
+  /// Writes a Cell, a List or a Record. Throws std::invalid_argument for a Tensor or a Table.
   void value(const Value& value);
 
   [[nodiscard]] const std::string& bytes() const { return bytes_; }
@@ -52,7 +52,8 @@ class StateWriter {
   std::string bytes_;
 };
 
-/// Reader of the bytes of a StateWriter. All functions throw Error(bad_input) if the bytes are damaged.
+/// Reader of the bytes of a StateWriter. The functions that read throw Error(bad_input) if the bytes are
+/// damaged.
 class StateReader {
  public:
   /// `name` is the file name for errors. The bytes are borrowed.

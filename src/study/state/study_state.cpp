@@ -64,7 +64,7 @@ StudyHeader load_header(StateReader& in) {
 
 /// Writes the block numbers as runs of consecutive numbers: the gap before each run and its length.
 void save_blocks(StateWriter& out, const std::set<std::uint64_t>& blocks) {
-  /// First block of the run, and the block after its last block.
+  // For each run, its first block and the block after its last block.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
   for (const std::uint64_t block : blocks) {
     if (runs.empty() || runs.back().second != block) runs.emplace_back(block, block);
@@ -116,7 +116,7 @@ void require_same_study(const StudyIdentity& identity, const std::string& name, 
                         const std::string& wanted_name) {
   const auto [own, other] = std::ranges::mismatch(identity, wanted);
   if (own == identity.end() && other == wanted.end()) return;
-  const std::pair<std::string, std::string> nothing("nothing", "");
+  const std::pair<std::string, std::string> nothing("a missing setting", "");
   const auto& [what, found] = own == identity.end() ? nothing : *own;
   fail(Status::bad_input, "{}: belongs to another study: {}: got {}, need {} as in {}", name, what,
        in_quotes(found), in_quotes(other == wanted.end() ? "" : other->second), wanted_name);
@@ -139,9 +139,11 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
   require_same_study(other.header().identity, other_name, header().identity, name);
   if (blocks_ && other.blocks_ &&
       std::tie(*blocks_, tokens_hash_) != std::tie(*other.blocks_, other.tokens_hash_)) {
-    fail(Status::bad_input,
-         "{}: belongs to another study: the corpus has other tokens than in {}; use the same tokenizer",
-         other_name, name);
+    fail(
+        Status::bad_input,
+        "{}: belongs to another study: the corpus has other blocks or tokens than in {}; use the same corpus "
+        "and tokenizer",
+        other_name, name);
   }
   // Takes the paths from the state with the lowest block, so that the order of merging does not matter.
   const auto rank = [](const StudyState& state) {
@@ -202,8 +204,7 @@ void StudyState::load(StateReader& in) {
   const bool known = in.flag();
   const std::uint64_t blocks = in.number();
   if (known) blocks_ = blocks;
-  if (known && !done_.empty() && *done_.rbegin() >= blocks)
-    in.damaged("a block is after the end of the corpus");
+  if (known && !done_.empty() && *done_.rbegin() >= blocks) in.damaged("the number of a block is too large");
   tokens_hash_ = in.number();
   load_state(in, counts_);
   load_state(in, skipped_);
@@ -308,13 +309,14 @@ Results study_results(const StudyState& state, Pool& pool) {
   if (!state.complete()) {
     const bool known = state.blocks().has_value();
     warnings.push_back({"partial",
-                        known ? "not all blocks of the corpus were computed"
+                        known ? "not all blocks of the study were computed"
                               : "no run has read the whole corpus, so perhaps not all blocks were computed",
                         known ? *state.blocks() - state.blocks_done() : 1});
   }
   if (state.kernels().size() > 1) {
     warnings.push_back({"unlike_kernels",
-                        "shards used different BLAS kernels, which round differently: " + kernel_names(state),
+                        "the blocks were computed with different BLAS kernels, which round differently: " +
+                            kernel_names(state),
                         state.kernels().size()});
   }
   List skipped, warning_records;

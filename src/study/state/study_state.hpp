@@ -34,11 +34,11 @@ struct StudyHeader {
   std::size_t null_models = 0;    // number of random models, for the measures that return evidence for roles
   std::size_t null_shuffles = 0;  // number of shuffles per sentence, for the measures that depend on order
   Value model = {};               // record of the model in JSON documents; model_path replaces its path
-  // As given by the user; after a merge, from the shard with the lowest block.
+  // As given by the user; after a merge, from the state that has the lowest block.
   std::string model_path = {};
   std::vector<std::string> files = {};  // paths of the corpus files
 
-  /// Returns the measures that also run on random models.
+  /// Returns the measures that also run on random models, if the study has random models.
   [[nodiscard]] std::vector<const MeasureRow*> null_measures() const {
     return measures_with(&MeasureRow::gives_evidence);
   }
@@ -101,7 +101,7 @@ class StudyState {
   /// Returns the number of all blocks, of the corpus and of the probe; nullopt: no run has reached the end.
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
-  /// Returns the numbers of the lowest missing blocks, at most `count`. Empty if blocks() is nullopt.
+  /// Returns the lowest numbers of missing blocks, up to `count` numbers. Empty if blocks() is nullopt.
   [[nodiscard]] std::vector<std::uint64_t> missing(std::size_t count) const {
     std::vector<std::uint64_t> missing;
     for (std::uint64_t block = 0; block < blocks_.value_or(0) && missing.size() < count; ++block) {
@@ -137,12 +137,14 @@ class StudyState {
   /// on the corpus.
   void merge(const StudyState& other, const std::string& name, const std::string& other_name);
 
-  /// Finishes each measure on one thread of the pool, and adds the roles if the measure `roles` is selected.
+  /// Returns the results of all measures, and the roles if the measure `roles` is selected. Finishes the
+  /// measures in parallel.
   [[nodiscard]] StudyResults finish(Pool& pool) const;
 
   /// Writes a magic text, the version, the length, the content and the XXH64 of the content, then commits.
   void write(OutputFile& out) const;
-  /// Reads a file of write(). Throws Error(bad_input) if the file is damaged or has another version.
+  /// Reads a file of write(). Throws Error(environment) if the file cannot be read, and Error(bad_input) if
+  /// it is longer than 2 GiB or not a valid state file of a supported version.
   [[nodiscard]] static StudyState read(const std::filesystem::path& path);
 
  private:
@@ -179,16 +181,16 @@ class StudyState {
   std::set<std::string> kernels_;
 };
 
-/// Throws Error(bad_input) if a name or value differs: "FILE: belongs to another study: weights: got A, need
-/// B as in OTHER".
+/// Throws Error(bad_input) if a name or value differs: FILE: belongs to another study: weights: got "A", need
+/// "B" as in OTHER. FILE is `name`, and OTHER is `wanted_name`.
 void require_same_study(const StudyIdentity& identity, const std::string& name, const StudyIdentity& wanted,
                         const std::string& wanted_name);
 
-/// Returns the names of the BLAS kernels that computed the blocks: "SkylakeX", or "Haswell+SkylakeX" if
-/// shards ran on different machines.
+/// Returns the names of the BLAS kernels that computed the blocks: for example "SkylakeX", or
+/// "Haswell+SkylakeX" if blocks were computed on different machines.
 [[nodiscard]] std::string kernel_names(const StudyState& state);
 
-/// Returns the results of a study. They do not depend on threads, shards or restarts.
+/// Returns the results of a study for output. A warning says if blocks are missing.
 [[nodiscard]] Results study_results(const StudyState& state, Pool& pool);
 
 }  // namespace attnctl::study

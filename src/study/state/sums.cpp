@@ -120,7 +120,8 @@ void QuantityMoments::load(StateReader& in) {
     const std::uint64_t empty = in.number();
     const std::uint64_t full = in.number();
     const std::size_t left = histogram_.size() - i;
-    if (empty > left || full > left - empty || empty + full == 0) in.damaged("a histogram has too many bins");
+    if (empty > left || full > left - empty || empty + full == 0)
+      in.damaged("a histogram has a wrong number of bins");
     i += empty;
     for (const std::size_t end = i + full; i < end; ++i) histogram_[i] = in.number();
   }

@@ -14,9 +14,9 @@
 
 namespace attnctl::study {
 
-/// A sum over the rows of a corpus. Within one block, the sum is a double, because the order of its rows is
-/// fixed. Across blocks, the sum is exact, so that the order of merging does not change a bit. Terms must be
-/// finite.
+/// A sum over the rows of a corpus. Within one block, the sum is a double, because the order of the rows in a
+/// block is fixed. Across blocks, the sum is an ExactSum, so that the order of merging does not change a bit.
+/// Terms must be finite.
 class BlockSum {
  public:
   BlockSum() = default;
@@ -112,8 +112,8 @@ class QuantityMoments {
     const double mean = sum_.value() / n;
     return {count_, mean, std::max(0.0, squares_.value() / n - mean * mean), minimum_, maximum_};
   }
-  /// Returns the quantile `q`, exact to one bin. Assumes that the observations of a bin are evenly spread.
-  /// The result is always between minimum and maximum. Returns nullopt without observations.
+  /// Returns an estimate of the quantile `q` (0 to 1) from the histogram. Assumes that the observations of a
+  /// bin are evenly spread. The result is between minimum and maximum. Returns nullopt without observations.
   [[nodiscard]] std::optional<double> quantile(double q) const;
   [[nodiscard]] const std::vector<std::uint64_t>& histogram() const { return histogram_; }
 
@@ -135,10 +135,11 @@ struct ConfidenceInterval {
   [[nodiscard]] bool operator==(const ConfidenceInterval&) const = default;
 };
 
-/// The sums over the rows of one sentence, for a mean over the rows of the corpus.
+/// The sums over the rows of one sentence, for a mean over the rows of the corpus. If a sentence is cut into
+/// windows, each window counts as a sentence, and so does each probe sequence.
 struct SentenceTerm {
   double sum = 0;
-  double null = 0;  // expected sum of a head that learned nothing
+  double null = 0;  // the sum under the null, such as uniform attention
   std::uint64_t rows = 0;
 
   void add(double value, double null_value) {

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Model = SentencePieceModel;
 
-/// Reads a protobuf message field by field. The bytes must outlive this object.
+/// Reads a protobuf message field by field. `file` and `bytes` must outlive this object.
 class Message {
  public:
   Message(const std::string& file, std::string_view bytes, std::size_t offset)
@@ -47,7 +47,8 @@ class Message {
     return true;
   }
 
-  // The number and the value of the field.
+  // The number and the value of the current field. The functions that return a value throw Error(bad_input)
+  // if the field has another wire type.
   [[nodiscard]] std::uint32_t field() const { return field_; }
   [[nodiscard]] Message message() const { return {file_, text(), offset_ + at_ - content_.size()}; }
   [[nodiscard]] std::string_view text() const {
@@ -205,7 +206,7 @@ Json replace(const char* kind, std::string_view pattern, std::string_view conten
 }
 
 /// Returns whether texts can be cut before each space without changing the tokens. This is so for Unigram
-/// models in which no piece has a space after its first character.
+/// models in which no piece has a space ("▁") after its first character.
 bool can_split(const Model& model) {
   return model.algorithm == Model::Algorithm::unigram &&
          std::none_of(model.pieces.begin(), model.pieces.end(), [](const Model::ScoredPiece& piece) {

@@ -45,7 +45,7 @@ Json read_optional(const std::filesystem::path& path) {
   return std::filesystem::exists(path) ? read_json_object(path) : Json::object();
 }
 
-constexpr std::string_view kNeedsToken = "expected a token, a string or an object with \"content\"";
+constexpr std::string_view kNeedsToken = "expected a token: a string or an object with \"content\"";
 
 /// Returns the tokens under extra_special_tokens or, if there are none, under additional_special_tokens. The
 /// value is a list of tokens, or an object from roles to tokens.
@@ -86,7 +86,7 @@ void check_ids(const TokenizerFile& file) {
   for (const auto& entry : file.vocabulary) {
     const auto id = static_cast<std::size_t>(entry.id);
     if (id >= limit) {
-      refuse_vocabulary(file, fmt::format("got id {} for {}, need ids below {} for {} tokens", id,
+      refuse_vocabulary(file, fmt::format("got id {} for {}, need ids below {} (number of tokens: {})", id,
                                           in_quotes(entry.token), limit, file.vocabulary.size()));
     }
     if (id >= tokens.size()) tokens.resize(id + 1);

@@ -35,8 +35,8 @@ struct TokenizerFile {  // NOLINT(bugprone-exception-escape): its move construct
 };
 
 /// The options and the added tokens of tokenizer_config.json. special_tokens_map.json and added_tokens.json
-/// are read only if this file has no added_tokens_decoder. Then the roles (such as "cls_token") in
-/// special_tokens_map.json override those in tokenizer_config.json, but extra special tokens in
+/// are read only if tokenizer_config.json has no added_tokens_decoder. Then the roles (such as "cls_token")
+/// in special_tokens_map.json override those in tokenizer_config.json, but extra special tokens in
 /// tokenizer_config.json override those in special_tokens_map.json. Chat templates are never evaluated.
 class TokenizerConfig {
  public:
@@ -80,8 +80,8 @@ enum class Wanted { vocabulary, tokenizer };
 /// Error(bad_input) if a file is invalid or, with Wanted::tokenizer, not supported.
 [[nodiscard]] std::optional<TokenizerFile> read_tokenizer_file(const TokenizerOrigin& origin,
                                                                Wanted wanted = Wanted::tokenizer);
-/// Returns the vocabulary of a file, with its added tokens. [PAD], [UNK], [CLS], [SEP] and [MASK] are special
-/// even if the file does not say so.
+/// Returns the vocabulary of a file, with its added tokens. [PAD], [UNK], [CLS], [MASK] and the separators
+/// (see Vocabulary::is_separator) are special even if the file does not say so.
 [[nodiscard]] Vocabulary make_vocabulary(const TokenizerFile& file);
 
 /// A SentencePiece model. The members are the fields of sentencepiece_model.proto that tokenizing needs, with
@@ -124,20 +124,21 @@ ReadFile read_tokenizer_json, read_vocab_txt, read_vocab_json, read_sentencepiec
 [[nodiscard]] nlohmann::ordered_json read_json_object(const std::filesystem::path& path);
 
 /// Converts a JSON number to double with the same rounding as the Rust library serde_json, which Hugging Face
-/// tokenizers use. The leading digits, as many as fit 64 bits, and the power of ten are rounded separately,
-/// so that the last bit may differ from the nearest double. Scores of Unigram models need this rounding,
-/// because the last bit decides between equally good tokenizations. The result may be infinite or 0.
+/// tokenizers use. The leading digits that fit 64 bits and the power of ten are rounded separately, so that
+/// the last bit may differ from the nearest double. Scores of Unigram models need this rounding, because the
+/// last bit may decide between tokenizations with almost equal scores. The result may be infinite or 0.
 [[nodiscard]] double read_score(std::string_view digits);
 
 /// Sets `file.table` and the id of each added token. As in Hugging Face tokenizers, ids of added tokens in
-/// the file are ignored: an added token has the id of the same token in the vocabulary. The others are
-/// numbered from the number of tokens in the vocabulary on. Of added tokens with equal content, keeps the
-/// last. Drops added tokens without content. Throws Error(bad_input) if an id of the vocabulary occurs twice,
-/// if a token does (except in Unigram models), or if the ids are far larger than the number of tokens.
+/// the file are ignored: an added token has the id of the same token in the vocabulary. Added tokens that
+/// are not in the vocabulary are numbered in order, from the number of tokens in the vocabulary on. Of added
+/// tokens with equal content, keeps the last. Drops added tokens without content. Throws Error(bad_input) if
+/// an id of the vocabulary occurs twice, if a token of the vocabulary occurs twice (except in Unigram
+/// models), or if an id is far larger than the number of tokens.
 void check_vocabulary(TokenizerFile& file);
 
-/// Adds the tokens of `config` to `file.added_tokens`, except those that it already contains, sets
-/// `file.separators`, and calls check_vocabulary().
+/// Adds to `file.added_tokens` the tokens of `config` that are not in this list, sets `file.separators`, and
+/// calls check_vocabulary().
 void add_tokens(TokenizerFile& file, const TokenizerConfig& config);
 
 /// Throws Error(bad_input) if `config` has a "tokenizer_class" that, without a final "Fast", is not in
@@ -149,13 +150,15 @@ void check_class(const TokenizerConfig& config, std::string_view layout,
 /// check_vocabulary() must have been called.
 [[nodiscard]] std::uint64_t id_of(const TokenizerFile& file, std::string_view token);
 
-/// Returns a TemplateProcessing post-processor that adds the tokens `before` and `after` to each text. If
-/// `once` is true, it adds `before` only to the first text of a pair.
+/// Returns the JSON of a TemplateProcessing post-processor that puts the token `before` before each text and
+/// the token `after` after each text (nullopt: no token). If `once` is true, only the first text of a pair
+/// gets `before`.
 [[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file,
                                                    const std::optional<std::string>& before,
                                                    const std::optional<std::string>& after, bool once);
-/// Returns make_template() of bos_token if add_bos_token is true, and of eos_token if add_eos_token or `ends`
-/// is true. Does not add a token that `config` lacks.
+/// Returns the JSON of a TemplateProcessing post-processor that puts the bos_token before each text if the
+/// option add_bos_token is true, and the eos_token after each text if the option add_eos_token or `ends` is
+/// true. Omits a token that `config` lacks.
 [[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file, const TokenizerConfig& config,
                                                    bool ends = false);
 

@@ -127,7 +127,8 @@ class TokenizerJson final : public formats::JsonTree {
   std::size_t strings_ = 0;    // number of values read in the current pair
 };
 
-/// Old files have no "type" of the model; for these it follows from the fields of the model.
+/// Returns the type of a model, such as "BPE". Old files have no /model/type; then the type follows from the
+/// other fields of the model. Throws Error(bad_input) if it does not.
 std::string type_of(const PartConfig& model, const TokenizerJson& json) {
   if (model.has("type")) return model.string("type");
   if (json.has_merges) return "BPE";
@@ -204,12 +205,12 @@ TokenizerFile parse_tokenizer_json(std::string name, std::string_view text) {
   json.parse({.file = file.name, .text = text});
   file.parts = json.take();
   const PartConfig model = file.document().object("model");
-  if (!json.has_vocabulary) model.refuse("vocab", "expected tokens, found nothing");
+  if (!json.has_vocabulary) model.refuse("vocab", "expected an object or array of tokens");
   const std::string type = type_of(model, json);
   const bool by_id = type == "WordPiece" || type == "BPE" || type == "WordLevel";
   if (by_id && json.is_list) model.refuse("vocab", "got an array, need an object for " + type);
   if (type == "Unigram" && !json.is_list) model.refuse("vocab", "got an object, need an array for " + type);
-  if (type == "BPE" && !json.has_merges) model.refuse("merges", "expected merges, found nothing");
+  if (type == "BPE" && !json.has_merges) model.refuse("merges", "expected an array of merges");
   file.parts["model"]["type"] = type;
   return file;
 }

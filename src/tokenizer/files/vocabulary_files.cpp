@@ -66,8 +66,8 @@ void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bo
                                   {"add_prefix_space", space}};
 }
 
-/// Reads vocab.txt, which has one token per line. Removes white space at the ends of lines. The id of a token
-/// is its line number, from 0. The id of a repeated token is the number of its last line.
+/// Reads vocab.txt, which has one token per line. Removes white space at the end of each line. The id of a
+/// token is its line number, from 0. The id of a repeated token is the number of its last line.
 void read_lines(TokenizerFile& file, std::string_view text) {
   std::unordered_map<std::string_view, std::size_t> places;
   for (std::size_t number = 0; !text.empty(); ++number) {
@@ -137,7 +137,7 @@ const PreTokenizerRow& row_of(const formats::TokenizerSection& section) {
        section.file, in_quotes(section.pre), fmt::join(known, ", "));
 }
 
-/// Returns the options in a GGUF file. `add_bos` is the default of add_bos_token.
+/// Returns the options and the special tokens in a GGUF file. `add_bos` is the default of add_bos_token.
 TokenizerConfig config_of(const formats::TokenizerSection& section, bool add_bos) {
   Json options = {{"add_bos_token", section.add_bos.value_or(add_bos)},
                   {"add_eos_token", section.add_eos.value_or(false)}};

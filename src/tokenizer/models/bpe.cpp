@@ -44,17 +44,18 @@ MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, 
   return table;
 }
 
-/// The set of pairs of adjacent characters that some merge joins. Before merging, a text can be cut between
-/// the characters of every other pair, because no token contains such a pair. A text without word boundaries
-/// is cut into short parts in this way, which the cache may contain. The set is a bit table indexed by a hash
-/// of the pair. A hash collision may prevent a cut, but never adds one.
+/// The set of pairs of adjacent characters that some merge joins: the last character of its left token and
+/// the first of its right token. Before merging, a text can be cut between the characters of every other
+/// pair, because no merge joins them. In this way a text without word boundaries is cut into short parts,
+/// whose tokens may be in the cache. The set is a bit table indexed by a hash of the pair. A hash collision
+/// may prevent a cut, but never adds one.
 class BpeCuts {
  public:
   explicit BpeCuts(std::size_t merges)
       : bits_(std::bit_ceil(std::clamp(merges * 8, kFewestBits, kMostBits)) / 64),
         shift_(64 - std::countr_zero(bits_.size() * 64)) {}
 
-  /// Adds the pair of characters at which a merge joins two tokens. Both tokens must not be empty.
+  /// Adds the pair of characters at which a merge joins two tokens. Neither token may be empty.
   void put(std::string_view left, std::string_view right) {
     std::size_t end = left.size();
     std::size_t begin = 0;
@@ -91,7 +92,7 @@ class Bpe final : public TokenModel {
         vocabulary_(std::move(*file.table)),
         bytes_(vocabulary_),
         merges_(read_merges(file, vocabulary_, prefix_.size())) {
-    if (model.has("dropout") && model.at("dropout").node() != 0) {  // leaves out merges at random
+    if (model.has("dropout") && model.at("dropout").node() != 0) {  // dropout omits merges at random
       model.refuse("dropout",
                    fmt::format("unsupported {}, supported: null, 0", model.at("dropout").node().dump()));
     }
@@ -133,7 +134,7 @@ class Bpe final : public TokenModel {
   }
 
  private:
-  static constexpr std::size_t kLongestUncut = 32;  // in bytes; shorter pieces are not cut
+  static constexpr std::size_t kLongestUncut = 32;  // in bytes; only longer pieces are cut
 
   /// Computes the tokens of a word that is not in the cache and appends them to `tokens`.
   void make(std::string_view word, ModelState& state, std::vector<PieceToken>& tokens) const {
@@ -151,11 +152,12 @@ class Bpe final : public TokenModel {
     }
   }
 
-  /// Stores the characters of a word as symbols. Characters without a token become byte tokens
-  /// (byte_fallback) or the unknown token, or are dropped if the model has neither. With fuse_unk, adjacent
-  /// unknown tokens are one. As in Hugging Face tokenizers, an unknown token is not added until the next
-  /// known character, the next unknown token or the end of the word. If byte tokens replace a character in
-  /// between, they therefore come before the unknown token.
+  /// Stores the tokens of the characters of a word in state.merger.symbols. Characters without a token become
+  /// byte tokens (byte_fallback) or the unknown token, or are dropped if the model has neither. With
+  /// fuse_unk, unknown characters become one token if no known character is between them. As in Hugging Face
+  /// tokenizers, an unknown token is not added until the next known character, the next unknown token or the
+  /// end of the word. If byte tokens replace a character in between, they therefore come before the unknown
+  /// token.
   void list_characters(std::string_view word, ModelState& state) const {
     std::vector<BpeSymbol>& symbols = state.merger.symbols;
     symbols.clear();

@@ -36,7 +36,7 @@ class WordPiece final : public TokenModel {
         trie_(file.vocabulary, vocabulary_),
         continuation_(trie_.walk(model.string("continuing_subword_prefix", "##"))) {
     const std::int64_t longest = model.integer("max_input_chars_per_word", 100);
-    if (longest < 0) model.refuse("max_input_chars_per_word", "need an integer from 0");
+    if (longest < 0) model.refuse("max_input_chars_per_word", "need an integer of at least 0");
     longest_ = static_cast<std::size_t>(longest);
   }
 
@@ -51,7 +51,8 @@ class WordPiece final : public TokenModel {
   }
 
  private:
-  /// Returns false if no token fits at some position.
+  /// Appends the tokens of a word. Returns false if no token fits at some position; then `tokens` may have
+  /// the tokens before that position.
   [[nodiscard]] bool append(std::string_view piece, std::vector<PieceToken>& tokens) const {
     for (std::size_t begin = 0; begin < piece.size();) {
       const auto [id, size] =

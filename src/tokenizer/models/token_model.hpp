@@ -59,8 +59,7 @@ struct BestTokenization {
   std::int32_t id = -1;     // id of the last token; -1: no tokenization was found yet
 };
 
-/// A cache from words to their tokens, for one thread. A full cache is emptied. Look-ups do not allocate
-/// memory.
+/// A cache from words to their tokens, for one thread. A full cache is emptied.
 class WordCache {
  public:
   static constexpr std::size_t kLongest = 128;  // in bytes; longer words are not cached
@@ -68,7 +67,7 @@ class WordCache {
   WordCache() { tokens_.reserve(kMostWords * 3); }
 
   /// Appends the tokens of a word to `tokens`. If the cache does not have the word, calls make(), which must
-  /// append the word's tokens to `tokens`, and stores them.
+  /// append the word's tokens to `tokens`, and stores them unless the word is longer than kLongest.
   template <typename Make>
   void append(std::string_view word, std::vector<PieceToken>& tokens, const Make& make) {
     if (word.size() > kLongest) return make();
@@ -91,17 +90,18 @@ class WordCache {
  private:
   static constexpr std::size_t kMostWords = std::size_t{1} << 14;
 
-  TokenTable words_{kMostWords};    // for each word, the index of its first element in tokens_
-  std::vector<PieceToken> tokens_;  // for each word, an element whose id is the number of tokens, and these
+  TokenTable words_{kMostWords};  // for each word, the index of its first element in tokens_
+  /// For each word, an element whose id is the number of tokens of the word, then these tokens.
+  std::vector<PieceToken> tokens_;
 };
 
 /// A map from pairs of adjacent tokens to the token that the pair merges into: a hash table with open
-/// addressing. Several threads may use one table at once.
+/// addressing. Several threads may read one table at once.
 class MergeTable {
  public:
   struct Merge {
-    std::uint32_t rank = std::numeric_limits<std::uint32_t>::max();  // the pair with the lowest merges first
-    std::int32_t id = -1;
+    std::uint32_t rank = std::numeric_limits<std::uint32_t>::max();  // the lowest rank merges first
+    std::int32_t id = -1;                                            // the merged token; -1: no merge
     [[nodiscard]] bool exists() const { return id >= 0; }
   };
 
@@ -134,7 +134,7 @@ class MergeTable {
     return i;
   }
 
-  std::vector<KeyedMerge> slots_;  // the size is a power of two; at most two thirds of the slots are used
+  std::vector<KeyedMerge> slots_;  // the size is a power of two; at most three quarters are used
   int shift_;
 };
 
@@ -149,7 +149,8 @@ struct BpeSymbol {
 /// equal ranks, the leftmost pair. Keeps its buffers for the next word.
 class BpeMerger {
  public:
-  std::vector<BpeSymbol> symbols;  // before merge(): tokens of the characters of a word; after: of the word
+  /// Before merge(), the tokens of the single characters of a word; after merge(), the tokens of the word.
+  std::vector<BpeSymbol> symbols;
 
   void merge(const MergeTable& merges) {
     symbols.size() <= kShort ? merge_short(merges) : merge_long(merges);
@@ -178,7 +179,7 @@ class BpeMerger {
   void push(const MergeTable& merges, std::uint32_t left, std::uint32_t right);
 
   // Buffers of merge_long().
-  std::vector<Link> links_;              // [symbols], neighbours of each symbol that is left
+  std::vector<Link> links_;              // [symbols], neighbours of each remaining symbol
   std::vector<MergeCandidate> waiting_;  // candidates that were not tried yet, as a heap
 };
 
@@ -206,8 +207,8 @@ class TokenModel {
 };
 using TokenModelPtr = std::unique_ptr<const TokenModel>;
 
-/// Makes the model that a tokenizer file describes. Moves `table` out of `file`. Throws Error(bad_input) if
-/// the model is invalid or not supported.
+/// Makes the model that a tokenizer file describes. Moves file.table into the model. Throws Error(bad_input)
+/// if the model is invalid or not supported.
 [[nodiscard]] TokenModelPtr make_token_model(TokenizerFile& file);
 [[nodiscard]] TokenModelPtr make_bpe(const PartConfig& model, TokenizerFile& file);
 

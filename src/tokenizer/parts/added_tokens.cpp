@@ -7,7 +7,7 @@ namespace {
 /// tokens.
 struct Contents {
   TokenTrie trie;
-  TokenTrie::TokenMatch empty;  // a token with empty normalized content, which matches everywhere
+  TokenTrie::TokenMatch empty;  // a token with empty normalized content, which matches everywhere; or id -1
 };
 
 /// Returns whether a word character is directly before or directly after bytes [begin, end).

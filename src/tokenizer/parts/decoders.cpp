@@ -21,7 +21,8 @@ std::string visible(std::string_view bytes) {
   return text;
 }
 
-/// Returns a token itself if one of its characters represents no byte.
+/// Returns the bytes that the characters of a token represent, as UTF-8 text. Returns the token itself if one
+/// of its characters represents no byte.
 std::string decode_byte_level(std::string_view token) {
   std::string bytes;
   for (std::size_t i = 0; i < token.size();) {
@@ -32,7 +33,7 @@ std::string decode_byte_level(std::string_view token) {
   return visible(bytes);
 }
 
-/// Returns the byte of a byte token: "A" for "<0x41>". Returns other tokens unchanged.
+/// Returns the byte of a byte token, as UTF-8 text: "A" for "<0x41>". Returns other tokens unchanged.
 std::string decode_byte(std::string_view token) {
   constexpr std::size_t kSize = 6;
   unsigned char byte = 0;
@@ -69,7 +70,8 @@ Decoder make_replace_decoder(const PartConfig& config) {
   };
 }
 
-/// Removes up to "start" copies of a character at the beginning of a token, and up to "stop" at its end.
+/// Returns a decoder that removes up to "start" copies of a character at the beginning of a token, and up to
+/// "stop" copies at its end.
 Decoder make_strip_decoder(const PartConfig& config) {
   return [content = read_character(config, "content"), start = config.integer("start"),
           stop = config.integer("stop")](std::string_view token) {

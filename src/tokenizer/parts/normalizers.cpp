@@ -29,9 +29,10 @@ std::size_t changed_run_end(const NormalForm& form, std::string_view text, std::
 }
 
 /// Writes the new characters of one piece and computes their origins. If a replacement has fewer characters
-/// than the old text, the origin of the character written last is extended to the remaining old characters;
-/// therefore each character is written one step late. At the beginning of a piece there is no earlier
-/// character, and the origins of all later characters are too far left, as in Hugging Face tokenizers.
+/// than the old text, its last character (or, if the replacement is empty, the new character before it) also
+/// replaces the remaining old characters. Therefore each character is written one step late. If the text at
+/// the beginning of a piece is replaced by nothing, there is no earlier character, and the origins of all
+/// later characters are too far left, as in Hugging Face tokenizers.
 class Changes {
  public:
   Changes(const PieceText& text, const Piece& piece, Output& output)
@@ -61,7 +62,7 @@ class Changes {
     return true;
   }
 
-  /// Writes the last character. Must be called at the end of the piece.
+  /// Writes the character that is not written yet. Must be called at the end of the piece.
   void flush() {
     if (!waiting_) return;
     waiting_ = false;
@@ -160,7 +161,7 @@ Fate without_mark(char32_t c) {
   return unicode::is(c, unicode::mark) ? Fate::dropped : Fate::kept;
 }
 
-/// The normalizer Nmt (neural machine translation).
+/// Returns what the normalizer Nmt (neural machine translation) does with a character.
 Fate for_translation(char32_t c) {
   constexpr std::u32string_view kSpaces =
       U"\t\n\f\r\u1680\u200B\u200C\u200D\u200E\u200F\u2028\u2029\u2581\uFEFF\uFFFD";
@@ -186,7 +187,7 @@ TextStep make_prepend(const PartConfig& config) {
       std::size_t after = piece.begin;
       unicode::next(text.text(), after);
       if (prefix.empty()) {
-        // As in Hugging Face tokenizers, the first character has the empty origin before itself.
+        // As in Hugging Face tokenizers, the origin of the first character is then an empty range.
         output.put(text.text().substr(piece.begin, after - piece.begin), text.origin_before(piece));
       } else {
         output.put(prefix, text.origin()[piece.begin]);
@@ -206,8 +207,8 @@ TextStep make_replace(const PartConfig& config) {
       for (const auto& [first, last] : matches) {
         const std::size_t end = piece.begin + last;
         output.copy(copied, piece.begin + first);
-        // The content has the origin of the last replaced character, or, for an empty match, of the character
-        // before it.
+        // The content has the origin of the last replaced character or, for an empty match, of the character
+        // before the match; at the beginning of the piece this origin is an empty range.
         output.put(content, end == piece.begin ? text.origin_before(piece) : text.origin()[end - 1]);
         copied = end;
       }
@@ -216,8 +217,9 @@ TextStep make_replace(const PartConfig& config) {
   };
 }
 
-/// Applies clean_text, handle_chinese_chars, strip_accents (default: as lowercase) and lowercase, in this
-/// order. With strip_accents, characters that NFD may reorder are collected in a run first.
+/// Applies those of the steps clean_text, handle_chinese_chars, strip_accents (default: as lowercase) and
+/// lowercase whose option is true, in this order. With strip_accents, characters that NFD may reorder are
+/// collected in a run first.
 class BertNormalizer {
  public:
   explicit BertNormalizer(const PartConfig& config)
@@ -383,8 +385,8 @@ class Precompiled {
 
  private:
   /// Copies the ASCII characters from `begin` on that do not change, except the last two of them, and returns
-  /// the position after them. The last character may be in a grapheme cluster with the next one, and the
-  /// origin of the character before it may be extended (see Changes).
+  /// the position after them. The second of these may be in a grapheme cluster with the next character. If
+  /// this cluster is replaced by nothing, the first of these also replaces it (see Changes).
   std::size_t copy_unchanged(std::string_view all, std::size_t begin, std::size_t end,
                              Changes& changes) const {
     constexpr std::size_t kLeft = 2;

@@ -62,7 +62,7 @@ std::int64_t PartConfig::integer(std::string_view key, std::optional<std::int64_
     return value.is_number_integer() &&
            (!value.is_number_unsigned() || value.get<std::uint64_t>() <= kLargest);
   };
-  return require(key, fits, "an integer").get<std::int64_t>();
+  return require(key, fits, "a signed 64-bit integer").get<std::int64_t>();
 }
 
 std::size_t PartConfig::choice(std::string_view key, std::span<const std::string_view> names,

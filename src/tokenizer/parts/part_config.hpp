@@ -15,8 +15,8 @@ namespace attnctl::tokenizer {
 
 /// A value of a JSON document, such as tokenizer.json, with its JSON pointer. If the value under a key is
 /// missing or null, a getter returns `default_value`, or throws Error(bad_input) if the caller passed none. A
-/// getter throws Error(bad_input) if the value has another type. The message has the file, the pointer, the
-/// expected type and the found value.
+/// getter throws Error(bad_input) if the value has another type. The message names the file, the pointer,
+/// what is expected and what was found.
 class PartConfig {
  public:
   using Json = nlohmann::ordered_json;
@@ -26,7 +26,7 @@ class PartConfig {
       : file_(std::move(file)), pointer_(std::move(pointer)), node_(&node) {}
 
   [[nodiscard]] const Json& node() const { return *node_; }
-  [[nodiscard]] std::string place() const;  // "FILE: POINTER", for errors
+  [[nodiscard]] std::string place() const;  // "FILE: POINTER" or "FILE: top level", for errors
 
   /// Returns whether the key exists and its value is not null.
   [[nodiscard]] bool has(std::string_view key) const {

@@ -32,7 +32,7 @@ class PieceText {
   struct Piece {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
-    std::int32_t token = -1;  // id of an added token, which later steps do not change; -1: not an added token
+    std::int32_t token = -1;  // id of an added token, whose piece later steps do not change; -1: other text
 
     [[nodiscard]] bool is_text() const { return token < 0; }
   };
@@ -187,7 +187,7 @@ using TextStep = std::function<void(PieceText&)>;
 class Charsmap {
  public:
   /// Reads a charsmap from a JSON string in base64 or from a JSON byte string. Throws Error(bad_input), with
-  /// the position of `where`, if the charsmap is invalid.
+  /// where.place() in the message, if the charsmap is invalid.
   explicit Charsmap(const PartConfig& where);
 
   /// Returns the replacement of the shortest prefix of `text` that the map contains; nullopt if there is
@@ -205,8 +205,9 @@ class Charsmap {
 // Added tokens (added_tokens.cpp).
 
 /// The steps that find the added tokens in a text and make each a separate piece. At each position, the
-/// longest added token is found. As its flags say, a token is found only as a single word (`single_word`),
-/// and takes the white space before it (`lstrip`) or after it (`rstrip`).
+/// longest added token is found. A token with the flag `single_word` is not found next to a word character.
+/// The piece of a token with the flag `lstrip` or `rstrip` includes the white space before or after the
+/// token.
 struct AddedTokens {
   /// The contents must differ and not be empty. `normalizer`, which may be an empty function, is applied to
   /// the content of the tokens whose `normalized` is true.
@@ -256,8 +257,8 @@ struct TokenizedText {
   std::vector<VerbatimToken> found;  // in ascending order of the token index
 };
 
-/// A function that adds special tokens, or trims the offsets of tokens. The vector has one text, or two for a
-/// pair. The function may change the number of elements; the caller joins them.
+/// A function that may add special tokens and trim the offsets of tokens. The vector has one text, or two for
+/// a pair. The function may change the number of elements; the caller joins them.
 using PostProcessor = std::function<void(std::vector<TokenizedText>&)>;
 /// Makes a post-processor. `vocabulary` must outlive the post-processor.
 [[nodiscard]] PostProcessor make_post_processor(const PartConfig& config, const Vocabulary& vocabulary);
@@ -271,7 +272,7 @@ using Decoder = std::function<std::string(std::string_view)>;
 [[nodiscard]] Decoder make_decoder(const PartConfig& config);
 
 /// The visible character that represents each byte of a text in byte-level vocabularies. A byte that is a
-/// printable Latin-1 character is represented by this character. The other bytes are represented by U+0100,
+/// visible Latin-1 character is represented by this character. The other bytes are represented by U+0100,
 /// U+0101, ... in order; a space is U+0120.
 inline constexpr std::array<char32_t, 256> kByteCharacters = [] {
   std::array<char32_t, 256> table{};

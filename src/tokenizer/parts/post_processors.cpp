@@ -21,8 +21,9 @@ void trim_offsets(TokenizedText& text, bool prefix_space, const Vocabulary& voca
     EdgeSpace space = was_found ? found++->space
                                 : edge_space(vocabulary.token(encoding.ids[i]).value_or(std::string_view()));
     auto& [begin, end] = encoding.offsets[i];
-    // With add_prefix_space, a single space before the first token counts as added by the tokenizer, not as a
-    // part of the text. As in Hugging Face tokenizers, several spaces are removed from the range.
+    // With add_prefix_space, a single space at the beginning of the first token, or of a token whose range
+    // begins at 0, counts as added by the tokenizer, and the range is not shortened. If there are several
+    // spaces, all of them are removed from the range, as in Hugging Face tokenizers.
     if (prefix_space && space.leading == 1 && (i == 0 || begin == 0)) space.leading = 0;
     begin = std::min(begin + space.leading, end);
     if (end >= space.trailing) end = std::max(end - space.trailing, begin);

@@ -26,8 +26,8 @@ using icu::UnicodeSet;
 using unicode::LaterRange;
 
 /// Returns the characters for which `property` has the value `value` in ICU, and the characters of
-/// unicode::later_ranges() for which has(range) returns true. For the general category, `has` alone decides
-/// about the characters of later_ranges().
+/// unicode::later_ranges() for which has(range) returns true. If `property` is the general category, the set
+/// has no other characters of later_ranges().
 template <typename Has>
 UnicodeSet set_of(UProperty property, std::int32_t value, Has has) {
   UErrorCode status = U_ZERO_ERROR;
@@ -51,7 +51,8 @@ UnicodeSet of_categories(std::uint32_t mask) {
                 [=](const LaterRange& range) { return has_category(range, mask); });
 }
 
-/// Returns the characters with a binary property; of later_ranges() those whose category is in `later`.
+/// Returns the characters with a binary property in ICU, and the characters of later_ranges() whose category
+/// is in the mask `later`.
 UnicodeSet of_binary(UProperty property, std::uint32_t later) {
   return set_of(property, 1, [=](const LaterRange& range) { return has_category(range, later); });
 }
@@ -120,7 +121,8 @@ class Sets {
     return sets;
   }
 
-  /// Returns a number for ranges() of the property \p{name}; nullopt if find_property() does not know it.
+  /// Returns the number for which ranges() returns the set of \p{name}; nullopt if find_property() does not
+  /// know the name.
   std::optional<OnigCtype> find_number(std::string_view name) {
     std::string plain;
     for (const char c : name) {
@@ -138,7 +140,8 @@ class Sets {
     return known->second;
   }
 
-  /// Returns the ranges of a character type or a property; null if the number is unknown.
+  /// Returns the ranges of a character type or of a number from find_number(); null for an unknown character
+  /// type.
   const OnigCodePoint* ranges(OnigCtype number) {
     if (number >= 1 && number <= types_.size()) return types_[number - 1].data();
     if (number < kFirstProperty) return nullptr;
@@ -213,8 +216,9 @@ OnigEncoding regex_encoding() {
   return &encoding;
 }
 
-// Limits on backtracking. The limit of one match is kRetriesPerMatch, Oniguruma's default, which takes 0.2 s.
-// The limit of a search for the next match is larger by kRetriesPerByte for each byte of the text.
+// Limits on backtracking. The limit of one match is kRetriesPerMatch, Oniguruma's default. Reaching it takes
+// about 0.2 s. The limit of a search for the next match is larger by kRetriesPerByte for each byte of the
+// text.
 constexpr unsigned long kRetriesPerMatch = 10'000'000;
 constexpr unsigned long kRetriesPerByte = 100;
 constexpr unsigned kStackLimit = 1U << 22U;  // number of saved states in one match, about 50 bytes each
@@ -236,7 +240,7 @@ std::string message_of(int code, const OnigErrorInfo& info) {
   return {reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(size)};
 }
 
-/// Compiles a pattern. Throws Error(bad_input), with the position of `where`, if the pattern is invalid.
+/// Compiles a pattern. Throws Error(bad_input), with where.place() in the message, if the pattern is invalid.
 RegexPtr compile(const PartConfig& where, std::string_view pattern) {
   regex_t* compiled = nullptr;
   OnigErrorInfo info{};
@@ -274,7 +278,7 @@ std::size_t class_end(std::string_view pattern) {
 
 /// A pattern that is one character or character class, optionally with a quantifier +, {n}, {n,} or {n,m},
 /// such as \s+, [0-9] or \p{N}{1,3}. The matches are runs of characters of the class. Finding them directly
-/// is ten times as fast as a search by Oniguruma.
+/// is about ten times as fast as a search by Oniguruma.
 class ClassRun {
  public:
   static std::optional<ClassRun> of(const PartConfig& where, std::string_view pattern) {
@@ -308,7 +312,7 @@ class ClassRun {
 
  private:
   /// Reads a quantifier: "", "+", "{n}", "{n,}" or "{n,m}" with 1 <= n <= m. Returns false if `text` is not
-  /// one of these.
+  /// one of these, or if n or m is larger than kLargestCount.
   bool read_quantifier(std::string_view text) {
     constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
     if (text.empty()) return true;

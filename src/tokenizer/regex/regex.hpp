@@ -17,13 +17,13 @@ namespace attnctl::tokenizer {
 
 /// A regular expression of tokenizer.json, in the syntax of the library Oniguruma. Several threads may use
 /// one expression at once. The expressions of GPT-2, Llama 3, Qwen 2, GPT-4o and similar models are matched
-/// by WordCutter instead of Oniguruma, which is faster.
+/// by WordCutter, which is faster than Oniguruma.
 class Regex {
  public:
   /// The range of a match in a text: bytes [first, second).
   using Match = std::pair<std::size_t, std::size_t>;
 
-  /// Compiles a pattern. Throws Error(bad_input), with the position of `where`, if Oniguruma rejects the
+  /// Compiles a pattern. Throws Error(bad_input), with where.place() in the message, if Oniguruma rejects the
   /// pattern.
   Regex(const PartConfig& where, std::string_view pattern);
   /// Returns an expression that matches exactly `string`, which must not be empty.
@@ -31,7 +31,7 @@ class Regex {
 
   /// Stores all matches in `matches`, from left to right, replacing the content of `matches`. `text` must be
   /// well-formed UTF-8. Skips an empty match at the end of the previous match. Throws Error(bad_input) if the
-  /// search needs too much backtracking, or if \K makes matches overlap.
+  /// search fails, for example by too much backtracking, or if \K makes matches overlap.
   void find_all(std::string_view text, std::vector<Match>& matches) const;
   /// Returns a copy of `text` in which each match is replaced by `content`. Throws like find_all().
   [[nodiscard]] std::string replace_all(std::string_view text, std::string_view content) const;
@@ -42,8 +42,8 @@ class Regex {
   std::shared_ptr<const Program> program_;
 };
 
-/// Reads the value under "pattern": {"String": text} or {"Regex": expression}. Throws Error(bad_input) if it
-/// has another form or the expression is invalid.
+/// Reads the value under "pattern": {"String": text} or {"Regex": expression}. Throws Error(bad_input) if the
+/// value has another form or the expression is invalid.
 [[nodiscard]] Regex read_pattern(const PartConfig& config);
 
 /// The options that describe one of the regular expressions used by many models to split a text into words.
@@ -57,7 +57,7 @@ struct WordRules {
   enum class Tail { none, newlines, newlines_and_slashes };
 
   Letters letters = Letters::after_space;
-  /// Match 's 't 're 've 'm 'll 'd: in lower case if `letters` is after_space, otherwise in any case. If
+  /// Match 's 't 're 've 'm 'll 'd: only in lower case if `letters` is after_space, otherwise in any case. If
   /// `letters` is cased, they are the end of a word instead of a word.
   bool contractions = true;
   unsigned digits = 0;     // 1 or 3: most digits in a word; 0: any number of digits, after an optional space

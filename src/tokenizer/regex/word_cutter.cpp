@@ -82,7 +82,7 @@ std::size_t WordCutter::contraction(std::string_view text, std::size_t i) const 
   if (!rules_.contractions || i == text.size() || text[i] != '\'') return i;
   const bool any_case = rules_.letters != Letters::after_space;
   std::string_view rest = text.substr(i + 1);
-  if (any_case && rest.starts_with("\u017F")) return i + 3;  // U+017F, the long s, is an s in any case
+  if (any_case && rest.starts_with("\u017F")) return i + 3;  // (?i) matches U+017F, the long s, like s
   const auto letter = [&](std::size_t at) {
     const char c = at < rest.size() ? rest[at] : '\0';
     return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c + 0x20) : c;

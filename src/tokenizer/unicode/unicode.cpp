@@ -13,9 +13,9 @@
 namespace attnctl::tokenizer::unicode {
 namespace {
 
-/// A range of code points that are in a class (or, if `is_member` is false, are not) although their category
-/// in ICU 72 implies the opposite. A class of an older version of Unicode is made from the code points of ICU
-/// that existed in this version, but some of them have had another category since then.
+/// A range of code points that are added to a class (or removed from it, if `is_member` is false) after
+/// set_bits(). Many of these ranges are needed because set_bits() makes a class of an older version of
+/// Unicode from the categories in ICU 72, and some characters had another category in the older version.
 struct ClassException {
   char32_t first;
   char32_t last;
@@ -116,7 +116,7 @@ constexpr LowerRange kLaterLower[] = {
 };
 
 // clang-format off
-/// Short names of the general categories, for kLaterRanges.
+/// Short names of the general categories that kLaterRanges uses.
 enum Category : std::int8_t {
   Lu = U_UPPERCASE_LETTER, Ll = U_LOWERCASE_LETTER, Lm = U_MODIFIER_LETTER, Lo = U_OTHER_LETTER,
   Mn = U_NON_SPACING_MARK, Mc = U_COMBINING_SPACING_MARK, Nd = U_DECIMAL_DIGIT_NUMBER,
@@ -332,8 +332,8 @@ void compose(std::vector<ChangedCharacter>& run) {
   for (std::size_t i = 0; i < run.size(); ++i) {
     const ChangedCharacter current = run[i];
     const int mark_class = combining_class(current.c);
-    // A mark of the same or a higher combining class between `starter` and this character prevents that the
-    // two are composed.
+    // A mark of the same or a higher combining class between `starter` and this character prevents
+    // composing the two.
     const bool reaches = starter != kNone && (last_class == 0 || last_class < mark_class);
     const UChar32 pair = reaches ? unorm2_composePair(normalizer, static_cast<UChar32>(run[starter].c),
                                                       static_cast<UChar32>(current.c))

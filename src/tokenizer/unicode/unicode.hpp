@@ -117,7 +117,8 @@ inline bool is_white_space(char32_t c) {
 
 /// Returns the byte position after the white space that starts at `begin`; `begin` if there is none.
 std::size_t white_space_end(std::string_view text, std::size_t begin);
-/// Returns the byte position where the white space before `end` begins. Does not search before `limit`.
+/// Returns the byte position where the white space before `end` begins; `end` if there is none. Does not
+/// search before `limit`.
 std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t limit = 0);
 
 /// Returns the lowercase of a code point (Unicode 17). For U+0130, whose lowercase is the two code points
