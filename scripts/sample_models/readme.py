@@ -36,7 +36,7 @@ def strongest(values: torch.Tensor, least: float) -> str:
     if named:
         return ", ".join(named)
     best = order[0]
-    return f"none above {least}; the nearest is {best // width}.{best % width} ({values.flatten()[best]:.2f})"
+    return f"none above {least}; the best is head {best // width}.{best % width} ({values.flatten()[best]:.2f})"
 
 
 def llama_section(m: Measured) -> dict[str, str]:
