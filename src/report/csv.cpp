@@ -55,7 +55,7 @@ class RowBuffer {
   }
 
   void flush() {
-    text_.append(buffer_.data(), end_);
+    text_ += std::string_view(buffer_.data(), end_);
     end_ = buffer_.data();
   }
 

@@ -46,13 +46,13 @@ void append_numbers(std::string& text, const NumberFormat& format, std::span<con
   char* end = buffer;
   for (const T value : values) {
     if (end > buffer + space - NumberFormat::kMostCharacters - 1) {
-      text.append(buffer, end);
+      text += std::string_view(buffer, end);
       end = buffer;
     }
     end = write_number(end, format, value);
     *end++ = ',';
   }
-  text.append(buffer, end - 1);  // omits the last comma
+  text += std::string_view(buffer, end - 1);  // omits the last comma
 }
 
 /// Appends the elements first to last - 1 of a packed tensor as nested JSON lists with their commas, without
@@ -100,7 +100,7 @@ void append_cell(std::string& text, const NumberFormat& format, const Cell& cell
           append_json_string(text, value);
         } else {
           char buffer[NumberFormat::kMostCharacters];
-          text.append(buffer, write_number(buffer, format, value));
+          text += std::string_view(buffer, write_number(buffer, format, value));
         }
       },
       cell);

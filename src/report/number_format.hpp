@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace attnctl::report {
 
@@ -26,7 +27,7 @@ struct NumberFormat {
   template <typename T>
   void append(std::string& text, T value) const {
     char buffer[kMostCharacters];
-    text.append(buffer, write(buffer, value));
+    text += std::string_view(buffer, write(buffer, value));
   }
 };
 

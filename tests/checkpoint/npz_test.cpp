@@ -45,8 +45,8 @@ std::vector<Row> bad_npy() {
   version[6] = 4;
   minor[7] = 1;
   return {
-      {68, "bad magic", "\x93NUMPX" + good.substr(6), {"magic"}},
-      {68, "empty", "", {"magic"}},
+      {68, "bad magic", "\x93NUMPX" + good.substr(6), {"which begins with"}},
+      {68, "empty", "", {"which begins with"}},
       {68, "version 4", version, {"unsupported NPY version 4.0"}},
       {68, "version 1.1", minor, {"unsupported NPY version 1.1"}},
       {69,

@@ -93,7 +93,7 @@ TEST_CASE("heads: heads that are the same one count once in distinct patterns; t
 TEST_CASE("heads: numbers that do not divide the width are refused") {
   Pool pool(1);
   CHECK_THROWS_WITH_AS(static_cast<void>(heads_experiment({.d = 10, .heads = {2, 3}}, pool)),
-                       doctest::Contains("multiple of 3 heads"), Error);
+                       doctest::Contains("a multiple of 3, the number of heads"), Error);
 }
 
 TEST_CASE("the random layer is attention, computed the long way") {
