@@ -350,7 +350,9 @@ Cell norm_of(const FamilySpec& row) {
   words.add(row.norm == model::NormKind::layer, "layer" + offset);
   words.add(row.norm == model::NormKind::rms, "rms" + offset);
   for (const auto& [place, name] : kNormPlaces)
-    words.add(may(row, [&, wanted = place](const FamilySpec& each) { return each.place == wanted; }), name);
+    words.add(may(row, [&, wanted = place](
+                           const FamilySpec& each) { return !each.parallel && each.place == wanted; }),
+              name);
   words.add(may(row, [](const FamilySpec& each) { return each.parallel; }), "parallel");
   return words.cell();
 }
@@ -424,22 +426,30 @@ Cell specials_of(const FamilySpec& row) {
   Words words;
   const model::ConfigKeys& keys = row.keys;
   const model::LayerSpec& layer = row.stack.layer;
-  words.add(!keys.kv_heads.names.empty(), "shared key/value heads");
+  words.add(may(row,
+                [](const FamilySpec& each) {
+                  return !each.keys.kv_heads.names.empty() || each.keys.kv_heads.default_value;
+                }),
+            "shared key/value heads");
   words.add(may(row, [](const FamilySpec& each) { return each.stack.layer.query_norm.present(); }),
-            "norm of q, k");
+            "norm of q and k");
   words.add(!layer.sinks.empty(), "sinks");
   words.add(layer.experts.has_value(), "experts");
   words.add(row.stack.convolution.has_value(), "convolution");
   words.add(row.embedding_config.dropout.has_value(), "token dropout");
   words.add(row.stack.numbered_by_group, "layers share weights");
-  words.add(may(row, [](const FamilySpec& each) { return is_set(each.keys.scale, 0); }), "scale of its own");
+  words.add(may(row, [](const FamilySpec& each) { return is_set(each.keys.scale, 0); }), "score scale");
   words.add(is_set(keys.soft_cap, 0), "soft cap");
-  words.add(is_set(keys.clip, 0), "clipped q, k, v");
-  words.add(row.scale_embedding || is_set(keys.embedding_multiplier, 1), "scaled embedding");
+  words.add(is_set(keys.clip, 0), "clipped q k v");
+  words.add(may(row,
+                [](const FamilySpec& each) {
+                  return each.scale_embedding || is_set(each.keys.embedding_multiplier, 1);
+                }),
+            "scaled embedding");
   words.add(is_set(keys.residual_multiplier, 1), "scaled branches");
   words.add(is_set(keys.logit_multiplier, 1) || is_set(keys.logit_soft_cap, 0), "scaled logits");
   words.add(!row.embedding.projection.weight.empty(), "projected embedding");
-  words.add(!keys.padding.names.empty() || keys.padding.default_value, "positions past the padding's");
+  words.add(!keys.padding.names.empty() || keys.padding.default_value, "positions after the padding id");
   return words.cell();
 }
 

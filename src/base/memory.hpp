@@ -19,6 +19,7 @@ class AlignedWorkspace {
   [[nodiscard]] float* take(std::size_t size) {
     if (size > size_) {
       values_.reset();                              // frees the old buffer before the new one is allocated
+      size_ = 0;                                    // remains if the allocation fails
       values_.reset(new (kAlignment) float[size]);  // NOLINT(cppcoreguidelines-owning-memory): owned
       size_ = size;
     }

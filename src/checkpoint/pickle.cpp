@@ -164,7 +164,8 @@ class Unpickler {
   }
 
   void skip_frame() {
-    if (number(8) > text_.size() - next_) refuse("got a frame that exceeds the file");
+    const std::uint64_t size = number(8);
+    if (size > text_.size() - next_) refuse("got a frame that exceeds the file");
   }
 
   void push_global() {

@@ -17,10 +17,18 @@ std::array<Cell, 3> head_cells(const model::ModelConfig& config, model::HeadId h
           analysis::cell_of(head.head)};
 }
 
+Tensor items_of(const Tensor& array, std::size_t first, std::size_t count, std::size_t axes) {
+  Tensor items({array.shape.end() - static_cast<std::ptrdiff_t>(axes), array.shape.end()}, {}, array.owner);
+  const std::size_t size = checked_product(items.shape).value();
+  std::visit([&](const auto& values) { items.values = values.subspan(first * size, count * size); },
+             array.values);
+  items.shape.insert(items.shape.begin(), count);
+  return items;
+}
+
 Tensor item_of(const Tensor& array, std::size_t index, std::size_t axes) {
-  Tensor item({array.shape.end() - static_cast<std::ptrdiff_t>(axes), array.shape.end()}, {}, array.owner);
-  const std::size_t size = checked_product(item.shape).value();
-  std::visit([&](const auto& values) { item.values = values.subspan(index * size, size); }, array.values);
+  Tensor item = items_of(array, index, 1, axes);
+  item.shape.erase(item.shape.begin());
   return item;
 }
 

@@ -53,6 +53,8 @@ template <typename... Parts>
 /// Returns item `index` of an array. An item is a subarray of the last `axes` axes. All earlier axes are
 /// flattened into one, and `index` is an index into this axis. The item shares memory with the array.
 [[nodiscard]] Tensor item_of(const Tensor& array, std::size_t index, std::size_t axes);
+/// Returns the items `first` to `first + count - 1`, [count, last axes]. See item_of().
+[[nodiscard]] Tensor items_of(const Tensor& array, std::size_t first, std::size_t count, std::size_t axes);
 
 /// Return the values as a float32 array; all output formats support this type. kUndefined is preserved.
 [[nodiscard]] Tensor float_array(Shape shape, std::span<const double> values);

@@ -59,25 +59,6 @@ std::set<model::Component> select_components(const HeadChoice& choice, const mod
   return picked;
 }
 
-/// Returns the layers that --layers selects in the given components, as indices into ModelConfig::layers.
-std::vector<std::size_t> select_layers(const HeadChoice& choice, const model::ModelConfig& config,
-                                       const std::set<model::Component>& components) {
-  std::size_t count = 0;
-  const auto picked = [&](const model::LayerConfig& layer) { return components.contains(layer.component); };
-  for (const model::LayerConfig& layer : config.layers) {
-    if (picked(layer)) count = std::max(count, layer.number + 1);
-  }
-  std::optional<std::vector<std::size_t>> numbers;
-  if (!choice.layers.empty()) numbers = parse_ranges("--layers", choice.layers, count);
-  std::vector<std::size_t> layers;
-  for (std::size_t i = 0; i < config.layers.size(); ++i) {
-    const model::LayerConfig& layer = config.layers[i];
-    if (picked(layer) && (!numbers || std::ranges::binary_search(*numbers, layer.number)))
-      layers.push_back(i);
-  }
-  return layers;
-}
-
 /// Parses the name of a head: "0.1", or "enc.0.1" if the model has components.
 model::HeadId parse_head(std::string_view word, const model::ModelConfig& config, bool targets) {
   std::vector<std::string_view> parts = split(word, '.');
@@ -155,9 +136,27 @@ std::vector<std::size_t> parse_ranges(const std::string& option, const std::stri
   return {numbers.begin(), numbers.end()};
 }
 
-forward::Selection select_heads(const HeadChoice& choice, const model::ModelConfig& config, bool targets) {
+std::vector<std::size_t> select_layers(const HeadChoice& choice, const model::ModelConfig& config,
+                                       bool targets) {
   const std::set<model::Component> components = select_components(choice, config, targets);
-  const std::vector<std::size_t> layers = select_layers(choice, config, components);
+  std::size_t count = 0;
+  const auto picked = [&](const model::LayerConfig& layer) { return components.contains(layer.component); };
+  for (const model::LayerConfig& layer : config.layers) {
+    if (picked(layer)) count = std::max(count, layer.number + 1);
+  }
+  std::optional<std::vector<std::size_t>> numbers;
+  if (!choice.layers.empty()) numbers = parse_ranges("--layers", choice.layers, count);
+  std::vector<std::size_t> layers;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const model::LayerConfig& layer = config.layers[i];
+    if (picked(layer) && (!numbers || std::ranges::binary_search(*numbers, layer.number)))
+      layers.push_back(i);
+  }
+  return layers;
+}
+
+forward::Selection select_heads(const HeadChoice& choice, const model::ModelConfig& config, bool targets) {
+  const std::vector<std::size_t> layers = select_layers(choice, config, targets);
   std::set<model::HeadId> heads;
   if (choice.heads.empty()) {
     for (const std::size_t layer : layers) {

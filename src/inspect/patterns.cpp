@@ -286,12 +286,19 @@ void add_captured(Results& results, const RunResults& run) {
     if (array.what == Captured::pattern) continue;
     if (array.what == Captured::logits) {
       add(array, std::nullopt, Value(), array.array);
-    } else if (array.what == Captured::output || array.what == Captured::keys ||
-               array.what == Captured::values) {
-      const std::size_t axes = array.array.shape.size() - 1;
+    } else if (array.what == Captured::output) {
       const std::vector<std::size_t> layers = run.components[array.component].selection.layers();
       for (std::size_t i = 0; i < layers.size(); ++i)
-        add(array, layers[i], Value(), item_of(array.array, i, axes));
+        add(array, layers[i], Value(), item_of(array.array, i, 2));
+    } else if (array.what == Captured::keys || array.what == Captured::values) {
+      const auto kv_heads = analysis::HeadAxes::of_kv_heads(run.heads_of(array), config);
+      std::size_t first = 0;
+      for (const std::size_t layer : kv_heads.layers()) {
+        const auto count =
+            static_cast<std::size_t>(std::ranges::count(kv_heads.heads(), layer, &model::HeadId::layer));
+        add(array, layer, Value(), items_of(array.array, first, count, 2));
+        first += count;
+      }
     } else {
       const std::vector<model::HeadId>& heads = run.heads_of(array);
       for (std::size_t i = 0; i < heads.size(); ++i)

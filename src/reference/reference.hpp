@@ -45,7 +45,7 @@ struct HeadLogitGradient {
   OwnedMatrix<double> d_z;  // [n, v]: d logit / d z
 };
 
-/// The gradient of one logit through the whole model, in float64.
+/// One logit and its gradients with respect to the z of each head and to the token embeddings, in float64.
 struct LogitGradient {
   std::size_t token = 0;
   double logit = 0;

@@ -102,9 +102,9 @@ input::Sequence cut(const input::Sequence& sequence, const Window& window) {
 }
 
 /// Cuts a sequence into windows of up to `length` tokens. Each window starts `stride` text tokens after the
-/// previous window. Each window contains the special tokens that the tokenizer added at both ends. `stride`
-/// must not be larger than the number of text tokens in a window. Throws Error(bad_input) if `length` leaves
-/// no space for text tokens, or if the sequence is a pair of texts.
+/// previous window. Each window contains the special tokens that the tokenizer added at both ends. Throws
+/// Error(bad_input) if `length` leaves no space for text tokens, if `stride` is larger than the number of
+/// text tokens in a window, or if the sequence is a pair of texts.
 std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::size_t length,
                                         std::size_t stride) {
   const std::size_t n = sequence.ids.size();
@@ -120,6 +120,12 @@ std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::si
          "input {}: windows of {} tokens have no space for text, because each window has {} special tokens; "
          "give a larger --max-length",
          escaped(sequence.id), length, added_tokens);
+  }
+  if (stride > length - added_tokens) {
+    fail(Status::bad_input,
+         "input {}: --stride: got {}, need at most {}, the number of text tokens in a window (tokens between "
+         "windows would be lost)",
+         escaped(sequence.id), stride, length - added_tokens);
   }
   std::vector<input::Sequence> parts;
   for (window.first = window.before;; window.first += stride) {

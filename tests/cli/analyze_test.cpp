@@ -349,3 +349,25 @@ TEST_CASE("- reads standard input") {
   const json document = json::parse(result.out);
   CHECK(document["inputs"][1]["id"] == "x");
 }
+
+TEST_CASE("keys and values of a layer do not depend on the heads selected in other layers") {
+  const auto arrays = [](const std::vector<std::string>& selection) {
+    std::vector<std::string> arguments = {"analyze",  "data/tiny-bert", "--text",    "the cat",
+                                          "--format", "json",           "--include", "keys,values"};
+    arguments.insert(arguments.end(), selection.begin(), selection.end());
+    const RunResult result = run_attnctl(arguments);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    return json::parse(result.out)["arrays"];
+  };
+  const json some = arrays({"--heads", "0.1,1.0,1.2"});
+  const json all = arrays({});
+  REQUIRE(some.size() == 4);
+  for (const std::size_t array : {0, 1}) {
+    const json& first = all[3 * array]["values"];
+    const json& second = all[3 * array + 1]["values"];
+    CHECK(some[2 * array]["layer"] == 0);
+    CHECK(some[2 * array]["values"] == json::array({first[1]}));
+    CHECK(some[2 * array + 1]["layer"] == 1);
+    CHECK(some[2 * array + 1]["values"] == json::array({second[0], second[2]}));
+  }
+}

@@ -80,6 +80,15 @@ TEST_CASE("--attention replaces the layers of --layers, which changes later laye
   CHECK(second["patterns"][0]["values"][8] != rows(all, of_second)[8]);
 }
 
+TEST_CASE("--attention replaces the layers of --component in an encoder-decoder model") {
+  const json document = run_json({"analyze", "tests/golden/t5", "--ids", "3,4,5", "--target-ids", "0,6,7",
+                                  "--component", "decoder", "--layers", "0", "--attention", "window:1",
+                                  "--include", "patterns", "--format", "json"});
+  CHECK(document["model"]["attention"] == json::array({"full", "full", "window:1", "full"}));
+  CHECK(document["patterns"][0]["head"] == "dec.0.0");
+  CHECK(document["patterns"][0]["values"] == json::parse("[[1,0,0],[0,1,0],[0,0,1]]"));
+}
+
 TEST_CASE("--attention axial: columns, then rows, in one document") {
   const TempDir folder;
   const std::string grid = embeddings(folder, "(3, 4, 6)", 72);

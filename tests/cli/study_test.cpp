@@ -383,6 +383,11 @@ TEST_CASE("windows cover a long sentence and keep the tokens around it") {
   // 6 and 8.
   CHECK(tokens({"--max-length", "6", "--stride", "4"}) == 6 + 6 + 5);
   CHECK(tokens({"--max-length", "6", "--stride", "2"}) == 6 + 6 + 6 + 6 + 5);
+  // A stride of more than 4 would skip text.
+  const RunResult skips = run_attnctl(
+      {"study", kBert, "--input", file, "--max-length", "6", "--stride", "5", "--format", "json"});
+  CHECK(skips.status == 3);
+  CHECK(skips.err.find("--stride: got 5, need at most 4") != std::string::npos);
 }
 
 }  // namespace

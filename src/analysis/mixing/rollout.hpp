@@ -105,7 +105,8 @@ class Rollout final : public FusedLayers {
     finish_layers();
     return std::move(rolled_);
   }
-  /// Returns F of the last layer, [n, n] for each sequence. Call once, after finish().
+  /// Returns the combined pattern F of the last layer (see RolloutOptions), [n, n] for each sequence. Call
+  /// once, after finish().
   [[nodiscard]] std::vector<OwnedMatrix<double>> take_last_layer() { return std::move(last_layer_); }
 
  private:

@@ -104,7 +104,7 @@ struct GgufTensor {
   Shape shape;  // outermost dimension first; the file stores the innermost first
   std::span<const std::byte> bytes;
   std::uint64_t begin = 0;  // offset of `bytes` from the beginning of the tensor data
-  std::uint64_t size = 0;   // number of bytes in the file
+  std::uint64_t size = 0;   // number of bytes that the tensor takes
   std::size_t at = 0;       // offset of the tensor's description in the file, for messages
 };
 

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <random>
 #include <string_view>
 #include <unistd.h>
@@ -406,10 +405,8 @@ model::Model with_attention_option(const model::Model& model, const SelectionOpt
   if (options.attention.empty()) return model;
   const auto kind = parse_attention_option("--attention", options.attention);
   if (!kind) return model;
-  const std::size_t count = model.config().layers.size();
-  std::vector<std::size_t> layers(count);
-  std::iota(layers.begin(), layers.end(), std::size_t{0});
-  if (!options.layers.empty()) layers = inspect::parse_ranges("--layers", options.layers, count);
+  const std::vector<std::size_t> layers =
+      inspect::select_layers({options.component, options.layers, options.heads}, model.config());
   return model.with_attention(*kind, layers);
 }
 

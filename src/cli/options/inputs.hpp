@@ -113,8 +113,8 @@ void add_attention_option(Command& command, SelectionOptions& options);
 [[nodiscard]] std::optional<model::AttentionKind> parse_attention_option(const std::string& option,
                                                                          const std::string& kind);
 
-/// Returns the model with the kind of --attention in the layers of --layers (default: all), which are read as
-/// indices into ModelConfig::layers. Returns the model unchanged for axial attention or without --attention.
+/// Returns the model with the kind of --attention in the layers that --component and --layers select
+/// (default: all). Returns the model unchanged for axial attention or without --attention.
 [[nodiscard]] model::Model with_attention_option(const model::Model& model, const SelectionOptions& options);
 
 /// If --attention is axial, reads the batch as one grid of embeddings, replaces it by the columns and rows of

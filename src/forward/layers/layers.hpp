@@ -48,7 +48,7 @@ void for_rows(Pool& pool, std::size_t rows, std::size_t elements_per_row, const 
 /// an activation, act is the identity.
 struct Dense {
   MatrixView<const float> x;  // [rows, in]
-  model::Linear weights;      // [in, out], not factorised
+  model::Linear weights;      // W [in, out], stored in any orientation; not factorised
   MatrixView<float> out;      // [rows, out]
   std::optional<model::Activation> activation = std::nullopt;
   bool accumulate = false;

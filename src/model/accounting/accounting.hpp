@@ -41,7 +41,7 @@ struct ParameterCount {
 /// counts as 2. For full attention, all n^2 scores are counted, even if a mask hides some of them. For
 /// window, block and strided attention, only the scores that the kind and the causal mask allow are counted.
 /// For linear attention, the running sums are counted instead of scores. Not counted: routers, convolutions,
-/// products with distance embeddings, and the projection before the output matrix.
+/// products with distance embeddings, and HeadConfig::projection.
 struct FlopCount {
   // The formulas are for one layer with full attention, kv_heads = heads and heads * d_head = d.
   std::uint64_t projections = 0;  // q, k, v: 2 * 3 n d^2

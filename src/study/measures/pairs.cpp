@@ -32,7 +32,7 @@ constexpr std::array kPairMetrics = {
 
 constexpr std::size_t kMaxHeads = 1024;  // half a million pairs, whose sums take 17 MB in the state
 constexpr std::size_t kPatternBytes = std::size_t{48} << 20;  // largest size of a block's kept patterns
-constexpr std::size_t kOutputBytes = std::size_t{16} << 20;   // largest size of the drawn output rows
+constexpr std::size_t kOutputBytes = std::size_t{16} << 20;   // largest size of the sampled output rows
 
 struct PairSums {
   BlockSum divergence, product;
@@ -285,8 +285,8 @@ class PairsMeasure final : public Measure {
   std::vector<std::size_t> heads_with_row_;        // [rows], number of heads that have the row
   RowSample kept_;                                 // rows whose patterns are kept
   std::shared_ptr<float> patterns_;                // [heads, kept_.size]; fully written before it is read
-  std::vector<std::optional<DrawnKey>> drawn_;     // [rows]; nullopt: the output is not drawn
-  std::vector<std::vector<float>> drawn_outputs_;  // [rows]; empty if the row is not drawn
+  std::vector<std::optional<DrawnKey>> drawn_;     // [rows]; nullopt: not in the sample
+  std::vector<std::vector<float>> drawn_outputs_;  // [rows]; empty if not in the sample
 };
 
 }  // namespace

@@ -14,8 +14,8 @@
 #include "study/state/state_io.hpp"
 #include "study/state/sums.hpp"
 
-// Patterns over words, counts of correct answers and their confidence intervals, for the measures `syntax`
-// and `coreference`.
+// Patterns over words, counts of correct answers, and confidence intervals of the shares of correct answers,
+// for the measures `syntax` and `coreference`.
 namespace attnctl::study {
 
 /// The words of one sequence, in order, without words that have no token in the sequence. A `place` is an
