@@ -134,8 +134,8 @@ void smollm3(FamilySpec& spec) {
 /// experts together in mlp.experts.gate_up_proj and mlp.experts.down_proj.
 MlpSpec each_or_stacked(const std::string& up, const std::string& down, const std::string& gate) {
   MlpSpec mlp = {linear_without_bias(up), linear_without_bias(down), linear_without_bias(gate)};
-  for (LinearSpec* one : {&mlp.up, &mlp.gate})
-    one->weight.push_back({"mlp.experts.gate_up_proj", Axes::out_in, Packing::gate_up});
+  const StoredTensor gate_up = {"mlp.experts.gate_up_proj", Axes::out_in, Packing::gate_up};
+  for (LinearSpec* one : {&mlp.up, &mlp.gate}) one->weight.push_back(gate_up);
   mlp.down.weight.push_back({"mlp.experts.down_proj"});
   return mlp;
 }
