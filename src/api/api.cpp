@@ -181,7 +181,7 @@ core::input::Sequence make_target(const Input& input, Model::Parts& model) {
   target = model.open.encoder.encode({{}, input.target_text, std::nullopt, std::nullopt});
   if (!decoder->start_token) {
     core::fail(Status::bad_input,
-               "{}: config.json has no start token for the decoder; give target_ids instead of a text",
+               "{}: /decoder_start_token_id is missing, which a target text needs; give target_ids instead",
                core::escaped(model.open.model.name()));
   }
   core::input::put_first(*decoder->start_token, target);

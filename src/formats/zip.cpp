@@ -185,7 +185,7 @@ Directory find_directory(const Bytes& bytes) {
   }
   const auto end = checked_add(directory.begin, size);
   if (!end || *end != directory.end)
-    bytes.refuse("a directory whose size is not the stated one", directory.begin);
+    bytes.refuse("a central directory that does not end where its end record begins", directory.begin);
   if (directory.count > size / kCentralSize)
     bytes.refuse("more members than the directory can hold", directory.begin);
   return directory;

@@ -214,7 +214,7 @@ void Inspection::check_sizes() {
     add(2 * request_.selection.heads.size() * config_.d_model * config_.d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
   const bool streamed = request_.form == Form::arrays;  // arrays are written while they are computed
-  constexpr std::uint64_t kTextBytes = 13;  // approximate bytes of one weight in JSON, with its comma
+  constexpr std::uint64_t kTextBytes = 13;  // approximate bytes of one value in JSON, with its comma
   if (!streamed && values > request_.limit) {
     fail(Status::limit,
          "the output has {} values; as {} they take about {} bytes, and --limit allows {} values; select "

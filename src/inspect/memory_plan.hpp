@@ -31,8 +31,8 @@ struct WorkBytes {
                                    std::span<forward::Observer* const> observers,
                                    const forward::RunContext& context);
 
-/// Adds the memory of analyze_weights() and its results to `work`. Counts `options.directions` directions per
-/// head even if the output does not include directions.
+/// Adds the memory of analyze_weights() and its results to `work`. Counts `options.directions` directions for
+/// each circuit of a head even if the output does not include directions.
 void add_weights_bytes(const model::Model& model, const forward::Selection& selection,
                        const analysis::WeightsOptions& options, std::size_t threads, WorkBytes& work);
 

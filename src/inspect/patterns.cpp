@@ -158,8 +158,8 @@ void append_patterns(std::vector<PageBlock>& blocks, const RunResults& run) {
 }
 
 /// Returns a page of pattern heatmaps. For each input, it has one row per layer and one column per head, or
-/// one row if the selected heads differ between layers. If --show names a layer, one more column has the
-/// mean.
+/// one row if the selected heads differ between layers. If --show names a layer, the first column has
+/// the mean over its heads.
 HeatmapPage pattern_page(const RunResults& run) {
   HeatmapPage page;
   page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Attention weight"};

@@ -261,8 +261,8 @@ struct Results {
   std::vector<View> pictures = {};   // SVG: the first one, or the one that the user names
   std::string picture_hint = {};     // advice in the error message for --format svg if there are no pictures
 
-  /// Appends the members of `other`. Its head fields are added after the existing ones. Its picture hint is
-  /// used only if this object has none.
+  /// Appends the members of `other`. The fields of its `document.head` are added after the existing
+  /// ones. Its picture hint is used only if this object has none.
   void append(Results&& other);
 };
 

@@ -113,7 +113,7 @@ struct StrongHead {
   std::string what;  // what the value measures: "previous", "[SEP]"
   std::string head;
   double value = 0;
-  Cell null;  // the value of uniform attention; undefined if it is not known
+  Cell null;  // the value of uniform attention
   std::uint64_t rows = 0;
 };
 

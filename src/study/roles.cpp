@@ -127,11 +127,11 @@ HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& sha
 constexpr std::size_t kNear = 2;  // largest distance of a local key, in tokens
 
 constexpr std::array kRoleMetrics = {
-    analysis::Metric{"roles.positional", "", "[0, 1]",
-                     "the mean of 1 / visible keys: a largest weight on a random key",
-                     "share of rows whose largest weight is at the best offset, over the rows that may "
-                     "attend to the key at that offset and to another key",
-                     "Voita et al. 2019, section 5.1"},
+    analysis::Metric{
+        "roles.positional", "", "[0, 1]", "the mean of 1 / visible keys: a largest weight on a random key",
+        "share of rows whose largest weight is at the best offset (-8 to 8 tokens), over the rows that may "
+        "attend to the key at that offset and to another key",
+        "Voita et al. 2019, section 5.1"},
     analysis::Metric{
         "roles.sink", "", "[0, 1]", "the mean of 1 / visible keys: uniform attention",
         "mean weight on position 0, over the later queries that may attend to it and to another key",

@@ -145,8 +145,11 @@ std::vector<Row> bad_zip() {
   return {
       {68, "cut", good.substr(0, good.size() - 1), {"no end-of-directory record"}},
       {68, "too short", "PK\x05\x06", {"too few bytes"}},
-      {68, "bytes before it", "#!/bin/sh\n" + good, {"a directory whose size is not the stated one"}},
-      {68, "directory moved", moved, {"a directory whose size is not the stated one"}},
+      {68,
+       "bytes before it",
+       "#!/bin/sh\n" + good,
+       {"a central directory that does not end where its end record begins"}},
+      {68, "directory moved", moved, {"a central directory that does not end where its end record begins"}},
       {68, "more members than there are", counted, {"more members"}},
       {76,
        "zip bomb by its directory",

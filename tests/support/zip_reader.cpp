@@ -109,7 +109,7 @@ std::vector<ZipEntry> read_zip(std::string_view file) {
     entries.push_back(read_entry(file, at));
     at += 46 + number(file, at + 28, 2) + number(file, at + 30, 2) + number(file, at + 32, 2);
   }
-  require(at == begin + size, "a directory whose size is not the stated one");
+  require(at == begin + size, "a central directory that does not end where its end record begins");
   return entries;
 }
 

@@ -4,7 +4,8 @@
 #include <span>
 #include <vector>
 
-// Sums for all pairs of some heads. The similarity measures between heads are computed from these sums.
+// Sums over pattern rows, and dependence of outputs, for all pairs of some heads. The study measure `pairs`
+// computes its similarities from them.
 namespace attnctl::analysis {
 
 /// Returns the number of pairs (a, b) with a <= b < heads. The pairs are numbered in the order (0, 0), (0,

@@ -83,8 +83,9 @@ struct PatternMemory {
 [[nodiscard]] Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t length);
 
 /// Returns which heads, projections and layers of a model share weights, and which projections are
-/// factorized. Columns: kind, layers and heads (both in the syntax of --layers, "0,2-5"; heads is null if the
-/// row is about all heads), and text. Layers with equal kind, heads and text form one row. Kinds:
+/// factorized. Columns: kind, layers and heads (both in the syntax of --layers, "0,2-5"; heads is null for
+/// the kinds layers, query_key and factorised), and text. Layers with equal kind, heads and text form one
+/// row. Kinds:
 ///   layers      layers with the same weights
 ///   query_key   W_K equals W_Q: the model has only W_Q, or both are stored with the same bytes
 ///   tied_heads  heads that use the same stored part of W_Q, W_K and W_V

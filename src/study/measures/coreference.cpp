@@ -17,7 +17,7 @@ constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
 constexpr std::array kCoreferenceMetrics = {
     analysis::Metric{
         "coreference_accuracy", "share", "[0, 1]",
-        "the most accurate of the baselines nearest, same_string and random",
+        "the most accurate of three baselines: nearest, same_string and random",
         "share of anaphoric mentions whose head word gives its largest weight, among the head words of "
         "earlier mentions, to an antecedent",
         "Clark et al. 2019, section 4.3"},
