@@ -34,14 +34,14 @@ TEST_CASE("every source file keeps the order and the namespaces of the folders")
     }
   }
   CHECK(files.size() > 20);
-  for (const auto& [folder, count] : files) {
-    CAPTURE(folder);
-    CHECK(count <= 30);
+  for (const auto& folder : files) {
+    CAPTURE(folder.first);
+    CHECK(folder.second <= 30);
   }
-  for (const auto& [name, places] : types) {
-    CAPTURE(name);
-    CAPTURE(places);
-    CHECK(places.size() == 1);  // a type has a name of its own
+  for (const auto& type_places : types) {
+    CAPTURE(type_places.first);
+    CAPTURE(type_places.second);
+    CHECK(type_places.second.size() == 1);  // no other type has this name
   }
 }
 

@@ -349,6 +349,7 @@ void cblas_dgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE tra
                                                       beta, c, ldc);
 }
 
+// NOLINTBEGIN(readability-identifier-naming): names of LAPACK
 void dgesdd_(const char* jobz, const int* m, const int* n, double* a, const int* lda, double* s, double* u,
              const int* ldu, double* vt, const int* ldvt, double* work, const int* lwork, int* iwork,
              int* info) {
@@ -367,6 +368,7 @@ void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const 
              double* work, const int* lwork, int* iwork, const int* liwork, int* info) {
   attnctl::linalg::loaded<dsyevd_>("dsyevd_")(jobz, uplo, n, a, lda, w, work, lwork, iwork, liwork, info);
 }
+// NOLINTEND(readability-identifier-naming)
 }
 
 #ifdef __SANITIZE_THREAD__

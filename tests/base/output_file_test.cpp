@@ -181,7 +181,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t size = 300000;
+constexpr std::size_t kSize = 300000;
 
 struct Outcome {
   test::RunResult result;
@@ -190,11 +190,11 @@ struct Outcome {
 };
 
 /// Replaces a file with the content "old" while a fault is active.
-Outcome replace_with(const std::string& fault, std::size_t first = size) {
+Outcome replace_with(const std::string& fault, std::size_t first = kSize) {
   const test::TempDir folder;
   const fs::path path = folder.write("out", "old");
   const std::string command = std::string(ATTNCTL_WRITE_FILE) + " " + path.string() + " " +
-                              std::to_string(size) + " " + std::to_string(first);
+                              std::to_string(kSize) + " " + std::to_string(first);
   Outcome outcome;
   outcome.result =
       test::run_shell("exec " + command, {"", test::with_fault(fault, folder.path().string()), "/"});
@@ -233,7 +233,7 @@ TEST_CASE("a failed write, fsync, close or rename keeps the old file and prints 
            Row{"create:EROFS", "Read-only file system"},
            Row{"create:EACCES", "Permission denied"},
        }) {
-    for (const std::size_t first : {size, std::size_t{1000}}) {
+    for (const std::size_t first : {kSize, std::size_t{1000}}) {
       CAPTURE(row.fault);
       const Outcome outcome = replace_with(row.fault, first);
       CHECK(outcome.result.status == 4);
@@ -252,7 +252,7 @@ TEST_CASE("interrupted and partial calls are continued") {
     const Outcome outcome = replace_with(fault);
     CHECK(outcome.result.err.empty());
     CHECK(outcome.result.status == 0);
-    CHECK((outcome.content == std::string(size, 'x')));
+    CHECK((outcome.content == std::string(kSize, 'x')));
     CHECK(outcome.files == 1);
   }
 }
@@ -281,7 +281,7 @@ TEST_CASE("an interrupt exits with 130 and keeps the old file") {
 TEST_CASE("an interrupt after the rename has no effect") {
   const Outcome outcome = replace_with("rename:INT");
   CHECK(outcome.result.status == 0);
-  CHECK((outcome.content == std::string(size, 'x')));
+  CHECK((outcome.content == std::string(kSize, 'x')));
 }
 
 TEST_CASE("a full device and a file over the size limit are errors") {

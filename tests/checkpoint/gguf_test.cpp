@@ -183,7 +183,7 @@ TEST_CASE("rotary factors of a GGUF model equal Llama 3's scaling up to rounding
 namespace {
 
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint32_t kQ4_0 = 2;
+constexpr std::uint32_t kQ4 = 2;
 
 /// A small file that can be opened.
 GgufParts good() {
@@ -351,7 +351,7 @@ std::vector<Row> bad_tensors() {
        "0 and a product that wraps",
        with({"x", {1ULL << 32, 1ULL << 32, 0}, 0, 96}),
        {"does not fit 64 bits"}},
-      {57, "decoded size wraps", with({"x", {1ULL << 62}, kQ4_0, 96}), {"does not fit 64 bits"}},
+      {57, "decoded size wraps", with({"x", {1ULL << 62}, kQ4, 96}), {"does not fit 64 bits"}},
       {58,
        "padding wraps",
        with({"x", {4}, 0, kMost - 31}),
@@ -362,7 +362,7 @@ std::vector<Row> bad_tensors() {
        {"tensor \"x\"", "got offset 9223372036854775808"}},
       {60,
        "row of half a block",
-       with({"x", {16, 2}, kQ4_0, 96}),
+       with({"x", {16, 2}, kQ4, 96}),
        {"rows of 16 values", "multiple of 32", "Q4_0"}},
       {60, "row of a K type", with({"x", {32}, 14, 96}), {"multiple of 256", "Q6_K"}},
       {61, "removed type", with({"x", {32}, 4, 96}), {"tensor \"x\"", "unsupported type Q4_2", "Q4_K"}},
@@ -448,7 +448,7 @@ std::vector<Row> bad_models() {
        {"split.count", "unsupported", "3 files"}},
       {-1,
        "rotary factors in Q4_0",
-       with({"rope_freqs.weight", {0}, kQ4_0, 96}),
+       with({"rope_freqs.weight", {0}, kQ4, 96}),
        {"rope_freqs.weight", "Q4_0"}},
       {-1, "a rotary factor of 0", zero_factor(), {"rope_freqs.weight", "got 0", "above 0"}},
   };

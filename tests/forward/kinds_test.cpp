@@ -16,8 +16,6 @@
 using attnctl::MatrixView;
 using attnctl::OwnedMatrix;
 using attnctl::input::Batch;
-using attnctl::input::Sequence;
-using attnctl::model::AttentionKind;
 using attnctl::model::Model;
 using attnctl::model::parse_attention_kind;
 using attnctl::test::Capture;

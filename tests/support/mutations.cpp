@@ -11,13 +11,10 @@ namespace {
 model::NormPlace other_place(model::NormPlace place) {
   switch (place) {
     case model::NormPlace::pre:
-      return model::NormPlace::post;
-    case model::NormPlace::post:
-      return model::NormPlace::pre;
-    case model::NormPlace::both:
-      return model::NormPlace::pre;
     case model::NormPlace::output:
       return model::NormPlace::post;
+    case model::NormPlace::post:
+    case model::NormPlace::both:
     case model::NormPlace::stream:
       return model::NormPlace::pre;
     case model::NormPlace::none:

@@ -17,7 +17,7 @@ struct TorchTensor {
   std::string offset = std::string("K\0", 2);
   std::string shape = "K\x02\x85";
   std::string strides = "K\x01\x85";
-  std::string metadata = "";  // an additional argument
+  std::string metadata = {};  // an additional argument
 };
 
 /// Returns the opcodes of a short text.

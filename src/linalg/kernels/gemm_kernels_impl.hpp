@@ -83,7 +83,7 @@ struct PackingKernel {
 
   /// Packs a panel of b [k, n] while another one is multiplied, one row per turn. Prefetches later rows.
   struct RowByRow {
-    static constexpr bool transposed = false;
+    static constexpr bool kTransposed = false;
     static constexpr std::size_t kRowsAhead = 16;
 
     Job job;
@@ -127,7 +127,7 @@ struct PackingKernel {
   /// Packs a panel of b^T from b [n, k] while another panel is multiplied. Each turn packs kPiece values of a
   /// row of b; each value belongs to a different row of the panel.
   struct PieceByPiece {
-    static constexpr bool transposed = true;
+    static constexpr bool kTransposed = true;
     static constexpr std::size_t kPiece = 16;
     static constexpr std::size_t kRowsAhead = 32;  // counted in rows of b
 
@@ -180,12 +180,12 @@ struct PackingKernel {
     float* panel = workspace;
     float* other = workspace + kNr * kKc;
     Place at;
-    PanelSource own = source(p, Packer::transposed, at);
-    PanelSource next = source(p, Packer::transposed, at.next(p));
+    PanelSource own = source(p, Packer::kTransposed, at);
+    PanelSource next = source(p, Packer::kTransposed, at.next(p));
     Packer({own, next, p.b_stride, panel, 0}).finish();
     while (own.data != nullptr) {
       const Place following = at.next(p);
-      const PanelSource after = source(p, Packer::transposed, following.next(p));
+      const PanelSource after = source(p, Packer::kTransposed, following.next(p));
       Packer step({next, after, p.b_stride, other, row_tiles(p) * own.depth});
       pass(p, at, own, panel, step);
       step.finish();

@@ -26,7 +26,7 @@ struct VectorKernels {
   using Batch = xsimd::batch<float, Arch>;
   using Simd = Lanes<Arch>;
   using Math = VectorMath<Arch>;
-  static constexpr std::size_t lanes = Batch::size;
+  static constexpr std::size_t kLanes = Batch::size;
 
   static Batch load(const float* at) { return Batch::load_unaligned(at); }
 
@@ -34,7 +34,7 @@ struct VectorKernels {
   template <typename F>
   static void map(const float* in, float* out, std::size_t n, const F& f) {
     std::size_t i = 0;
-    for (; i + lanes <= n; i += lanes) f(load(in + i)).store_unaligned(out + i);
+    for (; i + kLanes <= n; i += kLanes) f(load(in + i)).store_unaligned(out + i);
     if (i < n) Simd::store_part(f(Simd::load_part(in + i, n - i, 0)), out + i, n - i);
   }
 
@@ -42,7 +42,7 @@ struct VectorKernels {
   template <typename F>
   static void combine(const float* x, float* out, std::size_t n, const F& f) {
     std::size_t i = 0;
-    for (; i + lanes <= n; i += lanes) f(load(out + i), load(x + i)).store_unaligned(out + i);
+    for (; i + kLanes <= n; i += kLanes) f(load(out + i), load(x + i)).store_unaligned(out + i);
     if (i < n)
       Simd::store_part(f(Simd::load_part(out + i, n - i, 0), Simd::load_part(x + i, n - i, 0)), out + i,
                        n - i);
@@ -65,8 +65,8 @@ struct VectorKernels {
 
   /// Independent partial sums in float, which the processor can add at the same time.
   struct PartialSums {
-    static constexpr std::size_t count = 4;
-    Batch part[count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};
+    static constexpr std::size_t kCount = 4;
+    Batch part[kCount] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};
     [[nodiscard]] double total() const { return Simd::sum((part[0] + part[1]) + (part[2] + part[3])); }
   };
 
@@ -75,10 +75,10 @@ struct VectorKernels {
   template <typename F>
   static void each(const float* x, std::size_t begin, std::size_t end, float filler, const F& take) {
     std::size_t i = begin;
-    for (; i + PartialSums::count * lanes <= end; i += PartialSums::count * lanes) {
-      for (std::size_t part = 0; part < PartialSums::count; ++part) take(load(x + i + part * lanes), part);
+    for (; i + PartialSums::kCount * kLanes <= end; i += PartialSums::kCount * kLanes) {
+      for (std::size_t part = 0; part < PartialSums::kCount; ++part) take(load(x + i + part * kLanes), part);
     }
-    for (; i + lanes <= end; i += lanes) take(load(x + i), 0);
+    for (; i + kLanes <= end; i += kLanes) take(load(x + i), 0);
     if (i < end) take(Simd::load_part(x + i, end - i, filler), 0);
   }
 
@@ -110,13 +110,13 @@ struct VectorKernels {
       const std::size_t end = end_of_block(begin, n);
       PartialSums sums;
       std::size_t i = begin;
-      for (; i + PartialSums::count * lanes <= end; i += PartialSums::count * lanes) {
-        for (std::size_t part = 0; part < PartialSums::count; ++part) {
-          const std::size_t at = i + part * lanes;
+      for (; i + PartialSums::kCount * kLanes <= end; i += PartialSums::kCount * kLanes) {
+        for (std::size_t part = 0; part < PartialSums::kCount; ++part) {
+          const std::size_t at = i + part * kLanes;
           sums.part[part] = add(sums.part[part], load(x + at), load(y + at));
         }
       }
-      for (; i + lanes <= end; i += lanes) sums.part[0] = add(sums.part[0], load(x + i), load(y + i));
+      for (; i + kLanes <= end; i += kLanes) sums.part[0] = add(sums.part[0], load(x + i), load(y + i));
       if (i < end)
         sums.part[0] =
             add(sums.part[0], Simd::load_part(x + i, end - i, 0), Simd::load_part(y + i, end - i, 0));
@@ -128,7 +128,7 @@ struct VectorKernels {
   /// Returns the largest element of x, ignoring NaN; -inf if there is none.
   static float max_of(const float* x, std::size_t n) {
     constexpr float lowest = -std::numeric_limits<float>::infinity();
-    Batch largest[PartialSums::count] = {Batch(lowest), Batch(lowest), Batch(lowest), Batch(lowest)};
+    Batch largest[PartialSums::kCount] = {Batch(lowest), Batch(lowest), Batch(lowest), Batch(lowest)};
     const auto larger = [](const Batch& a, const Batch& b) { return xsimd::select(b > a, b, a); };
     each(x, 0, n, lowest,
          [&](const Batch& v, std::size_t part) { largest[part] = larger(largest[part], v); });
@@ -143,10 +143,10 @@ struct VectorKernels {
     if (largest == -std::numeric_limits<float>::infinity()) return softmax_of_masked_row(in, out, n);
     double total = 0;
     const Batch shift(largest);
-    const std::size_t whole = n - n % lanes;
+    const std::size_t whole = n - n % kLanes;
     for (std::size_t begin = 0; begin < whole; begin += kSumBlock) {
       Batch part(0.0F);
-      for (std::size_t i = begin; i < end_of_block(begin, whole); i += lanes) {
+      for (std::size_t i = begin; i < end_of_block(begin, whole); i += kLanes) {
         const Batch weight = Math::exp_of_negative(load(in + i) - shift);
         weight.store_unaligned(out + i);
         part += weight;
@@ -240,7 +240,7 @@ struct VectorKernels {
       to(bias.empty() ? scaled : scaled + from(bias.data() + i), out.data() + i);
     };
     std::size_t i = 0;
-    for (; i + lanes <= n; i += lanes) {
+    for (; i + kLanes <= n; i += kLanes) {
       store(i, load, [](const Batch& v, float* at) { v.store_unaligned(at); });
     }
     if (i == n) return;
@@ -287,11 +287,11 @@ struct VectorKernels {
   }
 
   static WeightMoments weight_moments(std::span<const float> weights, std::ptrdiff_t offset) {
-    alignas(64) float numbers[lanes];
-    for (std::size_t i = 0; i < lanes; ++i) numbers[i] = static_cast<float>(i);
+    alignas(64) float numbers[kLanes];
+    for (std::size_t i = 0; i < kLanes; ++i) numbers[i] = static_cast<float>(i);
     const Batch ramp = Batch::load_aligned(numbers);
     const Batch zero(0.0F);
-    constexpr std::size_t block = 64 * lanes;  // at most 64 terms per lane are added in float
+    constexpr std::size_t block = 64 * kLanes;  // at most 64 terms per lane are added in float
     WeightMoments moments;
     Batch top = zero;
     for (std::size_t begin = 0; begin < weights.size(); begin += block) {
@@ -306,7 +306,7 @@ struct VectorKernels {
              distance = Simd::fma(v, xsimd::abs(position), distance);
              signed_distance = Simd::fma(v, position, signed_distance);
              top = xsimd::max(top, v);
-             position += Batch(static_cast<float>(lanes));
+             position += Batch(static_cast<float>(kLanes));
            });
       moments.total += Simd::sum(total);
       moments.distance += Simd::sum(distance);
@@ -318,8 +318,10 @@ struct VectorKernels {
 
   static bool all_finite(std::span<const float> x) {
     // A lane is NaN if one of its elements is not finite, otherwise 0.
-    Batch all[PartialSums::count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};
-    each(x.data(), 0, x.size(), 0, [&](const Batch& v, std::size_t part) { all[part] += v - v; });
+    Batch all[PartialSums::kCount] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};
+    each(x.data(), 0, x.size(), 0, [&](const Batch& v, std::size_t part) {
+      all[part] += v - v;  // NOLINT(misc-redundant-expression): NaN if v is not finite
+    });
     return xsimd::all((all[0] + all[1]) + (all[2] + all[3]) == Batch(0.0F));
   }
 

@@ -25,46 +25,46 @@ namespace {
 template <typename Arch>
 struct Lanes {
   using Batch = xsimd::batch<float, Arch>;
-  static constexpr std::size_t count = Batch::size;
+  static constexpr std::size_t kCount = Batch::size;
 #if defined(__ARM_FEATURE_FMA)
-  static constexpr bool fused = true;
+  static constexpr bool kFused = true;
 #else
-  static constexpr bool fused = false;
+  static constexpr bool kFused = false;
 #endif
-  static constexpr bool scales = false;    // true if scale() exists
-  static constexpr bool looks_up = false;  // true if look_up() exists
+  static constexpr bool kScales = false;   // true if scale() exists
+  static constexpr bool kLooksUp = false;  // true if look_up() exists
 
-  /// Returns a b + c. The result is rounded once if `fused` is true, otherwise twice.
+  /// Returns a b + c. The result is rounded once if kFused is true, otherwise twice.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) {
     return xsimd::fma(a, b, c);
   }
 
   /// Loads `n` floats into the first lanes and sets the other lanes to `filler`. Does not read other memory.
   static Batch load_part(const float* at, std::size_t n, float filler) {
-    alignas(64) float buffer[count];
-    for (std::size_t i = 0; i < count; ++i) buffer[i] = i < n ? at[i] : filler;
+    alignas(64) float buffer[kCount];
+    for (std::size_t i = 0; i < kCount; ++i) buffer[i] = i < n ? at[i] : filler;
     return Batch::load_aligned(buffer);
   }
 
   static void store_part(const Batch& values, float* at, std::size_t n) {
-    alignas(64) float buffer[count];
+    alignas(64) float buffer[kCount];
     values.store_aligned(buffer);
     for (std::size_t i = 0; i < n; ++i) at[i] = buffer[i];
   }
 
   static double sum(const Batch& values) {
-    alignas(64) float buffer[count];
+    alignas(64) float buffer[kCount];
     values.store_aligned(buffer);
     double total = 0;
-    for (std::size_t i = 0; i < count; ++i) total += static_cast<double>(buffer[i]);
+    for (std::size_t i = 0; i < kCount; ++i) total += static_cast<double>(buffer[i]);
     return total;
   }
 
   static float largest(const Batch& values) {
-    alignas(64) float buffer[count];
+    alignas(64) float buffer[kCount];
     values.store_aligned(buffer);
     float most = buffer[0];
-    for (std::size_t i = 1; i < count; ++i) most = buffer[i] > most ? buffer[i] : most;
+    for (std::size_t i = 1; i < kCount; ++i) most = buffer[i] > most ? buffer[i] : most;
     return most;
   }
 };
@@ -73,10 +73,10 @@ struct Lanes {
 template <>
 struct Lanes<xsimd::fma3<xsimd::avx2>> {
   using Batch = xsimd::batch<float, xsimd::fma3<xsimd::avx2>>;
-  static constexpr std::size_t count = 8;
-  static constexpr bool fused = true;
-  static constexpr bool scales = false;
-  static constexpr bool looks_up = true;
+  static constexpr std::size_t kCount = 8;
+  static constexpr bool kFused = true;
+  static constexpr bool kScales = false;
+  static constexpr bool kLooksUp = true;
 
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return _mm256_fmadd_ps(a, b, c); }
   /// Returns, in each lane, table[index % 8].
@@ -87,7 +87,7 @@ struct Lanes<xsimd::fma3<xsimd::avx2>> {
 
   static __m256i first(std::size_t n) {
     alignas(64) static constexpr std::int32_t lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes + count - n));
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes + kCount - n));
   }
 
   static Batch load_part(const float* at, std::size_t n, float filler) {
@@ -118,10 +118,10 @@ struct Lanes<xsimd::fma3<xsimd::avx2>> {
 template <>
 struct Lanes<xsimd::avx512bw> {
   using Batch = xsimd::batch<float, xsimd::avx512bw>;
-  static constexpr std::size_t count = 16;
-  static constexpr bool fused = true;
-  static constexpr bool scales = true;
-  static constexpr bool looks_up = true;
+  static constexpr std::size_t kCount = 16;
+  static constexpr bool kFused = true;
+  static constexpr bool kScales = true;
+  static constexpr bool kLooksUp = true;
 
   /// Written with an intrinsic, because xsimd 8 lacks this function for AVX-512.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return _mm512_fmadd_ps(a, b, c); }
@@ -160,26 +160,26 @@ struct Log2Parts;
 
 template <>
 struct Log2Parts<8> {
-  alignas(64) static constexpr float inverses[] = {1.0F,         0.842105269F, 0.761904776F, 0.695652187F,
-                                                   0.639999986F, 0.592592597F, 0.551724136F, 0.516129017F};
-  alignas(64) static constexpr float logarithms[] = {0.0F,         0.247927502F, 0.392317384F, 0.523561954F,
-                                                     0.643856227F, 0.754887462F, 0.857981026F, 0.954196334F};
-  static constexpr float rest[] = {1.4426949F, -0.721351981F, 0.481049001F, -0.359534502F, 0.245532587F};
-  static constexpr int shift = 20;
+  alignas(64) static constexpr float kInverses[] = {1.0F,         0.842105269F, 0.761904776F, 0.695652187F,
+                                                    0.639999986F, 0.592592597F, 0.551724136F, 0.516129017F};
+  alignas(64) static constexpr float kLogarithms[] = {0.0F,         0.247927502F, 0.392317384F, 0.523561954F,
+                                                      0.643856227F, 0.754887462F, 0.857981026F, 0.954196334F};
+  static constexpr float kRest[] = {1.4426949F, -0.721351981F, 0.481049001F, -0.359534502F, 0.245532587F};
+  static constexpr int kShift = 20;
 };
 
 template <>
 struct Log2Parts<16> {
-  alignas(64) static constexpr float inverses[] = {1.0F,         0.914285719F, 0.864864886F, 0.820512831F,
-                                                   0.780487776F, 0.744186044F, 0.711111128F, 0.680851042F,
-                                                   0.653061211F, 0.627451003F, 0.603773594F, 0.581818163F,
-                                                   0.561403513F, 0.542372882F, 0.524590135F, 0.507936537F};
-  alignas(64) static constexpr float logarithms[] = {0.0F,         0.129283011F, 0.209453329F, 0.285402209F,
-                                                     0.357552052F, 0.426264763F, 0.491853058F, 0.554588914F,
-                                                     0.614709854F, 0.67242527F,  0.727920413F, 0.781359732F,
-                                                     0.832889974F, 0.882643044F, 0.930737436F, 0.977279842F};
-  static constexpr float rest[] = {1.44269514F, -0.721365392F, 0.480858833F, -0.338915944F};
-  static constexpr int shift = 19;
+  alignas(64) static constexpr float kInverses[] = {1.0F,         0.914285719F, 0.864864886F, 0.820512831F,
+                                                    0.780487776F, 0.744186044F, 0.711111128F, 0.680851042F,
+                                                    0.653061211F, 0.627451003F, 0.603773594F, 0.581818163F,
+                                                    0.561403513F, 0.542372882F, 0.524590135F, 0.507936537F};
+  alignas(64) static constexpr float kLogarithms[] = {0.0F,         0.129283011F, 0.209453329F, 0.285402209F,
+                                                      0.357552052F, 0.426264763F, 0.491853058F, 0.554588914F,
+                                                      0.614709854F, 0.67242527F,  0.727920413F, 0.781359732F,
+                                                      0.832889974F, 0.882643044F, 0.930737436F, 0.977279842F};
+  static constexpr float kRest[] = {1.44269514F, -0.721365392F, 0.480858833F, -0.338915944F};
+  static constexpr int kShift = 19;
 };
 
 template <typename Arch>
@@ -216,7 +216,7 @@ struct VectorMath {
 
   static SplitFloat product(const Batch& a, const Batch& b) {
     const Batch high = a * b;
-    if constexpr (Lanes<Arch>::fused) {
+    if constexpr (Lanes<Arch>::kFused) {
       return {high, fma(a, b, -high)};
     } else {
       const Batch a_high = upper(a);
@@ -244,8 +244,8 @@ struct VectorMath {
     }
     /// Returns v 2^n for -191 < n <= 0. The result is rounded only once, even if it is subnormal.
     [[nodiscard]] Batch scale(const Batch& v) const {
-      if constexpr (Lanes<Arch>::scales) {
-        return Lanes<Arch>::scale(v, biased - Batch(bias));
+      if constexpr (Lanes<Arch>::kScales) {
+        return Lanes<Arch>::scale(v, biased - Batch(kBias));
       } else {
         constexpr std::int32_t up = 64;
         const Integers exponent = (xsimd::bitwise_cast<Integers>(biased) << 23) + Integers(up << 23);
@@ -254,25 +254,25 @@ struct VectorMath {
     }
     [[nodiscard]] Batch exp() const {
       const Batch one(1.0F);
-      return fma(fma(polynomial(r, exp_rest), r, one), r, one);
+      return fma(fma(polynomial(r, kExpRest), r, one), r, one);
     }
     /// Returns e^r - 1.
-    [[nodiscard]] Batch less_one() const { return fma(r * r, polynomial(r, exp_rest), r); }
+    [[nodiscard]] Batch less_one() const { return fma(r * r, polynomial(r, kExpRest), r); }
   };
 
   /// 1.5 2^23, plus the exponent bias of floats. Adding 1.5 2^23 to a small number rounds it to an integer.
-  static constexpr float bias = 0x1.8p23F + 127;
-  static constexpr float ln2_high = -0.693359375F;
-  static constexpr float ln2_low = 2.12194440e-4F;
+  static constexpr float kBias = 0x1.8p23F + 127;
+  static constexpr float kLn2High = -0.693359375F;
+  static constexpr float kLn2Low = 2.12194440e-4F;
   /// Coefficients of a polynomial in r for (e^r - 1 - r) / r^2.
-  static constexpr float exp_rest[] = {0.49999994F, 0.166665211F, 0.041668389F, 0.00836871751F,
+  static constexpr float kExpRest[] = {0.49999994F, 0.166665211F, 0.041668389F, 0.00836871751F,
                                        0.00138145988F};
 
   /// Reduces `from`, which is close to x. Uses the n of x.
   static Reduced reduce(const Batch& x, const Batch& from) {
-    const Batch biased = fma(x, 1.44269504F, Batch(bias));
-    const Batch n = biased - Batch(bias);
-    return {biased, fma(n, ln2_low, fma(n, ln2_high, from))};
+    const Batch biased = fma(x, 1.44269504F, Batch(kBias));
+    const Batch n = biased - Batch(kBias);
+    return {biased, fma(n, kLn2Low, fma(n, kLn2High, from))};
   }
   static Reduced reduce(const Batch& x) { return reduce(x, x); }
   /// Reduces the argument x.high + x.low, where |x.low| < 1.
@@ -378,7 +378,7 @@ struct VectorMath {
   /// Returns log2(x) for a normal float x > 0. The error is at most max(1e-7, 2e-7 |log2(x)|). For any other
   /// x, including NaN, the result is a finite number without meaning.
   static Batch log2(const Batch& x) {
-    if constexpr (Lanes<Arch>::looks_up) {
+    if constexpr (Lanes<Arch>::kLooksUp) {
       return log2_by_parts(x);
     } else {
       constexpr float rest[] = {1.44269478F,  -0.721356034F, 0.480937302F, -0.360123873F,
@@ -395,15 +395,15 @@ struct VectorMath {
   /// floating-point arithmetic, ACM TOMS 16, 1990.
   static Batch log2_by_parts(const Batch& x) {
     using Parts = Log2Parts<Batch::size>;
-    const Batch inverses = Batch::load_aligned(Parts::inverses);
-    const Batch logarithms = Batch::load_aligned(Parts::logarithms);
+    const Batch inverses = Batch::load_aligned(Parts::kInverses);
+    const Batch logarithms = Batch::load_aligned(Parts::kLogarithms);
     constexpr std::int32_t one = 0x3F800000;
     const Integers number = xsimd::bitwise_cast<Integers>(x);
     const Batch n = xsimd::to_float((number - Integers(one)) >> 23);
     const Batch m = xsimd::bitwise_cast<Batch>((number & Integers(0x007FFFFF)) | Integers(one));
-    const Integers part = number >> Parts::shift;
+    const Integers part = number >> Parts::kShift;
     const Batch r = fma(m, Lanes<Arch>::look_up(inverses, part), Batch(-1.0F));
-    return n + fma(r, polynomial(r, Parts::rest), Lanes<Arch>::look_up(logarithms, part));
+    return n + fma(r, polynomial(r, Parts::kRest), Lanes<Arch>::look_up(logarithms, part));
   }
 };
 
