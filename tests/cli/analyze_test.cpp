@@ -219,21 +219,54 @@ TEST_CASE("tsv is csv with tabs, as a folder, a file or a pipe") {
   CHECK(run({"--table", "heads", "--format", "tsv"}).out == slurp(file));
 }
 
-TEST_CASE("a command knows the extensions of its own formats only") {
+TEST_CASE("without --format, every command needs an extension of its own formats") {
+  const std::string corpus = "data/sentences.txt";
+  for (const std::vector<std::string>& words : {
+           std::vector<std::string>{"analyze", kLlama, "--ids", "1"},
+           std::vector<std::string>{"weights", kLlama},
+           std::vector<std::string>{"info", kLlama},
+           std::vector<std::string>{"tokenize", "data/tiny-bert", "--text", "a"},
+           std::vector<std::string>{"verify", kLlama, "--ids", "1"},
+           std::vector<std::string>{"bench", kLlama},
+           std::vector<std::string>{"study", "data/tiny-bert", "--input", corpus},
+           std::vector<std::string>{"plan", "data/tiny-bert", "--input", corpus, "--nodes", "2"},
+           std::vector<std::string>{"experiment", "scaling"},
+       }) {
+    for (const std::string extension : {".png", ".xyz", ".gz", ".JSON"}) {
+      CAPTURE(words[0]);
+      const TempDir dir;
+      const std::string file = (dir.path() / "x.json").string() + extension;
+      std::vector<std::string> arguments = words;
+      arguments.insert(arguments.end(), {"-o", file});
+      const RunResult result = run_attnctl(arguments);
+      CHECK(result.status == 2);
+      CHECK_MESSAGE(result.err.starts_with("attnctl: -o " + file + ": got the extension " + extension +
+                                           ", need one of .json, .jsonl, "),
+                    result.err);
+      CHECK(std::filesystem::is_empty(dir.path()));
+    }
+  }
+}
+
+TEST_CASE("the extension of -o is free with --format, and for devices") {
   const TempDir dir;
+  std::filesystem::create_symlink("/dev/null", dir.path() / "null.dat");
   const auto run = [&](std::vector<std::string> words, const char* file) {
     words.insert(words.end(), {"-o", (dir.path() / file).string()});
     return run_attnctl(words);
   };
-  CHECK(run({"info", kLlama}, "x.tsv").status == 0);
-  CHECK(json::parse(slurp(dir.path() / "x.tsv"))["schema"] == "attnctl.info/1");
-  CHECK(run({"info", kLlama}, "x.dat").status == 0);
+  CHECK(run({"info", kLlama, "--format", "json"}, "x.dat").status == 0);
   CHECK(json::parse(slurp(dir.path() / "x.dat"))["schema"] == "attnctl.info/1");
-  CHECK(run({"analyze", kLlama, "--ids", "1"}, "x.tsv").status == 2);  // needs --table
-  const RunResult npz = run({"info", kLlama}, "x.npz");
-  CHECK(npz.status == 2);
-  CHECK(npz.err.find("unsupported npz for this command; it writes json, jsonl, csv, text") !=
-        std::string::npos);
+  CHECK(run({"info", kLlama}, "plain").status == 0);
+  CHECK(json::parse(slurp(dir.path() / "plain"))["schema"] == "attnctl.info/1");
+  CHECK(run({"info", kLlama}, "null.dat").status == 0);
+  CHECK(run({"info", kLlama, "--format", "json"}, "x.tsv").err.find("contradicts") != std::string::npos);
+  CHECK(run({"analyze", kLlama, "--ids", "1"}, "x.tsv").err.find("--table") != std::string::npos);
+  for (const char* file : {"x.tsv", "x.npz", "x.svg"}) {
+    const RunResult result = run({"info", kLlama}, file);
+    CHECK(result.status == 2);
+    CHECK_MESSAGE(result.err.find("need one of .json, .jsonl, .csv, .txt;") != std::string::npos, result.err);
+  }
 }
 
 TEST_CASE("a ragged selection has one axis in the npz") {
@@ -299,7 +332,9 @@ TEST_CASE("usage errors are one line and status 2") {
            Row{0, {"frobnicate"}, "frobnicate"},
            Row{0, {}, "command"},
            Row{126, {"analyze", copy, "--ids", "1", "-o", copy + "/config.json"}, "input of this run"},
-           Row{126, {"info", copy, "-o", copy + "/model.safetensors"}, "input of this run"},
+           Row{126,
+               {"info", copy, "--format", "json", "-o", copy + "/model.safetensors"},
+               "input of this run"},
        }) {
     CAPTURE(row.kind);
     CAPTURE(row.says);

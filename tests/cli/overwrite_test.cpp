@@ -99,7 +99,9 @@ TEST_CASE("--state and --checkpoint never replace an input") {
                "cache/models--org--bert/blobs/model.safetensors",
                {"--state", "snapshots/abc/model.safetensors"}},
            Row{"merge 1.state 2.state --state 2.state", "2.state", {"--state 2.state", "replace 2.state"}},
-           Row{"merge 1.state 2.state -o ./1.state", "1.state", {"-o ./1.state", "replace 1.state"}},
+           Row{"merge 1.state 2.state --format json -o ./1.state",
+               "1.state",
+               {"-o ./1.state", "replace 1.state"}},
        })
     check_refused(place, row);
   const RunResult standard_input = run_shell(
@@ -160,7 +162,7 @@ TEST_CASE("-o never replaces an input, under any of its names") {
   place.folder.write("shards/part/one.safetensors", "");
   const std::string blob = "cache/models--org--bert/blobs/model.safetensors";
   for (const Row& row : {
-           Row{"weights org/bert -o " + std::string(kSnapshot) + "/model.safetensors",
+           Row{"weights org/bert --format json -o " + std::string(kSnapshot) + "/model.safetensors",
                blob,
                {"-o", "snapshots"}},
            Row{"weights org/bert --format json -o " + blob, blob, {"-o " + blob, "snapshots"}},

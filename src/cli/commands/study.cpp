@@ -224,8 +224,8 @@ void run_study_command(const StudyOptions& options) {
   const study::Shard shard = parse_shard(options.shard);
   Session session(options.run);
   check_options(options, shard);
-  OpenStudy study = open_study(options, session.warnings);
   const std::optional<Target> target = study_target(options, shard);
+  OpenStudy study = open_study(options, session.warnings);
   std::optional<ResultWriter> output;
   if (target) output.emplace(*target, options.output, session);
   std::optional<OutputFile> state_file;

@@ -155,8 +155,9 @@ void add_target_options(Command& command, OutputOptions& options, const std::vec
         .help = "Output format (default: by the extension of -o; otherwise text on a terminal, else json)",
         .allowed = formats},
        {"-o,--output", &options.path,
-        "Output file, or folder of tables (default: standard output); an old file is replaced only when "
-        "the results are complete",
+        fmt::format("Output file with one of the extensions {}, or folder of tables (default: standard "
+                    "output); an old file is replaced only when the results are complete",
+                    extensions_of(formats)),
         "PATH"}});
 }
 

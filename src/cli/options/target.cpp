@@ -39,24 +39,23 @@ const Format* format_with(std::string_view Format::*member, std::string_view val
   return found == kFormats.end() ? nullptr : found;
 }
 
-/// Returns the names of those of `formats` that have this form.
-std::vector<std::string> names_of(Form form, const std::vector<std::string>& formats) {
-  std::vector<std::string> names;
-  std::ranges::copy_if(formats, std::back_inserter(names), [form](const std::string& name) {
-    return format_with(&Format::name, name)->form == form;
-  });
-  return names;
-}
-
-/// Returns the format with the extension of -o, or null if there is none. Also returns null if the command
-/// writes not this format but another one of the same form (such as csv for .tsv); the extension is then
-/// ignored. If the command writes no format of this form, returns the format, which resolve_target() rejects.
+/// Returns the format with the extension of -o, or null if there is none. Throws Error(usage) if the command
+/// does not write this format or the extension is unknown, unless --format is given. The extension of a
+/// device or a pipe may be unknown.
 const Format* format_of_extension(const OutputOptions& options) {
-  const std::string extension = std::filesystem::path(options.path).extension().string();
+  const std::filesystem::path path = options.path;
+  const std::string extension = path.extension().string();
   const Format* const format = format_with(&Format::extension, extension);
-  if (format == nullptr) return nullptr;
-  const std::vector<std::string> alike = names_of(format->form, options.formats);
-  return alike.empty() || std::ranges::find(alike, format->name) != alike.end() ? format : nullptr;
+  if (!options.format.empty()) return format;
+  if (format != nullptr && std::ranges::find(options.formats, format->name) != options.formats.end())
+    return format;
+  std::error_code ignored;
+  if (!extension.empty() && !std::filesystem::is_other(path, ignored)) {
+    fail(Status::usage,
+         "-o {}: got the extension {}, need one of {}; give --format to write a file with another extension",
+         escaped(options.path), escaped(extension), extensions_of(options.formats));
+  }
+  return nullptr;
 }
 
 const Format& resolve_format(const OutputOptions& options, const Format* by_extension, bool to_stdout) {
@@ -158,7 +157,16 @@ std::vector<std::string> all_formats() {
 }
 
 std::string table_formats(const std::vector<std::string>& formats) {
-  return fmt::format("{}", fmt::join(names_of(Form::tables, formats), " or "));
+  std::vector<std::string> names;
+  std::ranges::copy_if(formats, std::back_inserter(names), [](const std::string& name) {
+    return format_with(&Format::name, name)->form == Form::tables;
+  });
+  return fmt::format("{}", fmt::join(names, " or "));
+}
+
+std::string extensions_of(const std::vector<std::string>& formats) {
+  return join_texts(formats,
+                    [](const std::string& name) { return format_with(&Format::name, name)->extension; });
 }
 
 Target resolve_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs,
@@ -168,11 +176,6 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
   Target target{resolve_format(options, by_extension, to_stdout), to_stdout ? "-" : options.path,
                 options.table};
   const Format& format = target.format;
-  if (std::ranges::find(options.formats, format.name) == options.formats.end()) {
-    fail(Status::usage, "{}: unsupported {} for this command; it writes {}",
-         options.format.empty() ? "-o " + escaped(options.path) : "--format", format.name,
-         fmt::join(options.formats, ", "));
-  }
   const bool tables = format.form == Form::tables;
   if (!target.table.empty() && !tables)
     fail(Status::usage, "--table needs --format {}, or -o FILE with this extension",

@@ -25,6 +25,8 @@ struct Format {
 [[nodiscard]] std::vector<std::string> all_formats();
 /// Returns the names of those of `formats` that write tables, such as "csv or tsv".
 [[nodiscard]] std::string table_formats(const std::vector<std::string>& formats);
+/// Returns the extensions of `formats`, such as ".json, .csv".
+[[nodiscard]] std::string extensions_of(const std::vector<std::string>& formats);
 
 /// A path that a command writes.
 struct OutputPath {
@@ -52,9 +54,9 @@ struct Target {
 /// Determines the destination and format by the rules of docs/cli.md. The format is set by --format, else by
 /// the extension of -o. The default is text on a terminal and JSON elsewhere. `others` are the paths that the
 /// command writes in addition to -o. Throws Error(usage) if the format contradicts the extension, if the
-/// command cannot write the format, for --table with a format without tables, for several tables to one
-/// file or to standard output, for NPZ to a terminal, and if check_outputs() fails. Throws Error(environment)
-/// if the results are a file but the output path is a directory, or the reverse.
+/// extension decides but is not that of a format of the command, for --table with a format without tables,
+/// for several tables to one file or to standard output, for NPZ to a terminal, and if check_outputs() fails.
+/// Throws Error(environment) if the results are a file but the output path is a directory, or the reverse.
 [[nodiscard]] Target resolve_target(const OutputOptions& options,
                                     const std::vector<std::filesystem::path>& inputs,
                                     std::vector<OutputPath> others = {});
