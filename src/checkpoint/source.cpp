@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
+#include <iterator>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -22,6 +23,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;
+/// Files of a model directory that users give as MODEL, although they are not weights.
+constexpr std::string_view kNotWeights[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                            "vocab.json",  "vocab.txt",      "merges.txt"};
+/// The weights files of a model directory, for errors.
+constexpr std::string_view kWeightsNames =
+    "model.safetensors, model.safetensors.index.json, model.npz, model.json, pytorch_model.bin, "
+    "pytorch_model.bin.index.json, or one .safetensors, .npz or .gguf file";
 
 std::string escaped_path(const fs::path& path) {
   return escaped(path.string());
@@ -84,13 +92,17 @@ fs::path weights_in(const fs::path& directory) {
            "convert the weights to safetensors",
            fmt::join(foreign, ", "));
   }
-  refuse(escaped_path(directory),
-         "no weights, need model.safetensors, model.safetensors.index.json, model.npz, model.json, "
-         "pytorch_model.bin, pytorch_model.bin.index.json, or one .safetensors, .npz or .gguf file");
+  refuse(escaped_path(directory), "no weights, need {}", kWeightsNames);
 }
 
 void open_weights_file(const fs::path& file, const std::optional<fs::path>& config, Warnings& warnings,
                        ModelSource& source) {
+  std::error_code error;
+  const bool not_weights = std::ranges::find(kNotWeights, file.filename().native()) != std::end(kNotWeights);
+  if (not_weights && fs::is_regular_file(file, error)) {
+    refuse(escaped_path(file), "is not a weights file; give the directory of the model: {}",
+           escaped_path(model_directory(file.string())));
+  }
   source.weights = open_checkpoint(file, warnings);
   const fs::path sibling = file.parent_path() / "config.json";
   if (config) {
@@ -172,8 +184,14 @@ ModelSource open_model_source(const std::string& model, const std::optional<fs::
   source.given = model;
   if (const auto directory = find_directory(model)) {
     source.directory = *directory;
-    read_config(config.value_or(*directory / "config.json"), config ? Status::environment : Status::bad_input,
-                source);
+    const fs::path inside = *directory / "config.json";
+    if (!config && !path_exists(inside)) {
+      refuse(
+          escaped_path(*directory),
+          "no config.json; need a directory with config.json and weights ({}), or the path of a .gguf file",
+          kWeightsNames);
+    }
+    read_config(config.value_or(inside), config ? Status::environment : Status::bad_input, source);
     source.weights = open_checkpoint(weights_in(*directory), warnings, Status::bad_input);
   } else {
     open_weights_file(model, config, warnings, source);

@@ -399,7 +399,7 @@ TEST_CASE("MODEL itself missing is an error of the environment, a file of its la
   const std::vector<Row> rows = {
       {"gone", Status::environment, {"gone"}},
       {"gone/model.safetensors", Status::environment, {"gone/model.safetensors"}},
-      {"empty", Status::bad_input, {"empty/config.json", "No such file"}},
+      {"empty", Status::bad_input, {"empty: no config.json", "model.safetensors", "path of a .gguf file"}},
       {"no-weights", Status::bad_input, {"no-weights", "model.safetensors"}},
       {"foreign", Status::bad_input, {"foreign", "no weights with a usual name", "tf_model.h5", "convert"}},
       {"torch", Status::bad_input, {"torch/pytorch_model.bin"}},
@@ -415,6 +415,7 @@ TEST_CASE("MODEL itself missing is an error of the environment, a file of its la
       {"pipe", Status::bad_input, {"pipe/model.safetensors", "is a FIFO"}},
       {"broken", Status::bad_input, {"broken/model.safetensors"}},
       {"fifo/config.json", Status::environment, {"is a FIFO"}},
+      {"ok/config.json", Status::bad_input, {"config.json: is not a weights file", "model: ", "/ok"}},
   };
   for (const Row& row : rows) {
     CAPTURE(row.model);
@@ -468,7 +469,7 @@ TEST_CASE("an incomplete or hostile cache entry is refused") {
            Row{"NUL", std::string("a\0b", 3), Status::bad_input, {"a\\x00b"}},
            Row{"long", std::string(1000, 'a'), Status::bad_input, {"refs/main"}},
            Row{"no such snapshot", "abc", Status::bad_input, {"snapshots/abc", "missing"}},
-           Row{"a snapshot without files", "empty", Status::bad_input, {"snapshots/empty/config.json"}},
+           Row{"a snapshot without files", "empty", Status::bad_input, {"snapshots/empty: no config.json"}},
        }) {
     CAPTURE(row.what);
     const TempDir folder;

@@ -504,6 +504,19 @@ TEST_CASE("kind 134: a memory limit is status 5") {
 #endif
 }
 
+TEST_CASE("a file of a model directory that is not the weights: the error names the directory") {
+  for (const std::string file : {"config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"}) {
+    CAPTURE(file);
+    check_command_refuses({"info", "data/tiny-bert/" + file},
+                          {.parts = {"data/tiny-bert/" + file +
+                                     ": is not a weights file; give the directory of the model: "
+                                     "data/tiny-bert\n"}});
+  }
+  RunOptions inside;
+  inside.directory = ATTNCTL_SOURCE_DIR "/data/tiny-bert";
+  check_command_refuses({"info", "vocab.txt"}, {.parts = {"the directory of the model: .\n"}, .run = inside});
+}
+
 TEST_CASE("paths that cannot be opened are status 4, missing files of a model are status 3") {
   const TempDir folder;
   folder.write("model/config.json", slurp(kLlama + "/config.json"));
@@ -512,7 +525,9 @@ TEST_CASE("paths that cannot be opened are status 4, missing files of a model ar
   check_command_refuses({"analyze", kLlama, "--input", "no-such.jsonl"},
                         {.status = Status::environment, .parts = {"no-such.jsonl"}});
   check_command_refuses({"analyze", (folder.path() / "model").string(), "--ids", "1"},
-                        {.parts = {"model.safetensors"}});
+                        {.parts = {"no weights, need model.safetensors, "}});
+  check_command_refuses({"analyze", folder.path().string(), "--ids", "1"},
+                        {.parts = {"no config.json", "weights (model.safetensors, "}});
   folder.write("model/model.safetensors", "\x89PNG\r\n\x1a\n and so on");
   check_command_refuses({"analyze", (folder.path() / "model").string(), "--ids", "1"},
                         {.parts = {"model.safetensors"}});
