@@ -215,10 +215,7 @@ Sequence make_text_sequence(TextInput input, const tokenizer::Encoding& encoding
 
 Sequence TextEncoder::encode(TextInput input) {
   if (!tokenizer_) {
-    if (origin_.empty()) {
-      refuse(escaped(model_),
-             "the model has no tokenizer; give token ids instead of text, for example with --ids");
-    }
+    if (origin_.empty()) tokenizer::refuse_text(model_);
     tokenizer_.emplace(tokenizer::Tokenizer::open(origin_));
     state_ = tokenizer_->make_state();
   }

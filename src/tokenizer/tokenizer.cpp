@@ -111,12 +111,7 @@ Tokenizer::Tokenizer(TokenizerFile& file) : parts_(std::make_shared<const Parts>
 
 Tokenizer Tokenizer::open(const TokenizerOrigin& origin) {
   std::optional<TokenizerFile> file = read_tokenizer_file(origin);
-  if (!file) {
-    fail(Status::bad_input,
-         "{}: no tokenizer: need tokenizer.json, vocab.txt, vocab.json with merges.txt, tokenizer.model, "
-         "spiece.model or sentencepiece.bpe.model; or give token ids instead of text, for example with --ids",
-         escaped(origin.directory.string()));
-  }
+  if (!file) refuse_text(origin.directory.string());
   return Tokenizer(*file);
 }
 
@@ -164,6 +159,13 @@ const std::string& Tokenizer::padding() const {
 std::string Tokenizer::shown(std::int64_t id) const {
   const std::string_view token = parts_->vocabulary.token(id).value_or(std::string_view());
   return parts_->decoder ? parts_->decoder(token) : std::string(token);
+}
+
+void refuse_text(std::string_view model) {
+  refuse(escaped(model),
+         "no tokenizer; a text needs a model directory with tokenizer.json, vocab.txt, vocab.json with "
+         "merges.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model; without a tokenizer, give "
+         "--ids 1,2,3, or --input FILE.jsonl with \"ids\" or \"tokens\"");
 }
 
 }  // namespace attnctl::tokenizer

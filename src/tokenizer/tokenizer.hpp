@@ -82,4 +82,7 @@ class Tokenizer {
   std::shared_ptr<const Parts> parts_;
 };
 
+/// Throws the Error(bad_input) for a text if the model has no tokenizer. `model` is its name.
+[[noreturn]] void refuse_text(std::string_view model);
+
 }  // namespace attnctl::tokenizer

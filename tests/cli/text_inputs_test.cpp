@@ -157,7 +157,8 @@ TEST_CASE("text that is not UTF-8, and text without a tokenizer, are rejected") 
   check_command_refuses({"analyze", kBert, "--input", folder.write("x.txt", "fine\ncaf\xe9\n").string()},
                         {.parts = {"x.txt: @byte 8: got 0xe9"}});
   check_command_refuses({"analyze", "data/attention-demo.json", "--text", "The cat"},
-                        {.parts = {"attention-demo.json", "no tokenizer", "--ids"}});
+                        {.parts = {"attention-demo.json: no tokenizer", "tokenizer.json, vocab.txt, ",
+                                   "--ids 1,2,3, or --input FILE.jsonl with \"ids\" or \"tokens\""}});
   check_command_refuses({"analyze", kBert, "--input", folder.write("y.conllu", "1\ta\n").string()},
                         {.parts = {"y.conllu: line 1: got 2 columns"}});
 }

@@ -143,7 +143,10 @@ TEST_CASE("text without a tokenizer is rejected with the alternatives") {
   Batch batch;
   CHECK_THROWS_WITH_AS(
       read(R"({"text": "the animal"})", InputFormat::jsonl, "x.jsonl", batch),
-      "model.npz: the model has no tokenizer; give token ids instead of text, for example with --ids", Error);
+      "model.npz: no tokenizer; a text needs a model directory with tokenizer.json, vocab.txt, vocab.json "
+      "with merges.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model; without a tokenizer, give "
+      "--ids 1,2,3, or --input FILE.jsonl with \"ids\" or \"tokens\"",
+      Error);
 }
 
 TEST_CASE("truncation cuts ids, token types and masks together") {
