@@ -334,7 +334,7 @@ Results results_of(const RunResults& run) {
       add(add_inputs, add_heads, add_weights, add_patterns, add_answers, add_analyses, add_captured);
       break;
     case Form::tables:
-      add(add_heads, add_weights, add_patterns, add_analyses, add_inputs);
+      add(add_heads, add_weights, add_patterns, add_answers, add_analyses, add_inputs);
       break;
     case Form::text:
       add(add_inputs, add_weights, add_answers, add_patterns, add_heads, add_analyses);

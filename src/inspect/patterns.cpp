@@ -214,6 +214,43 @@ Section attention_from_section(const RunResults& run) {
   return {"attention_from", "attention_from", std::move(items)};
 }
 
+/// Returns a table with one row per weight of attention_from_section(). Rows are computed on demand.
+Table attention_from_table(const RunResults& run) {
+  struct Place {
+    std::size_t answer;
+    std::size_t word;  // index into the strongest keys and, after them, the words of --to
+  };
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < run.answers.size(); ++i) {
+    const std::size_t words = run.answers[i].top.size() + run.answers[i].to.size();
+    for (std::size_t word = 0; word < words; ++word) places.push_back({i, word});
+  }
+  Table table{
+      "attention_from",
+      {"input", "component", "layer", "head", "query", "query_token", "kind", "key", "token", "weight"},
+      places.size(),
+      {}};
+  table.row = [&run, places](std::size_t index, std::span<Cell> cells) {
+    const auto [number, word] = places[index];
+    const analysis::AttentionAnswer& answer = run.answers[number];
+    const WordQuestion& question = run.questions[answer.question];
+    const forward::Sides sides = run.sides(run.components.front().component, question.sequence);
+    const std::size_t query = question.from.front();
+    std::vector<Cell> row =
+        row_of(run.batch.sequences[question.sequence].id, head_cells(run.config(), answer.head), query,
+               token_cell(sides.queries_of.tokens, query));
+    if (word < answer.top.size()) {
+      const auto& [key, weight] = answer.top[word];
+      add_cells(row, row_of("top", key, token_cell(sides.keys_of.tokens, key), weight));
+    } else {
+      const std::size_t i = word - answer.top.size();
+      add_cells(row, row_of("to", question.to[i].front(), question.to_texts[i], answer.to[i]));
+    }
+    std::ranges::move(row, cells.begin());
+  };
+  return table;
+}
+
 /// Returns a table with the answers to question `number`. Has one row per head, with the strongest keys and
 /// one column per word of --to that the input contains. The row of the mean of a layer is before its heads.
 TextTable answers_text(const RunResults& run, std::size_t number) {
@@ -260,9 +297,11 @@ void add_patterns(Results& results, const RunResults& run) {
 }
 
 void add_answers(Results& results, const RunResults& run) {
-  if (run.request.form == Form::document && !run.questions.empty())
-    results.document.sections.push_back(attention_from_section(run));
-  if (run.request.form == Form::text) {
+  if (run.questions.empty()) return;
+  const Form form = run.request.form;
+  if (form == Form::document) results.document.sections.push_back(attention_from_section(run));
+  if (form == Form::tables) results.tables.push_back(attention_from_table(run));
+  if (form == Form::text) {
     for (std::size_t i = 0; i < run.questions.size(); ++i) results.text.emplace_back(answers_text(run, i));
   }
 }
