@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +42,9 @@ struct Includes {
 /// so that similar heads are adjacent. With `cluster`, the similarities in documents also list the order.
 enum class HeadOrder { model, cluster };
 
+constexpr std::size_t kTextRows = 20;  // default maximum number of rows of a table of heads in text
+constexpr std::size_t kAllHeads = std::numeric_limits<std::size_t>::max();  // value of --top all
+
 /// The options of a run: what to compute, for which heads, and what to output. Error messages use the names
 /// of the command-line options.
 struct InspectRequest {
@@ -72,13 +77,18 @@ struct InspectRequest {
   std::vector<std::size_t> output_ranks;  // ranks for output_rank; empty: powers of two
 
   // Text
-  std::string sort;  // column by which the heads table in text is sorted; empty: model order
-  /// Maximum number of heads in the heads table (nullopt: all), of keys per head for --from (nullopt: 5), and
-  /// of pairs per kind of composition (nullopt: 5).
+  /// Column by which the heads table in text is sorted, or a word of `to` (see sorts_answers); empty: model
+  /// order.
+  std::string sort;
+  /// Maximum number of heads in the heads table (nullopt: kTextRows), of keys per head for --from (nullopt or
+  /// kAllHeads: 5), and of pairs per kind of composition (nullopt: 5).
   std::optional<std::size_t> top;
 
   std::uint64_t limit = 50'000'000;  // maximum number of values in a form other than arrays
   std::uint64_t memory = 0;          // bytes; 0: no limit
+
+  /// Returns whether --sort sorts the answers to --from instead of the heads table.
+  [[nodiscard]] bool sorts_answers() const { return std::ranges::find(to, sort) != to.end(); }
 };
 
 struct InspectSubject {

@@ -148,9 +148,9 @@ TextTable heads_text(const Table& all, const RunResults& run) {
     columns.insert(columns.end(), {"qk_effective_rank", "qk_stable_rank", "qk_numerical_rank",
                                    "ov_effective_rank", "ov_stable_rank", "ov_numerical_rank"});
   }
-  const std::string& sort = run.request.sort;
+  const std::string sort = run.request.sorts_answers() ? "" : run.request.sort;
   if (!sort.empty() && std::ranges::find(columns, sort) == columns.end()) columns.push_back(sort);
-  return {"Heads", select_columns(select_rows(all, sort, run.request.top), columns)};
+  return {"Heads", select_columns(select_rows(all, sort, run.request.top.value_or(kTextRows)), columns)};
 }
 
 }  // namespace
@@ -187,7 +187,16 @@ void add_heads(Results& results, const RunResults& run) {
   results.document.sections.push_back({"metrics", "metric", analysis::metrics_table()});
   results.document.sections.push_back({"heads", "head", named});
   results.tables.push_back(heads);
-  if (run.request.form == Form::text) results.text.emplace_back(heads_text(named, run));
+  if (run.request.form != Form::text) return;
+  TextTable shown = heads_text(named, run);
+  const std::size_t left = run.request.top ? 0 : named.rows - shown.table.rows;
+  append_heads(results.text, std::move(shown), left);
+}
+
+void append_heads(std::vector<PageBlock>& blocks, TextTable table, std::size_t left) {
+  const char* const what = table.table.columns.front() == "input" ? "rows" : "heads";
+  blocks.emplace_back(std::move(table));
+  if (left > 0) blocks.emplace_back(TextLine{"", fmt::format("{} more {}: --top all", left, what)});
 }
 
 }  // namespace attnctl::inspect

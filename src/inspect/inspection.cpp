@@ -44,7 +44,7 @@ std::optional<WordQuestion> question_of(const RunResults& run, std::size_t s) {
                      fmt::format("--from: \"{}\" is not a query of input \"{}\"", request.from, sequence.id));
     return std::nullopt;
   }
-  if (request.top) question.top = *request.top;
+  if (request.top && *request.top != kAllHeads) question.top = *request.top;
   for (const std::string& name : request.to) {
     std::vector<std::size_t> keys = input::find_word(sides.keys_of, run.vocabulary, name);
     if (keys.empty()) {
@@ -337,7 +337,7 @@ Results results_of(const RunResults& run) {
       add(add_heads, add_weights, add_patterns, add_answers, add_analyses, add_inputs);
       break;
     case Form::text:
-      add(add_inputs, add_weights, add_answers, add_patterns, add_heads, add_analyses);
+      add(add_inputs, add_answers, add_weights, add_patterns, add_heads, add_analyses);
       break;
     case Form::pictures:
       add(add_patterns, add_analyses, add_weights);

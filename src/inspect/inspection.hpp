@@ -94,6 +94,10 @@ void add_patterns(Results& results, const RunResults& run);
 void add_answers(Results& results, const RunResults& run);
 void add_captured(Results& results, const RunResults& run);
 
+/// Adds a table of heads to a text page and, if `left` is not 0, a line with this number of heads (or rows
+/// per input) that the table leaves out.
+void append_heads(std::vector<PageBlock>& blocks, TextTable table, std::size_t left);
+
 /// A run of `analyze` or `weights`. The constructor checks the request; run() computes the results.
 class Inspection {
  public:

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <variant>
@@ -251,9 +253,41 @@ Table attention_from_table(const RunResults& run) {
   return table;
 }
 
-/// Returns a table with the answers to question `number`. Has one row per head, with the strongest keys and
-/// one column per word of --to that the input contains. The row of the mean of a layer is before its heads.
-TextTable answers_text(const RunResults& run, std::size_t number) {
+/// Returns the indices of the answers in descending order of their weights on word `to` of --to, or in
+/// ascending order if there is no such word. Weights that are undefined or NaN count as 0.
+std::vector<std::size_t> order_by_weight(std::span<const analysis::AttentionAnswer> answers, std::size_t to) {
+  const auto weight_of = [&](std::size_t i) {
+    return to < answers[i].to.size() ? std::max(0.0F, answers[i].to[to].value_or(0)) : 0.0F;
+  };
+  std::vector<std::size_t> order(answers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), weight_of);
+  return order;
+}
+
+/// Appends one line per word of --to that the input contains, with the five heads of the largest weights.
+void append_strongest(std::vector<PageBlock>& blocks, const RunResults& run, const WordQuestion& question,
+                      std::span<const analysis::AttentionAnswer> answers) {
+  if (!question.to.empty()) blocks.emplace_back(TextLine{});
+  for (std::size_t to = 0; to < question.to.size(); ++to) {
+    std::string heads;
+    std::vector<std::size_t> order = order_by_weight(answers, to);
+    order.resize(std::min<std::size_t>(order.size(), 5));
+    for (const std::size_t i : order) {
+      const float weight = answers[i].to[to].value_or(0);
+      if (weight > 0)
+        heads += fmt::format("{} {} {:.2f}", heads.empty() ? "" : ",",
+                             model::head_name(run.config(), answers[i].head), weight);
+    }
+    blocks.emplace_back(
+        TextLine{fmt::format("Strongest on {}:", question.to_texts[to]), heads.empty() ? " no head" : heads});
+  }
+}
+
+/// Appends a table with the answers to question `number`, and then the lines of append_strongest(). The table
+/// has one row per head, with the strongest keys and one column per word of --to that the input contains. The
+/// row of the mean of a layer is before its heads, unless --sort names a word of --to.
+void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::size_t number) {
   const WordQuestion& question = run.questions[number];
   const std::string& input = run.batch.sequences[question.sequence].id;
   const forward::Sides sides = run.sides(run.components.front().component, question.sequence);
@@ -270,19 +304,30 @@ TextTable answers_text(const RunResults& run, std::size_t number) {
       keys += fmt::format("{}{}:{} {:.2f}", keys.empty() ? "" : "  ", key, word(key), weight);
     rows.push_back(row_of(head, keys, answer.to));
   };
-  const auto layer_of = [](const analysis::AttentionAnswer& answer) {
-    return std::pair(answer.question, answer.head.layer);
-  };
-  analysis::for_each_group(run.answers, layer_of, [&](std::span<const analysis::AttentionAnswer> answers) {
-    const analysis::AttentionAnswer& first = answers.front();
-    if (first.question != number) return;
-    add(model::layer_name(run.config(), first.head.layer) + " mean", analysis::mean_of(answers, question));
-    for (const analysis::AttentionAnswer& answer : answers)
-      add(model::head_name(run.config(), answer.head), answer);
-  });
-  return {fmt::format("What \"{}\" looks at (input \"{}\", position {})", run.request.from, input,
-                      question.from.front()),
-          make_table("", std::move(columns), std::move(rows)), 3};
+  std::size_t left = run.request.selection.heads.size();
+  const auto answers = std::span(run.answers).subspan(number * left, left);
+  const auto sort = std::ranges::find(question.to_texts, run.request.sort) - question.to_texts.begin();
+  const bool sorted = static_cast<std::size_t>(sort) < question.to.size();
+  const std::size_t most = run.request.top == kAllHeads ? kAllHeads : kTextRows;
+  for (const std::size_t i : order_by_weight(answers, static_cast<std::size_t>(sort))) {
+    const std::size_t layer = answers[i].head.layer;
+    const bool first = !sorted && (i == 0 || answers[i - 1].head.layer != layer);
+    if (rows.size() + (first ? 2U : 1U) > most) break;
+    if (first) {
+      const auto layer_of = [](const analysis::AttentionAnswer& answer) { return answer.head.layer; };
+      const auto count = static_cast<std::size_t>(std::ranges::count(answers, layer, layer_of));
+      add(model::layer_name(run.config(), layer) + " mean",
+          analysis::mean_of(answers.subspan(i, count), question));
+    }
+    add(model::head_name(run.config(), answers[i].head), answers[i]);
+    --left;
+  }
+  append_heads(blocks,
+               {fmt::format("What \"{}\" looks at (input \"{}\", position {})", run.request.from, input,
+                            question.from.front()),
+                make_table("", std::move(columns), std::move(rows)), 3},
+               left);
+  append_strongest(blocks, run, question, answers);
 }
 
 }  // namespace
@@ -302,7 +347,7 @@ void add_answers(Results& results, const RunResults& run) {
   if (form == Form::document) results.document.sections.push_back(attention_from_section(run));
   if (form == Form::tables) results.tables.push_back(attention_from_table(run));
   if (form == Form::text) {
-    for (std::size_t i = 0; i < run.questions.size(); ++i) results.text.emplace_back(answers_text(run, i));
+    for (std::size_t i = 0; i < run.questions.size(); ++i) append_answers(results.text, run, i);
   }
 }
 

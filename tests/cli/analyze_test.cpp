@@ -363,8 +363,9 @@ TEST_CASE("a reader that closes the pipe is not an error") {
 }
 
 TEST_CASE("the summary has ranks, similarities and the heads, sorted and cut") {
-  const RunResult result = run_attnctl({"analyze", kBert, "--ids", "5,6,7,8", "--format", "text", "--sort",
-                                        "entropy", "--top", "2", "--from", "1", "--to", "0"});
+  const RunResult result =
+      run_attnctl({"analyze", kBert, "--ids", "5,6,7,8", "--format", "text", "--sort", "entropy", "--top",
+                   "2", "--from", "1", "--to", "0", "--include", "metrics,weights"});
   CHECK(result.status == 0);
   for (const char* part : {"Effective ranks", "Average pairwise similarity", "looks at", "entropy"}) {
     CAPTURE(part);

@@ -1,11 +1,23 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "support/console.hpp"
 #include "support/run.hpp"
+#include "support/temp_dir.hpp"
 
+using attnctl::test::lines_of;
 using attnctl::test::run_attnctl;
 using attnctl::test::RunResult;
+using attnctl::test::slurp;
+using attnctl::test::TempDir;
+using nlohmann::json;
 
 namespace {
 
@@ -57,6 +69,143 @@ TEST_CASE("--show: contradictory options are rejected") {
   CHECK(refused({"1", "--layers", "2"}).find("remove --layers") != std::string::npos);
   CHECK(refused({"1", "--include", "scores"}).find("remove --include") != std::string::npos);
   CHECK(refused({"1", "--format", "json"}).find("text or svg") != std::string::npos);
+}
+
+/// A model with 6 layers of 12 heads and irregular weights, and a question about it.
+class ManyHeads {
+ public:
+  ManyHeads() {
+    json model;
+    model["embedding"] = matrix(4, 4, 1);
+    model["config"] = json::parse(
+        R"({"model_type": "attention", "heads": 12, "layers": 6, "vocab": ["it", "cat", "sat", "was"]})");
+    for (std::size_t layer = 0; layer < 6; ++layer) {
+      const std::string prefix = fmt::format("layers.{}.W_", layer);
+      for (const char* name : {"q", "k", "v"}) model[prefix + name] = matrix(4, 12, 4 * layer + model.size());
+      model[prefix + "o"] = matrix(12, 4, layer);
+    }
+    path_ = folder_.write("m.json", model.dump()).string();
+  }
+  [[nodiscard]] const TempDir& folder() const { return folder_; }
+
+  [[nodiscard]] RunResult run(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {"analyze", path_, "--ids", "1,2,0,3",
+                                          "--from",  "it",  "--to",  "cat,was"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_attnctl(arguments);
+  }
+  /// Returns the lines of the text page.
+  [[nodiscard]] std::vector<std::string> page(std::vector<std::string> more) const {
+    more.insert(more.end(), {"--format", "text"});
+    const RunResult result = run(more);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    return lines_of(result.out);
+  }
+  [[nodiscard]] json answers(const std::vector<std::string>& more = {}) const {
+    const RunResult result = run(more);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    return json::parse(result.out).at("attention_from");
+  }
+  /// Returns the answers with the largest weights on a word of --to first.
+  [[nodiscard]] std::vector<json> sorted_answers(std::size_t word) const {
+    auto sorted = answers().get<std::vector<json>>();
+    std::ranges::stable_sort(sorted, std::ranges::greater(), [&](const json& answer) {
+      return answer.at("to").at(word).at("weight").get<float>();
+    });
+    return sorted;
+  }
+
+ private:
+  static json matrix(std::size_t rows, std::size_t columns, std::size_t seed) {
+    json values;
+    for (std::size_t i = 0; i < rows * columns; ++i)
+      values[i / columns].push_back(std::sin(static_cast<double>(i * i % 1009 + seed)));
+    return values;
+  }
+
+  TempDir folder_;
+  std::string path_;
+};
+
+bool has_line(const std::vector<std::string>& lines, const std::string& line) {
+  return std::ranges::find(lines, line) != lines.end();
+}
+
+TEST_CASE("--from: text has only the answer, with at most 20 rows and the strongest heads") {
+  const ManyHeads model;
+  const std::vector<std::string> lines = model.page({});
+  REQUIRE(lines.size() == 30);
+  CHECK(lines[4] == "What \"it\" looks at (input \"0\", position 2)");
+  CHECK(lines[6].starts_with("0 mean "));
+  CHECK(lines[25].starts_with("1.5 "));
+  CHECK(lines[26] == "54 more heads: --top all");
+  for (std::size_t word = 0; word < 2; ++word) {
+    std::string heads;
+    const std::vector<json> answers = model.sorted_answers(word);
+    for (std::size_t i = 0; i < 5; ++i) {
+      heads += fmt::format("{} {} {:.2f}", i == 0 ? "" : ",", answers[i].at("head").get<std::string>(),
+                           answers[i].at("to").at(word).at("weight").get<float>());
+    }
+    CHECK(lines[28 + word] == fmt::format("Strongest on {}:{}", word == 0 ? "cat" : "was", heads));
+  }
+}
+
+TEST_CASE("--from: --sort WORD sorts the heads by their weights on a word of --to") {
+  const ManyHeads model;
+  const std::vector<std::string> lines = model.page({"--sort", "was", "--top", "all"});
+  const std::vector<json> answers = model.sorted_answers(1);
+  REQUIRE(lines.size() == 6 + answers.size() + 3);
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    CHECK_MESSAGE(lines[6 + i].starts_with(answers[i].at("head").get<std::string>() + " "), lines[6 + i]);
+  CHECK(model.page({"--sort", "was"})[26] == "52 more heads: --top all");
+}
+
+TEST_CASE("--from: --include and --sort COLUMN add tables after the answer") {
+  const ManyHeads model;
+  const auto has_ranks = [](const std::vector<std::string>& lines) {
+    return std::ranges::any_of(lines, [](const auto& line) { return line.starts_with("Effective ranks"); });
+  };
+  std::vector<std::string> lines = model.page({"--sort", "entropy"});
+  CHECK(lines[4].starts_with("What "));
+  CHECK(has_line(lines, "Heads"));
+  CHECK(lines.back() == "52 more heads: --top all");
+  CHECK_FALSE(has_ranks(lines));
+  CHECK(has_ranks(model.page({"--sort", "qk_effective_rank"})));
+  lines = model.page({"--include", "weights"});
+  CHECK(lines[4].starts_with("What "));
+  CHECK(has_ranks(lines));
+  lines = model.page({"--include", "metrics", "--sort", "cat", "--top", "3"});
+  CHECK(lines[lines.size() - 3].starts_with("0.0 "));  // the first of three heads in the order of the model
+  const RunResult result = model.run({"--top", "none"});
+  CHECK(result.status == 2);
+  CHECK(result.err.find("--top: got none, need a positive number, or all") != std::string::npos);
+}
+
+TEST_CASE("--from: the table attention_from has the weights of the JSON records") {
+  const ManyHeads model;
+  const std::string folder = (model.folder().path() / "tables").string();
+  REQUIRE(model.run({"--top", "2", "--format", "csv", "-o", folder}).status == 0);
+  const std::vector<std::string> lines = lines_of(slurp(folder + "/attention_from.csv"));
+  const json answers = model.answers({"--top", "2"});
+  REQUIRE(lines.size() == 1 + 4 * answers.size());
+  CHECK(lines[0] == "input,component,layer,head,query,query_token,kind,key,token,weight");
+  std::size_t row = 1;
+  const auto check_row = [&](const json& answer, const std::string& kind, std::size_t key,
+                             const json& weighted) {
+    const std::string start = fmt::format("{},2,it,{},{},{},", answer.at("head").get<std::string>(), kind,
+                                          key, weighted.at("token").get<std::string>());
+    std::string line = lines[row++];
+    REQUIRE(line.starts_with("0,,"));
+    line = line.substr(3);
+    line[line.find(',')] = '.';  // the name of the head
+    REQUIRE_MESSAGE(line.starts_with(start), line);
+    CHECK(std::strtof(line.substr(start.size()).c_str(), nullptr) == weighted.at("weight").get<float>());
+  };
+  for (const json& answer : answers) {
+    for (const json& top : answer.at("top")) check_row(answer, "top", top.at("key").get<std::size_t>(), top);
+    check_row(answer, "to", 0, answer.at("to").at(0));
+    check_row(answer, "to", 3, answer.at("to").at(1));
+  }
 }
 
 }  // namespace

@@ -78,6 +78,11 @@ void run_analysis(AnalysisRequest options) {
   request.format = target.format.name;
   request.includes =
       inspect::resolve_includes(options.include, options.include_given, options.with_inputs, request.form);
+  if (request.form == inspect::Form::text && !request.from.empty() && !options.include_given) {
+    // Shows only the answer to --from and, with --sort COLUMN, the table of heads.
+    request.includes.metrics = !request.sort.empty() && !request.sorts_answers();
+    request.includes.weights = request.includes.metrics && request.sort.ends_with("_rank");
+  }
   request.draw = !options.show.empty();
   request.draw_layers = request.draw && options.selection.heads.empty();
   request.limit = options.run.limit;
@@ -119,6 +124,13 @@ void parse_output_ranks(const std::string& list, inspect::InspectRequest& reques
   }
 }
 
+/// Parses the value of --top: a positive number, or "all".
+void parse_top(const std::string& word, inspect::InspectRequest& request) {
+  request.top = word == "all" ? inspect::kAllHeads : parse_number(word);
+  if (!request.top || *request.top == 0)
+    fail(Status::usage, "--top: got {}, need a positive number, or all", escaped(word));
+}
+
 void add_mixing_options(Command& command, inspect::InspectRequest& request) {
   command.add(
       "Values of patterns, rollout, flow and contributions",
@@ -150,7 +162,7 @@ void add_token_options(Command& command, AnalysisRequest& request) {
         "Compute metrics for each input instead of over all inputs"},
        {"--from", &request.inspect.from,
         "Show which tokens this token attends to in each head: a word, word#2 (its second occurrence), or a "
-        "position",
+        "position. Text shows only this, unless --include is given",
         "TOKEN"},
        {.names = "--to",
         .target = &request.inspect.to,
@@ -207,12 +219,13 @@ void add_result_options(Command& command, AnalysisRequest& request) {
       "Output",
       {{"--compress", &request.output.compress, "With npz: compress the arrays"},
        {"--sort", &request.inspect.sort,
-        "With text: sort the table of heads by this column, largest value first", "COLUMN"},
-       number("--top", &request.inspect.top,
-              "With text: largest number of heads to show (default: all), and of pairs of heads per kind "
-              "of composition (default: 5); with --from: largest number of keys per head (default: "
-              "5)",
-              positive())});
+        "With text: sort the table of heads by this column, or the heads of --from by their weights on this "
+        "word of --to, largest value first",
+        "COLUMN|WORD"},
+       {"--top", [&options = request.inspect](const std::string& word) { parse_top(word, options); },
+        "With text: largest number of heads to show (default: 20) and of pairs of heads per kind of "
+        "composition (default: 5), or all; with --from: largest number of keys per head (default: 5)",
+        "NUMBER|all"}});
   add_run_options(command, request.run);
 }
 
