@@ -362,6 +362,16 @@ TextInput text_of(const ConlluSentence& sentence) {
   return input;
 }
 
+bool begins_conllu(std::string_view line) {
+  if (line.starts_with("# ")) {
+    line.remove_prefix(2);
+    const std::string_view key = line.substr(0, line.find(' '));
+    return key == "newdoc" || key == "newpar" || line.substr(key.size()).starts_with(" = ");
+  }
+  const Fields fields = split(line, '\t');
+  return fields.size() == kColumns && parse_number(fields[kId].substr(0, fields[kId].find('-')));
+}
+
 void read_conllu(std::string_view block, const TextPlace& place, std::vector<ConlluSentence>& sentences) {
   require_utf8(block, place);
   skip_byte_order_mark(block, place);

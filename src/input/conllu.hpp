@@ -55,6 +55,10 @@ struct ConlluSentence {
 
 [[nodiscard]] TextInput text_of(const ConlluSentence& sentence);
 
+/// Returns whether a line looks like the first line of a CoNLL-U file: a comment such as "# text = ..." or
+/// "# newdoc", or a row of ten columns that begins with a number or a range.
+[[nodiscard]] bool begins_conllu(std::string_view line);
+
 /// Parses a block of a CoNLL-U file and appends its sentences to `sentences`. The block must end at a blank
 /// line or at the end of the file; lines may end in CRLF. If the forms of a multiword token's words, joined,
 /// are the token's form, each word has its own range; otherwise each word has the whole range of the token.

@@ -34,6 +34,13 @@ void skip_byte_order_mark(std::string_view& text, const TextPlace& place) {
   if (place.offset == 0 && text.starts_with(kMark)) text.remove_prefix(kMark.size());
 }
 
+InputFormat guess_format(std::string_view first_line) {
+  skip_byte_order_mark(first_line, {});
+  if (first_line == "{" || first_line.starts_with('[')) return InputFormat::json;
+  if (first_line.starts_with('{')) return InputFormat::jsonl;
+  return begins_conllu(first_line) ? InputFormat::conllu : InputFormat::txt;
+}
+
 TextBlocks::TextBlocks(const std::filesystem::path& path, InputFormat format, std::size_t block_bytes)
     : stream_(path), format_(format), block_bytes_(block_bytes), place_{stream_.name(), 0, 1} {
   fill();

@@ -38,6 +38,11 @@ struct TextBlock {
 
 enum class InputFormat { json, jsonl, txt, conllu };
 
+/// Returns the format of a text with this first line: jsonl if the line begins with "{"; json if the line is
+/// only "{", or begins with "["; conllu for a comment such as "# text = ..." or a row of CoNLL-U; otherwise
+/// txt.
+[[nodiscard]] InputFormat guess_format(std::string_view first_line);
+
 /// Reads a file in blocks of whole lines. A block of a CoNLL-U file ends after a blank line, a block of
 /// another file after any line; the last block ends at the end of the file. A block is longer than about
 /// `block_bytes` only if a single line or sentence is.

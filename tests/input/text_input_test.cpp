@@ -53,6 +53,28 @@ TEST_CASE("a byte order mark is skipped only at the beginning of a file") {
                 {"x: line 1"});
 }
 
+TEST_CASE("the first line of a text decides its format") {
+  struct Row {
+    InputFormat format;
+    std::vector<std::string> lines;
+  };
+  for (const Row& row : {
+           Row{InputFormat::jsonl, {"{\"text\": \"a\"}", "{}", "\ufeff{}"}},
+           Row{InputFormat::json, {"[", "[{\"text\": \"a\"}]", "{"}},
+           Row{InputFormat::conllu,
+               {"# sent_id = 1", "# global.columns = ID FORM", "# newdoc id = x", "# newpar",
+                "\ufeff# text = a", "1\ta\t_\t_\t_\t_\t0\troot\t_\t_", "1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_"}},
+           Row{InputFormat::txt,
+               {"", "a", " {}", "# A title", "# a title = b", "#text = a", "# newdocument", "# ", "1\ta",
+                "a\ta\t_\t_\t_\t_\t0\troot\t_\t_"}},
+       }) {
+    for (const std::string& line : row.lines) {
+      CAPTURE(line);
+      CHECK(guess_format(line) == row.format);
+    }
+  }
+}
+
 TEST_CASE("JSON objects have a text, a pair and an id") {
   const std::string object = R"({"text": "a\nb", "text_pair": "", "id": 7})";
   for (const auto& [text, format] : {std::pair(object + "\n\n{\"text\": \"\"}", InputFormat::jsonl),

@@ -25,10 +25,17 @@ std::string_view kind_of(mode_t mode) {
   return "a special file";
 }
 
+std::string unread_input;  // bytes of standard input that read_some() returns before it reads more
+
 /// Calls read() until it returns bytes or the end of the file. Repeats after EINTR, and waits for data if the
 /// descriptor is non-blocking. Returns the number of bytes, 0 at the end of the file. Throws
 /// Error(environment) for other errors.
 std::size_t read_some(int descriptor, const std::string& name, std::span<char> buffer) {
+  if (descriptor == STDIN_FILENO && !unread_input.empty()) {
+    const std::size_t count = unread_input.copy(buffer.data(), buffer.size());
+    unread_input.erase(0, count);
+    return count;
+  }
   for (;;) {
     const ssize_t count = read(descriptor, buffer.data(), buffer.size());
     if (count >= 0) return static_cast<std::size_t>(count);
@@ -148,6 +155,17 @@ std::string read_descriptor(int descriptor, const std::string& name, std::size_t
   }
   text.resize(filled);
   return text;
+}
+
+std::string_view first_line_of_standard_input() {
+  std::string bytes(std::size_t{64} << 10, '\0');
+  std::size_t filled = 0;
+  for (std::size_t count = 1; count > 0 && bytes.find('\n') == std::string::npos; filled += count)
+    count = read_some(STDIN_FILENO, "standard input", std::span(bytes).subspan(filled));
+  bytes.resize(filled);
+  unread_input = std::move(bytes);
+  std::string_view rest = unread_input;
+  return take_line(rest);
 }
 
 InputStream::InputStream(const std::filesystem::path& path) : number_(STDIN_FILENO) {

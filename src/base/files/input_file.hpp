@@ -25,6 +25,11 @@ namespace attnctl {
 /// Throws Error(environment) if reading fails, and Error(bad_input) after more than `limit` bytes.
 [[nodiscard]] std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
 
+/// Returns the first line of standard input without its end, or its first 64 KiB if it is longer. The result
+/// is valid until the next read of standard input, which returns these bytes again. Must not be called while
+/// another thread reads standard input. Throws Error(environment) if reading fails.
+[[nodiscard]] std::string_view first_line_of_standard_input();
+
 /// An open file descriptor, closed by the destructor.
 class Descriptor {
  public:
