@@ -67,7 +67,7 @@ struct Option {
   std::string needs = {};                 // name of an option that must be given too
   std::string excludes = {};              // name of an option that must not be given too
   bool in_order = false;  // after parsing, call the target for each value, in the order of all such options
-                          // on the command line
+                          // on the command line; a positional argument takes any number of values
   bool* given = nullptr;  // set to true if the option is given; not for flags
   std::string group = "Options";  // heading in --help
 

@@ -64,7 +64,7 @@ std::string usage_text(const Option& option, const Command& command) {
           std::visit([](const auto& target) { return default_text(target); }, option.target);
       if (!value.empty()) text += "=" + value;
     }
-    if (is_vector(option)) text += " ...";
+    if (is_vector(option) || (option.in_order && option.positional())) text += " ...";
     if (option.required) text += " REQUIRED";
   }
   if (!option.needs.empty()) text += " Needs: " + option.needs;
@@ -158,11 +158,14 @@ CLI::Option* add_option(CLI::App& app, const Option& option) {
       option.help);
   added->type_name(option.value_text())->required(option.required);
   added->check([&option](const std::string& word) { return value_error(option, word); });
+  constexpr int kMany = CLI::detail::expected_max_vector_size;
   if (is_vector(option)) {
-    added->expected(CLI::detail::expected_max_vector_size)->allow_extra_args(option.positional());
+    added->expected(kMany)->allow_extra_args(option.positional());
     if (option.split) added->delimiter(',');
   }
   if (option.in_order) added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  // Two limits, because expected(kMany) sets allow_extra_args, with which CLI11 splits the text "[a, b]".
+  if (option.in_order && option.positional()) added->expected(kMany, kMany);
   return added;
 }
 
