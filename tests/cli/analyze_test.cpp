@@ -315,9 +315,7 @@ TEST_CASE("usage errors are one line and status 2") {
            Row{141, {"analyze", kLlama, "--ids"}, "--ids"},
            Row{142, {"analyze", kLlama, "--ids", "1", "--layers", "99"}, "99"},
            Row{142, {"analyze", kLlama, "--ids", "1", "--heads", "0.99"}, "0.99"},
-           Row{143,
-               {"analyze", kLlama, "--input", "-", "--input", "-", "--input-format", "json"},
-               "standard input"},
+           Row{143, {"analyze", kLlama, "--input", "-", "--input", "-"}, "standard input"},
            Row{144, {"analyze", kLlama, "--ids", "1", "--format", "json", "-o", npz}, "contradicts"},
            Row{0, {"analyze", kLlama}, "no input"},
            Row{0, {"analyze", kLlama, "--ids", "1", "--layers", "2-1"}, "2-1"},
@@ -379,8 +377,8 @@ TEST_CASE("the summary has ranks, similarities and the heads, sorted and cut") {
 TEST_CASE("- reads standard input") {
   attnctl::test::RunOptions standard_input;
   standard_input.input = "{\"ids\": [1, 2]}\n{\"ids\": [3], \"id\": \"x\"}\n";
-  const RunResult result = run_attnctl(
-      {"analyze", kLlama, "--input", "-", "--input-format", "jsonl", "--include", "metrics"}, standard_input);
+  const RunResult result =
+      run_attnctl({"analyze", kLlama, "--input", "-", "--include", "metrics"}, standard_input);
   REQUIRE_MESSAGE(result.status == 0, result.err);
   const json document = json::parse(result.out);
   CHECK(document["inputs"][1]["id"] == "x");

@@ -110,6 +110,8 @@ TEST_CASE("--state and --checkpoint never replace an input") {
   CHECK(standard_input.status == 2);
   CHECK_MESSAGE(standard_input.err.find("-o c.txt: would replace /dev/stdin") != std::string::npos,
                 standard_input.err);
+  CHECK(run_shell("attnctl tokenize m --text - -o c.txt < c.txt", place.options).status == 2);
+  CHECK(place.bytes("c.txt").starts_with("the cat sat\n"));
 }
 
 TEST_CASE("two outputs of a command must be different files") {

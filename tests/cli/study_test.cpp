@@ -365,8 +365,7 @@ TEST_CASE("tables and pages of a study") {
   const RunResult text = study.run({"--format", "text"});
   CHECK(text.out.find("12 heads over 60 sentences") != std::string::npos);
   const RunResult standard_input = run_attnctl(
-      {"study", kBert, "--input", "-", "--input-format", "txt", "--batch-tokens", "40", "--format", "json"},
-      {.input = corpus(60)});
+      {"study", kBert, "--input", "-", "--batch-tokens", "40", "--format", "json"}, {.input = corpus(60)});
   CHECK(json::parse(standard_input.out)["heads"] == json::parse(study.whole())["heads"]);
 }
 

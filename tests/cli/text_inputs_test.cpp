@@ -163,6 +163,27 @@ TEST_CASE("text that is not UTF-8, and text without a tokenizer, are rejected") 
                         {.parts = {"y.conllu: line 1: got 2 columns"}});
 }
 
+TEST_CASE("a text may follow MODEL in every command that takes texts") {
+  const std::vector<std::string> more = {"--from", "it", "--include", "metrics"};
+  std::vector<std::string> after = {kBert, kSentence};
+  std::vector<std::string> option = {kBert, "--text", kSentence};
+  for (std::vector<std::string>* const words : {&after, &option})
+    words->insert(words->end(), more.begin(), more.end());
+  CHECK(analyze(after) == analyze(option));
+  CHECK(analyze({kBert, "--text", "-", "--include", "metrics"}, {.input = kSentence + "\n"}).at("inputs") ==
+        analyze({kBert, kSentence, "--include", "metrics"}).at("inputs"));
+  const RunResult verified = run_attnctl({"verify", kBert, kSentence, "--format", "json"});
+  REQUIRE_MESSAGE(verified.status == 0, verified.err);
+  CHECK(json::parse(verified.out).at("inputs").at(0).at("length") == 16);
+  const RunResult scaling =
+      run_attnctl({"experiment", "scaling", "--model", kBert, kSentence, "--format", "json"});
+  REQUIRE_MESSAGE(scaling.status == 0, scaling.err);
+  CHECK(json::parse(scaling.out).at("parameters").at("tokens") == 16);
+  const RunResult alone = run_attnctl({"experiment", "scaling", kSentence});
+  CHECK(alone.status == 2);
+  CHECK_MESSAGE(alone.err.find("TEXT requires --model") != std::string::npos, alone.err);
+}
+
 TEST_CASE("verify takes text") {
   const RunResult result = run_attnctl({"verify", kBert, "--text", kSentence, "--format", "json"});
   CHECK_MESSAGE(result.status == 0, result.err);

@@ -95,11 +95,35 @@ TEST_CASE("a pair marks the text of each token") {
 }
 
 TEST_CASE("text is used unchanged") {
-  for (const std::string text :
-       {"[MASK]", "[a, b]", "-", "--ids", "a,b", "'", "\"", "%s", "{}", "\\n", " "}) {
+  for (const std::string text : {"[MASK]", "[a, b]", "--ids", "a,b", "'", "\"", "%s", "{}", "\\n", " "}) {
     CAPTURE(text);
     CHECK(texts_of(tokenize({kLlama, "--text=" + text})).front() == text);
+    if (!text.starts_with('-')) CHECK(texts_of(tokenize({kLlama, text})).front() == text);
+    CHECK(texts_of(tokenize({kLlama, "--text", "-"}, {.input = text + "\n"})).front() == text);
   }
+}
+
+TEST_CASE("texts after MODEL are inputs, in order with --text") {
+  const std::string sentence(300, 'a');  // longer than a file name may be
+  const json document = tokenize({kLlama, "one", "--text", "two", "[a, b]", "-", "info", sentence},
+                                 {.input = "\nthree\nlines\r\n"});
+  CHECK(texts_of(document) ==
+        std::vector<std::string>{"one", "two", "[a, b]", "\nthree\nlines", "info", sentence});
+  const RunResult dash = run_attnctl({"tokenize", kLlama, "--format", "json", "--", "--text"});
+  REQUIRE_MESSAGE(dash.status == 0, dash.err);
+  CHECK(texts_of(json::parse(dash.out)) == std::vector<std::string>{"--text"});
+  const json pair = tokenize({kBert, "Once", "--text-pair", "again"}).at("inputs");
+  CHECK(pair == tokenize({kBert, "--text", "Once", "--text-pair", "again"}).at("inputs"));
+  check_command_refuses(
+      {"tokenize", kBert, "data/sentences.txt"},
+      {.status = Status::usage, .parts = {"data/sentences.txt: is a path", "--input data/sentences.txt"}});
+  for (const std::string option : {"--input", "--text"}) {
+    check_command_refuses({"tokenize", kBert, "--text", "-", option, "-"},
+                          {.status = Status::usage, .parts = {"standard input can be read only once"}});
+  }
+  check_command_refuses({"tokenize", kBert, "--text", "-"},
+                        {.parts = {"standard input: @byte 1: got 0xff"}, .run = {.input = "a\xff"}});
+  CHECK(run_attnctl({"tokenize", "--help"}).out.find("MODEL [TEXT...]") != std::string::npos);
 }
 
 TEST_CASE("inputs of every kind keep their order and their ids") {
@@ -127,20 +151,34 @@ TEST_CASE("inputs of every kind keep their order and their ids") {
   CHECK(document.at("warnings").at(0).at("count") == 2);
 }
 
-TEST_CASE("- reads standard input in the given format") {
-  for (const auto& [name, text] : {std::pair("txt", "a b\n"), std::pair("jsonl", "{\"text\": \"a b\"}"),
-                                   std::pair("json", "{\"text\": \"a b\"}"),
-                                   std::pair("conllu",
-                                             "# text = a b\n1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n"
-                                             "2\tb\t_\t_\t_\t_\t1\tx\t_\t_\n")}) {
+TEST_CASE("- reads standard input, in the format of its first line or of --input-format") {
+  for (const auto& [name, text] :
+       {std::pair("txt", "a b\n"), std::pair("jsonl", "{\"text\": \"a b\"}"),
+        std::pair("json", "{\n\"text\": \"a b\"}"), std::pair("json", "[{\"text\": \"a b\"}]"),
+        std::pair("conllu",
+                  "# text = a b\n1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n"
+                  "2\tb\t_\t_\t_\t_\t1\tx\t_\t_\n")}) {
     const std::string format = name;  // Clang 14 cannot capture structured bindings
     CAPTURE(format);
     const json document = tokenize({kBert, "--input", "-", "--input-format", format}, {.input = text});
     CHECK(texts_of(document) == std::vector<std::string>{"a b"});
+    CHECK(tokenize({kBert, "--input", "-"}, {.input = text}) == document);
   }
-  const RunResult result = run_attnctl({"tokenize", kBert, "--input", "-"}, {.input = "a"});
-  CHECK(result.status == 2);
-  CHECK(result.err.find("--input-format") != std::string::npos);
+  const json chosen = tokenize({kBert, "--input", "-", "--input-format", "txt"}, {.input = "[1] b\n{}\n"});
+  CHECK(texts_of(chosen) == std::vector<std::string>{"[1] b", "{}"});
+  const std::string first(70'000, 'a');  // longer than the part of standard input that is read in advance
+  CHECK(texts_of(tokenize({kBert, "--input", "-"}, {.input = first + "\nb\n"})) ==
+        std::vector<std::string>{first, "b"});
+  check_command_refuses({"tokenize", kBert, "--input", "-"},
+                        {.parts = {"standard input: contains no inputs"}});
+}
+
+TEST_CASE("--input-format also applies to files") {
+  const TempDir folder;
+  const std::string file = folder.write("a.list", "{\"text\": \"a b\"}").string();
+  CHECK(texts_of(tokenize({kBert, "--input", file, "--input-format", "jsonl"})) ==
+        std::vector<std::string>{"a b"});
+  check_command_refuses({"tokenize", kBert, "--input", file}, {.parts = {"--input-format"}});
 }
 
 TEST_CASE("the output of a corpus does not depend on threads, and memory does not grow") {

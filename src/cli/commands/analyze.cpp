@@ -244,14 +244,13 @@ Command analyze_command() {
   add_result_options(command, *request);
   command.footer =
       "Examples:\n"
-      "  attnctl analyze data/tiny-bert --text \"The cat sat because it was tired.\" --from it --to "
-      "cat,tired\n"
+      "  attnctl analyze data/tiny-bert \"The cat sat because it was tired.\" --from it --to cat,tired\n"
       "  attnctl analyze data/tiny-bert --text \"The cat didn't sit down.\" --by-word --show 0.3\n"
       "  attnctl analyze data/attention-demo.json --input data/sentences.jsonl --from it --to animal,tired\n"
       "  attnctl analyze data/tiny-bert --text \"The cat sat because it was tired.\" --include rollout,flow "
       "--rollout-from it\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 | jq '.heads[0]'\n"
-      "  printf 'One line.\\nAnother.\\n' | attnctl analyze data/tiny-llama --input - --input-format txt\n"
+      "  printf 'One line.\\nAnother.\\n' | attnctl analyze data/tiny-llama --input -\n"
       "  attnctl analyze data/tiny-bert --input data/tiny-bert/sentences.jsonl --include metrics --format "
       "text --sort next_token --top 3\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --layers 0,2-3 -o patterns.npz\n"

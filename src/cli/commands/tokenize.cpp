@@ -377,7 +377,7 @@ class TokenizeRun {
 };
 
 void check_options(const CommandOptions& options) {
-  require_inputs(options.inputs, "--text or --input");
+  require_inputs(options.inputs, "a text or --input");
   for (const InputItem& item : options.inputs.items) {
     if (item.kind == InputKind::file) (void)input_format(item.value, options.inputs);
   }
@@ -407,10 +407,10 @@ Command tokenize_command() {
       "tokenizer\n"
       "splits a text before it looks up tokens.\n"
       "Examples:\n"
-      "  attnctl tokenize data/tiny-bert --text \"The animal didn't cross the street.\" --format text\n"
+      "  attnctl tokenize data/tiny-bert \"The animal didn't cross the street.\" --format text\n"
       "  attnctl tokenize data/tiny-llama --text Once --text-pair again | jq '.inputs[0].ids'\n"
-      "  printf 'a line\\nanother\\n' | attnctl tokenize data/tiny-bert --input - --input-format txt "
-      "--format jsonl";
+      "  printf 'a line\\nanother\\n' | attnctl tokenize data/tiny-bert --input - --format jsonl\n"
+      "  printf 'a text of\\ntwo lines\\n' | attnctl tokenize data/tiny-bert --text - --format text";
   command.action = [options] {
     check_options(*options);
     TokenizeRun(*options).run();

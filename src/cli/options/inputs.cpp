@@ -253,9 +253,12 @@ void apply_masks(const InputOptions& options, input::Batch& batch) {
 }  // namespace
 
 input::TextInput text_input(const InputItem& item) {
-  input::require_utf8(item.value, {"--text", 0, 1});
+  const bool standard_input = item.is_standard_input();
+  std::string text = standard_input ? read_input_file("-") : item.value;
+  if (standard_input && text.ends_with('\n')) text.resize(text.size() - (text.ends_with("\r\n") ? 2 : 1));
+  input::require_utf8(text, {standard_input ? "standard input" : "--text", 0, 1});
   if (item.pair) input::require_utf8(*item.pair, {"--text-pair", 0, 1});
-  return {{}, item.value, item.pair, std::nullopt};
+  return {{}, std::move(text), item.pair, std::nullopt};
 }
 
 std::string read_input_file(const std::string& path) {
@@ -264,22 +267,22 @@ std::string read_input_file(const std::string& path) {
 }
 
 input::InputFormat input_format(const std::string& path, const InputOptions& options) {
-  const bool standard_input = path == "-";
-  if (standard_input && options.input_format.empty())
-    fail(Status::usage, "--input -: need --input-format txt, jsonl, json or conllu");
+  const std::string& given = options.input_format;
+  if (path == "-" && given.empty()) return input::guess_format(first_line_of_standard_input());
   const std::string extension =
-      standard_input ? "." + options.input_format : std::filesystem::path(path).extension().string();
+      given.empty() ? std::filesystem::path(path).extension().string() : "." + given;
   for (const auto& [known, format] : kExtensions) {
     if (extension == known) return format;
   }
-  fail(Status::bad_input, "{}: unsupported extension \"{}\"; supported: .txt, .jsonl, .json, .conllu",
+  fail(Status::bad_input,
+       "{}: unsupported extension \"{}\"; supported: .txt, .jsonl, .json, .conllu; or give --input-format",
        escaped(path), escaped(extension));
 }
 
 void require_inputs(const InputOptions& options, const std::string& kinds) {
   if (options.items.empty()) fail(Status::usage, "no input: give {} (--input - reads standard input)", kinds);
   if (std::ranges::count_if(options.items, &InputItem::is_standard_input) > 1)
-    fail(Status::usage, "--input -: standard input can be read only once");
+    fail(Status::usage, "standard input can be read only once: give - to one --input or --text");
 }
 
 std::vector<std::filesystem::path> files_read(const CommandOptions& options) {
@@ -293,7 +296,8 @@ std::vector<std::filesystem::path> files_read(const CommandOptions& options) {
   }
   if (model.config) files.emplace_back(*model.config);
   for (const InputItem& item : inputs.items) {
-    if (item.kind != InputKind::text && item.kind != InputKind::ids)
+    const bool literal = item.kind == InputKind::text || item.kind == InputKind::ids;
+    if (!literal || item.is_standard_input())
       files.emplace_back(item.value == "-" ? "/dev/stdin" : item.value);
   }
   add(inputs.keys);
@@ -304,7 +308,7 @@ std::vector<std::filesystem::path> files_read(const CommandOptions& options) {
 }
 
 input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings) {
-  require_inputs(options, "--text, --ids, --input, --embeddings or --pixels");
+  require_inputs(options, "a text, --ids, --input, --embeddings or --pixels");
   const auto embeddings = std::ranges::count(options.items, InputKind::embeddings, &InputItem::kind);
   if (std::ssize(options.keys) > embeddings || options.values.size() > options.keys.size())
     fail(Status::usage, "each --keys needs its own --embeddings, and each --values needs its own --keys");

@@ -66,7 +66,8 @@ template <typename T>
 /// Reads a whole file of inputs, at most 1 GiB; "-" is standard input.
 [[nodiscard]] std::string read_input_file(const std::string& path);
 
-/// Returns the input of a --text and its --text-pair, if any. Throws Error(bad_input) if a text is not UTF-8.
+/// Returns the input of a text and its --text-pair, if any. Reads the text "-" from standard input, without
+/// its last line end. Throws Error(bad_input) if a text is not UTF-8.
 [[nodiscard]] input::TextInput text_input(const InputItem& item);
 
 /// Reads the inputs of the command line in their order, with their targets and masks, and completes them with
@@ -75,9 +76,8 @@ template <typename T>
 /// Error(environment) if a file cannot be read.
 [[nodiscard]] input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
 
-/// Returns the format of an --input file: from its extension, or from --input-format if the path is "-".
-/// Throws Error(usage) if the path is "-" without --input-format, and Error(bad_input) for an unknown
-/// extension.
+/// Returns the format of an --input file: from --input-format, if given; otherwise from its extension, or, if
+/// the path is "-", from the first line of standard input. Throws Error(bad_input) for an unknown extension.
 [[nodiscard]] input::InputFormat input_format(const std::string& path, const InputOptions& options);
 
 /// Throws Error(usage) without inputs, or if standard input is named more than once. `kinds` lists the input

@@ -1,6 +1,7 @@
 #include "cli/options/options.hpp"
 
 #include <cctype>
+#include <filesystem>
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -33,7 +34,7 @@ std::uint64_t parse_bytes(const std::string& text) {
 
 constexpr const char* kInputGroup = "Inputs (inputs may be given several times; their order is kept)";
 
-/// Adds an option that calls `target` for each value, in the order of the command line.
+/// Adds an argument that calls `target` for each value, in the order of the command line.
 void add_ordered(Command& command, const char* name, const char* type, const std::string& help,
                  std::function<void(const std::string&)> target) {
   command.add(kInputGroup,
@@ -51,8 +52,18 @@ void add_items(Command& command, InputOptions& options, std::vector<InputItem>& 
 }
 
 void add_texts(Command& command, InputOptions& options) {
+  add_ordered(command, "TEXT", "", "Text, as with --text; the name of an existing file is an error",
+              [&options](const std::string& value) {
+                std::error_code ignored;
+                if (std::filesystem::exists(value, ignored))
+                  fail(Status::usage, "{0}: is a path; give --input {0}, or --text {0} for this text",
+                       escaped(value));
+                options.items.push_back({InputKind::text, value});
+                options.after_text = true;
+              });
   add_items(command, options, options.items, "--text", InputKind::text, "TEXT",
-            "Text; the model's tokenizer splits it into tokens and adds special tokens");
+            "Text, or - for a text from standard input; the model's tokenizer splits it into tokens and adds "
+            "special tokens");
   add_ordered(command, "--text-pair", "TEXT", "Second text of a pair; follows the --text of the first",
               [&options](const std::string& value) {
                 if (!std::exchange(options.after_text, false))
@@ -68,7 +79,8 @@ void add_files(Command& command, InputOptions& options, const std::string& objec
                 objects);
   command.add(kInputGroup, {{.names = "--input-format",
                              .target = &options.input_format,
-                             .help = "Format of standard input (required with --input -)",
+                             .help = "Format of the files (default: by the extension of the name; for "
+                                     "standard input: by its first line)",
                              .allowed = {"txt", "jsonl", "json", "conllu"}}});
 }
 

@@ -27,13 +27,15 @@ struct InputItem {
   std::string value;
   std::optional<std::string> pair = {};  // second text of a text input
 
-  [[nodiscard]] bool is_standard_input() const { return kind == InputKind::file && value == "-"; }
+  [[nodiscard]] bool is_standard_input() const {
+    return value == "-" && (kind == InputKind::file || kind == InputKind::text);
+  }
 };
 
 struct InputOptions {
   std::vector<InputItem> items;    // inputs, in the order of the command line
   std::vector<InputItem> targets;  // texts or ids; the k-th target belongs to the k-th input
-  std::string input_format;        // format of standard input: "json", "jsonl", "txt" or "conllu"
+  std::string input_format;        // --input-format; empty: see input_format()
   std::vector<std::string> keys;   // files of --keys; the k-th file belongs to the k-th --embeddings
   std::vector<std::string> values;
   std::optional<std::string> mask;  // "causal", "none" or a file
@@ -43,7 +45,7 @@ struct InputOptions {
   /// follow.
   bool after_text = false;
 };
-/// Adds the options for text inputs: --text, --text-pair, --input and --input-format.
+/// Adds the arguments for text inputs: TEXT, --text, --text-pair, --input and --input-format.
 void add_text_options(Command& command, InputOptions& options);
 /// Adds only --input and --input-format.
 void add_file_options(Command& command, InputOptions& options);
