@@ -60,27 +60,39 @@ std::set<model::Component> select_components(const HeadChoice& choice, const mod
 }
 
 /// Parses the name of a head: "0.1", or "enc.0.1" if the model has components.
+/// Parses "0.1", "0:1" or "L0H1". The layer of the result is the number in its component.
+std::optional<model::HeadId> parse_layer_and_head(std::string_view name) {
+  const bool letters = name.starts_with('L') || name.starts_with('l');
+  if (letters) name.remove_prefix(1);
+  const std::size_t end = name.find_first_of(letters ? "Hh" : ".:");
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto layer = parse_number(name.substr(0, end));
+  const auto head = parse_number(name.substr(end + 1));
+  if (!layer || !head) return std::nullopt;
+  return model::HeadId{*layer, *head};
+}
+
 model::HeadId parse_head(std::string_view word, const model::ModelConfig& config, bool targets) {
-  std::vector<std::string_view> parts = split(word, '.');
+  std::string_view name = word;
   model::Component component = model::Component::none;
   if (config.decoder) {
-    const auto* const row = std::ranges::find(kComponents, parts.front(), &ComponentName::prefix);
+    const std::string_view prefix = split(word, '.').front();
+    const auto* const row = std::ranges::find(kComponents, prefix, &ComponentName::prefix);
     if (row == kComponents.end()) {
       fail(Status::usage, "--heads: got \"{}\", need COMPONENT.LAYER.HEAD such as enc.0.1,dec.0.1,cross.0.1",
            escaped(word));
     }
     component = row->component;
     require_target(targets, component, "--heads");
-    parts.erase(parts.begin());
+    name.remove_prefix(std::min(prefix.size() + 1, name.size()));
   }
-  const auto number = parts.empty() ? std::nullopt : parse_number(parts.front());
-  const auto head = parts.empty() ? std::nullopt : parse_number(parts.back());
-  if (parts.size() != 2 || !number || !head) {
+  const auto parsed = parse_layer_and_head(name);
+  if (!parsed) {
     fail(Status::usage, "--heads: got \"{}\", need {}LAYER.HEAD such as {}", escaped(word),
          config.decoder ? "COMPONENT." : "", config.decoder ? "enc.0.1,cross.2.3" : "0.1,2.3");
   }
   const auto layer = std::ranges::find_if(config.layers, [&](const model::LayerConfig& each) {
-    return each.component == component && each.number == *number;
+    return each.component == component && each.number == parsed->layer;
   });
   if (layer == config.layers.end()) {
     const std::size_t layers = config.layers_of(component);
@@ -89,11 +101,11 @@ model::HeadId parse_head(std::string_view word, const model::ModelConfig& config
   }
   const auto index = static_cast<std::size_t>(layer - config.layers.begin());
   const std::size_t count = layer->attention.heads;
-  if (*head >= count) {
+  if (parsed->head >= count) {
     fail(Status::usage, "--heads: got {}: layer {} has {} heads (0 to {})", escaped(word),
          model::layer_name(config, index), count, count - 1);
   }
-  return {index, *head};
+  return {index, parsed->head};
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ struct OpenModel {
 struct HeadChoice {
   std::string component;  // "encoder,cross"
   std::string layers;     // "0,3-5"; each component has its own numbers from 0
-  std::string heads;      // "0.1,2.3"; "enc.0.1" if the model has components
+  std::string heads;      // "0.1,2.3", "0:1" or "L0H1"; "enc.0.1" if the model has components
 };
 
 /// Returns the selected heads in ascending order. `targets` is false if the run has no targets; then only the

@@ -107,6 +107,8 @@ TEST_CASE("without a target only the encoder runs; --component and --heads selec
                                    "cross.0.2,enc.1.0", "--include", "metrics", "--format", "json"});
   CHECK(picked.at("heads").size() == 2);
   CHECK(picked.at("heads").at(1).at("head") == "cross.0.2");
+  CHECK(document_of({"analyze", kModel, "--ids", "5,9", "--target-ids", "2", "--heads", "cross.L0H2,enc.1:0",
+                     "--include", "metrics", "--format", "json"}) == picked);
   const auto weights = document_of({"weights", kModel, "--component", "decoder,cross", "--format", "json"});
   CHECK(weights.at("heads").size() == 6);
   const RunResult csv = run_attnctl(
@@ -124,6 +126,7 @@ TEST_CASE("invalid requests to an encoder and a decoder are rejected") {
       {{"--component", "cross"}, 2, "--target-ids"},
       {{"--heads", "dec.0.0"}, 2, "--target-ids"},
       {{"--heads", "0.0"}, 2, "COMPONENT.LAYER.HEAD"},
+      {{"--heads", "enc"}, 2, "COMPONENT.LAYER.HEAD"},
       {{"--component", "both"}, 2, "encoder, decoder or cross"},
       {{"--target-ids", "2", "--target-ids", "3"}, 2, "2 targets for 1 inputs"},
       {{"--target-ids", "999"}, 3, "the target of input 0"},

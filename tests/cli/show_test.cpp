@@ -56,6 +56,17 @@ TEST_CASE("--show: all heads of a layer, their mean first") {
   CHECK(result.out.find(">2.0<") == std::string::npos);
 }
 
+TEST_CASE("--show accepts the names 3.1, 3:1 and L3H1 of a head") {
+  const auto drawn = [](const std::string& head) {
+    const RunResult result = run_attnctl({"analyze", "data/tiny-llama", "--ids", "5,6,7,8", "--show", head});
+    CHECK_MESSAGE(result.status == 0, result.err);
+    return result.out;
+  };
+  const std::string wanted = drawn("3.1");
+  CHECK(wanted.find("Pattern of 3.1") != std::string::npos);
+  for (const char* head : {"3:1", "L3H1", "l3h1"}) CHECK(drawn(head) == wanted);
+}
+
 TEST_CASE("--show: contradictory options are rejected") {
   const auto refused = [](std::vector<std::string> more) {
     std::vector<std::string> arguments{"analyze", "data/tiny-llama", "--ids", "5,6", "--show"};

@@ -23,18 +23,20 @@ struct AnalysisRequest : CommandOptions {
   bool with_inputs = true;     // false: analyze the weights only
 };
 
-/// Sets the selection from --show, which is a head ("3.1" or "enc.3.1") or a layer ("3" or "enc.3").
+/// Sets the selection from --show, which is a head ("3.1", "L3H1" or "enc.3.1") or a layer ("3" or "enc.3").
 void select_shown(AnalysisRequest& request) {
   constexpr std::pair<const char*, const char*> kPrefixes[] = {
       {"enc.", "encoder"}, {"dec.", "decoder"}, {"cross.", "cross"}};
+  constexpr const char* kHeadMarks = ".:Hh";
   const std::string& show = request.show;
   for (const auto& [prefix, component] : kPrefixes) {
-    if (!show.starts_with(prefix) || std::ranges::count(show, '.') != 1) continue;
+    const std::size_t number = show.find('.') + 1;
+    if (!show.starts_with(prefix) || show.find_first_of(kHeadMarks, number) != std::string::npos) continue;
     request.selection.component = component;
-    request.selection.layers = show.substr(show.find('.') + 1);
+    request.selection.layers = show.substr(number);
     return;
   }
-  const bool head = show.find('.') != std::string::npos;
+  const bool head = show.find_first_of(kHeadMarks) != std::string::npos;
   (head ? request.selection.heads : request.selection.layers) = show;
 }
 
@@ -170,8 +172,8 @@ void add_token_options(Command& command, AnalysisRequest& request) {
         .type = "TOKENS",
         .split = true},
        {"--show", &request.show,
-        "Draw the pattern of a head (such as 3.1), or the mean pattern of a layer and then the patterns of "
-        "its heads (such as 3)",
+        "Draw the pattern of a head (such as 3.1 or L3H1), or the mean pattern of a layer and then the "
+        "patterns of its heads (such as 3)",
         "HEAD"},
        {"--by-word", &request.inspect.by_word, "Merge word pieces into words in all pattern output"},
        {"--pool-from",

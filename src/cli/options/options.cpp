@@ -153,8 +153,8 @@ void add_head_options(Command& command, SelectionOptions& options) {
         "LIST"},
        {"--layers", &options.layers, "Layers, counted from 0, such as 0,3-5 (default: all)", "LIST"},
        {"--heads", &options.heads,
-        "Heads as LAYER.HEAD, such as 0.1,2.3; in an encoder-decoder model such as enc.0.1,cross.2.3 "
-        "(default: all)",
+        "Heads as LAYER.HEAD, such as 0.1,2.3 (or L0H1, 0:1); in an encoder-decoder model such as "
+        "enc.0.1,cross.2.3 (default: all)",
         "LIST"}});
 }
 
