@@ -1,6 +1,7 @@
 #include "base/text.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <system_error>
@@ -21,6 +22,22 @@ bool is_control(std::string_view sequence) {
 
 bool continues_character(char c) {
   return (static_cast<std::uint8_t>(c) & 0xC0U) == 0x80U;
+}
+
+/// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> edits(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      std::size_t& least = edits[i][j] = i + j;
+      if (i == 0 || j == 0) continue;
+      const std::size_t replaced = a[i - 1] == b[j - 1] ? 0 : 1;
+      least = std::min({edits[i - 1][j] + 1, edits[i][j - 1] + 1, edits[i - 1][j - 1] + replaced});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        least = std::min(least, edits[i - 2][j - 2] + 1);
+    }
+  }
+  return edits[a.size()][b.size()];
 }
 
 }  // namespace
@@ -61,6 +78,23 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
     if (end == text.size()) return parts;
     text.remove_prefix(end + 1);
   }
+}
+
+std::string_view closest_name(std::string_view word, std::span<const std::string_view> names) {
+  std::string lower(word);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const auto begins = [&](std::string_view name) { return !word.empty() && name.starts_with(lower); };
+  if (std::ranges::count_if(names, begins) == 1) return *std::ranges::find_if(names, begins);
+  const std::size_t limit = std::max(std::min<std::size_t>(2, word.size() / 2), word.size() / 3);
+  std::size_t least = limit + 1;
+  std::string_view closest;
+  for (const std::string_view name : names) {
+    if (name.size() + limit < word.size()) continue;  // bounds the work for a very long word
+    const std::size_t edits = edit_distance(lower, name);
+    if (edits <= least) closest = edits < least ? name : "";
+    least = std::min(least, edits);
+  }
+  return closest;
 }
 
 std::string_view take_line(std::string_view& text) {

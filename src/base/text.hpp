@@ -49,6 +49,20 @@ template <typename Items, typename Text>
   return joined;
 }
 
+/// Returns the only name that begins with a misspelt word, or else the name with the fewest edits. Empty if
+/// no name is close, or if several are equally close.
+[[nodiscard]] std::string_view closest_name(std::string_view word, std::span<const std::string_view> names);
+
+/// Returns ` (did you mean "NAME"?)` with the closest of the names std::invoke(name, item) of all items, or
+/// an empty text if no name is close.
+template <typename Items, typename Name = std::identity>
+[[nodiscard]] std::string did_you_mean(std::string_view word, const Items& items, Name name = {}) {
+  std::vector<std::string_view> names;
+  for (const auto& item : items) names.push_back(std::invoke(name, item));
+  const std::string_view found = closest_name(word, names);
+  return found.empty() ? "" : " (did you mean \"" + std::string(found) + "\"?)";
+}
+
 /// Removes the first line of a text and returns it without its end: LF, CRLF, or a CR at the end of the text.
 [[nodiscard]] std::string_view take_line(std::string_view& text);
 

@@ -30,8 +30,8 @@ std::vector<std::string_view> parse_similarities(std::string_view list) {
   for (const std::string_view word : split(list, ',')) {
     const auto* found = std::ranges::find(kSimilarities, word);
     if (found == kSimilarities.end()) {
-      fail(Status::usage, "--similarity: unsupported \"{}\"; known: {}", escaped(word),
-           fmt::join(kSimilarities, ", "));
+      fail(Status::usage, "--similarity: unsupported \"{}\"{}; known: {}", escaped(word),
+           did_you_mean(word, kSimilarities), fmt::join(kSimilarities, ", "));
     }
     if (std::ranges::find(wanted, word) == wanted.end()) wanted.push_back(*found);
   }

@@ -52,14 +52,14 @@ std::set<model::Component> select_components(const HeadChoice& choice, const mod
   for (const std::string_view word : split(choice.component, ',')) {
     const auto* const row = std::ranges::find(kComponents, word, &ComponentName::option);
     if (row == kComponents.end())
-      fail(Status::usage, "--component: got \"{}\", need encoder, decoder or cross", escaped(word));
+      fail(Status::usage, "--component: got \"{}\"{}, need encoder, decoder or cross", escaped(word),
+           did_you_mean(word, kComponents, &ComponentName::option));
     require_target(targets, row->component, "--component");
     picked.insert(row->component);
   }
   return picked;
 }
 
-/// Parses the name of a head: "0.1", or "enc.0.1" if the model has components.
 /// Parses "0.1", "0:1" or "L0H1". The layer of the result is the number in its component.
 std::optional<model::HeadId> parse_layer_and_head(std::string_view name) {
   const bool letters = name.starts_with('L') || name.starts_with('l');
@@ -72,6 +72,7 @@ std::optional<model::HeadId> parse_layer_and_head(std::string_view name) {
   return model::HeadId{*layer, *head};
 }
 
+/// Parses the name of a head: "0.1", or "enc.0.1" if the model has components.
 model::HeadId parse_head(std::string_view word, const model::ModelConfig& config, bool targets) {
   std::string_view name = word;
   model::Component component = model::Component::none;

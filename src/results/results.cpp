@@ -77,7 +77,8 @@ const T& item_named(const std::vector<T>& items, const std::string& name, const 
   if (found != items.end()) return *found;
   std::string names;
   for (const T& each : items) names += (names.empty() ? "" : ", ") + each.name;
-  fail(Status::usage, "{}: unsupported \"{}\"; this run has {}", option, escaped(name), names);
+  fail(Status::usage, "{}: unsupported \"{}\"{}; this run has {}", option, escaped(name),
+       did_you_mean(name, items, &T::name), names);
 }
 
 }  // namespace
@@ -108,8 +109,8 @@ Table select_rows(const Table& table, const std::string& sort, std::optional<std
   if (sort.empty()) return selected;
   const auto column = table.find(sort);
   if (!column) {
-    fail(Status::usage, "--sort {}: the table has no such column; it has {}", escaped(sort),
-         fmt::join(table.columns, ", "));
+    fail(Status::usage, "--sort {}: the table has no such column{}; it has {}", escaped(sort),
+         did_you_mean(sort, table.columns), fmt::join(table.columns, ", "));
   }
   const auto rows = std::make_shared<const std::vector<std::size_t>>(sorted_rows(table, *column));
   selected.row = [rows, row = table.row](std::size_t index, std::span<Cell> cells) {

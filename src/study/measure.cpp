@@ -165,7 +165,8 @@ std::vector<const MeasureRow*> parse_measures(std::string_view list) {
   const std::vector<std::string_view> wanted = list.empty() ? names : split(list, ',');
   for (const std::string_view name : wanted) {
     if (std::ranges::find(names, name) == names.end())
-      fail(Status::usage, "--measures: unsupported \"{}\"; known: {}", escaped(name), fmt::join(names, ", "));
+      fail(Status::usage, "--measures: unsupported \"{}\"{}; known: {}", escaped(name),
+           did_you_mean(name, names), fmt::join(names, ", "));
   }
   std::vector<const MeasureRow*> rows;
   for (const MeasureRow& row : catalogue) {

@@ -1,5 +1,6 @@
 #include "base/text.hpp"
 
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -31,6 +32,33 @@ TEST_CASE("text is split at every separator") {
   CHECK(split(",a,,", ',') == Parts{"", "a", "", ""});
   CHECK(split("", ',') == Parts{""});
   CHECK(split("a,b", ';') == Parts{"a,b"});
+}
+
+TEST_CASE("the closest name is the only one that begins with a word, or the one with the fewest edits") {
+  const std::vector<std::string_view> names = {"metrics", "map",  "mixing", "patterns",
+                                               "weights", "flow", "z"};
+  const std::string very_long(100'000, 'm');
+  struct Row {
+    std::string_view word, want;
+  };
+  for (const Row& row : {
+           Row{"paterns", "patterns"},
+           Row{"wieghts", "weights"},
+           Row{"pat", "patterns"},
+           Row{"FLOW", "flow"},
+           Row{"mop", "map"},
+           Row{"m", ""},  // three names begin with it
+           Row{"x", ""},
+           Row{"", ""},
+           Row{"unrelated", ""},
+           Row{very_long, ""},
+       }) {
+    CAPTURE(row.want);
+    CHECK(closest_name(row.word, names) == row.want);
+  }
+  const std::vector<std::string> pair = {"qk", "ov"};
+  CHECK(did_you_mean("vo", pair) == " (did you mean \"ov\"?)");
+  CHECK(did_you_mean("qv", pair).empty());  // both are equally close
 }
 
 TEST_CASE("a number is the whole text, without sign or space") {

@@ -96,7 +96,8 @@ const Preset& preset_named(std::string_view name) {
   for (const Preset& preset : kPresets) {
     if (preset.name == name || (!name.empty() && preset.alias == name)) return preset;
   }
-  fail(Status::usage, "--preset: got {}, need one of {}", escaped(name), preset_names());
+  fail(Status::usage, "--preset: got {}{}, need one of {}", escaped(name),
+       did_you_mean(name, kPresets, &Preset::name), preset_names());
 }
 
 }  // namespace attnctl::model
