@@ -25,16 +25,15 @@ Command experiment_command();
 Command study_command();
 Command merge_command();
 Command plan_command();
-/// Returns the hidden command `completion`, which prints a completion script. `root` must outlive the command
-/// and must have all subcommands when the action runs.
+/// Returns the command `completion`, which prints a completion script. `root` must outlive the command and
+/// must have all subcommands when the action runs.
 Command completion_command(const Command& root);
 
-/// Returns the completion script of a shell ("bash", "zsh" or "fish") for the subcommands of `root`. Throws
-/// Error(usage) for any other `shell`.
+/// Returns the completion script of a shell ("bash", "zsh" or "fish") for the subcommands of `root`.
 ///
 /// The script completes the value of an option or of a positional argument with:
-/// - the words of Option::allowed, if there are any; words can be joined by commas if Option::split is set or
-///   if Option::type starts with LIST;
+/// - the words of Option::allowed, Option::offered or a Choice, if there are any; words can be joined by
+///   commas if Option::split is set or if Option::type starts with LIST;
 /// - else file names, if Option::type or the name of a positional argument contains FILE, PATH, DIR, MODEL,
 ///   .npy or .npz;
 /// - else nothing.

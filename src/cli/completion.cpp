@@ -28,8 +28,9 @@ bool is_list(const Option& option) {
   return option.split || option.value_text().starts_with("LIST");
 }
 
-/// Returns a command without its hidden subcommands, and with the options that the parser adds: --help and,
-/// if Command::version is set, --version.
+/// Returns a command with the options that the parser adds (--help and, if Command::version is set,
+/// --version) and a positional argument for its subcommands. Option::allowed of each option has the words to
+/// offer.
 Command complete(const Command& command) {
   bool* const flag = nullptr;
   Command result{.name = command.name, .about = command.about};
@@ -37,9 +38,16 @@ Command complete(const Command& command) {
   if (command.version)
     result.options.push_back({"--version", flag, "Display program version information and exit"});
   std::ranges::copy(command.options, std::back_inserter(result.options));
-  for (const Command& subcommand : command.subcommands) {
-    if (!subcommand.hidden) result.subcommands.push_back(complete(subcommand));
+  for (Option& option : result.options) {
+    if (option.allowed.empty()) option.allowed = option.offered;
+    if (const Choice* const choice = std::get_if<Choice>(&option.target)) option.allowed = choice->words;
   }
+  Option names{.names = "COMMAND", .target = static_cast<std::string*>(nullptr)};
+  for (const Command& subcommand : command.subcommands) {
+    names.allowed.push_back(subcommand.name);
+    result.subcommands.push_back(complete(subcommand));
+  }
+  if (!names.allowed.empty()) result.options.push_back(std::move(names));
   return result;
 }
 
@@ -219,14 +227,18 @@ std::string completion_script(const Command& root, std::string_view shell) {
   const Command tree = complete(root);
   if (shell == "bash") return bash_script(tree);
   if (shell == "zsh") return zsh_script(tree);
-  if (shell == "fish") return fish_script(tree);
-  fail(Status::usage, "completion: unsupported shell \"{}\"; supported: bash, zsh, fish", escaped(shell));
+  return fish_script(tree);
 }
 
 Command completion_command(const Command& root) {
-  Command command{.name = "completion", .about = "Print the completion script of a shell", .hidden = true};
+  Command command{.name = "completion", .about = "Print the completion script of a shell"};
   auto shell = std::make_shared<std::string>();
-  command.add({{.names = "SHELL", .target = shell.get(), .help = "bash, zsh or fish", .required = true}});
+  command.add({{.names = "SHELL",
+                .target = shell.get(),
+                .help = "Shell that reads the script, as in: source <(attnctl completion bash)",
+                .required = true,
+                .allowed = {"bash", "zsh", "fish"}}});
+  command.footer = "Examples:\n  attnctl completion fish > attnctl.fish";
   command.action = [&root, shell] { write_to_stdout(completion_script(root, *shell)); };
   return command;
 }

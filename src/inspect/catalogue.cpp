@@ -59,14 +59,14 @@ void require_tables(const Includes& includes) {
 
 }  // namespace
 
-std::string include_names(bool weights_only) {
-  std::vector<std::string_view> known;
+std::vector<std::string> include_names(bool weights_only) {
+  std::vector<std::string> known;
   const auto add = [&](std::string_view name, bool of_inputs) {
-    if (!weights_only || !of_inputs) known.push_back(name);
+    if (!weights_only || !of_inputs) known.emplace_back(name);
   };
   for (const BasicInclude& each : kBasicIncludes) add(each.name, each.of_inputs);
   for (const AnalysisRow& row : kAnalyses) add(row.include, row.of_inputs);
-  return fmt::format("{}", fmt::join(known, ", "));
+  return known;
 }
 
 void require_values(const AnalysisInput& input, std::string_view analysis) {
@@ -89,8 +89,8 @@ Includes resolve_includes(const std::string& list, bool given, bool with_inputs,
       continue;
     }
     if (row == kAnalyses.end())
-      fail(Status::usage, "--include: unsupported \"{}\"; known: {}", escaped(word),
-           include_names(!with_inputs));
+      fail(Status::usage, "--include: unsupported \"{}\"{}; known: {}", escaped(word),
+           did_you_mean(word, include_names(!with_inputs)), fmt::join(include_names(!with_inputs), ", "));
     of_inputs |= row->of_inputs;
     if (std::ranges::find(includes.analyses, row) == includes.analyses.end())
       includes.analyses.push_back(row);
@@ -100,7 +100,7 @@ Includes resolve_includes(const std::string& list, bool given, bool with_inputs,
   if (!with_inputs && of_inputs)
     fail(Status::usage,
          "--include: the command weights has no inputs, which some of these analyses need; it supports {}",
-         include_names(true));
+         fmt::join(include_names(true), ", "));
   if (form == Form::tables) {
     if (!with_inputs && !given) includes.directions = false;
     require_tables(includes);

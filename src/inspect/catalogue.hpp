@@ -155,9 +155,8 @@ struct AnalysisRow {
   std::unique_ptr<Analysis> (*make)(const AnalysisInput& input);
 };
 
-/// Returns the names that --include accepts, separated by commas. If `weights_only` is true, leaves out names
-/// that need inputs.
-[[nodiscard]] std::string include_names(bool weights_only = false);
+/// Returns the names that --include accepts. If `weights_only` is true, leaves out names that need inputs.
+[[nodiscard]] std::vector<std::string> include_names(bool weights_only = false);
 
 /// Parses the comma-separated list of --include and returns the values to output in the given form. `given`
 /// is false if `list` is the default of --include. Then patterns are left out in text and pictures, and

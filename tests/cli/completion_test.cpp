@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/command.hpp"
 #include "support/run.hpp"
@@ -27,6 +26,12 @@ cli::Command sample_tree() {
              .help = "What",
              .split = true,
              .allowed = {"metrics", "patterns"}},
+            {.names = "--measures",
+             .target = &text,
+             .help = "Which",
+             .type = "LIST",
+             .offered = {"syntax", "roles"}},
+            {.names = "--order", .target = cli::Choice{{"model", "cluster"}, {}}, .help = "Order"},
             {.names = "-o,--output", .target = &text, .help = "Where: the file's \"name\"", .type = "PATH"},
             {.names = "--digits", .target = &text, .help = "Decimals"},
             {.names = "--quiet", .target = &flag, .help = "Say nothing"}});
@@ -34,7 +39,9 @@ cli::Command sample_tree() {
           .about = "See what heads do",
           .subcommands = {look,
                           {.name = "list", .about = "List"},
-                          {.name = "secret", .about = "Not shown", .hidden = true}},
+                          {.name = "try",
+                           .about = "Try",
+                           .subcommands = {{.name = "hull", .about = "A"}, {.name = "heads", .about = "B"}}}},
           .version = [] { return "0"; }};
 }
 
@@ -68,15 +75,20 @@ TEST_CASE("bash completes commands, options, their words and files") {
     std::vector<std::string> want;
   };
   const std::vector<Row> rows = {
-      {{"attnctl", ""}, {"look", "list"}},
+      {{"attnctl", ""}, {"look", "list", "try"}},
       {{"attnctl", "lo"}, {"look"}},
       {{"attnctl", "--v"}, {"--version"}},
-      {{"attnctl", "look", "--"}, {"--help", "--format", "--include", "--output", "--digits", "--quiet"}},
+      {{"attnctl", "look", "--"},
+       {"--help", "--format", "--include", "--measures", "--order", "--output", "--digits", "--quiet"}},
       {{"attnctl", "look", "two"}, {"two words.npz"}},
       {{"attnctl", "look", "m", "--format", ""}, {"json", "jsonl", "csv"}},
       {{"attnctl", "look", "m", "-f", "c"}, {"csv"}},
       {{"attnctl", "look", "m", "--format", "=", "js"}, {"json", "jsonl"}},
       {{"attnctl", "look", "m", "--include", "metrics,p"}, {"metrics,patterns"}},
+      {{"attnctl", "look", "m", "--measures", "syntax,r"}, {"syntax,roles"}},
+      {{"attnctl", "look", "m", "--order", "c"}, {"cluster"}},
+      {{"attnctl", "try", ""}, {"hull", "heads"}},
+      {{"attnctl", "try", "he"}, {"heads"}},
       {{"attnctl", "look", "m", "-o", "tw"}, {"two words.npz"}},
       {{"attnctl", "look", "m", "--digits", ""}, {}},
       {{"attnctl", "list", ""}, {}},
@@ -95,7 +107,6 @@ TEST_CASE("each shell reads its completion") {
     CAPTURE(shell);
     const std::string script = cli::completion_script(tree, shell);
     CHECK(script.find("look") != std::string::npos);
-    CHECK(script.find("secret") == std::string::npos);
     if (!has_shell(shell)) {
       MESSAGE(shell << " is not installed: its syntax is not checked");
       continue;
@@ -126,11 +137,24 @@ TEST_CASE("fish completes commands, options and their words") {
   CHECK(offers("attnctl look --fo") == "--format\n");
   CHECK(offers("attnctl look --format c") == "csv\n");
   CHECK(offers("attnctl look --include metrics,p") == "metrics,patterns\n");
+  CHECK(offers("attnctl look --order c") == "cluster\n");
+  CHECK(offers("attnctl try he") == "heads\n");
 }
 
-TEST_CASE("an unknown shell is rejected") {
-  CHECK_THROWS_WITH_AS((void)cli::completion_script(sample_tree(), "tcsh"),
-                       "completion: unsupported shell \"tcsh\"; supported: bash, zsh, fish", Error);
+TEST_CASE("the completion of attnctl has the words of every fixed list") {
+  const RunResult result = run_attnctl({"completion", "bash"});
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  for (const std::string line : {
+           "analyze/--include) _attnctl_list 'metrics patterns scores ",
+           "weights/--include) _attnctl_list 'weights directions circuits subspaces composition map'",
+           "weights/--similarity) _attnctl_list 'qk ov w_q w_k w_v w_o'",
+           "study/--measures) _attnctl_list 'metrics positional ",
+           "tokenize/--progress) _attnctl_words 'auto always never'",
+           "experiment/*) _attnctl_words 'averaging diversity ",
+           "completion/*) _attnctl_words 'bash zsh fish'",
+       }) {
+    CHECK_MESSAGE(result.out.find("    " + line) != std::string::npos, line);
+  }
 }
 
 }  // namespace

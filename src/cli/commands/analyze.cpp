@@ -185,16 +185,17 @@ void add_token_options(Command& command, AnalysisRequest& request) {
 
 void add_selection_options(Command& command, AnalysisRequest& request, const std::string& default_include) {
   inspect::InspectRequest& options = request.inspect;
+  const std::vector<std::string> names = inspect::include_names(!request.with_inputs);
   request.include = default_include;
   add_head_options(command, request.selection);
   command.add(
       "Selection",
       {{.names = "--include",
         .target = &request.include,
-        .help = "Results to compute (attnctl weights: only those that need no inputs), of: " +
-                inspect::include_names(),
+        .help = fmt::format("Results to compute, of: {}", fmt::join(names, ", ")),
         .type = "LIST",
         .show_default = true,
+        .offered = names,
         .given = &request.include_given},
        number("--directions", &options.directions, "Number of principal directions to show per head",
               positive()),
@@ -210,7 +211,8 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
         .target = &options.similarity,
         .help = "With --include map: similarities of heads to use, of: qk, ov, w_q, w_k, w_v, w_o",
         .type = "LIST",
-        .show_default = true}});
+        .show_default = true,
+        .offered = {"qk", "ov", "w_q", "w_k", "w_v", "w_o"}}});
 }
 
 void add_result_options(Command& command, AnalysisRequest& request) {

@@ -43,11 +43,10 @@ bool reads_standard_input(const StudyScope& scope) {
   return std::ranges::any_of(scope.inputs.items, &InputItem::is_standard_input);
 }
 
-std::string measures_help() {
-  std::string text = "Measures to compute (default: all), of:";
-  for (const study::MeasureRow& row : study::measure_catalogue()) text += fmt::format(" {},", row.name);
-  text.pop_back();
-  return text;
+std::vector<std::string> measure_names() {
+  std::vector<std::string> names;
+  for (const study::MeasureRow& row : study::measure_catalogue()) names.emplace_back(row.name);
+  return names;
 }
 
 /// Returns the measures of --measures. By default, returns all measures, except those for which standard
@@ -91,7 +90,11 @@ void add_study_scope(Command& command, StudyScope& scope) {
   add_head_options(command, scope.selection);
   command.add(
       "Selection",
-      {{"--measures", &scope.measures, measures_help(), "LIST"},
+      {{.names = "--measures",
+        .target = &scope.measures,
+        .help = fmt::format("Measures to compute (default: all), of: {}", fmt::join(measure_names(), ", ")),
+        .type = "LIST",
+        .offered = measure_names()},
        number("--seed", &scope.settings.seed, "Seed of the random numbers that some measures use"),
        {"--fold-subtypes", &scope.settings.fold_subtypes,
         "For the measure syntax: ignore the subtypes of relations, so that nsubj:pass counts as nsubj"},

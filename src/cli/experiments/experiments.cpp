@@ -279,7 +279,6 @@ std::vector<Option> without_model(std::vector<Option> options) {
 Command experiment_command() {
   Command parent{.name = "experiment",
                  .about = "Run an experiment of docs/textbook.md: a table, a summary and charts"};
-  parent.needs_subcommand = true;
   parent.footer = "Examples:\n  attnctl experiment scaling --format text";
   for (const auto& [name, add] : kExperiments) {
     Command& command = parent.subcommands.emplace_back();

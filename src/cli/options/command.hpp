@@ -64,6 +64,7 @@ struct Option {
   bool split = false;  // split the value at commas; the target must be a vector
   std::optional<Range> range = {};
   std::vector<std::string> allowed = {};  // allowed values; empty: all values
+  std::vector<std::string> offered = {};  // values that completion offers if `allowed` is empty
   std::string needs = {};                 // name of an option that must be given too
   std::string excludes = {};              // name of an option that must not be given too
   bool in_order = false;  // after parsing, call the target for each value, in the order of all such options
@@ -87,14 +88,12 @@ struct Option {
 struct Command {
   std::string name;
   std::string about;
-  bool hidden = false;
   std::vector<Option> options = {};
   std::vector<Command> subcommands = {};
-  bool needs_subcommand = false;
   std::string footer = {};  // text at the end of --help, with examples
   /// Returns the text of --version; empty: the command has no --version.
   std::function<std::string()> version = {};
-  std::function<void()> action = {};  // runs the command; empty: the command only has subcommands
+  std::function<void()> action = {};  // runs the command; empty: one of the subcommands must be given
 
   /// Adds options. `group` is their heading in --help.
   void add(const std::string& group, std::vector<Option> added);

@@ -196,12 +196,9 @@ void build(CLI::App& app, const Command& command) {
   if (!ordered.empty()) {
     app.parse_complete_callback([&app, ordered = std::move(ordered)] { store_in_order(app, ordered); });
   }
-  if (!command.subcommands.empty()) app.require_subcommand(command.needs_subcommand ? 1 : 0, 1);
-  for (const Command& subcommand : command.subcommands) {
-    CLI::App* const added = app.add_subcommand(subcommand.name, subcommand.about);
-    if (subcommand.hidden) added->group("");
-    build(*added, subcommand);
-  }
+  if (!command.subcommands.empty()) app.require_subcommand(0, 1);
+  for (const Command& subcommand : command.subcommands)
+    build(*app.add_subcommand(subcommand.name, subcommand.about), subcommand);
 }
 
 /// Returns the innermost subcommand on the command line.
