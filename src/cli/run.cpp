@@ -54,7 +54,13 @@ void run_command_line(int argc, char** argv) {
   const auto parsed = parse_command_line(root, argc, argv);
   if (const auto* const text = std::get_if<std::string>(&parsed)) return write_to_stdout(*text);
   const Command& command = *std::get<const Command*>(parsed);
-  if (!command.action) fail(Status::usage, "need a command; attnctl --help lists them");
+  if (!command.action) {
+    std::string help = "--help";
+    std::vector<char*> arguments(argv, argv + argc);
+    arguments.push_back(help.data());
+    write_to_stdout(std::get<std::string>(parse_command_line(root, argc + 1, arguments.data())));
+    fail(Status::usage, "need a command: one of {}", join_texts(command.subcommands, &Command::name));
+  }
   command.action();
 }
 

@@ -328,7 +328,6 @@ TEST_CASE("usage errors are one line and status 2") {
            Row{0, {"analyze", kLlama, "--ids", "1", "--threads", "0"}, "--threads"},
            Row{0, {"weights", kLlama, "--include", "patterns"}, "inputs"},
            Row{0, {"frobnicate"}, "frobnicate"},
-           Row{0, {}, "command"},
            Row{126, {"analyze", copy, "--ids", "1", "-o", copy + "/config.json"}, "input of this run"},
            Row{126,
                {"info", copy, "--format", "json", "-o", copy + "/model.safetensors"},
@@ -342,6 +341,79 @@ TEST_CASE("usage errors are one line and status 2") {
     CHECK_MESSAGE(result.err.starts_with("attnctl: "), result.err);
     CHECK_MESSAGE(result.err.find(row.says) != std::string::npos, result.err);
     CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  }
+}
+
+TEST_CASE("the error for an unknown name has the closest known one") {
+  struct Row {
+    std::vector<std::string> arguments;
+    std::string says;
+  };
+  for (const Row& row : {
+           Row{{"analyse", kLlama},
+               "unknown command \"analyse\" (did you mean \"analyze\"?); attnctl --help shows the commands"},
+           Row{{"experiment", "diversit"},
+               "unknown command \"diversit\" (did you mean \"diversity\"?); attnctl experiment --help shows"},
+           Row{{"analyze", kLlama, "--txt", "a"},
+               "unknown option --txt (did you mean \"--text\"?); attnctl analyze --help shows the options"},
+           Row{{"weights", kLlama, "--progress", "alway"},
+               "got alway (did you mean \"always\"?), need one of"},
+           Row{{"completion", "zs"}, "got zs (did you mean \"zsh\"?), need one of bash, zsh, fish"},
+           Row{{"info", "--preset", "bert-bse"}, "got bert-bse (did you mean \"bert-base\"?), need one of"},
+           Row{{"analyze", kLlama, "--ids", "1", "--include", "metrics,paterns"},
+               "unsupported \"paterns\" (did you mean \"patterns\"?); known: metrics, "},
+           Row{{"weights", kLlama, "--include", "map", "--similarity", "vo"},
+               "unsupported \"vo\" (did you mean \"ov\"?); known: qk, "},
+           Row{{"study", kLlama, "--input", "x.txt", "--measures", "sintax"},
+               "unsupported \"sintax\" (did you mean \"syntax\"?); known: metrics, "},
+           Row{{"analyze", kLlama, "--ids", "1", "--format", "text", "--sort", "entropi"},
+               "no such column (did you mean \"entropy\"?); it has head, "},
+           Row{{"analyze", kLlama, "--ids", "1", "--format", "csv", "--table", "head"},
+               "unsupported \"head\" (did you mean \"heads\"?); this run has heads, "},
+       }) {
+    CAPTURE(row.says);
+    const RunResult result = run_attnctl(row.arguments);
+    CHECK(result.status == 2);
+    CHECK(result.out.empty());
+    CHECK_MESSAGE(result.err.find(row.says) != std::string::npos, result.err);
+  }
+}
+
+TEST_CASE("without a command, the help is printed and the status is 2") {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{}, {"experiment"}}) {
+    std::vector<std::string> help = words;
+    help.emplace_back("--help");
+    const RunResult result = run_attnctl(words);
+    CHECK(result.status == 2);
+    CHECK(result.out == run_attnctl(help).out);
+    CHECK(result.out.find(words.empty() ? "\n  completion " : "\n  averaging ") != std::string::npos);
+    CHECK_MESSAGE(result.err.starts_with("attnctl: need a command: one of a"), result.err);
+  }
+}
+
+TEST_CASE("--heads accepts the names 0.1, 0:1 and L0H1") {
+  const auto metrics = [](const std::string& heads) {
+    return run_attnctl(
+        {"analyze", kLlama, "--ids", "1,2,3", "--heads", heads, "--include", "metrics", "--format", "json"});
+  };
+  const RunResult wanted = metrics("0.1,1.0");
+  REQUIRE_MESSAGE(wanted.status == 0, wanted.err);
+  for (const char* heads : {"0:1,1:0", "L0H1,L1H0", "l0h1,1.0"}) {
+    CAPTURE(heads);
+    CHECK(metrics(heads).out == wanted.out);
+  }
+  struct Row {
+    const char* heads;
+    const char* says;
+  };
+  for (const Row& row :
+       {Row{"L0.1", "need LAYER.HEAD"}, Row{"0H1", "need LAYER.HEAD"}, Row{"L0H", "need LAYER.HEAD"},
+        Row{"0:1:2", "need LAYER.HEAD"}, Row{"L9H0", "got L9H0: the model has 2 layers (0 to 1)"},
+        Row{"0:99", "got 0:99: layer 0 has "}}) {
+    CAPTURE(row.heads);
+    const RunResult result = metrics(row.heads);
+    CHECK(result.status == 2);
+    CHECK_MESSAGE(result.err.find(row.says) != std::string::npos, result.err);
   }
 }
 

@@ -119,10 +119,17 @@ TEST_CASE("bad options are errors of one line") {
   };
   const std::vector<Row> rows = {
       {{"look"}, "MODEL is required"},
-      {{"look", "m", "extra"}, "The following argument was not expected: extra"},
-      {{"fly"}, "The following argument was not expected: fly"},
+      {{"look", "m", "extra", "more"}, "unexpected argument \"extra\""},
+      {{"fly"}, "unknown command \"fly\""},
+      {{"lok", "m", "--digits", "3"}, "unknown command \"lok\" (did you mean \"look\"?)"},
+      {{"--quiet", "look", "m"}, "unknown option --quiet"},
+      {{"look", "m", "--fromat", "csv"}, "unknown option --fromat (did you mean \"--format\"?)"},
+      {{"look", "--trined=x"}, "unknown option --trined (did you mean \"--trained\"?)"},
       {{"look", "m", "--format", "xml"}, "--format: got xml, need one of json, csv"},
+      {{"look", "m", "--format", "cvs"}, "--format: got cvs (did you mean \"csv\"?), need one of json, csv"},
       {{"look", "m", "--order", "x"}, "--order: got x, need one of model, cluster"},
+      {{"look", "m", "--order", "clust"},
+       "--order: got clust (did you mean \"cluster\"?), need one of model, cluster"},
       {{"look", "m", "--count", "0"}, "--count: got 0, need a positive number"},
       {{"look", "m", "--digits", "10"}, "--digits: got 10, need a number from 0 to 9"},
       {{"look", "m", "--digits", "a\nb"}, "--digits: got a\\x0ab, need a number from 0 to 9"},
@@ -136,8 +143,10 @@ TEST_CASE("bad options are errors of one line") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.message);
-    CHECK_THROWS_WITH_AS((void)Look().parse(row.words), (std::string(row.message) + "; see --help").c_str(),
-                         Error);
+    const bool known = row.words.front() == "look";
+    const std::string hint =
+        known ? "; attnctl look --help shows the options" : "; attnctl --help shows the commands";
+    CHECK_THROWS_WITH_AS((void)Look().parse(row.words), (row.message + hint).c_str(), Error);
   }
 }
 

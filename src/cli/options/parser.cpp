@@ -136,7 +136,8 @@ std::string value_error(const Option& option, const std::string& word) {
   const Choice* const choice = std::get_if<Choice>(&option.target);
   const WordList& allowed = choice != nullptr ? choice->words : option.allowed;
   if (!allowed.empty() && std::ranges::find(allowed, word) == allowed.end())
-    return fmt::format("got {}, need one of {}", escaped(word), fmt::join(allowed, ", "));
+    return fmt::format("got {}{}, need one of {}", escaped(word), did_you_mean(word, allowed),
+                       fmt::join(allowed, ", "));
   if (!option.range || in_range(word, *option.range)) return {};
   const std::string& name = option.range->name;
   return fmt::format("got {}, need a {}", escaped(word),
@@ -201,11 +202,38 @@ void build(CLI::App& app, const Command& command) {
     build(*app.add_subcommand(subcommand.name, subcommand.about), subcommand);
 }
 
-/// Returns the innermost subcommand on the command line.
-const Command& chosen(const CLI::App& app, const Command& command) {
-  if (app.get_subcommands().empty()) return command;
-  const CLI::App& parsed = *app.get_subcommands().front();
-  return chosen(parsed, *std::ranges::find(command.subcommands, parsed.get_name(), &Command::name));
+struct ParsedCommand {
+  const CLI::App& app;
+  const Command& command;
+  std::string name;  // with the names of its parents: "attnctl experiment scaling"
+};
+
+/// Returns the innermost command on the command line, or the first one with an unknown argument.
+ParsedCommand chosen(const ParsedCommand& outer) {
+  const std::vector<CLI::App*> parsed = outer.app.get_subcommands();
+  if (parsed.empty() || outer.app.remaining_size() > 0) return outer;
+  const std::string& name = parsed.front()->get_name();
+  return chosen({*parsed.front(), *std::ranges::find(outer.command.subcommands, name, &Command::name),
+                 outer.name + " " + name});
+}
+
+/// Returns a message about the first unknown argument of a command or, if all are known, the error of CLI11.
+std::string argument_fault(const ParsedCommand& parsed, std::string error) {
+  const WordList unknown = parsed.app.remaining();
+  const auto found = std::ranges::find_if(unknown, [](const std::string& word) { return word != "--"; });
+  if (found == unknown.end()) {
+    std::ranges::replace(error, '\n', ' ');
+    return error;
+  }
+  if (found->starts_with('-')) {
+    WordList known;
+    for (const CLI::Option* option : parsed.app.get_options()) known.push_back(option->get_name());
+    const std::string name(attnctl::split(*found, '=').front());
+    return fmt::format("unknown option {}{}", escaped(name), did_you_mean(name, known));
+  }
+  if (parsed.command.subcommands.empty()) return fmt::format("unexpected argument \"{}\"", escaped(*found));
+  return fmt::format("unknown command \"{}\"{}", escaped(*found),
+                     did_you_mean(*found, parsed.command.subcommands, &Command::name));
 }
 
 }  // namespace
@@ -261,11 +289,11 @@ std::variant<const Command*, std::string> parse_command_line(const Command& root
   } catch (const CLI::CallForVersion& version) {
     return std::string(version.what()) + "\n";
   } catch (const CLI::ParseError& error) {
-    std::string message = error.what();
-    std::ranges::replace(message, '\n', ' ');
-    fail(Status::usage, "{}; see --help", message);
+    const ParsedCommand parsed = chosen({app, root, root.name});
+    fail(Status::usage, "{}; {} --help shows the {}", argument_fault(parsed, error.what()), parsed.name,
+         parsed.command.subcommands.empty() ? "options" : "commands");
   }
-  return &chosen(app, root);
+  return &chosen({app, root, root.name}).command;
 }
 
 }  // namespace attnctl::cli
