@@ -468,7 +468,7 @@ TEST_CASE("keys and values of a layer do not depend on the heads selected in oth
   const json some = arrays({"--heads", "0.1,1.0,1.2"});
   const json all = arrays({});
   REQUIRE(some.size() == 4);
-  for (const std::size_t array : {0, 1}) {
+  for (const std::size_t array : {std::size_t{0}, std::size_t{1}}) {
     const json& first = all[3 * array]["values"];
     const json& second = all[3 * array + 1]["values"];
     CHECK(some[2 * array]["layer"] == 0);
