@@ -109,7 +109,7 @@ std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::si
                                         std::size_t stride) {
   const std::size_t n = sequence.ids.size();
   if (sequence.text_pair)
-    fail(Status::bad_input, "input {}: --stride does not support pairs of texts", escaped(sequence.id));
+    fail(Status::bad_input, "{}: --stride does not support pairs of texts", escaped(sequence.id));
   Window window{.before = 0, .first = 0, .last = 0, .end = n, .n = n};
   const auto added = [&](std::size_t place) { return sequence.text && sequence.special[place] != 0; };
   while (window.before < n && added(window.before)) ++window.before;
@@ -117,13 +117,13 @@ std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::si
   const std::size_t added_tokens = window.before + (n - window.end);
   if (added_tokens >= length) {
     fail(Status::bad_input,
-         "input {}: windows of {} tokens have no space for text, because each window has {} special tokens; "
+         "{}: windows of {} tokens have no space for text, because each window has {} special tokens; "
          "give a larger --max-length",
          escaped(sequence.id), length, added_tokens);
   }
   if (stride > length - added_tokens) {
     fail(Status::bad_input,
-         "input {}: --stride: got {}, need at most {}, the number of text tokens in a window (tokens between "
+         "{}: --stride: got {}, need at most {}, the number of text tokens in a window (tokens between "
          "windows would be lost)",
          escaped(sequence.id), stride, length - added_tokens);
   }
@@ -268,6 +268,7 @@ std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
     }
     auto sentence = stream_->next();
     if (sentence) {
+      sentence->sequence.id = sentence->where;
       const bool untyped = model_.config().embedding.token_types == 0;
       if (untyped && sentence->sequence.text) sentence->sequence.token_type_ids.clear();
       const std::size_t n = sentence->sequence.queries();
@@ -279,7 +280,6 @@ std::optional<CorpusBlocks::CheckedSentence> CorpusBlocks::next_sentence() {
       input::Batch windows;
       windows.sequences = n > limit_ ? windows_of(sentence->sequence, limit_, *options_.stride)
                                      : std::vector{sentence->sequence};
-      for (input::Sequence& window : windows.sequences) window.id = sentence->where;
       forward::check_batch(model_, windows);
       return CheckedSentence{std::move(*sentence), std::move(windows.sequences)};
     }

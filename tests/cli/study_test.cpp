@@ -386,7 +386,11 @@ TEST_CASE("windows cover a long sentence and keep the tokens around it") {
   const RunResult skips = run_attnctl(
       {"study", kBert, "--input", file, "--max-length", "6", "--stride", "5", "--format", "json"});
   CHECK(skips.status == 3);
-  CHECK(skips.err.find("--stride: got 5, need at most 4") != std::string::npos);
+  CHECK(skips.err.find(file + ": line 1: --stride: got 5, need at most 4") != std::string::npos);
+  const RunResult small =
+      run_attnctl({"study", kBert, "--input", file, "--max-length", "2", "--stride", "1"});
+  CHECK(small.status == 3);
+  CHECK(small.err.find(file + ": line 1: windows of 2 tokens have no space") != std::string::npos);
 }
 
 }  // namespace
