@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/patterns/pattern_metrics.hpp"
+#include "base/error.hpp"
 #include "cli/commands.hpp"
+#include "study/state/study_state.hpp"
 #include "support/fault.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
@@ -167,24 +169,30 @@ TEST_CASE("states of different studies are rejected") {
   struct Row {
     const char* name;
     Words command;
-    const char* part;
+    std::string part;
   };
   const std::vector<Row> rows = {
-      {"model", {"study", llama, "--input", study.input, "--batch-tokens", "40"}, "config: got"},
-      {"corpus", {"study", kBert, "--input", other_corpus, "--batch-tokens", "40"}, "corpus: got"},
+      {"model",
+       {"study", llama, "--input", study.input, "--batch-tokens", "40"},
+       "model: got \"" + llama + "\" (config "},
+      {"corpus",
+       {"study", kBert, "--input", other_corpus, "--batch-tokens", "40"},
+       "corpus: got \"" + other_corpus + "\" ("},
       {"blocks",
        {"study", kBert, "--input", study.input, "--batch-tokens", "50"},
-       "batch_tokens: got \"50\", need \"40\""},
+       "--batch-tokens: got \"50\", need \"40\" as in " + first + "; use the same"},
       {"heads",
        {"study", kBert, "--input", study.input, "--batch-tokens", "40", "--layers", "1"},
-       "heads: got"},
+       "--heads: got"},
       {"measures",
        {"study", kBert, "--input", study.input, "--batch-tokens", "40", "--measures", "metrics"},
-       "measures: got"},
-      {"seed", {"study", kBert, "--input", study.input, "--batch-tokens", "40", "--seed", "5"}, "seed: got"},
+       "--measures: got"},
+      {"seed",
+       {"study", kBert, "--input", study.input, "--batch-tokens", "40", "--seed", "5"},
+       "--seed: got"},
       {"length",
        {"study", kBert, "--input", study.input, "--batch-tokens", "40", "--max-length", "20"},
-       "max_length: got"},
+       "--max-length: got"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -200,8 +208,45 @@ TEST_CASE("states of different studies are rejected") {
     CHECK(run_attnctl(command).status == 3);
   }
   CHECK(merge({first, first}).err.find("block 0 is also in") != std::string::npos);
-  CHECK(merge({first}).err.find("blocks of sentences are missing (the first: 1, 3, 5, 7, 9)") !=
-        std::string::npos);
+  CHECK(merge({first}).err.find("shard 2/2 is missing: ") != std::string::npos);
+}
+
+TEST_CASE("a state without a setting belongs to another study") {
+  const study::StudyHeader header{.identity = {{"seed", "0"}, {"null_model", "1"}}};
+  const study::StudyHeader older{.identity = {{"seed", "0"}}};
+  CHECK_NOTHROW(study::require_same_study(header, "a", header, "b"));
+  CHECK_THROWS_WITH_AS(study::require_same_study(older, "a", header, "b"),
+                       doctest::Contains("--null-model: got no value, need \"1\" as in b"), Error);
+  CHECK_THROWS_WITH_AS(study::require_same_study(header, "b", older, "a"),
+                       doctest::Contains("--null-model: got \"1\", need no value as in a"), Error);
+}
+
+TEST_CASE("merge names the shards that are missing or not finished") {
+  const Study study;
+  const Words files = study.shards(4);
+  RunOptions stopped;
+  stopped.environment = with_fault("rename:INT:1", "cut.state");
+  const std::string cut = study.path("cut.state");
+  const Words options = {"--shard", "2/4", "--checkpoint", cut, "--checkpoint-every", "0", "--threads", "1"};
+  REQUIRE(study.run(options, stopped).status == 130);
+  const std::vector<std::pair<Words, std::string>> rows = {
+      {{files[0], files[1], files[2]}, "shard 4/4 is missing: "},
+      {{files[1]}, "shard 1/4 is missing, shard 3/4 is missing, shard 4/4 is missing: "},
+      {{files[0], cut, files[2], files[3]}, "cut.state is not finished: "},
+      {{files[0], cut, files[2]}, "cut.state is not finished, shard 4/4 is missing: "},
+      {{cut}, "cut.state is not finished: "},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.second);
+    const RunResult result = merge(row.first);
+    CHECK(result.status == 3);
+    CHECK(result.err.find(row.second) != std::string::npos);
+    CHECK(result.err.find("blocks of sentences are done; give the finished states") != std::string::npos);
+  }
+  // The first two blocks of the merged state are neighbours, so the number of shards is unknown.
+  const std::string half = study.path("half.state");
+  REQUIRE(merge({files[0], files[1]}, {"--partial", "--state", half}).status == 0);
+  CHECK(merge({half}).err.find("blocks are missing (the first: 2, 3, 6, 7, 10): ") != std::string::npos);
 }
 
 TEST_CASE("damaged states are rejected") {

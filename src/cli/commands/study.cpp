@@ -238,8 +238,8 @@ void run_study_command(const StudyOptions& options) {
   const study::StudyInput input = study.input();
   study::StudyBeginning beginning = study::begin_study(input, session.pool, session.progress);
   if (resumed)
-    study::require_same_study(resumed->header().identity, escaped(*options.checkpoint),
-                              beginning.header.identity, "this command");
+    study::require_same_study(resumed->header(), escaped(*options.checkpoint), beginning.header,
+                              "this command");
   study::StudyState state = resumed ? std::move(*resumed) : study::StudyState(std::move(beginning.header));
   Warnings ignored;  // random_twins() repeats the warnings of open_model()
   const std::vector<model::Model> null_models =
@@ -282,18 +282,22 @@ struct MergeOptions : CommandOptions {
   bool partial = false;
 };
 
-void check_complete(const study::StudyState& state, bool partial) {
-  if (state.complete() || partial) return;
-  if (!state.blocks()) {
-    fail(Status::bad_input,
-         "no state has read the whole corpus: {} blocks of sentences are done; finish a shard, or give "
-         "--partial",
-         state.blocks_done());
-  }
+/// Throws Error(bad_input) for an incomplete state. `problems` names the merged states that are not finished,
+/// and `shards` is the number of shards; 0: unknown.
+void refuse_partial(const study::StudyState& state, std::uint64_t shards, std::vector<std::string> problems) {
+  const std::uint64_t blocks = state.blocks().value_or(0);
+  // If all states are finished, each shard must be whole: it has all of its blocks or none.
+  for (std::uint64_t block = shards; shards > 0 && problems.empty() && block < blocks; ++block)
+    if (state.has(block) != state.has(block % shards)) shards = 0;
+  for (const std::uint64_t shard : state.missing(shards, 100))
+    problems.push_back(fmt::format("shard {}/{} is missing", shard + 1, shards));
+  if (problems.empty())
+    problems.push_back(
+        fmt::format("blocks are missing (the first: {})", fmt::join(state.missing(blocks, 5), ", ")));
   fail(Status::bad_input,
-       "{} of {} blocks of sentences are missing (the first: {}); give the states that have them, or "
-       "--partial",
-       *state.blocks() - state.blocks_done(), *state.blocks(), fmt::join(state.missing(5), ", "));
+       "{}: {}{} blocks of sentences are done; give the finished states of all shards, or --partial",
+       shown(fmt::format("{}", fmt::join(problems, ", "))), state.blocks_done(),
+       blocks == 0 ? "" : fmt::format(" of {}", blocks));
 }
 
 void merge(const MergeOptions& options) {
@@ -305,20 +309,24 @@ void merge(const MergeOptions& options) {
   ResultWriter output(target, options.output, session);
   std::optional<OutputFile> state_file;
   if (!options.state.empty()) state_file.emplace(options.state);
-  study::StudyState state = study::StudyState::read(options.states.front());
-  for (std::size_t i = 1; i < options.states.size(); ++i) {
-    state.merge(study::StudyState::read(options.states[i]), escaped(options.states.front()),
-                escaped(options.states[i]));
-  }
-  check_complete(state, options.partial);
+  std::uint64_t shards = 0;
+  std::vector<std::string> unfinished;
+  const auto read = [&](const std::string& file) {
+    study::StudyState state = study::StudyState::read(file);
+    if (!state.blocks()) unfinished.push_back(escaped(file) + " is not finished");
+    if (state.blocks() && shards == 0) shards = state.step();
+    return state;
+  };
+  study::StudyState state = read(options.states.front());
+  for (std::size_t i = 1; i < options.states.size(); ++i)
+    state.merge(read(options.states[i]), escaped(options.states.front()), escaped(options.states[i]));
+  if (!options.partial && !state.complete()) refuse_partial(state, shards, std::move(unfinished));
   if (state_file) state.write(*state_file);
   output.write(finished_study(state, session));
   if (state.kernels().size() > 1) {
-    session.warnings.add(
-        "unlike_kernels",
-        "the states were computed with different BLAS kernels; the last digits of the results depend on "
-        "which shard computed which sentences",
-        state.kernels().size());
+    session.warnings.add("unlike_kernels",
+                         "the states were computed with different BLAS kernels, which round differently",
+                         state.kernels().size());
   }
   print_warnings(session);
 }

@@ -112,14 +112,31 @@ Table strongest_table(const StudyResults& results) {
 
 }  // namespace
 
-void require_same_study(const StudyIdentity& identity, const std::string& name, const StudyIdentity& wanted,
+void require_same_study(const StudyHeader& header, const std::string& name, const StudyHeader& wanted,
                         const std::string& wanted_name) {
-  const auto [own, other] = std::ranges::mismatch(identity, wanted);
-  if (own == identity.end() && other == wanted.end()) return;
-  const std::pair<std::string, std::string> nothing("a missing setting", "");
-  const auto& [what, found] = own == identity.end() ? nothing : *own;
-  fail(Status::bad_input, "{}: belongs to another study: {}: got {}, need {} as in {}", name, what,
-       in_quotes(found), in_quotes(other == wanted.end() ? "" : other->second), wanted_name);
+  StudyIdentity settings = wanted.identity;
+  settings.insert(settings.end(), header.identity.begin(), header.identity.end());
+  for (const auto& setting : settings) {
+    const std::string& key = setting.first;
+    const auto value_of = [&key](const StudyHeader& of) {
+      const auto found = std::ranges::find(of.identity, key, &StudyIdentity::value_type::first);
+      return found == of.identity.end() ? std::string() : found->second;
+    };
+    if (value_of(header) == value_of(wanted)) continue;
+    const bool corpus = key == "corpus", model = key == "config" || key == "weights";
+    std::string what = model ? "model" : corpus || key == "state" ? key : "--" + key;
+    std::ranges::replace(what, '_', '-');
+    const auto described = [&](const StudyHeader& of) {
+      const std::string value = value_of(of);
+      if (value.empty()) return std::string("no value");
+      if (model) return fmt::format("{} ({} {})", in_quotes(of.model_path), key, value);
+      if (!corpus) return in_quotes(value);
+      return fmt::format("{} ({})", in_quotes(fmt::format("{}", fmt::join(of.files, ", "))), shown(value));
+    };
+    fail(Status::bad_input,
+         "{}: belongs to another study: {}: got {}, need {} as in {}; use the same model, corpus and options",
+         name, what, described(header), described(wanted), wanted_name);
+  }
 }
 
 void StudyState::add(const CorpusBlock& block, const StudyMeasures& measures,
@@ -136,7 +153,7 @@ void StudyState::add(const CorpusBlock& block, const StudyMeasures& measures,
 }
 
 void StudyState::merge(const StudyState& other, const std::string& name, const std::string& other_name) {
-  require_same_study(other.header().identity, other_name, header().identity, name);
+  require_same_study(other.header(), other_name, header(), name);
   if (blocks_ && other.blocks_ &&
       std::tie(*blocks_, tokens_hash_) != std::tie(*other.blocks_, other.tokens_hash_)) {
     fail(

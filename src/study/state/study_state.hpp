@@ -101,10 +101,14 @@ class StudyState {
   /// Returns the number of all blocks, of the corpus and of the probe; nullopt: no run has reached the end.
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
-  /// Returns the lowest numbers of missing blocks, up to `count` numbers. Empty if blocks() is nullopt.
-  [[nodiscard]] std::vector<std::uint64_t> missing(std::size_t count) const {
+  /// Returns the difference of the two lowest blocks done, which is N for a shard I/N; 0: there are not two.
+  [[nodiscard]] std::uint64_t step() const {
+    return done_.size() < 2 ? 0 : *std::next(done_.begin()) - *done_.begin();
+  }
+  /// Returns the lowest numbers of missing blocks below `end`, up to `count` numbers.
+  [[nodiscard]] std::vector<std::uint64_t> missing(std::uint64_t end, std::size_t count) const {
     std::vector<std::uint64_t> missing;
-    for (std::uint64_t block = 0; block < blocks_.value_or(0) && missing.size() < count; ++block) {
+    for (std::uint64_t block = 0; block < end && missing.size() < count; ++block) {
       if (!has(block)) missing.push_back(block);
     }
     return missing;
@@ -181,9 +185,9 @@ class StudyState {
   std::set<std::string> kernels_;
 };
 
-/// Throws Error(bad_input) if a name or value differs: FILE: belongs to another study: weights: got "A", need
-/// "B" as in OTHER. FILE is `name`, and OTHER is `wanted_name`.
-void require_same_study(const StudyIdentity& identity, const std::string& name, const StudyIdentity& wanted,
+/// Throws Error(bad_input) if the identities differ: FILE: belongs to another study: --seed: got "1", need
+/// "2" as in OTHER. FILE is `name`, and OTHER is `wanted_name`.
+void require_same_study(const StudyHeader& header, const std::string& name, const StudyHeader& wanted,
                         const std::string& wanted_name);
 
 /// Returns the names of the BLAS kernels that computed the blocks: for example "SkylakeX", or
