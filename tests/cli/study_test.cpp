@@ -249,6 +249,36 @@ TEST_CASE("merge names the shards that are missing or not finished") {
   CHECK(merge({half}).err.find("blocks are missing (the first: 2, 3, 6, 7, 10): ") != std::string::npos);
 }
 
+TEST_CASE("merge --status lists the states in a folder") {
+  const Study study;
+  const Words files = study.shards(2);
+  RunOptions stopped;
+  stopped.environment = with_fault("rename:INT:1", "cut.state");
+  const Words options = {
+      "--checkpoint", study.path("cut.state"), "--checkpoint-every", "0", "--threads", "1"};
+  REQUIRE(study.run(options, stopped).status == 130);
+  const std::string folder = study.folder.path().string();
+  const RunResult result = run_attnctl({"merge", "--status", folder});
+  REQUIRE(result.status == 0);
+  const json document = json::parse(result.out);
+  CHECK(schema_breaches(json::parse(cli::schema_text("states")), document) == Words{});
+  const json& states = document["states"];
+  REQUIRE(states.size() == 3);
+  CHECK(states[0]["file"] == study.path("cut.state"));
+  CHECK(states[0]["finished"] == false);
+  CHECK(states[0]["of"].is_null());
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(states[i + 1]["file"] == files[i]);
+    CHECK(states[i + 1]["model"] == kBert);
+    CHECK(states[i + 1]["finished"] == true);
+  }
+  CHECK(states[1]["blocks"].get<int>() + states[2]["blocks"].get<int>() == states[1]["of"]);
+  const RunResult csv = merge(files, {"--status", "--format", "csv", "--table", "states"});
+  CHECK(csv.out.starts_with("file,model,blocks,of,finished\r\n"));
+  CHECK(merge(files, {"--status", "--format", "text"}).out.starts_with("file "));
+  CHECK(merge(files, {"--status", "--state", study.path("new.state")}).status == 2);
+}
+
 TEST_CASE("damaged states are rejected") {
   const Study study;
   const std::string state = study.path("whole.state");

@@ -280,6 +280,7 @@ struct MergeOptions : CommandOptions {
   std::vector<std::string> states;
   std::string state;  // --state
   bool partial = false;
+  bool status = false;
 };
 
 /// Throws Error(bad_input) for an incomplete state. `problems` names the merged states that are not finished,
@@ -298,6 +299,30 @@ void refuse_partial(const study::StudyState& state, std::uint64_t shards, std::v
        "{}: {}{} blocks of sentences are done; give the finished states of all shards, or --partial",
        shown(fmt::format("{}", fmt::join(problems, ", "))), state.blocks_done(),
        blocks == 0 ? "" : fmt::format(" of {}", blocks));
+}
+
+/// Writes one row per state file. Replaces a folder by its files with the extension .state.
+void list_states(const MergeOptions& options) {
+  std::vector<std::filesystem::path> files(options.states.begin(), options.states.end());
+  if (std::filesystem::is_directory(files.front())) {
+    files.assign(std::filesystem::directory_iterator(files.front()), {});
+    std::erase_if(files, [](const auto& file) { return file.extension() != ".state"; });
+    std::ranges::sort(files);
+  }
+  const Target target = resolve_target(options.output, files);
+  Session session(options.run);
+  ResultWriter writer(target, options.output, session);
+  std::vector<std::vector<Cell>> rows;
+  for (const std::filesystem::path& file : files) {
+    const auto state = study::StudyState::read(file);
+    const std::optional<std::uint64_t> blocks = state.blocks();
+    rows.push_back({file.string(), state.header().model_path, study::count_cell(state.blocks_done()),
+                    blocks ? study::count_cell(*blocks) : Cell(), blocks.has_value()});
+  }
+  const Table table = make_table("states", {"file", "model", "blocks", "of", "finished"}, std::move(rows));
+  Results results{.tables = {table}, .text = {TextTable{"", table}}};
+  results.document.sections.push_back({"states", "state", table});
+  writer.write("attnctl.states/1", std::move(results));
 }
 
 void merge(const MergeOptions& options) {
@@ -385,13 +410,19 @@ Command merge_command() {
        {"--state", &options->state, "Also write the merged state to FILE, which can be merged again", "FILE"},
        {"--partial", &options->partial,
         "Accept states that do not contain all sentences, and compute the results of those that they "
-        "contain"}});
+        "contain"},
+       {.names = "--status",
+        .target = &options->status,
+        .help = "Only list the states, without results: the model and blocks of each, and whether its run is "
+                "finished; STATE can also be a folder with files *.state",
+        .excludes = "--state"}});
   add_result_options(command, *options);
   command.footer =
       "Examples:\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --state all.state && attnctl merge "
-      "all.state --format text";
-  command.action = [options] { merge(*options); };
+      "all.state --format text\n"
+      "  attnctl merge --status . --format text";
+  command.action = [options] { options->status ? list_states(*options) : merge(*options); };
   return command;
 }
 
