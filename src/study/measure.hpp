@@ -276,6 +276,8 @@ class Measure {
   /// Sets the same measure on shuffled tokens (--null-shuffle), whose values finish() reports. A null pointer
   /// if the measure did not run on shuffled tokens. `shuffled` must exist until finish() returns.
   void compare_with(const Measure* shuffled) { shuffled_twin_ = shuffled; }
+  /// Returns false if no block had the annotation MeasureRow::needs. Then finish() is not called.
+  [[nodiscard]] virtual bool has_data() const { return true; }
   virtual void finish(StudyResults& results) const = 0;
 
  protected:
@@ -298,6 +300,8 @@ struct MeasureRow {
   std::size_t max_heads = 0;       // largest number of heads; 0: no limit
   bool depends_on_order = false;   // also runs on shuffled tokens (--null-shuffle)
   bool needs_frequencies = false;  // needs StudyBlock::frequencies
+  std::string_view needs = {};     // annotation that the corpus must have, for messages; empty: none
+  std::vector<input::InputFormat> formats = {};  // formats that can have this annotation; empty: all
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
 

@@ -123,7 +123,7 @@ void require_study_scope(const StudyScope& scope) {
 }
 
 /// Opens the model and completes the settings. Without --measures, leaves out measures that are limited to
-/// fewer heads than are selected, with a warning. Throws the errors of study_measures().
+/// fewer heads than are selected, with a warning. Throws Error(usage) for a measure that cannot be computed.
 OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   std::vector<const study::MeasureRow*> measures = study_measures(scope, warnings);
   OpenStudy study{scope.settings, open_model(scope.model, warnings)};
@@ -135,6 +135,13 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
     settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
   if (scope.measures.empty())
     measures = study::within_limit(measures, settings.selection.heads.size(), warnings);
+  for (const study::MeasureRow* const row : measures) {
+    const auto& files = settings.corpus.files;
+    const auto usable = std::ranges::find_first_of(files, row->formats, {}, &study::CorpusFile::format);
+    if (scope.measures.empty() || row->formats.empty() || usable != files.end()) continue;
+    fail(Status::usage, "--measures {}: got {}, need {}", row->name, escaped(files[0].path.c_str()),
+         row->needs);
+  }
   settings.measures = std::move(measures);
   return study;
 }
@@ -154,8 +161,9 @@ std::string measures_footer() {
 
 // --- study and merge
 
-/// Returns the results of a study. The JSON document begins with the fields "schema" and "attnctl".
-Results finished_study(const study::StudyState& state, Session& session) {
+/// Calls check_data() and returns the results. The document begins with the fields "schema" and "attnctl".
+Results finished_study(const study::StudyState& state, bool named, Session& session) {
+  state.check_data(named, session.warnings);
   Results results;
   results.document.head.set("schema", "attnctl.study/1")
       .set("attnctl", Record()
@@ -256,7 +264,7 @@ void run_study_command(const StudyOptions& options) {
                    state);
   session.progress.end();
   if (state_file) state.write(*state_file);
-  if (output) output->write(finished_study(state, session));
+  if (output) output->write(finished_study(state, !options.measures.empty(), session));
   for (const Warning& warning : state.warnings())
     session.warnings.add(warning.code, warning.message, warning.count);
   print_warnings(session);
@@ -347,7 +355,7 @@ void merge(const MergeOptions& options) {
     state.merge(read(options.states[i]), escaped(options.states.front()), escaped(options.states[i]));
   if (!options.partial && !state.complete()) refuse_partial(state, shards, std::move(unfinished));
   if (state_file) state.write(*state_file);
-  output.write(finished_study(state, session));
+  output.write(finished_study(state, false, session));
   if (state.kernels().size() > 1) {
     session.warnings.add("unlike_kernels",
                          "the states were computed with different BLAS kernels, which round differently",

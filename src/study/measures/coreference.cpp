@@ -82,8 +82,8 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
     }
   }
   auto parts() { return std::tie(mentions_, left_out_, scores_); }
+  bool has_data() const override { return mentions_ > 0; }
   void finish(StudyResults& results) const override {
-    if (mentions_ == 0) return;
     std::set<std::size_t> occupied;
     scores_[0].add_occupied(occupied);
     const Bootstrap bootstrap(shape_.seed, occupied);
@@ -227,7 +227,9 @@ MeasureRow coreference_measure() {
       .make = make_measure<CoreferenceMeasure>,
       .metrics = kCoreferenceMetrics,
       .gives_evidence = true,
-      .depends_on_order = true};
+      .depends_on_order = true,
+      .needs = "CoNLL-U with Entity= in MISC, or JSON with \"mentions\"",
+      .formats = {input::InputFormat::conllu, input::InputFormat::json, input::InputFormat::jsonl}};
 }
 
 }  // namespace attnctl::study

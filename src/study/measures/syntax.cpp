@@ -155,8 +155,8 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     }
     trees_.load(in);
   }
+  bool has_data() const override { return counts_.sentences > 0; }
   void finish(StudyResults& results) const override {
-    if (counts_.sentences == 0) return;
     std::set<std::size_t> occupied;
     std::vector<RelationQuestion> questions;
     for (const auto& [name, scores] : relations_) {
@@ -373,7 +373,9 @@ MeasureRow syntax_measure() {
           .make = make_measure<SyntaxMeasure>,
           .metrics = kSyntaxMetrics,
           .gives_evidence = true,
-          .depends_on_order = true};
+          .depends_on_order = true,
+          .needs = "CoNLL-U with HEAD and DEPREL",
+          .formats = {input::InputFormat::conllu}};
 }
 
 }  // namespace attnctl::study

@@ -97,7 +97,9 @@ std::set<std::uint64_t> load_blocks(StateReader& in) {
 
 StudyResults finish_all(const Measures& measures, Pool& pool) {
   std::vector<StudyResults> parts(measures.size());
-  pool.run(parts.size(), [&](std::size_t i, std::size_t /*worker*/) { measures[i]->finish(parts[i]); });
+  pool.run(parts.size(), [&](std::size_t i, std::size_t /*worker*/) {
+    if (measures[i]->has_data()) measures[i]->finish(parts[i]);
+  });
   StudyResults results;
   for (StudyResults& part : parts) results.append(std::move(part));
   return results;
@@ -201,6 +203,18 @@ StudyResults StudyState::finish(Pool& pool) const {
   if (std::ranges::find(header_->measures, "roles", &MeasureRow::name) != header_->measures.end())
     add_roles(results, header_->shape);
   return results;
+}
+
+void StudyState::check_data(bool named, Warnings& warnings) const {
+  std::string needs;
+  for (std::size_t i = 0; i < measures_.own.size(); ++i) {
+    const MeasureRow& row = *header_->measures[i];
+    if (!measures_.own[i]->has_data()) needs += fmt::format("; {} needs {}", row.name, row.needs);
+  }
+  if (needs.empty()) return;
+  const std::string files = shown(fmt::format("{}", fmt::join(header_->files, ", ")));
+  if (named) fail(Status::bad_input, "--measures: no data in {}{}", files, needs);
+  warnings.add("measure_left_out", fmt::format("left out measures: no data in {}{}", files, needs));
 }
 
 void StudyState::save(StateWriter& out) const {

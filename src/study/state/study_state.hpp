@@ -144,6 +144,8 @@ class StudyState {
   /// Returns the results of all measures, and the roles if the measure `roles` is selected. Finishes the
   /// measures in parallel.
   [[nodiscard]] StudyResults finish(Pool& pool) const;
+  /// Adds a warning if measures have no data; throws Error(bad_input) instead if --measures has `named` them.
+  void check_data(bool named, Warnings& warnings) const;
 
   /// Writes a magic text, the version, the length, the content and the XXH64 of the content, then commits.
   void write(OutputFile& out) const;
