@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <system_error>
 #include <unistd.h>
@@ -213,6 +214,25 @@ Sequence make_text_sequence(TextInput input, const tokenizer::Encoding& encoding
   return sequence;
 }
 
+void TextChecks::add(std::string_view text, const tokenizer::Encoding& encoding,
+                     const tokenizer::Vocabulary& known) {
+  if (text.starts_with("1\t") && std::ranges::count(text, '\t') == 9) ++std::atomic_ref{conllu};
+  std::atomic_ref{tokens} += static_cast<std::uint64_t>(std::ranges::count(encoding.special, 0));
+  for (const std::string_view token : {"[UNK]", "<unk>"})
+    std::atomic_ref{unknown} +=
+        static_cast<std::uint64_t>(std::ranges::count(encoding.ids, known.id(token).value_or(-1)));
+}
+
+void TextChecks::warn(Warnings& warnings) const {
+  if (conllu > 0)
+    warnings.add("conllu_as_text",
+                 "CoNLL-U is read as text; give --input-format conllu, or rename the file to .conllu");
+  else if (unknown * 5 > tokens)
+    warnings.add("many_unknown",
+                 fmt::format("{} of {} tokens are unknown; the texts may not be in the language of the model",
+                             unknown, tokens));
+}
+
 Sequence TextEncoder::encode(TextInput input) {
   if (!tokenizer_) {
     if (origin_.empty()) tokenizer::refuse_text(model_);
@@ -223,6 +243,7 @@ Sequence TextEncoder::encode(TextInput input) {
   if (input.pair) pair = *input.pair;
   tokenizer_->encode(input.text, pair, *state_, encoding_);
   const std::size_t truncated = most_ ? truncate(encoding_, *most_) : 0;
+  checks.add(input.text, encoding_, tokenizer_->vocabulary());
   Sequence sequence = make_text_sequence(std::move(input), encoding_);
   sequence.truncated = truncated;
   return sequence;

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.hpp"
+#include "base/warnings.hpp"
 #include "input/batch.hpp"
 #include "input/conllu.hpp"
 #include "input/json_inputs.hpp"
@@ -33,6 +34,16 @@ std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most);
 /// flags `separator`.
 [[nodiscard]] Sequence make_text_sequence(TextInput input, const tokenizer::Encoding& encoding);
 
+/// Counts for warnings about texts. Several threads may call add() at once.
+struct TextChecks {
+  std::uint64_t tokens = 0;   // without those that the tokenizer adds
+  std::uint64_t unknown = 0;  // tokens [UNK] and <unk>
+  std::uint64_t conllu = 0;   // texts that are the first row of a sentence in CoNLL-U
+
+  void add(std::string_view text, const tokenizer::Encoding& encoding, const tokenizer::Vocabulary& known);
+  void warn(Warnings& warnings) const;
+};
+
 /// Encodes texts with a model's tokenizer. The first text opens the tokenizer.
 class TextEncoder {
  public:
@@ -49,6 +60,7 @@ class TextEncoder {
 
   /// Null before the first text was encoded.
   [[nodiscard]] const tokenizer::Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+  TextChecks checks;  // of all texts so far
 
  private:
   tokenizer::TokenizerOrigin origin_;

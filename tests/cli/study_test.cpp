@@ -486,6 +486,16 @@ TEST_CASE("a shard without data is merged with one that has data") {
   CHECK(second.err.find("no data in " + input + "; syntax needs") != std::string::npos);
 }
 
+TEST_CASE("a study counts the unknown tokens of its corpus once") {
+  const TempDir folder;
+  const std::string input = folder.write("a.txt", "\u8FD9 \u662F\nthe cat\n").string();
+  // The measure rare reads the corpus twice.
+  const RunResult result =
+      run_attnctl({"study", kBert, "--input", input, "--measures", "metrics,rare", "--format", "json"});
+  CHECK(result.status == 0);
+  CHECK_MESSAGE(result.err.find("2 of 4 tokens are unknown") != std::string::npos, result.err);
+}
+
 TEST_CASE("the progress of a study shows its speed") {
   const Study study;
   const Words measures = {"--measures", "metrics,rare"};

@@ -184,6 +184,41 @@ TEST_CASE("a text may follow MODEL in every command that takes texts") {
   CHECK_MESSAGE(alone.err.find("TEXT requires --model") != std::string::npos, alone.err);
 }
 
+TEST_CASE("a warning says that CoNLL-U is read as text") {
+  const TempDir folder;
+  const std::string rows = "1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_\n2\tcat\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n";
+  const std::string as_text = folder.write("a.txt", "# text = the cat\n" + rows + rows).string();
+  const std::string treebank = folder.write("a.conllu", rows).string();
+  const json document = analyze({kBert, "--input", as_text, "--include", "metrics"});
+  const json& warnings = document.at("warnings");
+  REQUIRE(warnings.size() == 2);
+  CHECK(warnings.at(0).at("code") == "blank_lines");
+  CHECK(warnings.at(1).at("code") == "conllu_as_text");
+  CHECK(warnings.at(1).at("count") == 2);
+  CHECK(analyze({kBert, "--input", treebank, "--include", "metrics"}).at("warnings").empty());
+  for (const char* command : {"tokenize", "study"}) {
+    CAPTURE(command);
+    CHECK(run_attnctl({command, kBert, "--input", as_text}).err.find("--input-format conllu") !=
+          std::string::npos);
+    CHECK(run_attnctl({command, kBert, "--input", treebank}).err.find("--input-format") == std::string::npos);
+  }
+}
+
+TEST_CASE("a warning says that more than 20 % of the tokens are unknown") {
+  const auto warnings = [](const std::vector<std::string>& texts) {
+    std::vector<std::string> words = {kBert, "--include", "metrics"};
+    for (const std::string& text : texts) words.insert(words.end(), {"--text", text});
+    return analyze(words).at("warnings");
+  };
+  const json found = warnings({"the cat", "\u8FD9 \u662F"});
+  REQUIRE(found.size() == 1);
+  CHECK(found.at(0).at("code") == "many_unknown");
+  CHECK(found.at(0).at("count") == 1);
+  CHECK(found.at(0).at("message").get<std::string>().starts_with("2 of 4 tokens are unknown"));
+  CHECK(warnings({"the cat sat on \u8FD9"}).empty());  // 1 of 5
+  CHECK(warnings({"the cat on \u8FD9"}).size() == 1);  // 1 of 4
+}
+
 TEST_CASE("verify takes text") {
   const RunResult result = run_attnctl({"verify", kBert, "--text", kSentence, "--format", "json"});
   CHECK_MESSAGE(result.status == 0, result.err);

@@ -151,6 +151,21 @@ TEST_CASE("inputs of every kind keep their order and their ids") {
   CHECK(document.at("warnings").at(0).at("count") == 2);
 }
 
+TEST_CASE("unknown tokens of all inputs are counted, with any number of threads") {
+  const TempDir folder;
+  std::string lines;
+  for (int i = 0; i < 20'000; ++i) lines += "the cat \u8FD9\n";
+  const std::string input = folder.write("a.txt", lines).string();
+  for (const char* threads : {"1", "4"}) {
+    const json warnings =
+        tokenize({kBert, "--input", input, "--text", "\u8FD9", "--threads", threads}).at("warnings");
+    REQUIRE(warnings.size() == 1);
+    CHECK(warnings.at(0).at("code") == "many_unknown");
+    CHECK(warnings.at(0).at("message").get<std::string>().starts_with("20001 of 60001 tokens are unknown"));
+  }
+  CHECK(tokenize({kLlama, "--text", "\u8FD9"}).at("warnings").empty());  // has a token for each byte
+}
+
 TEST_CASE("- reads standard input, in the format of its first line or of --input-format") {
   for (const auto& [name, text] :
        {std::pair("txt", "a b\n"), std::pair("jsonl", "{\"text\": \"a b\"}"),

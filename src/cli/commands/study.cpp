@@ -252,6 +252,7 @@ void run_study_command(const StudyOptions& options) {
   Warnings ignored;  // random_twins() repeats the warnings of open_model()
   const std::vector<model::Model> null_models =
       study::random_twins(input.model, settings.null_models, settings.seed, ignored);
+  study.open.encoder.checks = {};  // begin_study() may have read the corpus already
   session.progress.begin("study", study::corpus_bytes(settings.corpus));
   study::run_study({.input = input,
                     .pool = session.pool,
@@ -265,6 +266,7 @@ void run_study_command(const StudyOptions& options) {
   session.progress.end();
   if (state_file) state.write(*state_file);
   if (output) output->write(finished_study(state, !options.measures.empty(), session));
+  study.open.encoder.checks.warn(session.warnings);
   for (const Warning& warning : state.warnings())
     session.warnings.add(warning.code, warning.message, warning.count);
   print_warnings(session);

@@ -284,6 +284,7 @@ class TokenizeRun {
       const input::InputFormat format = input_format(item.value, options_.inputs);
       format == input::InputFormat::json ? run_document(item.value) : run_blocks(item.value, format);
     }
+    checks_.warn(session_.warnings);
     output_.finish();
     print_warnings(session_);
   }
@@ -327,10 +328,9 @@ class TokenizeRun {
     }
     session_.progress.end();
     if (inputs == 0) fail(Status::bad_input, "{}: contains no inputs", blocks.stream().name());
-    if (blank > 0) {
+    if (blank > 0)
       session_.warnings.add("blank_lines", fmt::format("{}: skipped a blank line", blocks.stream().name()),
                             blank);
-    }
   }
 
   void run_document(const std::string& path) {
@@ -361,6 +361,7 @@ class TokenizeRun {
       batch.output.clear();
       for (const input::TextInput& input : batch.inputs) {
         tokenizer_.encode(input.text, input.pair, *worker.state, worker.encoding);
+        checks_.add(input.text, worker.encoding, tokenizer_.vocabulary());
         output_.append(batch.output, {input, worker.encoding});
       }
     });
@@ -374,6 +375,7 @@ class TokenizeRun {
   TokenOutput output_;
   std::vector<Worker> workers_;
   input::InputIds ids_;
+  input::TextChecks checks_;
 };
 
 void check_options(const CommandOptions& options) {

@@ -337,6 +337,7 @@ input::Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings&
   }
   if (options.truncate && most) truncate_inputs(*most, batch, warnings);
   add_targets(options, open, batch);
+  open.encoder.checks.warn(warnings);
   input::finish_batch(batch, open.vocabulary);
   drop_token_types(open.model.config(), batch);
   apply_masks(options, batch);
