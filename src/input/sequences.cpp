@@ -226,7 +226,8 @@ void TextChecks::add(std::string_view text, const tokenizer::Encoding& encoding,
 void TextChecks::warn(Warnings& warnings) const {
   if (conllu > 0)
     warnings.add("conllu_as_text",
-                 "CoNLL-U is read as text; give --input-format conllu, or rename the file to .conllu");
+                 "CoNLL-U is read as text; give --input-format conllu, or rename the file to .conllu",
+                 conllu);
   else if (unknown * 5 > tokens)
     warnings.add("many_unknown",
                  fmt::format("{} of {} tokens are unknown; the texts may not be in the language of the model",

@@ -218,11 +218,11 @@ Section attention_from_section(const RunResults& run) {
 
 /// Returns a table with one row per weight of attention_from_section(). Rows are computed on demand.
 Table attention_from_table(const RunResults& run) {
-  struct Place {
+  struct AnswerWord {
     std::size_t answer;
     std::size_t word;  // index into the strongest keys and, after them, the words of --to
   };
-  std::vector<Place> places;
+  std::vector<AnswerWord> places;
   for (std::size_t i = 0; i < run.answers.size(); ++i) {
     const std::size_t words = run.answers[i].top.size() + run.answers[i].to.size();
     for (std::size_t word = 0; word < words; ++word) places.push_back({i, word});

@@ -223,7 +223,7 @@ TEST_CASE("results with --null-shuffle do not depend on threads, shards or resta
   REQUIRE(run_attnctl(unlike).status == 0);
   const RunResult refused = run_attnctl(merge);
   CHECK(refused.status == 3);
-  CHECK(refused.err.find("null_shuffle: got") != std::string::npos);
+  CHECK(refused.err.find("--null-shuffle: got") != std::string::npos);
 }
 
 TEST_CASE("the probe repeats distinct tokens, and its control has other tokens in the first copy") {
