@@ -122,9 +122,7 @@ std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::si
          escaped(sequence.id), length, added_tokens);
   }
   if (stride > length - added_tokens) {
-    fail(Status::bad_input,
-         "{}: --stride: got {}, need at most {}, the number of text tokens in a window (tokens between "
-         "windows would be lost)",
+    fail(Status::bad_input, "{}: --stride: got {}, need at most {}, the number of text tokens in a window",
          escaped(sequence.id), stride, length - added_tokens);
   }
   std::vector<input::Sequence> parts;

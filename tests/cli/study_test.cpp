@@ -426,7 +426,7 @@ TEST_CASE("a measure of --measures without data is an error, and is left out by 
   const std::string text = folder.write("a.txt", "the cat sat\n").string();
   const std::string object = folder.write("a.jsonl", "{\"text\": \"the cat sat\"}\n").string();
   const std::string bare = folder.write("a.conllu", "1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n").string();
-  const std::string syntax = "CoNLL-U with HEAD and DEPREL";
+  const std::string syntax = "CoNLL-U with HEAD and DEPREL (a file .conllu, or --input-format conllu)";
   const std::string coreference = "CoNLL-U with Entity= in MISC, or JSON with \"mentions\"";
   struct Row {
     std::string input, measure;

@@ -73,7 +73,7 @@ void add_study_scope(Command& command, StudyScope& scope) {
   command.add(
       "Corpus",
       {number("--max-length", &scope.settings.corpus.max_length,
-              "Largest number of tokens in a sentence (default: the model's number of positions); a longer "
+              "Largest number of tokens in a sentence (default and limit: positions of the model); a longer "
               "sentence is an error unless --stride or --skip-bad is given",
               positive()),
        number("--stride", &scope.settings.corpus.stride,
@@ -281,7 +281,8 @@ void add_state_options(Command& command, StudyOptions& options) {
         "I/N"},
        {"--state", &options.state, "Write the state of the study to FILE, for attnctl merge", "FILE"},
        {"--checkpoint", &options.checkpoint,
-        "Save the state to FILE while the study runs; if FILE exists, continue from it", "FILE"},
+        "Save the state to FILE while the study runs and at Ctrl-C; if FILE exists, continue from it",
+        "FILE"},
        number("--checkpoint-every", &options.checkpoint_every,
               "Seconds between two writes of --checkpoint; 0: after each block", non_negative())});
 }
@@ -311,14 +312,18 @@ void refuse_partial(const study::StudyState& state, std::uint64_t shards, std::v
        blocks == 0 ? "" : fmt::format(" of {}", blocks));
 }
 
-/// Writes one row per state file. Replaces a folder by its files with the extension .state.
+/// Writes one row per state file. Replaces each folder by its files with the extension .state.
 void list_states(const MergeOptions& options) {
-  std::vector<std::filesystem::path> files(options.states.begin(), options.states.end());
-  if (std::filesystem::is_directory(files.front())) {
-    files.assign(std::filesystem::directory_iterator(files.front()), {});
-    std::erase_if(files, [](const auto& file) { return file.extension() != ".state"; });
-    std::ranges::sort(files);
+  std::vector<std::filesystem::path> files;
+  for (const std::filesystem::path path : options.states) {
+    if (!std::filesystem::is_directory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(path))
+      if (entry.path().extension() == ".state") files.push_back(entry);
   }
+  std::ranges::sort(files);
   const Target target = resolve_target(options.output, files);
   Session session(options.run);
   ResultWriter writer(target, options.output, session);

@@ -374,7 +374,7 @@ MeasureRow syntax_measure() {
           .metrics = kSyntaxMetrics,
           .gives_evidence = true,
           .depends_on_order = true,
-          .needs = "CoNLL-U with HEAD and DEPREL",
+          .needs = "CoNLL-U with HEAD and DEPREL (a file .conllu, or --input-format conllu)",
           .formats = {input::InputFormat::conllu}};
 }
 

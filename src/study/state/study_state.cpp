@@ -328,7 +328,7 @@ Results study_results(const StudyState& state, Pool& pool) {
   results.text.emplace_back(
       TextLine{header.model_path, fmt::format(": {} heads over {} sentences, {} tokens",
                                               header.shape.heads.size(), counts.sentences, counts.tokens)});
-  results.picture_hint = "add --measures roles to draw the roles of heads";
+  results.picture_hint = "only the measure roles has a picture; docs/plotting.md shows other plots";
   if (!found.strongest.empty()) {
     found.text.emplace_back(
         TextTable{"Strongest heads (null: the value of uniform attention)", strongest_table(found)});
