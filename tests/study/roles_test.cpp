@@ -138,7 +138,7 @@ TEST_CASE("the picture of roles shows the letters of the grid") {
   without.insert(without.end(), {"--measures", "metrics"});
   const RunResult refused = run_attnctl(without);
   CHECK(refused.status == 2);
-  CHECK(refused.err.find("--measures roles") != std::string::npos);
+  CHECK(refused.err.find("only the measure roles has a picture") != std::string::npos);
 }
 
 /// Returns a rule as a table row of docs/roles.md.
