@@ -55,7 +55,7 @@ std::vector<CatalogueRow> make_catalogue() {
                       }});
     }
   }
-  const auto add = [&](const Metric& about, const auto& read) {
+  const auto add = [&](const Definition& about, const auto& read) {
     rows.push_back({about, [read](const HeadResults& head) {
                       return head.pattern == nullptr ? Cell() : Cell(read(*head.pattern));
                     }});
@@ -98,7 +98,7 @@ Table heads_table(const HeadsTableParts& parts) {
   const std::size_t heads = parts.selection.heads.size();
   const bool per_input =
       parts.batch != nullptr && !parts.patterns.empty() && parts.patterns.front().input.has_value();
-  std::vector<std::string> columns = {"component", "layer", "head", "kv_head", "rows"};
+  std::vector<Column> columns = {"component", "layer", "head", "kv_head", "rows"};
   if (per_input) columns.insert(columns.begin(), "input");
   for (const CatalogueRow& row : metric_catalogue()) columns.emplace_back(row.about.name);
   const std::size_t records = parts.patterns.empty() ? heads : parts.patterns.size();
@@ -122,7 +122,7 @@ Table heads_table(const HeadsTableParts& parts) {
 }
 
 Table with_head_names(const Table& table) {
-  const auto component = std::ranges::find(table.columns, "component");
+  const auto component = std::ranges::find(table.columns, "component", &Column::name);
   const auto at = static_cast<std::size_t>(component - table.columns.begin());
   Table named = table;
   named.columns.at(at + 2) = "index";  // after component and layer

@@ -20,7 +20,7 @@ struct HeadResults {
 
 /// A metric of the heads table, with the function that reads its value from the results of a head.
 struct CatalogueRow {
-  Metric about;
+  Definition about;
   /// Returns an undefined cell (monostate) if no value exists. Real numbers are floats.
   std::function<Cell(const HeadResults&)> value;
 };

@@ -237,8 +237,8 @@ Table layers_table(const model::ModelConfig& config, const model::ParameterCount
                {number_cell(config, i), cell_of(layer.query), cell_of(layer.key), cell_of(layer.value),
                 cell_of(layer.output), cell_of(layer.attention), cell_of(layer.all), shared_with(config, i)});
   }
-  std::vector<std::string> columns = {"layer",  "query",     "key", "value",
-                                      "output", "attention", "all", "shared_with"};
+  std::vector<Column> columns = {"layer",  "query",     "key", "value",
+                                 "output", "attention", "all", "shared_with"};
   if (config.decoder) columns.insert(columns.begin(), "component");
   return make_table("layers", std::move(columns), std::move(rows));
 }
@@ -298,7 +298,7 @@ Table record_table(const SummaryPart& part, const Record& record) {
 /// Returns the comparison of attention variants with one column per variant. Marks the variant of the model.
 Table side_by_side(const Table& comparison) {
   constexpr std::size_t labels = 2;  // columns "variant" and "own"
-  std::vector<std::string> header = {"of a layer"};
+  std::vector<Column> header = {"of a layer"};
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = labels; i < comparison.columns.size(); ++i) rows.push_back({comparison.columns[i]});
   std::vector<Cell> cells(comparison.columns.size());

@@ -332,7 +332,7 @@ void run(const Batch& batch, Observer& observer, const RunOptions& options) {
 namespace {
 
 Table public_table(const core::Table& from) {
-  Table table{from.name, from.columns, {}};
+  Table table{from.name, {from.columns.begin(), from.columns.end()}, {}};
   std::vector<core::Cell> cells(from.columns.size());
   for (std::size_t i = 0; i < from.rows; ++i) {
     from.row(i, cells);

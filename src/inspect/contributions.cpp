@@ -27,7 +27,7 @@ constexpr std::pair<const char*, std::optional<double> HeadContribution::*> kCon
 };
 
 Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& heads) {
-  std::vector<std::string> columns = {"input", "component", "layer", "head", "rows"};
+  std::vector<Column> columns = {"input", "component", "layer", "head", "rows"};
   for (const auto& [name, value] : kContributionValues) columns.emplace_back(name);
   std::vector<std::vector<Cell>> rows;
   for (const HeadContribution& of : heads) {

@@ -76,7 +76,7 @@ Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
 
 Results results_of_heads(const model::ModelConfig& config, const forward::Selection& selection,
                          const HeadTable& table) {
-  std::vector<std::string> columns = {"component", "layer", "head"};
+  std::vector<Column> columns = {"component", "layer", "head"};
   std::vector<std::vector<Cell>> rows;
   for (const HeadTable::NamedCells& column : table.columns) columns.push_back(column.name);
   for (std::size_t i = 0; i < selection.heads.size(); ++i) {

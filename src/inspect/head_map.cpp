@@ -138,7 +138,7 @@ void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Resul
 /// the plane and, if there are at most 12 heads, the similarities.
 void add_text(const model::ModelConfig& config, Results& results, const Drawn& drawn) {
   constexpr std::size_t kMostColumns = 12;
-  std::vector<std::string> columns = {"head", "x", "y"};
+  std::vector<Column> columns = {"head", "x", "y"};
   const std::vector<model::HeadId>& order = drawn.matrix.heads;
   const bool with_values = order.size() <= kMostColumns;
   if (with_values) {
@@ -161,7 +161,7 @@ void add_text(const model::ModelConfig& config, Results& results, const Drawn& d
 ChartPage charts(const AnalysisInput& input, const std::vector<Drawn>& all) {
   ChartPage page;
   page.title = "Maps of Heads";
-  std::vector<std::string> columns;
+  std::vector<Column> columns;
   std::size_t most = 0;
   for (const Drawn& drawn : all) most = std::max(most, drawn.matrix.heads.size());
   std::vector<std::vector<Cell>> rows(most);

@@ -69,7 +69,7 @@ Table inputs_table(const input::Batch& batch) {
     add(sequence.id, sequence, "input");
     if (sequence.target) add(sequence.id, *sequence.target, "target");
   }
-  std::vector<std::string> columns = {"input", "position", "token", "id"};
+  std::vector<Column> columns = {"input", "position", "token", "id"};
   if (targets) columns.emplace_back("side");
   return make_table("inputs", std::move(columns), std::move(rows));
 }

@@ -295,7 +295,7 @@ void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::
     const std::vector<std::string>& tokens = sides.keys_of.tokens;
     return position < tokens.size() ? run.vocabulary.plain(tokens[position]) : std::to_string(position);
   };
-  std::vector<std::string> columns = {"head", "strongest keys (position:token weight)"};
+  std::vector<Column> columns = {"head", "strongest keys (position:token weight)"};
   columns.insert(columns.end(), question.to_texts.begin(), question.to_texts.end());
   std::vector<std::vector<Cell>> rows;
   const auto add = [&](const std::string& head, const analysis::AttentionAnswer& answer) {

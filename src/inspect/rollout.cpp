@@ -108,7 +108,7 @@ class FromPositions : public Analysis {
   [[nodiscard]] TextTable strongest_text(std::size_t s, std::string title,
                                          const std::vector<std::pair<std::string, Tensor>>& shown) const {
     const std::vector<std::string> tokens = labels(s);
-    std::vector<std::string> columns = {"from", "token"};
+    std::vector<Column> columns = {"from", "token"};
     for (const auto& [name, array] : shown) columns.push_back(name);
     std::vector<std::vector<Cell>> rows;
     for (std::size_t r = 0; r < positions_[s].size(); ++r) {

@@ -21,7 +21,7 @@ using analysis::ProjectionAnalysis;
 
 Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses,
             const std::vector<std::optional<double>>& copying) {
-  std::vector<std::string> columns = {"component", "layer", "head", "kv_head"};
+  std::vector<Column> columns = {"component", "layer", "head", "kv_head"};
   for (const analysis::Projection projection : analysis::kAllProjections) {
     columns.push_back(fmt::format("{}_effective_rank", name_of(projection)));
     columns.push_back(fmt::format("{}_numerical_rank", name_of(projection)));
@@ -68,9 +68,9 @@ Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionA
 
 Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
   const model::ModelConfig& config = input.config();
-  std::vector<std::string> columns = {"projection",     "component", "layer",         "head_a",
-                                      "head_b",         "rank_a",    "rank_b",        "kernel",
-                                      "largest_cosine", "null_mean", "null_deviation"};
+  std::vector<Column> columns = {"projection",     "component", "layer",         "head_a",
+                                 "head_b",         "rank_a",    "rank_b",        "kernel",
+                                 "largest_cosine", "null_mean", "null_deviation"};
   if (input.request.across_layers) columns.insert(columns.end(), {"layer_a", "layer_b"});
   std::vector<std::vector<Cell>> rows;
   for (const ProjectionAnalysis& analysis : analyses) {

@@ -100,7 +100,7 @@ Section circuits_section(const RunResults& run) {
 /// Returns a table with one row per circuit and ordered pair of compared heads, also of a head with itself.
 /// With --across-layers, two more columns contain the layers of the pair.
 Table similarity_table(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
-  std::vector<std::string> columns = {"circuit", "component", "layer", "head_a", "head_b", "similarity"};
+  std::vector<Column> columns = {"circuit", "component", "layer", "head_a", "head_b", "similarity"};
   const bool across = !weights.qk.similarity.empty() && !weights.qk.similarity.front().layer.has_value();
   if (across) columns.insert(columns.end(), {"layer_a", "layer_b"});
   std::vector<std::vector<Cell>> rows;
@@ -144,7 +144,7 @@ Cell layer_cell(const model::ModelConfig& config, std::size_t layer) {
 TextTable effective_ranks(const CircuitAnalysis& circuit, const model::ModelConfig& config) {
   std::set<std::size_t> numbers;
   for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
-  std::vector<std::string> columns = {"layer"};
+  std::vector<Column> columns = {"layer"};
   for (const std::size_t number : numbers) columns.push_back("head " + std::to_string(number));
   std::vector<std::vector<Cell>> rows;
   std::size_t most = 0;

@@ -98,7 +98,7 @@ class RowBuffer {
 void append_header(std::string& text, const Table& table, char separator) {
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     if (i > 0) text += separator;
-    append_csv_text(text, table.columns[i], separator);
+    append_csv_text(text, table.columns[i].name, separator);
   }
   text += "\r\n";
 }

@@ -230,7 +230,8 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
     if (options.non_finite != nullptr) *options.non_finite += count_non_finite(cells[i]);
     examine(layout[i % columns], cells[i]);
   }
-  std::vector<std::string> texts = table.columns;  // the header, then the cells row by row
+  std::vector<std::string> texts(table.columns.begin(),
+                                 table.columns.end());  // the header, then the cells row by row
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const int digits = options.digits.value_or(digits_for(layout[i % columns].largest));
     texts.push_back(text_of(cells[i], digits));

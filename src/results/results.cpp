@@ -1,10 +1,12 @@
 #include "results/results.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <ranges>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -16,6 +18,20 @@
 
 namespace attnctl {
 namespace {
+
+constexpr std::array kKeys = {
+    Definition{"component", "", "enc, dec or cross", "",
+               "part of an encoder-decoder model: encoder, decoder or cross-attention; empty in other models",
+               ""},
+    Definition{"layer", "", "from 0", "", "number of the layer in its component", ""},
+    Definition{"head", "", "from 0", "",
+               "number of the head in its layer; in JSON and text its name, layer.head, for example 3.1", ""},
+    Definition{"index", "", "from 0", "", "number of the head in its layer", ""},
+    Definition{"kv_head", "", "from 0", "", "number of the head whose keys and values the head uses", ""},
+    Definition{"input", "", "", "", "id of the input, or its number from 0", ""},
+    Definition{"position", "", "from 0", "", "position of the token in its input", ""},
+    Definition{"token", "", "", "", "the token as the tokenizer writes it", ""},
+};
 
 /// The sort key of a cell. In ascending order, numbers and booleans sort by value, and before texts.
 /// Undefined cells and NaN have no key.
@@ -83,13 +99,32 @@ const T& item_named(const std::vector<T>& items, const std::string& name, const 
 
 }  // namespace
 
+std::span<const Definition> key_definitions() {
+  return kKeys;
+}
+
+std::vector<Column> columns_of(std::span<const Definition> definitions,
+                               std::initializer_list<std::string_view> names) {
+  std::vector<Column> columns;
+  for (const std::string_view name : names) {
+    auto found = std::ranges::find(definitions, name, &Definition::name);
+    if (found == definitions.end()) {
+      found = std::ranges::find(key_definitions(), name, &Definition::name);
+      if (found == key_definitions().end())
+        throw std::invalid_argument(fmt::format("the column {} has no definition", name));
+    }
+    columns.emplace_back(*found);
+  }
+  return columns;
+}
+
 std::optional<std::size_t> Table::find(std::string_view column) const {
-  const auto found = std::ranges::find(columns, column);
+  const auto found = std::ranges::find(columns, column, &Column::name);
   if (found == columns.end()) return std::nullopt;
   return static_cast<std::size_t>(found - columns.begin());
 }
 
-Table make_table(std::string name, std::vector<std::string> columns, std::vector<std::vector<Cell>> rows) {
+Table make_table(std::string name, std::vector<Column> columns, std::vector<std::vector<Cell>> rows) {
   for (const std::vector<Cell>& row : rows) {
     if (row.size() != columns.size()) {
       throw std::invalid_argument(
@@ -110,7 +145,8 @@ Table select_rows(const Table& table, const std::string& sort, std::optional<std
   const auto column = table.find(sort);
   if (!column) {
     fail(Status::usage, "--sort {}: the table has no such column{}; it has {}", escaped(sort),
-         did_you_mean(sort, table.columns), fmt::join(table.columns, ", "));
+         did_you_mean(sort, table.columns, &Column::name),
+         fmt::join(table.columns | std::views::transform(&Column::name), ", "));
   }
   const auto rows = std::make_shared<const std::vector<std::size_t>>(sorted_rows(table, *column));
   selected.row = [rows, row = table.row](std::size_t index, std::span<Cell> cells) {

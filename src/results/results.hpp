@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,12 +27,44 @@ namespace attnctl {
 /// --digits, JSON and CSV contain the shortest text that reads back to the same float or double.
 using Cell = std::variant<std::monostate, bool, std::int64_t, float, double, std::string>;
 
+/// What the values of a column mean. Definitions are constants beside the analysis that computes the values.
+struct Definition {
+  std::string_view name;     // of the column and of the JSON key
+  std::string_view unit;     // "nats", "tokens"; empty: no unit
+  std::string_view range;    // "[0, 1]"; empty for names
+  std::string_view null;     // the value of a head without the measured behaviour; empty if unknown
+  std::string_view meaning;  // one line
+  std::string_view source;   // publication; may be empty
+};
+
+/// The columns that identify a row, such as component, layer, head and input.
+[[nodiscard]] std::span<const Definition> key_definitions();
+
+/// A column of a table. Columns whose names depend on the data, such as one per head, have no definition.
+struct Column {
+  std::string name;
+  const Definition* definition = nullptr;  // a constant, or null
+
+  template <std::convertible_to<std::string_view> Text>
+  Column(const Text& column_name) : name(std::string_view(column_name)) {}
+  Column(const Definition& of) : name(of.name), definition(&of) {}
+  /// A column that has another name than its definition: "qk_mean" of "mean".
+  Column(std::string column_name, const Definition& of) : name(std::move(column_name)), definition(&of) {}
+  operator const std::string&() const { return name; }
+  friend bool operator==(const Column& a, const Column& b) { return a.name == b.name; }
+};
+
+/// Returns the columns with these names, each with its definition among `definitions` or key_definitions().
+/// Throws std::invalid_argument if a name has no definition.
+[[nodiscard]] std::vector<Column> columns_of(std::span<const Definition> definitions,
+                                             std::initializer_list<std::string_view> names);
+
 /// A table of cells. The rows may be computed on demand, so that a table with millions of rows need not be in
 /// memory. `row` fills the cells of one row (the span has one cell per column) and is called from several
 /// threads.
 struct Table {
   std::string name;
-  std::vector<std::string> columns;
+  std::vector<Column> columns;
   std::size_t rows = 0;
   std::function<void(std::size_t index, std::span<Cell> cells)> row;
 
@@ -41,7 +74,7 @@ struct Table {
 
 /// Returns a table that stores its rows in memory. Throws std::invalid_argument if a row does not have one
 /// cell per column.
-[[nodiscard]] Table make_table(std::string name, std::vector<std::string> columns,
+[[nodiscard]] Table make_table(std::string name, std::vector<Column> columns,
                                std::vector<std::vector<Cell>> rows);
 
 /// Returns the table with its rows sorted by the column `sort` (stable; the largest number or the last text

@@ -15,10 +15,10 @@ namespace {
 struct FormattedRow {
   const StudyShape& shape;
   Record record = {};
-  std::vector<std::string> columns = {};
+  std::vector<Column> columns = {};
   std::vector<Cell> cells = {};
 
-  void add_column(std::string column, Cell cell) {
+  void add_column(Column column, Cell cell) {
     columns.push_back(std::move(column));
     cells.push_back(std::move(cell));
   }
@@ -42,7 +42,7 @@ struct FormattedRow {
     add_column(name + "_count", count);
   }
   void add(const std::string& name, const RowHead& row) {
-    const std::vector<std::string> names = StudyShape::head_columns();
+    const std::vector<Column> names = StudyShape::head_columns();
     const auto values = row.index ? shape.head_cells(*row.index) : std::vector<Cell>(names.size());
     record.set(name, row.index ? Value(shape.heads[*row.index].name) : Value());
     if (row.identity) record.set("component", values[0]).set("layer", values[1]).set("index", values[2]);
@@ -68,7 +68,7 @@ HeadGrid::HeadGrid(const StudyShape& shape) {
 TextTable head_grid(const StudyShape& shape, std::string title, const std::vector<Cell>& cells) {
   const HeadGrid grid(shape);
   const std::size_t width = grid.columns.size();
-  std::vector<std::string> columns = {"layer"};
+  std::vector<Column> columns = {"layer"};
   columns.insert(columns.end(), grid.columns.begin(), grid.columns.end());
   std::vector<std::vector<Cell>> rows;
   for (const std::string& layer : grid.layers) rows.emplace_back(1 + width).front() = layer;
@@ -96,7 +96,7 @@ void StudyResults::append(StudyResults&& other) {
 void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
               const std::vector<ResultRow>& rows) {
   List items;
-  std::vector<std::string> columns;
+  std::vector<Column> columns;
   std::vector<std::vector<Cell>> cells;
   for (const ResultRow& row : rows) {
     FormattedRow formatted{shape};

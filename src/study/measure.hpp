@@ -69,7 +69,7 @@ struct StudyShape {
   bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
 
   /// The columns of a head in CSV tables, and the cells of one head in these columns.
-  [[nodiscard]] static std::vector<std::string> head_columns() { return {"component", "layer", "head"}; }
+  [[nodiscard]] static std::vector<Column> head_columns() { return {"component", "layer", "head"}; }
   [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const {
     const StudyHead& of = heads.at(head);
     return {of.component, count_cell(of.layer), count_cell(of.id.head)};
@@ -166,7 +166,7 @@ void add_rows(Results& results, const StudyShape& shape, const std::string& name
 struct RoleRow {
   std::string_view name;
   char letter;  // letter in the grid of roles
-  /// Metric::name of the score; this Metric defines the score, its null and its source.
+  /// Definition::name of the score; this Definition defines the score, its null and its source.
   std::string_view metric;
   double least = 0;        // smallest score
   double margin = 0;       // smallest difference between score and null; 0: not required
@@ -294,8 +294,8 @@ struct MeasureRow {
   std::string_view description;
   std::uint64_t version = 1;  // version of the state format; increase it when the format changes
   std::unique_ptr<Measure> (*make)(const StudyShape& shape) = nullptr;
-  std::span<const analysis::Metric> metrics;  // definitions of the metrics that the measure returns
-  bool probe_only = false;         // true: processes only probe blocks; false: only blocks of the corpus
+  std::span<const Definition> metrics;  // definitions of the metrics that the measure returns
+  bool probe_only = false;              // true: processes only probe blocks; false: only blocks of the corpus
   bool gives_evidence = false;     // returns evidence for roles; also runs on random models (--null-model)
   std::size_t max_heads = 0;       // largest number of heads; 0: no limit
   bool depends_on_order = false;   // also runs on shuffled tokens (--null-shuffle)

@@ -83,7 +83,7 @@ BinMeans means_of(const Line& line, std::size_t bin) {
 /// Returns the table of the charts: one row per distance bin, with the largest distance of the bin, then the
 /// mean weight of each line, then the mean influence of each line.
 Table drawn_table(std::span<const Line> lines, std::span<const analysis::DistanceBin> bins, bool by_head) {
-  std::vector<std::string> columns = {"distance"};
+  std::vector<Column> columns = {"distance"};
   for (const Line& line : lines) columns.push_back(name_of(line, by_head));
   for (const Line& line : lines) columns.push_back("influence, " + name_of(line, by_head));
   CellRows rows;

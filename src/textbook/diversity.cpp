@@ -224,7 +224,7 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
       .set("gain", options.gain)
       .set("draws", options.draws);
 
-  std::vector<std::string> columns{"head"};
+  std::vector<Column> columns{"head"};
   std::vector<std::string> labels;
   CellRows rows;
   for (std::size_t head = 0; head < options.heads; ++head) {
@@ -311,7 +311,7 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
   result.parameters.set("model", model.name())
       .set("circuit", std::string(name_of(circuit)))
       .set("draws", options.draws);
-  std::vector<std::string> columns{"layer"};
+  std::vector<Column> columns{"layer"};
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     const std::string name = kNames[i];
     columns.insert(columns.end(), {name, "random_" + name, "random_" + name + "_deviation"});

@@ -192,10 +192,10 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
   constexpr std::array<std::size_t, 4> drawn = {4, 5, 6, 8};  // query, key, value, query_median
   const bool heads = sizes == 1;
   const std::string label = heads ? "head" : "d_k";
-  std::vector<std::string> columns = {label};
+  std::vector<Column> columns = {label};
   for (const std::size_t column : drawn) {
     columns.emplace_back(kColumns[column]);
-    columns.push_back(columns.back() + ", scaled");
+    columns.emplace_back(fmt::format("{}, scaled", kColumns[column]));
   }
   CellRows lines;
   const std::size_t half = rows.size() / sizes / 2;  // rows of one d_k and scale, the last for the layer

@@ -218,8 +218,8 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
       sum += std::cos(static_cast<double>(distance) * static_cast<double>(theta));
     row.emplace_back(sum / static_cast<double>(rotary->inverse_frequency.size()));
   });
-  std::vector<std::string> columns = {"distance", "dot_product", "dot_product_spread", "rotation_residual",
-                                      "far_rotation_residual"};
+  std::vector<Column> columns = {"distance", "dot_product", "dot_product_spread", "rotation_residual",
+                                 "far_rotation_residual"};
   const auto add_chart = [&](const char* title, const char* column, const char* axis) {
     result.charts.push_back(make_chart(title, "distance", {column}, {"Distance", axis}));
   };

@@ -22,7 +22,7 @@ const std::vector<std::string> kMetricColumns = [] {
   return names;
 }();
 
-std::vector<std::string> with(std::vector<std::string> first) {
+std::vector<Column> with(std::vector<Column> first) {
   first.insert(first.end(), kMetricColumns.begin(), kMetricColumns.end());
   return first;
 }
@@ -114,10 +114,10 @@ TEST_CASE("without inputs the heads table has only the metrics of weights") {
 }
 
 /// Returns the table row of a metric in docs/metrics.md: `name`, unit, range, null, definition, source.
-std::string documented(const Metric& metric) {
+std::string documented(const Definition& metric) {
   std::ostringstream line;
   line << "| `" << metric.name << "` | " << metric.unit << " | " << metric.range << " | " << metric.null
-       << " | " << metric.definition << " | " << metric.source << " |";
+       << " | " << metric.meaning << " | " << metric.source << " |";
   return line.str();
 }
 
@@ -137,12 +137,12 @@ TEST_CASE("every metric has a description") {
   for (const CatalogueRow& row : metric_catalogue()) {
     CAPTURE(row.about.name);
     CHECK_FALSE(row.about.range.empty());
-    CHECK_FALSE(row.about.definition.empty());
+    CHECK_FALSE(row.about.meaning.empty());
     CHECK_FALSE(row.about.source.empty());
     CHECK(row.value({}) == Cell());
   }
   const Table table = metrics_table();
-  CHECK(table.columns == std::vector<std::string>{"name", "unit", "range", "null", "source"});
+  CHECK(table.columns == std::vector<Column>{"name", "unit", "range", "null", "source"});
   REQUIRE(table.rows == kMetricColumns.size());
   for (std::size_t i = 0; i < kMetricColumns.size(); ++i)
     CHECK(row_of(table, i)[0] == Cell(kMetricColumns[i]));

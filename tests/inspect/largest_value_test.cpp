@@ -41,8 +41,7 @@ TEST_CASE("the weight on the key with the largest value is that of NumPy") {
     const auto null_mean = golden.array(name + "_null_mean").values;
     for (const std::size_t panel_rows : {std::size_t{2}, std::size_t{128}}) {
       const Table table = largest_value(model, batch, panel_rows);
-      CHECK(table.columns ==
-            std::vector<std::string>{"component", "layer", "head", "rows", "share", "null_mean"});
+      CHECK(table.columns == std::vector<Column>{"component", "layer", "head", "rows", "share", "null_mean"});
       REQUIRE(table.rows == rows.size());
       std::vector<Cell> cells(table.columns.size());
       for (std::size_t head = 0; head < table.rows; ++head) {

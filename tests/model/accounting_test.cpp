@@ -48,7 +48,7 @@ namespace {
 
 /// A column of a table as numbers.
 std::vector<std::int64_t> column(const attnctl::Table& table, const std::string& name) {
-  const auto place = std::ranges::find(table.columns, name) - table.columns.begin();
+  const auto place = std::ranges::find(table.columns, name, &attnctl::Column::name) - table.columns.begin();
   std::vector<std::int64_t> values;
   std::vector<attnctl::Cell> cells(table.columns.size());
   for (std::size_t i = 0; i < table.rows; ++i) {
@@ -237,7 +237,7 @@ TEST_CASE("each kind of attention costs the pairs that it computes") {
 TEST_CASE("shape_walk gives the textbook shapes for batch 2, n 10, d 512, 8 heads") {
   const auto config = attnctl::model::bare_config({.d_model = 512, .heads = 8});
   const attnctl::Table table = attnctl::model::shape_walk(config, 2, 10);
-  CHECK(table.columns == std::vector<std::string>{"step", "tensor", "shape", "values"});
+  CHECK(table.columns == std::vector<attnctl::Column>{"step", "tensor", "shape", "values"});
   std::vector<std::string> shapes;
   for (std::size_t i = 0; i < table.rows; ++i) {
     std::vector<attnctl::Cell> cells(table.columns.size());
@@ -307,7 +307,7 @@ MemoryModel bare(const std::map<std::string, Shape>& tensors, const char* option
 /// "KIND LAYERS HEADS: TEXT" of each row.
 std::vector<std::string> statements(const attnctl::model::Model& model) {
   const attnctl::Table table = attnctl::model::sharing_table(model.config(), &model);
-  CHECK(table.columns == std::vector<std::string>{"kind", "layers", "heads", "text"});
+  CHECK(table.columns == std::vector<attnctl::Column>{"kind", "layers", "heads", "text"});
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < table.rows; ++i) {
     std::vector<attnctl::Cell> cells(table.columns.size());

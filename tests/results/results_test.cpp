@@ -112,7 +112,7 @@ TEST_CASE("a tensor shares its values") {
 TEST_CASE("columns are selected by name") {
   const Table table = make_table("t", {"head", "entropy"}, {{"0.0", 1.5F}});
   const Table selected = select_columns(table, {"entropy", "head"});
-  CHECK(selected.columns == std::vector<std::string>{"entropy", "head"});
+  CHECK(selected.columns == std::vector<Column>{"entropy", "head"});
   std::vector<Cell> cells(2);
   selected.row(0, cells);
   CHECK(cells == std::vector<Cell>{1.5F, "0.0"});

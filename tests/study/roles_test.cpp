@@ -145,11 +145,10 @@ TEST_CASE("the picture of roles shows the letters of the grid") {
 std::string documented(const RoleRow& row) {
   std::ostringstream line;
   for (const MeasureRow& measure : measure_catalogue()) {
-    for (const analysis::Metric& metric : measure.metrics) {
+    for (const Definition& metric : measure.metrics) {
       if (metric.name != row.metric) continue;
-      line << "| `" << row.name << "` | " << row.letter << " | `" << measure.name << "` | "
-           << metric.definition << " | " << metric.null << " | " << rule_of(row) << " | " << metric.source
-           << " |";
+      line << "| `" << row.name << "` | " << row.letter << " | `" << measure.name << "` | " << metric.meaning
+           << " | " << metric.null << " | " << rule_of(row) << " | " << metric.source << " |";
     }
   }
   return line.str();

@@ -17,18 +17,9 @@
 #include "forward/block.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::analysis {
-
-/// The description of one column of the heads table (analysis/heads_table.hpp).
-struct Metric {
-  std::string_view name;   // JSON key and CSV column
-  std::string_view unit;   // empty: dimensionless
-  std::string_view range;  // for example "[0, 1]"
-  std::string_view null;   // the value of a head that learned nothing, as text; empty if unknown
-  std::string_view definition;
-  std::string_view source;
-};
 
 struct SequenceMarks {
   /// [n], 1: the query token is EOS or [SEP]; or empty: no query token is.
@@ -64,7 +55,7 @@ struct PatternRow {
 
 /// A metric of a head that is the mean of a value of each query row.
 struct RowMetric {
-  Metric about;
+  Definition about;
   /// Returns the value of one row with finite weights; nullopt if the row is left out of the mean, for
   /// example because the key to measure does not exist.
   std::optional<double> (*value)(const PatternRow& row);

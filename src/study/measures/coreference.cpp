@@ -15,7 +15,7 @@ constexpr std::array kTypes = {"all", "pronoun", "proper", "nominal"};
 constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
 
 constexpr std::array kCoreferenceMetrics = {
-    analysis::Metric{
+    Definition{
         "coreference_accuracy", "share", "[0, 1]",
         "the most accurate of three baselines: nearest, same_string and random",
         "share of anaphoric mentions whose head word gives its largest weight, among the head words of "

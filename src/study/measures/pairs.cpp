@@ -14,16 +14,16 @@ namespace attnctl::study {
 namespace {
 
 constexpr std::array kPairMetrics = {
-    analysis::Metric{"pairs.js_divergence", "nats", "[0, ln 2]", "",
-                     "mean over rows of the Jensen-Shannon divergence of the two heads' rows, "
-                     "H((p + q) / 2) - (H(p) + H(q)) / 2",
-                     "Clark et al. 2019, section 6; Lin 1991"},
-    analysis::Metric{
+    Definition{"pairs.js_divergence", "nats", "[0, ln 2]", "",
+               "mean over rows of the Jensen-Shannon divergence of the two heads' rows, "
+               "H((p + q) / 2) - (H(p) + H(q)) / 2",
+               "Clark et al. 2019, section 6; Lin 1991"},
+    Definition{
         "pairs.frobenius_cosine", "", "[0, 1]", "",
         "cosine of the two heads' patterns: the sum of the products of their weights, divided by the root "
         "of the product of their sums of squares",
         "cosine of the patterns, all rows of the corpus as one matrix"},
-    analysis::Metric{
+    Definition{
         "pairs.cka", "", "[-1, 1]; below 0 only by chance", "0 for independent outputs",
         "linear CKA of the outputs z, HSIC(a, b) / sqrt(HSIC(a, a) HSIC(b, b)), with unbiased estimates of "
         "HSIC from a random sample of rows of the whole corpus",

@@ -5,7 +5,7 @@ namespace attnctl::study {
 namespace {
 
 constexpr std::array kRolloutMetrics = {
-    analysis::Metric{
+    Definition{
         "rollout.mass", "", "[0, 1]", "uniform: rollout of uniform attention over the visible keys",
         "mean attention rollout from the queries of this layer to the special token, or to position 0, over "
         "the rows from which rollout of uniform attention reaches it",
@@ -182,7 +182,7 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
   /// Returns a table with one row per layer: the rollout mass on each target, and its uniform baseline.
   [[nodiscard]] TextTable page() const {
     std::vector<std::int64_t> targets;
-    std::vector<std::string> columns = {"layer"};
+    std::vector<Column> columns = {"layer"};
     for (const auto& [key, sums] : sums_) {
       if (std::ranges::find(targets, key.second) == targets.end()) targets.push_back(key.second);
     }

@@ -69,7 +69,7 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
       }
     }
     for (std::size_t i = 0; i < metrics.size(); ++i) {
-      const analysis::Metric& metric = metrics[i].about;
+      const Definition& metric = metrics[i].about;
       if (metric.name == "entropy" || metric.name == "distance") {
         results.text.emplace_back(
             head_grid(shape_, fmt::format("Mean {} ({})", metric.name, metric.unit), means[i]));
@@ -83,21 +83,20 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
 };
 
 constexpr std::array kPositionalMetrics = {
-    analysis::Metric{
+    Definition{
         "positional.weight", "", "[0, 1]", "uniform: the mean of 1 / visible keys over the same rows",
         "for each offset o from query to key, -8 to 8: mean of a_i,i+o over the rows that may attend to "
         "key i+o",
         "Voita et al. 2019"},
-    analysis::Metric{"positional.peaks", "", "[0, 1]",
-                     "1 / visible keys if the largest weight is on a random key",
-                     "share of all rows whose largest weight is at offset o (the first of equal weights)",
-                     "Voita et al. 2019: 0.9 at one offset makes a positional head"},
+    Definition{"positional.peaks", "", "[0, 1]", "1 / visible keys if the largest weight is on a random key",
+               "share of all rows whose largest weight is at offset o (the first of equal weights)",
+               "Voita et al. 2019: 0.9 at one offset makes a positional head"},
 };
 constexpr std::array kDistanceMetrics = {
-    analysis::Metric{"distance.weight", "", "[0, 1]",
-                     "uniform: the same for uniform attention over the visible keys",
-                     "mean over rows of the weight on the keys whose distance |i - j| is in the bin",
-                     "Vig and Belinkov 2019"},
+    Definition{"distance.weight", "", "[0, 1]",
+               "uniform: the same for uniform attention over the visible keys",
+               "mean over rows of the weight on the keys whose distance |i - j| is in the bin",
+               "Vig and Belinkov 2019"},
 };
 
 /// The rows of one head in a table that has several rows per head, such as one row per offset.
@@ -111,9 +110,9 @@ struct HeadSeries {
 /// head, with one list per other column, and a list of the keys with the name in `keys`; a key of two columns
 /// is a pair.
 void add_series(StudyResults& results, const StudyShape& shape, const std::string& name,
-                const std::vector<std::string>& columns, std::size_t key_columns, const std::string& keys,
+                const std::vector<Column>& columns, std::size_t key_columns, const std::string& keys,
                 const std::vector<HeadSeries>& heads) {
-  std::vector<std::string> all_columns = StudyShape::head_columns();
+  std::vector<Column> all_columns = StudyShape::head_columns();
   all_columns.insert(all_columns.end(), columns.begin(), columns.end());
   std::vector<std::vector<Cell>> rows;
   List items;
@@ -329,8 +328,8 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
 }  // namespace
 
 MeasureRow metrics_measure() {
-  static const std::vector<analysis::Metric> metrics = [] {
-    std::vector<analysis::Metric> all;
+  static const std::vector<Definition> metrics = [] {
+    std::vector<Definition> all;
     for (const analysis::RowMetric& row : analysis::row_metrics()) all.push_back(row.about);
     return all;
   }();

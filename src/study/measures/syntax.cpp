@@ -8,12 +8,12 @@ namespace attnctl::study {
 namespace {
 
 constexpr std::array kSyntaxMetrics = {
-    analysis::Metric{
+    Definition{
         "relation_accuracy", "share", "[0, 1]", "baseline: the best fixed offset, -5 to 5 words",
         "share of the word pairs of a relation in which one word gives its largest weight, among all other "
         "words, to the other word of the pair",
         "Clark et al. 2019, section 4.2; Voita et al. 2019, section 5.2"},
-    analysis::Metric{
+    Definition{
         "tree_accuracy", "share", "[0, 1]", "adjacent: each word is joined to the next word",
         "share of annotated edges that are in the maximum spanning tree of A + A^T over words, ignoring "
         "direction and punctuation (UUAS)",

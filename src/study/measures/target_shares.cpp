@@ -7,23 +7,23 @@ namespace {
 constexpr std::string_view kUniform = "uniform: the mean over the same rows of target keys / visible keys";
 
 constexpr std::array kSpecialMetrics = {
-    analysis::Metric{
+    Definition{
         "special.share", "", "[0, 1]", kUniform,
         "share of the attention weight that is on the keys with this special token, or on position 0, over "
         "the rows that may attend to such a key",
         "Clark et al. 2019, section 3.2; Xiao et al. 2023"},
 };
 constexpr std::array kRepeatsMetrics = {
-    analysis::Metric{
+    Definition{
         "repeats.previous", "", "[0, 1]", kUniform,
         "share of the attention weight that is on the previous token, over the rows that may attend to it",
         "TransformerLens, head detector; Olsson et al. 2022"},
-    analysis::Metric{
+    Definition{
         "repeats.duplicate", "", "[0, 1]", kUniform,
         "share of the attention weight that is on earlier occurrences of the query's own token, over the "
         "rows that may attend to one",
         "TransformerLens; Wang et al. 2022"},
-    analysis::Metric{
+    Definition{
         "repeats.induction", "", "[0, 1]", kUniform,
         "share of the attention weight that is on the tokens directly after earlier occurrences of the "
         "query's own token, over the rows that may attend to one",
@@ -216,15 +216,14 @@ class RepeatsMeasure final : public PerHead<KindShares> {
 };
 
 constexpr std::array kRareMetrics = {
-    analysis::Metric{
+    Definition{
         "rare.weight", "", "[0, 1]", "uniform: the mean of rarest keys / visible keys over the same rows",
         "mean weight on the token of the sentence that is rarest in the corpus (all occurrences, and all "
         "equally rare tokens), over the rows that may attend to it and also to other tokens",
         "Voita et al. 2019, section 5.3"},
-    analysis::Metric{
-        "rare.peaks", "", "[0, 1]", "uniform, as for rare.weight",
-        "share of rows whose largest weight is on the rarest token, over the rows of rare.weight",
-        "Voita et al. 2019, section 5.3"},
+    Definition{"rare.peaks", "", "[0, 1]", "uniform, as for rare.weight",
+               "share of rows whose largest weight is on the rarest token, over the rows of rare.weight",
+               "Voita et al. 2019, section 5.3"},
 };
 
 struct HeadRare {
@@ -301,17 +300,15 @@ class RareMeasure final : public PerHead<HeadRare> {
 constexpr std::string_view kControl = "control: the same weight if the first copy has other tokens";
 
 constexpr std::array kProbeMetrics = {
-    analysis::Metric{
-        "probe.induction", "", "[0, 1]", kControl,
-        "random sequence, repeated once: mean weight from each token of the second copy on the token "
-        "after its first occurrence",
-        "Olsson et al. 2022, prefix matching"},
-    analysis::Metric{
-        "probe.duplicate", "", "[0, 1]", kControl,
-        "random sequence, repeated once: mean weight from each token of the second copy on its first "
-        "occurrence",
-        "Wang et al. 2022"},
-    analysis::Metric{
+    Definition{"probe.induction", "", "[0, 1]", kControl,
+               "random sequence, repeated once: mean weight from each token of the second copy on the token "
+               "after its first occurrence",
+               "Olsson et al. 2022, prefix matching"},
+    Definition{"probe.duplicate", "", "[0, 1]", kControl,
+               "random sequence, repeated once: mean weight from each token of the second copy on its first "
+               "occurrence",
+               "Wang et al. 2022"},
+    Definition{
         "probe.previous", "", "[0, 1]", "uniform: the mean of 1 / visible keys",
         "random sequence, repeated once: mean weight from each token of the second copy on the previous "
         "token",

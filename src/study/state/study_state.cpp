@@ -307,13 +307,13 @@ Results study_results(const StudyState& state, Pool& pool) {
       .set("summary", std::move(summary));
   List metrics;
   for (const MeasureRow* const row : header.measures) {
-    for (const analysis::Metric& metric : row->metrics) {
+    for (const Definition& metric : row->metrics) {
       metrics.emplace_back(Record{{{"name", std::string(metric.name)},
                                    {"measure", std::string(row->name)},
                                    {"unit", std::string(metric.unit)},
                                    {"range", std::string(metric.range)},
                                    {"null", text_cell(metric.null)},
-                                   {"definition", std::string(metric.definition)},
+                                   {"definition", std::string(metric.meaning)},
                                    {"source", std::string(metric.source)}}});
     }
   }

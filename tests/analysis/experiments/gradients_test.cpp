@@ -60,9 +60,9 @@ TEST_CASE("the gradient of each head and route is that of torch's autograd; head
 
 struct Row {
   std::vector<Cell> cells;
-  std::vector<std::string> columns;
+  std::vector<Column> columns;
   double operator[](const std::string& column) const {
-    const auto at = std::find(columns.begin(), columns.end(), column) - columns.begin();
+    const auto at = std::ranges::find(columns, column, &Column::name) - columns.begin();
     return std::get<double>(cells.at(static_cast<std::size_t>(at)));
   }
   [[nodiscard]] bool is_sum() const { return std::holds_alternative<std::monostate>(cells[2]); }

@@ -21,12 +21,12 @@ std::vector<Cell> cells(const Table& table, std::size_t row) {
 }
 
 std::int64_t count(const Table& table, std::size_t row, const std::string& name) {
-  const auto place = std::ranges::find(table.columns, name) - table.columns.begin();
+  const auto place = std::ranges::find(table.columns, name, &Column::name) - table.columns.begin();
   return std::get<std::int64_t>(cells(table, row).at(static_cast<std::size_t>(place)));
 }
 
 const double* number(std::vector<Cell>& row, const Table& table, const std::string& name) {
-  const auto place = std::ranges::find(table.columns, name) - table.columns.begin();
+  const auto place = std::ranges::find(table.columns, name, &Column::name) - table.columns.begin();
   return std::get_if<double>(&row.at(static_cast<std::size_t>(place)));
 }
 

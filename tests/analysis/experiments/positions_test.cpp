@@ -20,7 +20,7 @@ nlohmann::json golden() {
 }
 
 std::vector<double> column(const Table& table, const std::string& name) {
-  const auto place = std::ranges::find(table.columns, name) - table.columns.begin();
+  const auto place = std::ranges::find(table.columns, name, &Column::name) - table.columns.begin();
   REQUIRE(place < std::ssize(table.columns));
   std::vector<double> values;
   std::vector<Cell> cells(table.columns.size());
