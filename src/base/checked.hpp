@@ -6,7 +6,6 @@
 #include <limits>
 #include <optional>
 #include <span>
-#include <utility>
 
 namespace attnctl {
 
@@ -26,28 +25,22 @@ template <std::integral T>
   return product;
 }
 
-/// Returns the sum of all arguments, or the largest value of T if the sum does not fit.
+/// saturating_sum() and saturating_product() return the largest value of T if the result does not fit.
 template <std::unsigned_integral T, std::convertible_to<T>... More>
 [[nodiscard]] constexpr T saturating_sum(T a, More... more) {
   ((a = checked_add(a, static_cast<T>(more)).value_or(std::numeric_limits<T>::max())), ...);
   return a;
 }
-/// Returns a * b, or the largest value of T if the product does not fit.
 template <std::unsigned_integral T>
 [[nodiscard]] constexpr T saturating_product(T a, T b) {
   return checked_mul(a, b).value_or(std::numeric_limits<T>::max());
 }
 
-template <std::integral To, std::integral From>
-[[nodiscard]] constexpr std::optional<To> checked_narrow(From value) {
-  if (!std::in_range<To>(value)) return std::nullopt;
-  return static_cast<To>(value);
-}
-
-/// Returns the product of the extents, which is 1 for a scalar (no extents). Extents of 0 do not hide an
-/// overflow: returns nullopt if the product of the other extents overflows.
-[[nodiscard]] constexpr std::optional<std::size_t> checked_product(std::span<const std::size_t> extents) {
-  std::size_t product = 1;
+/// Returns the product of the extents and `size` (at least 1), the size of an element. Extents of 0 do not
+/// hide an overflow: returns nullopt if the product of the other extents and `size` overflows.
+[[nodiscard]] constexpr std::optional<std::size_t> checked_product(std::span<const std::size_t> extents,
+                                                                   std::size_t size = 1) {
+  std::size_t product = size;
   for (const std::size_t extent : extents) {
     const auto next = checked_mul(product, std::max<std::size_t>(extent, 1));
     if (!next) return std::nullopt;

@@ -12,10 +12,9 @@ void check_strided(std::string_view where, const Strided& tensor, std::size_t av
     refuse(where, "strides: got {}, need one per extent of the shape {}", to_string(tensor.strides),
            to_string(tensor.shape));
   }
-  const auto count = checked_product(tensor.shape);
-  if (!count || !checked_mul(*count, tensor.element_size))
-    refuse(where, "shape: got {}, whose size does not fit 64 bits", to_string(tensor.shape));
-  if (*count == 0) return;
+  const auto size = checked_product(tensor.shape, tensor.element_size);
+  if (!size) refuse(where, "shape: got {}, whose size does not fit 64 bits", to_string(tensor.shape));
+  if (*size == 0) return;
   // The position after the last element, in elements.
   std::optional<std::size_t> end = checked_add(tensor.offset, std::size_t{1});
   for (std::size_t d = 0; d < tensor.shape.size() && end; ++d) {
@@ -30,7 +29,7 @@ void check_strided(std::string_view where, const Strided& tensor, std::size_t av
 }
 
 std::size_t byte_size(const Strided& tensor) {
-  return checked_product(tensor.shape).value() * tensor.element_size;
+  return checked_product(tensor.shape, tensor.element_size).value();
 }
 
 bool is_row_major(const Strided& tensor) {

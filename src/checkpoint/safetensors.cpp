@@ -113,8 +113,7 @@ void check_entry(const FileBytes& file, const SafetensorsEntry& entry, std::size
                   "data_offsets: got end {}, need at most the {} bytes after the header", entry.end,
                   data_size);
   }
-  const auto count = checked_product(entry.shape);
-  const auto size = count ? checked_mul(*count, size_of(entry.dtype)) : std::nullopt;
+  const auto size = checked_product(entry.shape, size_of(entry.dtype));
   if (!size) refuse_tensor(file.name(), entry.name, "shape: got one whose size does not fit 64 bits");
   if (*size != entry.end - entry.begin) {
     refuse_tensor(file.name(), entry.name, "data_offsets: got {} bytes, need {} for shape {} of {}",

@@ -29,8 +29,7 @@ constexpr std::string_view kObjects = "/data.pkl";
 
 /// Returns the number of bytes of a storage before element number `element`.
 std::size_t bytes_until(const Pickle& pickle, const PickleStorage& storage, std::int64_t element) {
-  const auto count = checked_narrow<std::size_t>(element);
-  const auto size = count ? checked_mul(*count, storage.element_size()) : std::nullopt;
+  const auto size = checked_mul(static_cast<std::size_t>(element), storage.element_size());
   if (!size) {
     refuse(pickle.where, "storage {}: got {} elements, whose size does not fit 64 bits",
            in_quotes(storage.key), element);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
-#include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include <fmt/ranges.h>
@@ -99,11 +99,10 @@ class DictReader {
       if (header_.shape.size() == kMaxDimensions)
         refuse(fmt::format("at most {} dimensions", kMaxDimensions));
       header_.shape.push_back(extent());
-      if (accept(")")) {
-        if (header_.shape.size() == 1) refuse("a comma: the shape of one dimension is (n,)");
-        return;
-      }
-      expect(",");
+      skip_space();
+      const bool last = peek() == ')';
+      if (last && header_.shape.size() == 1) refuse("a comma: the shape of one dimension is (n,)");
+      if (!last) expect(",");
     }
   }
 
@@ -187,9 +186,11 @@ std::size_t npy_header_end(std::string_view where, std::string_view first) {
 NpyHeader read_npy_header(std::string_view where, std::string_view text) {
   const std::size_t begin = dictionary_begin(text);
   NpyHeader header = DictReader(where, text.substr(begin), begin).read();
-  const auto count = checked_product(header.shape);
-  const auto size = count ? checked_mul(*count, size_of(header.dtype)) : std::nullopt;
-  if (!size) refuse(where, "shape: the size of the array does not fit 64 bits");
+  const auto size = checked_product(header.shape, size_of(header.dtype));
+  if (!size) {
+    refuse(where, "shape: got {}; without extents of 0, the size of the array does not fit 64 bits",
+           to_string(header.shape));
+  }
   header.data_begin = text.size();
   header.data_size = *size;
   return header;
@@ -203,10 +204,11 @@ void check_npy_size(std::string_view where, const NpyHeader& header, std::size_t
 }
 
 std::string npy_header(DType dtype, const Shape& shape) {
-  std::string text =
-      fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}{}), }}",
-                  size_of(dtype) > 1 ? '<' : '|', std::ranges::find(kDescrs, dtype, &DescrRow::dtype)->code,
-                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+  const auto* const row = std::ranges::find(kDescrs, dtype, &DescrRow::dtype);
+  if (row == std::end(kDescrs)) throw std::invalid_argument("npy_header: NumPy has no bf16");
+  std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                                 size_of(dtype) > 1 ? '<' : '|', row->code, fmt::join(shape, ", "),
+                                 shape.size() == 1 ? "," : "");
   constexpr std::size_t kPrefix = kLengthAt + 2;
   const std::size_t total = (kPrefix + text.size() + 1 + 63) / 64 * 64;
   text.resize(total - kPrefix - 1, ' ');

@@ -37,7 +37,7 @@ constexpr std::size_t kNpyPreamble = 12;  // npy_header_end() reads at most this
 void check_npy_size(std::string_view where, const NpyHeader& header, std::size_t size);
 
 /// Returns a header of version 1.0 for little-endian, row-major data. The header is padded to a multiple of
-/// 64 bytes. `dtype` must not be bf16, which NumPy lacks.
+/// 64 bytes. Throws std::invalid_argument for bf16, which NumPy lacks.
 [[nodiscard]] std::string npy_header(DType dtype, const Shape& shape);
 
 }  // namespace attnctl::formats

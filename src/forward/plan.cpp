@@ -74,8 +74,7 @@ struct SequenceCheck {
 
   void check_range(const char* what, const std::vector<std::int64_t>& values, std::size_t count) const {
     for (std::size_t p = 0; p < values.size(); ++p) {
-      const auto index = checked_narrow<std::size_t>(values[p]);
-      if (index && *index < count) continue;
+      if (values[p] >= 0 && std::cmp_less(values[p], count)) continue;
       refuse(": {0} {1} at position {2} is out of range; the model has {0}s 0 to {3}", what, values[p], p,
              count - 1);
     }

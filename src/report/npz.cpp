@@ -194,8 +194,7 @@ struct NpzWriter::Archive {
 
   Member& declare(const std::string& name, DType dtype, const Shape& shape) {
     if (!names.insert(name).second) throw std::logic_error("an NPZ with two arrays named " + name);
-    const auto elements = checked_product(shape);
-    const auto bytes = elements ? checked_mul(*elements, size_of(dtype)) : std::nullopt;
+    const auto bytes = checked_product(shape, size_of(dtype));
     if (!bytes || *bytes > std::uint64_t{1} << 62U) {
       fail(Status::limit, "{}: the array {} would take more than 4 EiB", out.name(), name);
     }

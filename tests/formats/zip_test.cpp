@@ -1,6 +1,7 @@
 #include "formats/zip.hpp"
 
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -148,4 +149,6 @@ TEST_CASE("NPY headers equal those of NumPy") {
         "{'descr': '<f4', 'fortran_order': False, 'shape': " + std::string(row.want) + ", }"));
     CHECK(header.back() == '\n');
   }
+  CHECK(npy_header(DType::boolean, {}).substr(10).starts_with("{'descr': '|b1'"));
+  CHECK_THROWS_AS((void)npy_header(DType::bf16, {2}), std::invalid_argument);
 }

@@ -221,15 +221,13 @@ class GgufLayoutReader {
       refuse(file_.name(), "{}: got rows of {} values, need a multiple of {}, the block size of {}", what,
              row, tensor.type->block_values, tensor.type->name);
     }
-    const auto count = checked_product(tensor.shape);
-    const auto values = count ? checked_mul(*count, size_of(tensor.type->dtype)) : std::nullopt;
-    const auto size =
-        values ? checked_mul(*count / tensor.type->block_values, tensor.type->block_bytes) : std::nullopt;
-    if (!size) {
+    const std::size_t value_size = size_of(tensor.type->dtype);
+    const auto decoded = checked_product(tensor.shape, value_size);  // at least the size in the file
+    if (!decoded) {
       refuse(file_.name(), "{}: got shape {}, whose size does not fit 64 bits", what,
              to_string(tensor.shape));
     }
-    return *size;
+    return *decoded / value_size / tensor.type->block_values * tensor.type->block_bytes;
   }
 
   void place_tensors() {
