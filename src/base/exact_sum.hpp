@@ -23,13 +23,18 @@ class ExactSum {
     const auto upper = static_cast<std::int64_t>(fraction);
     const double rest = (fraction - static_cast<double>(upper)) * 0x1p32;
     const auto lower = static_cast<std::int64_t>(std::nearbyint(rest));
-    const Fixed scaled = (Fixed{whole} << 64) + (Fixed{upper} << 32) + lower;
-    if (__builtin_add_overflow(total_, scaled, &total_))
-      throw std::overflow_error("an exact sum is over 2^63 in magnitude");
+    ExactSum scaled;
+    scaled.total_ = (Fixed{whole} << 64) + (Fixed{upper} << 32) + lower;
+    merge(scaled);
   }
 
-  /// Adds another sum. Does not check for overflow.
-  void merge(const ExactSum& other) { total_ += other.total_; }
+  /// Adds another sum. Throws std::overflow_error if the result does not fit; then this sum is unchanged.
+  void merge(const ExactSum& other) {
+    Fixed total = 0;
+    if (__builtin_add_overflow(total_, other.total_, &total))
+      throw std::overflow_error("an exact sum is over 2^63 in magnitude");
+    total_ = total;
+  }
 
   [[nodiscard]] double value() const { return static_cast<double>(total_) * 0x1p-64; }
 

@@ -85,6 +85,13 @@ TEST_CASE("an exact sum throws if a term or the sum does not fit") {
   sum.add(0x1.fp61);
   sum.add(0x1.fp61);
   CHECK_THROWS_AS(sum.add(0x1.fp61), std::overflow_error);
+  const ExactSum half = sum;
+  CHECK_THROWS_AS(sum.merge(half), std::overflow_error);
+  CHECK(sum.value() == half.value());
+  const ExactSum lowest = ExactSum::from_words({0, std::uint64_t{1} << 63U});
+  sum.merge(lowest);
+  CHECK(sum.value() == half.value() - 0x1p63);
+  CHECK_THROWS_AS(sum.merge(lowest), std::overflow_error);
 }
 
 using attnctl::is_non_finite;
