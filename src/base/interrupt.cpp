@@ -17,7 +17,7 @@ static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<char*>::is_a
               "the signal handler uses these");
 std::atomic<bool> stop_requested{false};
 std::array<std::atomic<char*>, 64> temporary_paths{};
-thread_local int holds = 0;
+constexpr int kMaxDepth = 2;  // a temporary file is in at most this number of temporary folders
 
 extern "C" void on_signal(int) {
   if (!stop_requested.exchange(true)) return;
@@ -43,18 +43,11 @@ void install_signal_handlers() {
 }
 
 bool interrupted() noexcept {
-  return stop_requested.load(std::memory_order_relaxed) && holds == 0;
+  return stop_requested.load(std::memory_order_relaxed) && InterruptHold::holds == 0;
 }
 
 void throw_if_interrupted() {
   if (interrupted()) fail(Status::interrupted, "interrupted");
-}
-
-InterruptHold::InterruptHold() noexcept {
-  ++holds;
-}
-InterruptHold::~InterruptHold() {
-  --holds;
 }
 
 std::size_t Temporaries::add(const std::string& path) {
@@ -77,14 +70,12 @@ void Temporaries::forget(std::size_t slot) {
 }
 
 void Temporaries::remove_all() noexcept {
-  std::array<const char*, temporary_paths.size()> folders{};
-  for (std::size_t i = 0; i < temporary_paths.size(); ++i) {
-    // Not freed, because the process is about to end.
-    const char* path = temporary_paths[i].exchange(nullptr);
-    if (path != nullptr && ::unlink(path) != 0) folders[i] = path;
-  }
-  for (const char* path : folders) {
-    if (path != nullptr) ::rmdir(path);
+  std::array<const char*, temporary_paths.size()> paths{};  // not freed, because the process is about to end
+  for (std::size_t i = 0; i < paths.size(); ++i) paths[i] = temporary_paths[i].exchange(nullptr);
+  for (int depth = kMaxDepth; depth >= 0; --depth) {
+    for (const char* path : paths) {
+      if (path != nullptr && ::unlink(path) != 0) ::rmdir(path);
+    }
   }
 }
 

@@ -16,13 +16,15 @@ void install_signal_handlers();
 
 void throw_if_interrupted();  // throws Error(interrupted); long loops call this function
 
-/// Hides interrupts from this thread during its lifetime, so that finished results can still be written.
-class InterruptHold {
- public:
-  InterruptHold() noexcept;
-  ~InterruptHold();
+/// Hides interrupts from this thread during its lifetime, so that finished results can still be written. A
+/// Pool::run() that this thread calls also hides them from its workers.
+struct InterruptHold {
+  InterruptHold() noexcept { ++holds; }
+  ~InterruptHold() { --holds; }
   InterruptHold(const InterruptHold&) = delete;
   InterruptHold& operator=(const InterruptHold&) = delete;
+
+  static inline thread_local int holds = 0;  // number of holds of this thread
 };
 
 /// The paths of at most 64 temporary files and folders. The signal handler removes the files and folders with
@@ -35,8 +37,7 @@ class Temporaries {
   /// not remove this path.
   static std::size_t add(const std::string& path);
   static void forget(std::size_t slot);
-  /// Removes the files and folders that were added and not forgotten: first the files, then the folders that
-  /// are empty.
+  /// Removes the files that were added and not forgotten, then the folders that are empty, the inner first.
   static void remove_all() noexcept;
 };
 

@@ -25,6 +25,7 @@ namespace {
 struct PoolJob {
   std::size_t tasks;
   const std::function<void(std::size_t, std::size_t)>& work;
+  const int holds = InterruptHold::holds;  // of the thread that called run()
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stopped{false};
 
@@ -110,6 +111,7 @@ struct Pool::State {
       --seats;
       ++active;
       PoolJob& current = *job;
+      InterruptHold::holds = current.holds;
       lock.unlock();
       current.process(worker);
       lock.lock();

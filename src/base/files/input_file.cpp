@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "base/interrupt.hpp"
+
 namespace attnctl {
 namespace {
 
@@ -27,9 +29,8 @@ std::string_view kind_of(mode_t mode) {
 
 std::string unread_input;  // bytes of standard input that read_some() returns before it reads more
 
-/// Calls read() until it returns bytes or the end of the file. Repeats after EINTR, and waits for data if the
-/// descriptor is non-blocking. Returns the number of bytes, 0 at the end of the file. Throws
-/// Error(environment) for other errors.
+/// Waits until there are bytes or the end of the file, and reads. Returns the number of bytes, 0 at the end
+/// of the file. Throws Error(interrupted) after an interrupt, and Error(environment) if reading fails.
 std::size_t read_some(int descriptor, const std::string& name, std::span<char> buffer) {
   if (descriptor == STDIN_FILENO && !unread_input.empty()) {
     const std::size_t count = unread_input.copy(buffer.data(), buffer.size());
@@ -37,12 +38,13 @@ std::size_t read_some(int descriptor, const std::string& name, std::span<char> b
     return count;
   }
   for (;;) {
-    const ssize_t count = read(descriptor, buffer.data(), buffer.size());
-    if (count >= 0) return static_cast<std::size_t>(count);
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN) fail_with_errno(escaped(name), "read", errno);
+    throw_if_interrupted();
+    // The signal may be sent to another thread, so poll() ends after 100 ms.
     pollfd waiting = {descriptor, POLLIN, 0};
-    poll(&waiting, 1, -1);
+    if (poll(&waiting, 1, 100) == 0) continue;
+    const ssize_t count = waiting.revents != 0 ? read(descriptor, buffer.data(), buffer.size()) : -1;
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno != EINTR && errno != EAGAIN) fail_with_errno(escaped(name), "read", errno);
   }
 }
 

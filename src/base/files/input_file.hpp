@@ -22,7 +22,8 @@ namespace attnctl {
                                     Status absent = Status::environment);
 
 /// Reads an open file descriptor, such as standard input, to its end. `name` is used in error messages.
-/// Throws Error(environment) if reading fails, and Error(bad_input) after more than `limit` bytes.
+/// Throws Error(environment) if reading fails, Error(interrupted) after an interrupt, and Error(bad_input)
+/// after more than `limit` bytes.
 [[nodiscard]] std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
 
 /// Returns the first line of standard input without its end, or its first 64 KiB if it is longer. The result
