@@ -22,12 +22,8 @@ struct FileFormat {
   std::string_view extension;  // lower case
   std::string_view name;
   bool (*plausible)(std::string_view content);  // returns false if the first bytes rule out this format
-  std::unique_ptr<Checkpoint> (*open)(FileBytes file, const Path& path, Warnings& warnings);
+  void (*read)(FileCheckpoint& checkpoint, Warnings& warnings);  // null for an index of shards
 };
-
-std::unique_ptr<Checkpoint> open_torch(FileBytes file, const Path& /*path*/, Warnings& warnings) {
-  return open_torch_file(std::move(file), warnings);
-}
 
 bool begins_like_json(std::string_view content) {
   const std::size_t first = content.find_first_not_of(" \t\r\n");
@@ -44,29 +40,17 @@ bool begins_like_torch(std::string_view content) {
 }
 
 constexpr FileFormat kFormats[] = {
-    {".safetensors.index.json", "an index of safetensors shards", begins_like_json,
-     [](FileBytes file, const Path& path, Warnings& warnings) {
-       return open_shard_index(std::move(file), path.parent_path(), ".safetensors", warnings);
-     }},
-    {".bin.index.json", "an index of PyTorch shards", begins_like_json,
-     [](FileBytes file, const Path& path, Warnings& warnings) {
-       return open_shard_index(std::move(file), path.parent_path(), ".bin", warnings);
-     }},
-    {".safetensors", "safetensors", begins_like_safetensors,
-     [](FileBytes file, const Path&, Warnings&) { return open_safetensors(std::move(file)); }},
-    {".npz", "an NPZ archive", [](std::string_view content) { return content.starts_with("PK"); },
-     [](FileBytes file, const Path&, Warnings& warnings) { return open_npz(std::move(file), warnings); }},
+    {".safetensors.index.json", "an index of safetensors shards", begins_like_json, nullptr},
+    {".bin.index.json", "an index of PyTorch shards", begins_like_json, nullptr},
+    {".safetensors", "safetensors", begins_like_safetensors, read_safetensors},
+    {".npz", "an NPZ archive", [](std::string_view content) { return content.starts_with("PK"); }, read_npz},
     {".npy", "an NPY array", [](std::string_view content) { return content.starts_with("\x93NUMPY"); },
-     [](FileBytes file, const Path& path, Warnings&) {
-       return open_npy(std::move(file), path.stem().string());
-     }},
-    {".bin", "a PyTorch checkpoint", begins_like_torch, open_torch},
-    {".pt", "a PyTorch checkpoint", begins_like_torch, open_torch},
-    {".pth", "a PyTorch checkpoint", begins_like_torch, open_torch},
-    {".gguf", "GGUF", [](std::string_view content) { return content.starts_with("GGUF"); },
-     [](FileBytes file, const Path&, Warnings&) { return open_gguf(std::move(file)); }},
-    {".json", "JSON weights", begins_like_json,
-     [](FileBytes file, const Path&, Warnings&) { return open_json_weights(std::move(file)); }},
+     read_npy},
+    {".bin", "a PyTorch checkpoint", begins_like_torch, read_torch_file},
+    {".pt", "a PyTorch checkpoint", begins_like_torch, read_torch_file},
+    {".pth", "a PyTorch checkpoint", begins_like_torch, read_torch_file},
+    {".gguf", "GGUF", [](std::string_view content) { return content.starts_with("GGUF"); }, read_gguf},
+    {".json", "JSON weights", begins_like_json, read_json_weights},
 };
 
 /// Extensions of unsupported weights files. The error message advises to convert them.
@@ -138,7 +122,7 @@ std::optional<ContentType> identify_content(std::string_view content) {
   return std::nullopt;
 }
 
-void check_plausible(const FileFormat& format, const FileBytes& file) {
+void check_plausible(const FileFormat& format, const MappedFile& file) {
   if (format.plausible(file.text())) return;
   if (const auto found = identify_content(file.text()))
     refuse(file.name(), "got {}, need {}; {}", found->name, format.name, found->advice);
@@ -153,17 +137,22 @@ std::size_t Checkpoint::find(std::string_view name) const {
 }
 
 std::unique_ptr<Checkpoint> open_checkpoint(const Path& path, Warnings& warnings, Status absent) {
-  FileBytes file(path, absent);
+  auto checkpoint = std::make_unique<FileCheckpoint>(path, absent);
   const FileFormat* const format = find_format(path);
   if (format == nullptr) refuse_extension(path);
-  check_plausible(*format, file);
-  return format->open(std::move(file), path, warnings);
+  check_plausible(*format, checkpoint->file());
+  if (format->read == nullptr) {
+    const std::string_view shards = format->extension.substr(0, format->extension.find('.', 1));
+    return open_shard_index(checkpoint->file(), shards, warnings);
+  }
+  format->read(*checkpoint, warnings);
+  return checkpoint;
 }
 
 std::shared_ptr<const formats::TokenizerSection> read_tokenizer_section(const Path& path) {
   const FileFormat* const format = find_format(path);
   if (format == nullptr || format->extension != ".gguf") return nullptr;
-  const FileBytes file(path, Status::environment);
+  const MappedFile file(path);
   check_plausible(*format, file);
   return read_gguf_tokenizer(file);
 }

@@ -140,7 +140,7 @@ std::size_t read_numbers(std::string_view text, std::size_t count, std::vector<s
   return found;
 }
 
-nlohmann::ordered_json read_config(const FileBytes& file, const JsonTensor& part) {
+nlohmann::ordered_json read_config(const MappedFile& file, const JsonTensor& part) {
   std::string_view text = file.text().substr(part.begin, part.end - part.begin);
   if (text.size() > kMaxJsonConfig)
     refuse(file.name(), "/config: got {} bytes, need at most {}", text.size(), kMaxJsonConfig);
@@ -152,14 +152,13 @@ nlohmann::ordered_json read_config(const FileBytes& file, const JsonTensor& part
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_json_weights(FileBytes json) {
-  auto checkpoint = std::make_unique<FileCheckpoint>(std::move(json));
-  const FileBytes& file = checkpoint->file();
+void read_json_weights(FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
+  const MappedFile& file = checkpoint.file();
   WeightsEvents events;
   events.parse({.file = file.name(), .text = file.text()});
   if (events.config) {
-    checkpoint->set_inside(std::make_shared<const nlohmann::ordered_json>(read_config(file, *events.config)),
-                           nullptr);
+    checkpoint.set_inside(std::make_shared<const nlohmann::ordered_json>(read_config(file, *events.config)),
+                          nullptr);
   }
   if (const JsonTensor* const twice = sort_by_name(events.tensors, &JsonTensor::name))
     refuse(file.name(), "got the key {} twice, need different keys", in_quotes(twice->name));
@@ -167,17 +166,16 @@ std::unique_ptr<Checkpoint> open_json_weights(FileBytes json) {
     const auto bytes = file.bytes().subspan(part.begin, part.end - part.begin);
     // Cannot overflow, because the text contains all these numbers or empty arrays.
     const std::size_t count = checked_product(part.shape).value();
-    checkpoint->add({part.name, DType::f32, part.shape, file.name()}, bytes,
-                    bytes.size() + count * sizeof(float),
-                    [&file, part, bytes, count](std::vector<std::byte>& copy) -> std::span<const std::byte> {
-                      if (read_numbers(file.text().substr(part.begin, bytes.size()), count, copy) != count)
-                        refuse_tensor(file.name(), part.name, "the file changed while it was read");
-                      file.forget(bytes);
-                      return copy;
-                    });
+    checkpoint.add({part.name, DType::f32, part.shape, file.name()}, bytes,
+                   bytes.size() + count * sizeof(float),
+                   [&file, part, bytes, count](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                     if (read_numbers(file.text().substr(part.begin, bytes.size()), count, copy) != count)
+                       refuse_tensor(file.name(), part.name, "the file changed while it was read");
+                     file.forget(bytes);
+                     return copy;
+                   });
   }
   file.forget(file.bytes());
-  return checkpoint;
 }
 
 }  // namespace attnctl::checkpoint

@@ -85,7 +85,7 @@ struct Array {
 };
 
 /// Reads the NPY header of an archive member. Of a compressed member, only the header is unpacked.
-formats::NpyHeader member_header(const FileBytes& file, const formats::StoredMember& member) {
+formats::NpyHeader member_header(const MappedFile& file, const formats::StoredMember& member) {
   const std::string where = formats::at_member(file, member);
   const auto first_bytes = [&](std::size_t count) {
     if (!member.deflated) return std::string(text_of(member.data).substr(0, count));
@@ -95,12 +95,9 @@ formats::NpyHeader member_header(const FileBytes& file, const formats::StoredMem
   };
   const std::size_t end = formats::npy_header_end(where, first_bytes(formats::kNpyPreamble));
   const std::string text = first_bytes(end);
-  if (text.size() < end) refuse(where, "got {} bytes, need a header of {}", text.size(), end);
-  formats::NpyHeader header = formats::read_npy_header(where, text);
-  if (member.size < header.data_begin)
-    refuse(where, "got {} bytes, need a header of {}", member.size, header.data_begin);
-  formats::check_npy_size(where, header, member.size - header.data_begin);
-  return header;
+  if (const auto size = std::min<std::uint64_t>(text.size(), member.size); size < end)
+    refuse(where, "got {} bytes, need a header of {}", size, end);
+  return formats::read_npy_header(where, text, member.size - end);
 }
 
 std::string tensor_name(const Array& array) {
@@ -109,30 +106,27 @@ std::string tensor_name(const Array& array) {
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_npy(FileBytes file, std::string name) {
+void read_npy(FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
+  const MappedFile& file = checkpoint.file();
   const std::string_view text = file.text();
   const std::size_t end = formats::npy_header_end(file.name(), text.substr(0, formats::kNpyPreamble));
   if (end > text.size()) {
     refuse(file.name(), "got a header of {} bytes in a file of {}; was it downloaded whole?", end,
            text.size());
   }
-  formats::NpyHeader header = formats::read_npy_header(file.name(), text.substr(0, end));
-  formats::check_npy_size(file.name(), header, text.size() - end);
-  const auto data = file.bytes().subspan(header.data_begin);
-  auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
-  TensorInfo info = {std::move(name), header.dtype, header.shape, checkpoint->file().name()};
-  if (header.is_plain()) {
-    checkpoint->add(std::move(info), data);
-    return checkpoint;
-  }
-  checkpoint->add(std::move(info), data, 2 * std::uint64_t{data.size()},
-                  [header, data](std::vector<std::byte>& copy) -> std::span<const std::byte> {
-                    return copy = to_plain(header, data);
-                  });
-  return checkpoint;
+  const auto header = formats::read_npy_header(file.name(), text.substr(0, end), text.size() - end);
+  const auto data = file.bytes().subspan(end);
+  TensorInfo info = {std::filesystem::path(file.path()).stem().string(), header.dtype, header.shape,
+                     file.name()};
+  if (header.is_plain()) return checkpoint.add(std::move(info), data);
+  checkpoint.add(std::move(info), data, 2 * std::uint64_t{data.size()},
+                 [header, data](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                   return copy = to_plain(header, data);
+                 });
 }
 
-std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings) {
+void read_npz(FileCheckpoint& checkpoint, Warnings& warnings) {
+  const MappedFile& file = checkpoint.file();
   std::vector<Array> arrays;
   for (formats::StoredMember& member : formats::read_zip_directory(file)) {
     if (!member.name.ends_with(kExtension)) {
@@ -145,20 +139,18 @@ std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings) {
   // Up to here, the arrays are in the order of the member names, which differs from that of the tensor names:
   // "a-b.npy" is before "a.npy", but "a" is before "a-b".
   std::ranges::sort(arrays, {}, tensor_name);
-  auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
   for (const Array& array : arrays) {
     const auto& [member, header] = array;
     const std::uint64_t unpacked = member.deflated ? member.data.size() + member.size : 0;
-    checkpoint->add(
-        {tensor_name(array), header.dtype, header.shape, checkpoint->file().name()}, member.data,
-        header.is_plain() ? unpacked : unpacked + 2 * std::uint64_t{member.size},
-        [array, &from = checkpoint->file()](std::vector<std::byte>& copy) -> std::span<const std::byte> {
-          const auto data = formats::unpack(from, array.member, copy).subspan(array.header.data_begin);
-          if (array.header.is_plain()) return data;
-          return copy = to_plain(array.header, data);
-        });
+    checkpoint.add({tensor_name(array), header.dtype, header.shape, file.name()}, member.data,
+                   header.is_plain() ? unpacked : unpacked + 2 * std::uint64_t{member.size},
+                   [array, &file](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                     const auto data =
+                         formats::unpack(file, array.member, copy).subspan(array.header.data_begin);
+                     if (array.header.is_plain()) return data;
+                     return copy = to_plain(array.header, data);
+                   });
   }
-  return checkpoint;
 }
 
 }  // namespace attnctl::checkpoint

@@ -19,8 +19,7 @@
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 
-// Functions that open weights files, and helpers that several of them share. Each function that opens a file
-// throws Error(bad_input) if the content of the file is invalid.
+// Functions that read weights files, and helpers that several of them share.
 namespace attnctl::checkpoint {
 
 /// Throws Error(bad_input) with the message "FILE: tensor "NAME": ...". `file` must be escaped already.
@@ -29,47 +28,6 @@ template <typename... Args>
                                 fmt::format_string<Args...> format, Args&&... args) {
   refuse(file, "tensor {}: {}", in_quotes(name), fmt::format(format, std::forward<Args>(args)...));
 }
-
-/// Opens a safetensors file (https://github.com/huggingface/safetensors, version 0.3 and later). The file
-/// contains the length of the header in 8 little-endian bytes, the header (a JSON object) and the tensors.
-/// The tensors must fill the rest of the file without gaps or overlaps.
-[[nodiscard]] std::unique_ptr<Checkpoint> open_safetensors(FileBytes file);
-
-/// Opens an index of shards {"metadata": {"total_size"}, "weight_map": {tensor: file}} and all shards that it
-/// lists. The shards must be in or below `directory`, the directory of the index, and their names must end in
-/// `extension`. Throws Error(bad_input) if a shard is missing.
-[[nodiscard]] std::unique_ptr<Checkpoint> open_shard_index(FileBytes file,
-                                                           const std::filesystem::path& directory,
-                                                           std::string_view extension, Warnings& warnings);
-
-/// Opens JSON weights {"config": {...}, name: nested arrays of numbers, ...}. Values are float32; numbers
-/// outside the range of float32 are errors. Opening the file checks everything but stores no values; tensor()
-/// reads the values.
-[[nodiscard]] std::unique_ptr<Checkpoint> open_json_weights(FileBytes file);
-
-/// Opens an NPY file, which contains one array. The tensor's name is `name`.
-[[nodiscard]] std::unique_ptr<Checkpoint> open_npy(FileBytes file, std::string name);
-
-/// Opens an NPZ archive of arrays. A tensor's name is the name of its archive member without ".npy". Members
-/// with other extensions are ignored, with the warning "ignored_member".
-[[nodiscard]] std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings);
-
-/// Opens a torch.save file (pytorch_model.bin, .pt, .pth) without executing any code. The file contains a
-/// dictionary from names to tensors, or a dictionary that contains exactly one dictionary of tensors under
-/// "state_dict", "model_state_dict" or "model". Other values in the dictionary of tensors are ignored, with
-/// the warning "ignored_value". Row-major little-endian tensors are views of the file. tensor() copies other
-/// tensors. Throws Error(limit) like Pickle and formats::read_zip_directory().
-[[nodiscard]] std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings);
-
-/// Opens a little-endian GGUF file of version 2 or 3
-/// (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The tensors have the names and the layout of
-/// a Hugging Face checkpoint; unknown tensors keep their names. config() is made from the metadata. tensor()
-/// decodes quantized tensors to F32 and keeps the result until release().
-[[nodiscard]] std::unique_ptr<Checkpoint> open_gguf(FileBytes file);
-
-/// Reads the tokenizer of a GGUF file. The model's architecture need not be supported. Returns null if the
-/// file has no tokenizer.
-[[nodiscard]] std::shared_ptr<const formats::TokenizerSection> read_gguf_tokenizer(const FileBytes& file);
 
 /// The layout of a tensor's elements in a buffer. The element with the indices i[0], i[1], ... is at the
 /// position offset + the sum of i[d] * strides[d] over all dimensions d, counted in elements.
@@ -102,7 +60,8 @@ class FileCheckpoint final : public Checkpoint {
   /// `copy` and returns the bytes of `copy`; otherwise it returns bytes of the file.
   using Load = std::function<std::span<const std::byte>(std::vector<std::byte>& copy)>;
 
-  explicit FileCheckpoint(FileBytes file) : file_(std::move(file)) {}
+  FileCheckpoint(const std::filesystem::path& path, Status absent) : file_(path, absent) {}
+  FileCheckpoint(const std::string& path, std::span<const std::byte> memory) : file_(path, memory) {}
 
   /// Adds a tensor, which is stored in `bytes` of the file. Tensors must be added in the order of their
   /// names. `copied` is the value that copied_bytes() returns. If `load` is empty, `bytes` is the tensor's
@@ -119,7 +78,7 @@ class FileCheckpoint final : public Checkpoint {
     tokenizer_ = std::move(tokenizer);
   }
 
-  [[nodiscard]] const FileBytes& file() const { return file_; }
+  [[nodiscard]] const MappedFile& file() const { return file_; }
   [[nodiscard]] std::span<const TensorInfo> tensors() const override { return infos_; }
   [[nodiscard]] TensorView tensor(std::size_t index) override {
     const TensorInfo& info = infos_.at(index);
@@ -152,12 +111,55 @@ class FileCheckpoint final : public Checkpoint {
     Load load;
   };
 
-  FileBytes file_;
+  MappedFile file_;
   std::vector<TensorInfo> infos_;
   std::vector<Stored> tensors_;
   std::shared_ptr<const nlohmann::ordered_json> config_;
   std::shared_ptr<const formats::TokenizerSection> tokenizer_;
 };
+
+/// The functions read_*() add the tensors of a weights file to `checkpoint`, which has mapped the file. They
+/// throw Error(bad_input) if the content of the file is invalid.
+
+/// Reads a safetensors file (https://github.com/huggingface/safetensors, version 0.3 and later). The file
+/// contains the length of the header in 8 little-endian bytes, the header (a JSON object) and the tensors.
+/// The tensors must fill the rest of the file without gaps or overlaps.
+void read_safetensors(FileCheckpoint& checkpoint, Warnings& warnings);
+
+/// Reads JSON weights {"config": {...}, name: nested arrays of numbers, ...}. Values are float32; numbers
+/// outside the range of float32 are errors. This function checks everything but stores no values; tensor()
+/// reads the values.
+void read_json_weights(FileCheckpoint& checkpoint, Warnings& warnings);
+
+/// Reads an NPY file, which contains one array. The tensor's name is the file's name without the extension.
+void read_npy(FileCheckpoint& checkpoint, Warnings& warnings);
+
+/// Reads an NPZ archive of arrays. A tensor's name is the name of its archive member without ".npy". Members
+/// with other extensions are ignored, with the warning "ignored_member".
+void read_npz(FileCheckpoint& checkpoint, Warnings& warnings);
+
+/// Reads a torch.save file (pytorch_model.bin, .pt, .pth) without executing any code. The file contains a
+/// dictionary from names to tensors, or a dictionary that contains exactly one dictionary of tensors under
+/// "state_dict", "model_state_dict" or "model". Other values in the dictionary of tensors are ignored, with
+/// the warning "ignored_value". Row-major little-endian tensors are views of the file. tensor() copies other
+/// tensors. Throws Error(limit) like Pickle and formats::read_zip_directory().
+void read_torch_file(FileCheckpoint& checkpoint, Warnings& warnings);
+
+/// Reads a little-endian GGUF file of version 2 or 3
+/// (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The tensors have the names and the layout of
+/// a Hugging Face checkpoint; unknown tensors keep their names. config() is made from the metadata. tensor()
+/// decodes quantized tensors to F32 and keeps the result until release().
+void read_gguf(FileCheckpoint& checkpoint, Warnings& warnings);
+
+/// Reads the tokenizer of a GGUF file. The model's architecture need not be supported. Returns null if the
+/// file has no tokenizer. Throws Error(bad_input).
+[[nodiscard]] std::shared_ptr<const formats::TokenizerSection> read_gguf_tokenizer(const MappedFile& file);
+
+/// Opens the shards that an index {"metadata": {"total_size"}, "weight_map": {tensor: file}} lists. They must
+/// be in or below the directory of the index, and their names must end in `extension`. Throws
+/// Error(bad_input) if the index is invalid or a shard is missing.
+[[nodiscard]] std::unique_ptr<Checkpoint> open_shard_index(const MappedFile& file, std::string_view extension,
+                                                           Warnings& warnings);
 
 /// Sorts elements by name. Returns the first element that has the same name as the next one, or null if all
 /// names are different.

@@ -103,7 +103,7 @@ class HeaderEvents final : public formats::JsonTree {
   std::size_t list_size_ = 0;  // number of scalars so far in the current array
 };
 
-void check_entry(const FileBytes& file, const SafetensorsEntry& entry, std::size_t data_size) {
+void check_entry(const MappedFile& file, const SafetensorsEntry& entry, std::size_t data_size) {
   if (entry.begin > entry.end) {
     refuse_tensor(file.name(), entry.name, "data_offsets: got begin {} after end {}, need begin <= end",
                   entry.begin, entry.end);
@@ -123,7 +123,7 @@ void check_entry(const FileBytes& file, const SafetensorsEntry& entry, std::size
 
 /// Throws Error(bad_input) unless every byte after the header belongs to exactly one tensor. Sorts the
 /// entries by offset.
-void check_cover(const FileBytes& file, std::vector<SafetensorsEntry>& entries, std::size_t data_size) {
+void check_cover(const MappedFile& file, std::vector<SafetensorsEntry>& entries, std::size_t data_size) {
   std::ranges::sort(entries, {},
                     [](const SafetensorsEntry& entry) { return std::pair(entry.begin, entry.end); });
   std::size_t covered = 0;
@@ -141,7 +141,7 @@ void check_cover(const FileBytes& file, std::vector<SafetensorsEntry>& entries, 
   }
 }
 
-std::string_view header_text(const FileBytes& file) {
+std::string_view header_text(const MappedFile& file) {
   const std::size_t size = file.bytes().size();
   if (size < kLengthBytes) {
     refuse(file.name(), "got {} bytes, need at least 8 for the header's length; was it downloaded whole?",
@@ -163,7 +163,8 @@ std::string_view header_text(const FileBytes& file) {
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_safetensors(FileBytes file) {
+void read_safetensors(FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
+  const MappedFile& file = checkpoint.file();
   const std::string_view text = header_text(file);
   HeaderEvents header;
   header.parse({.file = file.name(), .text = text, .byte = kLengthBytes});
@@ -173,13 +174,10 @@ std::unique_ptr<Checkpoint> open_safetensors(FileBytes file) {
   for (const SafetensorsEntry& entry : header.entries) check_entry(file, entry, data.size());
   check_cover(file, header.entries, data.size());
   std::ranges::sort(header.entries, {}, &SafetensorsEntry::name);
-  auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
-  const std::string_view name = checkpoint->file().name();
   for (SafetensorsEntry& entry : header.entries) {
-    checkpoint->add({std::move(entry.name), entry.dtype, std::move(entry.shape), name},
-                    data.subspan(entry.begin, entry.end - entry.begin));
+    checkpoint.add({std::move(entry.name), entry.dtype, std::move(entry.shape), file.name()},
+                   data.subspan(entry.begin, entry.end - entry.begin));
   }
-  return checkpoint;
 }
 
 }  // namespace attnctl::checkpoint

@@ -53,7 +53,7 @@ class ShardedCheckpoint final : public Checkpoint {
 };
 
 /// Checks and returns the member `weight_map` of an index: {tensor: shard}.
-const Json& weight_map_of(const FileBytes& file, const Json& index, std::string_view extension) {
+const Json& weight_map_of(const MappedFile& file, const Json& index, std::string_view extension) {
   if (!index.is_object())
     refuse(file.name(), "top level: got {}, need an object with weight_map", shown(index.dump()));
   const auto map = index.find("weight_map");
@@ -74,7 +74,7 @@ const Json& weight_map_of(const FileBytes& file, const Json& index, std::string_
   return *map;
 }
 
-void warn_of_differences(const FileBytes& file, const Json& index, const Checkpoint& all,
+void warn_of_differences(const MappedFile& file, const Json& index, const Checkpoint& all,
                          Warnings& warnings) {
   double stored = 0;
   for (const TensorInfo& info : all.tensors())
@@ -97,8 +97,9 @@ void warn_of_differences(const FileBytes& file, const Json& index, const Checkpo
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_shard_index(FileBytes file, const std::filesystem::path& directory,
-                                             std::string_view extension, Warnings& warnings) {
+std::unique_ptr<Checkpoint> open_shard_index(const MappedFile& file, std::string_view extension,
+                                             Warnings& warnings) {
+  const std::filesystem::path directory = std::filesystem::path(file.path()).parent_path();
   const Json index = formats::parse_json_part({.file = file.name(), .text = file.text()});
   const Json& map = weight_map_of(file, index, extension);
   std::vector<std::unique_ptr<Checkpoint>> shards;

@@ -52,7 +52,7 @@ std::span<const std::byte> view_of(const Pickle& pickle, const PickleStorage& st
 /// storage.
 class TorchArchive {
  public:
-  explicit TorchArchive(const FileBytes& file) : file_(file), members_(formats::read_zip_directory(file)) {
+  explicit TorchArchive(const MappedFile& file) : file_(file), members_(formats::read_zip_directory(file)) {
     for (const formats::StoredMember& member : members_) {
       if (!member.name.ends_with(kObjects)) continue;
       const std::string folder = member.name.substr(0, member.name.size() - kObjects.size());
@@ -119,7 +119,7 @@ class TorchArchive {
     return order == "big";
   }
 
-  const FileBytes& file_;
+  const MappedFile& file_;
   std::vector<formats::StoredMember> members_;
   std::string folder_;
 };
@@ -129,7 +129,7 @@ class TorchArchive {
 /// number of elements in 8 bytes, then the elements. All numbers are little-endian.
 class LegacyTorchFile {
  public:
-  explicit LegacyTorchFile(const FileBytes& file) : file_(file), text_(file.text()) {}
+  explicit LegacyTorchFile(const MappedFile& file) : file_(file), text_(file.text()) {}
 
   [[nodiscard]] TorchLayout read() {
     constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
@@ -209,7 +209,7 @@ class LegacyTorchFile {
     return bytes;
   }
 
-  const FileBytes& file_;
+  const MappedFile& file_;
   std::string_view text_;
   std::size_t at_ = 0;
 };
@@ -276,7 +276,7 @@ Shape numbers_of(const Pickle& pickle, const PickleValue& tuple, std::string_vie
   return numbers;
 }
 
-TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::string_view name,
+TorchTensor make_tensor(const MappedFile& file, const TorchLayout& layout, std::string_view name,
                         const PickleTensor& tensor) {
   const Pickle& pickle = layout.pickle;
   const std::string where = fmt::format("{}: tensor {}", file.name(), in_quotes(name));
@@ -297,14 +297,14 @@ TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::s
 }
 
 /// Checks the checksum (CRC) of the archive member of a storage, if it was not checked before.
-void check_intact(const FileBytes& file, TorchLayout& layout, std::size_t storage) {
+void check_intact(const MappedFile& file, TorchLayout& layout, std::size_t storage) {
   if (layout.members.empty() || layout.intact.contains(layout.members[storage])) return;
   std::vector<std::byte> unused;  // members are uncompressed
   (void)formats::unpack(file, *layout.members[storage], unused);
   layout.intact.insert(layout.members[storage]);
 }
 
-void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries) {
+void check_copies(const MappedFile& file, const std::vector<TorchTensor>& entries) {
   const std::size_t allowed = 2 * file.bytes().size() + kMinCopyLimit;
   std::size_t total = 0;
   for (const TorchTensor& entry : entries) {
@@ -323,7 +323,8 @@ void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) {
+void read_torch_file(FileCheckpoint& checkpoint, Warnings& warnings) {
+  const MappedFile& file = checkpoint.file();
   TorchLayout layout =
       file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
   const Pickle& pickle = layout.pickle;
@@ -345,7 +346,6 @@ std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) 
   if (const TorchTensor* const twice = sort_by_name(entries, name_of_tensor))
     refuse_tensor(file.name(), twice->info.name, "got the key twice, need different keys");
   check_copies(file, entries);
-  auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
   const auto shared = std::make_shared<TorchLayout>(std::move(layout));
   for (const TorchTensor& entry : entries) {
     auto bytes = shared->storages[entry.storage];
@@ -353,16 +353,14 @@ std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) 
     const std::uint64_t copied = entry.copied ? bytes.size() + size : 0;
     if (!entry.copied)
       bytes = bytes.subspan(size == 0 ? 0 : entry.strided.offset * entry.strided.element_size, size);
-    checkpoint->add(entry.info, bytes, copied,
-                    [&from = checkpoint->file(), shared, entry,
-                     bytes](std::vector<std::byte>& copy) -> std::span<const std::byte> {
-                      check_intact(from, *shared, entry.storage);
-                      if (!entry.copied) return bytes;
-                      copy = to_row_major(entry.strided, bytes, shared->big_endian);
-                      return copy;
-                    });
+    checkpoint.add(entry.info, bytes, copied,
+                   [&file, shared, entry, bytes](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                     check_intact(file, *shared, entry.storage);
+                     if (!entry.copied) return bytes;
+                     copy = to_row_major(entry.strided, bytes, shared->big_endian);
+                     return copy;
+                   });
   }
-  return checkpoint;
 }
 
 }  // namespace attnctl::checkpoint

@@ -183,7 +183,7 @@ std::size_t npy_header_end(std::string_view where, std::string_view first) {
   return begin + length;
 }
 
-NpyHeader read_npy_header(std::string_view where, std::string_view text) {
+NpyHeader read_npy_header(std::string_view where, std::string_view text, std::size_t data_size) {
   const std::size_t begin = dictionary_begin(text);
   NpyHeader header = DictReader(where, text.substr(begin), begin).read();
   const auto size = checked_product(header.shape, size_of(header.dtype));
@@ -191,16 +191,12 @@ NpyHeader read_npy_header(std::string_view where, std::string_view text) {
     refuse(where, "shape: got {}; without extents of 0, the size of the array does not fit 64 bits",
            to_string(header.shape));
   }
-  header.data_begin = text.size();
-  header.data_size = *size;
-  return header;
-}
-
-void check_npy_size(std::string_view where, const NpyHeader& header, std::size_t size) {
-  if (size != header.data_size) {
-    refuse(where, "got {} bytes of data, need {} for shape {} of {}", size, header.data_size,
+  if (*size != data_size) {
+    refuse(where, "got {} bytes of data, need {} for shape {} of {}", data_size, *size,
            to_string(header.shape), name_of(header.dtype));
   }
+  header.data_begin = text.size();
+  return header;
 }
 
 std::string npy_header(DType dtype, const Shape& shape) {

@@ -16,7 +16,6 @@ struct NpyHeader {
   bool fortran = false;  // column-major
   Shape shape;
   std::size_t data_begin = 0;  // offset of the elements from the beginning of the header, in bytes
-  std::size_t data_size = 0;   // size of all elements, in bytes
 
   /// Returns true if the elements are stored in row-major, little-endian order.
   [[nodiscard]] bool is_plain() const;
@@ -30,11 +29,9 @@ constexpr std::size_t kNpyPreamble = 12;  // npy_header_end() reads at most this
 [[nodiscard]] std::size_t npy_header_end(std::string_view where, std::string_view first);
 
 /// Parses the header `text`, the first npy_header_end() bytes of the array. Accepts only a fixed grammar and
-/// never evaluates the text as Python. Throws Error(bad_input).
-[[nodiscard]] NpyHeader read_npy_header(std::string_view where, std::string_view text);
-
-/// Throws Error(bad_input) if `size`, the number of bytes after the header, is not header.data_size.
-void check_npy_size(std::string_view where, const NpyHeader& header, std::size_t size);
+/// never evaluates the text as Python. Throws Error(bad_input), also if `data_size`, the number of bytes
+/// after the header, is not the size of the elements.
+[[nodiscard]] NpyHeader read_npy_header(std::string_view where, std::string_view text, std::size_t data_size);
 
 /// Returns a header of version 1.0 for little-endian, row-major data. The header is padded to a multiple of
 /// 64 bytes. Throws std::invalid_argument for bf16, which NumPy lacks.

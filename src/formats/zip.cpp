@@ -125,7 +125,7 @@ constexpr std::size_t kMaxRatio = 32;
 /// throw Error(bad_input) if the bytes are not all in the file.
 class Bytes {
  public:
-  explicit Bytes(const FileBytes& file) : file_(file) {}
+  explicit Bytes(const MappedFile& file) : file_(file) {}
 
   [[nodiscard]] unsigned u16(std::uint64_t offset) const {
     return static_cast<unsigned>(little_endian(text(offset, 2)));
@@ -148,7 +148,7 @@ class Bytes {
   }
 
  private:
-  const FileBytes& file_;
+  const MappedFile& file_;
 };
 
 struct Directory {
@@ -255,7 +255,7 @@ ZipHeader read_central(const Bytes& bytes, std::uint64_t& at) {
 }
 
 /// Checks the local header against the directory entry and returns the offset of the data.
-std::uint64_t check_local(const FileBytes& file, const Bytes& bytes, const ZipHeader& entry) {
+std::uint64_t check_local(const MappedFile& file, const Bytes& bytes, const ZipHeader& entry) {
   const std::uint64_t at = entry.offset;
   if (bytes.u32(at) != kZipLocalSignature) bytes.refuse("no local header of " + in_quotes(entry.name), at);
   std::uint64_t extra = 0;
@@ -275,7 +275,7 @@ std::uint64_t check_local(const FileBytes& file, const Bytes& bytes, const ZipHe
   return data;
 }
 
-void check_entry(const FileBytes& file, const ZipHeader& entry) {
+void check_entry(const MappedFile& file, const ZipHeader& entry) {
   const std::string place = at_member(file, entry);
   if (const auto fault = path_fault(entry.name)) refuse(place, "got a name {}", *fault);
   if ((entry.flags & kEncrypted) != 0 || entry.method == 99)
@@ -289,7 +289,7 @@ void check_entry(const FileBytes& file, const ZipHeader& entry) {
 }
 
 /// Each element of `extents` is the offset of a member's local header and the offset of the end of its data.
-void check_overlaps(const FileBytes& file, std::vector<std::pair<std::uint64_t, std::uint64_t>>& extents) {
+void check_overlaps(const MappedFile& file, std::vector<std::pair<std::uint64_t, std::uint64_t>>& extents) {
   std::ranges::sort(extents, {}, &std::pair<std::uint64_t, std::uint64_t>::first);
   for (std::size_t i = 1; i < extents.size(); ++i) {
     if (extents[i].first < extents[i - 1].second) {
@@ -299,7 +299,7 @@ void check_overlaps(const FileBytes& file, std::vector<std::pair<std::uint64_t, 
   }
 }
 
-void check_total(const FileBytes& file, const std::vector<StoredMember>& members) {
+void check_total(const MappedFile& file, const std::vector<StoredMember>& members) {
   const std::uint64_t allowed = saturating_sum<std::uint64_t>(
       kFreeBytes, checked_mul<std::uint64_t>(kMaxRatio, file.bytes().size()).value_or(UINT64_MAX));
   std::uint64_t total = 0;
@@ -344,11 +344,11 @@ std::uint32_t crc32_of(std::span<const std::byte> bytes) {
   return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-std::string at_member(const FileBytes& file, const ZipMember& member) {
+std::string at_member(const MappedFile& file, const ZipMember& member) {
   return fmt::format("{}: member {}", file.name(), in_quotes(member.name));
 }
 
-std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
+std::vector<StoredMember> read_zip_directory(const MappedFile& file) {
   const Bytes bytes(file);
   const Directory directory = find_directory(bytes);
   std::vector<StoredMember> members;
@@ -405,7 +405,7 @@ std::size_t unpack_first(const std::string& where, std::span<const std::byte> pa
   return filled;
 }
 
-std::span<const std::byte> unpack(const FileBytes& file, const StoredMember& member,
+std::span<const std::byte> unpack(const MappedFile& file, const StoredMember& member,
                                   std::vector<std::byte>& buffer) {
   std::span<const std::byte> bytes = member.data;
   if (member.deflated) {

@@ -46,10 +46,10 @@ struct StoredMember : ZipMember {
 /// members overlap or have the same name, if a name is not a plain relative path, or if a member is encrypted
 /// or compressed other than by deflate. Throws Error(limit) if the unpacked members are much larger than the
 /// file.
-[[nodiscard]] std::vector<StoredMember> read_zip_directory(const FileBytes& file);
+[[nodiscard]] std::vector<StoredMember> read_zip_directory(const MappedFile& file);
 
 /// Returns the file name and the member name in quotes, for messages: FILE: member "NAME".
-[[nodiscard]] std::string at_member(const FileBytes& file, const ZipMember& member);
+[[nodiscard]] std::string at_member(const MappedFile& file, const ZipMember& member);
 
 /// Unpacks the first bytes of deflated data into `out` and returns their number, which is less than
 /// out.size() only if the unpacked content is shorter. Error messages begin with `where`, the name of the
@@ -61,7 +61,7 @@ struct StoredMember : ZipMember {
 /// Returns the whole content of a member. A deflated member is unpacked into `buffer`, and the result is a
 /// view of `buffer`; otherwise it is a view of the file. Throws Error(bad_input) if the size or the CRC is
 /// wrong or the data are not a valid deflate stream, and Error(limit) if there is not enough memory.
-[[nodiscard]] std::span<const std::byte> unpack(const FileBytes& file, const StoredMember& member,
+[[nodiscard]] std::span<const std::byte> unpack(const MappedFile& file, const StoredMember& member,
                                                 std::vector<std::byte>& buffer);
 
 }  // namespace attnctl::formats

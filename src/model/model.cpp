@@ -14,7 +14,6 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/files/input_file.hpp"
 #include "base/pool.hpp"
 #include "base/random.hpp"
 #include "base/warnings.hpp"
@@ -722,8 +721,7 @@ Model random_layer(const RandomLayer& sizes, Warnings& warnings) {
   source.given = source.config_path = "random layer";
   source.config = {{"model_type", "attention"}, {"heads", sizes.heads}};
   source.config_text = source.config.dump();
-  auto weights =
-      std::make_unique<checkpoint::FileCheckpoint>(FileBytes("random weights", std::span<const std::byte>()));
+  auto weights = std::make_unique<checkpoint::FileCheckpoint>("random weights", std::span<const std::byte>());
   const double deviation = 1 / std::sqrt(static_cast<double>(sizes.d_model));
   std::uint64_t stream = 1;
   for (const char* name : {"W_k", "W_o", "W_q", "W_v"}) {

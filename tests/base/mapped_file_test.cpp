@@ -39,9 +39,11 @@ TEST_CASE("a mapped file returns its bytes") {
   CHECK_NOTHROW(file.check());
   file.forget(file.bytes());
   CHECK(sum_of(file.bytes()) == 'a' + 'b' + 'c');
-  FileBytes named(folder.path() / "x", Status::environment);
-  const FileBytes moved = std::move(named);
-  CHECK(moved.text() == "abc");
+  CHECK(file.text() == "abc");
+  const MappedFile memory("a\nb", file.bytes());
+  CHECK(memory.name() == "a\\x0ab");
+  memory.forget(memory.bytes());
+  CHECK(memory.text() == "abc");
   const MappedFile empty(folder.write("e", ""));
   CHECK(empty.bytes().empty());
   CHECK_NOTHROW(check_mapped_files());

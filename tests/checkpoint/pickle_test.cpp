@@ -227,7 +227,9 @@ std::string archive(const std::string& pickle) {
 
 std::unique_ptr<Checkpoint> open(const std::string& file) {
   Warnings warnings;
-  return open_torch_file({"m.bin", std::as_bytes(std::span(file))}, warnings);
+  auto checkpoint = std::make_unique<FileCheckpoint>("m.bin", std::as_bytes(std::span(file)));
+  read_torch_file(*checkpoint, warnings);
+  return checkpoint;
 }
 
 void check_rows(const std::vector<Row>& rows) {
@@ -357,7 +359,9 @@ std::unique_ptr<Checkpoint> open(const std::filesystem::path& path) {
 
 std::unique_ptr<Checkpoint> open_bytes(const std::string& bytes) {
   Warnings warnings;
-  return open_torch_file({"memory.bin", std::as_bytes(std::span(bytes))}, warnings);
+  auto checkpoint = std::make_unique<FileCheckpoint>("memory.bin", std::as_bytes(std::span(bytes)));
+  read_torch_file(*checkpoint, warnings);
+  return checkpoint;
 }
 
 void check_same(Checkpoint& got, Checkpoint& want) {

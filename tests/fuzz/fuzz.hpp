@@ -10,15 +10,12 @@
 #include "base/checked.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
-#include "base/files/input_file.hpp"
+#include "base/text.hpp"
+#include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/readers.hpp"
 
 namespace attnctl::fuzz {
-
-/// The fuzzer's bytes as a file.
-inline FileBytes file_of(const std::uint8_t* data, std::size_t size) {
-  return {"fuzz", std::as_bytes(std::span(data, size))};
-}
 
 /// Opens and reads everything; the only acceptable failure is an Error of one printable line.
 template <typename Open>
@@ -38,6 +35,17 @@ void read_all(Open open) {
   } catch (const Error& error) {
     if (escaped(error.what()) != error.what()) std::abort();
   }
+}
+
+/// Reads the fuzzer's bytes as a weights file of one format.
+inline void read_all(const std::uint8_t* data, std::size_t size,
+                     void (*read)(checkpoint::FileCheckpoint&, Warnings&)) {
+  read_all([&] {
+    auto file = std::make_unique<checkpoint::FileCheckpoint>("fuzz", std::as_bytes(std::span(data, size)));
+    Warnings warnings;
+    read(*file, warnings);
+    return file;
+  });
 }
 
 }  // namespace attnctl::fuzz

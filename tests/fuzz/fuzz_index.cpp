@@ -8,8 +8,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace attnctl;
   fuzz::read_all([&] {
     Warnings warnings;
-    return checkpoint::open_shard_index(fuzz::file_of(data, size), "/nonexistent/folder", ".safetensors",
-                                        warnings);
+    const MappedFile index("/nonexistent/folder/fuzz", std::as_bytes(std::span(data, size)));
+    return checkpoint::open_shard_index(index, ".safetensors", warnings);
   });
   return 0;
 }

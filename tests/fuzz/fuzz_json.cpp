@@ -7,7 +7,7 @@
 // A document and weights; what is a document must read back as it was written.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace attnctl;
-  fuzz::read_all([&] { return checkpoint::open_json_weights(fuzz::file_of(data, size)); });
+  fuzz::read_all(data, size, checkpoint::read_json_weights);
   try {
     const auto json = formats::parse_json("fuzz", {reinterpret_cast<const char*>(data), size});
     if (formats::parse_json("fuzz", json.dump()).dump() != json.dump()) std::abort();

@@ -3,6 +3,6 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace attnctl;
-  fuzz::read_all([&] { return checkpoint::open_safetensors(fuzz::file_of(data, size)); });
+  fuzz::read_all(data, size, checkpoint::read_safetensors);
   return 0;
 }

@@ -4,9 +4,6 @@
 // An archive or the layout before archives: whichever the bytes look like.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace attnctl;
-  fuzz::read_all([&] {
-    Warnings warnings;
-    return checkpoint::open_torch_file(fuzz::file_of(data, size), warnings);
-  });
+  fuzz::read_all(data, size, checkpoint::read_torch_file);
   return 0;
 }

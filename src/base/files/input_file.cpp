@@ -190,7 +190,8 @@ std::size_t InputStream::read(std::span<char> buffer) {
   return filled;
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path, Status absent) : path_(path.string()) {
+MappedFile::MappedFile(const std::filesystem::path& path, Status absent)
+    : path_(path.string()), name_(escaped(path_)) {
   std::uint64_t length = 0;
   file_ = open_regular_file(path, absent, length);
   static std::once_flag installed;
@@ -198,10 +199,10 @@ MappedFile::MappedFile(const std::filesystem::path& path, Status absent) : path_
   const std::lock_guard lock(slots_mutex);
   const auto slot = std::ranges::find(slots, nullptr, &GuardSlot::owner);
   if (slot == slots.end())
-    fail(Status::limit, "{}: cannot map the file: {} files are mapped already", escaped(path_), kSlots);
+    fail(Status::limit, "{}: cannot map the file: {} files are mapped already", name_, kSlots);
   if (length > 0) {
     void* const address = mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file_.number(), 0);
-    if (address == MAP_FAILED) fail_with_errno(escaped(path_), fmt::format("map {} bytes", length), errno);
+    if (address == MAP_FAILED) fail_with_errno(name_, fmt::format("map {} bytes", length), errno);
     bytes_ = {static_cast<const std::byte*>(address), length};
   }
   slot_ = static_cast<std::size_t>(slot - slots.begin());
@@ -214,6 +215,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, Status absent) : path_
 }
 
 MappedFile::~MappedFile() {
+  if (file_.number() < 0) return;
   const std::lock_guard lock(slots_mutex);
   slots[slot_].end.store(0, std::memory_order_release);
   slots[slot_].owner = nullptr;
@@ -222,17 +224,17 @@ MappedFile::~MappedFile() {
 
 void MappedFile::check() const {
   struct stat status = {};
-  if (fstat(file_.number(), &status) != 0) fail_with_errno(escaped(path_), "read its size", errno);
+  if (fstat(file_.number(), &status) != 0) fail_with_errno(name_, "read its size", errno);
   const auto now = static_cast<std::uint64_t>(status.st_size);
   if (now != bytes_.size()) {
-    refuse(escaped(path_), "the size of the file changed from {} to {} bytes during the run; run again",
-           bytes_.size(), now);
+    refuse(name_, "the size of the file changed from {} to {} bytes during the run; run again", bytes_.size(),
+           now);
   }
-  if (slots[slot_].faulted) fail_with_errno(escaped(path_), "read", EIO);
+  if (slots[slot_].faulted) fail_with_errno(name_, "read", EIO);
 }
 
 void MappedFile::forget(std::span<const std::byte> part) const {
-  if (part.empty()) return;
+  if (part.empty() || file_.number() < 0) return;
   // A page fault also maps neighbouring pages, so these are released too.
   constexpr std::uintptr_t kFaultAround = std::uintptr_t{1} << 16U;
   const auto first = reinterpret_cast<std::uintptr_t>(bytes_.data());

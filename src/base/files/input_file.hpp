@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -89,10 +88,15 @@ class MappedFile {
   /// are mapped already. Pass bad_input for a file that another file names, and environment for a path that
   /// the user gave.
   explicit MappedFile(const std::filesystem::path& path, Status absent = Status::environment);
+  /// Uses `memory`, which must outlive this object, in place of a file.
+  MappedFile(const std::string& path, std::span<const std::byte> memory)
+      : path_(path), name_(escaped(path)), bytes_(memory) {}
   ~MappedFile();
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] std::string_view text() const { return text_of(bytes_); }
   [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const std::string& name() const { return name_; }  // the escaped path, for messages
 
   /// Releases the memory of `part` of bytes(), and of up to 64 KiB before and after it. Later reads load the
   /// bytes from the file again.
@@ -103,8 +107,8 @@ class MappedFile {
   void check() const;
 
  private:
-  std::string path_;
-  Descriptor file_;
+  std::string path_, name_;
+  Descriptor file_;  // empty for memory
   std::span<const std::byte> bytes_;
   std::size_t slot_ = 0;  // in the table of mapped files
 };
@@ -112,31 +116,5 @@ class MappedFile {
 /// Calls check() for every file that is currently mapped, and throws the first error. OutputFile::commit()
 /// calls this function.
 void check_mapped_files();
-
-/// The bytes of a file, and the name of the file. The bytes are a mapped file, or memory that must outlive
-/// this object.
-class FileBytes {
- public:
-  FileBytes(const std::filesystem::path& path, Status absent)  // throws the errors of MappedFile
-      : file_(std::make_unique<const MappedFile>(path, absent)),
-        name_(std::make_unique<const std::string>(escaped(file_->path()))),
-        bytes_(file_->bytes()) {}
-  FileBytes(std::string_view name, std::span<const std::byte> memory)
-      : name_(std::make_unique<const std::string>(escaped(name))), bytes_(memory) {}
-
-  /// Returns the escaped name, for error messages. The returned reference stays valid when this object is
-  /// moved.
-  [[nodiscard]] const std::string& name() const { return *name_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
-  [[nodiscard]] std::string_view text() const { return text_of(bytes_); }
-  void forget(std::span<const std::byte> part) const {
-    if (file_) file_->forget(part);
-  }
-
- private:
-  std::unique_ptr<const MappedFile> file_;
-  std::unique_ptr<const std::string> name_;
-  std::span<const std::byte> bytes_;
-};
 
 }  // namespace attnctl

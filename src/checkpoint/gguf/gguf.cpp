@@ -299,35 +299,33 @@ const GgmlType& ggml_type(std::uint32_t id, std::string_view file, std::string_v
   refuse(file, "{}: unsupported type {}; supported: {}", what, name, join_texts(kGgmlTypes, &GgmlType::name));
 }
 
-std::unique_ptr<Checkpoint> open_gguf(FileBytes file) {
+void read_gguf(FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
+  const MappedFile& file = checkpoint.file();
   const GgufLayout layout = read_gguf_layout(file);
   GgufModel model = map_gguf(file.name(), layout);
-  auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
-  const FileBytes& from = checkpoint->file();
-  checkpoint->set_inside(std::make_shared<const nlohmann::ordered_json>(std::move(model.config)),
-                         read_section(from.name(), layout.metadata));
+  checkpoint.set_inside(std::make_shared<const nlohmann::ordered_json>(std::move(model.config)),
+                        read_section(file.name(), layout.metadata));
   for (const GgufMapped& mapped : model.tensors) {
     const GgufTensor& tensor = layout.tensors[mapped.tensor];
     TensorInfo info = {mapped.name, mapped.added != 0 ? DType::f32 : tensor.type->dtype, tensor.shape,
-                       from.name()};
+                       file.name()};
     if (mapped.order == GgufOrder::transposed) std::ranges::reverse(info.shape);
     if (mapped.order == GgufOrder::as_stored && tensor.type->decode == nullptr && mapped.added == 0) {
-      checkpoint->add(std::move(info), tensor.bytes);
+      checkpoint.add(std::move(info), tensor.bytes);
       continue;
     }
     const std::uint64_t size = checked_product(info.shape).value_or(0) * size_of(info.dtype);
-    checkpoint->add(std::move(info), tensor.bytes, tensor.bytes.size() + size,
-                    [&from, mapped, tensor](std::vector<std::byte>& copy) -> std::span<const std::byte> {
-                      copy =
-                          mapped.added != 0 ? subtract_added(tensor, mapped.added) : to_plain(tensor, mapped);
-                      from.forget(tensor.bytes);
-                      return copy;
-                    });
+    checkpoint.add(std::move(info), tensor.bytes, tensor.bytes.size() + size,
+                   [&file, mapped, tensor](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                     copy =
+                         mapped.added != 0 ? subtract_added(tensor, mapped.added) : to_plain(tensor, mapped);
+                     file.forget(tensor.bytes);
+                     return copy;
+                   });
   }
-  return checkpoint;
 }
 
-std::shared_ptr<const formats::TokenizerSection> read_gguf_tokenizer(const FileBytes& file) {
+std::shared_ptr<const formats::TokenizerSection> read_gguf_tokenizer(const MappedFile& file) {
   return read_section(file.name(), read_gguf_layout(file).metadata);
 }
 

@@ -115,7 +115,7 @@ struct GgufLayout {
 
 /// Reads and checks the metadata and the descriptions of the tensors. The result contains views of the file.
 /// Throws Error(bad_input).
-[[nodiscard]] GgufLayout read_gguf_layout(const FileBytes& file);
+[[nodiscard]] GgufLayout read_gguf_layout(const MappedFile& file);
 
 /// How the elements of a matrix are ordered in GGUF, compared with a Hugging Face checkpoint.
 enum class GgufOrder {

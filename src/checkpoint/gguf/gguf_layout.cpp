@@ -71,7 +71,7 @@ constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;
 /// Reads the layout of a GGUF file from front to back.
 class GgufLayoutReader {
  public:
-  explicit GgufLayoutReader(const FileBytes& file) : file_(file) {}
+  explicit GgufLayoutReader(const MappedFile& file) : file_(file) {}
 
   GgufLayout read() {
     read_version();
@@ -264,7 +264,7 @@ class GgufLayoutReader {
     return *beyond - *beyond % alignment_;
   }
 
-  const FileBytes& file_;
+  const MappedFile& file_;
   std::size_t at_ = 0;  // offset of the next unread byte in the file
   std::uint64_t alignment_ = kDefaultAlignment;
   GgufLayout layout_;
@@ -335,7 +335,7 @@ void GgufMetadata::reject(std::string_view key, std::string_view need) const {
          format_content(value.content), need);
 }
 
-GgufLayout read_gguf_layout(const FileBytes& file) {
+GgufLayout read_gguf_layout(const MappedFile& file) {
   return GgufLayoutReader(file).read();
 }
 

@@ -218,10 +218,9 @@ TokenizerFile parse_tokenizer_json(std::string name, std::string_view text) {
 TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted) {
   const MappedFile mapped(path, Status::bad_input);
   const std::size_t size = mapped.bytes().size();
-  std::string name = escaped(path.string());
   if (size > kLargestTokenizerFile)
-    fail(Status::bad_input, "{}: got {} bytes, need at most {}", name, size, kLargestTokenizerFile);
-  TokenizerFile file = parse_tokenizer_json(std::move(name), text_of(mapped.bytes()));
+    refuse(mapped.name(), "got {} bytes, need at most {}", size, kLargestTokenizerFile);
+  TokenizerFile file = parse_tokenizer_json(mapped.name(), mapped.text());
   mapped.check();
   file.added_tokens = read_added_tokens(file.document(), wanted);
   add_tokens(file, config);
