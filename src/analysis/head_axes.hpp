@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 #include "forward/run.hpp"
 #include "model/config/config.hpp"
 #include "model/model.hpp"

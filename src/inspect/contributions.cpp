@@ -6,7 +6,7 @@
 
 #include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 

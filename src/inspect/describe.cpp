@@ -8,7 +8,7 @@
 #include "analysis/heads_table.hpp"
 #include "analysis/similarity/head_map.hpp"
 #include "base/checked.hpp"
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 
 namespace attnctl::inspect {
 

@@ -14,8 +14,8 @@
 #include "analysis/similarity/subspaces.hpp"
 #include "analysis/weights/weights.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
-#include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "analysis/weights/circuit.hpp"
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/inspection.hpp"
 

@@ -14,8 +14,8 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/pool.hpp"
-#include "base/random.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/readers.hpp"
 #include "checkpoint/source.hpp"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/numbers.hpp"
 #include "base/text.hpp"
-#include "base/undefined.hpp"
 #include "report/writers.hpp"
 
 namespace attnctl::report {

@@ -14,7 +14,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 
 namespace attnctl {
 namespace {

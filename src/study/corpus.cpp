@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
-#include "base/random.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "checkpoint/source.hpp"
 #include "forward/run.hpp"

@@ -2,7 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 #include "study/measure.hpp"
 
 // The rules of the roles, the measure `roles`, and the output of the roles.

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "base/error.hpp"
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 #include "textbook/experiments.hpp"
 #include "textbook/parts.hpp"
 

@@ -7,7 +7,7 @@
 #include <xtensor/xnorm.hpp>
 
 #include "base/error.hpp"
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 #include "linalg/decompositions.hpp"
 #include "linalg/matrix.hpp"
 #include "model/accounting/accounting.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/matrix_view.hpp"
-#include "base/random.hpp"
+#include "base/numbers.hpp"
 #include "results/results.hpp"
 
 // Parts that several experiments use: cells, charts, matrices in float64, and an attention layer.

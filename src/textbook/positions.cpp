@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 #include "linalg/matrix.hpp"
 #include "textbook/experiments.hpp"
 #include "textbook/parts.hpp"

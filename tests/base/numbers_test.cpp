@@ -1,3 +1,5 @@
+#include "base/numbers.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -7,10 +9,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-
-#include "base/exact_sum.hpp"
-#include "base/random.hpp"
-#include "base/undefined.hpp"
 
 using attnctl::ExactSum;
 

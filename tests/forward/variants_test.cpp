@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/random.hpp"
+#include "base/numbers.hpp"
 #include "forward/run.hpp"
 #include "reference/reference.hpp"
 #include "support/capture.hpp"

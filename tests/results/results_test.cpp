@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 #include "report/npz.hpp"
 #include "report/text.hpp"
 #include "report/writers.hpp"

@@ -15,7 +15,7 @@
 
 #include "analysis/similarity/head_pairs.hpp"
 #include "base/error.hpp"
-#include "base/random.hpp"
+#include "base/numbers.hpp"
 #include "study/measure.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"

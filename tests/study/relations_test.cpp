@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
+#include "base/numbers.hpp"
 #include "cli/commands.hpp"
 #include "study/measure.hpp"
 #include "support/json_schema.hpp"

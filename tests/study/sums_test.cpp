@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "study/measure.hpp"
 #include "study/state/state_io.hpp"

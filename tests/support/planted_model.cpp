@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "base/random.hpp"
+#include "base/numbers.hpp"
 
 namespace attnctl::test {
 namespace {

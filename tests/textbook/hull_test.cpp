@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
+#include "base/numbers.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "textbook/experiments.hpp"
 

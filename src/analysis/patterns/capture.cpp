@@ -9,7 +9,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 #include "forward/block.hpp"
 
 namespace attnctl::analysis {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/exact_sum.hpp"
+#include "base/numbers.hpp"
 #include "forward/attention/visibility.hpp"
 #include "forward/block.hpp"
 #include "forward/observer.hpp"

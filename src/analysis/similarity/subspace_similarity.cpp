@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 #include "linalg/gemm.hpp"
 
 namespace attnctl::analysis {

@@ -13,8 +13,7 @@
 #include <fmt/format.h>
 
 #include "analysis/weights/circuit.hpp"
-#include "base/random.hpp"
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 #include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"

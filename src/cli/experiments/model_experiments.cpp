@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/random.hpp"
+#include "base/numbers.hpp"
 #include "cli/experiments/experiments.hpp"
 #include "cli/options/inputs.hpp"
 #include "input/sequences.hpp"

@@ -5,8 +5,7 @@
 
 #include "analysis/similarity/head_pairs.hpp"
 #include "base/memory.hpp"
-#include "base/random.hpp"
-#include "base/undefined.hpp"
+#include "base/numbers.hpp"
 #include "study/measure.hpp"
 
 // The measure `pairs`: the similarity of all pairs of heads.

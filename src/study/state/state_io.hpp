@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/exact_sum.hpp"
+#include "base/numbers.hpp"
 #include "results/results.hpp"
 
 namespace attnctl::study {

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "base/exact_sum.hpp"
+#include "base/numbers.hpp"
 #include "study/state/state_io.hpp"
 
 namespace attnctl::study {

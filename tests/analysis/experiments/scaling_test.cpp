@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "base/random.hpp"
+#include "base/numbers.hpp"
 #include "textbook/experiments.hpp"
 
 namespace attnctl::textbook {
