@@ -1,7 +1,6 @@
 #include "base/text.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <system_error>
@@ -69,6 +68,12 @@ std::string shown(std::string_view text) {
   return escaped(text.substr(0, head)) + "..." + escaped(text.substr(tail));
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
+
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   parts.reserve(static_cast<std::size_t>(std::ranges::count(text, separator)) + 1);
@@ -81,8 +86,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 std::string_view closest_name(std::string_view word, std::span<const std::string_view> names) {
-  std::string lower(word);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = lower_case(word);
   const auto begins = [&](std::string_view name) { return !word.empty() && name.starts_with(lower); };
   if (std::ranges::count_if(names, begins) == 1) return *std::ranges::find_if(names, begins);
   const std::size_t limit = std::max(std::min<std::size_t>(2, word.size() / 2), word.size() / 3);

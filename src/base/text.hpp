@@ -4,10 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace attnctl {
 
@@ -35,18 +38,15 @@ namespace attnctl {
   return number;
 }
 
+[[nodiscard]] std::string lower_case(std::string_view text);  // changes only ASCII letters
+
 /// Splits a text at each separator. Keeps empty fields; an empty text has one empty field.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 
-/// Returns the texts std::invoke(text, item) of all items, joined by `separator`. No text may be empty.
+/// Returns the texts std::invoke(text, item) of all items, joined by `separator`.
 template <typename Items, typename Text>
 [[nodiscard]] std::string join_texts(const Items& items, Text text, std::string_view separator = ", ") {
-  std::string joined;
-  for (const auto& item : items) {
-    if (!joined.empty()) joined += separator;
-    joined += std::invoke(text, item);
-  }
-  return joined;
+  return fmt::format("{}", fmt::join(items | std::views::transform(text), separator));
 }
 
 /// Returns the only name that begins with a misspelt word, or else the name with the fewest edits. Empty if

@@ -57,14 +57,6 @@ constexpr FileFormat kFormats[] = {
 constexpr std::string_view kForeign[] = {".ckpt", ".pkl",     ".pickle", ".h5",
                                          ".onnx", ".msgpack", ".tflite", ".mlmodel"};
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
 const FileFormat* find_format(const Path& path) {
   const std::string name = lower_case(path.filename().string());
   const auto* const format =

@@ -27,25 +27,21 @@ struct TorchLayout {
 
 constexpr std::string_view kObjects = "/data.pkl";
 
-/// Returns the number of bytes of a storage before element number `element`.
-std::size_t bytes_until(const Pickle& pickle, const PickleStorage& storage, std::int64_t element) {
-  const auto size = checked_mul(static_cast<std::size_t>(element), storage.element_size());
-  if (!size) {
-    refuse(pickle.where, "storage {}: got {} elements, whose size does not fit 64 bits",
-           in_quotes(storage.key), element);
-  }
-  return *size;
-}
-
 std::span<const std::byte> view_of(const Pickle& pickle, const PickleStorage& storage,
                                    std::span<const std::byte> whole) {
-  const std::size_t need = bytes_until(pickle, storage, storage.count);
-  if (whole.size() < need) {
-    refuse(pickle.where, "storage {}: got {} bytes, need {} for its {} elements", in_quotes(storage.key),
-           whole.size(), need, storage.count);
+  const std::size_t size = storage.element_size();
+  const auto need = checked_mul(static_cast<std::size_t>(storage.count), size);
+  if (!need) {
+    refuse(pickle.where, "storage {}: got {} elements, whose size does not fit 64 bits",
+           in_quotes(storage.key), storage.count);
   }
-  const std::size_t begin = bytes_until(pickle, storage, storage.view_offset);
-  return whole.subspan(begin, bytes_until(pickle, storage, storage.view_count));
+  if (whole.size() < *need) {
+    refuse(pickle.where, "storage {}: got {} bytes, need {} for its {} elements", in_quotes(storage.key),
+           whole.size(), *need, storage.count);
+  }
+  // The view is inside the storage: Pickle checked this.
+  return whole.subspan(static_cast<std::size_t>(storage.view_offset) * size,
+                       static_cast<std::size_t>(storage.view_count) * size);
 }
 
 /// Reads the layout of torch 1.6 and later: an uncompressed ZIP archive with data.pkl and one member per

@@ -46,9 +46,9 @@ class DictReader {
       expect(",");
     }
     skip_space();
-    if (at_ != text_.size()) refuse("the end of the header");
+    if (at_ != text_.size()) need("the end of the header");
     for (const std::string_view key : {"descr", "fortran_order", "shape"}) {
-      if (!has(key)) fail(Status::bad_input, "{}: header: the key '{}' is missing", where_, key);
+      if (!has(key)) refuse(where_, "header: the key '{}' is missing", key);
     }
     return header_;
   }
@@ -57,25 +57,23 @@ class DictReader {
   [[nodiscard]] bool has(std::string_view key) const { return std::ranges::count(seen_, key) > 0; }
 
   void member(std::string_view key) {
-    if (has(key)) fail(Status::bad_input, "{}: header: got the key '{}' twice", where_, shown(key));
+    if (has(key)) refuse(where_, "header: got the key '{}' twice", shown(key));
     seen_.push_back(key);
     if (key == "descr") {
       descr();
     } else if (key == "fortran_order") {
       header_.fortran = accept("True");
-      if (!header_.fortran && !accept("False")) refuse("True or False");
+      if (!header_.fortran && !accept("False")) need("True or False");
     } else if (key == "shape") {
       shape();
     } else {
-      fail(Status::bad_input, "{}: header: unsupported key '{}', need descr, fortran_order, shape", where_,
-           shown(key));
+      refuse(where_, "header: unsupported key '{}', need descr, fortran_order, shape", shown(key));
     }
   }
 
   void descr() {
     skip_space();
-    if (peek() == '[')
-      fail(Status::bad_input, "{}: descr: unsupported structured dtype, need a plain one", where_);
+    if (peek() == '[') refuse(where_, "descr: unsupported structured dtype, need a plain one");
     const std::string_view descr = string("a dtype");
     const std::string_view code = descr.substr(std::min<std::size_t>(1, descr.size()));
     const char order = descr.empty() ? ' ' : descr.front();
@@ -84,10 +82,10 @@ class DictReader {
                        (order == '<' || order == '>' || (order == '|' && size_of(row->dtype) == 1));
     if (!known) {
       const bool object = code.starts_with('O');
-      fail(Status::bad_input,
-           "{}: descr: unsupported dtype {}{}, need a float of 16, 32 or 64 bits, an integer or a bool; "
-           "convert with astype",
-           where_, in_quotes(descr), object ? " (Python objects, which are never unpickled)" : "");
+      refuse(where_,
+             "descr: unsupported dtype {}{}, need a float of 16, 32 or 64 bits, an integer or a bool; "
+             "convert with astype",
+             in_quotes(descr), object ? " (Python objects, which are never unpickled)" : "");
     }
     header_.dtype = row->dtype;
     header_.big_endian = order == '>' && size_of(row->dtype) > 1;
@@ -96,12 +94,11 @@ class DictReader {
   void shape() {
     expect("(");
     while (!accept(")")) {
-      if (header_.shape.size() == kMaxDimensions)
-        refuse(fmt::format("at most {} dimensions", kMaxDimensions));
+      if (header_.shape.size() == kMaxDimensions) need(fmt::format("at most {} dimensions", kMaxDimensions));
       header_.shape.push_back(extent());
       skip_space();
       const bool last = peek() == ')';
-      if (last && header_.shape.size() == 1) refuse("a comma: the shape of one dimension is (n,)");
+      if (last && header_.shape.size() == 1) need("a comma: the shape of one dimension is (n,)");
       if (!last) expect(",");
     }
   }
@@ -111,8 +108,8 @@ class DictReader {
     std::size_t value = 0;
     const char* const begin = text_.data() + at_;
     const auto [next, error] = std::from_chars(begin, text_.data() + text_.size(), value);
-    if (error == std::errc::result_out_of_range) refuse("an extent that fits 64 bits");
-    if (error != std::errc()) refuse("an extent of at least 0");
+    if (error == std::errc::result_out_of_range) need("an extent that fits 64 bits");
+    if (error != std::errc()) need("an extent of at least 0");
     at_ += static_cast<std::size_t>(next - begin);
     if (peek() == 'L') ++at_;  // Python 2 writes an L after some integers
     return value;
@@ -121,9 +118,9 @@ class DictReader {
   std::string_view string(std::string_view what) {
     skip_space();
     const char quote = peek();
-    if (quote != '\'' && quote != '"') refuse(fmt::format("{} in quotes", what));
+    if (quote != '\'' && quote != '"') need(fmt::format("{} in quotes", what));
     const std::size_t end = text_.find(quote, at_ + 1);
-    if (end == std::string_view::npos) refuse("a closing quote");
+    if (end == std::string_view::npos) need("a closing quote");
     const std::string_view value = text_.substr(at_ + 1, end - at_ - 1);
     at_ = end + 1;
     return value;
@@ -138,11 +135,11 @@ class DictReader {
     return true;
   }
   void expect(std::string_view word) {
-    if (!accept(word)) refuse(fmt::format("'{}'", word));
+    if (!accept(word)) need(fmt::format("'{}'", word));
   }
-  [[noreturn]] void refuse(std::string_view needed) const {
+  [[noreturn]] void need(std::string_view needed) const {
     const std::string got = at_ < text_.size() ? in_quotes(text_.substr(at_, 12)) : "the end of the header";
-    fail(Status::bad_input, "{}: header @byte {}: got {}, need {}", where_, offset_ + at_, got, needed);
+    refuse(where_, "header @byte {}: got {}, need {}", offset_ + at_, got, needed);
   }
 
   std::string_view where_;

@@ -1,7 +1,6 @@
 #include "input/words.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <optional>
 
@@ -29,11 +28,6 @@ std::vector<TextWord> runs_of(std::string_view text, Belongs belongs) {
     runs.back().range.end = place + 1;
   }
   return runs;
-}
-
-bool equal_without_case(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
-  return std::ranges::equal(a, b, {}, lower, lower);
 }
 
 /// A word, a part of a word or a token that find_word() compares with the wanted word.
@@ -205,7 +199,7 @@ std::vector<std::size_t> find_word(const Sequence& sequence, const tokenizer::Vo
   const std::vector<std::vector<NamedTokens>> lists = all_groups(sequence, vocabulary);
   for (const bool ignores_case : {false, true}) {
     const auto same = [&](std::string_view text) {
-      return ignores_case ? equal_without_case(text, word) : text == word;
+      return ignores_case ? lower_case(text) == lower_case(word) : text == word;
     };
     for (const std::vector<NamedTokens>& groups : lists) {
       std::size_t seen = 0;

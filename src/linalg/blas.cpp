@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cctype>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
@@ -45,16 +44,11 @@ constexpr std::array kBlasKernels{
     BlasKernels{Vectors::avx512, &CpuFeatures::avx512_bf16, "Cooperlake SapphireRapids"},
 };
 
-/// Compares two names of kernels. Ignores case, as OpenBLAS does.
-bool same_kernel(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
+/// Returns the kernels with this name; null if it is not known. Ignores case, as OpenBLAS does.
 const BlasKernels* known_kernel(std::string_view name) {
   for (const BlasKernels& kernels : kBlasKernels) {
     for (const std::string_view each : split(kernels.names, ' ')) {
-      if (same_kernel(each, name)) return &kernels;
+      if (lower_case(each) == lower_case(name)) return &kernels;
     }
   }
   return nullptr;
@@ -183,7 +177,7 @@ class Library {
   void choose_kernel(const std::string& setting) {
     const CpuFeatures cpu = CpuFeatures::of_this_cpu();
     if (!setting.empty()) {
-      if (!same_kernel(setting, kernel()))
+      if (lower_case(setting) != lower_case(kernel()))
         warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which uses {} instead",
                                escaped(setting), kernel());
     } else if (is_narrow(kernel(), cpu)) {

@@ -173,7 +173,7 @@ OutputFile::OutputFile(const fs::path& path) : OutputFile() {
 }
 
 OutputFile::~OutputFile() {
-  if (!temporary_.empty() && !committed_) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
   Temporaries::forget(remembered_);
 }
 
@@ -235,18 +235,14 @@ void OutputFile::write(std::string_view text) {
 }
 
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
-  require_seekable();
+  if (in_place_) fail(Status::environment, "{}: cannot seek", name_);
   put(offset, text_of(bytes));
 }
 
 void OutputFile::seek(std::uint64_t offset) {
-  require_seekable();
+  if (in_place_) fail(Status::environment, "{}: cannot seek", name_);
   flush();
   flushed_ = offset;
-}
-
-void OutputFile::require_seekable() const {
-  if (!seekable()) fail(Status::environment, "{}: cannot seek", name_);
 }
 
 void OutputFile::commit() {
@@ -266,7 +262,7 @@ void OutputFile::commit() {
   close_checked();
   throw_if_interrupted();
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno(name_, "replace", errno);
-  committed_ = true;
+  temporary_.clear();
   sync_folder(path_.parent_path());
 }
 

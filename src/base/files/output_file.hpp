@@ -62,18 +62,16 @@ class OutputFile {
   void flush();
   void flush_lines();
   void close_checked();
-  void require_seekable() const;
 
   std::string name_;
   Descriptor descriptor_;
-  bool in_place_ = true;  // written directly, not to a temporary file
-  std::filesystem::path temporary_;
-  std::filesystem::path path_;      // the file to create or replace, after following symbolic links
-  std::optional<struct stat> old_;  // mode and owner of the file to replace; nullopt if there is none
+  bool in_place_ = true;             // written directly, not to a temporary file
+  std::filesystem::path temporary_;  // commit() clears it
+  std::filesystem::path path_;       // the file to create or replace, after following symbolic links
+  std::optional<struct stat> old_;   // mode and owner of the file to replace; nullopt if there is none
   std::size_t remembered_ = Temporaries::kNone;  // slot of the temporary file in Temporaries
   std::uint64_t flushed_ = 0;                    // offset in the file at which the buffer will be written
   std::string buffer_;
-  bool committed_ = false;
   bool whole_lines_ = false;
 };
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -74,9 +73,8 @@ std::vector<std::string> word_list(const std::string& key, const ConfigReader& c
   const auto value = config.find(key);
   if (!value) return {};
   if (value->json->is_string()) {
-    std::string text = value->json->get<std::string>();
+    std::string text = lower_case(value->json->get<std::string>());
     std::erase(text, ' ');
-    for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
     const auto words = split(text, '|');
     return {words.begin(), words.end()};
   }

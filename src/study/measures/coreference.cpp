@@ -28,9 +28,7 @@ std::string string_of(const input::Mention& mention, const input::ConlluSentence
   std::string text;
   for (const std::size_t word : mention.words)
     text += (text.empty() ? "" : " ") + sentence.words[word].word.form;
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return text;
+  return lower_case(text);
 }
 
 class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {

@@ -1,7 +1,6 @@
 #include "tokenizer/regex/regex.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <deque>
 #include <iterator>
 #include <limits>
@@ -124,11 +123,8 @@ class Sets {
   /// Returns the number for which ranges() returns the set of \p{name}; nullopt if find_property() does not
   /// know the name.
   std::optional<OnigCtype> find_number(std::string_view name) {
-    std::string plain;
-    for (const char c : name) {
-      if (c == ' ' || c == '-' || c == '_') continue;
-      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
+    std::string plain = lower_case(name);
+    std::erase_if(plain, [](char c) { return c == ' ' || c == '-' || c == '_'; });
     const std::lock_guard lock(mutex_);
     const auto [known, is_new] = numbers_.try_emplace(plain);
     if (is_new) {
