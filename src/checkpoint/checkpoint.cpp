@@ -22,7 +22,7 @@ struct FileFormat {
   std::string_view extension;  // lower case
   std::string_view name;
   bool (*plausible)(std::string_view content);  // returns false if the first bytes rule out this format
-  void (*read)(FileCheckpoint& checkpoint, Warnings& warnings);  // null for an index of shards
+  void (*read)(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
 };
 
 bool begins_like_json(std::string_view content) {
@@ -40,8 +40,8 @@ bool begins_like_torch(std::string_view content) {
 }
 
 constexpr FileFormat kFormats[] = {
-    {".safetensors.index.json", "an index of safetensors shards", begins_like_json, nullptr},
-    {".bin.index.json", "an index of PyTorch shards", begins_like_json, nullptr},
+    {".safetensors.index.json", "an index of safetensors shards", begins_like_json, read_shard_index},
+    {".bin.index.json", "an index of PyTorch shards", begins_like_json, read_shard_index},
     {".safetensors", "safetensors", begins_like_safetensors, read_safetensors},
     {".npz", "an NPZ archive", [](std::string_view content) { return content.starts_with("PK"); }, read_npz},
     {".npy", "an NPY array", [](std::string_view content) { return content.starts_with("\x93NUMPY"); },
@@ -128,16 +128,17 @@ std::size_t Checkpoint::find(std::string_view name) const {
   return found != all.end() && found->name == name ? static_cast<std::size_t>(found - all.begin()) : npos;
 }
 
-std::unique_ptr<Checkpoint> open_checkpoint(const Path& path, Warnings& warnings, Status absent) {
-  auto checkpoint = std::make_unique<FileCheckpoint>(path, absent);
+void read_weights(const Path& path, Status absent, FileCheckpoint& checkpoint, Warnings& warnings) {
+  const MappedFile& file = checkpoint.map(path, absent);
   const FileFormat* const format = find_format(path);
   if (format == nullptr) refuse_extension(path);
-  check_plausible(*format, checkpoint->file());
-  if (format->read == nullptr) {
-    const std::string_view shards = format->extension.substr(0, format->extension.find('.', 1));
-    return open_shard_index(checkpoint->file(), shards, warnings);
-  }
-  format->read(*checkpoint, warnings);
+  check_plausible(*format, file);
+  format->read(file, checkpoint, warnings);
+}
+
+std::unique_ptr<Checkpoint> open_checkpoint(const Path& path, Warnings& warnings, Status absent) {
+  auto checkpoint = std::make_unique<FileCheckpoint>();
+  read_weights(path, absent, *checkpoint, warnings);
   return checkpoint;
 }
 

@@ -30,7 +30,7 @@ struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  std::string_view file;  // name of the tensor's file, escaped for messages; owned by the checkpoint
+  std::string_view file = {};  // name of the tensor's file, escaped for messages; owned by the checkpoint
 };
 
 /// The named tensors of a weights file of any supported format. Opening the file checks the sizes of all

@@ -152,8 +152,7 @@ nlohmann::ordered_json read_config(const MappedFile& file, const JsonTensor& par
 
 }  // namespace
 
-void read_json_weights(FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
-  const MappedFile& file = checkpoint.file();
+void read_json_weights(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
   WeightsEvents events;
   events.parse({.file = file.name(), .text = file.text()});
   if (events.config) {
@@ -166,8 +165,7 @@ void read_json_weights(FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
     const auto bytes = file.bytes().subspan(part.begin, part.end - part.begin);
     // Cannot overflow, because the text contains all these numbers or empty arrays.
     const std::size_t count = checked_product(part.shape).value();
-    checkpoint.add({part.name, DType::f32, part.shape, file.name()}, bytes,
-                   bytes.size() + count * sizeof(float),
+    checkpoint.add(file, {part.name, DType::f32, part.shape}, bytes, bytes.size() + count * sizeof(float),
                    [&file, part, bytes, count](std::vector<std::byte>& copy) -> std::span<const std::byte> {
                      if (read_numbers(file.text().substr(part.begin, bytes.size()), count, copy) != count)
                        refuse_tensor(file.name(), part.name, "the file changed while it was read");

@@ -80,6 +80,7 @@ std::vector<std::byte> to_plain(const formats::NpyHeader& header, std::span<cons
 constexpr std::string_view kExtension = ".npy";
 
 struct Array {
+  std::string name;
   formats::StoredMember member;
   formats::NpyHeader header;
 };
@@ -100,14 +101,9 @@ formats::NpyHeader member_header(const MappedFile& file, const formats::StoredMe
   return formats::read_npy_header(where, text, member.size - end);
 }
 
-std::string tensor_name(const Array& array) {
-  return array.member.name.substr(0, array.member.name.size() - kExtension.size());
-}
-
 }  // namespace
 
-void read_npy(FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
-  const MappedFile& file = checkpoint.file();
+void read_npy(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
   const std::string_view text = file.text();
   const std::size_t end = formats::npy_header_end(file.name(), text.substr(0, formats::kNpyPreamble));
   if (end > text.size()) {
@@ -116,33 +112,32 @@ void read_npy(FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
   }
   const auto header = formats::read_npy_header(file.name(), text.substr(0, end), text.size() - end);
   const auto data = file.bytes().subspan(end);
-  TensorInfo info = {std::filesystem::path(file.path()).stem().string(), header.dtype, header.shape,
-                     file.name()};
-  if (header.is_plain()) return checkpoint.add(std::move(info), data);
-  checkpoint.add(std::move(info), data, 2 * std::uint64_t{data.size()},
+  TensorInfo info = {std::filesystem::path(file.path()).stem().string(), header.dtype, header.shape};
+  if (header.is_plain()) return checkpoint.add(file, std::move(info), data);
+  checkpoint.add(file, std::move(info), data, 2 * std::uint64_t{data.size()},
                  [header, data](std::vector<std::byte>& copy) -> std::span<const std::byte> {
                    return copy = to_plain(header, data);
                  });
 }
 
-void read_npz(FileCheckpoint& checkpoint, Warnings& warnings) {
-  const MappedFile& file = checkpoint.file();
+void read_npz(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings) {
   std::vector<Array> arrays;
   for (formats::StoredMember& member : formats::read_zip_directory(file)) {
     if (!member.name.ends_with(kExtension)) {
       warnings.add("ignored_member", formats::at_member(file, member) + " is not an NPY array");
       continue;
     }
+    std::string name = member.name.substr(0, member.name.size() - kExtension.size());
     formats::NpyHeader header = member_header(file, member);
-    arrays.push_back({std::move(member), std::move(header)});
+    arrays.push_back({std::move(name), std::move(member), std::move(header)});
   }
   // Up to here, the arrays are in the order of the member names, which differs from that of the tensor names:
   // "a-b.npy" is before "a.npy", but "a" is before "a-b".
-  std::ranges::sort(arrays, {}, tensor_name);
+  std::ranges::sort(arrays, {}, &Array::name);
   for (const Array& array : arrays) {
-    const auto& [member, header] = array;
+    const auto& [name, member, header] = array;
     const std::uint64_t unpacked = member.deflated ? member.data.size() + member.size : 0;
-    checkpoint.add({tensor_name(array), header.dtype, header.shape, file.name()}, member.data,
+    checkpoint.add(file, {name, header.dtype, header.shape}, member.data,
                    header.is_plain() ? unpacked : unpacked + 2 * std::uint64_t{member.size},
                    [array, &file](std::vector<std::byte>& copy) -> std::span<const std::byte> {
                      const auto data =

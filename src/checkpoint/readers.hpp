@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -60,16 +61,23 @@ class FileCheckpoint final : public Checkpoint {
   /// `copy` and returns the bytes of `copy`; otherwise it returns bytes of the file.
   using Load = std::function<std::span<const std::byte>(std::vector<std::byte>& copy)>;
 
-  FileCheckpoint(const std::filesystem::path& path, Status absent) : file_(path, absent) {}
-  FileCheckpoint(const std::string& path, std::span<const std::byte> memory) : file_(path, memory) {}
-
-  /// Adds a tensor, which is stored in `bytes` of the file. Tensors must be added in the order of their
-  /// names. `copied` is the value that copied_bytes() returns. If `load` is empty, `bytes` is the tensor's
-  /// data.
-  void add(TensorInfo info, std::span<const std::byte> bytes, std::uint64_t copied = 0, Load load = {}) {
-    infos_.push_back(std::move(info));
-    tensors_.push_back({bytes, {}, {}, copied, std::move(load)});
+  /// Maps a file, or memory in place of a file. The arguments are those of MappedFile.
+  template <typename... Args>
+  const MappedFile& map(const Args&... args) {
+    return files_.emplace_back(args...);
   }
+
+  /// Adds a tensor, which is stored in `bytes` of `file`, a result of map(). Sets info.file. The tensors of a
+  /// file must be added in the order of their names. `copied` is the value that copied_bytes() returns. If
+  /// `load` is empty, `bytes` is the tensor's data.
+  void add(const MappedFile& file, TensorInfo info, std::span<const std::byte> bytes,
+           std::uint64_t copied = 0, Load load = {}) {
+    info.file = file.name();
+    infos_.push_back(std::move(info));
+    tensors_.push_back({&file, bytes, {}, {}, copied, std::move(load)});
+  }
+  void sort();  // by name; needed after the tensors of several files were added
+
   /// Sets the configuration and the tokenizer that the file contains. Each is null if the file does not
   /// contain it.
   void set_inside(std::shared_ptr<const nlohmann::ordered_json> config,
@@ -78,7 +86,6 @@ class FileCheckpoint final : public Checkpoint {
     tokenizer_ = std::move(tokenizer);
   }
 
-  [[nodiscard]] const MappedFile& file() const { return file_; }
   [[nodiscard]] std::span<const TensorInfo> tensors() const override { return infos_; }
   [[nodiscard]] TensorView tensor(std::size_t index) override {
     const TensorInfo& info = infos_.at(index);
@@ -87,12 +94,12 @@ class FileCheckpoint final : public Checkpoint {
     return {info.dtype, info.shape, *stored.lent};
   }
   void release(std::size_t index) override {
-    file_.forget(tensors_.at(index).bytes);
+    tensors_.at(index).file->forget(tensors_[index].bytes);
     tensors_[index].lent.reset();
     std::vector<std::byte>().swap(tensors_[index].copy);
   }
   void forget(std::size_t index, std::span<const std::byte> part) override {
-    if (tensors_.at(index).copy.empty()) file_.forget(part);
+    if (tensors_.at(index).copy.empty()) tensors_[index].file->forget(part);
   }
   [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
     return tensors_.at(index).copied;
@@ -104,6 +111,7 @@ class FileCheckpoint final : public Checkpoint {
 
  private:
   struct Stored {
+    const MappedFile* file = nullptr;
     std::span<const std::byte> bytes;                // where the tensor is stored in the file
     std::optional<std::span<const std::byte>> lent;  // bytes that tensor() returned, until release()
     std::vector<std::byte> copy;
@@ -111,55 +119,59 @@ class FileCheckpoint final : public Checkpoint {
     Load load;
   };
 
-  MappedFile file_;
+  std::deque<MappedFile> files_;  // a deque, because references to the files must stay valid
   std::vector<TensorInfo> infos_;
   std::vector<Stored> tensors_;
   std::shared_ptr<const nlohmann::ordered_json> config_;
   std::shared_ptr<const formats::TokenizerSection> tokenizer_;
 };
 
-/// The functions read_*() add the tensors of a weights file to `checkpoint`, which has mapped the file. They
-/// throw Error(bad_input) if the content of the file is invalid.
+/// Maps a weights file of any format and reads it. The arguments and the errors are those of
+/// open_checkpoint().
+void read_weights(const std::filesystem::path& path, Status absent, FileCheckpoint& checkpoint,
+                  Warnings& warnings);
+
+/// The functions below add the tensors of a weights file of one format to `checkpoint`. They throw
+/// Error(bad_input) if the content of the file is invalid.
 
 /// Reads a safetensors file (https://github.com/huggingface/safetensors, version 0.3 and later). The file
 /// contains the length of the header in 8 little-endian bytes, the header (a JSON object) and the tensors.
 /// The tensors must fill the rest of the file without gaps or overlaps.
-void read_safetensors(FileCheckpoint& checkpoint, Warnings& warnings);
+void read_safetensors(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
 
 /// Reads JSON weights {"config": {...}, name: nested arrays of numbers, ...}. Values are float32; numbers
 /// outside the range of float32 are errors. This function checks everything but stores no values; tensor()
 /// reads the values.
-void read_json_weights(FileCheckpoint& checkpoint, Warnings& warnings);
+void read_json_weights(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
 
 /// Reads an NPY file, which contains one array. The tensor's name is the file's name without the extension.
-void read_npy(FileCheckpoint& checkpoint, Warnings& warnings);
+void read_npy(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
 
 /// Reads an NPZ archive of arrays. A tensor's name is the name of its archive member without ".npy". Members
 /// with other extensions are ignored, with the warning "ignored_member".
-void read_npz(FileCheckpoint& checkpoint, Warnings& warnings);
+void read_npz(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
 
 /// Reads a torch.save file (pytorch_model.bin, .pt, .pth) without executing any code. The file contains a
 /// dictionary from names to tensors, or a dictionary that contains exactly one dictionary of tensors under
 /// "state_dict", "model_state_dict" or "model". Other values in the dictionary of tensors are ignored, with
 /// the warning "ignored_value". Row-major little-endian tensors are views of the file. tensor() copies other
 /// tensors. Throws Error(limit) like Pickle and formats::read_zip_directory().
-void read_torch_file(FileCheckpoint& checkpoint, Warnings& warnings);
+void read_torch_file(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
 
 /// Reads a little-endian GGUF file of version 2 or 3
 /// (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The tensors have the names and the layout of
 /// a Hugging Face checkpoint; unknown tensors keep their names. config() is made from the metadata. tensor()
 /// decodes quantized tensors to F32 and keeps the result until release().
-void read_gguf(FileCheckpoint& checkpoint, Warnings& warnings);
+void read_gguf(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
 
 /// Reads the tokenizer of a GGUF file. The model's architecture need not be supported. Returns null if the
 /// file has no tokenizer. Throws Error(bad_input).
 [[nodiscard]] std::shared_ptr<const formats::TokenizerSection> read_gguf_tokenizer(const MappedFile& file);
 
-/// Opens the shards that an index {"metadata": {"total_size"}, "weight_map": {tensor: file}} lists. They must
-/// be in or below the directory of the index, and their names must end in `extension`. Throws
-/// Error(bad_input) if the index is invalid or a shard is missing.
-[[nodiscard]] std::unique_ptr<Checkpoint> open_shard_index(const MappedFile& file, std::string_view extension,
-                                                           Warnings& warnings);
+/// Reads the shards that an index {"metadata": {"total_size"}, "weight_map": {tensor: file}} lists. They must
+/// be in or below the directory of the index, and have the extension .bin if the index is a .bin.index.json,
+/// otherwise .safetensors. Throws Error(bad_input) also if a shard is missing.
+void read_shard_index(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings);
 
 /// Sorts elements by name. Returns the first element that has the same name as the next one, or null if all
 /// names are different.

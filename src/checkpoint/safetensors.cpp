@@ -163,8 +163,7 @@ std::string_view header_text(const MappedFile& file) {
 
 }  // namespace
 
-void read_safetensors(FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
-  const MappedFile& file = checkpoint.file();
+void read_safetensors(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
   const std::string_view text = header_text(file);
   HeaderEvents header;
   header.parse({.file = file.name(), .text = text, .byte = kLengthBytes});
@@ -175,7 +174,7 @@ void read_safetensors(FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
   check_cover(file, header.entries, data.size());
   std::ranges::sort(header.entries, {}, &SafetensorsEntry::name);
   for (SafetensorsEntry& entry : header.entries) {
-    checkpoint.add({std::move(entry.name), entry.dtype, std::move(entry.shape), file.name()},
+    checkpoint.add(file, {std::move(entry.name), entry.dtype, std::move(entry.shape)},
                    data.subspan(entry.begin, entry.end - entry.begin));
   }
 }

@@ -1,4 +1,5 @@
 #include <map>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,46 +12,6 @@ namespace attnctl::checkpoint {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-class ShardedCheckpoint final : public Checkpoint {
- public:
-  explicit ShardedCheckpoint(std::vector<std::unique_ptr<Checkpoint>> shards) : shards_(std::move(shards)) {
-    for (const auto& shard : shards_) {
-      for (std::size_t i = 0; i < shard->tensors().size(); ++i) places_.push_back({shard.get(), i});
-    }
-    const auto info = [](const ShardTensor& place) -> const TensorInfo& {
-      return place.shard->tensors()[place.index];
-    };
-    const auto name = [&](const ShardTensor& place) -> const std::string& { return info(place).name; };
-    if (const ShardTensor* const twice = sort_by_name(places_, name)) {
-      refuse_tensor(info(twice[0]).file, name(*twice),
-                    "stored in this shard and in {}, need it in only one shard", info(twice[1]).file);
-    }
-    for (const ShardTensor& place : places_) tensors_.push_back(info(place));
-  }
-
-  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
-  [[nodiscard]] TensorView tensor(std::size_t index) override {
-    const ShardTensor& place = places_.at(index);
-    return place.shard->tensor(place.index);
-  }
-  void release(std::size_t index) override { places_.at(index).shard->release(places_[index].index); }
-  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
-    return places_.at(index).shard->copied_bytes(places_[index].index);
-  }
-  void forget(std::size_t index, std::span<const std::byte> part) override {
-    places_.at(index).shard->forget(places_[index].index, part);
-  }
-
- private:
-  struct ShardTensor {
-    Checkpoint* shard = nullptr;
-    std::size_t index = 0;  // in shard->tensors()
-  };
-  std::vector<std::unique_ptr<Checkpoint>> shards_;
-  std::vector<ShardTensor> places_;
-  std::vector<TensorInfo> tensors_;
-};
 
 /// Checks and returns the member `weight_map` of an index: {tensor: shard}.
 const Json& weight_map_of(const MappedFile& file, const Json& index, std::string_view extension) {
@@ -97,28 +58,47 @@ void warn_of_differences(const MappedFile& file, const Json& index, const Checkp
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_shard_index(const MappedFile& file, std::string_view extension,
-                                             Warnings& warnings) {
-  const std::filesystem::path directory = std::filesystem::path(file.path()).parent_path();
+void FileCheckpoint::sort() {
+  std::vector<std::size_t> order(infos_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) -> const std::string& { return infos_[i].name; });
+  std::vector<TensorInfo> infos;
+  std::vector<Stored> tensors;
+  for (const std::size_t i : order) {
+    infos.push_back(std::move(infos_[i]));
+    tensors.push_back(std::move(tensors_[i]));
+  }
+  infos_ = std::move(infos);
+  tensors_ = std::move(tensors);
+}
+
+void read_shard_index(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings) {
   const Json index = formats::parse_json_part({.file = file.name(), .text = file.text()});
-  const Json& map = weight_map_of(file, index, extension);
-  std::vector<std::unique_ptr<Checkpoint>> shards;
-  std::map<std::string, const Checkpoint*> opened;
+  const bool torch = lower_case(file.path()).ends_with(".bin.index.json");
+  const Json& map = weight_map_of(file, index, torch ? ".bin" : ".safetensors");
+  const std::filesystem::path directory = std::filesystem::path(file.path()).parent_path();
+  std::map<std::string, std::string> shards;  // name in the index, name for messages
+  for (const Json& shard : map) {
+    const std::filesystem::path path = directory / shard.get_ref<const std::string&>();
+    if (shards.try_emplace(shard.get<std::string>(), escaped(path.string())).second)
+      read_weights(path, Status::bad_input, checkpoint, warnings);
+  }
+  checkpoint.sort();
+  const auto all = checkpoint.tensors();
+  const auto twice = std::ranges::adjacent_find(all, {}, &TensorInfo::name);
+  if (twice != all.end()) {
+    refuse_tensor(twice[0].file, twice->name, "stored in this shard and in {}, need it in only one shard",
+                  twice[1].file);
+  }
   for (const auto& [tensor, shard] : map.items()) {
     const auto& name = shard.get_ref<const std::string&>();
-    const Checkpoint*& checkpoint = opened[name];
-    if (checkpoint == nullptr) {
-      shards.push_back(open_checkpoint(directory / name, warnings, Status::bad_input));
-      checkpoint = shards.back().get();
-    }
-    if (checkpoint->find(tensor) == Checkpoint::npos) {
+    const std::size_t found = checkpoint.find(tensor);
+    if (found == Checkpoint::npos || all[found].file != shards.at(name)) {
       refuse(file.name(), "/weight_map: tensor {} is not in {}; need the shard that contains it",
              in_quotes(tensor), in_quotes(name));
     }
   }
-  auto all = std::make_unique<ShardedCheckpoint>(std::move(shards));
-  warn_of_differences(file, index, *all, warnings);
-  return all;
+  warn_of_differences(file, index, checkpoint, warnings);
 }
 
 }  // namespace attnctl::checkpoint

@@ -278,8 +278,7 @@ TorchTensor make_tensor(const MappedFile& file, const TorchLayout& layout, std::
   const std::string where = fmt::format("{}: tensor {}", file.name(), in_quotes(name));
   if (find_ill_formed_utf8(name)) refuse(where, "got a name that is not UTF-8");
   TorchTensor entry;
-  entry.info = {std::string(name), tensor.dtype, numbers_of(pickle, tensor.shape, where, "shape"),
-                file.name()};
+  entry.info = {std::string(name), tensor.dtype, numbers_of(pickle, tensor.shape, where, "shape")};
   entry.storage = tensor.storage;
   entry.strided.shape = entry.info.shape;
   entry.strided.strides = numbers_of(pickle, tensor.strides, where, "strides");
@@ -319,8 +318,7 @@ void check_copies(const MappedFile& file, const std::vector<TorchTensor>& entrie
 
 }  // namespace
 
-void read_torch_file(FileCheckpoint& checkpoint, Warnings& warnings) {
-  const MappedFile& file = checkpoint.file();
+void read_torch_file(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& warnings) {
   TorchLayout layout =
       file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
   const Pickle& pickle = layout.pickle;
@@ -349,7 +347,7 @@ void read_torch_file(FileCheckpoint& checkpoint, Warnings& warnings) {
     const std::uint64_t copied = entry.copied ? bytes.size() + size : 0;
     if (!entry.copied)
       bytes = bytes.subspan(size == 0 ? 0 : entry.strided.offset * entry.strided.element_size, size);
-    checkpoint.add(entry.info, bytes, copied,
+    checkpoint.add(file, entry.info, bytes, copied,
                    [&file, shared, entry, bytes](std::vector<std::byte>& copy) -> std::span<const std::byte> {
                      check_intact(file, *shared, entry.storage);
                      if (!entry.copied) return bytes;

@@ -721,14 +721,15 @@ Model random_layer(const RandomLayer& sizes, Warnings& warnings) {
   source.given = source.config_path = "random layer";
   source.config = {{"model_type", "attention"}, {"heads", sizes.heads}};
   source.config_text = source.config.dump();
-  auto weights = std::make_unique<checkpoint::FileCheckpoint>("random weights", std::span<const std::byte>());
+  auto weights = std::make_unique<checkpoint::FileCheckpoint>();
+  const auto& memory = weights->map("random weights", std::span<const std::byte>());
   const double deviation = 1 / std::sqrt(static_cast<double>(sizes.d_model));
   std::uint64_t stream = 1;
   for (const char* name : {"W_k", "W_o", "W_q", "W_v"}) {
     Random random(sizes.seed, stream++);
     std::vector<float> values(sizes.d_model * sizes.d_model);
     for (float& value : values) value = static_cast<float>(deviation * random.normal());
-    weights->add({name, DType::f32, {sizes.d_model, sizes.d_model}, weights->file().name()}, {}, 0,
+    weights->add(memory, {name, DType::f32, {sizes.d_model, sizes.d_model}}, {}, 0,
                  [values](std::vector<std::byte>&) { return std::as_bytes(std::span(values)); });
   }
   source.weights = std::move(weights);

@@ -37,14 +37,14 @@ void read_all(Open open) {
   }
 }
 
-/// Reads the fuzzer's bytes as a weights file of one format.
-inline void read_all(const std::uint8_t* data, std::size_t size,
-                     void (*read)(checkpoint::FileCheckpoint&, Warnings&)) {
+/// Reads the fuzzer's bytes as a weights file of one format. Nothing exists in the folder of the file.
+inline void read_all(const std::uint8_t* data, std::size_t size, decltype(checkpoint::read_gguf)* read) {
   read_all([&] {
-    auto file = std::make_unique<checkpoint::FileCheckpoint>("fuzz", std::as_bytes(std::span(data, size)));
+    auto checkpoint = std::make_unique<checkpoint::FileCheckpoint>();
     Warnings warnings;
-    read(*file, warnings);
-    return file;
+    const auto bytes = std::as_bytes(std::span(data, size));
+    read(checkpoint->map("/nonexistent/folder/fuzz", bytes), *checkpoint, warnings);
+    return checkpoint;
   });
 }
 

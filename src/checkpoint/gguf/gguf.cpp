@@ -299,23 +299,21 @@ const GgmlType& ggml_type(std::uint32_t id, std::string_view file, std::string_v
   refuse(file, "{}: unsupported type {}; supported: {}", what, name, join_texts(kGgmlTypes, &GgmlType::name));
 }
 
-void read_gguf(FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
-  const MappedFile& file = checkpoint.file();
+void read_gguf(const MappedFile& file, FileCheckpoint& checkpoint, Warnings& /*warnings*/) {
   const GgufLayout layout = read_gguf_layout(file);
   GgufModel model = map_gguf(file.name(), layout);
   checkpoint.set_inside(std::make_shared<const nlohmann::ordered_json>(std::move(model.config)),
                         read_section(file.name(), layout.metadata));
   for (const GgufMapped& mapped : model.tensors) {
     const GgufTensor& tensor = layout.tensors[mapped.tensor];
-    TensorInfo info = {mapped.name, mapped.added != 0 ? DType::f32 : tensor.type->dtype, tensor.shape,
-                       file.name()};
+    TensorInfo info = {mapped.name, mapped.added != 0 ? DType::f32 : tensor.type->dtype, tensor.shape};
     if (mapped.order == GgufOrder::transposed) std::ranges::reverse(info.shape);
     if (mapped.order == GgufOrder::as_stored && tensor.type->decode == nullptr && mapped.added == 0) {
-      checkpoint.add(std::move(info), tensor.bytes);
+      checkpoint.add(file, std::move(info), tensor.bytes);
       continue;
     }
     const std::uint64_t size = checked_product(info.shape).value_or(0) * size_of(info.dtype);
-    checkpoint.add(std::move(info), tensor.bytes, tensor.bytes.size() + size,
+    checkpoint.add(file, std::move(info), tensor.bytes, tensor.bytes.size() + size,
                    [&file, mapped, tensor](std::vector<std::byte>& copy) -> std::span<const std::byte> {
                      copy =
                          mapped.added != 0 ? subtract_added(tensor, mapped.added) : to_plain(tensor, mapped);
