@@ -64,19 +64,17 @@ class ExactSum {
 
   /// Returns the 128 bits as two words, low half first, to be stored in a file.
   [[nodiscard]] std::array<std::uint64_t, 2> words() const {
-    const auto bits = static_cast<Bits>(total_);
-    return {static_cast<std::uint64_t>(bits), static_cast<std::uint64_t>(bits >> 64U)};
+    return std::bit_cast<std::array<std::uint64_t, 2>>(total_);
   }
 
   [[nodiscard]] static ExactSum from_words(std::array<std::uint64_t, 2> words) {
     ExactSum sum;
-    sum.total_ = static_cast<Fixed>(static_cast<Bits>(words[1]) << 64U | words[0]);
+    sum.total_ = std::bit_cast<Fixed>(words);
     return sum;
   }
 
  private:
   __extension__ using Fixed = __int128;
-  __extension__ using Bits = unsigned __int128;
   Fixed total_ = 0;
 };
 

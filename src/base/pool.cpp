@@ -188,16 +188,13 @@ std::optional<std::size_t> cores_of_cpu_max(std::string_view text) {
 
 std::optional<std::size_t> cores_of_cgroup(const std::filesystem::path& root, std::string_view group) {
   std::optional<std::size_t> least;
-  const auto take = [&](const std::filesystem::path& directory) {
-    std::ifstream file(directory / "cpu.max");
+  std::filesystem::path path = root / std::filesystem::path(group).relative_path();
+  for (; path.native().size() >= root.native().size(); path = path.parent_path()) {
+    std::ifstream file(path / "cpu.max");
     std::string line;
     std::getline(file, line);
-    const auto cores = cores_of_cpu_max(line);
-    if (cores) least = std::min(least.value_or(*cores), *cores);
-  };
-  std::filesystem::path path = std::filesystem::path(group).relative_path();
-  for (; !path.empty(); path = path.parent_path()) take(root / path);
-  take(root);
+    if (const auto cores = cores_of_cpu_max(line)) least = std::min(least.value_or(*cores), *cores);
+  }
   return least;
 }
 

@@ -1,6 +1,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -76,16 +77,11 @@ class WeightsEvents final : public formats::JsonEvents {
   void on_scalar(const formats::JsonScalar& scalar) override {
     if (in_config_ && depth() > 1) return;
     if (depth() == 0 || in_config_) refuse(fmt::format("got {}, need an object", formats::describe(scalar)));
-    double value = 0;
-    if (const auto* const number = std::get_if<double>(&scalar)) {
-      value = *number;
-    } else if (const auto* const count = std::get_if<std::uint64_t>(&scalar)) {
-      value = static_cast<double>(*count);
-    } else if (const auto* const negative = std::get_if<std::int64_t>(&scalar)) {
-      value = static_cast<double>(*negative);
-    } else {
+    const auto to_double = [&]<typename T>(T number) -> double {
+      if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) return static_cast<double>(number);
       refuse(fmt::format("got {}, need a number", formats::describe(scalar)));
-    }
+    };
+    const double value = std::visit(to_double, scalar);
     if (!std::isfinite(static_cast<float>(value)))
       refuse(fmt::format("got {}, need a number that fits float32", value));
     add_element(false);

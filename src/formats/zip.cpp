@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -288,14 +289,13 @@ void check_entry(const MappedFile& file, const ZipHeader& entry) {
   }
 }
 
-/// Each element of `extents` is the offset of a member's local header and the offset of the end of its data.
-void check_overlaps(const MappedFile& file, std::vector<std::pair<std::uint64_t, std::uint64_t>>& extents) {
-  std::ranges::sort(extents, {}, &std::pair<std::uint64_t, std::uint64_t>::first);
-  for (std::size_t i = 1; i < extents.size(); ++i) {
-    if (extents[i].first < extents[i - 1].second) {
-      refuse(file.name(), "the members @byte {} and @byte {} overlap", extents[i - 1].first,
-             extents[i].first);
-    }
+/// Sorts the members by offset.
+void check_overlaps(const MappedFile& file, std::vector<StoredMember>& members) {
+  std::ranges::sort(members, {}, &StoredMember::offset);
+  for (std::size_t i = 1; i < members.size(); ++i) {
+    const auto& [before, member] = std::tie(members[i - 1], members[i]);
+    if (file.bytes().data() + member.offset < before.data.data() + before.data.size())
+      refuse(file.name(), "the members @byte {} and @byte {} overlap", before.offset, member.offset);
   }
 }
 
@@ -352,7 +352,6 @@ std::vector<StoredMember> read_zip_directory(const MappedFile& file) {
   const Bytes bytes(file);
   const Directory directory = find_directory(bytes);
   std::vector<StoredMember> members;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> extents;
   std::uint64_t at = directory.begin;
   for (std::uint64_t i = 0; i < directory.count; ++i) {
     const ZipHeader entry = read_central(bytes, at);
@@ -363,12 +362,11 @@ std::vector<StoredMember> read_zip_directory(const MappedFile& file) {
       refuse(at_member(file, entry), "got {} bytes @byte {}, need them before the directory @byte {}",
              entry.stored_size, data, directory.begin);
     }
-    extents.emplace_back(entry.offset, *end);
     members.push_back({entry, file.bytes().subspan(static_cast<std::size_t>(data),
                                                    static_cast<std::size_t>(entry.stored_size))});
   }
   if (at != directory.end) bytes.refuse("extra bytes in the directory", at);
-  check_overlaps(file, extents);
+  check_overlaps(file, members);
   std::ranges::sort(members, {}, &StoredMember::name);
   const auto twice = std::ranges::adjacent_find(members, {}, &StoredMember::name);
   if (twice != members.end())
