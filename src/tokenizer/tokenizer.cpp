@@ -44,7 +44,8 @@ struct Tokenizer::Parts {
   explicit Parts(TokenizerFile& file)
       : vocabulary(make_vocabulary(file)),
         normalizer(make_optional(file.document(), "normalizer", make_normalizer)),
-        added(file.added_tokens, normalizer),
+        cut_raw(make_added_tokens(file.added_tokens, false, normalizer)),
+        cut_normalized(make_added_tokens(file.added_tokens, true, normalizer)),
         pre_tokenizer(make_optional(file.document(), "pre_tokenizer", make_pre_tokenizer)),
         post_processor(
             make_optional(file.document(), "post_processor",
@@ -56,7 +57,7 @@ struct Tokenizer::Parts {
 
   Vocabulary vocabulary;
   TextStep normalizer;
-  AddedTokens added;
+  TextStep cut_raw, cut_normalized;  // cut at added tokens, before and after `normalizer`
   TextStep pre_tokenizer;
   PostProcessor post_processor;
   Decoder decoder;
@@ -71,9 +72,9 @@ struct Tokenizer::State {
   void encode(const Parts& parts, std::string_view text, std::uint8_t sequence, TokenizedText& tokenized) {
     Encoding& encoding = tokenized.encoding;
     pieces.assign(text);
-    parts.added.cut_raw(pieces);
+    parts.cut_raw(pieces);
     if (parts.normalizer) parts.normalizer(pieces);
-    parts.added.cut_normalized(pieces);
+    parts.cut_normalized(pieces);
     if (parts.pre_tokenizer) parts.pre_tokenizer(pieces);
     const std::int32_t verbatim = parts.model->verbatim();
     std::uint32_t word = 0;

@@ -1,9 +1,9 @@
 #include "tokenizer/vocabulary.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cctype>
+#include <charconv>
 #include <cstring>
 #include <limits>
 
@@ -45,20 +45,23 @@ struct Subtree {
   std::uint32_t node = 0;  // index of the node, set when its place is known
 };
 
-// The word mark of each WordMark, in the order of the enumerators.
-constexpr std::array<std::string_view, 4> kPrefixes = {"", "##", "\u0120", "\u2581"};  // Ġ, ▁
-
-/// Returns the most frequent word mark if at least 1 % of the tokens have it, otherwise WordMark::none. The
-/// limit is needed because a few tokens may begin with "▁" by chance.
-WordMark mark_of(const std::vector<std::string>& tokens) {
-  std::array<std::size_t, kPrefixes.size()> counts{};
-  for (const std::string& token : tokens) {
-    for (std::size_t i = 1; i < kPrefixes.size(); ++i) {
-      if (token.starts_with(kPrefixes[i]) && token.size() > kPrefixes[i].size()) ++counts[i];
-    }
+/// See Vocabulary::mark(). The limit of 1 % is needed because a few tokens may begin with "▁" by chance.
+std::string_view mark_of(const std::vector<std::string>& tokens) {
+  std::string_view frequent;
+  std::size_t most = 0;
+  for (const std::string_view mark : {"##", "\u0120", "\u2581"}) {  // "##", "Ġ", "▁"
+    const auto count = static_cast<std::size_t>(std::ranges::count_if(tokens, [&](const std::string& token) {
+      return token.starts_with(mark) && token.size() > mark.size();
+    }));
+    if (count <= most) continue;
+    most = count;
+    frequent = mark;
   }
-  const auto most = std::max_element(counts.begin(), counts.end());
-  return *most * 100 >= tokens.size() ? static_cast<WordMark>(most - counts.begin()) : WordMark::none;
+  return most * 100 >= tokens.size() ? frequent : "";
+}
+
+bool stands_for_unknown(std::string_view token) {
+  return token == "[UNK]" || token == "<unk>" || byte_of(token).value_or(0) >= 0x80;
 }
 
 /// Returns whether a byte is an ASCII letter, an ASCII digit or a byte of a non-ASCII character.
@@ -208,6 +211,14 @@ TokenTrie::TokenTrie(const std::vector<TokenEntry>& entries, const TokenTable& t
   }
 }
 
+std::optional<unsigned char> byte_of(std::string_view token) {
+  constexpr std::size_t kSize = 6;
+  if (token.size() != kSize || !token.starts_with("<0x") || !token.ends_with('>')) return std::nullopt;
+  unsigned char byte = 0;
+  const char* const stop = token.data() + 5;
+  return std::from_chars(stop - 2, stop, byte, 16).ptr == stop ? std::optional(byte) : std::nullopt;
+}
+
 Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special)
     : tokens_(std::move(tokens)),
       ids_(tokens_.size()),
@@ -217,6 +228,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> s
   for (std::size_t i = tokens_.size(); i-- > 0;) {
     if (!tokens_[i].empty()) ids_.put(tokens_[i], static_cast<std::int32_t>(i));
   }
+  for (const std::string& token : tokens_) unknown_.push_back(stands_for_unknown(token));
   for (const std::string_view token : {"[SEP]", "</s>", "<|endoftext|>"}) {
     if (const auto found = id(token)) mark_separator(*found);
   }
@@ -235,18 +247,16 @@ std::optional<std::string_view> Vocabulary::token(std::int64_t id) const {
 }
 
 std::string Vocabulary::plain(std::string_view token) const {
-  const std::string_view prefix = kPrefixes[static_cast<std::size_t>(mark_)];
-  if (token.size() > prefix.size() && token.starts_with(prefix)) token.remove_prefix(prefix.size());
+  if (token.size() > mark_.size() && token.starts_with(mark_)) token.remove_prefix(mark_.size());
   return std::string(token);
 }
 
 std::vector<std::optional<std::size_t>> Vocabulary::words(std::span<const std::string> tokens,
                                                           std::span<const std::int64_t> ids) const {
-  const std::string_view prefix = kPrefixes[static_cast<std::size_t>(mark_)];
   const auto continues = [&](std::size_t i) {
-    if (mark_ == WordMark::none) return false;
-    if (mark_ == WordMark::continuation) return tokens[i].starts_with(prefix);
-    if (tokens[i].starts_with(prefix) || tokens[i].empty() || tokens[i - 1].empty()) return false;
+    if (mark_.empty()) return false;
+    if (mark_ == "##") return tokens[i].starts_with(mark_);
+    if (tokens[i].starts_with(mark_) || tokens[i].empty() || tokens[i - 1].empty()) return false;
     return is_word_byte(tokens[i].front()) && is_word_byte(tokens[i - 1].back());
   };
   std::vector<std::optional<std::size_t>> words(tokens.size());

@@ -159,18 +159,15 @@ class MergeList {
   std::vector<std::uint32_t> ends_;  // [2 * merges], ends of the left and right tokens in bytes_
 };
 
-/// How a vocabulary marks the beginnings of words. `none`: no marks; each token is a word. `continuation`:
-/// "##" begins the tokens that continue a word (WordPiece). `byte_level`: "Ġ" begins the first token of a
-/// word after a space. `metaspace`: like `byte_level`, but with "▁".
-enum class WordMark { none, continuation, byte_level, metaspace };
+/// Returns the byte of a byte token: 0x41 for "<0x41>". Returns nullopt for other tokens.
+[[nodiscard]] std::optional<unsigned char> byte_of(std::string_view token);
 
 /// The token strings of a model by id, and which of the tokens are special.
 class Vocabulary {
  public:
   Vocabulary() = default;
   /// `tokens` is indexed by id and has empty strings for unused ids. `special` has the ids of special tokens;
-  /// [SEP], </s> and <|endoftext|> are also special. mark() is the most frequent word mark, or WordMark::none
-  /// if fewer than 1 % of `tokens` have it.
+  /// [SEP], </s> and <|endoftext|> are also special.
   Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special);
 
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
@@ -187,18 +184,25 @@ class Vocabulary {
     separators_.insert(id);
     special_.insert(id);
   }
-  [[nodiscard]] WordMark mark() const { return mark_; }
+  /// Returns whether a token stands for text that the vocabulary lacks: [UNK], <unk>, and the byte tokens of
+  /// non-ASCII characters, <0x80> to <0xFF>.
+  [[nodiscard]] bool is_unknown(std::int64_t id) const {
+    const auto index = static_cast<std::size_t>(id);
+    return index < unknown_.size() && unknown_[index];
+  }
+  /// Returns the most frequent word mark: "##" begins the tokens that continue a word (WordPiece); "Ġ" or "▁"
+  /// begins the first token of a word after a space. Empty if fewer than 1 % of the tokens have it.
+  [[nodiscard]] std::string_view mark() const { return mark_; }
 
-  /// Returns a token string without the vocabulary's word mark at its beginning: "it" for "Ġit" if mark() is
-  /// `byte_level`. Returns other tokens, and a token that is only the mark, unchanged.
+  /// Returns a token string without mark() at its beginning. Returns other tokens, and a token that is only
+  /// the mark, unchanged.
   [[nodiscard]] std::string plain(std::string_view token) const;
 
   /// Returns the index of the word of each token, from 0; nullopt for special tokens. A word begins at the
-  /// first token and after each special token. If mark() is `none`, each token is a word. If it is
-  /// `continuation`, a word also begins at each token without "##". If it is `byte_level` or `metaspace`, a
-  /// word also begins at each token with the mark, at each empty token and the token after it, and at a token
-  /// if the token begins, or the token before it ends, with an ASCII character that is not a letter or digit:
-  /// "mat" and "." are two words.
+  /// first token and after each special token. Without mark(), each token is a word. If it is "##", a word
+  /// also begins at each token without "##". If it is "Ġ" or "▁", a word also begins at each token with the
+  /// mark, at each empty token and the token after it, and at a token if the token begins, or the token
+  /// before it ends, with an ASCII character that is not a letter or digit: "mat" and "." are two words.
   [[nodiscard]] std::vector<std::optional<std::size_t>> words(std::span<const std::string> tokens,
                                                               std::span<const std::int64_t> ids) const;
 
@@ -207,7 +211,8 @@ class Vocabulary {
   TokenTable ids_;
   std::set<std::int64_t> special_;
   std::set<std::int64_t> separators_;
-  WordMark mark_ = WordMark::none;
+  std::vector<bool> unknown_;  // [tokens], result of is_unknown()
+  std::string_view mark_;
 };
 
 /// Where a model's tokenizer is: in the weights file (GGUF) or in a directory.

@@ -208,6 +208,14 @@ TEST_CASE("the growth of a text is limited") {
   PieceText text;
   text.assign("\u00E9");
   check_refusal([&] { part(text); }, Status::limit, {"text", "longer than 1048704 bytes"});
+  text.assign("ab");
+  const auto grow = [&] {
+    text.rewrite([](const PieceText::Piece& piece, PieceText::Output& output) {
+      output.put(std::string(1048703, 'x'), {});
+      output.copy(piece.begin, piece.end);
+    });
+  };
+  check_refusal(grow, Status::limit, {"text", "longer than 1048704 bytes"});
 }
 
 }  // namespace

@@ -162,6 +162,12 @@ TEST_CASE("long texts do not reach the limits") {
   CHECK(matches_of(make(R"( ?(?:\p{L}|x)+| ?\d+| ?[^\s\w]+|\s+)"), text).size() == 300001);
 }
 
+TEST_CASE("Oniguruma does not search texts of 2 GiB or more") {
+  const std::string_view text("a", std::size_t{1} << 31U);  // refused before it is read
+  const Regex regex = make("(?=a)");
+  check_refusal([&] { matches_of(regex, text); }, Status::limit, {"/pattern/Regex", "2147483648 bytes"});
+}
+
 TEST_CASE("threads share an expression") {
   const Regex regex = make(R"(\w+)");
   std::vector<std::size_t> counts(4);

@@ -141,24 +141,19 @@ void read_normalizer(Message message, Model& model) {
 constexpr std::size_t kLongestMerged = 1024;
 constexpr std::string_view kSpace = "\u2581";
 
-template <typename... Args>
-[[noreturn]] void refuse(const TokenizerFile& file, fmt::format_string<Args...> format, Args&&... args) {
-  fail(Status::bad_input, "{}: {}", file.name, fmt::format(format, std::forward<Args>(args)...));
-}
-
 void check_supported(const TokenizerFile& file, const Model& model) {
   if (model.algorithm == Model::Algorithm::word || model.algorithm == Model::Algorithm::character) {
-    refuse(file, "unsupported model_type {}, supported: 1 (unigram), 2 (BPE)",
+    refuse(file.name, "unsupported model_type {}, supported: 1 (unigram), 2 (BPE)",
            static_cast<int>(model.algorithm));
   }
   if (model.whitespace_as_suffix)
-    refuse(file, "unsupported treat_whitespace_as_suffix true, supported: false");
-  if (!model.escape_whitespaces) refuse(file, "unsupported escape_whitespaces false, supported: true");
+    refuse(file.name, "unsupported treat_whitespace_as_suffix true, supported: false");
+  if (!model.escape_whitespaces) refuse(file.name, "unsupported escape_whitespaces false, supported: true");
   for (const Model::ScoredPiece& piece : model.pieces) {
     if (piece.type == Model::Type::unused && model.algorithm != Model::Algorithm::bpe)
-      refuse(file, "unsupported type UNUSED of the piece {}", in_quotes(piece.text));
+      refuse(file.name, "unsupported type UNUSED of the piece {}", in_quotes(piece.text));
     if (!std::isfinite(piece.score))
-      refuse(file, "got a score that is not finite for the piece {}", in_quotes(piece.text));
+      refuse(file.name, "got a score that is not finite for the piece {}", in_quotes(piece.text));
   }
 }
 
@@ -175,13 +170,13 @@ void make_merges(TokenizerFile& file, const Model& model) {
     if (made->type != Model::Type::normal && !unused) continue;
     const std::string_view text = made->text;
     if (text.size() > kLongestMerged) {
-      refuse(file, "unsupported piece of {} bytes, supported: up to {}", text.size(), kLongestMerged);
+      refuse(file.name, "unsupported piece of {} bytes, supported: up to {}", text.size(), kLongestMerged);
     }
     for (std::size_t i = 1; i < text.size(); ++i) {
       if (U8_IS_TRAIL(text[i])) continue;  // inside of a character
       if (file.table->find(text.substr(0, i)) < 0 || file.table->find(text.substr(i)) < 0) continue;
       if (unused) {
-        refuse(file, "unsupported type UNUSED of the piece {}, which two other pieces together make",
+        refuse(file.name, "unsupported type UNUSED of the piece {}, which two other pieces together make",
                in_quotes(text));
       }
       file.merges.add(text.substr(0, i), text.substr(i));

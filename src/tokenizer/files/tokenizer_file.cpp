@@ -248,7 +248,7 @@ Json read_json_object(const std::filesystem::path& path) {
   Json document =
       formats::parse_json(path.string(), read_file(path, kLargestTokenizerFile, Status::bad_input));
   if (!document.is_object()) {
-    fail(Status::bad_input, "{}: top level: expected an object", escaped(path.string()));
+    refuse(escaped(path.string()), "top level: expected an object");
   }
   return document;
 }
@@ -281,13 +281,8 @@ TokenizerConfig::TokenizerConfig(const std::filesystem::path& directory)
 
 TokenizerConfig::TokenizerConfig(std::string name, Json options)
     : name_(std::move(name)), options_(std::move(options)) {
-  for (const char* const role : kRoles) roles_.emplace_back(role, std::nullopt);
+  for (const char* const role : kRoles) roles_[role] = std::nullopt;
   read_roles(this->options());
-}
-
-std::optional<AddedToken>& TokenizerConfig::role(std::string_view name) {
-  const auto found = std::ranges::find_if(roles_, [&](const auto& each) { return each.first == name; });
-  return found != roles_.end() ? found->second : roles_.emplace_back(name, std::nullopt).second;
 }
 
 /// Reads the tokens of the roles: the members whose key ends in "_token".
@@ -295,8 +290,8 @@ void TokenizerConfig::read_roles(const PartConfig& document) {
   for (const auto& [key, value] : document.node().items()) {
     if (!key.ends_with("_token")) continue;
     if (is_token(value)) {
-      role(key) = token_of(document.at(key));
-      role(key)->special = true;
+      roles_[key] = token_of(document.at(key));
+      roles_[key]->special = true;
     } else if (is_usual(key) && !value.is_null()) {  // not an option such as add_bos_token
       document.refuse(key, kNeedsToken);
     }
@@ -318,14 +313,15 @@ void TokenizerConfig::read_added(const PartConfig& document) {
 }
 
 std::string TokenizerConfig::token(std::string_view role) const {
-  const auto found = std::ranges::find_if(roles_, [&](const auto& each) { return each.first == role; });
+  const auto found = roles_.find(std::string(role));
   return found == roles_.end() || !found->second ? std::string() : found->second->content;
 }
 
 void TokenizerConfig::set_defaults(
     std::initializer_list<std::pair<std::string_view, std::string_view>> tokens) {
   for (const auto& [name, token] : tokens) {
-    if (!role(name)) role(name) = AddedToken{.content = std::string(token), .special = true};
+    std::optional<AddedToken>& role = roles_[std::string(name)];
+    if (!role) role = AddedToken{.content = std::string(token), .special = true};
   }
 }
 

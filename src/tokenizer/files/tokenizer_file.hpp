@@ -58,13 +58,13 @@ class TokenizerConfig {
  private:
   void read_roles(const PartConfig& document);
   void read_added(const PartConfig& document);
-  [[nodiscard]] std::optional<AddedToken>& role(std::string_view name);
 
   std::string name_;
   nlohmann::ordered_json options_;
   std::map<std::int64_t, AddedToken> by_id_;
-  // The token of each role; nullopt if there is none. The seven usual roles come first.
-  std::vector<std::pair<std::string, std::optional<AddedToken>>> roles_;
+  // The token of each role, in the order of insertion; nullopt if there is none. The seven usual roles come
+  // first.
+  nlohmann::ordered_map<std::string, std::optional<AddedToken>> roles_;
   std::vector<AddedToken> extra_;
 };
 

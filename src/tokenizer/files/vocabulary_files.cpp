@@ -32,8 +32,8 @@ void read_merges_txt(TokenizerFile& file, const std::filesystem::path& path) {
   for (std::size_t number = 1; !rest.empty(); ++number) {
     const std::string_view line = take_line(rest);
     if (line.starts_with("#version") || file.merges.add_line(line)) continue;
-    fail(Status::bad_input, "{}: line {}: got {}, need two tokens with a space between",
-         escaped(path.string()), number, in_quotes(line));
+    refuse(escaped(path.string()), "line {}: got {}, need two tokens with a space between", number,
+           in_quotes(line));
   }
 }
 
@@ -74,7 +74,7 @@ void read_lines(TokenizerFile& file, std::string_view text) {
     const std::string_view line = take_line(text);
     const std::string_view token = line.substr(0, unicode::white_space_begin(line, line.size()));
     if (number > kLargestTokenId)
-      fail(Status::bad_input, "{}: got more than {} lines, one per token", file.name, kLargestTokenId + 1);
+      refuse(file.name, "got more than {} lines, one per token", kLargestTokenId + 1);
     const auto [place, is_new] = places.try_emplace(token, file.vocabulary.size());
     if (is_new) file.vocabulary.push_back({std::string(token), 0, 0});
     file.vocabulary[place->second].id = static_cast<std::int32_t>(number);
@@ -131,10 +131,10 @@ const PreTokenizerRow& row_of(const formats::TokenizerSection& section) {
     if (std::ranges::find(row.names, section.pre) != row.names.end()) return row;
     std::ranges::remove_copy(row.names, std::back_inserter(known), std::string_view());
   }
-  fail(Status::bad_input,
-       "{}: metadata \"tokenizer.ggml.pre\": unsupported {}, supported: {}; give token ids instead of text, "
-       "for example with --ids",
-       section.file, in_quotes(section.pre), fmt::join(known, ", "));
+  refuse(section.file,
+         "metadata \"tokenizer.ggml.pre\": unsupported {}, supported: {}; give token ids instead of text, "
+         "for example with --ids",
+         in_quotes(section.pre), fmt::join(known, ", "));
 }
 
 /// Returns the options and the special tokens in a GGUF file. `add_bos` is the default of add_bos_token.
@@ -163,9 +163,9 @@ void read_merges(const formats::TokenizerSection& section, TokenizerFile& file) 
   for (std::size_t i = 0; i < section.merges.size(); ++i) {
     // From byte 1 on, because the left token may begin with a space.
     if (file.merges.add_line(section.merges[i], 1)) continue;
-    fail(Status::bad_input,
-         "{}: metadata \"tokenizer.ggml.merges\": merge {}: got {}, need two tokens with a space between",
-         section.file, i, in_quotes(section.merges[i]));
+    refuse(section.file,
+           "metadata \"tokenizer.ggml.merges\": merge {}: got {}, need two tokens with a space between", i,
+           in_quotes(section.merges[i]));
   }
 }
 
@@ -262,7 +262,7 @@ TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig&
   file.name = escaped(path.string());
   const std::string text = read_file(path, kLargestTokenizerFile, Status::bad_input);
   if (const auto invalid = find_ill_formed_utf8(text)) {
-    fail(Status::bad_input, "{}: @byte {}: not UTF-8; convert the file to UTF-8", file.name, *invalid);
+    refuse(file.name, "@byte {}: not UTF-8; convert the file to UTF-8", *invalid);
   }
   read_lines(file, text);
   file.parts["model"]["type"] = "WordPiece";
@@ -275,11 +275,10 @@ TokenizerFile read_section(const formats::TokenizerSection& section, Wanted want
   if (section.model == "llama") return read_pieces(section, wanted);
   // The vocabulary can be read for any kind of tokenizer.
   if (section.model == "gpt2" || wanted == Wanted::vocabulary) return read_bytes(section, wanted);
-  fail(
-      Status::bad_input,
-      "{}: metadata \"tokenizer.ggml.model\": unsupported {}, supported: llama, gpt2; give token ids instead "
-      "of text, for example with --ids",
-      section.file, in_quotes(section.model));
+  refuse(section.file,
+         "metadata \"tokenizer.ggml.model\": unsupported {}, supported: llama, gpt2; give token ids instead "
+         "of text, for example with --ids",
+         in_quotes(section.model));
 }
 
 }  // namespace attnctl::tokenizer

@@ -199,8 +199,7 @@ class Bpe final : public TokenModel {
   [[nodiscard]] std::optional<BpeCuts> find_cuts(const TokenizerFile& file) const {
     BpeCuts cuts(file.merges.size());
     const auto is_symbol = [&](std::string_view side) {
-      const bool is_byte = side.size() == 6 && side.starts_with("<0x") && side.ends_with('>');
-      return is_byte || (unk_ && side == unk_->token());
+      return byte_of(side).has_value() || (unk_ && side == unk_->token());
     };
     for (std::size_t i = 0; i < file.merges.size(); ++i) {
       const auto [left, right] = file.merges[i];

@@ -137,8 +137,7 @@ class Unigram final : public TokenModel {
       }
       if (!has_single) {
         if (unk_ == kNoToken) {
-          fail(Status::bad_input, "{}: /model/unk_id: missing, but the text has a character without a token",
-               file_);
+          refuse(file_, "/model/unk_id: missing, but the text has a character without a token");
         }
         offer(begin, next, score + unknown_score_, unk_);
       }
@@ -208,9 +207,8 @@ TokenModelPtr make_token_model(TokenizerFile& file) {
 
 std::int32_t UnknownToken::id() const {
   if (id_ >= 0) return id_;
-  fail(Status::bad_input,
-       "{}: /model/unk_token: the text needs the unknown token {}, which is not in the vocabulary", file_,
-       in_quotes(token_));
+  refuse(file_, "/model/unk_token: the text needs the unknown token {}, which is not in the vocabulary",
+         in_quotes(token_));
 }
 
 ByteTokens::ByteTokens(const TokenTable& vocabulary) {

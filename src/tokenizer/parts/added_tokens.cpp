@@ -55,9 +55,10 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
   if (done < text.size()) cuts.add(done, text.size());
 }
 
-/// Returns a step that makes each added token in a text a separate piece. Only tokens whose `normalized`
-/// equals `are_normalized` are found. Of tokens with equal contents, the first is found.
-TextStep make_cut(const std::vector<AddedToken>& tokens, bool are_normalized, const TextStep& normalizer) {
+}  // namespace
+
+TextStep make_added_tokens(const std::vector<AddedToken>& tokens, bool are_normalized,
+                           const TextStep& normalizer) {
   std::vector<TokenEntry> contents;
   TokenTrie::TokenMatch empty;
   for (std::size_t i = tokens.size(); i-- > 0;) {
@@ -76,10 +77,5 @@ TextStep make_cut(const std::vector<AddedToken>& tokens, bool are_normalized, co
     text.cut([&](std::string_view piece, PieceText::Cuts& cuts) { cut_piece(piece, finder, tokens, cuts); });
   };
 }
-
-}  // namespace
-
-AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, const TextStep& normalizer)
-    : cut_raw(make_cut(tokens, false, normalizer)), cut_normalized(make_cut(tokens, true, normalizer)) {}
 
 }  // namespace attnctl::tokenizer

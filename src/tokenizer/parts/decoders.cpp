@@ -1,5 +1,3 @@
-#include <charconv>
-
 #include <fmt/format.h>
 
 #include "base/text.hpp"
@@ -33,13 +31,9 @@ std::string decode_byte_level(std::string_view token) {
   return visible(bytes);
 }
 
-/// Returns the byte of a byte token, as UTF-8 text: "A" for "<0x41>". Returns other tokens unchanged.
 std::string decode_byte(std::string_view token) {
-  constexpr std::size_t kSize = 6;
-  unsigned char byte = 0;
-  const bool is_byte = token.size() == kSize && token.starts_with("<0x") && token.back() == '>' &&
-                       std::from_chars(token.data() + 3, token.data() + 5, byte, 16).ptr == token.data() + 5;
-  return is_byte ? visible(std::string(1, static_cast<char>(byte))) : std::string(token);
+  const std::optional<unsigned char> byte = byte_of(token);
+  return byte ? visible(std::string(1, static_cast<char>(*byte))) : std::string(token);
 }
 
 Decoder make_word_piece(const PartConfig& config) {

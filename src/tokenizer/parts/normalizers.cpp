@@ -477,9 +477,8 @@ Charsmap::Charsmap(const PartConfig& where) : place_(where.place()) {
 }
 
 void Charsmap::damaged() const {
-  fail(Status::bad_input,
-       "{}: the charsmap has an offset that is too large or inside of a character; the file is damaged",
-       place_);
+  refuse(place_,
+         "the charsmap has an offset that is too large or inside of a character; the file is damaged");
 }
 
 std::optional<std::string_view> Charsmap::find(std::string_view text) const {

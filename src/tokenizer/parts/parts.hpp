@@ -129,6 +129,7 @@ class PieceText {
       } else {
         output.copy(piece.begin, piece.end);
       }
+      if (next_text_.size() > limit_) refuse_growth();
       const auto end = static_cast<std::uint32_t>(next_text_.size());
       if (end > begin) next_pieces_.push_back({begin, end, piece.token});
     }
@@ -204,18 +205,15 @@ class Charsmap {
 
 // Added tokens (added_tokens.cpp).
 
-/// The steps that find the added tokens in a text and make each a separate piece. At each position, the
-/// longest added token is found. A token with the flag `single_word` is not found next to a word character.
-/// The piece of a token with the flag `lstrip` or `rstrip` includes the white space before or after the
-/// token.
-struct AddedTokens {
-  /// The contents must differ and not be empty. `normalizer`, which may be an empty function, is applied to
-  /// the content of the tokens whose `normalized` is true.
-  AddedTokens(const std::vector<AddedToken>& tokens, const TextStep& normalizer);
-
-  TextStep cut_raw;         // finds the tokens whose `normalized` is false, in the text before normalization
-  TextStep cut_normalized;  // finds the tokens whose `normalized` is true, in the normalized text
-};
+/// Returns a step that makes each added token in a text a separate piece. Finds only tokens whose
+/// `normalized` equals `are_normalized`: tokens with false in the text before normalization, the others in
+/// the normalized text. `normalizer`, which may be an empty function, is applied to the content of the
+/// latter. The contents must differ and not be empty; of tokens with equal normalized contents, the first is
+/// found. At each position, the longest added token is found. A token with the flag `single_word` is not
+/// found next to a word character. The piece of a token with the flag `lstrip` or `rstrip` includes the white
+/// space before or after the token.
+[[nodiscard]] TextStep make_added_tokens(const std::vector<AddedToken>& tokens, bool are_normalized,
+                                         const TextStep& normalizer);
 
 // Pre-tokenizers (pre_tokenizers.cpp).
 [[nodiscard]] TextStep make_pre_tokenizer(const PartConfig& config);

@@ -200,10 +200,10 @@ PostProcessor make_template(const PartConfig& config, const Vocabulary& /*vocabu
   return [place = config.place(), single = read_template(config, "single", special_tokens),
           pair = read_template(config, "pair", special_tokens)](std::vector<TokenizedText>& texts) {
     if (texts.empty() || texts.size() > 2) {
-      fail(Status::bad_input,
-           "{}: unsupported: the post-processor before this template makes {} parts; a template needs one or "
-           "two",
-           place, texts.size());
+      refuse(place,
+             "unsupported: the post-processor before this template makes {} parts; a template needs one or "
+             "two",
+             texts.size());
     }
     apply(texts.size() == 1 ? single : pair, texts);
   };

@@ -390,6 +390,10 @@ void Regex::find_all(std::string_view text, std::vector<Match>& matches) const {
 }
 
 void Regex::Program::search(std::string_view text, std::vector<Match>& matches) const {
+  // Oniguruma stores offsets as int.
+  if (text.size() > std::numeric_limits<int>::max())
+    fail(Status::limit, "{}: cannot search a text of {} bytes, need less than 2 GiB; split the text", place,
+         text.size());
   thread_local const std::unique_ptr<OnigRegion, OnigurumaDeleter> region(onig_region_new());
   thread_local const std::unique_ptr<OnigMatchParam, OnigurumaDeleter> limits(onig_new_match_param());
   onig_set_match_stack_limit_size_of_match_param(limits.get(), kStackLimit);
@@ -403,14 +407,14 @@ void Regex::Program::search(std::string_view text, std::vector<Match>& matches) 
                                             ONIG_OPTION_NONE, limits.get());
     if (code == ONIG_MISMATCH) return;
     if (code < 0) {
-      fail(Status::bad_input, "{}: the regular expression fails on a text ({}); simplify the expression",
-           place, message_of(code, {}));
+      refuse(place, "the regular expression fails on a text ({}); simplify the expression",
+             message_of(code, {}));
     }
     const auto first = static_cast<std::size_t>(region->beg[0]);
     const auto last = static_cast<std::size_t>(region->end[0]);
     const std::size_t done = matches.empty() ? 0 : matches.back().second;
     if (first > last || first < done) {
-      fail(Status::bad_input, "{}: \\K in a look-around makes matches overlap; remove \\K", place);
+      refuse(place, "\\K in a look-around makes matches overlap; remove \\K");
     }
     if (first < last || matches.empty() || last > done) matches.emplace_back(first, last);
     from = last;
