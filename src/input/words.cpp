@@ -33,9 +33,7 @@ std::vector<TextWord> runs_of(std::string_view text, Belongs belongs) {
 /// A word, a part of a word or a token that find_word() compares with the wanted word.
 struct NamedTokens {
   std::string text;
-  std::vector<std::size_t> positions;  // positions of the tokens of `text`
-  std::string bare;                    // `text` without the punctuation around it; may be empty
-  std::vector<std::size_t> bare_positions;
+  std::vector<std::size_t> positions;  // of the tokens of `text`
 };
 
 /// Returns the words of a sequence according to Vocabulary::words. A token without a word, such as a special
@@ -51,15 +49,12 @@ std::vector<NamedTokens> marked_words(const Sequence& sequence, const tokenizer:
   return groups;
 }
 
-/// Returns whether a code point is part of a word: an ASCII letter or digit, or a character beyond ASCII that
-/// is not in one of the common ranges of punctuation, symbols and spaces below.
+/// Returns whether a code point is part of a word: a letter, mark or digit or, from U+2070 on, any character
+/// except punctuation and spaces, for example an emoji.
 bool is_word_character(char32_t point) {
-  if (point < 0x80) return std::isalnum(static_cast<int>(point)) != 0;
-  const bool punctuation =
-      (point >= 0xA0 && point <= 0xBF && point != 0xAA && point != 0xB5 && point != 0xBA) ||
-      (point >= 0x2000 && point <= 0x206F) || (point >= 0x3000 && point <= 0x3003) ||
-      (point >= 0x3008 && point <= 0x301F);
-  return !punctuation;
+  const std::uint16_t of = tokenizer::unicode::classes()(point);
+  if ((of & (tokenizer::unicode::bert_punctuation | tokenizer::unicode::white_space)) != 0) return false;
+  return (of & tokenizer::unicode::word) != 0 || point >= 0x2070;
 }
 
 /// Returns the tokens of a word that overlap the range `part`, which counts code points from the beginning of
@@ -90,28 +85,28 @@ std::vector<std::vector<std::size_t>> tokens_of_words(const Sequence& sequence) 
   return tokens;
 }
 
-/// Returns the lists that find_word() searches, in order: words, parts of words, tokens. Leaves out the parts
-/// of words if the sequence has no word_texts.
+/// Returns the lists that find_word() searches, in order: words with and without the punctuation around them,
+/// parts of words, tokens. Leaves out the parts of words if the sequence has no word_texts.
 std::vector<std::vector<NamedTokens>> all_groups(const Sequence& sequence,
                                                  const tokenizer::Vocabulary& vocabulary) {
   std::vector<NamedTokens> single;
-  for (std::size_t i = 0; i < sequence.tokens.size(); ++i)
-    single.push_back({sequence.tokens[i], {i}, {}, {}});
+  for (std::size_t i = 0; i < sequence.tokens.size(); ++i) single.push_back({sequence.tokens[i], {i}});
   if (sequence.word_texts.empty()) return {marked_words(sequence, vocabulary), single};
   const std::vector<std::vector<std::size_t>> tokens = tokens_of_words(sequence);
   std::vector<NamedTokens> words;
   std::vector<NamedTokens> parts;  // the parts of words between punctuation
   for (std::size_t w = 0; w < tokens.size(); ++w) {
     const std::string& form = sequence.word_texts[w];
-    NamedTokens& word = words.emplace_back(NamedTokens{form, tokens[w], {}, {}});
+    const auto tokens_of = [&](tokenizer::TextRange part) { return tokens_in(sequence, tokens[w], w, part); };
     const std::vector<TextWord> runs = runs_of(form, is_word_character);
-    for (const TextWord& run : runs)
-      parts.push_back({run.form, tokens_in(sequence, tokens[w], w, run.range), {}, {}});
+    for (const TextWord& run : runs) parts.push_back({run.form, tokens_of(run.range)});
+    words.push_back({form, tokens[w]});
     if (runs.empty()) continue;
     const std::size_t begin = form.find(runs.front().form);
-    word.bare = form.substr(begin, form.rfind(runs.back().form) + runs.back().form.size() - begin);
-    word.bare_positions =
-        tokens_in(sequence, tokens[w], w, {runs.front().range.begin, runs.back().range.end});
+    const std::size_t end = form.rfind(runs.back().form) + runs.back().form.size();
+    if (end - begin < form.size())
+      words.push_back(
+          {form.substr(begin, end - begin), tokens_of({runs.front().range.begin, runs.back().range.end})});
   }
   return {words, parts, single};
 }
@@ -204,11 +199,8 @@ std::vector<std::size_t> find_word(const Sequence& sequence, const tokenizer::Vo
     for (const std::vector<NamedTokens>& groups : lists) {
       std::size_t seen = 0;
       for (const NamedTokens& group : groups) {
-        const bool whole = same(group.text);
-        const bool bare = !whole && !group.bare.empty() && same(group.bare);
-        const std::vector<std::size_t>& positions = whole ? group.positions : group.bare_positions;
         // Words without tokens are not counted as occurrences.
-        if ((whole || bare) && !positions.empty() && ++seen == occurrence) return positions;
+        if (same(group.text) && !group.positions.empty() && ++seen == occurrence) return group.positions;
       }
       if (seen > 0) return {};
     }
