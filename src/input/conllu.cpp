@@ -97,23 +97,19 @@ std::optional<std::size_t> parse_id(std::string_view text, std::size_t least = 1
   return fits ? number : std::nullopt;
 }
 
-class ConlluReader {
+class SentenceReader {
  public:
-  ConlluReader(const TextPlace& place, std::vector<ConlluSentence>& sentences)
-      : file_(place.file), line_(place.line), sentences_(sentences) {}
+  SentenceReader(const std::string& file, std::uint64_t& line) : file_(file), line_(line) {}
 
-  void read(std::string_view block) {
+  /// Removes the lines up to the next blank line from `block` and appends their sentence, if there is one.
+  void read(std::string_view& block, std::vector<ConlluSentence>& sentences) {
     for (; !block.empty(); ++line_) {
       const std::string_view line = take_line(block);
-      if (line.find_first_not_of(" \t") == std::string_view::npos) {
-        finish();
-      } else if (line.starts_with('#')) {
-        read_comment(line);
-      } else {
-        read_row(line);
-      }
+      if (line.find_first_not_of(" \t") == std::string_view::npos) break;
+      line.starts_with('#') ? read_comment(line) : read_row(line);
     }
-    finish();
+    if (!sentence_.words.empty() || range_end_ > 0) sentences.push_back(finish());
+    ++line_;
   }
 
  private:
@@ -269,22 +265,13 @@ class ConlluReader {
     return static_cast<std::uint32_t>(*number);
   }
 
-  void finish() {
-    if (!sentence_.words.empty() || range_end_ > 0) {
-      if (range_end_ > sentence_.words.size())
-        refuse("the sentence has {} words, but a range of IDs ends at {}", sentence_.words.size(),
-               range_end_);
-      check_heads();
-      place_words();
-      finish_mentions();
-      sentences_.push_back(std::move(sentence_));
-    }
-    sentence_ = {};
-    open_.clear();
-    text_.reset();
-    surfaces_.clear();
-    lines_.clear();
-    range_end_ = 0;
+  ConlluSentence finish() {
+    if (range_end_ > sentence_.words.size())
+      refuse("the sentence has {} words, but a range of IDs ends at {}", sentence_.words.size(), range_end_);
+    check_heads();
+    place_words();
+    finish_mentions();
+    return std::move(sentence_);
   }
 
   /// Sets the text of the sentence and the ranges of its words and multiword tokens. The text is that of the
@@ -344,12 +331,11 @@ class ConlluReader {
   }
 
   const std::string& file_;
-  std::uint64_t line_;
-  std::vector<ConlluSentence>& sentences_;
+  std::uint64_t& line_;
   ConlluSentence sentence_;
-  std::optional<std::string> text_;     // value of "# text"
-  std::vector<SurfaceToken> surfaces_;  // tokens of the current sentence
-  std::vector<std::uint64_t> lines_;    // line number of each word
+  std::optional<std::string> text_;  // value of "# text"
+  std::vector<SurfaceToken> surfaces_;
+  std::vector<std::uint64_t> lines_;  // line number of each word
   std::vector<OpenMention> open_;
   std::size_t range_end_ = 0;  // ID of the last word of the latest multiword token; 0: none yet
 };
@@ -375,7 +361,8 @@ bool begins_conllu(std::string_view line) {
 void read_conllu(std::string_view block, const TextPlace& place, std::vector<ConlluSentence>& sentences) {
   require_utf8(block, place);
   skip_byte_order_mark(block, place);
-  ConlluReader(place, sentences).read(block);
+  std::uint64_t line = place.line;
+  while (!block.empty()) SentenceReader(place.file, line).read(block, sentences);
 }
 
 }  // namespace attnctl::input

@@ -95,38 +95,9 @@ void append_cut(const TextWord& word, const std::set<std::uint32_t>& cuts, std::
   }
 }
 
-}  // namespace
-
-JsonInput::JsonInput(tokenizer::PartConfig object) : object_(std::move(object)) {
-  if (!object_.node().is_object()) object_.refuse("", "need an object");
-  constexpr const char* kKinds[] = {"text", "tokens", "ids"};
-  const auto present = [&](const char* kind) { return contains(kind); };
-  if (std::ranges::count_if(kKinds, present) != 1)
-    object_.refuse("", "need exactly one of the keys \"text\", \"tokens\" and \"ids\"");
-  const std::string_view kind = *std::ranges::find_if(kKinds, present);
-  for (const auto& member : object_.node().items()) {
-    const auto* const key = std::ranges::find(kKeys, member.key(), &JsonKey::name);
-    if (key == kKeys.end()) {
-      object_.refuse(
-          member.key(),
-          "unsupported key; supported: id, text, text_pair, mentions, tokens, ids, token_type_ids, mask");
-    }
-    const bool goes = kind == "text" ? key->text : kind == "tokens" ? key->tokens : key->ids;
-    if (!goes) object_.refuse(member.key(), fmt::format("cannot be used together with \"{}\"", kind));
-  }
-}
-
-TextInput JsonInput::text() const {
-  TextInput input;
-  input.text = object_.string("text");
-  if (contains("text_pair")) input.pair = object_.string("text_pair");
-  if (has_mentions() && input.pair) object_.refuse("mentions", "cannot be used together with \"text_pair\"");
-  if (contains("id")) input.id = read_label(object_, "id");
-  return input;
-}
-
-std::vector<std::int64_t> JsonInput::integers(std::string_view key, std::int64_t largest) const {
-  const tokenizer::PartConfig list = object_.at(key);
+std::vector<std::int64_t> read_integers(const tokenizer::PartConfig& object, std::string_view key,
+                                        std::int64_t largest) {
+  const tokenizer::PartConfig list = object.at(key);
   if (!list.node().is_array()) list.refuse("", "need an array of integers");
   std::vector<std::int64_t> values;
   values.reserve(list.node().size());
@@ -140,8 +111,8 @@ std::vector<std::int64_t> JsonInput::integers(std::string_view key, std::int64_t
   return values;
 }
 
-std::vector<std::int64_t> JsonInput::ids_of_tokens(const tokenizer::Vocabulary& vocabulary) const {
-  const tokenizer::PartConfig list = object_.at("tokens");
+std::vector<std::int64_t> read_tokens(const tokenizer::PartConfig& list,
+                                      const tokenizer::Vocabulary& vocabulary) {
   if (!list.node().is_array()) list.refuse("", "need an array of strings");
   if (vocabulary.empty())
     list.refuse("", "the model has no vocabulary, so tokens have no ids; give \"ids\" instead of \"tokens\"");
@@ -160,11 +131,40 @@ std::vector<std::int64_t> JsonInput::ids_of_tokens(const tokenizer::Vocabulary& 
   return ids;
 }
 
+}  // namespace
+
+JsonInput::JsonInput(tokenizer::PartConfig object) : object_(std::move(object)) {
+  if (!object_.node().is_object()) object_.refuse("", "need an object");
+  constexpr const char* kKinds[] = {"text", "tokens", "ids"};
+  const auto present = [&](const char* kind) { return contains(kind); };
+  if (std::ranges::count_if(kKinds, present) != 1)
+    object_.refuse("", "need exactly one of the keys \"text\", \"tokens\" and \"ids\"");
+  const std::string_view kind = *std::ranges::find_if(kKinds, present);
+  for (const auto& member : object_.node().items()) {
+    const auto* const key = std::ranges::find(kKeys, member.key(), &JsonKey::name);
+    if (key == kKeys.end()) {
+      object_.refuse(member.key(), "unsupported key; supported: " + join_texts(kKeys, &JsonKey::name));
+    }
+    const bool goes = kind == "text" ? key->text : kind == "tokens" ? key->tokens : key->ids;
+    if (!goes) object_.refuse(member.key(), fmt::format("cannot be used together with \"{}\"", kind));
+  }
+}
+
+TextInput JsonInput::text() const {
+  TextInput input;
+  input.text = object_.string("text");
+  if (contains("text_pair")) input.pair = object_.string("text_pair");
+  if (has_mentions() && input.pair) object_.refuse("mentions", "cannot be used together with \"text_pair\"");
+  if (contains("id")) input.id = read_label(object_, "id");
+  return input;
+}
+
 Sequence JsonInput::sequence(const tokenizer::Vocabulary& vocabulary) const {
   Sequence sequence;
-  sequence.ids = contains("ids") ? integers("ids", kLargestInteger) : ids_of_tokens(vocabulary);
+  sequence.ids = contains("ids") ? read_integers(object_, "ids", kLargestInteger)
+                                 : read_tokens(object_.at("tokens"), vocabulary);
   const auto parallel_list = [&](std::string_view key, std::int64_t largest) {
-    std::vector<std::int64_t> list = integers(key, largest);
+    std::vector<std::int64_t> list = read_integers(object_, key, largest);
     if (list.size() != sequence.ids.size()) {
       object_.refuse(
           key, fmt::format("got {} values, need {}, one for each token", list.size(), sequence.ids.size()));
@@ -192,8 +192,7 @@ ConlluSentence mentions_of(const JsonInput& input, TextInput& text) {
   sentence.id = text.id;
   sentence.text = text.text;
   for (const TextWord& word : white_space_words(text.text)) append_cut(word, cuts, sentence.words);
-  text.words.emplace();
-  for (const ConlluWord& word : sentence.words) text.words->push_back(word.word);
+  text.words = text_of(sentence).words;
   for (std::size_t i = 0; i < mentions.size(); ++i) {
     const auto [first, last] = words_in(*text.words, mentions[i].range);
     const auto [head, head_end] = words_in(*text.words, mentions[i].head);

@@ -37,8 +37,6 @@ class JsonInput {
 
  private:
   [[nodiscard]] bool contains(const char* key) const { return object_.node().contains(key); }
-  [[nodiscard]] std::vector<std::int64_t> integers(std::string_view key, std::int64_t largest) const;
-  [[nodiscard]] std::vector<std::int64_t> ids_of_tokens(const tokenizer::Vocabulary& vocabulary) const;
 
   tokenizer::PartConfig object_;
 };

@@ -2,13 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <charconv>
-#include <system_error>
-#include <unistd.h>
+#include <limits>
 
 #include "base/error.hpp"
-#include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "input/words.hpp"
 
@@ -46,8 +42,6 @@ void add_words(Sequence& sequence, const tokenizer::Encoding& encoding, std::uin
   }
 }
 
-constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;
-
 }  // namespace
 
 std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option) {
@@ -55,27 +49,25 @@ std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view opti
   for (std::string_view word : split(list, ',')) {
     while (word.starts_with(' ')) word.remove_prefix(1);
     while (word.ends_with(' ')) word.remove_suffix(1);
-    std::int64_t id = 0;
-    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-    if (error != std::errc() || stop != word.data() + word.size() || id < 0) {
+    const auto id = parse_number(word);
+    if (!id || *id > std::numeric_limits<std::int64_t>::max()) {
       refuse(option, "id {} of the list is \"{}\"; need integers from 0, separated by commas", ids.size() + 1,
              escaped(word));
     }
-    ids.push_back(id);
+    ids.push_back(static_cast<std::int64_t>(*id));
   }
   return ids;
 }
 
-std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
+std::uint64_t read_sequences(const TextBlock& file, InputFormat format,
                              const tokenizer::Vocabulary& vocabulary, TextEncoder& encoder, Batch& batch) {
-  const TextPlace place{escaped(name), 0, 1};
   if (format == InputFormat::txt || format == InputFormat::conllu) {
     std::vector<TextInput> inputs;
-    const std::uint64_t blank = read_text_inputs(text, format, place, inputs);
+    const std::uint64_t blank = read_text_inputs(file.text, format, file.place, inputs);
     for (TextInput& input : inputs) batch.sequences.push_back(encoder.encode(std::move(input)));
     return blank;
   }
-  for_each_json_input(text, format, place, [&](const JsonInput& input) {
+  for_each_json_input(file.text, format, file.place, [&](const JsonInput& input) {
     batch.sequences.push_back(input.has_text() ? encoder.encode(input.text()) : input.sequence(vocabulary));
   });
   return 0;
@@ -215,12 +207,18 @@ Sequence make_text_sequence(TextInput input, const tokenizer::Encoding& encoding
 }
 
 void TextChecks::add(std::string_view text, const tokenizer::Encoding& encoding,
-                     const tokenizer::Vocabulary& known) {
-  if (text.starts_with("1\t") && std::ranges::count(text, '\t') == 9) ++std::atomic_ref{conllu};
-  std::atomic_ref{tokens} += static_cast<std::uint64_t>(std::ranges::count(encoding.special, 0));
-  for (const std::string_view token : {"[UNK]", "<unk>"})
-    std::atomic_ref{unknown} +=
-        static_cast<std::uint64_t>(std::ranges::count(encoding.ids, known.id(token).value_or(-1)));
+                     const tokenizer::Vocabulary& vocabulary) {
+  const auto is_unknown = [&](std::int64_t id) { return vocabulary.is_unknown(id); };
+  const bool is_conllu = text.starts_with("1\t") && std::ranges::count(text, '\t') == 9;
+  add({.tokens = static_cast<std::uint64_t>(std::ranges::count(encoding.special, 0)),
+       .unknown = static_cast<std::uint64_t>(std::ranges::count_if(encoding.ids, is_unknown)),
+       .conllu = is_conllu ? 1U : 0U});
+}
+
+void TextChecks::add(const TextChecks& other) {
+  tokens += other.tokens;
+  unknown += other.unknown;
+  conllu += other.conllu;
 }
 
 void TextChecks::warn(Warnings& warnings) const {
@@ -229,9 +227,11 @@ void TextChecks::warn(Warnings& warnings) const {
                  "CoNLL-U is read as text; give --input-format conllu, or rename the file to .conllu",
                  conllu);
   else if (unknown * 5 > tokens)
-    warnings.add("many_unknown",
-                 fmt::format("{} of {} tokens are unknown; the texts may not be in the language of the model",
-                             unknown, tokens));
+    warnings.add(
+        "many_unknown",
+        fmt::format("{} of {} tokens are unknown or bytes of unknown characters; the texts may not be "
+                    "in the language of the model",
+                    unknown, tokens));
 }
 
 Sequence TextEncoder::encode(TextInput input) {
@@ -257,14 +257,10 @@ SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat fo
     blocks_.emplace(path, format);
     return;
   }
-  const bool standard_input = path == "-";
-  const std::string name = standard_input ? "standard input" : path.string();
-  const std::string text =
-      standard_input ? read_descriptor(STDIN_FILENO, name, kDocumentLimit) : read_file(path, kDocumentLimit);
-  block_.place.file = escaped(name);
-  require_utf8(text, block_.place);
-  document_ = formats::parse_json(block_.place.file, text);
-  taken_ = text.size();
+  const TextBlock whole = read_whole(path);
+  require_utf8(whole.text, whole.place);
+  document_ = formats::parse_json(whole.place.file, whole.text);
+  block_.place = {whole.place.file, whole.text.size(), 1};
 }
 
 /// Returns the next line of the file; of a CoNLL-U file, the lines up to the next blank line. Skips blank
@@ -283,7 +279,6 @@ std::optional<std::string> SentenceStream::take_lines(TextPlace& place) {
     block_.text.erase(0, lines.size());
     block_.place.offset += lines.size();
     block_.place.line += static_cast<std::uint64_t>(std::ranges::count(lines, '\n'));
-    taken_ += lines.size();
     if (!blank) return lines;
   }
 }

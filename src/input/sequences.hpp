@@ -34,13 +34,15 @@ std::size_t truncate(tokenizer::Encoding& encoding, std::size_t most);
 /// flags `separator`.
 [[nodiscard]] Sequence make_text_sequence(TextInput input, const tokenizer::Encoding& encoding);
 
-/// Counts for warnings about texts. Several threads may call add() at once.
+/// Counts for warnings about texts.
 struct TextChecks {
   std::uint64_t tokens = 0;   // without those that the tokenizer adds
-  std::uint64_t unknown = 0;  // tokens [UNK] and <unk>
+  std::uint64_t unknown = 0;  // see Vocabulary::is_unknown()
   std::uint64_t conllu = 0;   // texts that are the first row of a sentence in CoNLL-U
 
-  void add(std::string_view text, const tokenizer::Encoding& encoding, const tokenizer::Vocabulary& known);
+  void add(std::string_view text, const tokenizer::Encoding& encoding,
+           const tokenizer::Vocabulary& vocabulary);
+  void add(const TextChecks& other);
   void warn(Warnings& warnings) const;
 };
 
@@ -82,9 +84,8 @@ void put_first(std::int64_t id, Sequence& sequence);
 /// Appends the sequences of a file's content to the batch. Returns the number of blank lines in the format
 /// txt, otherwise 0. The formats are those of read_text_inputs(), but a JSON object has one of the keys
 /// "text", "tokens" and "ids". Objects with "tokens" or "ids" may have "id", "token_type_ids" and "mask" (1:
-/// queries may attend to the token). Throws Error(bad_input) if the content is invalid; the message has the
-/// file name `name`.
-std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
+/// queries may attend to the token). Throws Error(bad_input) if the content is invalid.
+std::uint64_t read_sequences(const TextBlock& file, InputFormat format,
                              const tokenizer::Vocabulary& vocabulary, TextEncoder& encoder, Batch& batch);
 
 /// Shortens sequences of more than `most` token ids to `most` ids (--truncate). Does not shorten embeddings
@@ -140,7 +141,7 @@ class SentenceStream {
 
   /// Returns the number of bytes of the file up to the end of the last returned sentence; the size of the
   /// file for a .json file.
-  [[nodiscard]] std::uint64_t position() const { return taken_; }
+  [[nodiscard]] std::uint64_t position() const { return block_.place.offset; }
 
  private:
   [[nodiscard]] std::optional<std::string> take_lines(TextPlace& place);
@@ -154,7 +155,6 @@ class SentenceStream {
   std::optional<TextBlocks> blocks_;                // nullopt for a .json file
   std::optional<nlohmann::ordered_json> document_;  // content of a .json file; otherwise nullopt
   TextBlock block_;                                 // the part of the current block that was not used yet
-  std::uint64_t taken_ = 0;                         // result of position()
   std::size_t item_ = 0;                            // index of the next item of `document_`
 };
 

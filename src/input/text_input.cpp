@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <unistd.h>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -32,6 +33,14 @@ void require_utf8(std::string_view text, const TextPlace& place) {
 void skip_byte_order_mark(std::string_view& text, const TextPlace& place) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   if (place.offset == 0 && text.starts_with(kMark)) text.remove_prefix(kMark.size());
+}
+
+TextBlock read_whole(const std::filesystem::path& path) {
+  constexpr std::size_t kLimit = std::size_t{1} << 30;
+  const bool standard_input = path == "-";
+  const std::string name = standard_input ? "standard input" : path.string();
+  return {{escaped(name), 0, 1},
+          standard_input ? read_descriptor(STDIN_FILENO, name, kLimit) : read_file(path, kLimit)};
 }
 
 InputFormat guess_format(std::string_view first_line) {

@@ -36,6 +36,9 @@ struct TextBlock {
   std::string text;
 };
 
+/// Reads a whole file of inputs, at most 1 GiB; "-" is standard input.
+[[nodiscard]] TextBlock read_whole(const std::filesystem::path& path);
+
 enum class InputFormat { json, jsonl, txt, conllu };
 
 /// Returns the format of a text with this first line: jsonl if the line begins with "{"; json if the line is

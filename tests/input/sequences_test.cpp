@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
+#include "base/warnings.hpp"
 #include "input/words.hpp"
 #include "support/refusal.hpp"
 
@@ -22,7 +23,7 @@ tokenizer::Vocabulary small_vocabulary() {
 void read(const std::string& text, InputFormat format, const std::string& name, Batch& batch) {
   const tokenizer::Vocabulary vocabulary = small_vocabulary();
   TextEncoder encoder({}, "model.npz");
-  read_sequences(text, format, name, vocabulary, encoder, batch);
+  read_sequences({{name, 0, 1}, text}, format, vocabulary, encoder, batch);
 }
 
 }  // namespace
@@ -286,6 +287,50 @@ TEST_CASE("find_word finds words of a text with and without punctuation") {
     CAPTURE(row.word);
     CHECK(find_word(sequence, vocabulary, row.word) == row.want);
   }
+}
+
+TEST_CASE("punctuation of every script separates the parts of words, other symbols do not") {
+  //                         0123 456789 0 1
+  const std::string text = "你好，世界。a¿b × 3€ 👍！";
+  const std::vector<tokenizer::TextRange> tokens = {{0, 2}, {2, 3},   {3, 5},   {5, 6},   {6, 7},  {7, 8},
+                                                    {8, 9}, {10, 11}, {12, 14}, {15, 16}, {16, 17}};
+  const Sequence sequence = make_text_sequence({"", text, {}, {}}, encoding_of(tokens));
+  struct Row {
+    std::string word;
+    std::vector<std::size_t> want;
+  };
+  for (const Row& row : {
+           Row{"你好", {1}},
+           Row{"世界", {3}},
+           Row{"你好，世界", {}},
+           Row{"b", {7}},
+           Row{"×", {8}},
+           Row{"3€", {9}},
+           Row{"👍", {10}},
+           Row{"👍！", {10, 11}},
+       }) {
+    CAPTURE(row.word);
+    CHECK(find_word(sequence, {}, row.word) == row.want);
+  }
+}
+
+TEST_CASE("unknown tokens are counted, also the byte tokens of non-ASCII characters") {
+  const tokenizer::Vocabulary vocabulary({"<unk>", "[UNK]", "a", "<0x0A>", "<0xE8>", "<0xZZ>"}, {});
+  TextChecks checks;
+  TextChecks more;
+  more.add("", encoding_of({{0, 1}, {1, 2}, {2, 3}}), vocabulary);  // ids 1 to 3, and 0 and 4 around them
+  checks.add(more);
+  checks.add("1\ta", encoding_of({{0, 1}}), vocabulary);  // id 1, and 0 and 2 around it
+  CHECK(checks.tokens == 4);
+  CHECK(checks.unknown == 5);
+  CHECK(checks.conllu == 0);
+  CHECK_FALSE(vocabulary.is_unknown(-1));
+  CHECK_FALSE(vocabulary.is_unknown(5));
+  CHECK_FALSE(vocabulary.is_unknown(6));
+  Warnings warnings;
+  checks.warn(warnings);
+  REQUIRE(warnings.list().size() == 1);
+  CHECK(warnings.list()[0].code == "many_unknown");
 }
 
 TEST_CASE("find_word finds words of a treebank by form, also those that share tokens") {

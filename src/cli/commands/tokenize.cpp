@@ -270,7 +270,8 @@ class TokenizeRun {
         session_(options.run),
         tokenizer_(tokenizer::Tokenizer::open(inspect::tokenizer_origin(options.model.model))),
         output_(target_, tokenizer_, options.model.model, session_) {
-    for (std::size_t i = 0; i < session_.pool.size(); ++i) workers_.push_back({tokenizer_.make_state(), {}});
+    for (std::size_t i = 0; i < session_.pool.size(); ++i)
+      workers_.push_back({tokenizer_.make_state(), {}, {}});
   }
 
   void run() {
@@ -284,7 +285,9 @@ class TokenizeRun {
       const input::InputFormat format = input_format(item.value, options_.inputs);
       format == input::InputFormat::json ? run_document(item.value) : run_blocks(item.value, format);
     }
-    checks_.warn(session_.warnings);
+    input::TextChecks checks;
+    for (const Worker& worker : workers_) checks.add(worker.checks);
+    checks.warn(session_.warnings);
     output_.finish();
     print_warnings(session_);
   }
@@ -300,6 +303,7 @@ class TokenizeRun {
   struct Worker {
     tokenizer::Tokenizer::StatePtr state;
     tokenizer::Encoding encoding;
+    input::TextChecks checks;
   };
 
   void run_blocks(const std::string& path, input::InputFormat format) {
@@ -334,11 +338,10 @@ class TokenizeRun {
   }
 
   void run_document(const std::string& path) {
-    const std::string name = path == "-" ? "standard input" : path;
-    const std::string text = read_input_file(path);
     std::vector<input::TextInput> inputs;
-    input::read_text_inputs(text, input::InputFormat::json, {escaped(name), 0, 1}, inputs);
-    if (inputs.empty()) fail(Status::bad_input, "{}: contains no inputs", escaped(name));
+    const input::TextBlock file = input::read_whole(path);
+    input::read_text_inputs(file.text, input::InputFormat::json, file.place, inputs);
+    if (inputs.empty()) refuse(file.place.file, "contains no inputs");
     for (auto first = inputs.begin(); first != inputs.end();) {
       std::vector<TextBatch> batches;
       while (first != inputs.end() && batches.size() < kBlocksAWorker * session_.pool.size()) {
@@ -361,7 +364,7 @@ class TokenizeRun {
       batch.output.clear();
       for (const input::TextInput& input : batch.inputs) {
         tokenizer_.encode(input.text, input.pair, *worker.state, worker.encoding);
-        checks_.add(input.text, worker.encoding, tokenizer_.vocabulary());
+        worker.checks.add(input.text, worker.encoding, tokenizer_.vocabulary());
         output_.append(batch.output, {input, worker.encoding});
       }
     });
@@ -375,7 +378,6 @@ class TokenizeRun {
   TokenOutput output_;
   std::vector<Worker> workers_;
   input::InputIds ids_;
-  input::TextChecks checks_;
 };
 
 void check_options(const CommandOptions& options) {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <random>
 #include <string_view>
-#include <unistd.h>
 #include <utility>
 
 #include "base/files/input_file.hpp"
@@ -153,12 +152,11 @@ constexpr std::pair<std::string_view, input::InputFormat> kExtensions[] = {
 void read_file_item(const InputItem& item, const InputOptions& options, OpenModel& open, input::Batch& batch,
                     Warnings& warnings) {
   const input::InputFormat format = input_format(item.value, options);
-  const std::string name = item.value == "-" ? "standard input" : item.value;
-  const std::string text = read_input_file(item.value);
+  const input::TextBlock file = input::read_whole(item.value);
   const std::size_t before = batch.sequences.size();
-  const std::uint64_t blank = input::read_sequences(text, format, name, open.vocabulary, open.encoder, batch);
-  if (batch.sequences.size() == before) fail(Status::bad_input, "{}: contains no inputs", escaped(name));
-  if (blank > 0) warnings.add("blank_lines", fmt::format("{}: skipped a blank line", name), blank);
+  const std::uint64_t blank = input::read_sequences(file, format, open.vocabulary, open.encoder, batch);
+  if (batch.sequences.size() == before) refuse(file.place.file, "contains no inputs");
+  if (blank > 0) warnings.add("blank_lines", fmt::format("{}: skipped a blank line", file.place.file), blank);
 }
 
 /// Shortens the inputs that are not texts to `most` tokens. Adds a warning for each truncated input,
@@ -254,16 +252,11 @@ void apply_masks(const InputOptions& options, input::Batch& batch) {
 
 input::TextInput text_input(const InputItem& item) {
   const bool standard_input = item.is_standard_input();
-  std::string text = standard_input ? read_input_file("-") : item.value;
+  std::string text = standard_input ? input::read_whole("-").text : item.value;
   if (standard_input && text.ends_with('\n')) text.resize(text.size() - (text.ends_with("\r\n") ? 2 : 1));
   input::require_utf8(text, {standard_input ? "standard input" : "--text", 0, 1});
   if (item.pair) input::require_utf8(*item.pair, {"--text-pair", 0, 1});
   return {{}, std::move(text), item.pair, std::nullopt};
-}
-
-std::string read_input_file(const std::string& path) {
-  constexpr std::size_t kLimit = std::size_t{1} << 30;
-  return path == "-" ? read_descriptor(STDIN_FILENO, "standard input", kLimit) : read_file(path, kLimit);
 }
 
 input::InputFormat input_format(const std::string& path, const InputOptions& options) {

@@ -63,9 +63,6 @@ template <typename T>
   return {path, checkpoint::open_checkpoint(path, unused)->tensor(0)};
 }
 
-/// Reads a whole file of inputs, at most 1 GiB; "-" is standard input.
-[[nodiscard]] std::string read_input_file(const std::string& path);
-
 /// Returns the input of a text and its --text-pair, if any. Reads the text "-" from standard input, without
 /// its last line end. Throws Error(bad_input) if a text is not UTF-8.
 [[nodiscard]] input::TextInput text_input(const InputItem& item);
