@@ -72,40 +72,17 @@ struct WordRules {
 };
 
 /// Finds the matches of the expression of a WordRules without Oniguruma.
-class WordCutter {
- public:
-  explicit WordCutter(const WordRules& rules) : rules_(rules), classes_(unicode::classes()) {
-    for (std::size_t i = 0; i < ascii_.size(); ++i) ascii_[i] = classes_(static_cast<char32_t>(i));
+struct WordCutter {
+  explicit WordCutter(const WordRules& expression) : rules(expression), classes(unicode::classes()) {
+    for (std::size_t i = 0; i < ascii.size(); ++i) ascii[i] = classes(static_cast<char32_t>(i));
   }
 
   /// Returns the end of the match that starts at byte `i` of a text, which must be well-formed UTF-8.
   [[nodiscard]] std::size_t end(std::string_view text, std::size_t i) const;
 
- private:
-  /// Returns the unicode::Class bits of the character at byte `i` and moves `i` to the next character.
-  [[nodiscard]] std::uint16_t bits(std::string_view text, std::size_t& i) const {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte < 0x80) return ++i, ascii_[byte];
-    return classes_(unicode::next(text, i));
-  }
-  /// Returns the end of the longest run of characters from byte `i` on that have at least one of the class
-  /// bits `with` and none of the class bits `without`.
-  [[nodiscard]] std::size_t run(std::string_view text, std::size_t i, std::uint16_t with,
-                                std::uint16_t without) const;
-  // Each function below tries one or several alternatives of the expression, or a part of one, at byte `i`.
-  // It returns the end of the match, or `i` if there is none.
-  [[nodiscard]] std::size_t contraction(std::string_view text, std::size_t i) const;
-  [[nodiscard]] std::size_t letters(std::string_view text, std::size_t i) const;
-  [[nodiscard]] std::size_t cased(std::string_view text, std::size_t i) const;
-  [[nodiscard]] std::size_t capitals_and_smalls(std::string_view text, std::size_t i) const;
-  [[nodiscard]] std::size_t capitals(std::string_view text, std::size_t i) const;
-  [[nodiscard]] std::size_t digits(std::string_view text, std::size_t i) const;
-  [[nodiscard]] std::size_t punctuation(std::string_view text, std::size_t i) const;
-  [[nodiscard]] std::size_t white_space(std::string_view text, std::size_t i) const;
-
-  WordRules rules_;
-  const unicode::CodePointTable<std::uint16_t>& classes_;
-  std::array<std::uint16_t, 128> ascii_{};
+  WordRules rules;
+  const unicode::CodePointTable<std::uint16_t>& classes;
+  std::array<std::uint16_t, 128> ascii{};  // the first elements of `classes`
 };
 
 }  // namespace attnctl::tokenizer
