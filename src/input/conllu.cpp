@@ -53,7 +53,6 @@ struct SurfaceToken {
   std::string form;
   std::size_t first = 0;  // words [first, last] of the sentence, from 0
   std::size_t last = 0;
-  bool is_multiword = false;
   bool space_after = true;
   std::uint64_t line = 0;
 };
@@ -166,7 +165,7 @@ class SentenceReader {
     sentence_.words.push_back(std::move(word));
     lines_.push_back(line_);
     read_entities(fields, id - 1);
-    if (id > range_end_) add_surface(fields, id, id, false);
+    if (id > range_end_) add_surface(fields, id, id);
   }
 
   void read_range(const Fields& fields, std::string_view id) {
@@ -181,13 +180,13 @@ class SentenceReader {
     if (*first != expected)
       refuse("ID: got the range {}, need one that begins at {}", in_quotes(id), expected);
     range_end_ = *last;
-    add_surface(fields, *first, *last, true);
+    add_surface(fields, *first, *last);
   }
 
   /// `first` and `last` are numbers of words, from 1.
-  void add_surface(const Fields& fields, std::size_t first, std::size_t last, bool is_multiword) {
+  void add_surface(const Fields& fields, std::size_t first, std::size_t last) {
     const bool space_after = misc_value(fields[kMisc], "SpaceAfter") != "No";
-    surfaces_.push_back({std::string(fields[kForm]), first - 1, last - 1, is_multiword, space_after, line_});
+    surfaces_.push_back({std::string(fields[kForm]), first - 1, last - 1, space_after, line_});
   }
 
   void check_empty_node(std::string_view id) const {
@@ -296,10 +295,7 @@ class SentenceReader {
         refuse_at(surface.line, "FORM: got {} where the text continues with {}; words and text must agree",
                   in_quotes(surface.form), in_quotes(rest));
       }
-      const tokenizer::TextRange range = take(surface.form.size());
-      share(surface, range, sentence_);
-      if (surface.is_multiword)
-        sentence_.multiword.push_back({{surface.form, range}, surface.first, surface.last});
+      share(surface, take(surface.form.size()), sentence_);
       if (surface.space_after && !skip_white_space() && !rest.empty()) {
         refuse_at(surface.line,
                   "no space follows {} in the text; add the space to the text, or SpaceAfter=No to MISC",

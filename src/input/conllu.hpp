@@ -35,20 +35,11 @@ struct ConlluWord {
   std::optional<std::uint32_t> head;
 };
 
-/// A token that consists of several words: "don't" has the words "do" and "n't". The words are words
-/// [first, last] of the sentence, counted from 0.
-struct MultiwordToken {
-  TextWord token;
-  std::size_t first = 0;
-  std::size_t last = 0;
-};
-
 struct ConlluSentence {
   std::string id;          // value of "# sent_id"; empty if there is none
   std::string text;        // value of "# text", or the forms joined according to SpaceAfter
   std::uint64_t line = 0;  // line number of the first word; 0 for a JSON object
   std::vector<ConlluWord> words;
-  std::vector<MultiwordToken> multiword;
   /// From Entity= in MISC, ordered by their first words; or from "mentions" of a JSON object, in its order.
   std::vector<Mention> mentions;
 };
@@ -60,8 +51,9 @@ struct ConlluSentence {
 [[nodiscard]] bool begins_conllu(std::string_view line);
 
 /// Parses a block of a CoNLL-U file and appends its sentences to `sentences`. The block must end at a blank
-/// line or at the end of the file; lines may end in CRLF. If the forms of a multiword token's words, joined,
-/// are the token's form, each word has its own range; otherwise each word has the whole range of the token.
+/// line or at the end of the file; lines may end in CRLF. A multiword token, such as "don't", consists of
+/// several words ("do" and "n't"). If the forms of these words, joined, are the token's form, each word has
+/// its own range; otherwise each word has the whole range of the token.
 /// Empty nodes (such as ID 8.1) do not become words, but their IDs are checked and their Entity= is read. The
 /// head of a mention is its first word whose HEAD is 0 or outside of the mention; if HEADs of all its words
 /// are missing or inside of the mention, its last word.

@@ -53,10 +53,6 @@ TEST_CASE("words of a treebank have their annotation and their range in the text
   CHECK(sentence.words[3].head == 0);
   CHECK(sentence.words[3].deprel == "root");
   CHECK(sentence.words[3].upos == "X");
-  REQUIRE(sentence.multiword.size() == 1);
-  CHECK(sentence.multiword[0].first == 1);
-  CHECK(sentence.multiword[0].last == 2);
-  CHECK(sentence.multiword[0].token == TextWord{"can't", {3, 8}});
 }
 
 TEST_CASE("words share the range of a multiword token if their forms do not add up to it") {
