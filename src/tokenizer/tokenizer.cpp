@@ -50,17 +50,17 @@ struct Tokenizer::Parts {
         post_processor(
             make_optional(file.document(), "post_processor",
                           [this](const PartConfig& part) { return make_post_processor(part, vocabulary); })),
-        decoder(make_optional(file.document(), "decoder", make_decoder)),
         truncation(section(file.document(), "truncation")),
         padding(section(file.document(), "padding")),
-        model(make_token_model(file)) {}
+        model(make_token_model(file)) {
+    if (file.document().has("decoder")) check_decoder(file.document().object("decoder"));
+  }
 
   Vocabulary vocabulary;
   TextStep normalizer;
   TextStep cut_raw, cut_normalized;  // cut at added tokens, before and after `normalizer`
   TextStep pre_tokenizer;
   PostProcessor post_processor;
-  Decoder decoder;
   std::string truncation;
   std::string padding;
   TokenModelPtr model;
@@ -155,11 +155,6 @@ const std::string& Tokenizer::truncation() const {
 
 const std::string& Tokenizer::padding() const {
   return parts_->padding;
-}
-
-std::string Tokenizer::shown(std::int64_t id) const {
-  const std::string_view token = parts_->vocabulary.token(id).value_or(std::string_view());
-  return parts_->decoder ? parts_->decoder(token) : std::string(token);
 }
 
 void refuse_text(std::string_view model) {

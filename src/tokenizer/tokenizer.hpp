@@ -71,10 +71,6 @@ class Tokenizer {
   // truncates nor pads.
   [[nodiscard]] const std::string& truncation() const;
   [[nodiscard]] const std::string& padding() const;
-  /// Returns the text that the tokenizer's decoder makes from a token: " the" for "Ġthe", "ing" for "##ing".
-  /// A byte that is not part of a complete UTF-8 character becomes its number, such as "<0xE2>". Returns the
-  /// token itself if the tokenizer has no decoder. An id without a token is treated like an empty token.
-  [[nodiscard]] std::string shown(std::int64_t id) const;
 
  private:
   struct Parts;

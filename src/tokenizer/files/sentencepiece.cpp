@@ -196,8 +196,8 @@ void set_model(TokenizerFile& file, const Model& model) {
   }
 }
 
-Json replace(const char* kind, std::string_view pattern, std::string_view content) {
-  return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
+Json replace(std::string_view regex, std::string_view content) {
+  return {{"type", "Replace"}, {"pattern", {{"Regex", regex}}}, {"content", content}};
 }
 
 /// Returns whether texts can be cut before each space without changing the tokens. This is so for Unigram
@@ -209,7 +209,7 @@ bool can_split(const Model& model) {
          });
 }
 
-/// Sets the normalizer, the pre-tokenizer and the decoder. If add_prefix_space (default: add_dummy_prefix) is
+/// Sets the normalizer and the pre-tokenizer. If add_prefix_space (default: add_dummy_prefix) is
 /// true, a space is inserted before a text. If the model has no user-defined pieces, the normalizer inserts
 /// it. Otherwise the text is already cut at user-defined pieces when the normalizer runs, and the
 /// pre-tokenizer Metaspace inserts the space. Metaspace inserts none before a text that starts with a space;
@@ -225,8 +225,8 @@ void set_text_parts(TokenizerFile& file, const Model& model, const TokenizerConf
                      {"precompiled_charsmap", Json::binary({model.charsmap.begin(), model.charsmap.end()})}});
   }
   if (model.remove_extra_whitespaces) {
-    steps.push_back(replace("Regex", is_cut && prefix ? "[ \u2581]+\\z" : "\\A +|[ \u2581]+\\z", ""));
-    steps.push_back(replace("Regex", " {2,}", " "));
+    steps.push_back(replace(is_cut && prefix ? "[ \u2581]+\\z" : "\\A +|[ \u2581]+\\z", ""));
+    steps.push_back(replace(" {2,}", " "));
   }
   const bool prepend = prefix && !is_cut;
   if (prepend) steps.push_back({{"type", "Prepend"}, {"prepend", kSpace}});
@@ -235,9 +235,6 @@ void set_text_parts(TokenizerFile& file, const Model& model, const TokenizerConf
                                  {"replacement", kSpace},
                                  {"prepend_scheme", prefix && !prepend ? "first" : "never"},
                                  {"split", can_split(model)}};
-  Json decoders = {replace("String", kSpace, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
-  if (prefix) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1U}, {"stop", 0U}});
-  file.parts["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
 }
 
 bool is_class(const TokenizerConfig& config, std::string_view name) {

@@ -53,7 +53,6 @@ void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bo
   const PartConfig options = config.options();
   const bool space = options.boolean("add_prefix_space", false);
   file.parts["pre_tokenizer"] = byte_level_part(space, true);
-  file.parts["decoder"] = byte_level_part(true, true);
   if (!roberta) {
     file.parts["post_processor"] = make_template(file, config);
     return;
@@ -91,7 +90,6 @@ void set_bert_parts(TokenizerFile& file, TokenizerConfig& config) {
                               {"strip_accents", std::move(accents)},
                               {"lowercase", options.boolean("do_lower_case", true)}};
   file.parts["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
-  file.parts["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};
   file.parts["model"]["unk_token"] = config.token("unk_token");
   file.parts["model"]["continuing_subword_prefix"] = "##";
   file.parts["model"]["max_input_chars_per_word"] = 100U;
@@ -182,7 +180,6 @@ void set_text_parts(const PreTokenizerRow& row, TokenizerFile& file) {
   }
   steps.push_back(byte_level_part(false, plain));
   file.parts["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
-  file.parts["decoder"] = byte_level_part(true, true);
   file.parts["model"]["ignore_merges"] = row.ignore_merges;
 }
 

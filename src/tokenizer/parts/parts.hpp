@@ -261,13 +261,8 @@ using PostProcessor = std::function<void(std::vector<TokenizedText>&)>;
 /// Makes a post-processor. `vocabulary` must outlive the post-processor.
 [[nodiscard]] PostProcessor make_post_processor(const PartConfig& config, const Vocabulary& vocabulary);
 
-// Decoders (decoders.cpp).
-
-/// A function that returns the text of a token string as if other tokens precede and follow the token. Both
-/// strings are UTF-8. A byte that is not part of a complete UTF-8 character becomes its number, such as
-/// "<0xE2>".
-using Decoder = std::function<std::string(std::string_view)>;
-[[nodiscard]] Decoder make_decoder(const PartConfig& config);
+/// Checks the section "decoder" of tokenizer.json, which attnctl does not use, because it decodes no tokens.
+void check_decoder(const PartConfig& config);
 
 /// The visible character that represents each byte of a text in byte-level vocabularies. A byte that is a
 /// visible Latin-1 character is represented by this character. The other bytes are represented by U+0100,

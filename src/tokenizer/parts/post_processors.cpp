@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "tokenizer/parts/parts.hpp"
+#include "tokenizer/regex/regex.hpp"
 
 namespace attnctl::tokenizer {
 namespace {
@@ -225,6 +226,31 @@ PostProcessor make_post_processor(const PartConfig& config, const Vocabulary& vo
       {"ByteLevel", make_byte_level},
   };
   return find_part(config, kPostProcessors).make(config, vocabulary);
+}
+
+void check_decoder(const PartConfig& config) {
+  constexpr auto kNoOptions = [](const PartConfig&) {};
+  constexpr PartRow<void> kDecoders[] = {
+      {"Sequence",
+       [](const PartConfig& part) { std::ranges::for_each(part.objects("decoders"), check_decoder); }},
+      {"ByteLevel", kNoOptions},
+      {"WordPiece", [](const PartConfig& part) { (void)part.string("prefix"); }},
+      {"Metaspace", [](const PartConfig& part) { (void)read_character(part, "replacement"); }},
+      {"BPEDecoder", [](const PartConfig& part) { (void)part.string("suffix"); }},
+      {"ByteFallback", kNoOptions},
+      {"Fuse", kNoOptions},
+      {"Strip",
+       [](const PartConfig& part) {
+         (void)read_character(part, "content");
+         for (const char* const key : {"start", "stop"}) (void)part.integer(key);
+       }},
+      {"Replace",
+       [](const PartConfig& part) {
+         (void)read_pattern(part);
+         (void)part.string("content");
+       }},
+  };
+  find_part(config, kDecoders).make(config);
 }
 
 }  // namespace attnctl::tokenizer

@@ -424,18 +424,6 @@ void Regex::Program::search(std::string_view text, std::vector<Match>& matches) 
   }
 }
 
-std::string Regex::replace_all(std::string_view text, std::string_view content) const {
-  std::vector<Match> matches;
-  find_all(text, matches);
-  std::string replaced;
-  std::size_t done = 0;
-  for (const auto& [begin, end] : matches) {
-    replaced.append(text.substr(done, begin - done)).append(content);
-    done = end;
-  }
-  return replaced.append(text.substr(done));
-}
-
 Regex read_pattern(const PartConfig& config) {
   const PartConfig pattern = config.object("pattern");
   if (pattern.node().size() == 1) {

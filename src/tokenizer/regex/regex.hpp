@@ -34,8 +34,6 @@ class Regex {
   /// search fails, for example by too much backtracking, or if \K makes matches overlap, and Error(limit) if
   /// Oniguruma would have to search a text of 2 GiB or more.
   void find_all(std::string_view text, std::vector<Match>& matches) const;
-  /// Returns a copy of `text` in which each match is replaced by `content`. Throws like find_all().
-  [[nodiscard]] std::string replace_all(std::string_view text, std::string_view content) const;
 
  private:
   struct Program;
