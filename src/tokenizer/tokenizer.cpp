@@ -20,10 +20,6 @@ auto make_optional(const PartConfig& document, std::string_view key, Make make) 
   return make(document.object(key));
 }
 
-std::string section(const PartConfig& document, std::string_view key) {
-  return document.has(key) ? document.at(key).node().dump() : std::string();
-}
-
 void require_text(std::string_view text) {
   if (text.size() >= std::numeric_limits<std::uint32_t>::max()) {
     fail(Status::limit, "the text has {} bytes, need at most 4294967294; split it into several inputs",
@@ -50,8 +46,8 @@ struct Tokenizer::Parts {
         post_processor(
             make_optional(file.document(), "post_processor",
                           [this](const PartConfig& part) { return make_post_processor(part, vocabulary); })),
-        truncation(section(file.document(), "truncation")),
-        padding(section(file.document(), "padding")),
+        truncation(file.parts.value("truncation", PartConfig::Json())),
+        padding(file.parts.value("padding", PartConfig::Json())),
         model(make_token_model(file)) {
     if (file.document().has("decoder")) check_decoder(file.document().object("decoder"));
   }
@@ -61,8 +57,7 @@ struct Tokenizer::Parts {
   TextStep cut_raw, cut_normalized;  // cut at added tokens, before and after `normalizer`
   TextStep pre_tokenizer;
   PostProcessor post_processor;
-  std::string truncation;
-  std::string padding;
+  PartConfig::Json truncation, padding;
   TokenModelPtr model;
 };
 
@@ -149,11 +144,11 @@ const Vocabulary& Tokenizer::vocabulary() const {
   return parts_->vocabulary;
 }
 
-const std::string& Tokenizer::truncation() const {
+const nlohmann::ordered_json& Tokenizer::truncation() const {
   return parts_->truncation;
 }
 
-const std::string& Tokenizer::padding() const {
+const nlohmann::ordered_json& Tokenizer::padding() const {
   return parts_->padding;
 }
 

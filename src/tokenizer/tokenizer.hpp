@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::tokenizer {
@@ -67,10 +69,10 @@ class Tokenizer {
   void encode(std::string_view text, std::optional<std::string_view> pair, State& state,
               Encoding& encoding) const;
   [[nodiscard]] const Vocabulary& vocabulary() const;
-  // The JSON texts of /truncation and /padding in tokenizer.json; empty if missing or null. encode() neither
-  // truncates nor pads.
-  [[nodiscard]] const std::string& truncation() const;
-  [[nodiscard]] const std::string& padding() const;
+  // The values of /truncation and /padding in tokenizer.json; null if missing. encode() neither truncates nor
+  // pads.
+  [[nodiscard]] const nlohmann::ordered_json& truncation() const;
+  [[nodiscard]] const nlohmann::ordered_json& padding() const;
 
  private:
   struct Parts;

@@ -45,7 +45,8 @@ struct Subtree {
   std::uint32_t node = 0;  // index of the node, set when its place is known
 };
 
-/// See Vocabulary::mark(). The limit of 1 % is needed because a few tokens may begin with "▁" by chance.
+/// Returns the word mark (see Vocabulary::plain). The limit of 1 % is needed because a few tokens may begin
+/// with "▁" by chance.
 std::string_view mark_of(const std::vector<std::string>& tokens) {
   std::string_view frequent;
   std::size_t most = 0;

@@ -190,16 +190,14 @@ class Vocabulary {
     const auto index = static_cast<std::size_t>(id);
     return index < unknown_.size() && unknown_[index];
   }
-  /// Returns the most frequent word mark: "##" begins the tokens that continue a word (WordPiece); "Ġ" or "▁"
-  /// begins the first token of a word after a space. Empty if fewer than 1 % of the tokens have it.
-  [[nodiscard]] std::string_view mark() const { return mark_; }
-
-  /// Returns a token string without mark() at its beginning. Returns other tokens, and a token that is only
-  /// the mark, unchanged.
+  /// Returns a token string without the word mark at its beginning. Returns other tokens, and a token that is
+  /// only the mark, unchanged. The word mark of a vocabulary is "##" (which begins the tokens that continue a
+  /// word), "Ġ" or "▁" (which begin the first token of a word after a space), whichever is the most frequent;
+  /// there is none if fewer than 1 % of the tokens have it.
   [[nodiscard]] std::string plain(std::string_view token) const;
 
   /// Returns the index of the word of each token, from 0; nullopt for special tokens. A word begins at the
-  /// first token and after each special token. Without mark(), each token is a word. If it is "##", a word
+  /// first token and after each special token. Without word mark, each token is a word. If it is "##", a word
   /// also begins at each token without "##". If it is "Ġ" or "▁", a word also begins at each token with the
   /// mark, at each empty token and the token after it, and at a token if the token begins, or the token
   /// before it ends, with an ASCII character that is not a letter or digit: "mat" and "." are two words.
@@ -212,7 +210,7 @@ class Vocabulary {
   std::set<std::int64_t> special_;
   std::set<std::int64_t> separators_;
   std::vector<bool> unknown_;  // [tokens], result of is_unknown()
-  std::string_view mark_;
+  std::string_view mark_;      // the word mark; empty: none
 };
 
 /// Where a model's tokenizer is: in the weights file (GGUF) or in a directory.

@@ -10,10 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/session.hpp"
-#include "formats/json.hpp"
 #include "input/sequences.hpp"
 #include "report/number_format.hpp"
 #include "report/text.hpp"
@@ -81,10 +82,6 @@ Value value_of(const nlohmann::ordered_json& node) {
   return {};
 }
 
-Value section_of(const std::string& path, const std::string& section) {
-  return section.empty() ? Value() : value_of(formats::parse_json(path, section));
-}
-
 /// Writes the output of `tokenize` (docs/cli.md) in parts, without keeping the whole output in memory. Opens
 /// the output file before any work, but writes nothing before the first group of inputs is tokenized.
 class TokenOutput {
@@ -140,8 +137,8 @@ class TokenOutput {
                      .set("tokenizer", Record()
                                            .set("path", path_)
                                            .set("vocabulary", tokenizer_.vocabulary().size())
-                                           .set("truncation", section_of(path_, tokenizer_.truncation()))
-                                           .set("padding", section_of(path_, tokenizer_.padding()))));
+                                           .set("truncation", value_of(tokenizer_.truncation()))
+                                           .set("padding", value_of(tokenizer_.padding()))));
   }
 
   void append_json(std::string& text, const EncodedText& encoded) const {
@@ -237,9 +234,9 @@ class TokenOutput {
     std::string text =
         fmt::format("{}: a vocabulary of {}\n", report::strong(escaped(path_), text_style(target_)),
                     tokenizer_.vocabulary().size());
-    const auto tell = [&](const char* name, const std::string& section) {
-      if (!section.empty())
-        text += fmt::format("{} of the tokenizer file is not applied: {}\n", name, escaped(section));
+    const auto tell = [&](const char* name, const nlohmann::ordered_json& section) {
+      if (!section.is_null())
+        text += fmt::format("{} of the tokenizer file is not applied: {}\n", name, escaped(section.dump()));
     };
     tell("truncation", tokenizer_.truncation());
     tell("padding", tokenizer_.padding());
