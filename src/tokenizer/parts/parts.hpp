@@ -115,7 +115,8 @@ class PieceText {
   }
 
   /// Replaces the content of each piece that is not an added token by what write(piece, output) passes to
-  /// `output`. Drops pieces that become empty, and bytes that are in no piece.
+  /// `output`. Drops pieces that become empty, and bytes that are in no piece. Throws Error(limit) if the new
+  /// text is far longer than the original text.
   template <typename Write>
   void rewrite(Write&& write) {
     next_text_.clear();
@@ -174,7 +175,7 @@ class PieceText {
 };
 
 /// A function that rewrites or cuts the pieces of a text: a normalizer, a pre-tokenizer or a step of
-/// AddedTokens. Several threads may call it at once with different texts.
+/// make_added_tokens(). Several threads may call it at once with different texts.
 using TextStep = std::function<void(PieceText&)>;
 
 // Normalizers (normalizers.cpp).
