@@ -384,8 +384,7 @@ template <typename T>
 const T& item_named(const std::vector<T>& items, std::string_view kind, std::string_view name) {
   const auto found = std::ranges::find(items, name, &T::name);
   if (found != items.end()) return *found;
-  std::string names;
-  for (const T& item : items) names += (names.empty() ? "" : ", ") + item.name;
+  const std::string names = core::join_texts(items, &T::name);
   core::fail(Status::usage, "the results have no {} \"{}\"; they have: {}", kind, core::escaped(name),
              names.empty() ? "none" : names);
 }

@@ -257,14 +257,18 @@ PassPlan make_plan(std::string_view model, const model::ModelConfig& config, con
 
 std::vector<Block> cut_into_blocks(const input::Batch& batch, std::size_t packed_rows) {
   std::vector<Block> blocks;
-  bool open = false;  // true if more sequences may be added to the last block
+  std::size_t room = 0;  // number of rows that may be added to the last block
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
     const input::Sequence& sequence = batch.sequences[i];
     const bool separate_keys = sequence.key_embeddings.rows() > 0 || sequence.value_embeddings.rows() > 0;
-    if (!open || separate_keys || blocks.back().rows + sequence.queries() > packed_rows)
+    const std::size_t rows =
+        std::max(sequence.queries(), sequence.target ? sequence.target->queries() : std::size_t{0});
+    if (blocks.empty() || separate_keys || rows > room) {
       blocks.emplace_back();
+      room = std::max(packed_rows, rows);
+    }
     append(blocks.back(), i, {sequence, sequence});
-    open = !separate_keys;
+    room = separate_keys ? 0 : room - rows;
   }
   return blocks;
 }
@@ -288,16 +292,18 @@ std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
   return saturating_product(saturating_product(rows, cols), sizeof(float));
 }
 
-/// Returns the bytes of the buffers of the MLP or the experts, for `rows` rows.
-std::uint64_t mlp_bytes(const model::LayerConfig& layer, std::size_t d_model, std::uint64_t rows) {
+/// Returns the bytes of the buffers of the MLP or the experts. Keeps the routes of all rows if `routing`.
+std::uint64_t mlp_bytes(const model::LayerConfig& layer, std::size_t d_model, std::uint64_t all_rows,
+                        bool routing) {
   const model::ExpertsConfig& experts = layer.experts;
   const std::size_t width = std::max(layer.mlp.width, experts.shared_width);
   if (width == 0) return 0;
-  rows = std::min<std::uint64_t>(rows, kMlpRows);
+  const std::uint64_t rows = std::min<std::uint64_t>(all_rows, kMlpRows);
   const std::uint64_t bytes = floats(rows, 2 * d_model + 2 * width);
   if (experts.count == 0) return bytes;
   constexpr std::uint64_t kRoute = 64;
-  const std::uint64_t routes = rows * (sizeof(ExpertRoute) + experts.per_token * kRoute);
+  const std::uint64_t routes = saturating_product<std::uint64_t>(
+      routing ? all_rows : rows, sizeof(ExpertRoute) + experts.per_token * kRoute);
   return saturating_sum(bytes, floats(rows, experts.count + 4 * d_model), routes);
 }
 
@@ -320,7 +326,8 @@ std::uint64_t layer_bytes(const model::ModelConfig& config, const model::LayerCo
     const std::size_t rows = 2 * attention.disentangled->span;
     bytes = saturating_sum(bytes, floats(rows, config.d_model + 2 * attention.heads * attention.d_head));
   }
-  return plan.onward ? saturating_sum(bytes, mlp_bytes(layer, config.d_model, block.rows)) : bytes;
+  return plan.onward ? saturating_sum(bytes, mlp_bytes(layer, config.d_model, block.rows, plan.routing))
+                     : bytes;
 }
 
 /// Largest panel width of a PackedMatrix, which rounds its number of columns up to a multiple of its panel

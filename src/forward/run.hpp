@@ -19,7 +19,7 @@ struct RunContext {
   Warnings& warnings;
   Progress* progress = nullptr;
   std::size_t panel_rows = 128;    // largest number of query rows in a panel
-  std::size_t packed_rows = 1024;  // largest number of input tokens in a Block of several sequences
+  std::size_t packed_rows = 1024;  // largest number of query rows of a Block of several sequences
   /// If 0, the weights of all layers stay in memory. Otherwise the weights of a layer are released after use,
   /// and Blocks with up to this number of rows in total (at least one Block) are computed in a layer before
   /// the next layer is read. The results do not depend on this value.

@@ -63,6 +63,18 @@ TEST_CASE("the footprint grows with tokens, layers, threads and needs") {
   }
 }
 
+TEST_CASE("routing keeps the routes of all rows of a block") {
+  const Model model = MemoryModel::golden("mixtral").bound();
+  const auto activations = [&](std::size_t n, bool routing) {
+    return attnctl::forward::pass_footprint(model, of_length(n), up_to(model, 1),
+                                            {.routing = routing, .end = true}, {})
+        .activations;
+  };
+  const std::size_t n = std::size_t{1} << 20U;
+  const std::uint64_t least = n * sizeof(attnctl::forward::ExpertRoute);
+  CHECK(activations(n, true) >= activations(n, false) + least);
+}
+
 TEST_CASE("the footprints of all parts of a model add up to its parameters in float32") {
   const Model model = MemoryModel::golden("llama").bound();
   std::uint64_t all = 0;

@@ -1,6 +1,7 @@
 #include "forward/plan.hpp"
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -156,6 +157,18 @@ TEST_CASE("short sequences share a block; long sequences and separate keys do no
   CHECK(blocks[4].rows == 2);
   CHECK(blocks[4].key_rows == 6);
   CHECK(blocks[1].key_rows == 5);
+}
+
+TEST_CASE("short inputs with long targets do not share a block") {
+  Batch batch;
+  for (const std::size_t n : {2U, 3U, 6U, 1U}) {
+    batch.sequences.push_back(of_length(1));
+    batch.sequences.back().target = std::make_shared<Sequence>(of_length(n));
+  }
+  const auto blocks = forward::cut_into_blocks(batch, 8);
+  REQUIRE(blocks.size() == 2);
+  CHECK(blocks[0].rows == 2);
+  CHECK(blocks[1].rows == 2);
 }
 
 TEST_CASE("inputs that the model cannot take are rejected") {

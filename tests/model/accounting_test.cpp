@@ -194,6 +194,17 @@ TEST_CASE("FLOPs include the MLP and the head") {
   CHECK(flops.all == flops.projections + flops.scores + flops.values + flops.output + flops.mlp + flops.head);
 }
 
+TEST_CASE("FLOPs of layers with experts include the router and the experts of a token") {
+  using attnctl::test::MemoryModel;
+  const auto mlp = [](const char* name, std::size_t n) {
+    return attnctl::model::count_flops(MemoryModel::golden(name).bound().config(), n).mlp;
+  };
+  // width 18; 2 layers, each with 2 of 5 experts of width 9
+  CHECK(mlp("mixtral", 4) == 2ULL * 4 * 2 * (2 * 3 * 18 * 9 + 18 * 5));
+  // 2 layers with 3 of 5 experts of width 7 and a shared one of width 11, and a layer with an MLP of width 17
+  CHECK(mlp("qwen2_moe", 4) == 2ULL * 4 * (2 * (3 * 3 * 18 * 7 + 18 * 5 + 3 * 18 * 11 + 18) + 3 * 18 * 17));
+}
+
 TEST_CASE("each kind of attention costs the pairs that it computes") {
   for (const char* text : {"window:1", "window:3", "window:50", "block:1", "block:4", "block:50", "strided:1",
                            "strided:3", "strided:5", "strided:50"}) {
@@ -266,6 +277,10 @@ TEST_CASE("wrong and excessive sizes are reported") {
            Row{{.d_model = 8, .heads = 2, .layers = 1'000'000'000},
                attnctl::Status::limit,
                "1000000000 layers"},
+           Row{{.d_model = 8, .heads = 2, .d_value = std::size_t{1} << 21U},
+               attnctl::Status::limit,
+               "heads of width 2097152"},
+           Row{{.d_model = 8, .heads = 2, .d_value = 0}, attnctl::Status::usage, "at least 1"},
        }) {
     CAPTURE(std::string(row.message));
     try {

@@ -324,6 +324,11 @@ TEST_CASE("bad configurations are reported with file and JSON pointer before any
            Status::bad_input,
            {"/position: unsupported \"rotary\""}},
           {"attention", R"({"heads": null})", Status::bad_input, {"/heads: missing"}},
+          // the message names the keys of the file
+          {"gpt_oss",
+           R"({"num_local_experts": null, "num_experts": 4, "num_experts_per_tok": null, "experts_per_token": 9})",
+           Status::bad_input,
+           {"/experts_per_token: got 9", "the 4 experts (/num_experts)"}},
           // images
           {"vit", R"({"num_channels": 0})", Status::bad_input, {"/num_channels: got 0"}},
           {"vit", R"({"image_size": [12]})", Status::bad_input, {"/image_size: got [12]", "height, width"}},
@@ -440,6 +445,13 @@ Json with_old_keys(Json config) {
 }
 
 }  // namespace
+
+TEST_CASE("a large size is over the limit, whether its JSON type is signed or not") {
+  for (const Json& size : {Json(std::int64_t{1} << 40U), Json(std::uint64_t{1} << 40U)}) {
+    const auto resolve = [&] { static_cast<void>(resolved({{"hidden_size", size}})); };
+    attnctl::test::check_refusal(resolve, Status::limit, {"/hidden_size: got 1099511627776"});
+  }
+}
 
 TEST_CASE("inverse frequencies equal those of transformers bit for bit, with new keys, old keys and both") {
   const auto path = ATTNCTL_SOURCE_DIR "/tests/golden/rotary.json";

@@ -89,8 +89,6 @@ model::ModelConfig counted_config(const model::ModelConfig& config, std::size_t 
     // window.
     if (attention.causal && attention.kind.rule == model::AttentionKind::Rule::full)
       attention.kind = {.rule = model::AttentionKind::Rule::window, .size = std::max<std::size_t>(length, 1)};
-    if (layer.experts.count > 0)
-      layer.mlp.width = layer.mlp.width * layer.experts.per_token + layer.experts.shared_width;
   }
   if (!to_the_end) {
     model::LayerConfig& last = counted.layers.back();

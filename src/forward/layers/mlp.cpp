@@ -53,7 +53,7 @@ ExpertRoute route_of(const model::ExpertsConfig& config, std::span<const float> 
     for (const std::size_t e : picked) weights.push_back(all_weights[e]);
   }
   const double sum = config.renormalised ? std::accumulate(weights.begin(), weights.end(), 0.0) : 1;
-  ExpertRoute route{std::move(picked), {}};
+  ExpertRoute route{picked, {}};  // a copy, because `picked` has the capacity of all experts
   for (const double weight : weights) route.weights.push_back(static_cast<float>(weight / sum));
   return route;
 }

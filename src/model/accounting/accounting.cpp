@@ -26,9 +26,7 @@ std::uint64_t checked(std::optional<std::uint64_t> count) {
 }
 
 std::uint64_t product(const std::vector<std::uint64_t>& factors) {
-  std::uint64_t result = 1;
-  for (const std::uint64_t factor : factors) result = checked(checked_mul(result, factor));
-  return result;
+  return checked(checked_product(factors));
 }
 
 void add(std::uint64_t& total, std::uint64_t count) {
@@ -53,10 +51,6 @@ std::uint64_t entries(LinearParts parts, std::uint64_t in, std::uint64_t out) {
   return parts.rank > 0 ? product({sum({in, out}), parts.rank}) : product({in, out});
 }
 
-std::uint64_t mlp_matrices(const MlpConfig& mlp) {
-  return mlp.width == 0 ? 0 : mlp.gated ? 3 : 2;
-}
-
 std::uint64_t linear_parameters(LinearParts parts, std::uint64_t in, std::uint64_t out) {
   return sum({parts.weight ? entries(parts, in, out) : 0, parts.bias ? out : 0});
 }
@@ -64,6 +58,16 @@ std::uint64_t linear_parameters(LinearParts parts, std::uint64_t in, std::uint64
 std::uint64_t norm_parameters(const NormConfig& config, std::uint64_t width) {
   if (config.kind == NormKind::none) return 0;
   return (config.gain ? width : 0) + (config.bias ? width : 0);
+}
+
+/// Returns the number of elements of the matrices of the MLP; with experts, of the router, of `used` experts
+/// and of the shared expert with its factor. This is also the number of multiply-adds per row.
+std::uint64_t mlp_entries(const LayerConfig& layer, std::uint64_t d, std::uint64_t used) {
+  const ExpertsConfig& experts = layer.experts;
+  const std::uint64_t one = product({layer.mlp.gated ? 3U : 2U, d, layer.mlp.width});
+  if (layer.mlp.width == 0 || experts.count == 0) return one;
+  const std::uint64_t shared = experts.shared_width == 0 ? 0 : product({3, d, experts.shared_width}) + d;
+  return sum({product({used, one}), product({d, experts.count}), shared});
 }
 
 /// Adds the parameters of position tables that a stack of layers shares, and of convolutions over the
@@ -131,15 +135,11 @@ LayerParameters count_layer(const ModelConfig& config, const LayerConfig& layer)
     add(count.attention, *counts[i]);
     add(count.biases, parts.bias ? out : 0);
   }
-  if (layer.mlp.width > 0) {
-    const std::uint64_t inner = product({mlp_matrices(layer.mlp) - 1, layer.mlp.width});
-    count.mlp = sum({product({mlp_matrices(layer.mlp), d, layer.mlp.width}), layer.mlp.bias ? inner + d : 0});
-  }
-  if (const ExpertsConfig& experts = layer.experts; experts.count > 0) {
-    const std::uint64_t shared = experts.shared_width == 0 ? 0 : product({3, d, experts.shared_width}) + d;
-    count.mlp = sum({product({experts.count, count.mlp}),
-                     linear_parameters({true, experts.router_bias}, d, experts.count), shared});
-  }
+  const ExpertsConfig& experts = layer.experts;
+  const std::uint64_t biases = layer.mlp.bias ? product({layer.mlp.gated ? 2U : 1U, layer.mlp.width}) + d : 0;
+  count.mlp =
+      sum({mlp_entries(layer, d, experts.count), product({std::max<std::uint64_t>(experts.count, 1), biases}),
+           experts.router_bias ? experts.count : 0});
   count.norms = product({branch_norms(layer), norm_parameters(layer.norm, d)});
   add(count.norms, head_norms(attention));
   if (attention.sinks) add(count.attention, attention.heads);
@@ -228,23 +228,20 @@ struct HeadLayout {
   std::size_t kv_heads;
 };
 
-/// Returns a model with one layer that has only an attention, with these numbers of heads.
+/// Returns the model with only the attention of the first layer, with these numbers of heads. Norms and the
+/// parameters of a decoder remain; they have no FLOPs.
 ModelConfig attention_only(const ModelConfig& config, const HeadLayout& layout) {
-  LayerConfig layer;
-  layer.place = NormPlace::none;
-  layer.attention = config.layers.at(0).attention;
-  AttentionConfig& attention = layer.attention;
+  ModelConfig only = config;
+  only.embedding = {};
+  only.head = {};
+  only.layers.resize(1);
+  only.layers[0].mlp = {};
+  AttentionConfig& attention = only.layers[0].attention;
   attention.d_head = attention.d_head * attention.heads / layout.heads;
   attention.d_value = attention.d_value * attention.heads / layout.heads;
   attention.heads = layout.heads;
   attention.kv_heads = layout.kv_heads;
   attention.head_slices.clear();
-  ModelConfig only;
-  only.d_model = config.d_model;
-  only.d_key_input = config.d_key_input;
-  only.d_value_input = config.d_value_input;
-  only.d_output = config.d_output;
-  only.layers.push_back(std::move(layer));
   return only;
 }
 
@@ -409,7 +406,7 @@ FlopCount count_flops(const ModelConfig& config, std::size_t length) {
       add(count.values, pattern_flops(attention, n, attention.d_value));
     }
     if (output.parts.weight) add(count.output, flops(output));
-    add(count.mlp, product({2, mlp_matrices(layer.mlp), n, d, layer.mlp.width}));
+    add(count.mlp, product({2, n, mlp_entries(layer, d, layer.experts.per_token)}));
   }
   if (config.embedding.projection.weight) count.embedding = product({2, n, config.embedding.width, d});
   if (config.embedding.pixels.present() && n > 0) {  // the first token is the class token, not a patch

@@ -40,15 +40,15 @@ struct ParameterCount {
 /// The floating-point operations (FLOPs) of the matrix products for one sequence of n tokens. A multiply-add
 /// counts as 2. For full attention, all n^2 scores are counted, even if a mask hides some of them. For
 /// window, block and strided attention, only the scores that the kind and the causal mask allow are counted.
-/// For linear attention, the running sums are counted instead of scores. Not counted: routers, convolutions,
-/// products with distance embeddings, and HeadConfig::projection.
+/// For linear attention, the running sums are counted instead of scores. Not counted: convolutions, products
+/// with distance embeddings, and HeadConfig::projection.
 struct FlopCount {
   // The formulas are for one layer with full attention, kv_heads = heads and heads * d_head = d.
   std::uint64_t projections = 0;  // q, k, v: 2 * 3 n d^2
   std::uint64_t scores = 0;       // 2 * n^2 d
   std::uint64_t values = 0;       // pattern times V: 2 * n^2 d
   std::uint64_t output = 0;       // 2 * n d^2
-  std::uint64_t mlp = 0;          // a layer with experts counts as one expert
+  std::uint64_t mlp = 0;          // with experts: the router and the experts that a token uses
   std::uint64_t embedding = 0;    // projections from patches, and from the embedding width to d_model
   std::uint64_t head = 0;         // logits of all n positions
   std::uint64_t all = 0;

@@ -66,6 +66,7 @@ struct ProjectionOutputs {
   /// gate, up.
   std::size_t index = 0;
   const AttentionConfig* attention = nullptr;  // only for query, key and value
+  std::size_t input_heads = 0;  // of an output projection, which may be stored as [heads, v, out]
 
   [[nodiscard]] Slices slices(Packing packing) const {
     const std::size_t width = heads * each;
@@ -161,16 +162,15 @@ class TensorBinder {
     return names_.find(names, prefix_);
   }
 
-  /// Returns the location of a linear layer. `heads_are_inputs` is true for an output projection, which may
-  /// be stored as [heads, v, out].
   [[nodiscard]] BoundLinear linear(const LinearSpec& spec, LinearParts parts, std::size_t in,
-                                   const ProjectionOutputs& out, bool heads_are_inputs = false) {
+                                   const ProjectionOutputs& out) {
     BoundLinear bound;
     if (parts.weight && parts.rank > 0) {
-      bound.first = matrix({&spec.factors.front(), 1}, in, {.each = parts.rank}, heads_are_inputs);
-      bound.weight = matrix({&spec.factors.back(), 1}, parts.rank, out, false);
+      bound.first =
+          matrix({&spec.factors.front(), 1}, in, {.each = parts.rank, .input_heads = out.input_heads});
+      bound.weight = matrix({&spec.factors.back(), 1}, parts.rank, out);
     } else if (parts.weight) {
-      bound.weight = matrix(spec.weight, in, out, heads_are_inputs);
+      bound.weight = matrix(spec.weight, in, out);
     }
     if (parts.bias) bound.bias = bias(spec.bias, out);
     return bound;
@@ -201,7 +201,7 @@ class TensorBinder {
     std::vector<BoundLinear> bound(experts);
     if (!one_each.empty() && (stacked.empty() || !find(stacked))) {
       for (std::size_t e = 0; e < experts; ++e)
-        bound[e].weight = matrix(numbered(one_each, kExpertMark, e), in, out, false);
+        bound[e].weight = matrix(numbered(one_each, kExpertMark, e), in, out);
       return bound;
     }
     const auto weight = need(stacked);
@@ -278,8 +278,7 @@ class TensorBinder {
                           family_.sizes_from_tensors ? " and the first layer's projections" : ""));
   }
 
-  BoundMatrix matrix(std::span<const StoredTensor> names, std::size_t in, const ProjectionOutputs& out,
-                     bool heads_are_inputs) {
+  BoundMatrix matrix(std::span<const StoredTensor> names, std::size_t in, const ProjectionOutputs& out) {
     const auto found = need(names);
     if (!found) return {};
     if (found->packing == Packing::in_four_blocks && out.heads % 4 != 0) {
@@ -293,9 +292,9 @@ class TensorBinder {
     if (found->axes == Axes::out_in) {
       expect_shape(*found, {stored_out, in});
     } else if (found->axes == Axes::in_out_or_head && names_.info(*found).shape.size() == 3) {
-      expect_shape(
-          *found, heads_are_inputs ? Shape{heads_, in / heads_, stored_out} : Shape{out.heads, in, out.each});
-      if (!heads_are_inputs) bound.heads = out.heads;
+      const std::size_t heads = out.input_heads;
+      expect_shape(*found, heads > 0 ? Shape{heads, in / heads, stored_out} : Shape{out.heads, in, out.each});
+      if (heads == 0) bound.heads = out.heads;
     } else {
       expect_shape(*found, {in, stored_out});
     }
@@ -350,7 +349,6 @@ class TensorBinder {
   void bind_attention(const LayerConfig& layer, BoundLayer& bound) {
     const AttentionConfig& attention = layer.attention;
     const LayerSpec& spec = spec_of(layer);
-    heads_ = attention.heads;
     shape_origin_ = fmt::format("width {}, {} heads, {} key/value heads, head dimension {}", config_.d_model,
                                 attention.heads, attention.kv_heads, attention.d_head);
     bound.query = linear(spec.query, attention.query, config_.d_model,
@@ -364,7 +362,7 @@ class TensorBinder {
     bound.value = linear(spec.value, attention.value, config_.d_value_input,
                          {attention.kv_heads, attention.d_value, 2, &attention});
     bound.output = linear(spec.output, attention.output, attention.heads * attention.d_value,
-                          {.each = config_.d_output}, true);
+                          {.each = config_.d_output, .input_heads = attention.heads});
     bound.query_norm = head_norm(spec.query_norm, attention, attention.heads);
     bound.key_norm = head_norm(spec.key_norm, attention, attention.kv_heads);
     bind_distances(attention, bound);
@@ -567,8 +565,6 @@ class TensorBinder {
   std::set<std::string> known_;       // texts in missing_ and faults_, to report each one once
   std::string prefix_;                // current prefix of tensor names
   std::string shape_origin_;          // for messages: the configured sizes that determine the expected shapes
-  // Number of heads of the current layer, for an output projection stored as [heads, v, out].
-  std::size_t heads_ = 1;
 };
 
 }  // namespace

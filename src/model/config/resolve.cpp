@@ -58,14 +58,14 @@ PatchGrid resolve_pixels(const ConfigKeys& keys, const ConfigReader& config) {
   std::tie(grid.height, grid.width) = resolve_extents(keys.image, config);
   std::tie(grid.patch_height, grid.patch_width) = resolve_extents(keys.patch, config);
   if (grid.patch_height > grid.height || grid.patch_width > grid.width) {
-    config.refuse(keys.image.names.front(), "got {} by {}, need at least {} by {}, the size of a patch ({})",
+    config.refuse(keys.image.names, "got {} by {}, need at least {} by {}, the size of a patch ({})",
                   grid.height, grid.width, grid.patch_height, grid.patch_width,
-                  config.pointer(keys.patch.names.front()));
+                  config.pointer(keys.patch.names));
   }
   const auto values = checked_product(Shape{grid.channels, grid.height, grid.width});
   if (!values || *values > ConfigReader::kLargestSize) {
     fail(Status::limit, "{}: {}: got {} channels of {} by {}, the limit is {} values", escaped(config.file()),
-         config.pointer(keys.image.names.front()), grid.channels, grid.height, grid.width,
+         config.pointer(keys.image.names), grid.channels, grid.height, grid.width,
          ConfigReader::kLargestSize);
   }
   return grid;
@@ -81,7 +81,7 @@ std::optional<std::size_t> resolve_padding(const SizeKey& key, const ConfigReade
 std::optional<TokenDropout> resolve_token_dropout(TokenDropout dropout, const ConfigReader& config) {
   if (!config.flag("token_dropout")) return std::nullopt;
   const auto token = config.optional_index({"mask_token_id"});
-  if (!token) config.refuse("mask_token_id", "missing, need a token id, because /token_dropout is true");
+  if (!token) config.refuse({"mask_token_id"}, "missing, need a token id, because /token_dropout is true");
   dropout.token = static_cast<std::int64_t>(*token);
   return dropout;
 }
@@ -132,7 +132,7 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
     return names.find(part.weight, "") || names.find(part.bias, "");
   };
   // If a model was saved without its head, and the output matrix is not the embedding, the model has no head.
-  const bool lost = !decoder && names.headless() && config.optional_flag("tie_word_embeddings") == false;
+  const bool lost = !decoder && names.headless() && !config.flag("tie_word_embeddings", true);
   head.present = head.transform ? is_stored(spec.transform) || is_stored(spec.decoder) : !lost;
 }
 
@@ -146,13 +146,11 @@ std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys, const C
   const auto padding = resolve_padding(keys.padding, config);
   if (!padding) return rows;
   if (rows > *padding + 1) return rows - *padding - 1;
-  const std::string origin =
-      keys.padding.names.empty()
-          ? fmt::format("{}", *padding)
-          : fmt::format("{} ({})", config.pointer(keys.padding.names.front()), *padding);
-  config.refuse(keys.max_positions.names.front(),
-                "got {}, need more than {}, because positions start after row {}", rows, *padding + 1,
-                origin);
+  const std::string origin = keys.padding.names.empty()
+                                 ? fmt::format("{}", *padding)
+                                 : fmt::format("{} ({})", config.pointer(keys.padding.names), *padding);
+  config.refuse(keys.max_positions.names, "got {}, need more than {}, because positions start after row {}",
+                rows, *padding + 1, origin);
 }
 
 EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
@@ -231,9 +229,8 @@ void check_requirements(const FamilySpec& family, const ConfigReader& config) {
   for (const Requirement& requirement : family.requirements) {
     const auto value = config.find(requirement.key);
     if (!value || std::ranges::count(requirement.values, *value->json) > 0) continue;
-    std::vector<std::string> supported;
-    for (const auto& one : requirement.values) supported.push_back(one.dump());
-    config.reject_unsupported(*value, fmt::format("{}", fmt::join(supported, ", ")));
+    const auto text = [](const nlohmann::ordered_json& supported) { return supported.dump(); };
+    config.reject_unsupported(*value, join_texts(requirement.values, text));
   }
   if (const auto pruned = config.find("pruned_heads"); pruned && !pruned->json->empty())
     config.reject_unsupported(*pruned, "{}");
@@ -349,17 +346,17 @@ bool ConfigReader::is_null(const Names& names) const {
   });
 }
 
-std::string ConfigReader::present_name(const Names& names) const {
+std::string ConfigReader::pointer(const Names& names) const {
   const auto found = find(names);
-  return found ? found->name : names.front();
+  return pointer(found ? found->name : names.front());
 }
 
 std::optional<std::size_t> ConfigReader::optional_index(const Names& names, std::int64_t least) const {
   const auto value = find(names);
   if (!value) return std::nullopt;
-  if (value->json->is_number_unsigned())
-    check_limit(value->name, value->json->get<std::uint64_t>(), kLargestSize);
   // In a document that was built in memory, positive integers may have a signed type.
+  if (value->json->is_number_unsigned() || (value->json->is_number_integer() && *value->json > 0))
+    check_limit(names, value->json->get<std::uint64_t>(), kLargestSize);
   if (!value->json->is_number_integer() || value->json->get<std::int64_t>() < least)
     reject(*value, fmt::format("an integer of at least {}", least));
   return value->json->get<std::size_t>();
@@ -369,7 +366,7 @@ std::size_t ConfigReader::size(const SizeKey& key, std::optional<std::size_t> de
   for (const auto& value : {optional_size(key.names), key.default_value, default_value}) {
     if (value) return *value;
   }
-  refuse(key.names.at(0), "missing, need an integer of at least 1");
+  refuse(key.names, "missing, need an integer of at least 1");
 }
 
 std::optional<double> ConfigReader::optional_number(const Names& names) const {
@@ -394,9 +391,9 @@ double ConfigReader::number(const NumberKey& key) const {
   return key.conversion == NumberKey::Conversion::inverse ? 1 / number : 1 / std::sqrt(number);
 }
 
-std::optional<bool> ConfigReader::optional_flag(const std::string& name) const {
+bool ConfigReader::flag(const std::string& name, bool default_value) const {
   const auto value = find(name);
-  if (!value) return std::nullopt;
+  if (!value) return default_value;
   if (!value->json->is_boolean()) reject(*value, "true or false");
   return value->json->get<bool>();
 }
@@ -416,29 +413,28 @@ std::optional<ConfigReader> ConfigReader::optional_object(const std::string& nam
 }
 
 void ConfigReader::reject(const ConfigValue& value, std::string_view need) const {
-  refuse(value.name, "got {}, need {}", excerpt(*value.json), need);
+  refuse({value.name}, "got {}, need {}", excerpt(*value.json), need);
 }
 
 void ConfigReader::reject_unsupported(const ConfigValue& value, std::string_view supported) const {
-  refuse(value.name, "unsupported {}; supported: {}", excerpt(*value.json), supported);
+  refuse({value.name}, "unsupported {}; supported: {}", excerpt(*value.json), supported);
 }
 
-void ConfigReader::check_limit(std::string_view name, std::uint64_t value, std::uint64_t limit) const {
+void ConfigReader::check_limit(const Names& names, std::uint64_t value, std::uint64_t limit) const {
   if (value <= limit) return;
-  fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(file_), pointer(name), value, limit);
+  fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(file_), pointer(names), value, limit);
 }
 
 std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config) {
   const std::size_t count = config.size(family.keys.layers);
-  config.check_limit(config.present_name(family.keys.layers.names), count, kMaxLayers);
+  config.check_limit(family.keys.layers.names, count, kMaxLayers);
   return count;
 }
 
 void check_multiple(const ConfigReader& config, const ConfigReader::Names& whole_names, std::size_t whole,
                     const ConfigReader::Names& part_names, std::size_t part) {
   if (whole % part == 0) return;
-  config.refuse(config.present_name(whole_names), "got {}, need a multiple of {} ({})", whole,
-                config.pointer(config.present_name(part_names)), part);
+  config.refuse(whole_names, "got {}, need a multiple of {} ({})", whole, config.pointer(part_names), part);
 }
 
 Activation resolve_activation(const TextKey& key, const ConfigReader& config) {

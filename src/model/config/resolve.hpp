@@ -44,8 +44,6 @@ class ConfigReader {
   [[nodiscard]] std::optional<ConfigValue> find(const std::string& name) const;
   /// Returns true if one of these keys of the object is null. Does not support names `a/b`.
   [[nodiscard]] bool is_null(const Names& names) const;
-  /// Returns the name that find(names) would use, or the first name if none is present.
-  [[nodiscard]] std::string present_name(const Names& names) const;
 
   /// Reads an integer of at least `least`. Throws Error(limit) if it is above kLargestSize.
   [[nodiscard]] std::optional<std::size_t> optional_index(const Names& names, std::int64_t least = 0) const;
@@ -58,30 +56,29 @@ class ConfigReader {
   [[nodiscard]] std::optional<double> optional_number(const Names& names) const;    // finite
   [[nodiscard]] std::optional<double> optional_positive(const Names& names) const;  // finite, above 0
   [[nodiscard]] double number(const NumberKey& key) const;
-  [[nodiscard]] std::optional<bool> optional_flag(const std::string& name) const;
-  [[nodiscard]] bool flag(const std::string& name, bool default_value = false) const {
-    return optional_flag(name).value_or(default_value);
-  }
+  [[nodiscard]] bool flag(const std::string& name, bool default_value = false) const;
   [[nodiscard]] std::optional<std::string> optional_text(const Names& names) const;
   [[nodiscard]] std::optional<ConfigReader> optional_object(const std::string& name) const;
 
-  /// Throws Error(bad_input) with the message "FILE: POINTER: ...", where POINTER is pointer(name).
+  /// Throws Error(bad_input) with the message "FILE: POINTER: ...", where POINTER is pointer(names).
   template <typename... Args>
-  [[noreturn]] void refuse(std::string_view name, fmt::format_string<Args...> format, Args&&... args) const {
-    fail(Status::bad_input, "{}: {}: {}", escaped(file_), pointer(name),
+  [[noreturn]] void refuse(const Names& names, fmt::format_string<Args...> format, Args&&... args) const {
+    fail(Status::bad_input, "{}: {}: {}", escaped(file_), pointer(names),
          fmt::format(format, std::forward<Args>(args)...));
   }
   /// Throw Error(bad_input). The message contains the value, and the text `need` or `supported`.
   [[noreturn]] void reject(const ConfigValue& value, std::string_view need) const;
   [[noreturn]] void reject_unsupported(const ConfigValue& value, std::string_view supported) const;
 
-  /// Throws Error(limit) if `value`, the value of the key `name`, is above `limit`.
-  void check_limit(std::string_view name, std::uint64_t value, std::uint64_t limit) const;
+  /// Throws Error(limit) if `value`, the value of the key, is above `limit`.
+  void check_limit(const Names& names, std::uint64_t value, std::uint64_t limit) const;
 
   [[nodiscard]] const std::string& file() const { return file_; }
   [[nodiscard]] std::string pointer(std::string_view name) const {
     return fmt::format("{}/{}", pointer_, name);
   }
+  /// Returns the pointer of the name that find(names) would use, or of the first name if none is present.
+  [[nodiscard]] std::string pointer(const Names& names) const;
   [[nodiscard]] const nlohmann::ordered_json& object() const { return *object_; }
   [[nodiscard]] const std::string& object_pointer() const { return pointer_; }
 
@@ -102,8 +99,7 @@ inline constexpr std::size_t kMaxHeadWidth = 1U << 20U;
 /// Returns the number of layers. Throws Error(limit) if it is above kMaxLayers.
 [[nodiscard]] std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config);
 
-/// Throws Error(bad_input) if `whole` is not a multiple of `part`. The message contains the names of their
-/// keys.
+/// Throws Error(bad_input) if `whole` is not a multiple of `part`. The names are those of their keys.
 void check_multiple(const ConfigReader& config, const ConfigReader::Names& whole_names, std::size_t whole,
                     const ConfigReader::Names& part_names, std::size_t part);
 

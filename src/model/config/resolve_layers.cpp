@@ -16,7 +16,7 @@ std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& con
                                std::size_t heads) {
   const SizeKey& key = family.keys.d_head;
   if (const auto width = config.optional_size(key.names)) {
-    config.check_limit(config.present_name(key.names), *width, kMaxHeadWidth);
+    config.check_limit(key.names, *width, kMaxHeadWidth);
     return *width;
   }
   if (key.default_value) return *key.default_value;
@@ -55,15 +55,15 @@ RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const C
   relative.rows = spec.rows.names.empty() ? relative.buckets : config.size(spec.rows);
   const std::size_t fewest = spec.bidirectional ? 4 : 2;
   if (relative.buckets < fewest)
-    config.refuse(spec.buckets.names.front(), "got {}, need at least {}", relative.buckets, fewest);
+    config.refuse(spec.buckets.names, "got {}, need at least {}", relative.buckets, fewest);
   const std::size_t exact = relative.buckets / fewest;  // number of distances that have their own bucket
   if (relative.max_distance <= exact) {
-    config.refuse(spec.max_distance.names.front(),
+    config.refuse(spec.max_distance.names,
                   "got {}, need more than {}, the number of distances with their own bucket",
                   relative.max_distance, exact);
   }
   if (relative.rows < relative.buckets)
-    config.refuse(spec.rows.names.front(), "got {}, need at least {}", relative.rows, relative.buckets);
+    config.refuse(spec.rows.names, "got {}, need at least {}", relative.rows, relative.buckets);
   return relative;
 }
 
@@ -111,7 +111,7 @@ void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, 
   disentangled.span = buckets.value_or(disentangled.max_distance);
   disentangled.logarithmic = buckets.has_value();
   if (buckets && (*buckets < 2 || disentangled.max_distance <= *buckets / 2 + 1)) {
-    config.refuse("position_buckets",
+    config.refuse({"position_buckets"},
                   "got {}, need at least 2 and less than {}, twice the largest distance {}", *buckets,
                   2 * (disentangled.max_distance - 1), disentangled.max_distance - 1);
   }
@@ -274,8 +274,8 @@ ExpertsConfig resolve_experts(const FamilySpec& family, const ConfigReader& conf
   experts.count = config.size(keys.experts);
   experts.per_token = config.size(keys.experts_per_token);
   if (experts.per_token > experts.count) {
-    config.refuse(keys.experts_per_token.names.front(), "got {}, need at most the {} experts ({})",
-                  experts.per_token, experts.count, config.pointer(keys.experts.names.front()));
+    config.refuse(keys.experts_per_token.names, "got {}, need at most the {} experts ({})", experts.per_token,
+                  experts.count, config.pointer(keys.experts.names));
   }
   experts.router_bias = !spec.router.bias.empty();
   experts.limit = static_cast<float>(config.number(keys.expert_limit));

@@ -37,7 +37,7 @@ std::vector<float> frequency_powers(const RotaryRequest& request) {
 
 double required_parameter(const RotaryRequest& request, const std::string& name) {
   const auto value = request.scaling.optional_positive({name});
-  if (!value) request.scaling.refuse(name, "missing, need a number above 0");
+  if (!value) request.scaling.refuse({name}, "missing, need a number above 0");
   return *value;
 }
 
@@ -140,7 +140,7 @@ RotaryConfig yarn_rotary(const RotaryRequest& request) {
 std::vector<float> scaled_by_list(const RotaryRequest& request, const std::string& name) {
   const auto factors = request.scaling.find(name);
   const std::string need = fmt::format("a list of {} numbers", request.dims / 2);
-  if (!factors) request.scaling.refuse(name, "missing, need {}", need);
+  if (!factors) request.scaling.refuse({name}, "missing, need {}", need);
   const auto right = [](const nlohmann::ordered_json& factor) {
     return factor.is_number() && std::isfinite(factor.get<double>()) && factor.get<double>() > 0;
   };
@@ -240,7 +240,7 @@ std::size_t resolve_rotary_dims(const RotarySpec& spec, const ConfigReader& conf
   const ConfigReader& place = spec.dims.names.empty() && inside ? scaling : config;
   fail(Status::bad_input,
        "{}: {} of {} head dimensions have rotary position ({}); need an even number from 2 to {}",
-       escaped(config.file()), dims, d_head, place.pointer(place.present_name(names)), d_head);
+       escaped(config.file()), dims, d_head, place.pointer(names), d_head);
 }
 
 }  // namespace

@@ -48,14 +48,13 @@ std::vector<std::string> resolve_vocabulary(const ConfigReader& config, std::siz
   if (!value->json->is_array() || !std::ranges::all_of(*value->json, is_text))
     config.reject(*value, "a list of strings");
   if (rows != 0 && value->json->size() != rows)
-    config.refuse("vocab", "got {} tokens, need {}, the number of rows of the embedding", value->json->size(),
-                  rows);
+    config.refuse({"vocab"}, "got {} tokens, need {}, the number of rows of the embedding",
+                  value->json->size(), rows);
   return value->json->get<std::vector<std::string>>();
 }
 
-/// Reads the sizes of attention layers without norms and MLPs (family `attention`) from the shapes of
-/// tensors. If a shape or a value is wrong, the functions throw Error(bad_input) with the name of the tensor
-/// or the key.
+/// Implements resolve_from_tensors(). If a shape or a value is wrong, the functions throw Error(bad_input)
+/// with the name of the tensor or the key.
 class BareResolver {
  public:
   BareResolver(const FamilySpec& family, const ConfigReader& config, const checkpoint::Checkpoint& weights)
@@ -80,7 +79,7 @@ class BareResolver {
     resolve_heads(found.query.back(), attention);
     resolve_sizes(found, model, attention);
     if (layers_ > 1 && !found.value.empty() && model.d_output != model.d_model) {
-      config_.refuse("layers", "got {}, but a layer's output has width {} and its input has width {}",
+      config_.refuse({"layers"}, "got {}, but a layer's output has width {} and its input has width {}",
                      layers_, model.d_output, model.d_model);
     }
     layer.place = family_.place;
@@ -177,11 +176,10 @@ class BareResolver {
     const std::string prefix = names_.in_layer({});
     const LocatedWeight query = names_.find_weight(layer.query, prefix);
     if (query.empty()) {
-      std::string known;
-      for (const StoredTensor& tensor : layer.query.weight) known += prefix + tensor.name + ", ";
-      fail(Status::bad_input, "{}: the weights have no query projection; need one of {}or {}{} with {}{}",
-           escaped(config_.file()), known, prefix, layer.query.factors.front().name, prefix,
-           layer.query.factors.back().name);
+      const auto name = [&](const StoredTensor& tensor) { return prefix + tensor.name; };
+      fail(Status::bad_input, "{}: the weights have no query projection; need one of {}, or {}{} with {}{}",
+           escaped(config_.file()), join_texts(layer.query.weight, name), prefix,
+           layer.query.factors.front().name, prefix, layer.query.factors.back().name);
     }
     return {query, names_.find_weight(layer.key, prefix), names_.find_weight(layer.value, prefix),
             names_.find_weight(layer.output, prefix)};
@@ -229,19 +227,20 @@ class BareResolver {
     if (!found.value.empty()) {
       const Extents sizes = extents(found.value, attention.kv_heads, false);
       const LocatedTensor& tensor = found.value.back();
-      model.d_value_input = sizes.in;
       const char* const key = config_.find("kv_heads")        ? "kv_heads"
                               : attention.head_slices.empty() ? "heads"
                                                               : "head_slices";
       attention.d_value = checked("d_value", divided(tensor, sizes.out, attention.kv_heads, key), tensor);
+      model.d_value_input = sizes.in;
+      model.d_output = attention.heads * attention.d_value;
     }
-    model.d_output = !found.value.empty() ? attention.heads * attention.d_value : 0;
     if (found.output.empty()) return;
     const Extents sizes = extents(found.output, attention.heads, true);
+    const LocatedTensor& tensor = found.output.front();
     if (!found.value.empty()) {
       model.d_output = sizes.out;
     } else {
-      attention.d_value = divided(found.output.front(), sizes.in, attention.heads, "heads");
+      attention.d_value = checked("d_value", divided(tensor, sizes.in, attention.heads, "heads"), tensor);
     }
   }
 

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/ranges.h>
-
 #include "base/error.hpp"
 #include "model/config/resolve.hpp"
 #include "model/families/family_parts.hpp"
@@ -110,19 +108,18 @@ std::span<const FamilySpec> families() {
 }
 
 FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& config) {
-  std::vector<std::string_view> names;
-  for (const FamilySpec& family : families()) names.push_back(family.name);
+  const std::string names = join_texts(families(), &FamilySpec::name);
   const ConfigReader reader = ConfigReader::of_text(file, config);
   const auto type = reader.find("model_type");
   if (!type || !type->json->is_string()) {
     fail(Status::bad_input, "{}: {}: missing or not a string, need one of {} (attnctl info --families)",
-         escaped(file), reader.pointer("model_type"), fmt::join(names, ", "));
+         escaped(file), reader.pointer("model_type"), names);
   }
   const auto name = type->json->get<std::string>();
   const auto found = std::ranges::find(families(), name, &FamilySpec::name);
   if (found == families().end()) {
     fail(Status::bad_input, "{}: {}: unsupported \"{}\"; supported: {} (attnctl info --families)",
-         escaped(file), reader.pointer("model_type"), escaped(name), fmt::join(names, ", "));
+         escaped(file), reader.pointer("model_type"), escaped(name), names);
   }
   FamilySpec row = *found;
   if (!reader.object_pointer().empty()) add_text_prefixes(row);

@@ -1,7 +1,7 @@
 #include "model/families/presets.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/error.hpp"
 #include "model/config/resolve.hpp"
@@ -42,17 +42,12 @@ ModelConfig bare_config(const BareSizes& sizes) {
   (void)exact_quotient("heads", attention.heads, "key/value heads", attention.kv_heads);
   attention.d_head = sizes.d_head ? *sizes.d_head : exact_quotient("d", sizes.d_model, "heads", sizes.heads);
   attention.d_value = sizes.d_value.value_or(attention.d_head);
-  const std::pair<const char*, std::size_t> named_sizes[] = {
-      {"d", sizes.d_model},
-      {"the number of layers", sizes.layers},
-      {"the head width", attention.d_head},
-      {"the value width of a head", attention.d_value}};
-  for (const auto& [name, size] : named_sizes) {
-    if (size == 0) fail(Status::usage, "got 0 for {}, need at least 1", name);
-  }
-  if (sizes.layers > kMaxLayers || attention.d_head > kMaxHeadWidth) {
+  if (std::min({sizes.d_model, sizes.layers, attention.d_head, attention.d_value}) == 0)
+    fail(Status::usage, "got 0 for d, the number of layers or the width of a head, need at least 1 for each");
+  const std::size_t width = std::max(attention.d_head, attention.d_value);
+  if (sizes.layers > kMaxLayers || width > kMaxHeadWidth) {
     fail(Status::limit, "got {} layers and heads of width {}, the limits are {} layers and a width of {}",
-         sizes.layers, attention.d_head, kMaxLayers, kMaxHeadWidth);
+         sizes.layers, width, kMaxLayers, kMaxHeadWidth);
   }
   attention.scale = 1 / std::sqrt(static_cast<double>(attention.d_head));
   attention.query = attention.key = attention.value = attention.output = {.weight = true, .bias = false};
@@ -84,12 +79,9 @@ std::span<const Preset> presets() {
 }
 
 std::string preset_names() {
-  std::string names;
-  for (const Preset& row : kPresets) {
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
-    if (!row.alias.empty()) names += fmt::format(" ({})", row.alias);
-  }
-  return names;
+  return join_texts(kPresets, [](const Preset& row) {
+    return std::string(row.name) + (row.alias.empty() ? "" : fmt::format(" ({})", row.alias));
+  });
 }
 
 const Preset& preset_named(std::string_view name) {
