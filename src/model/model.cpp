@@ -83,7 +83,6 @@ class TensorCache {
  public:
   TensorCache(checkpoint::Checkpoint& weights, Warnings& warnings) : weights_(weights), warnings_(warnings) {}
 
-  /// Returns the values of a tensor. Converts in parallel if `pool` is not null.
   [[nodiscard]] std::span<const float> values(std::size_t tensor, Owners& owners, Pool* pool) {
     const std::size_t count = element_count(weights_.tensors()[tensor]);
     if (const auto found = converted_[tensor].lock()) {

@@ -150,7 +150,8 @@ ExperimentResult scaling_of_model(std::span<const analysis::HeadTemperature> hea
       .set("heads_with_temperature", known)
       .set("heads_below_1", sharper);
   if (sharpest != nullptr) {
-    result.summary.set("sharpest_head", to_string(sharpest->head))
+    const auto [layer, head] = sharpest->head;
+    result.summary.set("sharpest_head", fmt::format("{}.{}", layer, head))
         .set("lowest_temperature", *sharpest->temperature);
   }
   result.drawn = by_layer(heads);

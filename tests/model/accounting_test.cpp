@@ -146,7 +146,7 @@ TEST_CASE("attention has 4 d^2 parameters per layer and equal FLOPs for any numb
     const auto config = attnctl::model::bare_config({.d_model = d, .heads = heads});
     const auto parameters = count_parameters(config);
     CHECK(parameters.all == 4 * d * d);
-    CHECK(parameters.attention_weights == 4 * d * d);
+    CHECK(parameters.attention == 4 * d * d);
     CHECK(parameters.layers[0].query == d * d);
     CHECK(parameters.layers[0].output == d * d);
     const auto flops = attnctl::model::count_flops(config, n);
@@ -161,7 +161,6 @@ TEST_CASE("attention has 4 d^2 parameters per layer and equal FLOPs for any numb
 
 TEST_CASE("counts include biases, shared layers and key/value heads") {
   const auto bert = count_parameters(attnctl::model::preset_named("bert-base").config());
-  CHECK(bert.attention_weights == 12ULL * 4 * 768 * 768);
   CHECK(bert.attention == 12ULL * 4 * (768 * 768 + 768));
   CHECK(bert.mlp == 12ULL * (2 * 768 * 3072 + 3072 + 768));
   CHECK(bert.norms == (2ULL * 12 + 1) * 2 * 768);

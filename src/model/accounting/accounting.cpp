@@ -87,10 +87,7 @@ void add_position_parameters(const ModelConfig& config, ParameterCount& count) {
     add(tables[Component::none], product({2, attention.disentangled->span, config.d_model}));
     add(count.norms, norm_parameters(attention.disentangled->norm, config.d_model));
   }
-  for (const auto& [component, entries] : tables) {
-    add(count.attention, entries);
-    add(count.attention_weights, entries);
-  }
+  for (const auto& [component, entries] : tables) add(count.attention, entries);
 }
 
 std::uint64_t head_norms(const AttentionConfig& attention) {
@@ -133,7 +130,6 @@ LayerParameters count_layer(const ModelConfig& config, const LayerConfig& layer)
     const auto& [parts, in, out] = projections[i];
     *counts[i] = linear_parameters(parts, in, out);
     add(count.attention, *counts[i]);
-    add(count.biases, parts.bias ? out : 0);
   }
   const ExpertsConfig& experts = layer.experts;
   const std::uint64_t biases = layer.mlp.bias ? product({layer.mlp.gated ? 2U : 1U, layer.mlp.width}) + d : 0;
@@ -145,10 +141,8 @@ LayerParameters count_layer(const ModelConfig& config, const LayerConfig& layer)
   if (attention.sinks) add(count.attention, attention.heads);
   if (attention.disentangled) {
     const std::uint64_t outputs = product({attention.heads, attention.d_head});
-    for (const LinearParts& parts : {attention.disentangled->key, attention.disentangled->query}) {
+    for (const LinearParts& parts : {attention.disentangled->key, attention.disentangled->query})
       add(count.attention, linear_parameters(parts, d, outputs));
-      add(count.biases, parts.bias ? outputs : 0);
-    }
   }
   count.all = sum({count.attention, count.mlp, count.norms});
   return count;
@@ -328,7 +322,6 @@ ParameterCount count_parameters(const ModelConfig& config) {
     count.layers.push_back(one);
     if (!counted.insert(layer.stored()).second) continue;
     add(count.attention, one.attention);
-    add(count.attention_weights, one.attention - one.biases);
     add(count.mlp, one.mlp);
     add(count.norms, one.norms);
   }

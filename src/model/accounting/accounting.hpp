@@ -16,7 +16,6 @@ namespace attnctl::model {
 struct LayerParameters {
   std::uint64_t query = 0, key = 0, value = 0, output = 0;  // including biases
   std::uint64_t attention = 0;  // the four above, sinks, and projections of distance embeddings
-  std::uint64_t biases = 0;     // of the attention
   std::uint64_t mlp = 0, norms = 0;
   std::uint64_t all = 0;  // attention, MLP and norms
 };
@@ -26,8 +25,6 @@ struct ParameterCount {
   std::uint64_t all = 0;  // all that the forward pass and the head use, so no poolers
   /// W_Q, W_K, W_V and W_O with their biases, sinks, and tables and projections of distances.
   std::uint64_t attention = 0;
-  /// `attention` without biases; for example, 4 d^2 per layer in BERT and GPT-2.
-  std::uint64_t attention_weights = 0;
   std::uint64_t mlp = 0;        // including experts and routers
   std::uint64_t norms = 0;      // all norms except that of the head, which counts in `head`
   std::uint64_t embedding = 0;  // embedding tables, projections, and the convolution over the embeddings

@@ -23,7 +23,6 @@ namespace {
 constexpr std::string_view kExpertMark = "{expert}";
 constexpr std::string_view kHeadMark = "{head}";
 
-/// Joins the first 8 texts. If there are more, appends how many are left out.
 std::string join_first(const std::vector<std::string>& all, std::string_view separator) {
   constexpr std::size_t shown = 8;
   const auto first = std::span(all).first(std::min(all.size(), shown));
@@ -221,7 +220,6 @@ class TensorBinder {
     return bound;
   }
 
-  /// Returns the location of all elements of a tensor with this shape.
   [[nodiscard]] BoundVector array(std::span<const StoredTensor> names, const Shape& shape) {
     const auto found = need(names);
     if (!found) return {};
@@ -491,7 +489,6 @@ class TensorBinder {
     return bound;
   }
 
-  /// Finds the embeddings, the encoder norm and the final norm.
   void bind_ends() {
     bound_.embedding = bind_embedding(family_.embedding, config_.embedding);
     if (config_.decoder)

@@ -56,10 +56,6 @@ bool ModelConfig::position_in_scores() const {
   });
 }
 
-std::string to_string(HeadId head) {
-  return fmt::format("{}.{}", head.layer, head.head);
-}
-
 std::string layer_name(const ModelConfig& config, std::size_t layer) {
   const LayerConfig& found = config.layers.at(layer);
   if (found.component == Component::none) return std::to_string(layer);

@@ -226,7 +226,6 @@ struct LayerConfig {
   };
   [[nodiscard]] Key stored() const { return {component, stored_as}; }
 
-  /// Returns the norm of the attention: `norm`, or none if attention_normed is false.
   [[nodiscard]] NormConfig attention_norm() const { return attention_normed ? norm : NormConfig{}; }
 };
 
@@ -320,9 +319,6 @@ struct HeadId {
   std::size_t head = 0;
   auto operator<=>(const HeadId&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs here
 };
-
-/// Returns "L.H", where L is the index in ModelConfig::layers.
-[[nodiscard]] std::string to_string(HeadId head);
 
 /// Returns the name of a head: "L.H", or in encoder-decoder models "enc.L.H", "dec.L.H" or "cross.L.H", where
 /// L is the layer's index within its component.

@@ -25,15 +25,6 @@ std::string excerpt(const nlohmann::ordered_json& value) {
   return escaped(text);
 }
 
-/// Returns the value for the name `a` or `a/b`, or a null pointer if the name is missing.
-const nlohmann::ordered_json* value_at(const nlohmann::ordered_json& object, std::string_view name) {
-  const std::size_t slash = name.find('/');
-  const auto found = object.find(name.substr(0, slash));
-  if (found == object.end()) return nullptr;
-  if (slash == std::string_view::npos) return &*found;
-  return found->is_object() ? value_at(*found, name.substr(slash + 1)) : nullptr;
-}
-
 /// Reads height and width: a list [height, width], or one number for both. Returns the default for both if
 /// the key is missing.
 std::pair<std::size_t, std::size_t> resolve_extents(const SizeKey& key, const ConfigReader& config) {
@@ -50,7 +41,6 @@ std::pair<std::size_t, std::size_t> resolve_extents(const SizeKey& key, const Co
   return {one(0), one(1)};
 }
 
-/// Returns the sizes of images and patches. The result is not present() if the family has no keys for them.
 PatchGrid resolve_pixels(const ConfigKeys& keys, const ConfigReader& config) {
   PatchGrid grid;
   if (keys.channels.names.empty()) return grid;
@@ -111,7 +101,6 @@ void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names
     embedding.position = PositionKind::learned;
 }
 
-/// Returns the index of the token table in the checkpoint; npos if it is not stored.
 std::size_t token_table(const EmbeddingSpec& spec, const TensorNames& names) {
   const auto found = names.find_outside_layers(spec.token);
   return found ? found->index : checkpoint::Checkpoint::npos;
@@ -263,7 +252,6 @@ void check_parts(const FamilySpec& family, const ConfigReader& config) {
   if (!faults.empty()) fail(Status::bad_input, "{}", fmt::join(faults, "; "));
 }
 
-/// If the checkpoint contains inverse frequencies, uses them instead of the computed ones.
 void use_stored_frequencies(const FamilySpec& family, checkpoint::Checkpoint& weights, ModelConfig& model) {
   if (!family.rotary || family.rotary->stored.empty()) return;
   const TensorNames names(family, weights, model.layers.size());
@@ -283,7 +271,6 @@ void use_stored_frequencies(const FamilySpec& family, checkpoint::Checkpoint& we
   for (LayerConfig& layer : model.layers) layer.attention.rotary = shared;
 }
 
-/// Returns the configured ids of bos, eos, pad, cls and sep that are in [0, vocabulary).
 std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config, std::size_t vocabulary) {
   std::set<std::int64_t> ids;
   for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id"}) {
@@ -335,8 +322,9 @@ std::optional<ConfigValue> ConfigReader::find(const Names& names) const {
 }
 
 std::optional<ConfigValue> ConfigReader::find(const std::string& name) const {
-  const auto* const found = name.empty() ? nullptr : value_at(*object_, name);
-  return found != nullptr && !found->is_null() ? std::optional(ConfigValue{name, found}) : std::nullopt;
+  const nlohmann::ordered_json::json_pointer path("/" + name);
+  if (name.empty() || !object_->contains(path) || object_->at(path).is_null()) return std::nullopt;
+  return ConfigValue{name, &object_->at(path)};
 }
 
 bool ConfigReader::is_null(const Names& names) const {
@@ -413,11 +401,12 @@ std::optional<ConfigReader> ConfigReader::optional_object(const std::string& nam
 }
 
 void ConfigReader::reject(const ConfigValue& value, std::string_view need) const {
-  refuse({value.name}, "got {}, need {}", excerpt(*value.json), need);
+  attnctl::refuse(escaped(file_), "{}: got {}, need {}", pointer(value.name), excerpt(*value.json), need);
 }
 
 void ConfigReader::reject_unsupported(const ConfigValue& value, std::string_view supported) const {
-  refuse({value.name}, "unsupported {}; supported: {}", excerpt(*value.json), supported);
+  attnctl::refuse(escaped(file_), "{}: unsupported {}; supported: {}", pointer(value.name),
+                  excerpt(*value.json), supported);
 }
 
 void ConfigReader::check_limit(const Names& names, std::uint64_t value, std::uint64_t limit) const {

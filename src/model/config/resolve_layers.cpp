@@ -84,7 +84,6 @@ std::vector<std::string> word_list(const std::string& key, const ConfigReader& c
   return value->json->get<std::vector<std::string>>();
 }
 
-/// Reads a size. Returns nullopt if the key is missing or the value is less than 1.
 std::optional<std::size_t> size_above_zero(const std::string& name, const ConfigReader& config) {
   if (config.optional_number({name}).value_or(0) < 1) return std::nullopt;
   return config.optional_size({name});
@@ -137,7 +136,6 @@ std::shared_ptr<const ConvolutionConfig> resolve_convolution(const ConfigReader&
   return std::make_shared<const ConvolutionConfig>(convolution);
 }
 
-/// Returns, for each of `count` layers, whether it uses rotary positions.
 std::vector<bool> resolve_rotary_layers(const RotarySpec& spec, const ConfigReader& config,
                                         std::size_t count) {
   std::vector<bool> rotary(count, true);
@@ -157,9 +155,8 @@ std::vector<bool> resolve_rotary_layers(const RotarySpec& spec, const ConfigRead
   return rotary;
 }
 
-/// Returns the size of the window, which is the same for all layers with a window. If the key is missing,
-/// returns the family's default, or nullopt if that is 0. Also returns nullopt if the configuration switches
-/// windows off or if the value of the key is null.
+/// Returns the size of the window, which is the same for all layers with a window; nullopt if no layer may
+/// have one.
 std::optional<std::size_t> resolve_window_size(const WindowKeys& keys, const ConfigReader& config) {
   if (!keys.enabled.empty() && !config.flag(keys.enabled)) return std::nullopt;
   if (config.is_null({keys.size})) return std::nullopt;

@@ -9,11 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/source.hpp"
 #include "model/config/config.hpp"
-
-namespace attnctl::checkpoint {
-struct ModelSource;
-}  // namespace attnctl::checkpoint
 
 namespace attnctl::model {
 

@@ -13,7 +13,6 @@ namespace attnctl::model {
 // Functions that build the FamilySpec of each family. `name` is the name of a module in the checkpoint, for
 // example "attn.c_proj" for the tensors "attn.c_proj.weight" and "attn.c_proj.bias".
 
-/// Returns the spec of a torch.nn.Linear that has a bias.
 [[nodiscard]] inline LinearSpec linear(const std::string& name) {
   return {.weight = {{name + ".weight"}}, .bias = {{name + ".bias"}}};
 }
@@ -102,7 +101,6 @@ inline void remove_biases(LayerSpec& layer) {
   return head;
 }
 
-/// Returns the keys that most configurations share, with these defaults.
 [[nodiscard]] inline ConfigKeys common_keys(std::size_t mlp_width, std::size_t vocabulary,
                                             std::size_t max_positions, const NumberKey& norm_eps,
                                             const std::string& activation) {
