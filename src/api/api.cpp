@@ -37,8 +37,6 @@ namespace attn {
 
 namespace core = attnctl;
 
-// ---- Models
-
 namespace {
 
 ModelInfo make_info(const core::model::Model& model) {
@@ -78,32 +76,6 @@ struct Model::Parts {
   ModelInfo info;
 };
 
-std::string to_string(const Head& head) {
-  const std::string_view component =
-      core::model::name_of(static_cast<core::model::Component>(head.component));
-  return fmt::format("{}{}{}.{}", component, component.empty() ? "" : ".", head.layer, head.head);
-}
-
-Model::Model(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
-
-Model Model::open(const std::string& model, const std::optional<std::string>& config) {
-  return Model(std::make_shared<Parts>(model, config));
-}
-
-const ModelInfo& Model::info() const {
-  return parts_->info;
-}
-
-std::vector<Warning> Model::warnings() const {
-  std::vector<Warning> list;
-  for (core::Warning& each : parts_->warnings.list())
-    list.push_back({std::move(each.code), std::move(each.message), each.count});
-  if (const auto blas = core::linalg::blas_warning()) list.push_back({"blas", *blas, 1});
-  return list;
-}
-
-// ---- Tokenizers
-
 /// The tokenizer and the states that no thread uses. A thread takes a state to encode a text and puts it
 /// back.
 struct Tokenizer::Parts {
@@ -123,45 +95,6 @@ struct Tokenizer::Parts {
     idle.push_back(std::move(state));
   }
 };
-
-Tokenizer::Tokenizer(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
-
-Tokenizer Tokenizer::open(const std::string& model) {
-  return Tokenizer(std::shared_ptr<Parts>(
-      new Parts{.tokenizer = core::tokenizer::Tokenizer::open(core::inspect::tokenizer_origin(model))}));
-}
-
-std::vector<Token> Tokenizer::encode(std::string_view text, std::optional<std::string_view> pair) const {
-  core::tokenizer::Encoding encoding;
-  core::tokenizer::Tokenizer::StatePtr state = parts_->take();
-  parts_->tokenizer.encode(text, pair, *state, encoding);
-  parts_->give_back(std::move(state));
-  std::vector<Token> tokens(encoding.size());
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    tokens[i] = {.id = encoding.ids[i],
-                 .piece = piece(encoding.ids[i]).value_or(""),
-                 .begin = encoding.offsets[i].begin,
-                 .end = encoding.offsets[i].end,
-                 .type = encoding.type_ids[i],
-                 .is_special = encoding.special[i] != 0};
-  }
-  return tokens;
-}
-
-std::size_t Tokenizer::size() const {
-  return parts_->tokenizer.vocabulary().size();
-}
-
-std::optional<std::int64_t> Tokenizer::id(std::string_view piece) const {
-  return parts_->tokenizer.vocabulary().id(piece);
-}
-
-std::optional<std::string> Tokenizer::piece(std::int64_t id) const {
-  const auto piece = parts_->tokenizer.vocabulary().token(id);
-  return piece ? std::optional<std::string>(*piece) : std::nullopt;
-}
-
-// ---- Inputs
 
 struct Batch::Parts {
   Model model;
@@ -209,39 +142,6 @@ core::input::Sequence make_sequence(const Input& input, Model::Parts& model) {
   if (config.embedding.token_types == 0) sequence.target->token_type_ids.clear();
   return sequence;
 }
-
-}  // namespace
-
-Batch::Batch(const Model& model, const std::vector<Input>& inputs) {
-  if (inputs.empty()) core::fail(Status::usage, "the list of inputs is empty; give at least one input");
-  const auto parts = std::make_shared<Parts>(Parts{.model = model});
-  Model::Parts& own = model.parts();
-  {
-    const std::lock_guard lock(own.encoding);
-    for (const Input& input : inputs) parts->batch.sequences.push_back(make_sequence(input, own));
-  }
-  core::input::finish_batch(parts->batch, own.open.vocabulary);
-  core::forward::check_batch(own.open.model, parts->batch);
-  for (const core::input::Sequence& sequence : parts->batch.sequences) {
-    parts->sequences.push_back({sequence.id, sequence.ids, sequence.tokens, {}, {}});
-    if (sequence.target == nullptr) continue;
-    parts->sequences.back().target_ids = sequence.target->ids;
-    parts->sequences.back().target_tokens = sequence.target->tokens;
-  }
-  parts_ = parts;
-}
-
-const Model& Batch::model() const {
-  return parts_->model;
-}
-
-const std::vector<Sequence>& Batch::sequences() const {
-  return parts_->sequences;
-}
-
-// ---- Runs
-
-namespace {
 
 core::model::HeadId find_head(const core::model::ModelConfig& config, const Head& head) {
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
@@ -310,27 +210,6 @@ struct PreparedRun {
   core::forward::RunContext context{pool, model.warnings};
 };
 
-}  // namespace
-
-void run(const Batch& batch, std::span<Observer* const> observers, const RunOptions& options) {
-  std::vector<Forwarder> forwarders;
-  forwarders.reserve(observers.size());
-  std::vector<core::forward::Observer*> pointers;
-  for (Observer* const observer : observers) pointers.push_back(&forwarders.emplace_back(batch, *observer));
-  PreparedRun run(batch, options);
-  core::forward::run_forward(run.model.open.model, batch.parts().batch, run.selection, pointers, run.context);
-  core::check_mapped_files();
-}
-
-void run(const Batch& batch, Observer& observer, const RunOptions& options) {
-  Observer* const one = &observer;
-  run(batch, std::span(&one, 1), options);
-}
-
-// ---- Analyses and results
-
-namespace {
-
 Table public_table(const core::Table& from) {
   Table table{from.name, {from.columns.begin(), from.columns.end()}, {}};
   std::vector<core::Cell> cells(from.columns.size());
@@ -390,6 +269,109 @@ const T& item_named(const std::vector<T>& items, std::string_view kind, std::str
 }
 
 }  // namespace
+
+std::string to_string(const Head& head) {
+  const std::string_view component =
+      core::model::name_of(static_cast<core::model::Component>(head.component));
+  return fmt::format("{}{}{}.{}", component, component.empty() ? "" : ".", head.layer, head.head);
+}
+
+Model::Model(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Model Model::open(const std::string& model, const std::optional<std::string>& config) {
+  return Model(std::make_shared<Parts>(model, config));
+}
+
+const ModelInfo& Model::info() const {
+  return parts_->info;
+}
+
+std::vector<Warning> Model::warnings() const {
+  std::vector<Warning> list;
+  for (core::Warning& each : parts_->warnings.list())
+    list.push_back({std::move(each.code), std::move(each.message), each.count});
+  if (const auto blas = core::linalg::blas_warning()) list.push_back({"blas", *blas, 1});
+  return list;
+}
+
+Tokenizer::Tokenizer(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Tokenizer Tokenizer::open(const std::string& model) {
+  return Tokenizer(std::shared_ptr<Parts>(
+      new Parts{.tokenizer = core::tokenizer::Tokenizer::open(core::inspect::tokenizer_origin(model))}));
+}
+
+std::vector<Token> Tokenizer::encode(std::string_view text, std::optional<std::string_view> pair) const {
+  core::tokenizer::Encoding encoding;
+  core::tokenizer::Tokenizer::StatePtr state = parts_->take();
+  parts_->tokenizer.encode(text, pair, *state, encoding);
+  parts_->give_back(std::move(state));
+  std::vector<Token> tokens(encoding.size());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = {.id = encoding.ids[i],
+                 .piece = piece(encoding.ids[i]).value_or(""),
+                 .begin = encoding.offsets[i].begin,
+                 .end = encoding.offsets[i].end,
+                 .type = encoding.type_ids[i],
+                 .is_special = encoding.special[i] != 0};
+  }
+  return tokens;
+}
+
+std::size_t Tokenizer::size() const {
+  return parts_->tokenizer.vocabulary().size();
+}
+
+std::optional<std::int64_t> Tokenizer::id(std::string_view piece) const {
+  return parts_->tokenizer.vocabulary().id(piece);
+}
+
+std::optional<std::string> Tokenizer::piece(std::int64_t id) const {
+  const auto piece = parts_->tokenizer.vocabulary().token(id);
+  return piece ? std::optional<std::string>(*piece) : std::nullopt;
+}
+
+Batch::Batch(const Model& model, const std::vector<Input>& inputs) {
+  if (inputs.empty()) core::fail(Status::usage, "the list of inputs is empty; give at least one input");
+  const auto parts = std::make_shared<Parts>(Parts{.model = model});
+  Model::Parts& own = model.parts();
+  {
+    const std::lock_guard lock(own.encoding);
+    for (const Input& input : inputs) parts->batch.sequences.push_back(make_sequence(input, own));
+  }
+  core::input::finish_batch(parts->batch, own.open.vocabulary);
+  core::forward::check_batch(own.open.model, parts->batch);
+  for (const core::input::Sequence& sequence : parts->batch.sequences) {
+    parts->sequences.push_back({sequence.id, sequence.ids, sequence.tokens, {}, {}});
+    if (sequence.target == nullptr) continue;
+    parts->sequences.back().target_ids = sequence.target->ids;
+    parts->sequences.back().target_tokens = sequence.target->tokens;
+  }
+  parts_ = parts;
+}
+
+const Model& Batch::model() const {
+  return parts_->model;
+}
+
+const std::vector<Sequence>& Batch::sequences() const {
+  return parts_->sequences;
+}
+
+void run(const Batch& batch, std::span<Observer* const> observers, const RunOptions& options) {
+  std::vector<Forwarder> forwarders;
+  forwarders.reserve(observers.size());
+  std::vector<core::forward::Observer*> pointers;
+  for (Observer* const observer : observers) pointers.push_back(&forwarders.emplace_back(batch, *observer));
+  PreparedRun run(batch, options);
+  core::forward::run_forward(run.model.open.model, batch.parts().batch, run.selection, pointers, run.context);
+  core::check_mapped_files();
+}
+
+void run(const Batch& batch, Observer& observer, const RunOptions& options) {
+  Observer* const one = &observer;
+  run(batch, std::span(&one, 1), options);
+}
 
 std::size_t Table::column(std::string_view column) const {
   const auto found = std::ranges::find(columns, column);
