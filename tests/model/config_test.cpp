@@ -21,6 +21,11 @@ using attnctl::Status;
 using attnctl::model::Activation;
 using attnctl::test::MemoryModel;
 
+attnctl::model::ModelConfig resolve(const attnctl::checkpoint::ModelSource& source) {
+  return attnctl::model::resolve_config(attnctl::model::family_of(source.config_path.string(), source.config),
+                                        source);
+}
+
 }  // namespace
 
 TEST_CASE("both spellings of a key, missing keys and nulls resolve to the same model") {
@@ -146,15 +151,15 @@ TEST_CASE("every family has a golden model whose configuration resolves without 
   for (const attnctl::model::FamilySpec& family : attnctl::model::families()) {
     CAPTURE(family.name);
     attnctl::checkpoint::ModelSource source = MemoryModel::golden(family.name).source();
-    const auto with_weights = attnctl::model::resolve_config(source);
+    const auto with_weights = resolve(source);
     CHECK(with_weights.family == family.name);
     source.weights.reset();
     if (family.sizes_from_tensors) {
-      attnctl::test::check_refusal([&] { static_cast<void>(attnctl::model::resolve_config(source)); },
-                                   Status::bad_input, {"need a weights file"});
+      attnctl::test::check_refusal([&] { static_cast<void>(resolve(source)); }, Status::bad_input,
+                                   {"need a weights file"});
       continue;
     }
-    const auto without = attnctl::model::resolve_config(source);
+    const auto without = resolve(source);
     CHECK(without.layers.size() == with_weights.layers.size());
     CHECK(without.layers[0].attention.d_head == with_weights.layers[0].attention.d_head);
     CHECK(without.head.present == with_weights.head.present);
@@ -419,7 +424,7 @@ attnctl::model::ModelConfig resolved(Json config) {
   attnctl::checkpoint::ModelSource source;
   source.config_path = "config.json";
   source.config = std::move(config);
-  return attnctl::model::resolve_config(source);
+  return resolve(source);
 }
 
 std::vector<float> numbers(const Json& list) {
@@ -448,8 +453,8 @@ Json with_old_keys(Json config) {
 
 TEST_CASE("a large size is over the limit, whether its JSON type is signed or not") {
   for (const Json& size : {Json(std::int64_t{1} << 40U), Json(std::uint64_t{1} << 40U)}) {
-    const auto resolve = [&] { static_cast<void>(resolved({{"hidden_size", size}})); };
-    attnctl::test::check_refusal(resolve, Status::limit, {"/hidden_size: got 1099511627776"});
+    const auto act = [&] { static_cast<void>(resolved({{"hidden_size", size}})); };
+    attnctl::test::check_refusal(act, Status::limit, {"/hidden_size: got 1099511627776"});
   }
 }
 

@@ -280,35 +280,32 @@ std::string number_ranges(const std::vector<std::size_t>& numbers) {
 }
 
 struct SharingRow {
-  std::string kind;
-  std::vector<std::size_t> layers;
-  std::string heads, text;
+  std::string kind, heads, text;
+  std::vector<std::size_t> layers = {};
 };
 
 /// Adds a layer to the row with the same kind and text. Appends such a row if none exists.
-void add_to(std::vector<SharingRow>& rows, std::string_view kind, std::size_t layer,
-            const std::vector<std::size_t>& heads, std::string text) {
-  auto row = std::ranges::find_if(
-      rows, [&](const SharingRow& known) { return known.kind == kind && known.text == text; });
-  if (row == rows.end())
-    row = rows.insert(row, {std::string(kind), {}, number_ranges(heads), std::move(text)});
-  row->layers.push_back(layer);
+void add_to(std::vector<SharingRow>& rows, std::size_t layer, const SharingRow& row) {
+  auto found = std::ranges::find_if(
+      rows, [&](const SharingRow& known) { return known.kind == row.kind && known.text == row.text; });
+  if (found == rows.end()) found = rows.insert(found, row);
+  found->layers.push_back(layer);
 }
 
 void add_heads(const AttentionConfig& attention, std::size_t layer, std::vector<SharingRow>& rows) {
-  std::map<std::size_t, std::vector<std::size_t>>
-      groups;  // of heads; by key/value head or, if tied, by slice
+  std::map<std::size_t, std::vector<std::size_t>> groups;  // of heads; by kv_head()
   for (std::size_t head = 0; head < attention.heads; ++head) groups[attention.kv_head(head)].push_back(head);
   const bool tied = !attention.head_slices.empty();
   const bool has_value = attention.value.weight;
   for (const auto& [slice, heads] : groups) {
     if (heads.size() < 2) continue;
     const std::string list = number_ranges(heads);
-    add_to(rows, tied ? "tied_heads" : "kv_head", layer, heads,
-           tied ? fmt::format("heads {} are tied to slice {} of {}", list, slice,
-                              has_value ? "W_Q, W_K and W_V" : "W_Q and W_K")
-                : fmt::format("heads {} share {} (key/value head {})", list,
-                              has_value ? "W_K and W_V" : "W_K", slice));
+    add_to(rows, layer,
+           {tied ? "tied_heads" : "kv_head", list,
+            tied ? fmt::format("heads {} are tied to slice {} of {}", list, slice,
+                               has_value ? "W_Q, W_K and W_V" : "W_Q and W_K")
+                 : fmt::format("heads {} share {} (key/value head {})", list,
+                               has_value ? "W_K and W_V" : "W_K", slice)});
   }
 }
 
@@ -468,23 +465,22 @@ Table sharing_table(const ModelConfig& config, const Model* model) {
   for (const auto& [stored_as, layers] : sharing) {
     if (layers.size() < 2) continue;
     const std::string text = fmt::format("layers {} share all weights", number_ranges(layers));
-    for (const std::size_t layer : layers) add_to(rows, "layers", layer, {}, text);
+    for (const std::size_t layer : layers) add_to(rows, layer, {"layers", "", text});
   }
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     const AttentionConfig& attention = config.layers[layer].attention;
     if (!attention.key.weight) {
-      add_to(rows, "query_key", layer, {}, "W_Q = W_K: there is no W_K, W_Q is used");
+      add_to(rows, layer, {"query_key", "", "W_Q = W_K: there is no W_K, W_Q is used"});
     } else if (model != nullptr && model->key_is_query(layer)) {
-      add_to(rows, "query_key", layer, {}, "W_Q = W_K: two tensors with the same values");
+      add_to(rows, layer, {"query_key", "", "W_Q = W_K: two tensors with the same values"});
     }
     add_heads(attention, layer, rows);
-    const std::pair<const char*, LinearParts> projections[] = {{"W_Q", attention.query},
-                                                               {"W_K", attention.key},
-                                                               {"W_V", attention.value},
-                                                               {"W_O", attention.output}};
-    for (const auto& [name, parts] : projections) {
+    for (const auto& [name, parts] : {std::pair("W_Q", attention.query),
+                                      {"W_K", attention.key},
+                                      {"W_V", attention.value},
+                                      {"W_O", attention.output}}) {
       if (parts.weight && parts.rank > 0)
-        add_to(rows, "factorised", layer, {}, fmt::format("{} factorised, rank {}", name, parts.rank));
+        add_to(rows, layer, {"factorised", "", fmt::format("{} factorised, rank {}", name, parts.rank)});
     }
   }
   std::vector<std::vector<Cell>> cells;

@@ -468,10 +468,6 @@ LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config, bo
           !spec.bias.empty() && (spec.bias_if.empty() || config.flag(spec.bias_if, spec.bias_default))};
 }
 
-ModelConfig resolve_config(const checkpoint::ModelSource& source) {
-  return resolve_config(family_of(source.config_path.string(), source.config), source);
-}
-
 ModelConfig resolve_config(const FamilySpec& family, const checkpoint::ModelSource& source) {
   const std::string file = source.config_path.string();
   const ConfigReader config = ConfigReader::of_text(file, source.config);

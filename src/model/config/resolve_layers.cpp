@@ -52,7 +52,7 @@ RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const C
   relative.bidirectional = spec.bidirectional;
   relative.buckets = config.size(spec.buckets);
   relative.max_distance = config.size(spec.max_distance);
-  relative.rows = spec.rows.names.empty() ? relative.buckets : config.size(spec.rows);
+  relative.rows = config.size(spec.rows, relative.buckets);
   const std::size_t fewest = spec.bidirectional ? 4 : 2;
   if (relative.buckets < fewest)
     config.refuse(spec.buckets.names, "got {}, need at least {}", relative.buckets, fewest);

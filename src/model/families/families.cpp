@@ -111,15 +111,13 @@ FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& conf
   const std::string names = join_texts(families(), &FamilySpec::name);
   const ConfigReader reader = ConfigReader::of_text(file, config);
   const auto type = reader.find("model_type");
-  if (!type || !type->json->is_string()) {
-    fail(Status::bad_input, "{}: {}: missing or not a string, need one of {} (attnctl info --families)",
-         escaped(file), reader.pointer("model_type"), names);
-  }
+  if (!type || !type->json->is_string())
+    reader.refuse({"model_type"}, "missing or not a string, need one of {} (attnctl info --families)", names);
   const auto name = type->json->get<std::string>();
   const auto found = std::ranges::find(families(), name, &FamilySpec::name);
   if (found == families().end()) {
-    fail(Status::bad_input, "{}: {}: unsupported \"{}\"; supported: {} (attnctl info --families)",
-         escaped(file), reader.pointer("model_type"), escaped(name), names);
+    reader.refuse({"model_type"}, "unsupported \"{}\"; supported: {} (attnctl info --families)",
+                  escaped(name), names);
   }
   FamilySpec row = *found;
   if (!reader.object_pointer().empty()) add_text_prefixes(row);

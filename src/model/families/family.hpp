@@ -333,12 +333,10 @@ struct FamilySpec {
 /// frequencies.
 [[nodiscard]] bool is_known_buffer(std::string_view tensor_name);
 
-/// Returns the hyperparameters of a model. `source.weights` may be null unless the family has
-/// sizes_from_tensors; without weights, properties that depend on stored tensors have the usual values of the
-/// family. Throws Error(bad_input) with the JSON pointer or the tensor, or Error(limit) if a size is too
+/// Returns the hyperparameters of a model of the family `row`. `source.weights` may be null unless the family
+/// has sizes_from_tensors; without weights, properties that depend on stored tensors have the usual values of
+/// the family. Throws Error(bad_input) with the JSON pointer or the tensor, or Error(limit) if a size is too
 /// large.
-[[nodiscard]] ModelConfig resolve_config(const checkpoint::ModelSource& source);
-/// As above, but uses `row` instead of the family that the configuration names.
 [[nodiscard]] ModelConfig resolve_config(const FamilySpec& row, const checkpoint::ModelSource& source);
 
 }  // namespace attnctl::model

@@ -71,7 +71,7 @@ ModelConfig Preset::config() const {
   if (positions > 0) source.config["max_position_embeddings"] = positions;
   if (mlp > 0) source.config["intermediate_size"] = mlp;
   if (kv_heads > 0) source.config["num_key_value_heads"] = kv_heads;
-  return resolve_config(source);
+  return resolve_config(family_of("", source.config), source);
 }
 
 std::span<const Preset> presets() {
