@@ -176,8 +176,8 @@ TEST_CASE("counts include biases, shared layers and key/value heads") {
   // 2 (keys and values) * layers * kv heads * d_head * 4 bytes
   CHECK(attnctl::model::count_cache_bytes(attnctl::model::preset_named("llama-65b").config()) ==
         2ULL * 80 * 64 * 128 * 4);
-  CHECK(attnctl::model::count_cache_bytes(attnctl::model::preset_named("llama2-70b").config(), 2) ==
-        2ULL * 80 * 8 * 128 * 2);
+  CHECK(attnctl::model::count_cache_bytes(attnctl::model::preset_named("llama2-70b").config()) ==
+        2ULL * 80 * 8 * 128 * 4);
   CHECK(attnctl::model::count_cache_bytes(
             attnctl::model::bare_config({.d_model = 512, .heads = 8, .kv_heads = 1})) == 2 * 64 * 4);
   const auto multi_query =

@@ -423,13 +423,13 @@ PatternMemory count_pattern_memory(const ModelConfig& config, std::size_t length
   return memory;
 }
 
-std::uint64_t count_cache_bytes(const ModelConfig& config, std::size_t bytes_per_value) {
+std::uint64_t count_cache_bytes(const ModelConfig& config) {
   std::uint64_t bytes = 0;
   for (const LayerConfig& layer : config.layers) {
     // Linear attention keeps running sums of a fixed size.
     if (layer.attention.kind.rule == AttentionKind::Rule::linear) continue;
     const std::uint64_t both = sum({layer.attention.d_head, layer.attention.d_value});
-    add(bytes, product({bytes_per_value, layer.attention.kv_heads, both}));
+    add(bytes, product({sizeof(float), layer.attention.kv_heads, both}));
   }
   return bytes;
 }

@@ -60,19 +60,15 @@ struct PatternMemory {
 };
 [[nodiscard]] PatternMemory count_pattern_memory(const ModelConfig& config, std::size_t length);
 
-/// Returns the bytes that one token adds to the key/value cache of all layers, including those of an encoder
-/// and cross-attention. Layers with linear attention add nothing, because they keep sums of a fixed size.
-[[nodiscard]] std::uint64_t count_cache_bytes(const ModelConfig& config, std::size_t bytes_per_value = 4);
+/// Returns the bytes that one token adds to the float32 key/value cache of all layers, including those of an
+/// encoder and cross-attention. Layers with linear attention add nothing, because they keep sums of a fixed
+/// size.
+[[nodiscard]] std::uint64_t count_cache_bytes(const ModelConfig& config);
 
-/// Compares the cost of the first layer's attention for several numbers of heads with the same total width:
-/// one head, h heads, h heads with grouped key/value heads, and h heads with one key/value head. h is the
-/// model's number of heads. The number of key/value heads of the grouped variant is that of the model if it
-/// has groups, otherwise the divisor of h, except 1 and h, that is nearest to h / 4; if h has no such
-/// divisor, the variant is omitted. If h is 1, only the first variant remains. Variants with shared keys are
-/// omitted if the model uses W_Q as W_K. The column own is true for the model's variant, flops is the sum of
-/// the FLOPs of all steps, multiply_adds is half of it, and multiply_adds_one_product does not count
-/// `values`, because textbook tables often count only one of the two n^2 products. Bytes are those of
-/// float32.
+/// Compares the cost of the first layer's attention for several numbers of heads with the same total width
+/// (docs/cli.md, `comparison`). The grouped variant is omitted if the number of heads has no divisor except 1
+/// and itself. If it is 1, only the first variant remains. Variants with shared keys are omitted if the model
+/// uses W_Q as W_K.
 [[nodiscard]] Table compare_attention(const ModelConfig& config, std::size_t length);
 
 /// Returns the shapes of the tensors in each step of the first layer's attention, for `batch` sequences of

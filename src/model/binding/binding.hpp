@@ -40,10 +40,6 @@ class TensorNames {
     return prefix_ + (of_decoder ? family_->decoder->prefix : layer_prefix_);
   }
 
-  /// Returns true if the chosen prefix is not the first one of the family, as in models that were saved
-  /// without the head.
-  [[nodiscard]] bool headless() const { return prefix_ != family_->prefixes.front(); }
-
   /// Finds a tensor whose name in the checkpoint is `prefix` followed by one of `names`.
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names,
                                                   const std::string& prefix) const;

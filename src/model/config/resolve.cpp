@@ -120,8 +120,10 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
   const auto is_stored = [&](const LinearSpec& part) {
     return names.find(part.weight, "") || names.find(part.bias, "");
   };
-  // If a model was saved without its head, and the output matrix is not the embedding, the model has no head.
-  const bool lost = !decoder && names.headless() && !config.flag("tie_word_embeddings", true);
+  // If a model was saved without its head, its names have another prefix than the first one of the family. If
+  // the output matrix is not the embedding either, the model has no head.
+  const bool lost = !decoder && names.outside_layers() != family.prefixes.front() &&
+                    !config.flag("tie_word_embeddings", true);
   head.present = head.transform ? is_stored(spec.transform) || is_stored(spec.decoder) : !lost;
 }
 
@@ -276,9 +278,8 @@ std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config, std::s
   for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id"}) {
     const auto value = config.find(name);
     if (!value) continue;
-    const auto listed =
-        value->json->is_array() ? *value->json : nlohmann::ordered_json::array({*value->json});
-    for (const auto& id : listed) {
+    for (const auto& id :
+         value->json->is_array() ? *value->json : nlohmann::ordered_json::array({*value->json})) {
       if (!id.is_number_integer()) continue;
       const auto number = id.get<std::int64_t>();
       if (number >= 0 && std::cmp_less(number, vocabulary)) ids.insert(number);

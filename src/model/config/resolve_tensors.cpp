@@ -140,10 +140,9 @@ class BareResolver {
   /// Returns `found`, the size in a tensor. Throws if the configuration has another value for `key`.
   [[nodiscard]] std::size_t checked(const std::string& key, std::size_t found,
                                     const LocatedTensor& tensor) const {
-    if (config_.optional_size({key}).value_or(found) != found) {
-      config_.reject(*config_.find(key),
-                     fmt::format("{}, the size in tensor \"{}\" of shape {}", found,
-                                 escaped(names_.info(tensor).name), to_string(names_.info(tensor).shape)));
+    if (const auto given = config_.optional_size({key}); given && *given != found) {
+      config_.refuse({key}, "got {}, need {}, the size in tensor \"{}\" of shape {}", *given, found,
+                     escaped(names_.info(tensor).name), to_string(names_.info(tensor).shape));
     }
     return found;
   }
@@ -202,22 +201,22 @@ class BareResolver {
   /// /heads if /kv_heads is missing.
   void resolve_heads(const LocatedTensor& query, AttentionConfig& attention) const {
     attention.head_slices = read_head_slices(config_, attention.heads);
+    const auto kv_heads = config_.optional_size({"kv_heads"});
     if (attention.head_slices.empty()) {
-      attention.kv_heads = config_.optional_size({"kv_heads"}).value_or(attention.heads);
+      attention.kv_heads = kv_heads.value_or(attention.heads);
       check_multiple(config_, {"heads"}, attention.heads, {"kv_heads"}, attention.kv_heads);
       return;
     }
     attention.kv_heads = count_slices(query, attention.head_slices);
-    if (config_.optional_size({"kv_heads"}).value_or(attention.kv_heads) != attention.kv_heads) {
-      config_.reject(
-          *config_.find("kv_heads"),
-          fmt::format("{}, the number of slices of tied heads (/head_slices)", attention.kv_heads));
+    if (kv_heads && *kv_heads != attention.kv_heads) {
+      config_.refuse({"kv_heads"}, "got {}, need {}, the number of slices of tied heads (/head_slices)",
+                     *kv_heads, attention.kv_heads);
     }
-    const auto list = config_.find("head_slices");
     for (std::size_t i = 0; i < attention.heads; ++i) {
       if (attention.head_slices[i] < attention.kv_heads) continue;
-      config_.reject({fmt::format("head_slices/{}", i), &list->json->at(i)},
-                     fmt::format("a number below {}, the number of stored slices", attention.kv_heads));
+      config_.refuse({fmt::format("head_slices/{}", i)},
+                     "got {}, need a number below {}, the number of stored slices", attention.head_slices[i],
+                     attention.kv_heads);
     }
   }
 
@@ -255,9 +254,8 @@ class BareResolver {
     if (!found.key.empty()) {
       model.d_key_input = extents(found.key, attention.kv_heads, false).in;
     } else if (attention.kv_heads != slices) {
-      config_.reject(
-          *config_.find("kv_heads"),
-          fmt::format("{} (/heads), because the query projection is used for keys", attention.heads));
+      config_.refuse({"kv_heads"}, "got {}, need {} (/heads), because the query projection is used for keys",
+                     attention.kv_heads, attention.heads);
     }
     resolve_value_sizes(found, model, attention);
     attention.scale =

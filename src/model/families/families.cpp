@@ -68,13 +68,12 @@ void add_text_prefixes(FamilySpec& row) {
   prefixes.insert(prefixes.end(), row.prefixes.begin(), row.prefixes.end());
   row.prefixes = std::move(prefixes);
   if (!row.head) return;
-  for (LinearSpec* part : {&row.head->decoder, &row.head->transform}) {
-    for (std::vector<StoredTensor>* tensors : {&part->weight, &part->bias}) {
-      const std::vector<StoredTensor> plain = *tensors;
-      for (const char* outer : kTextPrefixes) {
-        for (const StoredTensor& tensor : plain)
-          tensors->push_back({outer + tensor.name, tensor.axes, tensor.packing});
-      }
+  HeadSpec& head = *row.head;
+  for (auto* names :
+       {&head.decoder.weight, &head.decoder.bias, &head.transform.weight, &head.transform.bias}) {
+    const std::vector<StoredTensor> plain = *names;
+    for (const char* outer : kTextPrefixes) {
+      for (const auto& [name, axes, packing] : plain) names->push_back({outer + name, axes, packing});
     }
   }
 }
