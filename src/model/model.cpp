@@ -5,18 +5,13 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <set>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/numbers.hpp"
-#include "base/pool.hpp"
-#include "base/warnings.hpp"
 #include "checkpoint/readers.hpp"
 #include "checkpoint/source.hpp"
 #include "model/binding/binding.hpp"

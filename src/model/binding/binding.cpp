@@ -6,9 +6,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <numeric>
-#include <optional>
 #include <set>
-#include <span>
 #include <utility>
 
 #include <fmt/ranges.h>

@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <string_view>
 #include <tuple>
-#include <utility>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
 #include "checkpoint/readers.hpp"
 #include "model/binding/binding.hpp"
 

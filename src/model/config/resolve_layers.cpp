@@ -1,11 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "model/config/resolve.hpp"
 

@@ -1,11 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.hpp"
 #include "model/config/resolve.hpp"
 
 namespace attnctl::model {

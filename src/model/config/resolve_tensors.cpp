@@ -1,13 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <string_view>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
 #include "checkpoint/readers.hpp"
 #include "model/binding/binding.hpp"
 #include "model/config/resolve.hpp"

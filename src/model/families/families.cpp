@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <utility>
 
-#include "base/error.hpp"
 #include "model/config/resolve.hpp"
 #include "model/families/family_parts.hpp"
 

@@ -1,5 +1,3 @@
-#include <utility>
-
 #include <fmt/format.h>
 
 #include "model/families/family_parts.hpp"
