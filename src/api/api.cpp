@@ -106,10 +106,8 @@ namespace {
 
 core::input::Sequence make_target(const Input& input, Model::Parts& model) {
   core::input::Sequence target;
-  if (!input.target_ids.empty()) {
-    target.ids = input.target_ids;
-    return target;
-  }
+  target.ids = input.target_ids;
+  if (!target.ids.empty()) return target;
   const auto& decoder = model.open.model.config().decoder;
   target = model.open.encoder.encode({{}, input.target_text, std::nullopt, std::nullopt});
   if (!decoder->start_token) {
@@ -327,8 +325,7 @@ std::optional<std::int64_t> Tokenizer::id(std::string_view piece) const {
 }
 
 std::optional<std::string> Tokenizer::piece(std::int64_t id) const {
-  const auto piece = parts_->tokenizer.vocabulary().token(id);
-  return piece ? std::optional<std::string>(*piece) : std::nullopt;
+  return std::optional<std::string>(parts_->tokenizer.vocabulary().token(id));
 }
 
 Batch::Batch(const Model& model, const std::vector<Input>& inputs) {

@@ -44,14 +44,20 @@ Cell cell(std::uint64_t count) {
   return static_cast<std::int64_t>(count);
 }
 
+struct ProjectionSize {
+  LinearParts parts;
+  std::uint64_t in, out;
+};
+
 /// Returns the number of elements of a weight, or of both factors if the weight is factorized. This is also
 /// the number of multiply-adds per row.
-std::uint64_t entries(LinearParts parts, std::uint64_t in, std::uint64_t out) {
-  return parts.rank > 0 ? product({sum({in, out}), parts.rank}) : product({in, out});
+std::uint64_t entries(const ProjectionSize& size) {
+  return size.parts.rank > 0 ? product({sum({size.in, size.out}), size.parts.rank})
+                             : product({size.in, size.out});
 }
 
-std::uint64_t linear_parameters(LinearParts parts, std::uint64_t in, std::uint64_t out) {
-  return sum({parts.weight ? entries(parts, in, out) : 0, parts.bias ? out : 0});
+std::uint64_t linear_parameters(const ProjectionSize& size) {
+  return sum({size.parts.weight ? entries(size) : 0, size.parts.bias ? size.out : 0});
 }
 
 std::uint64_t norm_parameters(const NormConfig& config, std::uint64_t width) {
@@ -105,11 +111,6 @@ std::uint64_t branch_norms(const LayerConfig& layer) {
   return layer.shared_norm || layer.mlp.width == 0 ? own : own + 1;
 }
 
-struct ProjectionSize {
-  LinearParts parts;
-  std::uint64_t in, out;
-};
-
 std::array<ProjectionSize, 4> projections_of(const ModelConfig& config, const AttentionConfig& attention) {
   const std::uint64_t k = attention.d_head;
   const std::uint64_t v = attention.d_value;
@@ -122,14 +123,12 @@ std::array<ProjectionSize, 4> projections_of(const ModelConfig& config, const At
 LayerParameters count_layer(const ModelConfig& config, const LayerConfig& layer) {
   const AttentionConfig& attention = layer.attention;
   const std::uint64_t d = config.d_model;
-  LayerParameters count;
-  std::uint64_t* const counts[] = {&count.query, &count.key, &count.value, &count.output};
-  const auto projections = projections_of(config, attention);
-  for (std::size_t i = 0; i < projections.size(); ++i) {
-    const auto& [parts, in, out] = projections[i];
-    *counts[i] = linear_parameters(parts, in, out);
-    add(count.attention, *counts[i]);
-  }
+  const auto [query, key, value, output] = projections_of(config, attention);
+  LayerParameters count = {.query = linear_parameters(query),
+                           .key = linear_parameters(key),
+                           .value = linear_parameters(value),
+                           .output = linear_parameters(output)};
+  count.attention = sum({count.query, count.key, count.value, count.output});
   const ExpertsConfig& experts = layer.experts;
   const std::uint64_t biases = layer.mlp.bias ? product({layer.mlp.gated ? 2U : 1U, layer.mlp.width}) + d : 0;
   count.mlp =
@@ -141,7 +140,7 @@ LayerParameters count_layer(const ModelConfig& config, const LayerConfig& layer)
   if (attention.disentangled) {
     const std::uint64_t outputs = product({attention.heads, attention.d_head});
     for (const LinearParts& parts : {attention.disentangled->key, attention.disentangled->query})
-      add(count.attention, linear_parameters(parts, d, outputs));
+      add(count.attention, linear_parameters({parts, d, outputs}));
   }
   count.all = sum({count.attention, count.mlp, count.norms});
   return count;
@@ -154,19 +153,19 @@ std::uint64_t count_embedding(const EmbeddingConfig& embedding, const ModelConfi
   const PatchGrid& grid = embedding.pixels;
   return sum({product({sum({embedding.vocabulary, embedding.token_types}), embedding.width}),
               product({positions, position_width}),
-              linear_parameters(embedding.projection, embedding.width, config.d_model),
+              linear_parameters({embedding.projection, embedding.width, config.d_model}),
               grid.present() ? embedding.width : 0,  // the class token
-              grid.present() ? linear_parameters({true, true}, grid.patch_size(), embedding.width) : 0});
+              grid.present() ? linear_parameters({{true, true}, grid.patch_size(), embedding.width}) : 0});
 }
 
 std::uint64_t count_head(const ModelConfig& config) {
   if (!config.head.present) return 0;
   const std::uint64_t width = config.head_width();
-  std::uint64_t count = linear_parameters(config.head.projection, config.d_model, width);
-  count +=
-      linear_parameters({!config.head.tied, config.head.bias}, width, config.output_embedding().vocabulary);
+  const LinearParts decoder = {!config.head.tied, config.head.bias};
+  std::uint64_t count = sum({linear_parameters({config.head.projection, config.d_model, width}),
+                             linear_parameters({decoder, width, config.output_embedding().vocabulary})});
   if (config.head.transform) {
-    add(count, linear_parameters({true, config.head.transform_bias}, config.d_model, width));
+    add(count, linear_parameters({{true, config.head.transform_bias}, config.d_model, width}));
     add(count, norm_parameters(config.head.norm, width));
   }
   return count;
@@ -385,9 +384,7 @@ FlopCount count_flops(const ModelConfig& config, std::size_t length) {
     const AttentionConfig& attention = layer.attention;
     const bool linear = attention.kind.rule == AttentionKind::Rule::linear;
     const auto [query, key, value, output] = projections_of(config, attention);
-    const auto flops = [&](const ProjectionSize& projection) {
-      return product({2, n, entries(projection.parts, projection.in, projection.out)});
-    };
+    const auto flops = [&](const ProjectionSize& size) { return product({2, n, entries(size)}); };
     add(count.projections, sum({flops(query), flops(key)}));
     add(count.scores, pattern_flops(attention, n, linear ? 1 : attention.d_head));
     if (value.parts.weight) {
