@@ -477,10 +477,7 @@ void warn_of_tied_head(const checkpoint::ModelSource& source, const ModelConfig&
   const auto tie = source.config.find("tie_word_embeddings");
   if (!config.head.present || !config.head.tied || tie == source.config.end() || *tie != false) return;
   const std::size_t token = config.decoder ? binding.target_embedding.token : binding.embedding.token;
-  const auto is_copy = [&](const TensorUse& use) {
-    return use.role == TensorRole::tied && use.copy_of == token;
-  };
-  if (std::ranges::any_of(uses, is_copy)) return;
+  if (std::ranges::count(uses, TensorUse{TensorRole::tied, token}) > 0) return;
   warnings.add(
       "head_from_embedding",
       fmt::format("{}: /tie_word_embeddings is false, but the weights contain no output matrix; the token "

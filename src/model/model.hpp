@@ -144,6 +144,7 @@ enum class TensorRole {
 struct TensorUse {
   TensorRole role = TensorRole::unused;
   std::size_t copy_of = checkpoint::Checkpoint::npos;  // index of the copied parameter if `role` is tied
+  bool operator==(const TensorUse&) const = default;
 };
 
 /// A checkpoint and its configuration, checked against each other: every tensor that the configuration needs

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <numeric>
@@ -180,7 +179,7 @@ class TensorBinder {
     if (const auto found = need(spec.weight)) {
       expect_shape(*found, shape);
       bound.weight.tensor = found->index;
-      bound.weight.in = std::accumulate(shape.begin() + 1, shape.end(), std::size_t{1}, std::multiplies<>());
+      bound.weight.in = checked_product(std::span(shape).subspan(1)).value_or(0);
       bound.weight.outputs = Slices::whole(shape.front());
     }
     bound.bias = bias(spec.bias, {.each = shape.front()});

@@ -171,8 +171,7 @@ void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const
   DecoderConfig decoder;
   decoder.embedding = resolve_embedding(cross, config, model);
   decoder.encoder_norm = with_tensors(norm, family.final_norm);
-  if (const auto start = config.optional_index({"decoder_start_token_id"}))
-    decoder.start_token = static_cast<std::int64_t>(*start);
+  decoder.start_token = config.optional_index({"decoder_start_token_id"});
   decoder.shares_tokens = cross.keys.vocabulary.names == family.keys.vocabulary.names;
   if (source.weights) {
     const TensorNames names(family, *source.weights, model.layers.size());

@@ -153,15 +153,6 @@ std::vector<bool> resolve_rotary_layers(const RotarySpec& spec, const ConfigRead
   return rotary;
 }
 
-/// Returns the size of the window, which is the same for all layers with a window; nullopt if no layer may
-/// have one.
-std::optional<std::size_t> resolve_window_size(const WindowKeys& keys, const ConfigReader& config) {
-  if (!keys.enabled.empty() && !config.flag(keys.enabled)) return std::nullopt;
-  if (config.is_null({keys.size})) return std::nullopt;
-  const std::size_t size = config.optional_size({keys.size}).value_or(keys.default_size);
-  return size == 0 ? std::nullopt : std::optional(size);
-}
-
 /// Returns, for each layer, whether it has a window according to the list `key` of layer types; nullopt if
 /// the list is missing.
 std::optional<std::vector<bool>> windows_by_type(const std::string& key, const ConfigReader& config,
@@ -228,22 +219,24 @@ std::vector<bool> windows_by_rule(const WindowKeys& keys, const ConfigReader& co
 std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigReader& config,
                                            const std::vector<bool>& rotary) {
   const std::size_t count = rotary.size();
-  const auto size = resolve_window_size(keys, config);
+  const bool enabled = config.flag(keys.enabled, keys.enabled.empty());
+  std::size_t size = 0;  // of all windows; 0: no layer may have one
+  if (enabled && !config.is_null({keys.size}))
+    size = config.optional_size({keys.size}).value_or(keys.default_size);
   auto windowed = windows_by_type(keys.layer_types, config, count);
   if (!windowed) windowed = windows_by_runs(keys.type_runs, config, count);
-  if (!windowed) windowed = size ? windows_by_rule(keys, config, rotary) : std::vector<bool>(count, false);
+  if (!windowed) windowed = size > 0 ? windows_by_rule(keys, config, rotary) : std::vector<bool>(count);
   std::vector<AttentionKind> kinds(count);
   for (std::size_t i = 0; i < count; ++i) {
     if (!(*windowed)[i]) continue;
-    if (!size) {
-      const bool disabled = !keys.enabled.empty() && !config.flag(keys.enabled);
+    if (size == 0) {
       config.reject(
           *config.find({keys.layer_types, keys.type_runs}),
           fmt::format("{} only, because {}", config.find(keys.layer_types) ? "full_attention" : "global",
-                      disabled ? config.pointer(keys.enabled) + " is not true"
-                               : config.pointer(keys.size) + " gives no window width"));
+                      enabled ? config.pointer(keys.size) + " gives no window width"
+                              : config.pointer(keys.enabled) + " is not true"));
     }
-    kinds[i] = {AttentionKind::Rule::window, keys.two_sided ? *size / 2 + 1 : *size};
+    kinds[i] = {AttentionKind::Rule::window, keys.two_sided ? size / 2 + 1 : size};
   }
   return kinds;
 }

@@ -68,11 +68,9 @@ class BareResolver {
     AttentionConfig& attention = layer.attention;
     attention.heads = config_.size(family_.keys.heads);
     attention.causal = config_.flag(family_.keys.causal_if);
-    if (const auto text = config_.optional_text({"attention"})) {
-      const auto kind = parse_attention_kind(*text);
-      if (!kind) config_.reject_unsupported(*config_.find("attention"), kAttentionKinds);
-      attention.kind = *kind;
-    }
+    const auto kind = parse_attention_kind(config_.optional_text({"attention"}).value_or("full"));
+    if (!kind) config_.reject_unsupported(*config_.find("attention"), kAttentionKinds);
+    attention.kind = *kind;
     const LocatedProjections found = locate_projections();
     resolve_heads(found.query.back(), attention);
     resolve_sizes(found, model, attention);

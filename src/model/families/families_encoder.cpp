@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include "model/families/family_parts.hpp"
 
 // Encoders of text and images, and encoder-decoder models.
@@ -348,9 +346,9 @@ void add_t5_mlp(LayerSpec& spec, const std::string& layer) {
 void gate_t5(FamilySpec& row, const char* activation) {
   row.keys.activation = {{}, activation};
   for (const auto& [spec, layer] :
-       {std::pair(&row.stack.layer, "layer.1"), {&row.decoder->cross, "layer.2"}}) {
-    spec->mlp.gate = linear_without_bias(fmt::format("{}.DenseReluDense.wi_0", layer));
-    spec->mlp.up = linear_without_bias(fmt::format("{}.DenseReluDense.wi_1", layer));
+       {std::pair(&row.stack.layer, std::string("layer.1")), {&row.decoder->cross, "layer.2"}}) {
+    spec->mlp.gate = linear_without_bias(layer + ".DenseReluDense.wi_0");
+    spec->mlp.up = linear_without_bias(layer + ".DenseReluDense.wi_1");
   }
 }
 
