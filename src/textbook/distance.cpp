@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
 #include <xtensor/xnorm.hpp>
 
 #include "linalg/matrix.hpp"
@@ -54,7 +55,8 @@ std::vector<double> after_local_layer(const std::vector<double>& held, std::size
 using Line = analysis::HeadDistances;
 
 std::string name_of(const Line& line, bool by_head) {
-  return by_head ? "head " + to_string(line.head) : "layer " + std::to_string(line.head.layer);
+  const auto [layer, head] = line.head;
+  return by_head ? fmt::format("head {}.{}", layer, head) : fmt::format("layer {}", layer);
 }
 
 /// The cells of one distance bin: weight, uniform, share, uniform_share, influence, influence_share.
