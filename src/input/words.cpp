@@ -53,7 +53,7 @@ std::vector<NamedTokens> marked_words(const Sequence& sequence, const tokenizer:
 /// except punctuation and spaces, for example an emoji.
 bool is_word_character(char32_t point) {
   const std::uint16_t of = tokenizer::unicode::classes()(point);
-  if ((of & (tokenizer::unicode::bert_punctuation | tokenizer::unicode::white_space)) != 0) return false;
+  if ((of & (tokenizer::unicode::punctuation | tokenizer::unicode::white_space)) != 0) return false;
   return (of & tokenizer::unicode::word) != 0 || point >= 0x2070;
 }
 

@@ -44,12 +44,12 @@ TEST_CASE("classes of code points that differ between versions of Unicode") {
       {U'\u0085', uni::white_space | uni::bert_dropped},
       {U'\x1C', uni::bert_dropped},
       {U'\n', uni::white_space},
-      {U'_', uni::bert_punctuation | uni::word},
-      {U'$', uni::bert_punctuation},
+      {U'_', uni::punctuation | uni::word},
+      {U'$', uni::punctuation},
       {U'\u00B2', uni::number | uni::regex_number},
       {U'\u200D', uni::word | uni::bert_dropped},
       {U'\u24B6', uni::word},
-      {U'\u166D', uni::bert_punctuation},                                // So since Unicode 12
+      {U'\u166D', uni::punctuation},                                // So since Unicode 12
       {U'\u2E43', 0},                                                    // P since Unicode 9
       {U'\u08E2', 0},                                                    // Cf since Unicode 9
       {U'\u1734', uni::word | uni::bert_mark | uni::mark | both_cases},  // Mc since Unicode 14
@@ -74,7 +74,7 @@ TEST_CASE("every code point has the same classes as in the reference") {
   };
   const Row rows[] = {
       {"white_space", uni::white_space},
-      {"bert_punctuation", uni::bert_punctuation},
+      {"bert_punctuation", uni::punctuation},
       {"word", uni::word},
       {"number", uni::number},
       {"regex_capital", uni::regex_capital},

@@ -38,7 +38,7 @@ TextStep cut_by_group(GroupOf group_of) {
 TextStep make_bert(const PartConfig& /*config*/) {
   return cut_by_group([&classes = unicode::classes()](char32_t c, int /*last*/) {
     if ((classes(c) & unicode::white_space) != 0) return kDropped;
-    return (classes(c) & unicode::bert_punctuation) != 0 ? kIsolated : kWord;
+    return (classes(c) & unicode::punctuation) != 0 ? kIsolated : kWord;
   });
 }
 
@@ -168,7 +168,7 @@ TextStep make_split(const PartConfig& config) {
 }
 
 TextStep make_punctuation(const PartConfig& config) {
-  const auto is_match = [](char32_t c) { return unicode::is(c, unicode::bert_punctuation); };
+  const auto is_match = [](char32_t c) { return unicode::is(c, unicode::punctuation); };
   return split_at(is_match, config.has("behavior") ? read_behavior(config) : SplitBehavior::isolated);
 }
 

@@ -25,8 +25,8 @@ struct ClassException {
 // clang-format off
 constexpr ClassException kExceptions[] = {
     // ASCII symbols, and characters whose category has changed to So or Mn.
-    {0x21, 0x2F, bert_punctuation}, {0x3A, 0x40, bert_punctuation}, {0x5B, 0x60, bert_punctuation},
-    {0x7B, 0x7E, bert_punctuation}, {0x166D, 0x166D, bert_punctuation}, {0x111C9, 0x111C9, bert_punctuation},
+    {0x21, 0x2F, punctuation}, {0x3A, 0x40, punctuation}, {0x5B, 0x60, punctuation},
+    {0x7B, 0x7E, punctuation}, {0x166D, 0x166D, punctuation}, {0x111C9, 0x111C9, punctuation},
     // A mark whose category has changed to Mc, and characters that have become Mn.
     {0x1734, 0x1734, bert_mark}, {0x1885, 0x1886, bert_mark, false}, {0xA9BD, 0xA9BD, bert_mark, false},
     {0x111C9, 0x111C9, bert_mark, false},
@@ -67,7 +67,7 @@ void set_bits(Bits& bits, char32_t first, char32_t limit, std::uint32_t mask) {
   if ((mask & (U_GC_P_MASK | U_GC_M_MASK | U_GC_Z_MASK | U_GC_SO_MASK | kDropped)) == 0) return;
   for (char32_t c = first; c < limit; ++c) {
     const bool in_8 = is_as_old_as(c, 8);
-    if (in_8 && (mask & U_GC_P_MASK) != 0) bits[c] |= bert_punctuation;
+    if (in_8 && (mask & U_GC_P_MASK) != 0) bits[c] |= punctuation;
     if (in_8 && (mask & U_GC_MN_MASK) != 0) bits[c] |= bert_mark;
     if (in_8 && (mask & kDropped) != 0) bits[c] |= bert_dropped;
     if ((mask & U_GC_M_MASK) != 0 && is_as_old_as(c, 9)) bits[c] |= mark;

@@ -92,7 +92,7 @@ class Utf8 {
 /// tokenizers 0.23.3) uses several libraries, each with its own version of Unicode.
 enum Class : std::uint16_t {
   white_space = 1U << 0U,       // property White_Space
-  bert_punctuation = 1U << 1U,  // ASCII symbols and general category P, Unicode 8
+  punctuation = 1U << 1U,  // ASCII symbols and general category P, Unicode 8
   word = 1U << 2U,              // \w of the pre-tokenizer Whitespace and of single_word, Unicode 16
   number = 1U << 3U,            // general category N in the pre-tokenizer Digits, Unicode 17
   regex_letter = 1U << 4U,      // \p{L} of regular expressions, Unicode 16
