@@ -124,14 +124,14 @@ class BenchStages {
     captured_.clear();
     batch_ = std::move(batch);
   }
-  /// Returns the number of weights in all patterns of the inputs, or the largest 64-bit number if it does not
+  /// Returns the number of weights in all patterns of `inputs`, or the largest 64-bit number if it does not
   /// fit 64 bits.
-  [[nodiscard]] std::uint64_t pattern_values() const {
+  [[nodiscard]] std::uint64_t pattern_values(const Batch& inputs) const {
     constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t values = 0;
     for (const analysis::ComponentHeads& component : components_) {
       const analysis::CaptureLayout layout(component.selection, open_.model.config());
-      for (const input::Sequence& sequence : batch_.sequences) {
+      for (const input::Sequence& sequence : inputs.sequences) {
         const auto count = checked_product(layout.shape(analysis::Captured::pattern, sequence));
         values = saturating_sum(values, count.value_or(kMost));
       }
@@ -398,6 +398,7 @@ class BenchRun {
 
   void run() {
     ResultWriter writer(target_, options_.output, session_);
+    for (const Batch& inputs : inputs_) check_size(inputs);
     const auto per_input =
         static_cast<std::size_t>(std::ranges::count(chosen_, When::per_input, &StageRow::when));
     const std::size_t stages = per_input * inputs_.size() + (chosen_.size() - per_input);
@@ -406,7 +407,6 @@ class BenchRun {
     measure_all(When::before, nullptr);
     for (const Batch& inputs : inputs_) {
       stages_.set_inputs(inputs);
-      check_size(inputs);
       measure_all(When::per_input, &inputs);
       stages_.set_inputs({});
       measure_machine(1);
@@ -469,7 +469,7 @@ class BenchRun {
     const std::size_t tokens = common_length(inputs).value_or(std::reduce(lengths.begin(), lengths.end()));
     const std::string patterns = fmt::format("{}: patterns of {} tokens",
                                              options_.inputs.items.empty() ? "--lengths" : "inputs", tokens);
-    const std::uint64_t values = stages_.pattern_values();
+    const std::uint64_t values = stages_.pattern_values(inputs);
     if (values == std::numeric_limits<std::uint64_t>::max())
       fail(Status::limit,
            "{}: the number of attention weights does not fit 64 bits; use fewer or shorter inputs", patterns);
