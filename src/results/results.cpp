@@ -31,6 +31,15 @@ constexpr std::array kKeys = {
     Definition{"input", "", "", "", "id of the input, or its number from 0", ""},
     Definition{"position", "", "from 0", "", "position of the token in its input", ""},
     Definition{"token", "", "", "", "the token as the tokenizer writes it", ""},
+    Definition{"rows", "", "[0, inf)", "", "number of query rows that have a visible key"},
+    Definition{"query", "", "from 0", "", "position of the query"},
+    Definition{"key", "", "from 0", "", "position of the key"},
+    Definition{"query_token", "", "", "", "the token of the query"},
+    Definition{"key_token", "", "", "", "the token of the key"},
+    Definition{"layer_a", "", "from 0", "", "number of the layer of the first head of a pair"},
+    Definition{"head_a", "", "from 0", "", "number of the first head of a pair in its layer"},
+    Definition{"layer_b", "", "from 0", "", "number of the layer of the second head of a pair"},
+    Definition{"head_b", "", "from 0", "", "number of the second head of a pair in its layer"},
 };
 
 /// The sort key of a cell. In ascending order, numbers and booleans sort by value, and before texts.

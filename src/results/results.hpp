@@ -29,15 +29,15 @@ using Cell = std::variant<std::monostate, bool, std::int64_t, float, double, std
 
 /// What the values of a column mean. Definitions are constants beside the analysis that computes the values.
 struct Definition {
-  std::string_view name;     // of the column and of the JSON key
-  std::string_view unit;     // "nats", "tokens"; empty: no unit
-  std::string_view range;    // "[0, 1]"; empty for names
-  std::string_view null;     // the value of a head without the measured behaviour; empty if unknown
-  std::string_view meaning;  // one line
-  std::string_view source;   // publication; may be empty
+  std::string_view name;         // of the column and of the JSON key
+  std::string_view unit;         // "nats", "tokens"; empty: no unit
+  std::string_view range;        // "[0, 1]"; empty for names
+  std::string_view null;         // the value of a head without the measured behaviour; empty if unknown
+  std::string_view meaning;      // one line
+  std::string_view source = {};  // publication; may be empty
 };
 
-/// The columns that identify a row, such as component, layer, head and input.
+/// The columns that identify a row, such as component, layer, head and input, and `rows`.
 [[nodiscard]] std::span<const Definition> key_definitions();
 
 /// A column of a table. Columns whose names depend on the data, such as one per head, have no definition.
@@ -58,6 +58,12 @@ struct Column {
 /// Throws std::invalid_argument if a name has no definition.
 [[nodiscard]] std::vector<Column> columns_of(std::span<const Definition> definitions,
                                              std::initializer_list<std::string_view> names);
+
+/// The definitions of an analysis, a measure or an experiment, which is named by `where`.
+struct NamedDefinitions {
+  std::string_view where;
+  std::span<const Definition> definitions;
+};
 
 /// A table of cells. The rows may be computed on demand, so that a table with millions of rows need not be in
 /// memory. `row` fills the cells of one row (the span has one cell per column) and is called from several
