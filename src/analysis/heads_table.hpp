@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <span>
 
 #include "analysis/patterns/pattern_metrics.hpp"
@@ -11,23 +10,10 @@
 
 namespace attnctl::analysis {
 
-/// The results of one head. A pointer is null if the result does not exist.
-struct HeadResults {
-  const HeadSpectrum* qk = nullptr;
-  const HeadSpectrum* ov = nullptr;
-  const HeadPatternMetrics* pattern = nullptr;
-};
+/// Returns the definitions of all metrics of the heads table, in column order, as docs/metrics.md shows them.
+[[nodiscard]] std::span<const Definition> metric_definitions();
 
-/// A metric of the heads table, with the function that reads its value from the results of a head.
-struct CatalogueRow {
-  Definition about;
-  /// Returns an undefined cell (monostate) if no value exists. Real numbers are floats.
-  std::function<Cell(const HeadResults&)> value;
-};
-
-/// Returns every metric of the heads table, in column order. docs/metrics.md documents the metrics.
-[[nodiscard]] std::span<const CatalogueRow> metric_catalogue();
-
+/// Returns the table with the name, unit, range, null and source of each metric.
 [[nodiscard]] Table metrics_table();
 
 /// The arguments of heads_table. If `weights` is null or `patterns` is empty, the columns computed from it

@@ -1,6 +1,7 @@
 #include "analysis/model_summary.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <string>
@@ -23,6 +24,30 @@ namespace {
 using model::FamilySpec;
 
 constexpr std::size_t kUsualLength = 512;
+
+constexpr std::array<Definition, 7> kTensorColumns = {
+    {{"name", "", "", "", "name of the tensor in the checkpoint"},
+     {"role", "", "tied, buffer or unused", "", "copy of a parameter, not trained, or not used by the model"},
+     {"values", "", "from 0", "", "number of values of the tensor"},
+     {"copy_of", "", "", "", "tensor that a tied tensor is a copy of"},
+     {"dtype", "", "", "", "type of the values in the file"},
+     {"shape", "", "", "", "extents of the axes"},
+     {"file", "", "", "", "file of the checkpoint that contains the tensor"}}};
+constexpr Definition kLayerParameters = {
+    "parameters", "", "from 0", "",
+    "parameters of a projection with its bias, of the attention or of the layer"};
+constexpr Definition kSharedWith = {"shared_with", "", "from 0", "",
+                                    "first layer with the same weights, if it is an earlier one"};
+constexpr std::array<Definition, 8> kFamilyColumns = {
+    {{"name", "", "", "", "name of the family"},
+     {"kind", "", "", "", "kind of the models; mechanism: only attention"},
+     {"norm", "", "", "", "kind of the norm, and its place"},
+     {"position", "", "", "", "how positions are added to embeddings, scores, or queries and keys"},
+     {"activation", "", "", "", "default activation function of the MLP, and whether it is gated"},
+     {"mask", "", "", "", "positions to which a query attends"},
+     {"packing", "", "", "",
+      "projections in one tensor; [in, out]: axes of stored matrices, if not [out, in]"},
+     {"specials", "", "", "", "other properties (docs/families.md)"}}};
 
 /// A section of a summary. A record is a field of the JSON document, and in text a two-column table of its
 /// values. A table is a section of the document and a table in text.
@@ -184,7 +209,8 @@ Table tensors_apart(const model::Model& model) {
     rows.push_back({tensors[i].name, std::string(name_of(use.role)), cell_of(values_of(tensors[i])),
                     use.role == model::TensorRole::tied ? Cell(tensors[use.copy_of].name) : Cell()});
   }
-  return make_table("apart", {"name", "role", "values", "copy_of"}, std::move(rows));
+  return make_table("apart", columns_of(kTensorColumns, {"name", "role", "values", "copy_of"}),
+                    std::move(rows));
 }
 
 Record parameters_record(const SummarySubject& subject, const model::ParameterCount& parameters) {
@@ -237,9 +263,11 @@ Table layers_table(const model::ModelConfig& config, const model::ParameterCount
                {number_cell(config, i), cell_of(layer.query), cell_of(layer.key), cell_of(layer.value),
                 cell_of(layer.output), cell_of(layer.attention), cell_of(layer.all), shared_with(config, i)});
   }
-  std::vector<Column> columns = {"layer",  "query",     "key", "value",
-                                 "output", "attention", "all", "shared_with"};
-  if (config.decoder) columns.insert(columns.begin(), "component");
+  std::vector<Column> columns = columns_of({}, {"component", "layer"});
+  if (!config.decoder) columns.erase(columns.begin());
+  for (const char* const part : {"query", "key", "value", "output", "attention", "all"})
+    columns.emplace_back(part, kLayerParameters);
+  columns.emplace_back(kSharedWith);
   return make_table("layers", std::move(columns), std::move(rows));
 }
 
@@ -248,7 +276,8 @@ Table tensors_table(const checkpoint::Checkpoint& weights) {
   for (const checkpoint::TensorInfo& tensor : weights.tensors())
     rows.push_back(
         {tensor.name, std::string(name_of(tensor.dtype)), to_string(tensor.shape), std::string(tensor.file)});
-  return make_table("tensors", {"name", "dtype", "shape", "file"}, std::move(rows));
+  return make_table("tensors", columns_of(kTensorColumns, {"name", "dtype", "shape", "file"}),
+                    std::move(rows));
 }
 
 std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const SummaryRequest& asked,
@@ -459,9 +488,7 @@ Table families_table() {
   for (const FamilySpec& row : model::families())
     rows.push_back({row.name, kind_of(row), norm_of(row), position_of(row), activation_of(row), mask_of(row),
                     packing_of(row), specials_of(row)});
-  return make_table("families",
-                    {"name", "kind", "norm", "position", "activation", "mask", "packing", "specials"},
-                    std::move(rows));
+  return make_table("families", {kFamilyColumns.begin(), kFamilyColumns.end()}, std::move(rows));
 }
 
 }  // namespace

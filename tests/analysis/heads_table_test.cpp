@@ -1,6 +1,7 @@
 #include "analysis/heads_table.hpp"
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -9,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/model_summary.hpp"
+#include "model/accounting/accounting.hpp"
 #include "support/panels.hpp"
 
 namespace attnctl::analysis {
@@ -121,31 +124,50 @@ std::string documented(const Definition& metric) {
   return line.str();
 }
 
-TEST_CASE("docs/metrics.md shows the catalogue, row by row") {
+TEST_CASE("docs/metrics.md shows the definitions of the metrics, row by row") {
   std::ifstream page(ATTNCTL_SOURCE_DIR "/docs/metrics.md");
   REQUIRE(page);
   std::vector<std::string> shown;
   for (std::string line; std::getline(page, line) && line != "## Other results";) {
     if (line.starts_with("| `")) shown.push_back(line);
   }
-  const auto catalogue = metric_catalogue();
-  REQUIRE(shown.size() == catalogue.size());
-  for (std::size_t i = 0; i < shown.size(); ++i) CHECK(shown[i] == documented(catalogue[i].about));
+  const auto metrics = metric_definitions();
+  REQUIRE(shown.size() == metrics.size());
+  for (std::size_t i = 0; i < shown.size(); ++i) CHECK(shown[i] == documented(metrics[i]));
 }
 
 TEST_CASE("every metric has a description") {
-  for (const CatalogueRow& row : metric_catalogue()) {
-    CAPTURE(row.about.name);
-    CHECK_FALSE(row.about.range.empty());
-    CHECK_FALSE(row.about.meaning.empty());
-    CHECK_FALSE(row.about.source.empty());
-    CHECK(row.value({}) == Cell());
+  for (const Definition& metric : metric_definitions()) {
+    CAPTURE(metric.name);
+    CHECK_FALSE(metric.range.empty());
+    CHECK_FALSE(metric.meaning.empty());
+    CHECK_FALSE(metric.source.empty());
   }
   const Table table = metrics_table();
   CHECK(table.columns == std::vector<Column>{"name", "unit", "range", "null", "source"});
   REQUIRE(table.rows == kMetricColumns.size());
   for (std::size_t i = 0; i < kMetricColumns.size(); ++i)
     CHECK(row_of(table, i)[0] == Cell(kMetricColumns[i]));
+}
+
+TEST_CASE("every column of the heads table and of a summary has a definition with a meaning") {
+  const model::Model model = test::open_golden("bart");
+  std::vector<Table> tables =
+      model_summary(SummarySubject{&model, nullptr, model.config()},
+                    {.length = std::nullopt, .shapes = true, .tensors = true, .families = true})
+          .tables;
+  tables.push_back(model::compare_attention(model.config(), 8));
+  const forward::Selection selection{{{0, 0}}};
+  const auto metrics = made_metrics(selection, 1, false);
+  tables.push_back(with_head_names(heads_table({model.config(), selection, nullptr, metrics, nullptr})));
+  for (const Table& table : tables) {
+    for (const Column& column : table.columns) {
+      CAPTURE(table.name);
+      CAPTURE(column.name);
+      REQUIRE(column.definition != nullptr);
+      CHECK_FALSE(column.definition->meaning.empty());
+    }
+  }
 }
 
 }  // namespace

@@ -17,6 +17,34 @@
 namespace attnctl::model {
 namespace {
 
+constexpr std::array<Definition, 4> kStepColumns = {
+    {{"step", "", "", "", "step of the attention of the first layer"},
+     {"tensor", "", "", "", "array that the step computes"},
+     {"shape", "", "", "", "extents of its axes"},
+     {"values", "", "from 1", "", "number of its values"}}};
+constexpr std::array<Definition, 15> kComparisonColumns = {
+    {{"variant", "", "", "", "attention of the same total width with other numbers of heads"},
+     {"own", "", "true or false", "", "whether this is the variant of the model"},
+     {"heads", "", "from 1", "", "number of query heads"},
+     {"kv_heads", "", "from 1", "", "number of key/value heads"},
+     {"d_head", "", "from 1", "", "width of a query or key"},
+     {"parameters", "", "from 0", "", "parameters of the attention of the first layer, with biases"},
+     {"projections", "FLOPs", "from 0", "", "products with W_Q, W_K and W_V"},
+     {"scores", "FLOPs", "from 0", "", "products of queries and keys"},
+     {"values", "FLOPs", "from 0", "", "products of the pattern and the values"},
+     {"output", "FLOPs", "from 0", "", "product with W_O"},
+     {"flops", "FLOPs", "from 0", "", "sum of the four products; a multiply-add is 2 FLOPs"},
+     {"multiply_adds", "", "from 0", "", "half of flops"},
+     {"multiply_adds_one_product", "", "from 0", "",
+      "multiply_adds without the products of pattern and values"},
+     {"pattern_bytes", "bytes", "from 0", "", "float32 patterns of the layer for one sequence"},
+     {"cache_bytes_per_token", "bytes", "from 0", "", "float32 keys and values of one token"}}};
+constexpr std::array<Definition, 4> kSharingColumns = {
+    {{"kind", "", "", "", "layers, query_key, tied_heads, kv_head or factorised"},
+     {"layers", "", "", "", "numbers of the layers, as in --layers"},
+     {"heads", "", "", "", "numbers of the heads that share weights, as in --heads"},
+     {"text", "", "", "", "what is shared or factorised"}}};
+
 /// Returns the value. Throws Error(limit) if it is nullopt: a count needs more than 64 bits.
 std::uint64_t checked(std::optional<std::uint64_t> count) {
   if (!count) fail(Status::limit, "these sizes give counts of 2^63 or more; use smaller sizes");
@@ -372,7 +400,7 @@ Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t lengt
     if (attention.output.weight)
       step(attention.output.rank > 0 ? "z W_O_a W_O_b" : "z W_O", "output", {B, n, config.d_output});
   }
-  return make_table("shapes", {"step", "tensor", "shape", "values"}, std::move(rows));
+  return make_table("shapes", {kStepColumns.begin(), kStepColumns.end()}, std::move(rows));
 }
 
 FlopCount count_flops(const ModelConfig& config, std::size_t length) {
@@ -446,11 +474,7 @@ Table compare_attention(const ModelConfig& config, std::size_t length) {
     }
     rows.push_back(std::move(row));
   }
-  return make_table("comparison",
-                    {"variant", "own", "heads", "kv_heads", "d_head", "parameters", "projections", "scores",
-                     "values", "output", "flops", "multiply_adds", "multiply_adds_one_product",
-                     "pattern_bytes", "cache_bytes_per_token"},
-                    std::move(rows));
+  return make_table("comparison", {kComparisonColumns.begin(), kComparisonColumns.end()}, std::move(rows));
 }
 
 Table sharing_table(const ModelConfig& config, const Model* model) {
@@ -483,7 +507,7 @@ Table sharing_table(const ModelConfig& config, const Model* model) {
     cells.push_back(
         {row.kind, number_ranges(row.layers), row.heads.empty() ? Cell() : Cell(row.heads), row.text});
   }
-  return make_table("sharing", {"kind", "layers", "heads", "text"}, std::move(cells));
+  return make_table("sharing", {kSharingColumns.begin(), kSharingColumns.end()}, std::move(cells));
 }
 
 }  // namespace attnctl::model
