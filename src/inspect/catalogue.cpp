@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/heads_table.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -13,16 +14,16 @@ namespace {
 
 // clang-format off
 constexpr std::array kAnalyses = {
-    //          --include        inputs by_word tables components             make
-    AnalysisRow{"subspaces",     false, true,   true,  Components::each,      make_subspaces},
-    AnalysisRow{"composition",   false, true,   true,  Components::not_cross, make_composition},
-    AnalysisRow{"map",           false, true,   true,  Components::each,      make_head_map},
-    AnalysisRow{"rollout",       true,  true,   false, Components::none,      make_rollout},
-    AnalysisRow{"flow",          true,  false,  false, Components::none,      make_flow},
-    AnalysisRow{"contributions", true,  false,  true,  Components::each,      make_contributions},
-    AnalysisRow{"mixing",        true,  false,  true,  Components::none,      make_mixing},
-    AnalysisRow{"routing",       true,  false,  true,  Components::none,      make_routing},
-    AnalysisRow{"largest_value", true,  false,  true,  Components::each,      make_largest_value},
+    //          --include        inputs by_word tables components             make                definitions
+    AnalysisRow{"subspaces",     false, true,   true,  Components::each,      make_subspaces,     kSubspaceColumns},
+    AnalysisRow{"composition",   false, true,   true,  Components::not_cross, make_composition,   kCompositionColumns},
+    AnalysisRow{"map",           false, true,   true,  Components::each,      make_head_map,      kMapColumns},
+    AnalysisRow{"rollout",       true,  true,   false, Components::none,      make_rollout,       {}},
+    AnalysisRow{"flow",          true,  false,  false, Components::none,      make_flow,          {}},
+    AnalysisRow{"contributions", true,  false,  true,  Components::each,      make_contributions, kContributionColumns},
+    AnalysisRow{"mixing",        true,  false,  true,  Components::none,      make_mixing,        kMixingColumns},
+    AnalysisRow{"routing",       true,  false,  true,  Components::none,      make_routing,       kRoutingColumns},
+    AnalysisRow{"largest_value", true,  false,  true,  Components::each,      make_largest_value, kLargestValueColumns},
 };
 
 /// A value of --include that is not in kAnalyses.
@@ -31,10 +32,11 @@ struct BasicInclude {
   bool Includes::*member;
   bool of_inputs;
   bool tables;
+  std::span<const Definition> definitions = {};
 };
 constexpr std::array kBasicIncludes = {
     BasicInclude{"metrics",    &Includes::metrics,    true,  true},
-    BasicInclude{"patterns",   &Includes::patterns,   true,  true},
+    BasicInclude{"patterns",   &Includes::patterns,   true,  true, kPatternColumns},
     BasicInclude{"scores",     &Includes::scores,     true,  false},
     BasicInclude{"queries",    &Includes::queries,    true,  false},
     BasicInclude{"keys",       &Includes::keys,       true,  false},
@@ -42,7 +44,7 @@ constexpr std::array kBasicIncludes = {
     BasicInclude{"z",          &Includes::z,          true,  false},
     BasicInclude{"output",     &Includes::output,     true,  false},
     BasicInclude{"logits",     &Includes::logits,     true,  false},
-    BasicInclude{"weights",    &Includes::weights,    false, true},
+    BasicInclude{"weights",    &Includes::weights,    false, true, kWeightColumns},
     BasicInclude{"directions", &Includes::directions, false, false},
     BasicInclude{"circuits",   &Includes::circuits,   false, false},
 };
@@ -67,6 +69,18 @@ std::vector<std::string> include_names(bool weights_only) {
   for (const BasicInclude& each : kBasicIncludes) add(each.name, each.of_inputs);
   for (const AnalysisRow& row : kAnalyses) add(row.include, row.of_inputs);
   return known;
+}
+
+std::vector<NamedDefinitions> definitions() {
+  std::vector<NamedDefinitions> groups = {{"metrics", analysis::metric_definitions()},
+                                          {"inputs", kInputColumns},
+                                          {"attention_from", kAttentionFromColumns}};
+  const auto add = [&](std::string_view name, std::span<const Definition> columns) {
+    if (!columns.empty()) groups.push_back({name, columns});
+  };
+  for (const BasicInclude& each : kBasicIncludes) add(each.name, each.definitions);
+  for (const AnalysisRow& row : kAnalyses) add(row.include, row.definitions);
+  return groups;
 }
 
 void require_values(const AnalysisInput& input, std::string_view analysis) {

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +25,8 @@
 #include "tokenizer/vocabulary.hpp"
 
 // The request of a run, and the values of --include. A new analysis is a file in this folder with a function
-// make_NAME, its declaration below, and its row of the table in catalogue.cpp (docs/architecture.md).
+// make_NAME and the definitions of its columns, their declarations below, and its row of the table in
+// catalogue.cpp (docs/architecture.md).
 namespace attnctl::inspect {
 
 struct AnalysisRow;
@@ -153,10 +156,15 @@ struct AnalysisRow {
   bool tables;               // has tables
   Components components;
   std::unique_ptr<Analysis> (*make)(const AnalysisInput& input);
+  std::span<const Definition> definitions;  // of the columns of its tables
 };
 
 /// Returns the names that --include accepts. If `weights_only` is true, leaves out names that need inputs.
 [[nodiscard]] std::vector<std::string> include_names(bool weights_only = false);
+
+/// Returns the definitions of all tables of `analyze` and `weights`, for each name in --include ("metrics":
+/// the heads table), "inputs" and "attention_from".
+[[nodiscard]] std::vector<NamedDefinitions> definitions();
 
 /// Parses the comma-separated list of --include and returns the values to output in the given form. `given`
 /// is false if `list` is the default of --include. Then patterns are left out in text and pictures, and
@@ -167,6 +175,14 @@ struct AnalysisRow {
 /// Throws Error(bad_input) if a selected layer has no W_V, because its heads then have no values. `analysis`
 /// is the name of the analysis in the error.
 void require_values(const AnalysisInput& input, std::string_view analysis);
+
+extern const std::array<Definition, 1> kPatternColumns;
+extern const std::array<Definition, 2> kInputColumns, kLargestValueColumns;
+extern const std::array<Definition, 3> kMixingColumns, kRoutingColumns;
+extern const std::array<Definition, 4> kAttentionFromColumns, kWeightColumns, kCompositionColumns;
+extern const std::array<Definition, 6> kMapColumns;
+extern const std::array<Definition, 10> kSubspaceColumns;
+extern const std::array<Definition, 11> kContributionColumns;
 
 std::unique_ptr<Analysis> make_subspaces(const AnalysisInput& input);
 std::unique_ptr<Analysis> make_composition(const AnalysisInput& input);

@@ -1,6 +1,7 @@
 #include "analysis/weights/composition.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -67,10 +68,10 @@ Table table(const AnalysisInput& input, const std::vector<Composition>& composit
                             excess));
     }
   }
-  return make_table(
-      "composition",
-      {"kind", "component", "layer_a", "head_a", "layer_b", "head_b", "score", "null_mean", "excess"},
-      std::move(rows));
+  return make_table("composition",
+                    columns_of(kCompositionColumns, {"kind", "component", "layer_a", "head_a", "layer_b",
+                                                     "head_b", "score", "null_mean", "excess"}),
+                    std::move(rows));
 }
 
 Table means_text(const std::vector<Composition>& compositions) {
@@ -165,6 +166,13 @@ class CompositionAnalysis final : public Analysis {
 };
 
 }  // namespace
+
+constexpr std::array<Definition, 4> kCompositionColumns = {
+    {{"kind", "", "q, k or v", "", "what the later head computes from the output of the earlier head"},
+     {"score", "", "[0, 1]", "null_mean, about 1 / sqrt(d)",
+      "|W_OV M| / (|W_OV| |M|), M = QK, QK^T or OV of the later head", "Elhage et al. 2021, composition"},
+     {"null_mean", "", "[0, 1]", "", "mean score of pairs of heads with random weights of the same shapes"},
+     {"excess", "", "[-1, 1]", "0", "score - null_mean"}}};
 
 std::unique_ptr<Analysis> make_composition(const AnalysisInput& input) {
   return std::make_unique<CompositionAnalysis>(input);

@@ -1,5 +1,6 @@
 #include "analysis/mixing/contributions.hpp"
 
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,25 +16,17 @@ namespace {
 
 using analysis::HeadContribution;
 
-/// The numbers of a HeadContribution, with the names that columns and arrays use.
-constexpr std::pair<const char*, std::optional<double> HeadContribution::*> kContributionValues[] = {
-    {"norm", &HeadContribution::norm},
-    {"norm_share", &HeadContribution::norm_share},
-    {"cosine", &HeadContribution::cosine},
-    {"share", &HeadContribution::share},
-    {"explained", &HeadContribution::explained},
-    {"whole_norm", &HeadContribution::whole_norm},
-    {"stream_norm", &HeadContribution::stream_norm},
-};
+/// The columns of the values of a HeadContribution. Their names are also in the names of arrays.
+constexpr auto kHeadColumns = std::span(kContributionColumns).first<7>();
 
 Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& heads) {
-  std::vector<Column> columns = {"input", "component", "layer", "head", "rows"};
-  for (const auto& [name, value] : kContributionValues) columns.emplace_back(name);
+  std::vector<Column> columns = columns_of({}, {"input", "component", "layer", "head", "rows"});
+  columns.insert(columns.end(), kHeadColumns.begin(), kHeadColumns.end());
   std::vector<std::vector<Cell>> rows;
   for (const HeadContribution& of : heads) {
-    std::vector<Cell>& row = rows.emplace_back(
-        row_of(input.shown.sequences[of.input].id, head_cells(input.config(), of.head), of.rows));
-    for (const auto& [name, value] : kContributionValues) row.push_back(analysis::cell_of(of.*value));
+    rows.push_back(row_of(input.shown.sequences[of.input].id, head_cells(input.config(), of.head), of.rows,
+                          of.norm, of.norm_share, of.cosine, of.share, of.explained, of.whole_norm,
+                          of.stream_norm));
   }
   return make_table("contributions", std::move(columns), std::move(rows));
 }
@@ -51,7 +44,9 @@ Table ranks_table(const AnalysisInput& input, const std::vector<analysis::LayerO
     for (const analysis::OutputRankChange& cut : layer.cuts) add("cut", cut.rank, cut.change);
     add("removed", std::nullopt, layer.removed);
   }
-  return make_table("output_rank", {"input", "component", "layer", "output", "rank", "full_rank", "change"},
+  return make_table("output_rank",
+                    columns_of(kContributionColumns,
+                               {"input", "component", "layer", "output", "rank", "full_rank", "change"}),
                     std::move(rows));
 }
 
@@ -60,9 +55,9 @@ void add_arrays(const AnalysisInput& input, Results& results, const std::vector<
                 const Table& table) {
   const analysis::HeadAxes axes(input.selection.heads);
   for (std::size_t first = 0; first < heads.size(); first += input.selection.heads.size()) {
-    for (const auto& [name, value] : kContributionValues) {
-      results.arrays.push_back({fmt::format("contribution_{}_{}", name, heads[first].input),
-                                column_array(table, name, axes.shape(), first)});
+    for (const Definition& column : kHeadColumns) {
+      results.arrays.push_back({fmt::format("contribution_{}_{}", column.name, heads[first].input),
+                                column_array(table, column.name, axes.shape(), first)});
     }
   }
 }
@@ -151,6 +146,20 @@ class ContributionsAnalysis final : public Analysis {
 };
 
 }  // namespace
+
+constexpr std::array<Definition, 11> kContributionColumns = {
+    {{"norm", "", "[0, inf)", "", "mean over positions of |w_i|, with w = z W_O of the head",
+      "Kobayashi et al. 2020"},
+     {"norm_share", "", "[0, 1]", "1 / heads", "sum of |w_i| / the same sum for all heads of the layer"},
+     {"cosine", "", "[-1, 1]", "1 / sqrt(heads)", "<w, t> / (|w| |t|); t is the sum of w over the heads"},
+     {"share", "", "(-inf, inf)", "1 / heads", "<w, t> / |t|^2: projection of w on t; sums to 1 over heads"},
+     {"explained", "", "(-inf, 1]", "1 / heads", "1 - |t - w|^2 / |t|^2: part of t that the head explains"},
+     {"whole_norm", "", "[0, inf)", "", "mean over positions of |t_i|"},
+     {"stream_norm", "", "[0, inf)", "", "mean norm of the residual stream to which t is added"},
+     {"output", "", "cut or removed", "", "whether W_O is cut to a lower rank by its SVD, or removed"},
+     {"rank", "", "from 1", "", "rank to which W_O is cut; undefined if it is removed"},
+     {"full_rank", "", "from 1", "", "the smaller dimension of W_O"},
+     {"change", "", "[0, inf)", "", "|y' - y| / |y| of the layer's output y, and y' with the changed W_O"}}};
 
 std::unique_ptr<Analysis> make_contributions(const AnalysisInput& input) {
   require_values(input, "contributions");

@@ -76,23 +76,21 @@ Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
 
 Results results_of_heads(const model::ModelConfig& config, const forward::Selection& selection,
                          const HeadTable& table) {
-  std::vector<Column> columns = {"component", "layer", "head"};
+  std::vector<Column> columns = columns_of({}, {"component", "layer", "head"});
+  columns.insert(columns.end(), table.columns.begin(), table.columns.end());
   std::vector<std::vector<Cell>> rows;
-  for (const HeadTable::NamedCells& column : table.columns) columns.push_back(column.name);
-  for (std::size_t i = 0; i < selection.heads.size(); ++i) {
-    std::vector<Cell>& row = rows.emplace_back(row_of(head_cells(config, selection.heads[i])));
-    for (const HeadTable::NamedCells& column : table.columns) row.push_back(column.cells.at(i));
-  }
+  for (std::size_t i = 0; i < selection.heads.size(); ++i)
+    rows.push_back(row_of(head_cells(config, selection.heads[i]), table.rows.at(i)));
   const Table all = make_table(table.name, std::move(columns), std::move(rows));
   const Table named = analysis::with_head_names(all);
   std::vector<std::string> shown = {"head"};
   Results results;
-  for (const HeadTable::NamedCells& column : table.columns) {
-    shown.push_back(column.name);
-    const auto whole = [](const Cell& cell) { return std::holds_alternative<std::int64_t>(cell); };
-    if (std::ranges::any_of(column.cells, whole)) continue;
-    results.arrays.push_back({table.name + "_" + column.name,
-                              column_array(all, column.name, analysis::HeadAxes(selection.heads).shape())});
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    const std::string& name = shown.emplace_back(table.columns[c].name);
+    const auto whole = [&](const auto& row) { return std::holds_alternative<std::int64_t>(row[c]); };
+    if (std::ranges::any_of(table.rows, whole)) continue;
+    results.arrays.push_back(
+        {table.name + "_" + name, column_array(all, name, analysis::HeadAxes(selection.heads).shape())});
   }
   results.document.sections.push_back({table.name, table.name, named});
   results.tables.push_back(all);

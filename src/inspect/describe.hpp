@@ -50,6 +50,25 @@ template <typename... Parts>
 /// Returns the component, the layer and the number of a head, as in the columns of tables.
 [[nodiscard]] std::array<Cell, 3> head_cells(const model::ModelConfig& config, model::HeadId head);
 
+/// Adds a row for each ordered pair of the heads of `pairs`, also of a head with itself: the component, the
+/// layer and the numbers of the heads, then cells_of(a, b), and, if the heads are in several layers, their
+/// layers.
+template <typename Pairs, typename CellsOf>
+void add_pair_rows(std::vector<std::vector<Cell>>& rows, const model::ModelConfig& config,
+                   std::string_view name, const Pairs& pairs, const CellsOf& cells_of) {
+  for (std::size_t a = 0; a < pairs.heads.size(); ++a) {
+    for (std::size_t b = 0; b < pairs.heads.size(); ++b) {
+      const auto [first, second] = std::pair(pairs.heads[a], pairs.heads[b]);
+      std::vector<Cell>& row = rows.emplace_back(row_of(name, analysis::component_cell(config, first.layer),
+                                                        analysis::number_cell(config, pairs.layer),
+                                                        first.head, second.head, cells_of(a, b)));
+      if (!pairs.layer)
+        add_cells(row, row_of(analysis::number_cell(config, first.layer),
+                              analysis::number_cell(config, second.layer)));
+    }
+  }
+}
+
 /// Returns item `index` of an array. An item is a subarray of the last `axes` axes. All earlier axes are
 /// flattened into one, and `index` is an index into this axis. The item shares memory with the array.
 [[nodiscard]] Tensor item_of(const Tensor& array, std::size_t index, std::size_t axes);
@@ -90,13 +109,10 @@ template <typename T>
 
 /// A table with one row per selected head. The columns that identify the head are added before `columns`.
 struct HeadTable {
-  struct NamedCells {
-    std::string name;
-    std::vector<Cell> cells;  // [selected heads]
-  };
   std::string name;   // name of the section and the CSV table; arrays are named NAME_COLUMN
   std::string title;  // title of the table in text output
-  std::vector<NamedCells> columns;
+  std::vector<Column> columns;
+  std::vector<std::vector<Cell>> rows;  // [selected heads, columns]
 };
 
 /// Returns the table in every form except pictures. Each column without integers also becomes an array, with

@@ -96,9 +96,10 @@ Table table(const AnalysisInput& input, const std::vector<Drawn>& all) {
                             drawn.map.map.stress, drawn.map.map.share));
     }
   }
-  return make_table(
-      "map", {"similarity", "component", "layer", "head", "order", "x", "y", "stress", "eigenvalue_share"},
-      std::move(rows));
+  return make_table("map",
+                    columns_of(kMapColumns, {"similarity", "component", "layer", "head", "order", "x", "y",
+                                             "stress", "eigenvalue_share"}),
+                    std::move(rows));
 }
 
 void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Results& results,
@@ -249,6 +250,17 @@ void HeadMapAnalysis::collect() {
 }
 
 }  // namespace
+
+constexpr std::array<Definition, 6> kMapColumns = {
+    {{"similarity", "", "qk, ov, w_q, ...", "", "circuits or projections of the heads that are compared"},
+     {"order", "", "from 0", "", "place of the head in the cluster tree", "Sokal and Michener 1958"},
+     {"x", "", "(-inf, inf)", "", "coordinate in a plane that shows the distances 1 - similarity",
+      "Torgerson 1952"},
+     {"y", "", "(-inf, inf)", "", "second coordinate in this plane", "Torgerson 1952"},
+     {"stress", "", "[0, inf)", "0: exact distances", "root of sum (given - drawn)^2 / sum given^2",
+      "Kruskal 1964"},
+     {"eigenvalue_share", "", "[0, 1]", "1: exact distances",
+      "sum of the two eigenvalues of the plane / sum of the magnitudes of all eigenvalues", "Mardia 1978"}}};
 
 std::unique_ptr<Analysis> make_head_map(const AnalysisInput& input) {
   return std::make_unique<HeadMapAnalysis>(input);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -69,8 +70,8 @@ Table inputs_table(const input::Batch& batch) {
     add(sequence.id, sequence, "input");
     if (sequence.target) add(sequence.id, *sequence.target, "target");
   }
-  std::vector<Column> columns = {"input", "position", "token", "id"};
-  if (targets) columns.emplace_back("side");
+  std::vector<Column> columns = columns_of(kInputColumns, {"input", "position", "token", "id", "side"});
+  if (!targets) columns.pop_back();
   return make_table("inputs", std::move(columns), std::move(rows));
 }
 
@@ -154,6 +155,10 @@ TextTable heads_text(const Table& all, const RunResults& run) {
 }
 
 }  // namespace
+
+constexpr std::array<Definition, 2> kInputColumns = {
+    {{"id", "", "from 0", "", "number of the token in the vocabulary"},
+     {"side", "", "input or target", "", "input: text of the encoder; target: text of the decoder"}}};
 
 void add_selection_arrays(ArrayOutput& out, const RunResults& run) {
   const auto add_ids = [&](const char* name, std::size_t s, const std::vector<std::int64_t>& ids) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -83,18 +84,23 @@ void LargestValue::panel(const forward::AttentionPanel& panel) {
 Results LargestValue::finish() {
   HeadTable table{.name = "largest_value",
                   .title = "Weight on the key with the largest value (null: uniform attention)",
-                  .columns = {{"rows", {}}, {"share", {}}, {"null_mean", {}}}};
+                  .columns = columns_of(kLargestValueColumns, {"rows", "share", "null_mean"}),
+                  .rows = {}};
   for (const State& state : states_) {
     const bool defined = state.rows > 0 && std::isfinite(state.share);
     const auto rows = static_cast<double>(state.rows);
-    table.columns[0].cells.push_back(analysis::cell_of(state.rows));
-    table.columns[1].cells.push_back(defined ? analysis::cell_of(state.share / rows) : Cell());
-    table.columns[2].cells.push_back(defined ? analysis::cell_of(state.uniform / rows) : Cell());
+    table.rows.push_back(row_of(state.rows, defined ? state.share / rows : kUndefined,
+                                defined ? state.uniform / rows : kUndefined));
   }
   return results_of_heads(input_.config(), input_.selection, table);
 }
 
 }  // namespace
+
+constexpr std::array<Definition, 2> kLargestValueColumns = {
+    {{"share", "", "[0, 1]", "null_mean", "mean weight on the visible key of the largest value (L2 norm)",
+      "after Kobayashi et al. 2020"},
+     {"null_mean", "", "[0, 1]", "", "mean of 1 / visible keys: the share with uniform attention"}}};
 
 std::unique_ptr<Analysis> make_largest_value(const AnalysisInput& input) {
   require_values(input, "largest_value");

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -50,7 +51,8 @@ Table patterns_table(const RunResults& run) {
     rows += array.array.size();
   }
   Table table{"patterns",
-              {"input", "component", "layer", "head", "query", "key", "query_token", "key_token", "weight"},
+              columns_of(kPatternColumns, {"input", "component", "layer", "head", "query", "key",
+                                           "query_token", "key_token", "weight"}),
               rows,
               {}};
   table.row = [&run, blocks](std::size_t index, std::span<Cell> cells) {
@@ -227,11 +229,11 @@ Table attention_from_table(const RunResults& run) {
     const std::size_t words = run.answers[i].top.size() + run.answers[i].to.size();
     for (std::size_t word = 0; word < words; ++word) places.push_back({i, word});
   }
-  Table table{
-      "attention_from",
-      {"input", "component", "layer", "head", "query", "query_token", "kind", "key", "token", "weight"},
-      places.size(),
-      {}};
+  Table table{"attention_from",
+              columns_of(kAttentionFromColumns, {"input", "component", "layer", "head", "query",
+                                                 "query_token", "kind", "key", "token", "weight"}),
+              places.size(),
+              {}};
   table.row = [&run, places](std::size_t index, std::span<Cell> cells) {
     const auto [number, word] = places[index];
     const analysis::AttentionAnswer& answer = run.answers[number];
@@ -331,6 +333,16 @@ void append_answers(std::vector<PageBlock>& blocks, const RunResults& run, std::
 }
 
 }  // namespace
+
+constexpr std::array<Definition, 1> kPatternColumns = {
+    {{"weight", "", "[0, 1]; norm: [0, inf)", "1 / keys for even weights",
+      "attention weight a_ij; with --weighting norm: |a_ij f(x_j)|", "norm: Kobayashi et al. 2020"}}};
+constexpr std::array<Definition, 4> kAttentionFromColumns = {
+    {{"kind", "", "top or to", "", "top: a key with one of the largest weights; to: a word of --to"},
+     {"key", "", "from 0", "", "position of the key, or of the first token of the word of --to"},
+     {"token", "", "", "", "the token of the key, or the word of --to"},
+     {"weight", "", "[0, 1]; norm: [0, inf)", "top: 1 / keys for even weights; to: pieces of the word / keys",
+      "mean over the pieces of the query word, sum over those of a word of --to", "Clark et al. 2019"}}};
 
 void add_patterns(Results& results, const RunResults& run) {
   if (!run.request.includes.patterns) return;

@@ -33,7 +33,9 @@ Table table(const AnalysisInput& input, const std::vector<analysis::LayerMixing>
                             at.keep, at.ratio()));
     }
   }
-  return make_table("mixing", {"input", "component", "layer", "position", "token", "mix", "keep", "ratio"},
+  return make_table("mixing",
+                    columns_of(kMixingColumns,
+                               {"input", "component", "layer", "position", "token", "mix", "keep", "ratio"}),
                     std::move(rows));
 }
 
@@ -127,7 +129,8 @@ Table table(const AnalysisInput& input, const std::vector<LayerRouting>& layers)
     }
   }
   return make_table("routing",
-                    {"input", "component", "layer", "position", "token", "place", "expert", "weight"},
+                    columns_of(kRoutingColumns, {"input", "component", "layer", "position", "token", "place",
+                                                 "expert", "weight"}),
                     std::move(rows));
 }
 
@@ -239,6 +242,15 @@ class RoutingAnalysis final : public Analysis, private forward::Observer {
 };
 
 }  // namespace
+
+constexpr std::array<Definition, 3> kMixingColumns = {
+    {{"mix", "", "[0, inf)", "", "norm of mix_i: what the heads bring to position i from other positions"},
+     {"keep", "", "[0, inf)", "", "norm of keep_i: residual stream, and what the heads bring from i itself"},
+     {"ratio", "", "[0, 1]", "", "|mix_i| / (|mix_i| + |keep_i|)", "Kobayashi et al. 2021"}}};
+constexpr std::array<Definition, 3> kRoutingColumns = {
+    {{"place", "", "from 0", "", "place of the expert among those of the token, by descending router score"},
+     {"expert", "", "from 0", "", "number of an expert that the token uses"},
+     {"weight", "", "[0, 1]", "", "factor of the output of the expert in the sum over the experts"}}};
 
 std::unique_ptr<Analysis> make_mixing(const AnalysisInput& input) {
   require_values(input, "mixing");

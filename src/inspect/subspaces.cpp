@@ -1,6 +1,7 @@
 #include "analysis/similarity/subspaces.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,12 +22,12 @@ using analysis::ProjectionAnalysis;
 
 Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses,
             const std::vector<std::optional<double>>& copying) {
-  std::vector<Column> columns = {"component", "layer", "head", "kv_head"};
+  std::vector<Column> columns = columns_of({}, {"component", "layer", "head", "kv_head"});
   for (const analysis::Projection projection : analysis::kAllProjections) {
-    columns.push_back(fmt::format("{}_effective_rank", name_of(projection)));
-    columns.push_back(fmt::format("{}_numerical_rank", name_of(projection)));
+    for (const Definition& rank : std::span(kSubspaceColumns).first(2))
+      columns.emplace_back(fmt::format("{}_{}", name_of(projection), rank.name), rank);
   }
-  columns.emplace_back("ov_copying");
+  columns.emplace_back(kSubspaceColumns[2]);  // ov_copying
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < input.selection.heads.size(); ++i) {
     const model::HeadId head = input.selection.heads[i];
@@ -67,31 +68,22 @@ Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionA
 }
 
 Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
-  const model::ModelConfig& config = input.config();
-  std::vector<Column> columns = {"projection",     "component", "layer",         "head_a",
-                                 "head_b",         "rank_a",    "rank_b",        "kernel",
-                                 "largest_cosine", "null_mean", "null_deviation"};
-  if (input.request.across_layers) columns.insert(columns.end(), {"layer_a", "layer_b"});
+  std::vector<Column> columns = columns_of(
+      kSubspaceColumns, {"projection", "component", "layer", "head_a", "head_b", "rank_a", "rank_b", "kernel",
+                         "largest_cosine", "null_mean", "null_deviation", "layer_a", "layer_b"});
+  if (!input.request.across_layers) columns.erase(columns.end() - 2, columns.end());
   std::vector<std::vector<Cell>> rows;
   for (const ProjectionAnalysis& analysis : analyses) {
     for (const analysis::SubspaceAngles& each : analysis.angles) {
-      for (std::size_t a = 0; a < each.heads.size(); ++a) {
-        for (std::size_t b = 0; b < each.heads.size(); ++b) {
-          analysis::RandomNull null;
-          if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1)
-            null = analysis::projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
-          const model::HeadId first = each.heads[a];
-          const model::HeadId second = each.heads[b];
-          std::vector<Cell>& row = rows.emplace_back(
-              row_of(analysis.projection, analysis::component_cell(config, first.layer),
-                     analysis::number_cell(config, each.layer), first.head, second.head, each.ranks[a],
-                     each.ranks[b], each.kernel(a, b),
-                     each.angles > 0 ? analysis::cell_of(each.cosines_of(a, b).front()) : Cell(), null.mean,
-                     null.deviation, analysis::number_cell(config, first.layer),
-                     analysis::number_cell(config, second.layer)));
-          row.resize(columns.size());  // the last two columns exist only with --across-layers
-        }
-      }
+      add_pair_rows(
+          rows, input.config(), name_of(analysis.projection), each, [&](std::size_t a, std::size_t b) {
+            analysis::RandomNull null;
+            if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1)
+              null = analysis::projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
+            return row_of(each.ranks[a], each.ranks[b], each.kernel(a, b),
+                          each.angles > 0 ? each.cosines_of(a, b).front() : kUndefined, null.mean,
+                          null.deviation);
+          });
     }
   }
   return make_table("projection_kernel", std::move(columns), std::move(rows));
@@ -206,6 +198,22 @@ class SubspacesAnalysis final : public Analysis {
 };
 
 }  // namespace
+
+constexpr std::array<Definition, 10> kSubspaceColumns = {
+    {{"effective_rank", "", "[1, rank]", "Gaussian projection: 63.3 at d 768, d_head 64",
+      "exp of the entropy of the singular values of a projection / their sum", "Roy and Vetterli 2007"},
+     {"numerical_rank", "", "[0, rank]", "rank for random weights",
+      "singular values above max(rows, columns) eps(float32) max(s)", "numpy.linalg.matrix_rank"},
+     {"ov_copying", "", "[-1, 1]", "about 0 for random weights",
+      "Re(sum l) / sum abs(l) over the eigenvalues l of W_E OV W_U", "Elhage et al. 2021, copying heads"},
+     {"projection", "", "w_q, w_k, w_v or w_o", "", "matrix whose column space (W_O: row space) is compared"},
+     {"rank_a", "", "[0, rank]", "", "dimension of the subspace U_a of the first head: its numerical rank"},
+     {"rank_b", "", "[0, rank]", "", "dimension of the subspace U_b of the second head"},
+     {"kernel", "", "[0, 1]", "null_mean, standard deviation null_deviation",
+      "normalised projection kernel |U_a^T U_b|^2 / sqrt(rank_a rank_b)", "Hamm and Lee 2008"},
+     {"largest_cosine", "", "[0, 1]", "", "cosine of the smallest principal angle", "Bjorck and Golub 1973"},
+     {"null_mean", "", "[0, 1]", "", "mean kernel of random subspaces: sqrt(rank_a rank_b) / d"},
+     {"null_deviation", "", "[0, inf)", "", "standard deviation of the kernel of random subspaces"}}};
 
 std::unique_ptr<Analysis> make_subspaces(const AnalysisInput& input) {
   return std::make_unique<SubspacesAnalysis>(input);

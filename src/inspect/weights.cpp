@@ -100,24 +100,15 @@ Section circuits_section(const RunResults& run) {
 /// Returns a table with one row per circuit and ordered pair of compared heads, also of a head with itself.
 /// With --across-layers, two more columns contain the layers of the pair.
 Table similarity_table(const analysis::WeightsAnalysis& weights, const model::ModelConfig& config) {
-  std::vector<Column> columns = {"circuit", "component", "layer", "head_a", "head_b", "similarity"};
+  std::vector<Column> columns = columns_of(kWeightColumns, {"circuit", "component", "layer", "head_a",
+                                                            "head_b", "similarity", "layer_a", "layer_b"});
   const bool across = !weights.qk.similarity.empty() && !weights.qk.similarity.front().layer.has_value();
-  if (across) columns.insert(columns.end(), {"layer_a", "layer_b"});
+  if (!across) columns.erase(columns.end() - 2, columns.end());
   std::vector<std::vector<Cell>> rows;
   for (const CircuitAnalysis* circuit : weights.circuits()) {
-    for (const analysis::SubspaceSimilarity& each : circuit->similarity) {
-      for (std::size_t a = 0; a < each.heads.size(); ++a) {
-        for (std::size_t b = 0; b < each.heads.size(); ++b) {
-          const model::HeadId first = each.heads[a];
-          const model::HeadId second = each.heads[b];
-          rows.push_back(row_of(circuit->circuit, analysis::component_cell(config, first.layer),
-                                analysis::number_cell(config, each.layer), first.head, second.head,
-                                each.values(a, b), analysis::number_cell(config, first.layer),
-                                analysis::number_cell(config, second.layer)));
-          rows.back().resize(columns.size());  // the last two columns exist only with --across-layers
-        }
-      }
-    }
+    for (const analysis::SubspaceSimilarity& each : circuit->similarity)
+      add_pair_rows(rows, config, name_of(circuit->circuit), each,
+                    [&](std::size_t a, std::size_t b) { return row_of(each.values(a, b)); });
   }
   return make_table("subspace_similarity", std::move(columns), std::move(rows));
 }
@@ -130,7 +121,8 @@ Table singular_values_table(const analysis::WeightsAnalysis& weights, const mode
         rows.push_back(row_of(circuit->circuit, head_cells(config, head.head), i, head.singular_values[i]));
     }
   }
-  return make_table("singular_values", {"circuit", "component", "layer", "head", "rank", "value"},
+  return make_table("singular_values",
+                    columns_of(kWeightColumns, {"circuit", "component", "layer", "head", "rank", "value"}),
                     std::move(rows));
 }
 
@@ -277,6 +269,13 @@ void add_whole_circuits(ArrayOutput& out, const analysis::ComponentHeads& heads,
 }
 
 }  // namespace
+
+constexpr std::array<Definition, 4> kWeightColumns = {
+    {{"circuit", "", "qk or ov", "", "circuit of a head: QK = W_Q W_K^T or OV = W_V W_O"},
+     {"similarity", "", "[-1, 1]", "mean 0, standard deviation 1 / d for independent Gaussian heads",
+      "Frobenius cosine <A_a, A_b> / (|A_a| |A_b|) of the circuits of two heads", "Elhage et al. 2021"},
+     {"rank", "", "from 0", "", "place of the singular value in descending order"},
+     {"value", "", "[0, inf)", "", "singular value of the circuit"}}};
 
 void add_weights_arrays(ArrayOutput& out, const RunResults& run) {
   const Includes& includes = run.request.includes;
