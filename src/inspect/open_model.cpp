@@ -73,23 +73,24 @@ std::optional<model::HeadId> parse_layer_and_head(std::string_view name) {
 }
 
 /// Parses the name of a head: "0.1", or "enc.0.1" if the model has components.
-model::HeadId parse_head(std::string_view word, const model::ModelConfig& config, bool targets) {
+model::HeadId parse_head(std::string_view word, const model::ModelConfig& config, bool targets,
+                         const std::string& option) {
   std::string_view name = word;
   model::Component component = model::Component::none;
   if (config.decoder) {
     const std::string_view prefix = split(word, '.').front();
     const auto* const row = std::ranges::find(kComponents, prefix, &ComponentName::prefix);
     if (row == kComponents.end()) {
-      fail(Status::usage, "--heads: got \"{}\", need COMPONENT.LAYER.HEAD such as enc.0.1,dec.0.1,cross.0.1",
-           escaped(word));
+      fail(Status::usage, "{}: got \"{}\", need COMPONENT.LAYER.HEAD such as enc.0.1,dec.0.1,cross.0.1",
+           option, escaped(word));
     }
     component = row->component;
-    require_target(targets, component, "--heads");
+    require_target(targets, component, option);
     name.remove_prefix(std::min(prefix.size() + 1, name.size()));
   }
   const auto parsed = parse_layer_and_head(name);
   if (!parsed) {
-    fail(Status::usage, "--heads: got \"{}\", need {}LAYER.HEAD such as {}", escaped(word),
+    fail(Status::usage, "{}: got \"{}\", need {}LAYER.HEAD such as {}", option, escaped(word),
          config.decoder ? "COMPONENT." : "", config.decoder ? "enc.0.1,cross.2.3" : "0.1,2.3");
   }
   const auto layer = std::ranges::find_if(config.layers, [&](const model::LayerConfig& each) {
@@ -97,13 +98,13 @@ model::HeadId parse_head(std::string_view word, const model::ModelConfig& config
   });
   if (layer == config.layers.end()) {
     const std::size_t layers = config.layers_of(component);
-    fail(Status::usage, "--heads: got {}: the model has {} {}layers (0 to {})", escaped(word), layers,
+    fail(Status::usage, "{}: got {}: the model has {} {}layers (0 to {})", option, escaped(word), layers,
          component == model::Component::none ? "" : std::string(name_of(component)) + " ", layers - 1);
   }
   const auto index = static_cast<std::size_t>(layer - config.layers.begin());
   const std::size_t count = layer->attention.heads;
   if (parsed->head >= count) {
-    fail(Status::usage, "--heads: got {}: layer {} has {} heads (0 to {})", escaped(word),
+    fail(Status::usage, "{}: got {}: layer {} has {} heads (0 to {})", option, escaped(word),
          model::layer_name(config, index), count, count - 1);
   }
   return {index, parsed->head};
@@ -158,7 +159,8 @@ std::vector<std::size_t> select_layers(const HeadChoice& choice, const model::Mo
     if (picked(layer)) count = std::max(count, layer.number + 1);
   }
   std::optional<std::vector<std::size_t>> numbers;
-  if (!choice.layers.empty()) numbers = parse_ranges("--layers", choice.layers, count);
+  if (!choice.layers.empty())
+    numbers = parse_ranges(choice.option.empty() ? "--layers" : choice.option, choice.layers, count);
   std::vector<std::size_t> layers;
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const model::LayerConfig& layer = config.layers[i];
@@ -177,7 +179,8 @@ forward::Selection select_heads(const HeadChoice& choice, const model::ModelConf
     }
   } else {
     for (const std::string_view word : split(choice.heads, ',')) {
-      const model::HeadId head = parse_head(word, config, targets);
+      const model::HeadId head =
+          parse_head(word, config, targets, choice.option.empty() ? "--heads" : choice.option);
       if (std::ranges::binary_search(layers, head.layer)) heads.insert(head);
     }
   }

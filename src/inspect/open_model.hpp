@@ -35,9 +35,10 @@ struct OpenModel {
 /// The options that select heads, as comma-separated lists. An empty list selects everything; the run uses
 /// the heads that all three lists select.
 struct HeadChoice {
-  std::string component;  // "encoder,cross"
-  std::string layers;     // "0,3-5"; each component has its own numbers from 0
-  std::string heads;      // "0.1,2.3", "0:1" or "L0H1"; "enc.0.1" if the model has components
+  std::string component;    // "encoder,cross"
+  std::string layers;       // "0,3-5"; each component has its own numbers from 0
+  std::string heads;        // "0.1,2.3", "0:1" or "L0H1"; "enc.0.1" if the model has components
+  std::string option = {};  // the option to name in errors; empty: --layers or --heads
 };
 
 /// Returns the selected heads in ascending order. `targets` is false if the run has no targets; then only the

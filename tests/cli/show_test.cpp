@@ -75,8 +75,9 @@ TEST_CASE("--show: contradictory options are rejected") {
     CHECK(result.status == 2);
     return result.err;
   };
-  CHECK(refused({"9"}).find("the layers are 0 to 3") != std::string::npos);
-  CHECK(refused({"0.9"}).find("0.9") != std::string::npos);
+  CHECK(refused({"9"}) == "attnctl: --show: got 9, the layers are 0 to 3\n");
+  CHECK(refused({"0.9"}) == "attnctl: --show: got 0.9: layer 0 has 4 heads (0 to 3)\n");
+  CHECK(refused({"9.9"}) == "attnctl: --show: got 9.9: the model has 4 layers (0 to 3)\n");
   CHECK(refused({"1", "--layers", "2"}).find("remove --layers") != std::string::npos);
   CHECK(refused({"1", "--include", "scores"}).find("remove --include") != std::string::npos);
   CHECK(refused({"1", "--format", "json"}).find("text or svg") != std::string::npos);

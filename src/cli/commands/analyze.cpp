@@ -29,6 +29,7 @@ void select_shown(AnalysisRequest& request) {
       {"enc.", "encoder"}, {"dec.", "decoder"}, {"cross.", "cross"}};
   constexpr const char* kHeadMarks = ".:Hh";
   const std::string& show = request.show;
+  request.selection.option = "--show";
   for (const auto& [prefix, component] : kPrefixes) {
     const std::size_t number = show.find('.') + 1;
     if (!show.starts_with(prefix) || show.find_first_of(kHeadMarks, number) != std::string::npos) continue;

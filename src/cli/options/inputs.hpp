@@ -99,7 +99,8 @@ void require_inputs(const InputOptions& options, const std::string& kinds);
 /// model runs without targets.
 [[nodiscard]] inline forward::Selection select_heads(const SelectionOptions& options,
                                                      const model::ModelConfig& config, bool targets = true) {
-  return inspect::select_heads({options.component, options.layers, options.heads}, config, targets);
+  return inspect::select_heads({options.component, options.layers, options.heads, options.option}, config,
+                               targets);
 }
 
 /// Adds --attention to a command that runs a forward pass.

@@ -59,6 +59,7 @@ struct SelectionOptions {
   std::string layers;
   std::string heads;
   std::string attention;  // --attention; empty: the attention of the model
+  std::string option;     // see inspect::HeadChoice
 };
 /// Adds --component, --layers and --heads.
 void add_head_options(Command& command, SelectionOptions& options);
