@@ -177,7 +177,9 @@ Results finished_study(const study::StudyState& state, bool named, Session& sess
 void add_result_options(Command& command, CommandOptions& options) {
   add_document_options(command, options.output, {"json", "jsonl", "csv", "svg", "text"});
   add_table_option(command, options.output,
-                   "write only this table, as one file instead of a folder of all tables");
+                   "write only this table, as one file instead of a folder of all tables, of: heads, "
+                   "distributions, positional, special, repeats, rare, distance, pairs, rollout, relations, "
+                   "trees, coreference, probe, roles");
   add_worker_options(command, options.run);
 }
 
