@@ -30,9 +30,12 @@ class Root {
   [[nodiscard]] RunResult run(const std::string& command) const {
     return run_shell(command, {.input = {}, .environment = {}, .directory = folder_.path().string()});
   }
-  /// As somebody at a terminal of 100 columns sees it; standard error stays apart.
-  [[nodiscard]] RunResult run_in_terminal(const std::string& command) const {
-    folder_.write(".command", "stty cols 100 rows 50\nexec 2>.stderr\n" + command + "\n");
+  /// As somebody at a terminal sees it; standard error stays apart. The terminal has 100 columns, or 300 if
+  /// the page shows a wider line.
+  [[nodiscard]] RunResult run_in_terminal(const Example& example) const {
+    const bool wide = std::ranges::any_of(example.output, [](const auto& line) { return line.size() > 100; });
+    folder_.write(".command", std::string("stty cols ") + (wide ? "300" : "100") +
+                                  " rows 50\nexec 2>.stderr\n" + example.command + "\n");
     RunResult result = run("NO_COLOR=1 TERM=xterm script -qec 'sh .command' /dev/null </dev/null");
     result.err = slurp(folder_.path() / ".stderr");
     return result;
@@ -80,7 +83,7 @@ void check_example(const Root& root, const std::string& document, const Example&
     CHECK(piped.status == 0);
     return;
   }
-  const RunResult result = root.run_in_terminal(example.command);
+  const RunResult result = root.run_in_terminal(example);
   CAPTURE(result.err);
   CHECK(result.status == 0);
   if (example.output.empty()) return;

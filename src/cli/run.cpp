@@ -42,7 +42,7 @@ void run_command_line(int argc, char** argv) {
   root.version = version_text;
   root.footer =
       "Examples:\n"
-      "  attnctl analyze data/tiny-bert \"The cat sat on the mat because it was tired.\" --from it\n"
+      "  attnctl analyze data/tiny-bert \"The cat sat because it was tired.\" --from it\n"
       "  attnctl tokenize data/tiny-bert \"The cat sat on the mat.\"\n"
       "  attnctl info data/tiny-llama\n"
       "attnctl COMMAND --help shows the options of a command.";

@@ -83,6 +83,7 @@ struct InspectRequest {
   /// Column by which the heads table in text is sorted, or a word of `to` (see sorts_answers); empty: model
   /// order.
   std::string sort;
+  std::vector<std::string> columns;  // columns of the heads table; empty: the main metrics
   /// Maximum number of heads in the heads table (nullopt: kTextRows), of keys per head for --from (nullopt or
   /// kAllHeads: 5), and of pairs per kind of composition (nullopt: 5).
   std::optional<std::size_t> top;

@@ -136,22 +136,31 @@ void add_axes(ArrayOutput& out, const analysis::ComponentHeads& component, const
 }
 
 /// Returns the heads table for text, with its rows sorted by --sort and limited by --top. The columns are the
-/// main pattern metrics if they were computed, otherwise the ranks of the weights, and the column of --sort.
+/// name of the head, the column of --sort, and those of --columns or, by default, the main pattern metrics if
+/// they were computed, otherwise the ranks of the weights.
 TextTable heads_text(const Table& all, const RunResults& run) {
-  std::vector<std::string> columns = {"head"};
-  if (all.columns.front() == "input") columns.insert(columns.begin(), "input");
-  if (!run.pattern_metrics.empty()) {
+  const InspectRequest& request = run.request;
+  const std::string sort = request.sorts_answers() ? "" : request.sort;
+  std::vector<std::string> columns;
+  const auto add = [&](std::string_view name) {
+    if (std::ranges::find(columns, name) == columns.end()) columns.emplace_back(name);
+  };
+  if (all.columns.front() == "input") add("input");
+  add("head");
+  if (!sort.empty()) add(sort);
+  if (!request.columns.empty()) {
+    std::ranges::for_each(request.columns, add);
+  } else if (!run.pattern_metrics.empty()) {
     for (const analysis::RowMetric& metric : analysis::row_metrics()) {
-      if (metric.in_text) columns.emplace_back(metric.about.name);
+      if (metric.in_text) add(metric.about.name);
     }
-    columns.insert(columns.end(), {"best_offset", "best_offset_share"});
+    for (const char* const name : {"best_offset", "best_offset_share"}) add(name);
   } else {
-    columns.insert(columns.end(), {"qk_effective_rank", "qk_stable_rank", "qk_numerical_rank",
-                                   "ov_effective_rank", "ov_stable_rank", "ov_numerical_rank"});
+    for (const char* const name : {"qk_effective_rank", "qk_stable_rank", "qk_numerical_rank",
+                                   "ov_effective_rank", "ov_stable_rank", "ov_numerical_rank"})
+      add(name);
   }
-  const std::string sort = run.request.sorts_answers() ? "" : run.request.sort;
-  if (!sort.empty() && std::ranges::find(columns, sort) == columns.end()) columns.push_back(sort);
-  return {"Heads", select_columns(select_rows(all, sort, run.request.top.value_or(kTextRows)), columns)};
+  return {"Heads", select_columns(select_rows(all, sort, request.top.value_or(kTextRows)), columns)};
 }
 
 }  // namespace

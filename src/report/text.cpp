@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -12,6 +13,9 @@
 
 namespace attnctl::report {
 namespace {
+
+constexpr std::size_t kTableGap = 2;  // terminal columns between columns of a table
+constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
 
 struct TextColumn {
   bool numeric = true;
@@ -59,6 +63,23 @@ std::string text_of(const Cell& cell, int digits) {
       cell);
 }
 
+/// Shortens the widest text column, or leaves out columns at the end, so that a table fits into `width`.
+/// Returns the number of remaining columns.
+std::size_t fit_columns(std::vector<TextColumn>& layout, std::size_t width) {
+  constexpr std::size_t least = 24;  // width of a shortened column
+  const auto text_width = [](const TextColumn& column) { return column.numeric ? 0 : column.width; };
+  std::size_t total = 0;
+  for (const TextColumn& column : layout) total += column.width + (total > 0 ? kTableGap : 0);
+  std::size_t count = layout.size();
+  for (; total > width; total -= layout[--count].width + kTableGap) {
+    TextColumn& widest = *std::ranges::max_element(std::span(layout).first(count), {}, text_width);
+    const bool fits = text_width(widest) >= total - width + least;
+    if (fits) widest.width -= total - width;
+    if (fits || count == 1) break;
+  }
+  return count;
+}
+
 constexpr std::size_t kMaxWidth = 80;
 constexpr std::size_t kMinPlot = 20;
 constexpr std::size_t kPlotLines = 12;
@@ -74,7 +95,7 @@ char mark_of(std::size_t series) {
 
 /// Returns the width of a chart without `used` of its columns, but at least kMinPlot.
 std::size_t width_after(std::size_t used, const TextOptions& options) {
-  const std::size_t space = std::min(options.width, kMaxWidth);
+  const std::size_t space = std::min(options.drawing_width(), kMaxWidth);
   return std::max(kMinPlot, space - std::min(space, used));
 }
 
@@ -102,13 +123,14 @@ void draw_series(Grid& grid, const Plot& plot, const Plot::Series& series, char 
 }
 
 /// Appends the mark and the name of each series. Appends nothing if there is only one series.
-void append_legend(std::string& text, const Plot& plot, std::size_t indent) {
+void append_legend(std::string& text, const Plot& plot, std::size_t indent, const TextOptions& options) {
   if (plot.series.size() < 2) return;
+  std::string line;
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
-    text += fmt::format("{}{} {}", std::string(i == 0 ? indent : 3, ' '), mark_of(i),
+    line += fmt::format("{}{} {}", std::string(i == 0 ? indent : 3, ' '), mark_of(i),
                         escaped(plot.series[i].name));
   }
-  text += '\n';
+  text += wrapped(line, options.drawing_width(), "\n" + std::string(indent, ' ')) + '\n';
 }
 
 void append_lines(std::string& text, const Plot& plot, const TextOptions& options) {
@@ -130,7 +152,7 @@ void append_lines(std::string& text, const Plot& plot, const TextOptions& option
   const std::size_t blank = width > used ? width - used : 2;
   text += std::string(indent + 1, ' ') + first + std::string(blank / 2, ' ') + name +
           std::string(blank - blank / 2, ' ') + last + '\n';
-  append_legend(text, plot, indent + 1);
+  append_legend(text, plot, indent + 1, options);
 }
 
 void append_bars(std::string& text, const Plot& plot, const TextOptions& options) {
@@ -159,14 +181,11 @@ void append_bars(std::string& text, const Plot& plot, const TextOptions& options
     append_aligned(text, i % count == 0 ? labels[i / count] : "", indent, false);
     text += trimmed(" |" + bars[i]) + '\n';
   }
-  append_legend(text, plot, indent + 2);
+  append_legend(text, plot, indent + 2, options);
 }
 
 struct TextPage {
-  void operator()(const TextLine& line) {
-    if (!line.strong.empty()) text += strong(escaped(line.strong), options);
-    text += escaped(line.plain) + '\n';
-  }
+  void operator()(const TextLine& line) { text += text_line(line, options); }
 
   void operator()(const TextTable& block) {
     begin(block.title);
@@ -194,7 +213,7 @@ struct TextPage {
   /// Writes an empty line if this is not the first block, then the title of the block.
   void begin(const std::string& title) {
     if (!text.empty()) text += '\n';
-    if (!title.empty()) text += strong(escaped(title), options) + '\n';
+    if (!title.empty()) text += text_line({title}, options);
   }
 
   const TextOptions& options;
@@ -220,6 +239,35 @@ std::string strong(std::string_view text, const TextOptions& options) {
   return std::string(kAnsiBold).append(text).append(kAnsiPlain);
 }
 
+std::string text_line(const TextLine& line, const TextOptions& options) {
+  const std::string bold = escaped(line.strong);
+  const std::string text =
+      wrapped(bold + escaped(line.plain), options.width.value_or(kUnlimited), "\n  ") + '\n';
+  const auto drawn = [](char c) { return c != ' ' && c != '\n'; };
+  std::size_t end = 0;  // of the bold text
+  for (auto left = std::ranges::count_if(bold, drawn); left > 0; ++end) left -= drawn(text[end]) ? 1 : 0;
+  return end == 0 ? text : strong(text.substr(0, end), options) + text.substr(end);
+}
+
+std::string wrapped(std::string_view line, std::size_t width, std::string_view next,
+                    std::string_view before) {
+  std::string text;
+  std::size_t used = 0;  // columns of the last line of `text`
+  while (!line.empty()) {
+    const std::size_t gap = std::min(line.find_first_not_of(' '), line.size());
+    const std::string_view part = line.substr(0, line.find(before, gap));
+    used += display_width(part);
+    if (used > width && !text.empty()) {
+      used = display_width(part.substr(gap)) + next.size() - next.rfind('\n') - 1;
+      text.append(next).append(part.substr(gap));
+    } else {
+      text += part;
+    }
+    line.remove_prefix(part.size());
+  }
+  return text;
+}
+
 void append_text_table(std::string& text, const Table& table, const TextOptions& options) {
   const std::size_t columns = table.columns.size();
   std::vector<Cell> cells(table.rows * columns);
@@ -240,20 +288,30 @@ void append_text_table(std::string& text, const Table& table, const TextOptions&
     std::size_t& width = layout[i % columns].width;
     width = std::max(width, display_width(texts[i]));
   }
+  const std::size_t width = options.all_columns ? kUnlimited : options.width.value_or(kUnlimited);
+  const std::size_t count = fit_columns(layout, width);
+  std::string note;
   for (std::size_t row = 0; row <= table.rows; ++row) {
     std::string line;
-    for (std::size_t i = 0; i < columns; ++i) {
-      if (i > 0) line += "  ";
-      append_aligned(line, texts[row * columns + i], layout[i].width, layout[i].numeric);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i > 0) line.append(kTableGap, ' ');
+      const std::string& cell = texts[row * columns + i];
+      if (display_width(cell) > layout[i].width) note = "cells are shortened";
+      append_aligned(line, shortened(cell, layout[i].width), layout[i].width, layout[i].numeric);
     }
     text += (row == 0 ? strong(trimmed(line), options) : trimmed(line)) + '\n';
   }
+  if (const std::size_t more = columns - count; more > 0) {
+    const std::string names = fmt::format("{}", fmt::join(std::span(texts).subspan(count, more), ", "));
+    note = fmt::format("{} more column{} ({})", more, more == 1 ? "" : "s", shortened(names, 200));
+  }
+  if (!note.empty()) text += text_line({"", note + ": --columns all"}, options);
 }
 
 void append_text_chart(std::string& text, const Table& table, const Chart& chart,
                        const TextOptions& options) {
   const Plot plot = plot_of(table, chart);
-  text += strong(escaped(chart.title), options) + '\n';
+  text += text_line({chart.title}, options);
   chart.bars ? append_bars(text, plot, options) : append_lines(text, plot, options);
 }
 

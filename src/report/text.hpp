@@ -17,27 +17,32 @@ namespace attnctl::report {
 struct TextOptions {
   bool styled = false;  // bold and dim text by ANSI sequences; the caller checks the terminal and NO_COLOR
   std::optional<int> digits = {};  // number of decimals; default: see each function
-  std::size_t width = 80;          // width of the terminal in columns; only for matrices, heatmaps and charts
-  bool colours = false;            // heatmaps in 256 colours; otherwise with shaded block characters
+  /// Width in columns. If unknown, tables and lines may have any width, and drawings and matrices have 80.
+  std::optional<std::size_t> width = {};
+  bool colours = false;  // heatmaps in 256 colours; otherwise with shaded block characters
   /// If not null, tables, matrices and heatmaps add the number of their values that are NaN or infinite.
   std::atomic<std::uint64_t>* non_finite = nullptr;
+  bool all_columns = false;  // tables and matrices show all columns, also if they exceed the width
+
+  [[nodiscard]] std::size_t drawing_width() const { return width.value_or(80); }
 };
 
 /// Appends a table with a header and aligned columns. A column with a text or a boolean is aligned to the
 /// left, any other column to the right. Undefined cells and numbers that are not finite are "-". Without
 /// `digits`, floating-point numbers have three decimals. If the largest magnitude in a column is above 0 and
 /// below 0.1, the column has as many decimals (at most eight) as this magnitude needs for three significant
-/// digits.
+/// digits. If the table exceeds the width, its widest text is shortened (to 24 columns or more) or its last
+/// columns are omitted, which a last line reports.
 void append_text_table(std::string& text, const Table& table, const TextOptions& options = {});
 
 /// Appends a matrix of numbers with two decimals (or `digits`). If styled, values above 0.5 in magnitude are
 /// bold, and values below 0.05 in magnitude and undefined values are dim. Columns that exceed the width and
-/// rows after TextMatrix::most_rows are omitted, which a last line reports.
+/// rows after TextMatrix::most_rows are omitted, which a first line reports.
 void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
 /// Appends a matrix of weights from 0 to 1 as a heatmap with labels and a scale. A cell is two terminal
 /// columns wide; column labels are written vertically. Columns that exceed the width and rows after
-/// TextMatrix::most_rows are omitted, which a last line reports.
+/// TextMatrix::most_rows are omitted, which a first line reports.
 void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
 /// Appends small heatmaps of weights from 0 to 1, as many next to each other as fit into the width, and a
@@ -58,6 +63,14 @@ void append_text_chart(std::string& text, const Table& table, const Chart& chart
 [[nodiscard]] std::string text_page(std::span<const PageBlock> blocks, const TextOptions& options);
 
 [[nodiscard]] std::string strong(std::string_view text, const TextOptions& options);
+
+/// Returns a line of a text page and its line end, broken at spaces if it exceeds the width.
+[[nodiscard]] std::string text_line(const TextLine& line, const TextOptions& options);
+
+/// Breaks a line at spaces, or only before the text `before`, into lines of at most `width` columns, with
+/// `next` between them. A part that is wider than a line is not broken.
+[[nodiscard]] std::string wrapped(std::string_view line, std::size_t width, std::string_view next,
+                                  std::string_view before = " ");
 
 inline constexpr std::string_view kAnsiBold = "\x1b[1m";
 inline constexpr std::string_view kAnsiDim = "\x1b[2m";

@@ -141,8 +141,9 @@ void append_small_row(std::string& text, std::span<const TextMatrix> matrices, c
   const TextMatrix& first = matrices.front();
   const std::size_t step = options.colours ? 2 : 1;
   const std::size_t rows = std::min(first.values.shape[0], first.most_rows);
-  const std::size_t columns = std::min(first.values.shape[1], options.width);
+  const std::size_t columns = std::min(first.values.shape[1], options.drawing_width());
   const std::size_t space = std::max(columns, display_width(first.corner));
+  append_omitted(text, first, rows, columns);
   std::string titles;
   for (const TextMatrix& matrix : matrices)
     append_aligned(titles, shortened(escaped(matrix.corner), space), space + kGap, false);
@@ -155,7 +156,6 @@ void append_small_row(std::string& text, std::span<const TextMatrix> matrices, c
     }
     text += trimmed(line) + '\n';
   }
-  append_omitted(text, first, rows, columns);
 }
 
 }  // namespace
@@ -172,8 +172,10 @@ void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextO
     for (std::size_t row = 0; row < rows; ++row)
       cell_width = std::max(cell_width, fixed(value_at(matrix, row, column), digits).size());
   }
-  const std::size_t space = options.width - std::min(options.width, label_width);
-  const std::size_t columns = std::min(std::max<std::size_t>(space / (cell_width + 1), 1), all_columns);
+  const std::size_t space = options.drawing_width() - std::min(options.drawing_width(), label_width);
+  const std::size_t fitting = std::max<std::size_t>(space / (cell_width + 1), 1);
+  const std::size_t columns = options.all_columns ? all_columns : std::min(fitting, all_columns);
+  append_omitted(text, matrix, rows, columns);
   std::string header;
   append_aligned(header, matrix.corner, label_width, false);
   for (std::size_t column = 0; column < columns; ++column) {
@@ -189,7 +191,6 @@ void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextO
     }
     text += '\n';
   }
-  append_omitted(text, matrix, rows, columns);
 }
 
 void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options) {
@@ -197,8 +198,9 @@ void append_text_heatmap(std::string& text, const TextMatrix& matrix, const Text
   const Shape& shape = matrix.values.shape;
   const std::size_t rows = std::min(shape[0], matrix.most_rows);
   const std::size_t indent = width_of_row_labels(matrix, rows) + 1;
-  const std::size_t space = options.width - std::min(options.width, indent);
+  const std::size_t space = options.drawing_width() - std::min(options.drawing_width(), indent);
   const std::size_t columns = std::min(shape[1], std::max<std::size_t>(space / kCellColumns, 1));
+  append_omitted(text, matrix, rows, columns);
   append_column_labels(text, matrix, columns, indent);
   for (std::size_t row = 0; row < rows; ++row) {
     std::string line;
@@ -209,7 +211,6 @@ void append_text_heatmap(std::string& text, const TextMatrix& matrix, const Text
     text += trimmed(line) + '\n';
   }
   append_scale(text, options);
-  append_omitted(text, matrix, rows, columns);
 }
 
 void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matrices,
@@ -217,7 +218,7 @@ void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matr
   if (matrices.empty()) return;
   for (const TextMatrix& matrix : matrices) check_and_count(matrix, options);
   const std::size_t own = std::max(matrices.front().values.shape[1], display_width(matrices.front().corner));
-  const std::size_t across = std::max<std::size_t>((options.width + kGap) / (own + kGap), 1);
+  const std::size_t across = std::max<std::size_t>((options.drawing_width() + kGap) / (own + kGap), 1);
   for (std::size_t first = 0; first < matrices.size(); first += across) {
     if (first > 0) text += '\n';
     append_small_row(text, std::span(matrices).subspan(first, std::min(across, matrices.size() - first)),

@@ -6,11 +6,9 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
-#include <ranges>
 #include <stdexcept>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
@@ -59,6 +57,13 @@ SortKey key_of(const Cell& cell) {
         return std::nullopt;
       },
       cell);
+}
+
+/// Returns the index of a column. Throws Error(usage), which lists all columns, if there is none.
+std::size_t column_named(const Table& table, const std::string& name, const char* option) {
+  if (const auto index = table.find(name)) return *index;
+  fail(Status::usage, "{} {}: the table has no such column{}; it has {}", option, escaped(name),
+       did_you_mean(name, table.columns, &Column::name), join_texts(table.columns, &Column::name));
 }
 
 /// Returns the indices of the rows in descending order of a column.
@@ -151,13 +156,8 @@ Table select_rows(const Table& table, const std::string& sort, std::optional<std
   Table selected = table;
   selected.rows = std::min(table.rows, top.value_or(table.rows));
   if (sort.empty()) return selected;
-  const auto column = table.find(sort);
-  if (!column) {
-    fail(Status::usage, "--sort {}: the table has no such column{}; it has {}", escaped(sort),
-         did_you_mean(sort, table.columns, &Column::name),
-         fmt::join(table.columns | std::views::transform(&Column::name), ", "));
-  }
-  const auto rows = std::make_shared<const std::vector<std::size_t>>(sorted_rows(table, *column));
+  const auto rows = std::make_shared<const std::vector<std::size_t>>(
+      sorted_rows(table, column_named(table, sort, "--sort")));
   selected.row = [rows, row = table.row](std::size_t index, std::span<Cell> cells) {
     row((*rows)[index], cells);
   };
@@ -168,10 +168,8 @@ Table select_columns(const Table& table, const std::vector<std::string>& columns
   Table selected{table.name, {}, table.rows, {}};
   std::vector<std::size_t> indices;  // of the selected columns in the table
   for (const std::string& name : columns) {
-    const auto index = table.find(name);
-    if (!index) throw std::invalid_argument("the table " + table.name + " has no column " + name);
-    indices.push_back(*index);
-    selected.columns.push_back(table.columns[*index]);
+    indices.push_back(column_named(table, name, "--columns"));
+    selected.columns.push_back(table.columns[indices.back()]);
   }
   selected.row = [indices, row = table.row, count = table.columns.size()](std::size_t number,
                                                                           std::span<Cell> cells) {

@@ -183,6 +183,8 @@ TEST_CASE("--from: --include and --sort COLUMN add tables after the answer") {
   CHECK(lines.back() == "52 more heads: --top all");
   CHECK_FALSE(has_ranks(lines));
   CHECK(has_ranks(model.page({"--sort", "qk_effective_rank"})));
+  CHECK(has_line(model.page({"--columns", "entropy", "--top", "1"}), "head  entropy"));
+  CHECK(has_ranks(model.page({"--columns", "entropy,qk_effective_rank"})));
   lines = model.page({"--include", "weights"});
   CHECK(lines[4].starts_with("What "));
   CHECK(has_ranks(lines));

@@ -85,7 +85,41 @@ TEST_CASE("rows are sorted by a column, the largest first, and limited") {
 
 TEST_CASE("columns are chosen by name") {
   CHECK(text_of(select_columns(heads(), {"token", "head"})).starts_with("token"));
-  CHECK_THROWS_AS((void)select_columns(heads(), {"none"}), std::invalid_argument);
+  CHECK_THROWS_WITH_AS((void)select_columns(heads(), {"rnk"}),
+                       "--columns rnk: the table has no such column (did you mean \"rank\"?); it has head, "
+                       "rank, share, best_offset, token",
+                       Error);
+}
+
+TEST_CASE("a table that exceeds the width has fewer columns or a shorter text, by hand") {
+  CHECK(text_of(heads(), {.width = 44}) == text_of(heads()));
+  CHECK(text_of(heads(), {.width = 40, .all_columns = true}) == text_of(heads()));
+  CHECK(text_of(heads(), {.width = 40}) ==
+        "head    rank   share  best_offset\n"
+        "0.0   61.940  0.0012           -1\n"
+        "0.10   8.000  0.0400            5\n"
+        "1.0        -  0.0000            -\n"
+        "1 more column (token): --columns all\n");
+  CHECK(text_of(heads(), {.width = 20}) ==
+        "head    rank   share\n"
+        "0.0   61.940  0.0012\n"
+        "0.10   8.000  0.0400\n"
+        "1.0        -  0.0000\n"
+        "2 more columns\n"
+        "  (best_offset,\n"
+        "  token): --columns\n"
+        "  all\n");
+  const Table wide = make_table("t", {"name", "n"}, {{std::string(60, 'x'), std::int64_t{1}}});
+  CHECK(text_of(wide, {.width = 40}) == "name" + std::string(33, ' ') + "  n\n" + std::string(36, 'x') +
+                                            "\xe2\x80\xa6  1\ncells are shortened: --columns all\n");
+}
+
+TEST_CASE("a line that exceeds the width is broken at spaces, and its bold text is kept") {
+  CHECK(text_line({"a title", ": of words"}, {}) == "a title: of words\n");
+  CHECK(text_line({"a title", ": of words"}, {.styled = true, .width = 10}) ==
+        "\x1b[1ma title\x1b[0m:\n  of words\n");
+  CHECK(text_line({"日本 日本", ""}, {.styled = true, .width = 6}) == "\x1b[1m日本\n  日本\x1b[0m\n");
+  CHECK(wrapped("  run --one 1 --two 2", 15, " \\\n    ", " --") == "  run --one 1 \\\n    --two 2");
 }
 
 TEST_CASE("a matrix as text, by hand") {
@@ -110,7 +144,10 @@ TEST_CASE("a matrix as text, by hand") {
   matrix.most_rows = 1;
   text.clear();
   append_text_matrix(text, matrix, {false, {}, 11});
-  CHECK(text == "     0    1\n0 0.00 0.00\n(1 of 2 rows and 2 of 3 columns)\n");
+  CHECK(text == "(1 of 2 rows and 2 of 3 columns)\n     0    1\n0 0.00 0.00\n");
+  text.clear();
+  append_text_matrix(text, matrix, {.width = 11, .all_columns = true});
+  CHECK(text == "(1 of 2 rows and 3 of 3 columns)\n     0    1    2\n0 0.00 0.00 1.00\n");
   matrix.column_labels = {"one"};
   CHECK_THROWS_AS(append_text_matrix(text, matrix), std::invalid_argument);
 }

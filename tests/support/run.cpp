@@ -43,6 +43,7 @@ struct Pipe {
   const std::string folder = std::filesystem::path(ATTNCTL_BINARY).parent_path().string();
   const char* path = std::getenv("PATH");
   setenv("PATH", (folder + ":" + (path != nullptr ? path : "/usr/bin:/bin")).c_str(), 1);
+  unsetenv("COLUMNS");
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));

@@ -79,12 +79,16 @@ void run_analysis(AnalysisRequest options) {
   inspect::InspectRequest& request = options.inspect;
   request.form = target.format.form;
   request.format = target.format.name;
+  if (!target.all_columns) request.columns = options.output.columns;
   request.includes =
       inspect::resolve_includes(options.include, options.include_given, options.with_inputs, request.form);
   if (request.form == inspect::Form::text && !request.from.empty() && !options.include_given) {
-    // Shows only the answer to --from and, with --sort COLUMN, the table of heads.
-    request.includes.metrics = !request.sort.empty() && !request.sorts_answers();
-    request.includes.weights = request.includes.metrics && request.sort.ends_with("_rank");
+    // Shows only the answer to --from and, with --sort COLUMN or --columns, the table of heads.
+    std::vector<std::string> columns = request.columns;
+    if (!request.sort.empty() && !request.sorts_answers()) columns.push_back(request.sort);
+    request.includes.metrics = !columns.empty();
+    request.includes.weights =
+        std::ranges::any_of(columns, [](const std::string& name) { return name.ends_with("_rank"); });
   }
   request.draw = !options.show.empty();
   request.draw_layers = request.draw && options.selection.heads.empty();
@@ -217,15 +221,20 @@ void add_selection_options(Command& command, AnalysisRequest& request, const std
 }
 
 void add_result_options(Command& command, AnalysisRequest& request) {
+  request.output.names_columns = true;
   add_document_options(command, request.output, all_formats());
+  const char* const of_inputs =
+      ", patterns, attention_from, contributions, output_rank, mixing, routing, largest_value, inputs";
   add_table_option(command, request.output,
-                   "write only this table, as one file instead of a folder of all tables");
+                   "write only this table, as one file instead of a folder of all tables, of: heads, "
+                   "subspace_similarity, singular_values, subspaces, projection_kernel, composition, map" +
+                       std::string(request.with_inputs ? of_inputs : ""));
   command.add(
       "Output",
       {{"--compress", &request.output.compress, "With npz: compress the arrays"},
        {"--sort", &request.inspect.sort,
-        "With text: sort the table of heads by this column, or the heads of --from by their weights on this "
-        "word of --to, largest value first",
+        "With text: sort the table of heads by this column, which is then its first, or the heads of --from "
+        "by their weights on this word of --to, largest value first",
         "COLUMN|WORD"},
        {"--top", [&options = request.inspect](const std::string& word) { parse_top(word, options); },
         "With text: largest number of heads to show (default: 20) and of pairs of heads per kind of "

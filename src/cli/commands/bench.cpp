@@ -561,22 +561,22 @@ Command bench_command() {
               positive()),
        number("--batch", &options->batch, "Number of inputs per run (default: 1)", Range{1, 1'000'000})});
   add_sequence_options(command, options->inputs);
-  command.add({number("--repeat", &options->repeat,
-                      "Number of timed runs per stage, after one run that is not timed", Range{1, 1'000'000}),
-               {.names = "--stages",
-                .target = &options->stages,
-                .help = "Stages to measure (default: all)",
-                .split = true,
-                .allowed = stage_names()}});
+  command.add(
+      {number("--repeat", &options->repeat, "Number of timed runs per stage, after one run that is not timed",
+              Range{1, 1'000'000}),
+       {.names = "--stages",
+        .target = &options->stages,
+        .help = fmt::format("Stages to measure (default: all), of: {}", fmt::join(stage_names(), ", ")),
+        .type = "LIST",
+        .split = true,
+        .allowed = stage_names()}});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
   options->output.default_table = "rows";
   add_run_options(command, options->run);
   command.footer =
       "The inputs are random, the same in every run, unless you give inputs. A multiply-add counts as 2 "
-      "FLOPs.\n"
-      "peak_share is the speed of a stage divided by that of a float32 product of two 2048 x 2048 matrices "
-      "with\n"
-      "the same threads.\n"
+      "FLOPs. peak_share is the speed of a stage divided by that of a float32 product of two 2048 x 2048 "
+      "matrices with the same threads.\n"
       "Examples:\n"
       "  attnctl bench data/tiny-bert --lengths 16,64 --repeat 3 --format text\n"
       "  attnctl bench data/tiny-llama --stages forward,patterns --lengths 32 --batch 8 --threads 1\n"

@@ -210,10 +210,9 @@ class TokenOutput {
   void append_table(std::string& text, const EncodedText& encoded) const {
     const tokenizer::Encoding& encoding = encoded.encoding;
     const report::TextOptions style = text_style(target_);
-    std::string title =
-        fmt::format("input \"{}\": {}", escaped(encoded.input.id), escaped(encoded.input.text));
-    if (encoded.input.pair) title += fmt::format(" | {}", escaped(*encoded.input.pair));
-    text += fmt::format("\n{}\n", report::strong(title, style));
+    std::string title = fmt::format("input \"{}\": {}", encoded.input.id, encoded.input.text);
+    if (encoded.input.pair) title += " | " + *encoded.input.pair;
+    text += '\n' + report::text_line({title}, style);
     if (encoding.size() == 0) {
       text += "no tokens\n";
       return;
@@ -231,12 +230,13 @@ class TokenOutput {
   }
 
   [[nodiscard]] std::string heading() const {
-    std::string text =
-        fmt::format("{}: a vocabulary of {}\n", report::strong(escaped(path_), text_style(target_)),
-                    tokenizer_.vocabulary().size());
+    const report::TextOptions style = text_style(target_);
+    std::string text = report::text_line(
+        {path_, fmt::format(": a vocabulary of {}", tokenizer_.vocabulary().size())}, style);
     const auto tell = [&](const char* name, const nlohmann::ordered_json& section) {
-      if (!section.is_null())
-        text += fmt::format("{} of the tokenizer file is not applied: {}\n", name, escaped(section.dump()));
+      if (section.is_null()) return;
+      const std::string rule = fmt::format("{} of the tokenizer file is not applied: ", name);
+      text += report::text_line({"", rule + section.dump()}, style);
     };
     tell("truncation", tokenizer_.truncation());
     tell("padding", tokenizer_.padding());
@@ -405,8 +405,7 @@ Command tokenize_command() {
   add_worker_options(command, options->run);
   command.footer =
       "Offsets count characters (Unicode code points) of the text. Words are the pieces into which the "
-      "tokenizer\n"
-      "splits a text before it looks up tokens.\n"
+      "tokenizer splits a text before it looks up tokens.\n"
       "Examples:\n"
       "  attnctl tokenize data/tiny-bert \"The animal didn't cross the street.\" --format text\n"
       "  attnctl tokenize data/tiny-llama --text Once --text-pair again | jq '.inputs[0].ids'\n"

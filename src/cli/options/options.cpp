@@ -170,7 +170,16 @@ void add_target_options(Command& command, OutputOptions& options, const std::vec
         fmt::format("Output file with one of the extensions {}, or folder of tables (default: standard "
                     "output); an old file is replaced only when the results are complete",
                     extensions_of(formats)),
-        "PATH"}});
+        "PATH"},
+       {.names = "--columns",
+        .target = &options.columns,
+        .help =
+            std::string("With text: ") +
+            (options.names_columns ? "columns of the table of heads, such as entropy,distance, or " : "") +
+            "all to show all columns of each table, also if its lines are then wider than the terminal",
+        .type = options.names_columns ? "LIST|all" : "all",
+        .split = true,
+        .allowed = options.names_columns ? std::vector<std::string>() : std::vector<std::string>{"all"}}});
 }
 
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats) {

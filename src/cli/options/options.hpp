@@ -73,14 +73,16 @@ struct OutputOptions {
   std::string default_table = {};
   std::string picture;  // name of the picture to write as SVG; empty: the first picture
   std::optional<int> digits;
+  std::vector<std::string> columns = {};  // --columns
+  bool names_columns = false;             // --columns can name columns of the table of heads
   bool compress = false;
 };
-/// Adds only --format and -o.
+/// Adds only --format, -o and --columns.
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
-/// Adds --format, -o and --digits.
+/// Adds --format, -o, --columns and --digits.
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
 /// Adds --table. options.formats must already be set. `help` says what --table does in the formats that write
-/// tables.
+/// tables, and lists the names.
 void add_table_option(Command& command, OutputOptions& options, const std::string& help);
 
 struct ResourceOptions {

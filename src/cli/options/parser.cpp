@@ -9,6 +9,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/options/command.hpp"
+#include "cli/options/target.hpp"
+#include "report/text.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -76,6 +78,26 @@ std::string usage_text(const Option& option, const Command& command) {
   }
   if (!excluded.empty()) text += " Excludes:" + excluded;
   return text.starts_with(' ') ? text.substr(1) : text;
+}
+
+/// Breaks the lines of a --help text that are wider than the terminal, 120 columns, or 80 columns in a pipe.
+/// Breaks examples only before options, with a backslash.
+std::string wrapped_help(std::string_view help) {
+  const std::size_t width = std::clamp<std::size_t>(output_width().value_or(80), 60, 120);
+  constexpr std::size_t descriptions = 30;  // first column of the descriptions of options
+  std::string text;
+  bool example = false;
+  while (!help.empty()) {
+    const std::string_view line = take_line(help);
+    const std::size_t first = line.find_first_not_of(' ');
+    const std::size_t gap = std::min(line.find("  ", first), line.size());
+    const std::size_t indent = first == 0 ? 0 : std::min(line.find_first_not_of(' ', gap), descriptions);
+    example = line == "Examples:" || (example && first != 0);
+    text += example ? report::wrapped(line, width - 2, " \\\n      ", " --")
+                    : report::wrapped(line, width, "\n" + std::string(indent, ' '));
+    text += '\n';
+  }
+  return text;
 }
 
 // --- Values
@@ -264,7 +286,7 @@ WordList Option::all_names() const {
 
 std::string Option::value_text() const {
   std::string text = type.empty() ? default_type(*this) : type;
-  if (!allowed.empty()) text += fmt::format(":{{{}}}", fmt::join(allowed, ","));
+  if (!allowed.empty() && type.empty()) text += fmt::format(":{{{}}}", fmt::join(allowed, ","));
   if (!range) return text;
   if (range->name.empty()) return text + ":" + limits_text(*range);
   text += ':';
@@ -285,7 +307,7 @@ std::variant<const Command*, std::string> parse_command_line(const Command& root
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    return app.help();  // the help of the subcommand on the command line
+    return wrapped_help(app.help());  // the help of the subcommand on the command line
   } catch (const CLI::CallForVersion& version) {
     return std::string(version.what()) + "\n";
   } catch (const CLI::ParseError& error) {

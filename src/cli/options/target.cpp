@@ -174,7 +174,7 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
   const bool to_stdout = options.path.empty() || options.path == "-";
   const Format* const by_extension = to_stdout ? nullptr : format_of_extension(options);
   Target target{resolve_format(options, by_extension, to_stdout), to_stdout ? "-" : options.path,
-                options.table};
+                options.table, options.columns == std::vector<std::string>{"all"}};
   const Format& format = target.format;
   const bool tables = format.form == Form::tables;
   if (!target.table.empty() && !tables)
@@ -184,7 +184,7 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
   if (target.is_folder() && (to_stdout || by_extension != nullptr)) {
     fail(Status::usage,
          "{0} is several tables, so it cannot go to one file or to standard output: give --format {0} -o "
-         "DIRECTORY, or --table NAME for one table",
+         "DIRECTORY, or --table NAME for one table (--help lists the names)",
          format.name);
   }
   if (format.form == Form::arrays && to_stdout && isatty(STDOUT_FILENO) == 1)
@@ -196,8 +196,16 @@ Target resolve_target(const OutputOptions& options, const std::vector<std::files
   return target;
 }
 
+std::optional<std::size_t> output_width(bool to_stdout) {
+  winsize size{};
+  if (to_stdout && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* const variable = std::getenv("COLUMNS");
+  const auto columns = parse_number(variable == nullptr ? "" : variable);
+  return columns == 0 ? std::nullopt : columns;
+}
+
 report::TextOptions text_style(const Target& target) {
-  report::TextOptions style;
+  report::TextOptions style{.width = output_width(target.path == "-"), .all_columns = target.all_columns};
   if (target.path != "-" || isatty(STDOUT_FILENO) != 1) return style;
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
@@ -207,8 +215,6 @@ report::TextOptions text_style(const Target& target) {
   const bool many =
       variable("TERM").find("256color") != std::string_view::npos || !variable("COLORTERM").empty();
   style.colours = style.styled && many;
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.width = size.ws_col;
   return style;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,7 @@ struct Target {
   Format format;
   std::filesystem::path path;  // "-": standard output
   std::string table;           // for tables: the table to write to the file; empty: write all to a directory
+  bool all_columns = false;    // --columns all
 
   /// Returns whether the output is a directory with one file per table.
   [[nodiscard]] bool is_folder() const { return format.form == inspect::Form::tables && table.empty(); }
@@ -61,8 +63,12 @@ struct Target {
                                     const std::vector<std::filesystem::path>& inputs,
                                     std::vector<OutputPath> others = {});
 
-/// Returns the text style of a target. If the target is standard output and standard output is a terminal,
-/// the style has the width of the terminal. Unless NO_COLOR is set, it also has bold and dim text, and
+/// Returns the width of standard output if it is a terminal and `to_stdout` is true; otherwise the number in
+/// the environment variable COLUMNS, if it is set.
+[[nodiscard]] std::optional<std::size_t> output_width(bool to_stdout = true);
+
+/// Returns the text style of a target, with the width of output_width(). If the target is standard output and
+/// standard output is a terminal, the style has bold and dim text unless NO_COLOR is set, and then also
 /// colours if TERM contains 256color or COLORTERM is set. Empty variables count as not set. For any other
 /// target, the style is plain text.
 [[nodiscard]] report::TextOptions text_style(const Target& target);
