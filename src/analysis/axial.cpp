@@ -19,6 +19,8 @@ void check_model(const model::Model& model) {
          "contains only attention",
          escaped(model.name()), why);
   };
+  // Only the family `attention` has NormPlace::none. It has no positions in scores, final norm or output
+  // head.
   if (config.layers.size() > 1) refuse("it has several layers");
   if (layer.place != model::NormPlace::none || layer.mlp.width > 0) refuse("its layer has a norm or an MLP");
   if (config.embedding.position != model::PositionKind::none) refuse("it adds positions to its input");

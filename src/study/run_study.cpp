@@ -16,6 +16,7 @@
 #include "base/text.hpp"
 #include "checkpoint/source.hpp"
 #include "linalg/blas.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::study {
 namespace {
@@ -233,8 +234,9 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
   const auto null_rows = header.null_measures();
   for (std::size_t i = 0; i < measures.nulls.size(); ++i)
     show(run.null_models[i], corpus.batch, null_rows, measures.nulls[i], ignored);
+  const std::string kernel = fmt::format("{}/{}", linalg::blas_kernel(), linalg::kernels().name);
   const std::lock_guard lock(adding);
-  state.add(corpus, measures, warnings.list(), linalg::blas_kernel());
+  state.add(corpus, measures, warnings.list(), kernel);
 }
 
 void run_study(const StudyRun& run, StudyState& state) {

@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
 #include "support/panels.hpp"
 
 namespace attnctl::analysis {
@@ -141,6 +142,11 @@ TEST_CASE("shapes are those of the arrays that are written") {
   CHECK(layout.shape(Captured::z, cross) == Shape{2, 2, 3, 10});
   CHECK(layout.shape(Captured::output, cross) == Shape{2, 3, 24});
   CHECK(layout.shape(Captured::logits, cross) == Shape{3, 39});
+  model::ModelConfig mixed = llama().config();
+  mixed.layers[1].attention.d_value = 7;
+  const CaptureLayout sizes({{{0, 0}, {1, 0}}}, mixed);
+  CHECK(sizes.shape(Captured::queries, cross) == Shape{2, 1, 3, 10});
+  CHECK_THROWS_AS((void)sizes.shape(Captured::z, cross), Error);
   const model::Model headless = test::open_golden("bert-headless");
   CHECK_FALSE(CaptureLayout({{{0, 0}}}, headless.config()).available(Captured::logits));
 }

@@ -298,5 +298,21 @@ TEST_CASE("a head that copies has score 1, one that forbids -1") {
   CHECK(scores[2].value() == doctest::Approx(-1));
 }
 
+TEST_CASE("the copying score of weights that are not finite is undefined") {
+  MemoryModel model = MemoryModel::golden("gpt2");
+  for (auto& [name, tensor] : model.tensors) {
+    if (name.ends_with("h.0.attn.c_attn.weight"))
+      tensor = test::floats({15, 45}, std::vector<float>(15 * 45, std::numeric_limits<float>::infinity()));
+  }
+  const model::Model bound = model.bound();
+  Warnings warnings;
+  Pool pool(1);
+  const auto scores = ov_copying(bound, forward::Selection{{{0, 0}, {1, 0}}}, false, pool, warnings);
+  CHECK_FALSE(scores[0].has_value());
+  CHECK(scores[1].has_value());
+  REQUIRE(warnings.list().size() == 1);
+  CHECK(warnings.list()[0].code == "undefined_copying");
+}
+
 }  // namespace
 }  // namespace attnctl::analysis

@@ -53,40 +53,35 @@ std::string_view name_of(Captured what) {
 }
 
 CaptureLayout::CaptureLayout(const forward::Selection& selection, const model::ModelConfig& config)
-    : heads_(selection.heads),
-      kv_heads_(HeadAxes::of_kv_heads(selection.heads, config)),
-      d_output_(config.d_output),
-      vocabulary_(config.head.present ? config.output_embedding().vocabulary : 0) {
+    : heads_(selection.heads), kv_heads_(HeadAxes::of_kv_heads(selection.heads, config)), config_(config) {
   if (selection.heads.empty()) throw std::logic_error("a capture needs at least one head");
-  component_ = config.layers.at(selection.heads.front().layer).component;
-  attention_ = config.layers.at(selection.heads.front().layer).attention;
-  for (const model::HeadId head : selection.heads) {
-    const model::AttentionConfig& other = config.layers.at(head.layer).attention;
-    if (other.d_head != attention_.d_head || other.d_value != attention_.d_value)
-      fail(Status::usage,
-           "the heads of layers {} and {} have different sizes, so one array cannot hold both; use --layers "
-           "to select layers with heads of one size",
-           selection.heads.front().layer, head.layer);
-  }
 }
 
 bool CaptureLayout::available(Captured what) const {
-  if (what == Captured::logits) return vocabulary_ > 0;
+  if (what == Captured::logits) return config_.head.present;
   const bool needs_values = what == Captured::values || what == Captured::z || what == Captured::output;
-  return !needs_values || attention_.value.weight;
+  return !needs_values || first_layer().attention.value.weight;
 }
 
 Shape CaptureLayout::shape(Captured what, const input::Sequence& sequence) const {
   if (what == Captured::logits)
-    return {sequence.target ? sequence.target->queries() : sequence.queries(), vocabulary_};
-  const forward::Sides sides = forward::sides_of(component_, sequence);
-  if (what == Captured::output) return {heads_.layers().size(), sides.queries(), d_output_};
-  const bool by_key = what == Captured::keys || what == Captured::values;
-  const std::size_t rows = by_key ? sides.keys() : sides.queries();
-  const bool by_pair = what == Captured::pattern || what == Captured::scores;
+    return {(sequence.target ? *sequence.target : sequence).queries(), config_.output_embedding().vocabulary};
+  const forward::Sides sides = forward::sides_of(component(), sequence);
+  if (what == Captured::output) return {heads_.layers().size(), sides.queries(), config_.d_output};
+  if (what == Captured::pattern || what == Captured::scores)
+    return heads_.shape({sides.queries(), sides.keys()});
   const bool of_values = what == Captured::values || what == Captured::z;
-  const std::size_t width = by_pair ? sides.keys() : of_values ? attention_.d_value : attention_.d_head;
-  return (by_key ? kv_heads_ : heads_).shape({rows, width});
+  const auto width = of_values ? &model::AttentionConfig::d_value : &model::AttentionConfig::d_head;
+  const std::size_t first = first_layer().attention.*width;
+  for (const std::size_t layer : heads_.layers()) {
+    if (config_.layers[layer].attention.*width != first)
+      fail(Status::usage,
+           "the heads of layers {} and {} have different sizes, so one array cannot hold both; use --layers "
+           "to select layers with heads of one size",
+           heads_.layers().front(), layer);
+  }
+  const bool by_key = what == Captured::keys || what == Captured::values;
+  return by_key ? kv_heads_.shape({sides.keys(), first}) : heads_.shape({sides.queries(), first});
 }
 
 MemorySink::MemorySink(Shape shape, bool hidden_is_minus_infinity)

@@ -33,23 +33,25 @@ inline constexpr std::array kAllCaptured{Captured::pattern, Captured::scores, Ca
 /// those of the target sequence.
 class CaptureLayout {
  public:
-  /// Throws Error(usage) if the selected heads differ in k or v, and std::logic_error if no head is selected.
+  /// Throws std::logic_error if no head is selected. `config` must outlive this object.
   CaptureLayout(const forward::Selection& selection, const model::ModelConfig& config);
 
   /// Returns whether the model computes an array. Values, z and output need W_V; logits need an output head.
   [[nodiscard]] bool available(Captured what) const;
+  /// Throws Error(usage) if the selected heads differ in the width of the array, k or v.
   [[nodiscard]] Shape shape(Captured what, const input::Sequence& sequence) const;
-  [[nodiscard]] model::Component component() const { return component_; }
+  [[nodiscard]] model::Component component() const { return first_layer().component; }
   [[nodiscard]] const HeadAxes& heads() const { return heads_; }
   [[nodiscard]] const HeadAxes& kv_heads() const { return kv_heads_; }
 
  private:
+  [[nodiscard]] const model::LayerConfig& first_layer() const {
+    return config_.layers.at(heads_.layers().front());
+  }
+
   HeadAxes heads_;
   HeadAxes kv_heads_;
-  model::Component component_ = model::Component::none;
-  model::AttentionConfig attention_;  // config of the first selected layer
-  std::size_t d_output_ = 0;
-  std::size_t vocabulary_ = 0;  // 0: no output head
+  const model::ModelConfig& config_;
 };
 
 /// An array in memory. Elements that are never written are uninitialised.

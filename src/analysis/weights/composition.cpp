@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <span>
@@ -103,7 +102,7 @@ std::optional<double> copying_of(const CircuitFactors& ov, std::size_t head, con
   const Matrix written = product(w_o, vocabulary);
   Matrix core(w_o.rows(), w_v.rows());
   linalg::gemm_nt(written.view(), w_v.view(), core.view());
-  if (!linalg::all_finite(core.values())) return std::numeric_limits<double>::quiet_NaN();
+  if (!linalg::all_finite(core.values())) return std::nullopt;
   return score_of(linalg::eigenvalues(core.view()));
 }
 
@@ -309,7 +308,7 @@ std::vector<std::optional<double>> ov_copying(const model::Model& model, const f
         "undefined_copying",
         fmt::format(
             "ov_copying of head {} is undefined: its OV circuit is missing or does not have the dimensions "
-            "of the embedding and the output head, or all eigenvalues of W_E OV W_U are zero",
+            "of the embedding and the output head, or W_E OV W_U is not finite or has only zero eigenvalues",
             model::head_name(model.config(), selection.heads[i])));
   }
   return scores;

@@ -24,10 +24,10 @@ namespace attnctl::analysis {
 ///
 /// The nonzero eigenvalues equal those of the smaller matrix W_O (W_U W_E) W_V [v, v]. W_U W_E [d, d] is a
 /// sum over the vocabulary; it is computed once, in double and in a fixed order. The score is nullopt if the
-/// model has no embedding, no output head or no OV circuit of matching width, or if all eigenvalues of the
-/// head are zero. It is NaN if the smaller matrix is not finite. Adds the warning `no_copying` if the model
-/// has no embedding or no matching output head, and otherwise `undefined_copying` for each head whose score
-/// is nullopt.
+/// model has no embedding, no output head or no OV circuit of matching width, if all eigenvalues of the head
+/// are zero, or if the smaller matrix is not finite. Adds the warning `no_copying` if the model has no
+/// embedding or no matching output head, and otherwise `undefined_copying` for each head whose score is
+/// nullopt.
 [[nodiscard]] std::vector<std::optional<double>> ov_copying(const model::Model& model,
                                                             const forward::Selection& selection,
                                                             bool fold_norm, Pool& pool, Warnings& warnings);

@@ -367,7 +367,7 @@ void merge(const MergeOptions& options) {
   output.write(finished_study(state, false, session));
   if (state.kernels().size() > 1) {
     session.warnings.add("unlike_kernels",
-                         "the states were computed with different BLAS kernels, which round differently",
+                         "the states were computed with different kernels, which round differently",
                          state.kernels().size());
   }
   print_warnings(session);

@@ -345,10 +345,10 @@ Results study_results(const StudyState& state, Pool& pool) {
                         known ? *state.blocks() - state.blocks_done() : 1});
   }
   if (state.kernels().size() > 1) {
-    warnings.push_back({"unlike_kernels",
-                        "the blocks were computed with different BLAS kernels, which round differently: " +
-                            kernel_names(state),
-                        state.kernels().size()});
+    warnings.push_back(
+        {"unlike_kernels",
+         "the blocks were computed with different kernels, which round differently: " + kernel_names(state),
+         state.kernels().size()});
   }
   List skipped, warning_records;
   for (const auto& [key, message] : state.skipped())

@@ -192,8 +192,8 @@ class StudyState {
 void require_same_study(const StudyHeader& header, const std::string& name, const StudyHeader& wanted,
                         const std::string& wanted_name);
 
-/// Returns the names of the BLAS kernels that computed the blocks: for example "SkylakeX", or
-/// "Haswell+SkylakeX" if blocks were computed on different machines.
+/// Returns the names of the kernels that computed the blocks: for example "SkylakeX/avx512" for those of the
+/// BLAS and of attnctl, or "Haswell/avx2+SkylakeX/avx512" if blocks were computed on different machines.
 [[nodiscard]] std::string kernel_names(const StudyState& state);
 
 /// Returns the results of a study for output. A warning says if blocks are missing.
