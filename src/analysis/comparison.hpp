@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "forward/observer.hpp"
+#include "forward/run.hpp"
 #include "reference/reference.hpp"
 
 namespace attnctl::analysis {

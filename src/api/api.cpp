@@ -21,7 +21,6 @@
 #include "base/pool.hpp"
 #include "base/warnings.hpp"
 #include "forward/block.hpp"
-#include "forward/observer.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/sequences.hpp"

@@ -5,6 +5,9 @@
 #include <memory>
 #include <new>
 
+#include "base/checked.hpp"
+#include "base/matrix_view.hpp"
+
 namespace attnctl {
 
 /// Allocates `count` uninitialised floats, aligned to a cache line. From 4 MiB on, requests huge pages to
@@ -24,6 +27,12 @@ class AlignedWorkspace {
       size_ = size;
     }
     return values_.get();
+  }
+  /// Returns a matrix [rows, cols] in the buffer. Earlier views become invalid if the buffer grows.
+  [[nodiscard]] MatrixView<float> take(std::size_t rows, std::size_t cols) {
+    const auto size = checked_mul(rows, cols);
+    if (!size) throw std::bad_alloc();
+    return {take(*size), rows, cols};
   }
   [[nodiscard]] float* get() const { return values_.get(); }
 

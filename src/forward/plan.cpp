@@ -1,5 +1,3 @@
-#include "forward/plan.hpp"
-
 #include <algorithm>
 #include <set>
 #include <stdexcept>
@@ -10,6 +8,7 @@
 #include "base/error.hpp"
 #include "forward/attention/attention.hpp"
 #include "forward/layers/layers.hpp"
+#include "forward/run.hpp"
 
 // Functions that check a batch, divide it into Blocks, and plan a forward pass and its memory.
 namespace attnctl::forward {
@@ -61,7 +60,7 @@ struct SequenceCheck {
       if (sequence.patches.rows() != grid.patches())
         refuse(" has {} patches; the model needs {}", sequence.patches.rows(), grid.patches());
     } else if (sequence.ids.empty()) {
-      check_width("embeddings", sequence.embeddings, embedding_width(config));
+      check_width("embeddings", sequence.embeddings, config.embedding.width);
     } else {
       if (grid.present()) refuse(": the model reads images, not tokens; use --pixels");
       if (embedding.vocabulary == 0) refuse(": the model has no token embedding; use --embeddings");
@@ -155,6 +154,126 @@ void append(Block& block, std::size_t index, const Sides& sides) {
   block.sequences.push_back({index, block.rows, sides.queries(), block.key_rows, sides.keys()});
   block.rows += sides.queries();
   block.key_rows += sides.keys();
+}
+
+/// Largest number of bytes that is assumed for the packed operands of a BLAS per thread.
+constexpr std::uint64_t kMostPacked = std::uint64_t{12} << 20U;
+/// Estimate of the bytes of a thread's stack and small allocations.
+constexpr std::uint64_t kThreadBytes = std::uint64_t{2} << 20U;
+
+std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
+  return saturating_product(saturating_product(rows, cols), sizeof(float));
+}
+
+/// Returns the bytes of the buffers of the MLP or the experts. Keeps the routes of all rows if `routing`.
+std::uint64_t mlp_bytes(const model::LayerConfig& layer, std::size_t d_model, std::uint64_t all_rows,
+                        bool routing) {
+  const model::ExpertsConfig& experts = layer.experts;
+  const std::size_t width = std::max(layer.mlp.width, experts.shared_width);
+  if (width == 0) return 0;
+  const std::uint64_t rows = std::min<std::uint64_t>(all_rows, kMlpRows);
+  const std::uint64_t bytes = floats(rows, 2 * d_model + 2 * width);
+  if (experts.count == 0) return bytes;
+  constexpr std::uint64_t kRoute = 64;
+  const std::uint64_t routes = saturating_product<std::uint64_t>(
+      routing ? all_rows : rows, sizeof(ExpertRoute) + experts.per_token * kRoute);
+  return saturating_sum(bytes, floats(rows, experts.count + 4 * d_model), routes);
+}
+
+/// Returns the bytes of the buffers that ForwardPass needs for a Block in one layer.
+std::uint64_t layer_bytes(const model::ModelConfig& config, const model::LayerConfig& layer,
+                          const LayerPlan& plan, const Block& block) {
+  const model::AttentionConfig& attention = layer.attention;
+  const std::size_t z = plan.z ? attention.heads * attention.d_value : 0;
+  const std::size_t queries = attention.query_slices() * attention.d_head;
+  const std::size_t output = plan.output ? std::max(config.d_output, config.d_model) : 0;
+  const std::size_t narrow =
+      attention.query.rank + attention.key.rank + attention.value.rank + attention.output.rank;
+  std::uint64_t bytes =
+      saturating_sum(floats(block.rows, std::max(config.d_model, z)),  // the normalised stream, later z
+                     floats(block.rows, std::max(queries, output)),    // queries, later the output
+                     floats(block.key_rows, attention.kv_heads * attention.d_head),
+                     plan.values ? floats(block.key_rows, attention.kv_heads * attention.d_value) : 0,
+                     floats(std::max(block.rows, block.key_rows), narrow));
+  if (attention.disentangled) {
+    const std::size_t rows = 2 * attention.disentangled->span;
+    bytes = saturating_sum(bytes, floats(rows, config.d_model + 2 * attention.heads * attention.d_head));
+  }
+  return plan.onward ? saturating_sum(bytes, mlp_bytes(layer, config.d_model, block.rows, plan.routing))
+                     : bytes;
+}
+
+/// Largest panel width of a PackedMatrix, which rounds its columns up to a multiple of its panel width.
+constexpr std::uint64_t kLanes = 64;
+
+/// Returns the bytes that one worker needs for one head: panels, packed keys and values, position terms, ...
+std::uint64_t head_bytes(const model::AttentionConfig& attention, const LayerPlan& plan, const Block& block,
+                         std::size_t panel_rows) {
+  std::uint64_t largest = 0;
+  for (const BlockSequence& place : block.sequences) {
+    const std::size_t rows = std::min(place.queries, rows_of_panel(panel_rows, place.keys));
+    const std::size_t panels = plan.scores ? 4 : 3;  // includes two that observers may allocate
+    const std::size_t both = place.queries + place.keys;
+    const std::uint64_t packed = saturating_sum(attention.d_head, plan.z ? attention.d_value : 0, 2 * kLanes);
+    std::uint64_t bytes = 0;
+    const auto add = [&](std::uint64_t height, std::uint64_t width) {
+      bytes = saturating_sum(bytes, floats(height, width));
+    };
+    add(rows, panels * place.keys);
+    add(rows, 8);
+    add(place.keys, 8);
+    add(place.keys + kLanes, packed);                         // packed keys and values
+    if (plan.values) add(place.keys, 2 * attention.d_value);  // float64 copies made by observers
+    if (attention.relative_buckets || attention.disentangled || attention.alibi) add(both, 2);
+    if (attention.disentangled) add(both, 2 * attention.disentangled->span);
+    if (attention.kind.rule == model::AttentionKind::Rule::linear) {
+      add(both, 2 * attention.d_head);
+      add(attention.d_head, 2 * attention.d_value);
+    }
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
+std::uint64_t rotary_bytes(const model::ModelConfig& config, std::size_t longest) {
+  std::set<const model::RotaryConfig*> tables;
+  for (const model::LayerConfig& layer : config.layers) tables.insert(layer.attention.rotary.get());
+  tables.erase(nullptr);
+  std::uint64_t bytes = 0;
+  for (const auto* const table : tables) bytes = saturating_sum(bytes, floats(longest, table->dims));
+  return bytes;
+}
+
+std::uint64_t logits_bytes(const model::ModelConfig& config, std::size_t rows) {
+  const std::size_t vocabulary = std::max<std::size_t>(config.output_embedding().vocabulary, 1);
+  rows = std::min(rows, logits_rows(vocabulary));
+  return floats(rows, vocabulary + 3 * config.d_model);
+}
+
+/// Returns the largest number of tokens of a Block, with targets, that are looked up in embedding tables.
+std::size_t looked_up(const std::vector<Block>& blocks, const input::Batch& batch) {
+  std::size_t largest = 0;
+  for (const Block& block : blocks) {
+    std::size_t rows = block.rows;
+    for (const BlockSequence& place : block.sequences) {
+      const input::Sequence* const target = batch.sequences[place.index].target.get();
+      if (target != nullptr) rows += target->queries();
+    }
+    largest = std::max(largest, rows);
+  }
+  return largest;
+}
+
+/// Returns the number of floats per row in the buffers that are separate for each Block: the residual stream,
+/// the output of the encoder, and the buffers of convolutions.
+std::uint64_t carried_floats(const model::ModelConfig& config) {
+  std::uint64_t width = config.decoder ? 2 * config.d_model : config.d_model;
+  std::size_t kernel = 0;
+  for (const model::LayerConfig& layer : config.layers) {
+    if (layer.convolution) kernel = std::max(kernel, layer.convolution->kernel);
+  }
+  if (kernel > 0) width += (kernel + 2) * config.d_model;
+  return width;
 }
 
 }  // namespace
@@ -281,133 +400,6 @@ Block in_component(const Block& block, model::Component component, const input::
   return same;
 }
 
-namespace {
-
-/// Largest number of bytes that is assumed for the packed operands of a BLAS per thread.
-constexpr std::uint64_t kMostPacked = std::uint64_t{12} << 20U;
-/// Estimate of the bytes of a thread's stack and small allocations.
-constexpr std::uint64_t kThreadBytes = std::uint64_t{2} << 20U;
-
-std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
-  return saturating_product(saturating_product(rows, cols), sizeof(float));
-}
-
-/// Returns the bytes of the buffers of the MLP or the experts. Keeps the routes of all rows if `routing`.
-std::uint64_t mlp_bytes(const model::LayerConfig& layer, std::size_t d_model, std::uint64_t all_rows,
-                        bool routing) {
-  const model::ExpertsConfig& experts = layer.experts;
-  const std::size_t width = std::max(layer.mlp.width, experts.shared_width);
-  if (width == 0) return 0;
-  const std::uint64_t rows = std::min<std::uint64_t>(all_rows, kMlpRows);
-  const std::uint64_t bytes = floats(rows, 2 * d_model + 2 * width);
-  if (experts.count == 0) return bytes;
-  constexpr std::uint64_t kRoute = 64;
-  const std::uint64_t routes = saturating_product<std::uint64_t>(
-      routing ? all_rows : rows, sizeof(ExpertRoute) + experts.per_token * kRoute);
-  return saturating_sum(bytes, floats(rows, experts.count + 4 * d_model), routes);
-}
-
-/// Returns the bytes of the buffers that ForwardPass needs for a Block in one layer.
-std::uint64_t layer_bytes(const model::ModelConfig& config, const model::LayerConfig& layer,
-                          const LayerPlan& plan, const Block& block) {
-  const model::AttentionConfig& attention = layer.attention;
-  const std::size_t z = plan.z ? attention.heads * attention.d_value : 0;
-  const std::size_t queries = attention.query_slices() * attention.d_head;
-  const std::size_t output = plan.output ? std::max(config.d_output, config.d_model) : 0;
-  const std::size_t narrow =
-      attention.query.rank + attention.key.rank + attention.value.rank + attention.output.rank;
-  std::uint64_t bytes =
-      saturating_sum(floats(block.rows, std::max(config.d_model, z)),  // the normalised stream, later z
-                     floats(block.rows, std::max(queries, output)),    // queries, later the output
-                     floats(block.key_rows, attention.kv_heads * attention.d_head),
-                     plan.values ? floats(block.key_rows, attention.kv_heads * attention.d_value) : 0,
-                     floats(std::max(block.rows, block.key_rows), narrow));
-  if (attention.disentangled) {
-    const std::size_t rows = 2 * attention.disentangled->span;
-    bytes = saturating_sum(bytes, floats(rows, config.d_model + 2 * attention.heads * attention.d_head));
-  }
-  return plan.onward ? saturating_sum(bytes, mlp_bytes(layer, config.d_model, block.rows, plan.routing))
-                     : bytes;
-}
-
-/// Largest panel width of a PackedMatrix, which rounds its number of columns up to a multiple of its panel
-/// width.
-constexpr std::uint64_t kLanes = 64;
-
-/// Returns the bytes that one worker needs for one head, such as panels, packed keys and values, and position
-/// terms.
-std::uint64_t head_bytes(const model::AttentionConfig& attention, const LayerPlan& plan, const Block& block,
-                         std::size_t panel_rows) {
-  std::uint64_t largest = 0;
-  for (const BlockSequence& place : block.sequences) {
-    const std::size_t rows = std::min(place.queries, rows_of_panel(panel_rows, place.keys));
-    const std::size_t panels = plan.scores ? 4 : 3;  // includes two that observers may allocate
-    const std::size_t both = place.queries + place.keys;
-    const std::uint64_t packed = saturating_sum(attention.d_head, plan.z ? attention.d_value : 0, 2 * kLanes);
-    std::uint64_t bytes = 0;
-    const auto add = [&](std::uint64_t height, std::uint64_t width) {
-      bytes = saturating_sum(bytes, floats(height, width));
-    };
-    add(rows, panels * place.keys);
-    add(rows, 8);
-    add(place.keys, 8);
-    add(place.keys + kLanes, packed);                         // packed keys and values
-    if (plan.values) add(place.keys, 2 * attention.d_value);  // float64 copies made by observers
-    if (attention.relative_buckets || attention.disentangled || attention.alibi) add(both, 2);
-    if (attention.disentangled) add(both, 2 * attention.disentangled->span);
-    if (attention.kind.rule == model::AttentionKind::Rule::linear) {
-      add(both, 2 * attention.d_head);
-      add(attention.d_head, 2 * attention.d_value);
-    }
-    largest = std::max(largest, bytes);
-  }
-  return largest;
-}
-
-std::uint64_t rotary_bytes(const model::ModelConfig& config, std::size_t longest) {
-  std::set<const model::RotaryConfig*> tables;
-  for (const model::LayerConfig& layer : config.layers) tables.insert(layer.attention.rotary.get());
-  tables.erase(nullptr);
-  std::uint64_t bytes = 0;
-  for (const auto* const table : tables) bytes = saturating_sum(bytes, floats(longest, table->dims));
-  return bytes;
-}
-
-std::uint64_t logits_bytes(const model::ModelConfig& config, std::size_t rows) {
-  const std::size_t vocabulary = std::max<std::size_t>(config.output_embedding().vocabulary, 1);
-  rows = std::min(rows, logits_rows(vocabulary));
-  return floats(rows, vocabulary + 3 * config.d_model);
-}
-
-/// Returns the largest number of tokens of a Block, in inputs and targets together. Each token is looked up
-/// in embedding tables.
-std::size_t looked_up(const std::vector<Block>& blocks, const input::Batch& batch) {
-  std::size_t largest = 0;
-  for (const Block& block : blocks) {
-    std::size_t rows = block.rows;
-    for (const BlockSequence& place : block.sequences) {
-      const input::Sequence* const target = batch.sequences[place.index].target.get();
-      if (target != nullptr) rows += target->queries();
-    }
-    largest = std::max(largest, rows);
-  }
-  return largest;
-}
-
-/// Returns the number of floats per row in the buffers that are separate for each Block: the residual stream,
-/// the output of the encoder, and the buffers of convolutions.
-std::uint64_t carried_floats(const model::ModelConfig& config) {
-  std::uint64_t width = config.decoder ? 2 * config.d_model : config.d_model;
-  std::size_t kernel = 0;
-  for (const model::LayerConfig& layer : config.layers) {
-    if (layer.convolution) kernel = std::max(kernel, layer.convolution->kernel);
-  }
-  if (kernel > 0) width += (kernel + 2) * config.d_model;
-  return width;
-}
-
-}  // namespace
-
 std::uint64_t PassFootprint::resident() const {
   return saturating_sum(resident_weights, other_weights, activations, workers,
                         saturating_product<std::uint64_t>(row, block_rows));
@@ -425,10 +417,11 @@ std::size_t PassFootprint::streamed_rows(std::uint64_t bytes) const {
 }
 
 PassFootprint pass_footprint(const model::Model& model, const input::Batch& batch, const Selection& selection,
-                             const Needs& needs, const PassShape& shape) {
+                             const Needs& needs, std::size_t threads, std::size_t panel_rows,
+                             std::size_t packed_rows) {
   const model::ModelConfig& config = model.config();
   const PassPlan plan = make_plan(model.name(), config, selection, needs);
-  const std::vector<Block> blocks = cut_into_blocks(batch, shape.packed_rows);
+  const std::vector<Block> blocks = cut_into_blocks(batch, packed_rows);
   PassFootprint made;
   if (plan.layers.empty()) return made;
   require_targets(config, batch, plan.layers.size() - 1);
@@ -443,7 +436,7 @@ PassFootprint pass_footprint(const model::Model& model, const input::Batch& batc
           needs_target(layer.component) ? in_component(inputs, layer.component, batch) : inputs;
       made.block_rows = std::max({made.block_rows, block.rows, block.key_rows});
       made.activations = std::max(made.activations, layer_bytes(config, layer, plan.layers[i], block));
-      panel = std::max(panel, head_bytes(layer.attention, plan.layers[i], block, shape.panel_rows));
+      panel = std::max(panel, head_bytes(layer.attention, plan.layers[i], block, panel_rows));
       for (const BlockSequence& place : block.sequences)
         longest = std::max({longest, place.queries, place.keys});
     }
@@ -451,15 +444,14 @@ PassFootprint pass_footprint(const model::Model& model, const input::Batch& batc
   if (plan.logits) made.activations = saturating_sum(made.activations, logits_bytes(config, made.block_rows));
   made.activations = saturating_sum(
       made.activations, rotary_bytes(config, longest),
-      config.embedding.projection.weight ? floats(made.block_rows, embedding_width(config)) : 0);
+      config.embedding.projection.weight ? floats(made.block_rows, config.embedding.width) : 0);
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
     made.streamed_weights = std::max(made.streamed_weights, model.layer_bytes(i));
     if (model.shared_with(i) == i)
       made.resident_weights = saturating_sum(made.resident_weights, model.layer_bytes(i));
   }
   const std::uint64_t packed = std::min(kMostPacked, saturating_sum(made.streamed_weights, made.activations));
-  made.workers =
-      saturating_product<std::uint64_t>(shape.threads, saturating_sum(panel, packed, kThreadBytes));
+  made.workers = saturating_product<std::uint64_t>(threads, saturating_sum(panel, packed, kThreadBytes));
   made.other_weights =
       saturating_sum(model.embedding_bytes(looked_up(blocks, batch)), plan.logits ? model.head_bytes() : 0);
   return made;

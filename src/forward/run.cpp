@@ -4,10 +4,8 @@
 
 #include "base/error.hpp"
 #include "forward/attention/attention.hpp"
-#include "forward/attention/positions.hpp"
 #include "forward/block.hpp"
 #include "forward/layers/layers.hpp"
-#include "forward/plan.hpp"
 
 namespace attnctl::forward {
 namespace {
@@ -93,35 +91,33 @@ class ForwardPass {
  public:
   explicit ForwardPass(const PassInputs& inputs)
       : inputs_(inputs),
+        config_(inputs.model.config()),
         pool_(inputs.context.pool),
-        head_(inputs.context.pool, inputs.model),
         panels_(inputs.context.pool.size()) {}
 
-  /// Computes a layer for all Blocks of the group before it computes the next layer. Then computes the logits
-  /// if the plan has them.
+  /// Computes each layer for all Blocks of the group before the next layer, then the logits, if planned.
   void run(std::span<const Block> group) {
-    const model::ModelConfig& config = inputs_.model.config();
     const std::size_t layers = inputs_.plan.layers.size();
     if (states_.size() < group.size()) states_.resize(group.size());
     const std::span<BlockState> all = std::span(states_).first(group.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
       all[i].inputs = &group[i];
-      all[i].x = all[i].input_rows.take(group[i].rows, config.d_model);
+      all[i].x = all[i].input_rows.take(group[i].rows, config_.d_model);
       embed(pool_, inputs_.model, inputs_.batch, group[i], all[i].x);
-      all[i].convolution.keep(config, all[i].x);
+      all[i].convolution.keep(config_, all[i].x);
     }
     if (inputs_.context.streamed_rows > 0) inputs_.model.evict_embedding();
     for (std::size_t index = 0; index < layers; ++index) {
-      const bool entered = index > 0 && needs_target(config.layers[index - 1].component);
+      const bool entered = index > 0 && needs_target(config_.layers[index - 1].component);
       for (BlockState& state : all) {
-        if (needs_target(config.layers[index].component) && !entered) enter_decoder(state);
+        if (needs_target(config_.layers[index].component) && !entered) enter_decoder(state);
         run_layer(state, index);
       }
       if (inputs_.context.streamed_rows > 0) release(index);
     }
     if (!inputs_.plan.logits) return;
     for (const BlockState& state : all)
-      compute_logits(state.block(config.layers[layers - 1].component), state.x);
+      compute_logits(state.block(config_.layers[layers - 1].component), state.x);
   }
 
   [[nodiscard]] const RowWarnings& warnings() const { return warnings_; }
@@ -149,8 +145,7 @@ class ForwardPass {
   };
 
   void enter_decoder(BlockState& state) {
-    const model::ModelConfig& config = inputs_.model.config();
-    apply_norm(pool_, config.decoder->encoder_norm, inputs_.model.encoder_norm(), state.x, state.x);
+    apply_norm(pool_, config_.decoder->encoder_norm, inputs_.model.encoder_norm(), state.x, state.x);
     state.memory = state.x;
     state.decoder = in_component(*state.inputs, model::Component::decoder, inputs_.batch);
     state.cross = in_component(*state.inputs, model::Component::cross, inputs_.batch);
@@ -159,7 +154,7 @@ class ForwardPass {
   }
 
   void run_layer(BlockState& state, std::size_t index) {
-    const model::LayerConfig& config = inputs_.model.config().layers[index];
+    const model::LayerConfig& config = config_.layers[index];
     const model::Lease<model::LayerWeights> lease = inputs_.model.layer(index, &pool_);
     const model::LayerWeights& weights = *lease;
     const LayerPlan& plan = inputs_.plan.layers[index];
@@ -216,8 +211,8 @@ class ForwardPass {
 
   Projections project(const BlockState& state, std::size_t index, const model::LayerWeights& weights,
                       MatrixView<const float> stream) {
-    const Block& block = state.block(inputs_.model.config().layers[index].component);
-    const model::AttentionConfig& config = inputs_.model.config().layers[index].attention;
+    const Block& block = state.block(config_.layers[index].component);
+    const model::AttentionConfig& config = config_.layers[index].attention;
     const LayerPlan& plan = inputs_.plan.layers[index];
     const input::Sequence& first = inputs_.batch.sequences[block.sequences.front().index];
     // A Block with separate keys or values has only one sequence.
@@ -281,7 +276,7 @@ class ForwardPass {
   void rotate_heads(const Block& block, const model::AttentionConfig& config,
                     const Projections& projections) {
     const auto rotate_runs = [&](MatrixView<float> rows, std::span<const HeadRun> runs) {
-      const RotaryTable& table = rotary_.table(*config.rotary, rows.rows);
+      const RotaryTable& table = rotary_table(rotary_, *config.rotary, rows.rows);
       for (const HeadRun& run : runs) {
         rotate(pool_, *config.rotary, table, config.d_head,
                rows.col_range(run.first * config.d_head, run.count * config.d_head));
@@ -296,19 +291,18 @@ class ForwardPass {
   void attend_heads(const Block& block, std::size_t index, const model::AttentionWeights& weights,
                     const Projections& projections) {
     const LayerPlan& plan = inputs_.plan.layers[index];
-    const model::AttentionConfig& config = inputs_.model.config().layers[index].attention;
-    const AttentionLayer layer{
-        .config = config,
-        .layer = index,
-        .q = projections.q,
-        .k = projections.k,
-        .v = projections.v,
-        .z = projections.z,
-        .sinks = weights.sinks,
-        .scores = plan.scores,
-        .panel_rows = inputs_.context.panel_rows,
-        .patterns = plan.patterns || plan.scores,
-        .positions = {weights.relative_bias, distances_.project(pool_, config, weights)}};
+    const model::AttentionConfig& config = config_.layers[index].attention;
+    const AttentionLayer layer{.config = config,
+                               .layer = index,
+                               .q = projections.q,
+                               .k = projections.k,
+                               .v = projections.v,
+                               .z = projections.z,
+                               .sinks = weights.sinks,
+                               .scores = plan.scores,
+                               .panel_rows = inputs_.context.panel_rows,
+                               .patterns = plan.patterns || plan.scores,
+                               .positions = position_tables(pool_, config, weights, distances_)};
     for (PanelBuffers& buffers : panels_) buffers.reserve(block, layer);
     std::vector<std::size_t> heads;
     for (std::size_t head = 0; head < plan.computed.size(); ++head) {
@@ -339,10 +333,11 @@ class ForwardPass {
   }
 
   void compute_logits(const Block& block, MatrixView<const float> x) {
-    const std::size_t step = head_.rows_at_once();
+    const std::size_t step = logits_rows(inputs_.model.head(&pool_)->decoder.out());
     for (std::size_t first = 0; first < x.rows; first += step) {
       const std::size_t last = std::min(x.rows, first + step);
-      const MatrixView<const float> logits = head_.logits(x.row_range(first, last - first));
+      const MatrixView<const float> logits =
+          logits_of(pool_, inputs_.model, head_, x.row_range(first, last - first));
       notify(&Needs::logits, block, [&](Observer& observer, const BlockSequence& place) {
         const std::size_t begin = std::max(first, place.first_query);
         const std::size_t end = std::min(last, place.first_query + place.queries);
@@ -352,8 +347,7 @@ class ForwardPass {
     }
   }
 
-  /// Calls call(observer, sequence) for each sequence of a Block and each observer whose needs include
-  /// `need`.
+  /// Calls call(observer, sequence) for each sequence of a Block and each observer that has this need.
   template <typename Notify>
   void notify(bool Needs::*need, const Block& block, const Notify& call) const {
     for (const BlockSequence& sequence : block.sequences) {
@@ -364,11 +358,12 @@ class ForwardPass {
   }
 
   PassInputs inputs_;
+  const model::ModelConfig& config_;
   Pool& pool_;
   RotaryTables rotary_;
-  OutputHead head_;
+  HeadBuffers head_;
   MlpBuffers mlp_;
-  DistanceTable distances_;
+  DistanceBuffers distances_;
   std::vector<BlockState> states_;
   Buffer normed_, q_, k_, v_;  // z uses normed_, and the attention output uses q_
   struct {

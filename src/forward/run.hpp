@@ -1,17 +1,114 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "base/matrix_view.hpp"
 #include "base/pool.hpp"
 #include "base/progress.hpp"
 #include "base/warnings.hpp"
-#include "forward/observer.hpp"
 #include "input/batch.hpp"
 #include "model/model.hpp"
 
+// The forward pass: what observers receive, what a pass computes, and how much memory it needs.
 namespace attnctl::forward {
+
+/// A range of keys [first, last).
+struct KeyRange {
+  std::size_t first = 0, last = 0;
+  [[nodiscard]] std::size_t size() const { return last - first; }
+  /// Returns the keys of the range that are less than `end`.
+  [[nodiscard]] KeyRange before(std::size_t end) const {
+    const std::size_t cut = std::min(last, end);
+    return {std::min(first, cut), cut};
+  }
+};
+
+/// Consecutive query rows of one head's attention in one sequence. The views are valid only during the call
+/// of Observer::panel.
+struct AttentionPanel {
+  std::size_t sequence = 0;  // index in the batch
+  std::size_t layer = 0;
+  std::size_t head = 0;
+  std::size_t first_query = 0;
+  /// [rows, m] for m keys. Empty in linear and strided attention if no observer needs patterns or scores.
+  MatrixView<const float> pattern;
+  /// [rows, m], the input of softmax, -inf for masked keys; for linear attention, the logarithm of phi(q)
+  /// phi(k)^T. Empty unless an observer needs scores.
+  MatrixView<const float> scores;
+  /// For keys outside of this range, all weights are 0 and all scores -inf.
+  KeyRange visible = {0, static_cast<std::size_t>(-1)};
+  MatrixView<const float> q;  // [rows, k], after rotary positions, before the scale
+  MatrixView<const float> k;  // [m, k], after rotary positions
+  MatrixView<const float> v;  // [m, v]; empty unless values are computed
+  MatrixView<const float> z;  // [rows, v]; empty unless z is computed
+  /// [rows], 1 if the query sees no key; then its weights are all 0.
+  std::span<const std::uint8_t> fully_masked;
+
+  /// Returns `visible`, limited to the keys of `pattern`; an empty range if `pattern` is empty.
+  [[nodiscard]] KeyRange keys() const { return visible.before(pattern.cols); }
+};
+
+/// The experts that the router chooses for a token, by descending score; experts of equal score by ascending
+/// index.
+struct ExpertRoute {
+  std::vector<std::size_t> experts;  // [per_token]
+  std::vector<float> weights;        // [per_token]
+};
+
+/// What an observer needs from the forward pass: members of AttentionPanel (patterns, scores, values, z),
+/// calls of functions of Observer (output, stream, routing, logits), or the complete last layer (end).
+struct Needs {
+  bool patterns = true;  // linear and strided attention compute patterns only if this or `scores` is true
+  bool scores = false;
+  bool values = false;  // v
+  bool z = false;
+  bool output = false;   // the attention output of selected layers
+  bool stream = false;   // the residual stream before the attention of selected layers
+  bool routing = false;  // the expert routes of selected layers
+  bool logits = false;
+  /// Also compute the MLP of the last selected layer, although no observer needs it. Has no effect on a layer
+  /// whose attention output cannot be added to the residual stream.
+  bool end = false;
+
+  Needs& operator|=(const Needs& other);
+};
+
+/// Receives the results of a forward pass. Panels of different heads may be passed from several threads at
+/// the same time. The panels of one head are never passed at the same time; their order is that of sequences
+/// and rows. Therefore data that an observer keeps per head need no lock.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  [[nodiscard]] virtual Needs needs() const { return {}; }
+  /// Returns an upper bound of the bytes that the observer holds during a pass, including the weights that it
+  /// loads with Model::attention. May be called before begin().
+  [[nodiscard]] virtual std::uint64_t memory(const model::Model& /*model*/,
+                                             const input::Batch& /*batch*/) const {
+    return 0;
+  }
+  virtual void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) {}
+  /// Receives the residual stream [n, d_model] before the attention output of a selected layer is added. In
+  /// models with pre-norm these values are not normalised. Called from one thread, before the layer's panels
+  /// of the sequence.
+  virtual void stream(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
+  virtual void panel(const AttentionPanel& panel) = 0;
+  /// Receives the attention output [n, d_out] of a selected layer that has values, with the output bias and
+  /// before a norm of the output. Called from one thread, after the layer's panels of the sequence.
+  virtual void output(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
+  /// Receives the experts of each token [n] in a selected layer that has experts. Called from one thread,
+  /// after the layer's panels of the sequence.
+  virtual void routing(std::size_t /*sequence*/, std::size_t /*layer*/,
+                       std::span<const ExpertRoute> /*routes*/) {}
+  /// Receives logits [rows, vocabulary] of consecutive queries, starting at `first_query`. Called from one
+  /// thread, in the order of sequences and queries.
+  virtual void logits(std::size_t /*sequence*/, std::size_t /*first_query*/,
+                      MatrixView<const float> /*values*/) {}
+};
 
 /// Threads, warnings, progress output and sizes of the parts that are computed at once.
 struct RunContext {
@@ -48,5 +145,62 @@ void check_batch(const model::Model& model, const input::Batch& batch);
 
 /// Throws Error(bad_input) if this layer belongs to the decoder and a sequence of the batch has no target.
 void require_targets(const model::ModelConfig& config, const input::Batch& batch, std::size_t layer);
+
+/// The parts of one layer that a pass computes, and those that it passes to observers.
+struct LayerPlan {
+  std::vector<std::uint8_t> shown;     // [heads], 1 if the head is passed to observers
+  std::vector<std::uint8_t> computed;  // [heads], 1 if the head is computed
+  bool patterns = false;               // observers need the patterns
+  bool scores = false;
+  bool values = false;
+  bool z = false;
+  bool output = false;        // the attention output is computed
+  bool shows_output = false;  // the attention output is passed to observers
+  bool shows_stream = false;  // the residual stream is passed to observers
+  bool routing = false;       // the expert routes of tokens are passed to observers
+  /// Compute the residual sum and the MLP, because later layers, logits, routing or Needs::end need them.
+  bool onward = false;
+};
+
+/// The results of a pass that must be computed, because an observer or a later layer needs them.
+struct PassPlan {
+  std::vector<LayerPlan> layers;  // up to the last layer that is needed
+  bool logits = false;
+};
+
+/// Makes the plan of a pass. Throws Error(bad_input) if later layers, logits or routing need the attention
+/// output of a layer that has no values (W_V) or whose output has another width than the model. `model` is
+/// the model's name in error messages.
+[[nodiscard]] PassPlan make_plan(std::string_view model, const model::ModelConfig& config,
+                                 const Selection& selection, const Needs& needs);
+
+/// Estimated upper bounds, in bytes, of the memory that a forward pass needs. The memory of observers is not
+/// included.
+struct PassFootprint {
+  std::uint64_t resident_weights = 0;  // of all layers that are computed
+  std::uint64_t streamed_weights = 0;  // of the largest layer
+  std::uint64_t other_weights = 0;     // embeddings that are looked up; the output head if it is used
+  std::uint64_t activations = 0;       // buffers of the largest Block in one layer; rotary tables; logits
+  std::uint64_t workers = 0;           // panels and work buffers
+  std::uint64_t row = 0;               // bytes per row in the buffers that are separate for each Block
+  std::size_t block_rows = 0;          // largest number of query rows or of key rows of a Block
+
+  /// Returns the total bytes if all weights stay in memory.
+  [[nodiscard]] std::uint64_t resident() const;
+  /// Returns the total bytes if each layer's weights are released after use, with RunContext::streamed_rows =
+  /// `rows`.
+  [[nodiscard]] std::uint64_t streamed(std::size_t rows) const;
+  /// Returns the largest value of RunContext::streamed_rows whose total fits into `bytes`; 0 if not even the
+  /// largest Block fits.
+  [[nodiscard]] std::size_t streamed_rows(std::uint64_t bytes) const;
+};
+
+/// Estimates the memory of a pass from the configuration and the lengths of the sequences. Does not read the
+/// weights. Throws the errors of make_plan and require_targets. Does not check the inputs. The last two
+/// parameters are members of RunContext.
+[[nodiscard]] PassFootprint pass_footprint(const model::Model& model, const input::Batch& batch,
+                                           const Selection& selection, const Needs& needs,
+                                           std::size_t threads, std::size_t panel_rows = 128,
+                                           std::size_t packed_rows = 1024);
 
 }  // namespace attnctl::forward

@@ -16,7 +16,6 @@
 #include "analysis/mixing/rollout.hpp"
 #include "analysis/patterns/adapters.hpp"
 #include "analysis/weights/weights.hpp"
-#include "forward/observer.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/words.hpp"

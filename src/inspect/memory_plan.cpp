@@ -59,8 +59,8 @@ WorkBytes pass_bytes(const model::Model& model, const input::Batch& batch,
                      const forward::RunContext& context) {
   const analysis::ObserverGroup all({observers.begin(), observers.end()});
   return {.kept = all.memory(model, batch),
-          .pass = forward::pass_footprint(model, batch, selection, all.needs(),
-                                          {context.pool.size(), context.panel_rows, context.packed_rows})};
+          .pass = forward::pass_footprint(model, batch, selection, all.needs(), context.pool.size(),
+                                          context.panel_rows, context.packed_rows)};
 }
 
 void add_weights_bytes(const model::Model& model, const forward::Selection& selection,

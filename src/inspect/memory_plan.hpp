@@ -5,7 +5,6 @@
 #include <span>
 
 #include "analysis/weights/weights.hpp"
-#include "forward/plan.hpp"
 #include "forward/run.hpp"
 
 // Estimates the memory of a run before it starts, and chooses how to fit it into --memory.

@@ -13,9 +13,9 @@
 #include <fmt/format.h>
 
 #include "analysis/head_axes.hpp"
-#include "analysis/mixing/mixing.hpp"
+#include "analysis/mixing/contributions.hpp"
 #include "base/error.hpp"
-#include "forward/observer.hpp"
+#include "forward/run.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 

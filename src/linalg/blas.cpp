@@ -22,26 +22,23 @@
 namespace attnctl::linalg {
 namespace {
 
-enum class Vectors { sse, avx, avx2_fma, avx512 };
-
 /// OpenBLAS kernels that need the same CPU instructions. The names are those in dynamic.c of OpenBLAS.
 struct BlasKernels {
-  Vectors vectors;
   bool CpuFeatures::*needs;
   std::string_view names;
 };
 
-// For SSE kernels `needs` is null, although some need more than SSE3. Of these, attnctl chooses only
-// Prescott, which needs SSE3.
+// In ascending order of the vector instructions. For SSE kernels `needs` is null, although some need more
+// than SSE3. Of these, attnctl chooses only Prescott, which needs SSE3.
 constexpr std::array kBlasKernels{
-    BlasKernels{Vectors::sse, nullptr,
+    BlasKernels{nullptr,
                 "Prescott Core2 Penryn Dunnington Nehalem Athlon Opteron Opteron_SSE3 Barcelona Bobcat Atom "
                 "Nano"},
-    BlasKernels{Vectors::avx, &CpuFeatures::avx, "Sandybridge"},
-    BlasKernels{Vectors::avx, &CpuFeatures::fma4, "Bulldozer Piledriver Steamroller Excavator"},
-    BlasKernels{Vectors::avx2_fma, &CpuFeatures::avx2_fma, "Haswell Zen"},
-    BlasKernels{Vectors::avx512, &CpuFeatures::avx512, "SkylakeX"},
-    BlasKernels{Vectors::avx512, &CpuFeatures::avx512_bf16, "Cooperlake SapphireRapids"},
+    BlasKernels{&CpuFeatures::avx, "Sandybridge"},
+    BlasKernels{&CpuFeatures::fma4, "Bulldozer Piledriver Steamroller Excavator"},
+    BlasKernels{&CpuFeatures::avx2_fma, "Haswell Zen"},
+    BlasKernels{&CpuFeatures::avx512, "SkylakeX"},
+    BlasKernels{&CpuFeatures::avx512_bf16, "Cooperlake SapphireRapids"},
 };
 
 /// Returns the kernels with this name; null if it is not known. Ignores case, as OpenBLAS does.
@@ -278,7 +275,7 @@ bool runs_on(std::string_view kernel, const CpuFeatures& cpu) {
 
 bool is_narrow(std::string_view kernel, const CpuFeatures& cpu) {
   const BlasKernels* const known = known_kernel(kernel);
-  return known != nullptr && known->vectors < known_kernel(widest_kernel(cpu))->vectors;
+  return known != nullptr && known < known_kernel(widest_kernel(cpu));
 }
 
 const GemmKernels* gemm_kernels_named(std::string_view name) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 #include <tuple>
 
@@ -114,8 +113,7 @@ void fix_sign(std::span<double> vector, std::span<double> partner = {}) {
   }
 }
 
-/// Returns a column-major copy that LAPACK may overwrite. Throws if the matrix is not square or has an
-/// element that is not finite.
+/// Returns a column-major copy that LAPACK may overwrite. Throws if the matrix is not square or not finite.
 ColumnMajor square_copy(MatrixView<const double> a) {
   if (a.rows != a.cols) throw std::logic_error("the matrix of an eigenvalue problem is not square");
   require_finite(a);
@@ -235,6 +233,39 @@ std::optional<std::size_t> numerical_rank(std::span<const double> singular_value
   const double tolerance = static_cast<double>(std::max(rows, cols)) * epsilon * *top;
   return static_cast<std::size_t>(
       std::ranges::count_if(singular_values, [&](double value) { return value > tolerance && value > 0; }));
+}
+
+// Functions of linalg/matrix.hpp.
+
+Vector to_vector(std::span<const float> values) {
+  Vector copy = Vector::from_shape({values.size()});
+  std::copy(values.begin(), values.end(), copy.begin());
+  return copy;
+}
+
+OwnedMatrix<double> to_owned(const Matrix& values) {
+  OwnedMatrix<double> copy(values.shape(0), values.shape(1));
+  std::copy(values.begin(), values.end(), copy.values().begin());
+  return copy;
+}
+
+Matrix dot(const Matrix& a, const Matrix& b) {
+  Matrix product = Matrix::from_shape({a.shape(0), b.shape(1)});
+  gemm_nn({a.data(), a.shape(0), a.shape(1)}, {b.data(), b.shape(0), b.shape(1)},
+          MatrixView<double>(product.data(), product.shape(0), product.shape(1)));
+  return product;
+}
+
+Matrix row_sum(const Matrix& values) {
+  return xt::sum(values, {1}, xt::keep_dims);
+}
+
+Matrix row_mean(const Matrix& values) {
+  return xt::mean(values, {1}, xt::keep_dims);
+}
+
+Matrix row_max(const Matrix& values) {
+  return xt::amax(values, {1}, xt::keep_dims);
 }
 
 }  // namespace attnctl::linalg

@@ -6,16 +6,13 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
-#include <new>
 #include <numeric>
 #include <stdexcept>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <cblas.h>
 
-#include "base/checked.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::linalg {
@@ -43,37 +40,6 @@ bool multiply_with_kernels(bool transpose_b, MatrixView<const float> a, MatrixVi
   thread_local AlignedWorkspace workspace;
   multiply(product, workspace.take(kGemmWorkspace));
   return true;
-}
-
-enum class Backend { fastest, blas };
-
-/// Computes c = alpha a b + beta c, with the transposes of a and b if requested. `bias` may be null. If a
-/// kernel also added the bias to c, makes `*bias` empty; otherwise the bias is not added.
-template <typename T>
-void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
-          T alpha, T beta, Backend backend = Backend::fastest, std::span<const T>* bias = nullptr) {
-  const std::size_t m = transpose_a ? a.cols : a.rows;
-  const std::size_t inner = transpose_a ? a.rows : a.cols;
-  const std::size_t inner_b = transpose_b ? b.cols : b.rows;
-  const std::size_t n = transpose_b ? b.rows : b.cols;
-  if (inner != inner_b || c.rows != m || c.cols != n)
-    throw std::logic_error("the shapes of a matrix product do not match");
-  if (c.empty()) return;
-  if (inner == 0) return scale(c, beta);
-  for (const std::size_t each : {m, n, inner, a.stride, b.stride, c.stride}) (void)blas_int(each);
-  if constexpr (std::is_same_v<T, float>) {
-    const bool may_use_kernels = backend == Backend::fastest && !transpose_a;
-    if (may_use_kernels && multiply_with_kernels(transpose_b, a, b, c, alpha, beta, bias)) return;
-  }
-  const auto product = [] {
-    if constexpr (std::is_same_v<T, float>)
-      return cblas_sgemm;
-    else
-      return cblas_dgemm;
-  }();
-  product(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
-          blas_int(m), blas_int(n), blas_int(inner), alpha, a.data, blas_int(a.stride), b.data,
-          blas_int(b.stride), beta, c.data, blas_int(c.stride));
 }
 
 template <typename Work>
@@ -118,60 +84,51 @@ int blas_int(std::size_t value) {
   return static_cast<int>(value);
 }
 
-void blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
-  gemm<float>(false, false, a, b, c, 1, 0, Backend::blas);
+template <typename T>
+void gemm(bool transpose_a, bool transpose_b, Operand<T> a, Operand<T> b, MatrixView<T> c, Factor<T> alpha,
+          Factor<T> beta, Backend backend, std::span<const T>* bias) {
+  const std::size_t m = transpose_a ? a.cols : a.rows;
+  const std::size_t inner = transpose_a ? a.rows : a.cols;
+  const std::size_t inner_b = transpose_b ? b.cols : b.rows;
+  const std::size_t n = transpose_b ? b.rows : b.cols;
+  if (inner != inner_b || c.rows != m || c.cols != n)
+    throw std::logic_error("the shapes of a matrix product do not match");
+  if (c.empty()) return;
+  if (inner == 0) return scale(c, beta);
+  for (const std::size_t each : {m, n, inner, a.stride, b.stride, c.stride}) (void)blas_int(each);
+  if constexpr (std::is_same_v<T, float>) {
+    const bool may_use_kernels = backend == Backend::fastest && !transpose_a;
+    if (may_use_kernels && multiply_with_kernels(transpose_b, a, b, c, alpha, beta, bias)) return;
+  }
+  const auto product = [] {
+    if constexpr (std::is_same_v<T, float>)
+      return cblas_sgemm;
+    else
+      return cblas_dgemm;
+  }();
+  product(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
+          blas_int(m), blas_int(n), blas_int(inner), alpha, a.data, blas_int(a.stride), b.data,
+          blas_int(b.stride), beta, c.data, blas_int(c.stride));
 }
 
-void blas_gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
-  gemm<float>(false, true, a, b, c, 1, 0, Backend::blas);
-}
-
-void gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha,
-             float beta) {
-  gemm<float>(false, false, a, b, c, alpha, beta);
-}
-
-void gemm_nn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha,
-             double beta) {
-  gemm<double>(false, false, a, b, c, alpha, beta);
-}
-
-void gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha,
-             float beta) {
-  gemm<float>(false, true, a, b, c, alpha, beta);
-}
+template void gemm<float>(bool, bool, Operand<float>, Operand<float>, MatrixView<float>, float, float,
+                          Backend, std::span<const float>*);
+template void gemm<double>(bool, bool, Operand<double>, Operand<double>, MatrixView<double>, double, double,
+                           Backend, std::span<const double>*);
 
 void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
                  std::span<const float> bias, MatrixView<float> c, float beta) {
   if (!bias.empty() && bias.size() != c.cols) throw std::logic_error("the extent of a bias does not match");
-  gemm<float>(false, transpose_b, a, b, c, 1, beta, Backend::fastest, &bias);
+  gemm(false, transpose_b, a, b, c, 1, beta, Backend::fastest, &bias);
   if (bias.empty()) return;
   for (std::size_t r = 0; r < c.rows; ++r) kernels().add(bias, c.row(r));
 }
 
-void gemm_nt(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha,
-             double beta) {
-  gemm<double>(false, true, a, b, c, alpha, beta);
-}
-
-void gemm_tn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha,
-             float beta) {
-  gemm<float>(true, false, a, b, c, alpha, beta);
-}
-
-void gemm_tn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha,
-             double beta) {
-  gemm<double>(true, false, a, b, c, alpha, beta);
-}
-
 float* PackedMatrix::resize(std::size_t rows, std::size_t cols) {
   const std::size_t width = gemm_kernels().panel_cols;
-  const auto size = checked_mul((cols + width - 1) / width * width, rows);
-  if (!size) throw std::bad_alloc();
-  float* const data = panels_.take(*size);
   rows_ = rows;
   cols_ = cols;
-  return data;
+  return panels_.take(rows, (cols + width - 1) / width * width).data;
 }
 
 void PackedMatrix::pack(MatrixView<const float> b) {
@@ -214,11 +171,11 @@ double measure_sgemm(Pool& pool, GemmShape shape, std::size_t repeat) {
   std::ranges::fill(a.values(), 0.5F);
   std::ranges::fill(b.values(), 0.25F);
   const auto multiply = [&](std::size_t first, std::size_t count) {
-    if (shape.m >= shape.n) {
-      blas_gemm_nn(a.view().row_range(first, count), b.view(), c.view().row_range(first, count));
-    } else {
-      blas_gemm_nn(a.view(), b.view().col_range(first, count), c.view().col_range(first, count));
-    }
+    const bool by_rows = shape.m >= shape.n;
+    const MatrixView<const float> rows = by_rows ? a.view().row_range(first, count) : a.view();
+    const MatrixView<const float> columns = by_rows ? b.view() : b.view().col_range(first, count);
+    gemm(false, false, rows, columns,
+         by_rows ? c.view().row_range(first, count) : c.view().col_range(first, count), 1, 0, Backend::blas);
   };
   const double seconds =
       best_seconds(repeat, [&] { run_in_slabs(pool, std::max(shape.m, shape.n), multiply); });

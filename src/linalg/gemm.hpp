@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 #include "base/matrix_view.hpp"
 #include "base/memory.hpp"
@@ -16,21 +17,36 @@ namespace attnctl::linalg {
 /// Returns the value as an integer of BLAS and LAPACK. Throws std::logic_error if it does not fit.
 [[nodiscard]] int blas_int(std::size_t value);
 
+/// The constant operands and the factors of a product whose result has elements of type T, float or double.
+template <typename T>
+using Operand = std::type_identity_t<MatrixView<const T>>;
+template <typename T>
+using Factor = std::type_identity_t<T>;
+
+/// What computes a product: the fastest for its shape, or always the BLAS, for comparison.
+enum class Backend { fastest, blas };
+
+/// Computes c = alpha a b + beta c, with the transposes of a and b if requested. `bias` may be null. If a
+/// kernel also added the bias to c, makes `*bias` empty; otherwise the bias is not added.
+template <typename T>
+void gemm(bool transpose_a, bool transpose_b, Operand<T> a, Operand<T> b, MatrixView<T> c, Factor<T> alpha,
+          Factor<T> beta, Backend backend = Backend::fastest, std::span<const T>* bias = nullptr);
+
 /// c = alpha a b + beta c.        a [m, k], b [k, n], c [m, n]
-void gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha = 1,
-             float beta = 0);
-void gemm_nn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha = 1,
-             double beta = 0);
+template <typename T>
+void gemm_nn(Operand<T> a, Operand<T> b, MatrixView<T> c, Factor<T> alpha = 1, Factor<T> beta = 0) {
+  gemm(false, false, a, b, c, alpha, beta);
+}
 /// c = alpha a b^T + beta c.      a [m, k], b [n, k], c [m, n]
-void gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha = 1,
-             float beta = 0);
-void gemm_nt(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha = 1,
-             double beta = 0);
+template <typename T>
+void gemm_nt(Operand<T> a, Operand<T> b, MatrixView<T> c, Factor<T> alpha = 1, Factor<T> beta = 0) {
+  gemm(false, true, a, b, c, alpha, beta);
+}
 /// c = alpha a^T b + beta c.      a [k, m], b [k, n], c [m, n]
-void gemm_tn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha = 1,
-             float beta = 0);
-void gemm_tn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha = 1,
-             double beta = 0);
+template <typename T>
+void gemm_tn(Operand<T> a, Operand<T> b, MatrixView<T> c, Factor<T> alpha = 1, Factor<T> beta = 0) {
+  gemm(true, false, a, b, c, alpha, beta);
+}
 /// Computes the same as gemm_nn, or as gemm_nt if `transpose_b` is true, with alpha = 1. Then adds `bias` [n]
 /// to every row of c. `bias` may be empty.
 void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
@@ -46,9 +62,6 @@ class PackedMatrix {
   /// As pack(), but for a matrix b^T [n, k]: packs its transpose b.
   void pack_transposed(MatrixView<const float> b);
 
-  [[nodiscard]] std::size_t rows() const { return rows_; }
-  [[nodiscard]] std::size_t cols() const { return cols_; }
-
   /// Computes c = alpha a B, where B is the part of b with k' rows from `first_row` on and n' columns from
   /// `first_col` on; a is [m, k'], c is [m, n']. Throws std::logic_error if this part is not inside b, or if
   /// a and c have different numbers of rows.
@@ -61,10 +74,6 @@ class PackedMatrix {
   AlignedWorkspace panels_;
   std::size_t rows_ = 0, cols_ = 0;
 };
-
-/// Compute c = a b and c = a b^T with the BLAS, never with attnctl's own kernels, for comparison.
-void blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
-void blas_gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
 
 // Measurements of the speed of this machine, for comparison with the speed of a forward pass.
 

@@ -207,8 +207,7 @@ Matrix head_of(const LayerInput& layer, const Matrix& projection, std::size_t in
   return config.rotary ? rotate(*config.rotary, layer.q.shape(0), x) : x;
 }
 
-/// Stores the scores, the pattern and z of one head in `out`. Returns z [n, d_value], which is empty without
-/// W_V.
+/// Stores the scores, the pattern and z of one head in `out`. Returns z [n, d_value]; empty without W_V.
 Matrix attend_head(const LayerInput& layer, std::size_t head, ReferenceLayer& out) {
   const model::AttentionConfig& config = layer.config;
   const std::size_t kv_head = config.kv_head(head);

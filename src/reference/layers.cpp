@@ -6,63 +6,6 @@
 #include <numbers>
 
 namespace attnctl::reference {
-
-Matrix weight_of(const model::Linear& linear) {
-  return linalg::to_matrix(linear.in_out_double().view());
-}
-
-Matrix apply(const model::Linear& linear, const Matrix& x, Pool& pool) {
-  if (linear.factorised()) return apply(linear.last_product(), apply(linear.first_product(), x, pool), pool);
-  // Outputs per task. Each task converts only its part of W to float64.
-  constexpr std::size_t kBlock = 64;
-  Matrix y = Matrix::from_shape({x.shape(0), linear.out()});
-  pool.run((linear.out() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
-    const std::size_t first = block * kBlock;
-    const model::Linear part = linear.outputs(first, std::min(kBlock, linear.out() - first));
-    auto outputs = xt::view(y, xt::all(), xt::range(first, first + part.out()));
-    outputs = linalg::dot(x, weight_of(part));
-    if (!part.bias.empty()) outputs += linalg::to_vector(part.bias);
-  });
-  return y;
-}
-
-NormalisedRows normalise(const model::NormConfig& config, const Matrix& x) {
-  Matrix centred = x;
-  if (config.kind == model::NormKind::layer) centred -= linalg::row_mean(x);
-  const Matrix variance = linalg::row_mean(xt::square(centred));
-  const Matrix deviation = xt::sqrt(variance + double{config.eps});
-  return {centred / deviation, deviation};
-}
-
-Vector gain_of(const model::NormWeights& weights, std::size_t width) {
-  return weights.gain.empty() ? Vector(xt::ones<double>({width})) : linalg::to_vector(weights.gain);
-}
-
-Matrix apply(const model::NormConfig& config, const model::NormWeights& weights, const Matrix& x) {
-  if (config.kind == model::NormKind::none) return x;
-  Matrix y = normalise(config, x).values * gain_of(weights, x.shape(1));
-  if (!weights.bias.empty()) y += linalg::to_vector(weights.bias);
-  return y;
-}
-
-Matrix activate(model::Activation activation, const Matrix& x) {
-  switch (activation) {
-    case model::Activation::gelu_erf:
-      return 0.5 * x * (1 + xt::erf(x / std::numbers::sqrt2));
-    case model::Activation::gelu_tanh:
-      return 0.5 * x * (1 + xt::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-    case model::Activation::silu:
-      return x / (1 + xt::exp(-x));
-    case model::Activation::relu:
-      return xt::where(x < 0, 0.0, x);  // NaN stays NaN
-    case model::Activation::relu_squared:
-      return xt::where(x < 0, 0.0, x * x);
-    case model::Activation::tanh:
-      return xt::tanh(x);
-  }
-  return x;
-}
-
 namespace {
 
 Matrix run_one_mlp(const model::MlpConfig& config, const model::ExpertsConfig& experts,
@@ -94,48 +37,6 @@ Matrix expert_weights(const model::ExpertsConfig& config, const Matrix& scores) 
   if (config.renormalised || config.softmax_after_topk) weights /= linalg::row_sum(weights);
   return weights;
 }
-
-}  // namespace
-
-Matrix run_mlp(const model::LayerConfig& config, const model::LayerWeights& weights, const Matrix& x,
-               Pool& pool) {
-  if (config.experts.count == 0) return run_one_mlp(config.mlp, {}, weights.mlp, x, pool);
-  const Matrix shares = expert_weights(config.experts, apply(weights.router, x, pool));
-  Matrix sum = xt::zeros<double>(x.shape());
-  for (std::size_t e = 0; e < config.experts.count; ++e) {
-    sum += xt::view(shares, xt::all(), xt::range(e, e + 1)) *
-           run_one_mlp(config.mlp, config.experts, weights.experts[e], x, pool);
-  }
-  if (config.experts.shared_width > 0) {
-    sum += run_one_mlp(config.mlp, {}, weights.shared, x, pool) /
-           (1 + xt::exp(-apply(weights.shared_factor, x, pool)));
-  }
-  return sum;
-}
-
-Matrix add_convolution(const model::LayerConfig& config, const model::LayerWeights& weights,
-                       const Matrix& embeddings, const Matrix& x) {
-  if (!config.convolution) return x;
-  const auto& [kernel, groups, activation] = *config.convolution;
-  const std::size_t length = x.shape(0);
-  const std::size_t channels = x.shape(1) / groups;
-  const std::size_t side = (kernel - 1) / 2;
-  const Matrix filter = weight_of(weights.convolution);  // [input channels of a group * kernel, d]
-  Matrix padded = xt::zeros<double>({length + 2 * side, x.shape(1)});
-  xt::view(padded, xt::range(side, side + length), xt::all()) = embeddings;
-  Matrix sum = xt::broadcast(linalg::to_vector(weights.convolution.bias), x.shape());
-  for (std::size_t group = 0; group < groups; ++group) {
-    const auto columns = [&] { return xt::range(group * channels, (group + 1) * channels); };
-    for (std::size_t t = 0; t < kernel; ++t) {
-      xt::view(sum, xt::all(), columns()) +=
-          linalg::dot(xt::view(padded, xt::range(t, t + length), columns()),
-                      xt::view(filter, xt::range(t, channels * kernel, kernel), columns()));
-    }
-  }
-  return apply(config.norm, weights.convolution_norm, x + activate(activation, sum));
-}
-
-namespace {
 
 /// Adds row `index` of a table to row r of x.
 void add_row(const model::LookupTable& table, std::size_t index, Matrix& x, std::size_t r) {
@@ -216,6 +117,100 @@ void add_positions(const Embedding& embedding, const input::Sequence& sequence, 
 }
 
 }  // namespace
+
+Matrix weight_of(const model::Linear& linear) {
+  return linalg::to_matrix(linear.in_out_double().view());
+}
+
+Matrix apply(const model::Linear& linear, const Matrix& x, Pool& pool) {
+  if (linear.factorised()) return apply(linear.last_product(), apply(linear.first_product(), x, pool), pool);
+  // Outputs per task. Each task converts only its part of W to float64.
+  constexpr std::size_t kBlock = 64;
+  Matrix y = Matrix::from_shape({x.shape(0), linear.out()});
+  pool.run((linear.out() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
+    const std::size_t first = block * kBlock;
+    const model::Linear part = linear.outputs(first, std::min(kBlock, linear.out() - first));
+    auto outputs = xt::view(y, xt::all(), xt::range(first, first + part.out()));
+    outputs = linalg::dot(x, weight_of(part));
+    if (!part.bias.empty()) outputs += linalg::to_vector(part.bias);
+  });
+  return y;
+}
+
+NormalisedRows normalise(const model::NormConfig& config, const Matrix& x) {
+  Matrix centred = x;
+  if (config.kind == model::NormKind::layer) centred -= linalg::row_mean(x);
+  const Matrix variance = linalg::row_mean(xt::square(centred));
+  const Matrix deviation = xt::sqrt(variance + double{config.eps});
+  return {centred / deviation, deviation};
+}
+
+Vector gain_of(const model::NormWeights& weights, std::size_t width) {
+  return weights.gain.empty() ? Vector(xt::ones<double>({width})) : linalg::to_vector(weights.gain);
+}
+
+Matrix apply(const model::NormConfig& config, const model::NormWeights& weights, const Matrix& x) {
+  if (config.kind == model::NormKind::none) return x;
+  Matrix y = normalise(config, x).values * gain_of(weights, x.shape(1));
+  if (!weights.bias.empty()) y += linalg::to_vector(weights.bias);
+  return y;
+}
+
+Matrix activate(model::Activation activation, const Matrix& x) {
+  switch (activation) {
+    case model::Activation::gelu_erf:
+      return 0.5 * x * (1 + xt::erf(x / std::numbers::sqrt2));
+    case model::Activation::gelu_tanh:
+      return 0.5 * x * (1 + xt::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case model::Activation::silu:
+      return x / (1 + xt::exp(-x));
+    case model::Activation::relu:
+      return xt::where(x < 0, 0.0, x);  // NaN stays NaN
+    case model::Activation::relu_squared:
+      return xt::where(x < 0, 0.0, x * x);
+    case model::Activation::tanh:
+      return xt::tanh(x);
+  }
+  return x;
+}
+
+Matrix run_mlp(const model::LayerConfig& config, const model::LayerWeights& weights, const Matrix& x,
+               Pool& pool) {
+  if (config.experts.count == 0) return run_one_mlp(config.mlp, {}, weights.mlp, x, pool);
+  const Matrix shares = expert_weights(config.experts, apply(weights.router, x, pool));
+  Matrix sum = xt::zeros<double>(x.shape());
+  for (std::size_t e = 0; e < config.experts.count; ++e) {
+    sum += xt::view(shares, xt::all(), xt::range(e, e + 1)) *
+           run_one_mlp(config.mlp, config.experts, weights.experts[e], x, pool);
+  }
+  if (config.experts.shared_width > 0) {
+    sum += run_one_mlp(config.mlp, {}, weights.shared, x, pool) /
+           (1 + xt::exp(-apply(weights.shared_factor, x, pool)));
+  }
+  return sum;
+}
+
+Matrix add_convolution(const model::LayerConfig& config, const model::LayerWeights& weights,
+                       const Matrix& embeddings, const Matrix& x) {
+  if (!config.convolution) return x;
+  const auto& [kernel, groups, activation] = *config.convolution;
+  const std::size_t length = x.shape(0);
+  const std::size_t channels = x.shape(1) / groups;
+  const std::size_t side = (kernel - 1) / 2;
+  const Matrix filter = weight_of(weights.convolution);  // [input channels of a group * kernel, d]
+  Matrix padded = xt::zeros<double>({length + 2 * side, x.shape(1)});
+  xt::view(padded, xt::range(side, side + length), xt::all()) = embeddings;
+  Matrix sum = xt::broadcast(linalg::to_vector(weights.convolution.bias), x.shape());
+  for (std::size_t group = 0; group < groups; ++group) {
+    const auto columns = [&] { return xt::range(group * channels, (group + 1) * channels); };
+    for (std::size_t t = 0; t < kernel; ++t) {
+      xt::view(sum, xt::all(), columns()) +=
+          linalg::dot(xt::view(padded, xt::range(t, t + length), columns()),
+                      xt::view(filter, xt::range(t, channels * kernel, kernel), columns()));
+    }
+  }
+  return apply(config.norm, weights.convolution_norm, x + activate(activation, sum));
+}
 
 Matrix token_embeddings(const Embedding& embedding, const input::Sequence& sequence) {
   if (sequence.patches.rows() > 0) return patch_embeddings(*embedding.weights, sequence.patches);

@@ -207,8 +207,7 @@ Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x
   return backward(weights->query, d.q) + backward(weights->key, d.k) + backward(weights->value, d.v);
 }
 
-/// Returns the derivative with respect to a layer's input. The parameter d_x is the derivative with respect
-/// to the layer's output. Stores z and d_z of each head in `heads`.
+/// Returns d_x of a layer's input, given d_x of its output. Stores z and d_z of each head in `heads`.
 Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
                       std::vector<HeadLogitGradient>& heads) {
   const model::LayerConfig& layer = trace.model.config().layers[index];
@@ -227,12 +226,12 @@ Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
   return d_x + backward(norm, weights->attention_norm, at.x, d_attention);
 }
 
-/// Stores the token and its logit at target.position in `result`. Returns the derivative with respect to the
-/// output of the last layer [n, d].
-Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradient& result) {
+/// Stores the token and its logit in `result`. Returns d_x [n, d], where x is the output of the last layer.
+Matrix output_head_gradient(const Trace& trace, std::size_t position, std::optional<std::size_t> token,
+                            LogitGradient& result) {
   const model::ModelConfig& config = trace.model.config();
   const model::Lease<model::HeadWeights> weights = trace.model.head();
-  const auto at_position = [&] { return xt::range(target.position, target.position + 1); };
+  const auto at_position = [&] { return xt::range(position, position + 1); };
   const Matrix row = xt::view(trace.last, at_position(), xt::all());
   Matrix x = apply(config.final_norm, trace.model.final_norm(), row);
   Matrix transformed, activated;
@@ -243,7 +242,7 @@ Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradien
   }
   const Matrix logits = apply(weights->decoder, x, trace.pool);
   const auto largest = std::max_element(logits.begin(), logits.end());
-  result.token = target.token.value_or(static_cast<std::size_t>(largest - logits.begin()));
+  result.token = token.value_or(static_cast<std::size_t>(largest - logits.begin()));
   result.logit = logits(0, result.token);
 
   Matrix d = backward(weights->decoder.outputs(result.token, 1), xt::ones<double>({1, 1}));
@@ -256,8 +255,7 @@ Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradien
   return d_last;
 }
 
-/// Stores the token embeddings, and the derivative of the logit with respect to them, in `result`. d_x is the
-/// derivative with respect to the input of the first layer.
+/// Stores the token embeddings and their derivatives in `result`, given d_x of the first layer's input.
 void embedding_gradient(const Trace& trace, Matrix d_x, LogitGradient& result) {
   const Embedding embedding{trace.model.config().embedding, trace.model.embedding()};
   const model::EmbeddingWeights& weights = *embedding.weights;
@@ -269,8 +267,8 @@ void embedding_gradient(const Trace& trace, Matrix d_x, LogitGradient& result) {
 
 }  // namespace
 
-LogitGradient logit_gradient(const model::Model& model, const input::Sequence& sequence, LogitTarget target,
-                             Pool& pool) {
+LogitGradient logit_gradient(const model::Model& model, const input::Sequence& sequence, std::size_t position,
+                             std::optional<std::size_t> token, Pool& pool) {
   check_gradient(model, sequence);
   const std::size_t layers = model.config().layers.size();
   Trace trace{model, sequence, pool, run_reference(model, sequence, layers - 1, false, pool), {}, {}};
@@ -279,7 +277,7 @@ LogitGradient logit_gradient(const model::Model& model, const input::Sequence& s
          layers - 1);
   trace_layers(trace);
   LogitGradient result;
-  Matrix d_x = output_head_gradient(trace, target, result);
+  Matrix d_x = output_head_gradient(trace, position, token, result);
   result.layers.resize(layers);
   for (std::size_t i = layers; i-- > 0;) d_x = layer_gradient(trace, i, d_x, result.layers[i]);
   embedding_gradient(trace, d_x, result);

@@ -32,13 +32,6 @@ struct ReferencePass {
 [[nodiscard]] ReferencePass run_reference(const model::Model& model, const input::Sequence& sequence,
                                           std::size_t last_layer, bool logits, Pool& pool);
 
-/// One logit of a sequence.
-struct LogitTarget {
-  std::size_t position = 0;  // less than the number of tokens of the sequence
-  /// Id of the token, less than the vocabulary size; default: the token with the largest logit.
-  std::optional<std::size_t> token;
-};
-
 /// The z of one head, and the gradient of a logit with respect to it.
 struct HeadLogitGradient {
   OwnedMatrix<double> z;    // [n, v]
@@ -54,11 +47,13 @@ struct LogitGradient {
   OwnedMatrix<double> d_embedding;  // [n, width]: d logit / d embedding
 };
 
-/// Computes the gradient of a logit with respect to the z of each head and to the token embeddings.
-/// check_batch (forward/run.hpp) must accept the sequence. Throws Error(bad_input) if the model has no output
+/// Computes the gradient of the logit of a token at a position of the sequence, with respect to the z of each
+/// head and to the token embeddings. Without `token`, uses the token with the largest logit. check_batch
+/// (forward/run.hpp) must accept the sequence. Throws Error(bad_input) if the model has no output
 /// head, if the model has a mechanism that this function does not support, if a layer has no W_V, or if the
 /// sequence has separate keys.
 [[nodiscard]] LogitGradient logit_gradient(const model::Model& model, const input::Sequence& sequence,
-                                           LogitTarget target, Pool& pool);
+                                           std::size_t position, std::optional<std::size_t> token,
+                                           Pool& pool);
 
 }  // namespace attnctl::reference

@@ -21,7 +21,7 @@
 #include "analysis/patterns/pattern_metrics.hpp"
 #include "base/warnings.hpp"
 #include "forward/attention/visibility.hpp"
-#include "forward/observer.hpp"
+#include "forward/run.hpp"
 #include "results/results.hpp"
 #include "study/corpus.hpp"
 #include "study/state/state_io.hpp"

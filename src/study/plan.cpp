@@ -17,8 +17,7 @@
 #include "analysis/model_summary.hpp"
 #include "base/interrupt.hpp"
 #include "base/memory.hpp"
-#include "forward/observer.hpp"
-#include "forward/plan.hpp"
+#include "forward/run.hpp"
 #include "study/corpus.hpp"
 #include "study/measure.hpp"
 #include "study/state/state_io.hpp"
@@ -127,7 +126,7 @@ CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progre
     merge_state(survey.counts, block->counts);
     if (block->batch.sequences.empty()) continue;
     const forward::PassFootprint footprint =
-        forward::pass_footprint(input.model, block->batch, settings.selection, needs, {.threads = 1});
+        forward::pass_footprint(input.model, block->batch, settings.selection, needs, 1);
     const std::uint64_t weights = footprint.resident_weights + footprint.other_weights;
     survey.weight_bytes = std::max(survey.weight_bytes, weights);
     survey.pass_bytes = std::max(survey.pass_bytes, footprint.resident() - weights);

@@ -89,14 +89,13 @@ TEST_CASE("every captured element lands in its place once") {
       where.sequence = 1;
       where.layer = layer;
       where.head = head;
-      where.kv_head = head / 3;
       const auto base = static_cast<float>(1000 * (layer * 6 + head));
       const auto pattern = numbered(n, n, base);
       const auto scores = numbered(n, n, base + 100);
       const auto q = numbered(n, 10, base + 200);
       const auto z = numbered(n, 10, base + 300);
       const auto kv = numbered(n, 24, base + 400);  // wider than one head, so its keys and values are strided
-      const auto shared = numbered(n, 24, static_cast<float>(1000 * (layer * 6 + where.kv_head * 3)));
+      const auto shared = numbered(n, 24, static_cast<float>(1000 * (layer * 6 + head / 3 * 3)));
       where.scores = scores.view();
       where.q = q.view();
       where.z = z.view();

@@ -1,5 +1,3 @@
-#include "analysis/mixing/mixing.hpp"
-
 #include <cmath>
 #include <cstddef>
 #include <string>

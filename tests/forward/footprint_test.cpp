@@ -8,7 +8,6 @@
 
 #include "analysis/weights/weights.hpp"
 #include "base/pool.hpp"
-#include "forward/plan.hpp"
 #include "forward/run.hpp"
 #include "support/capture.hpp"
 #include "support/golden.hpp"
@@ -17,7 +16,6 @@
 using attnctl::OwnedMatrix;
 using attnctl::forward::Needs;
 using attnctl::forward::PassFootprint;
-using attnctl::forward::PassShape;
 using attnctl::forward::Selection;
 using attnctl::input::Batch;
 using attnctl::model::Model;
@@ -45,8 +43,7 @@ TEST_CASE("the footprint grows with tokens, layers, threads and needs") {
   const Model model = MemoryModel::golden("llama").bound();
   const std::size_t layers = model.config().layers.size();
   const auto of = [&](std::size_t n, std::size_t count, std::size_t threads, const Needs& needs = {}) {
-    return attnctl::forward::pass_footprint(model, of_length(n), up_to(model, count), needs,
-                                            PassShape{.threads = threads});
+    return attnctl::forward::pass_footprint(model, of_length(n), up_to(model, count), needs, threads);
   };
   for (const std::size_t n : {1U, 7U, 64U, 4096U}) {
     CAPTURE(n);
@@ -90,8 +87,8 @@ TEST_CASE("the footprints of all parts of a model add up to its parameters in fl
 
 TEST_CASE("streamed rows use the remaining memory") {
   const Model model = MemoryModel::golden("llama").bound();
-  const PassFootprint pass = attnctl::forward::pass_footprint(
-      model, of_length(5, 100), Selection::all(model.config()), {}, PassShape{.packed_rows = 10});
+  const PassFootprint pass = attnctl::forward::pass_footprint(model, of_length(5, 100),
+                                                              Selection::all(model.config()), {}, 1, 128, 10);
   CHECK(pass.block_rows == 10);
   CHECK(pass.streamed_rows(pass.streamed(0) - 1) == 0);
   CHECK(pass.streamed_rows(pass.streamed(0)) == 10);

@@ -1,5 +1,3 @@
-#include "forward/plan.hpp"
-
 #include <filesystem>
 #include <memory>
 #include <string>

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "forward/attention/positions.hpp"
+#include "forward/attention/attention.hpp"
 
 using attnctl::OwnedMatrix;
 using attnctl::Pool;
@@ -54,7 +54,7 @@ void check_turned(Pool& pool, RotaryPairing pairing, std::size_t dims) {
   const OwnedMatrix<float> before = random_matrix(kPositions, kHeads * kDHead);
   OwnedMatrix<float> after = before;
   forward::RotaryTables tables;
-  attnctl::forward::rotate(pool, config, tables.table(config, kPositions), kDHead, after.view());
+  attnctl::forward::rotate(pool, config, rotary_table(tables, config, kPositions), kDHead, after.view());
   double worst = 0;
   bool rest_passes = true;
   for (std::size_t p = 0; p < kPositions; p += 7) {
@@ -117,8 +117,8 @@ TEST_CASE("the product of rotated vectors depends only on the distance between p
     std::copy_n(one.view().row(1).begin(), 8, k.view().row(p).begin());
   }
   forward::RotaryTables tables;
-  attnctl::forward::rotate(pool, config, tables.table(config, 40), 8, q.view());
-  attnctl::forward::rotate(pool, config, tables.table(config, 40), 8, k.view());
+  attnctl::forward::rotate(pool, config, rotary_table(tables, config, 40), 8, q.view());
+  attnctl::forward::rotate(pool, config, rotary_table(tables, config, 40), 8, k.view());
   const double want = dot(q.view().row(9), k.view().row(4));
   CHECK(std::abs(dot(q.view().row(39), k.view().row(34)) - want) <= 1e-5);
   CHECK(std::abs(dot(q.view().row(20), k.view().row(4)) - want) > 1e-3);
@@ -130,12 +130,12 @@ TEST_CASE("long sequences use the long frequencies, scaled by the attention fact
   config.long_from = 10;
   config.attention_factor = 2;
   forward::RotaryTables tables;
-  CHECK(tables.table(config, 10).cosine(3, 0) == std::cos(3.0F) * 2);
-  CHECK(tables.table(config, 11).cosine(3, 0) == std::cos(0.75F) * 2);
-  CHECK(tables.table(config, 11).sine(10, 0) == std::sin(2.5F) * 2);
-  CHECK(tables.table(config, 4).sine(3, 0) == std::sin(3.0F) * 2);
+  CHECK(rotary_table(tables, config, 10).cosine(3, 0) == std::cos(3.0F) * 2);
+  CHECK(rotary_table(tables, config, 11).cosine(3, 0) == std::cos(0.75F) * 2);
+  CHECK(rotary_table(tables, config, 11).sine(10, 0) == std::sin(2.5F) * 2);
+  CHECK(rotary_table(tables, config, 4).sine(3, 0) == std::sin(3.0F) * 2);
   const RotaryConfig other = rotary(RotaryPairing::half, 2);
-  CHECK(tables.table(other, 4).sine(3, 0) == std::sin(3.0F));
+  CHECK(rotary_table(tables, other, 4).sine(3, 0) == std::sin(3.0F));
 }
 
 namespace {

@@ -203,8 +203,6 @@ TEST_CASE("a packed matrix multiplies any of its parts") {
   packed.pack(b.view);
   PackedMatrix of_transposed;
   of_transposed.pack_transposed(transposed.view);
-  CHECK(packed.rows() == k);
-  CHECK(of_transposed.cols() == n);
   struct Part {
     std::size_t rows, first_row, inner, first_col, cols;
   };

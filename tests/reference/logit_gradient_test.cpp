@@ -46,7 +46,7 @@ TEST_CASE("the gradient of a logit to heads and tokens equals that of torch.auto
       CAPTURE(i);
       const std::string suffix = "_" + std::to_string(i);
       const auto position = static_cast<std::size_t>(want.integers("position" + suffix).at(0));
-      const LogitGradient got = logit_gradient(model, inputs.sequence(i), {position, {}}, pool);
+      const LogitGradient got = logit_gradient(model, inputs.sequence(i), position, {}, pool);
       CHECK(static_cast<std::int64_t>(got.token) == want.integers("token" + suffix).at(0));
       CHECK(got.logit == doctest::Approx(want.array("logit" + suffix).values.at(0)).epsilon(1e-7));
       const test::GoldenArray d_z = want.array("d_z" + suffix);
@@ -72,7 +72,7 @@ TEST_CASE("the logit of a given token equals the reference, and attributions are
   const input::Sequence sequence = inputs.sequence(1);
   Pool pool(1);
   const ReferencePass pass = run_reference(model, sequence, 1, true, pool);
-  const LogitGradient gradient = logit_gradient(model, sequence, {2, 7}, pool);
+  const LogitGradient gradient = logit_gradient(model, sequence, 2, 7, pool);
   CHECK(gradient.token == 7);
   CHECK(gradient.logit == doctest::Approx(pass.logits(2, 7)).epsilon(1e-12));
   const model::HeadId head{1, 4};
@@ -93,12 +93,13 @@ TEST_CASE("gradients need an output head and keys of the same sequence") {
   Pool pool(1);
   const test::Golden headless(kGolden + "bert-headless");
   CHECK_THROWS_AS((void)logit_gradient(test::MemoryModel::golden("bert-headless").bound(),
-                                       headless.sequence(0), {}, pool),
+                                       headless.sequence(0), 0, {}, pool),
                   Error);
   input::Sequence cross;
   cross.embeddings = OwnedMatrix<float>(2, 24);
   cross.key_embeddings = OwnedMatrix<float>(3, 24);
-  CHECK_THROWS_AS((void)logit_gradient(test::MemoryModel::golden("llama").bound(), cross, {}, pool), Error);
+  CHECK_THROWS_AS((void)logit_gradient(test::MemoryModel::golden("llama").bound(), cross, 0, {}, pool),
+                  Error);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/matrix_view.hpp"
-#include "forward/observer.hpp"
 #include "forward/run.hpp"
 
 namespace attnctl::test {

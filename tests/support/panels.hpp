@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "forward/observer.hpp"
+#include "forward/run.hpp"
 #include "model/model.hpp"
 
 namespace attnctl::test {

@@ -1,15 +1,51 @@
 #include "analysis/mixing/contributions.hpp"
 
-#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "analysis/head_axes.hpp"
+#include "analysis/mixing/rollout.hpp"
+#include "base/error.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::analysis {
 namespace {
+
+void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
+  for (std::size_t r = 0; r < from.rows; ++r) std::ranges::copy(from.row(r), to.row(r).begin());
+}
+
+OwnedMatrix<double> widened(MatrixView<const float> values) {
+  OwnedMatrix<double> wide(values.rows, values.cols);
+  copy_rows(values, wide.view());
+  return wide;
+}
+
+double norm(std::span<const double> a) {
+  return std::sqrt(dot(a, a));
+}
+
+/// Returns the Gram matrix of the rows of W: W W^T. For a row vector x, |x W|^2 = x (W W^T) x^T.
+OwnedMatrix<double> gram(MatrixView<const double> w) {
+  OwnedMatrix<double> product(w.rows, w.rows);
+  linalg::gemm_nt(w, w, product.view());
+  return product;
+}
+
+/// Returns x G x^T for each row x of `x`, with G = `gram`. Negative results are set to 0.
+std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<double>& gram) {
+  OwnedMatrix<double> product(x.rows, x.cols);
+  linalg::gemm_nn(x, gram.view(), product.view());
+  std::vector<double> norms(x.rows);
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    const double squared = dot(x.row(r), product.view().row(r));
+    norms[r] = squared < 0 ? 0 : squared;  // a NaN stays NaN
+  }
+  return norms;
+}
 
 std::optional<double> ratio(double value, double by) {
   return by == 0 ? std::nullopt : std::optional(value / by);
@@ -73,7 +109,88 @@ std::vector<double> energies(const OwnedMatrix<double>& z, const linalg::Product
   return energy;
 }
 
+/// Applies the linear part of a norm to a row, with the scale of `normed`, the row that the model normalises.
+void apply_linear_part(const model::NormConfig& config, const model::NormWeights& weights,
+                       std::span<const double> normed, std::span<double> row) {
+  const auto centre_of = [&](std::span<const double> of) {
+    if (config.kind != model::NormKind::layer) return 0.0;
+    return std::accumulate(of.begin(), of.end(), 0.0) / static_cast<double>(of.size());
+  };
+  const double normed_centre = centre_of(normed);
+  double squares = 0;
+  for (const double value : normed) squares += (value - normed_centre) * (value - normed_centre);
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(row.size()) + double{config.eps});
+  const double centre = centre_of(row);
+  for (std::size_t c = 0; c < row.size(); ++c) {
+    const double gain = weights.gain.empty() ? 1 : double{weights.gain[c]};
+    row[c] = (row[c] - centre) * scale * gain;
+  }
+}
+
 }  // namespace
+
+ValueNorms::ValueNorms(const model::Model& model, model::HeadId head) : lease_(model.attention(head.layer)) {
+  const std::size_t width = model.config().layers[head.layer].attention.d_value;
+  if (lease_->output.present()) output_ = lease_->output.inputs(head.head * width, width);
+}
+
+void ValueNorms::compute(MatrixView<const float> values) {
+  const OwnedMatrix<double> wide = widened(values);
+  norms_.resize(wide.rows());
+  if (!output_.present()) {
+    for (std::size_t j = 0; j < norms_.size(); ++j) norms_[j] = norm(wide.view().row(j));
+    return;
+  }
+  if (gram_.rows() == 0) gram_ = gram(output_.in_out_double().view());
+  norms_ = squared_norms(wide.view(), gram_);
+  for (double& value : norms_) value = std::sqrt(value);
+}
+
+std::uint64_t value_norms_bytes(const model::Model& model, const input::Batch& batch,
+                                std::span<const model::HeadId> heads) {
+  std::uint64_t keys = 0;
+  for (const input::Sequence& sequence : batch.sequences)
+    keys = std::max<std::uint64_t>(keys, sequence.keys());
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const std::uint64_t width = model.config().layers[heads[i].layer].attention.d_value;
+    bytes += (keys + width * width) * sizeof(double);
+    if (i == 0 || heads[i].layer != heads[i - 1].layer) bytes += model.attention_bytes(heads[i].layer);
+  }
+  return bytes;
+}
+
+const OwnedMatrix<double>& LayerWritesObserver::output_matrix(std::size_t layer) {
+  if (output_layer_ == layer) return output_;
+  const model::Lease<model::AttentionWeights> weights = model_->attention(layer);
+  output_ = weights->output.present() ? weights->output.in_out_double()
+                                      : identity(attention(layer).heads * attention(layer).d_value);
+  output_layer_ = layer;
+  return output_;
+}
+
+void LayerWritesObserver::panel(const forward::AttentionPanel& panel) {
+  if (!is_selected(panel.layer) || panel.z.data == nullptr) return;
+  copy_rows(panel.z, part_of(z_[panel.sequence], panel));
+  add_panel(panel);
+}
+
+std::uint64_t writes_bytes(const model::Model& model, const input::Batch& batch,
+                           std::span<const std::size_t> layers, const WritesKept& kept) {
+  const model::ModelConfig& config = model.config();
+  std::uint64_t rows = 0;
+  for (const input::Sequence& sequence : batch.sequences)
+    rows += std::max<std::uint64_t>(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
+  std::uint64_t width = 0;
+  std::uint64_t bytes = 0;
+  for (const std::size_t layer : layers) {
+    const model::AttentionConfig& attention = config.layers.at(layer).attention;
+    const std::uint64_t heads = std::uint64_t{attention.heads} * attention.d_value;
+    width = std::max(width, heads);
+    bytes += model.attention_bytes(layer) + kept.of_output * heads * config.d_output * sizeof(double);
+  }
+  return bytes + rows * (kept.of_heads * width + kept.of_stream * config.d_model) * sizeof(double);
+}
 
 void Contributions::add_stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
   const OwnedMatrix<double> wide = widened(values);
@@ -179,6 +296,70 @@ void OutputRank::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<
     }
   }
   found.removed = relative(change, left_out[0]);
+}
+
+void Mixing::begin(const model::Model& model, const input::Batch& batch) {
+  require_own_keys(batch, "mixing");
+  const model::ModelConfig& config = model.config();
+  if (config.d_output != 0 && config.d_output != config.d_model)
+    fail(Status::bad_input,
+         "{}: the attention output has width {} and the stream has width {}, so the mixing ratio is "
+         "undefined; leave mixing out of --include",
+         escaped(model.name()), config.d_output, config.d_model);
+  for (const model::LayerConfig& layer : config.layers) {
+    if (layer.place != model::NormPlace::output && layer.place != model::NormPlace::both &&
+        layer.residual_multiplier == 1)
+      continue;
+    fail(Status::bad_input,
+         "{}: mixing ratios are unsupported, because the model normalises or scales the attention output "
+         "before it adds it to the stream; leave mixing out of --include",
+         escaped(model.name()));
+  }
+  LayerWritesObserver::begin(model, batch);
+  own_.assign(batch.sequences.size(), {});
+  stream_.assign(batch.sequences.size(), {});
+}
+
+void Mixing::add_stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  own_[sequence] = empty_z(layer, values.rows);
+  stream_[sequence] = widened(values);
+}
+
+void Mixing::add_panel(const forward::AttentionPanel& panel) {
+  const MatrixView<double> own = part_of(own_[panel.sequence], panel);
+  for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+    const std::size_t i = panel.first_query + r;
+    const double weight = panel.pattern(r, i);
+    if (weight == 0) continue;  // the value of a hidden key can be NaN
+    for (std::size_t c = 0; c < panel.z.cols; ++c) own(r, c) = weight * double{panel.v(i, c)};
+  }
+}
+
+void Mixing::add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
+                       MatrixView<const float> output) {
+  const OwnedMatrix<double>& w_o = output_matrix(layer);
+  const OwnedMatrix<double> stream = std::exchange(stream_[sequence], {});
+  const OwnedMatrix<double> own = std::exchange(own_[sequence], {});
+  OwnedMatrix<double>& others = z;
+  std::ranges::transform(z.values(), own.values(), others.values().begin(), std::minus<>());
+  OwnedMatrix<double> keep = stream;
+  OwnedMatrix<double> mix(stream.rows(), stream.cols());
+  linalg::gemm_nn(own.view(), w_o.view(), keep.view(), 1, 1);
+  linalg::gemm_nn(others.view(), w_o.view(), mix.view());
+
+  const model::LayerConfig& config = model_->config().layers[layer];
+  const model::Lease<model::LayerWeights> weights = model_->layer(layer);
+  LayerMixing& found = found_[{sequence, layer}];
+  found = {sequence, layer, {}};
+  std::vector<double> sum(stream.cols());
+  for (std::size_t r = 0; r < stream.rows(); ++r) {
+    if (config.place == model::NormPlace::post && config.norm.kind != model::NormKind::none) {
+      for (std::size_t c = 0; c < sum.size(); ++c) sum[c] = stream(r, c) + double{output(r, c)};
+      apply_linear_part(config.norm, weights->attention_norm, sum, keep.view().row(r));
+      apply_linear_part(config.norm, weights->attention_norm, sum, mix.view().row(r));
+    }
+    found.positions.push_back({norm(mix.view().row(r)), norm(keep.view().row(r))});
+  }
 }
 
 }  // namespace attnctl::analysis

@@ -1,19 +1,128 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "analysis/mixing/layer_writes.hpp"
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
 #include "forward/run.hpp"
 #include "linalg/decompositions.hpp"
+#include "model/model.hpp"
 
 namespace attnctl::analysis {
+
+/// Computes the norms |v_j W_O^h| of the value vectors v_j = x_j W_V^h + b_V^h of one head h, without b_O. If
+/// the layer has no W_O, the norms are |v_j|.
+class ValueNorms {
+ public:
+  ValueNorms(const model::Model& model, model::HeadId head);
+
+  /// Computes the norm of each row v_j of `values` [m, v], the values of one sequence.
+  void compute(MatrixView<const float> values);
+  /// Returns the norms [m] of the last sequence.
+  [[nodiscard]] std::span<double> norms() { return norms_; }
+
+ private:
+  model::Lease<model::AttentionWeights> lease_;  // keeps output_ valid
+  model::Linear output_;                         // W_O^h [v, d_out]; not present: the identity
+  OwnedMatrix<double> gram_;                     // W_O^h W_O^h^T, computed at the first use
+  std::vector<double> norms_;                    // [m]
+};
+
+/// Returns the memory, in bytes, of one ValueNorms per head, of the norms of the longest input for each head,
+/// and of the attention weights of the layers of the heads.
+[[nodiscard]] std::uint64_t value_norms_bytes(const model::Model& model, const input::Batch& batch,
+                                              std::span<const model::HeadId> heads);
+
+/// Base class of observers that need the outputs z of all heads of a selected layer at once. The pass must
+/// include every head of the selected layers.
+class LayerWritesObserver : public forward::Observer {
+ public:
+  explicit LayerWritesObserver(const forward::Selection& selection) : layers_(selection.layers()) {}
+
+  [[nodiscard]] forward::Needs needs() const override {
+    return {.patterns = false, .z = true, .output = true, .stream = true};
+  }
+  void begin(const model::Model& model, const input::Batch& batch) override {
+    model_ = &model;
+    z_.assign(batch.sequences.size(), {});
+  }
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) final {
+    if (!is_selected(layer)) return;
+    z_[sequence] = empty_z(layer, values.rows);
+    add_stream(sequence, layer, values);
+  }
+  void panel(const forward::AttentionPanel& panel) final;
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) final {
+    if (!is_selected(layer)) return;
+    OwnedMatrix<double> z = std::exchange(z_[sequence], {});
+    add_layer(sequence, layer, z, values);
+  }
+
+ protected:
+  /// Receive the stream and the panels of the selected layers, except panels without z.
+  virtual void add_stream(std::size_t /*sequence*/, std::size_t /*layer*/,
+                          MatrixView<const float> /*values*/) {}
+  virtual void add_panel(const forward::AttentionPanel& /*panel*/) {}
+  /// Receives z [n, heads v] of a layer, the outputs of its heads concatenated by columns, and the attention
+  /// output of the layer [n, d_out], with b_O. Called from one thread. May change z.
+  virtual void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
+                         MatrixView<const float> output) = 0;
+  [[nodiscard]] const model::AttentionConfig& attention(std::size_t layer) const {
+    return model_->config().layers[layer].attention;
+  }
+  /// Returns W_O of a layer, [heads v, d_out], in double. If the layer has no W_O, returns the identity,
+  /// because the output is then the concatenation of the heads.
+  [[nodiscard]] const OwnedMatrix<double>& output_matrix(std::size_t layer);
+  /// Returns zeros in the shape of z of a layer, for n positions.
+  [[nodiscard]] OwnedMatrix<double> empty_z(std::size_t layer, std::size_t n) const {
+    return {n, attention(layer).heads * attention(layer).d_value};
+  }
+  /// Returns the part of z for the queries and the head of a panel: [queries of the panel, v].
+  [[nodiscard]] static MatrixView<double> part_of(OwnedMatrix<double>& z,
+                                                  const forward::AttentionPanel& panel) {
+    return z.view()
+        .row_range(panel.first_query, panel.z.rows)
+        .col_range(panel.head * panel.z.cols, panel.z.cols);
+  }
+
+  std::vector<std::size_t> layers_;
+  const model::Model* model_ = nullptr;
+
+ private:
+  [[nodiscard]] bool is_selected(std::size_t layer) const {
+    return std::ranges::binary_search(layers_, layer);
+  }
+
+  std::vector<OwnedMatrix<double>> z_;  // [sequences], of the current layer
+  std::optional<std::size_t> output_layer_;
+  OwnedMatrix<double> output_;  // W_O of output_layer_
+};
+
+/// Number of float64 matrices that an analysis keeps: `of_heads` matrices [n, heads v] and `of_stream`
+/// matrices [n, d_model] for all inputs, and `of_output` copies of W_O for each layer. writes_bytes returns
+/// their size in bytes, plus the size of the attention weights of the layers.
+struct WritesKept {
+  std::uint64_t of_heads = 0;
+  std::uint64_t of_stream = 0;
+  std::uint64_t of_output = 0;
+};
+[[nodiscard]] std::uint64_t writes_bytes(const model::Model& model, const input::Batch& batch,
+                                         std::span<const std::size_t> layers, const WritesKept& kept);
+
+/// Moves the values out of a map, in ascending order of the keys.
+template <typename Key, typename Found>
+[[nodiscard]] std::vector<Found> take_values(std::map<Key, Found>& found) {
+  std::vector<Found> values;
+  for (auto& [key, value] : std::exchange(found, {})) values.push_back(std::move(value));
+  return values;
+}
 
 /// The contribution of one head to the attention output of its layer, for one input. Compares the output of
 /// the head, w = z W_O^h [n, d], with t, the sum of the outputs of all heads of the layer. w_i and t_i are
@@ -33,8 +142,8 @@ struct HeadContribution {
   std::optional<double> stream_norm;  // mean |x_i| over all positions; x: the stream before t is added
 };
 
-/// Computes the contributions of the selected heads. The pass must include every head of the selected
-/// layers. Layers without W_V have no contributions. z is float32; sums over z are in float64.
+/// Computes the contributions of the selected heads. Layers without W_V have none. z is float32; sums over z
+/// are in float64.
 class Contributions final : public LayerWritesObserver {
  public:
   explicit Contributions(const forward::Selection& selection)
@@ -112,6 +221,60 @@ class OutputRank final : public LayerWritesObserver {
   // [layer]; layers that share weights use the first of them
   std::map<std::size_t, linalg::ProductSvd> decomposed_;
   std::map<std::pair<std::size_t, std::size_t>, LayerOutputRank> found_;
+};
+
+/// The norms of the two parts of one position after an attention block (see Mixing).
+struct PositionMixing {
+  double mix = 0;   // |mix_i|: the part from all other positions
+  double keep = 0;  // |keep_i|: the residual stream and the attention of the position to itself
+
+  /// In [0, 1]; nullopt if both norms are 0, NaN if a norm is NaN.
+  [[nodiscard]] std::optional<double> ratio() const {
+    return mix + keep == 0 ? std::nullopt : std::optional(mix / (mix + keep));
+  }
+};
+
+struct LayerMixing {
+  std::size_t input = 0;  // index in the batch
+  std::size_t layer = 0;
+  std::vector<PositionMixing> positions;  // [n]
+};
+
+/// Mixing ratio (Kobayashi et al. 2021) of the selected layers. alpha_ij is the attention weight of query i
+/// on key j in head h, and f_h(x) = (x W_V^h + b_V^h) W_O^h:
+///    mix_i = sum_h sum_(j != i) alpha_ij f_h(x_j),   keep_i = x_i + sum_h alpha_ii f_h(x_i)
+/// The first x_i in keep_i is the residual stream; f_h is applied to the input of the attention, which is
+/// normalised in a pre-norm model. In a post-norm model (BERT), mix_i and keep_i pass through the linear part
+/// of the norm after the sum, g(u) = (u - mean u) / s gain (RMS norm: u / s gain), where s is the deviation
+/// (RMS norm: the root mean square) of the row that the model normalises. In a pre-norm model (GPT-2, LLaMA),
+/// no norm follows the sum. b_O and the bias of the norm belong to no position and are excluded.
+/// Layers without W_V have no record.
+class Mixing final : public LayerWritesObserver {
+ public:
+  using LayerWritesObserver::LayerWritesObserver;
+
+  [[nodiscard]] forward::Needs needs() const override {
+    return {.values = true, .z = true, .output = true, .stream = true};
+  }
+  [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override {
+    return writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 3, .of_output = 1});
+  }
+  /// Throws Error(bad_input) if an input has separate keys, if the attention output does not have the width
+  /// of the stream, or if a layer normalises or scales this output before it adds it to the stream.
+  void begin(const model::Model& model, const input::Batch& batch) override;
+
+  /// Returns the records sorted by input, then layer. Call once, after the pass.
+  [[nodiscard]] std::vector<LayerMixing> finish() { return take_values(found_); }
+
+ private:
+  void add_stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+  void add_panel(const forward::AttentionPanel& panel) override;
+  void add_layer(std::size_t sequence, std::size_t layer, OwnedMatrix<double>& z,
+                 MatrixView<const float> output) override;
+
+  std::vector<OwnedMatrix<double>> own_;     // [sequences]: alpha_ii v_i of all heads, in the shape of z
+  std::vector<OwnedMatrix<double>> stream_;  // [sequences], of the current layer
+  std::map<std::pair<std::size_t, std::size_t>, LayerMixing> found_;
 };
 
 }  // namespace attnctl::analysis

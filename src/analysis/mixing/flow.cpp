@@ -20,10 +20,6 @@ void set(std::span<std::uint64_t> bits, std::size_t index, bool value) {
   word = value ? word | bit : word & ~bit;
 }
 
-bool has(std::span<const std::uint64_t> bits, std::size_t index) {
-  return (bits[index / 64] >> (index % 64) & 1U) != 0;
-}
-
 /// Returns the lowest node that is in both sets, or nullopt if there is none.
 std::optional<std::size_t> first_of_both(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) {
   for (std::size_t w = 0; w < a.size(); ++w) {
@@ -131,7 +127,7 @@ class LayeredNetwork {
                               next.view().row(level - 1));
         });
       }
-      if (has(next.view().row(top), from)) {
+      if ((next(top, from / 64) >> (from % 64) & 1U) != 0) {  // the source is in this set
         source_distance_ = distance;
         return true;
       }
@@ -139,8 +135,7 @@ class LayeredNetwork {
     }
   }
 
-  /// Moves `at` one step closer to the sink and appends the step to `path`. Returns false if this is
-  /// impossible.
+  /// Moves `at` one step closer to the sink and appends this step to `path`. Returns false if there is none.
   bool step_on(std::vector<Step>& path, LevelNode& at) {
     const NodeSets& nearer = by_distance_[source_distance_ - path.size() - 1];
     const auto [level, index] = at;
@@ -232,16 +227,6 @@ class LayeredNetwork {
 
 constexpr double kUnit = 0x1.0p-50;
 
-std::vector<OwnedMatrix<std::int64_t>> in_units(std::span<const OwnedMatrix<double>> layers) {
-  std::vector<OwnedMatrix<std::int64_t>> result;
-  for (const OwnedMatrix<double>& layer : layers) {
-    OwnedMatrix<std::int64_t>& units = result.emplace_back(layer.rows(), layer.cols());
-    std::ranges::transform(layer.values(), units.values().begin(),
-                           [](double value) { return std::llround(value / kUnit); });
-  }
-  return result;
-}
-
 }  // namespace
 
 void require_flow_length(const input::Sequence& sequence) {
@@ -261,7 +246,11 @@ OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,
     std::ranges::fill(flows.values(), std::numeric_limits<double>::quiet_NaN());
     return flows;
   }
-  const std::vector<OwnedMatrix<std::int64_t>> capacities = in_units(layers);
+  std::vector<OwnedMatrix<std::int64_t>> capacities;  // multiples of kUnit
+  for (const OwnedMatrix<double>& layer : layers) {
+    std::ranges::transform(layer.values(), capacities.emplace_back(n, n).values().begin(),
+                           [](double value) { return std::llround(value / kUnit); });
+  }
   std::vector<std::optional<LayeredNetwork>> networks(pool.size());  // one per worker
   pool.run(from.size(), [&](std::size_t task, std::size_t worker) {
     if (!networks[worker]) networks[worker].emplace(capacities);

@@ -12,7 +12,7 @@
 
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
-#include "forward/observer.hpp"
+#include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "model/model.hpp"
 
@@ -132,9 +132,7 @@ void require_flow_length(const input::Sequence& sequence);
 
 /// Attention flow (Abnar and Zuidema 2020): the maximum flow from positions of the last layer to each input
 /// token. The capacities of each layer are the entries of A', in [0, 1] (see RolloutOptions). Flows are not
-/// normalised over tokens.
-///
-/// The pass must include every head of every layer. Keeps one [n, n] matrix per layer and sequence.
+/// normalised over tokens. Keeps one [n, n] matrix per layer and sequence.
 class AttentionFlow final : public FusedLayers {
  public:
   explicit AttentionFlow(const RolloutOptions& options = {}) : FusedLayers(options, "flow") {}

@@ -59,7 +59,6 @@ void WordPooling::panel(const forward::AttentionPanel& panel) {
   pooled.sequence = panel.sequence;
   pooled.layer = panel.layer;
   pooled.head = panel.head;
-  pooled.kv_head = panel.kv_head;
   pooled.first_query = unit_of[panel.first_query];
   pooled.pattern = {rows.data(), masked.size(), units.count};
   if (std::ranges::find(masked, 1) != masked.end()) pooled.fully_masked = masked;
@@ -83,13 +82,13 @@ OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const input::Wo
 }
 
 void NormWeighting::begin(const model::Model& model, const input::Batch& batch) {
-  heads_.assign(ids_.size(), {});
-  for (std::size_t i = 0; i < ids_.size(); ++i) {
-    if (!model.config().layers[ids_[i].layer].attention.value.weight)
+  norms_.clear();
+  for (const model::HeadId id : ids_) {
+    if (!model.config().layers[id.layer].attention.value.weight)
       fail(Status::bad_input,
            "{}: layer {} has no values (W_v), so norm-based weights are undefined; use --weighting weights",
-           escaped(model.name()), ids_[i].layer);
-    heads_[i].norms = ValueNorms(model, ids_[i]);
+           escaped(model.name()), id.layer);
+    norms_.emplace_back(model, id);
   }
   ObserverGroup::begin(model, batch);
 }
@@ -97,15 +96,15 @@ void NormWeighting::begin(const model::Model& model, const input::Batch& batch) 
 void NormWeighting::panel(const forward::AttentionPanel& panel) {
   const auto place = head_index(ids_, {panel.layer, panel.head});
   if (!place) return;
-  HeadValues& head = heads_[*place];
-  if (panel.first_query == 0) head.values = head.norms.of(panel.v);
+  if (panel.first_query == 0) norms_[*place].compute(panel.v);
+  const std::span<const double> norms_of_values = norms_[*place].norms();
   OwnedMatrix<float> norms(panel.pattern.rows, panel.pattern.cols);
   std::vector<double> row(panel.pattern.cols);
   for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
     double total = 0;
     for (std::size_t j = 0; j < row.size(); ++j) {
       const double weight = panel.pattern(r, j);
-      row[j] = weight == 0 ? 0 : weight * head.values[j];  // the value of a hidden key can be NaN
+      row[j] = weight == 0 ? 0 : weight * norms_of_values[j];  // the value of a hidden key can be NaN
       total += row[j];
     }
     const double by = weighting_ == Weighting::norm_row && total != 0 ? total : 1;

@@ -6,9 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/mixing/layer_writes.hpp"
+#include "analysis/mixing/contributions.hpp"
 #include "base/matrix_view.hpp"
-#include "forward/observer.hpp"
 #include "forward/run.hpp"
 #include "input/words.hpp"
 
@@ -119,14 +118,9 @@ class NormWeighting final : public ObserverGroup {
   void panel(const forward::AttentionPanel& panel) override;
 
  private:
-  struct HeadValues {
-    ValueNorms norms;
-    std::vector<double> values;  // |f(x_j)| of each key j of the current sequence
-  };
-
   std::vector<model::HeadId> ids_;
   Weighting weighting_;
-  std::vector<HeadValues> heads_;  // [selected heads]
+  std::vector<ValueNorms> norms_;  // [selected heads]
 };
 
 }  // namespace attnctl::analysis

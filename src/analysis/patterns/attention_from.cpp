@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "analysis/head_axes.hpp"
-#include "forward/block.hpp"
 
 namespace attnctl::analysis {
 
@@ -45,23 +44,13 @@ std::uint64_t AttentionFrom::memory(const model::Model& /*model*/, const input::
   return bytes;
 }
 
-void AttentionFrom::begin(const model::Model& model, const input::Batch& batch) {
-  rows_.assign(questions_.size() * heads_.size(), {});
-  for (std::size_t q = 0; q < questions_.size(); ++q) {
-    const input::Sequence& sequence = batch.sequences.at(questions_[q].sequence);
-    for (std::size_t h = 0; h < heads_.size(); ++h) {
-      const model::Component component = model.config().layers.at(heads_[h].layer).component;
-      rows_[q * heads_.size() + h].sum.resize(forward::sides_of(component, sequence).keys());
-    }
-  }
-}
-
 void AttentionFrom::panel(const forward::AttentionPanel& panel) {
   const auto head = head_index(heads_, {panel.layer, panel.head});
   if (!head) return;
   for (std::size_t q = 0; q < questions_.size(); ++q) {
     if (questions_[q].sequence != panel.sequence) continue;
     SummedRow& row = rows_[q * heads_.size() + *head];
+    row.sum.resize(panel.pattern.cols);
     for (const std::size_t query : questions_[q].from) {
       if (query < panel.first_query || query - panel.first_query >= panel.pattern.rows) continue;
       const std::size_t r = query - panel.first_query;

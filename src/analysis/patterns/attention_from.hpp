@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "forward/observer.hpp"
 #include "forward/run.hpp"
 
 namespace attnctl::analysis {
@@ -40,7 +39,7 @@ struct AttentionAnswer {
 
 /// The sum of some rows of a pattern.
 struct SummedRow {
-  std::vector<double> sum;  // [m]
+  std::vector<double> sum;  // [m]; may be empty if there are no rows
   std::size_t count = 0;    // number of rows
 };
 
@@ -52,7 +51,9 @@ class AttentionFrom final : public forward::Observer {
       : heads_(selection.heads), questions_(std::move(questions)) {}
 
   [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
-  void begin(const model::Model& model, const input::Batch& batch) override;
+  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {
+    rows_.assign(questions_.size() * heads_.size(), {});
+  }
   void panel(const forward::AttentionPanel& panel) override;
 
   /// Returns the answers sorted by question, then in selection order.

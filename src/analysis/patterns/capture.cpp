@@ -119,10 +119,12 @@ void Capture::begin(const model::Model& model, const input::Batch& batch) {
     queries_.push_back(forward::sides_of(layout_.component(), sequence).queries());
   for (const CaptureTarget& target : targets_)
     sinks_.at(target.sequence).at(static_cast<std::size_t>(target.what)) = target.sink;
-  reads_kv_first_.clear();
+  kv_places_.clear();
   std::set<model::HeadId> read;
-  for (const model::HeadId head : layout_.heads().heads())
-    reads_kv_first_.push_back(read.insert({head.layer, kv_head_of(model.config(), head)}).second);
+  for (const model::HeadId head : layout_.heads().heads()) {
+    const model::HeadId kv_head{head.layer, kv_head_of(model.config(), head)};
+    kv_places_.push_back(read.insert(kv_head).second ? layout_.kv_heads().place(kv_head) : std::nullopt);
+  }
 }
 
 void Capture::panel(const forward::AttentionPanel& panel) {
@@ -137,10 +139,9 @@ void Capture::panel(const forward::AttentionPanel& panel) {
   write(Captured::queries, panel.q, first_row);
   write(Captured::z, panel.z, first_row);
 
-  if (panel.first_query != 0 || !reads_kv_first_[*place]) return;
-  const std::size_t kv_place = layout_.kv_heads().place({panel.layer, panel.kv_head}).value();
-  write(Captured::keys, panel.k, kv_place * panel.k.rows);
-  write(Captured::values, panel.v, kv_place * panel.v.rows);
+  if (panel.first_query != 0 || !kv_places_[*place]) return;
+  write(Captured::keys, panel.k, *kv_places_[*place] * panel.k.rows);
+  write(Captured::values, panel.v, *kv_places_[*place] * panel.v.rows);
 }
 
 void Capture::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {

@@ -3,13 +3,13 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "analysis/head_axes.hpp"
-#include "forward/observer.hpp"
 #include "forward/run.hpp"
 #include "results/results.hpp"
 
@@ -103,7 +103,8 @@ class Capture final : public forward::Observer {
   std::vector<CaptureTarget> targets_;
   std::vector<Sinks> sinks_;          // [sequences]
   std::vector<std::size_t> queries_;  // [sequences]: number of queries
-  std::vector<bool> reads_kv_first_;  // [selected heads]: true if no earlier head uses its key/value head
+  /// [selected heads]: place of the key/value head; nullopt if an earlier head uses it too.
+  std::vector<std::optional<std::size_t>> kv_places_;
 };
 
 }  // namespace attnctl::analysis

@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/mixing/layer_writes.hpp"
-#include "forward/observer.hpp"
+#include "analysis/mixing/contributions.hpp"
 #include "forward/run.hpp"
 
 namespace attnctl::analysis {
@@ -58,25 +57,17 @@ class DistanceProfile final : public forward::Observer {
 
   [[nodiscard]] const std::vector<DistanceBin>& bins() const { return bins_; }
   /// Returns the sums of each selected head, in selection order.
-  [[nodiscard]] std::vector<HeadDistances> finish() const {
-    std::vector<HeadDistances> result;
-    for (const DistanceState& state : states_) result.push_back(state.sums);
-    return result;
-  }
+  [[nodiscard]] const std::vector<HeadDistances>& finish() const { return sums_; }
 
  private:
-  struct DistanceState {
-    HeadDistances sums;
-    ValueNorms norms;
-    std::vector<double> value_norms;  // |f(x_j)| of each key j of the current sequence
-  };
-  void add_row(DistanceState& state, std::span<const float> pattern, std::span<const float> scores,
-               std::size_t query) const;
+  void add_row(HeadDistances& sums, std::span<const double> norms, std::span<const float> pattern,
+               std::span<const float> scores, std::size_t query) const;
 
   std::vector<model::HeadId> heads_;
   std::vector<DistanceBin> bins_;
-  std::vector<std::uint8_t> bin_of_;   // [distance]: index of the bin
-  std::vector<DistanceState> states_;  // [heads]
+  std::vector<std::uint8_t> bin_of_;  // [distance]: index of the bin
+  std::vector<HeadDistances> sums_;   // [heads]
+  std::vector<ValueNorms> norms_;     // [heads]: |f(x_j)| of each key j of the current sequence
 };
 
 }  // namespace attnctl::analysis

@@ -15,7 +15,6 @@
 #include "base/numbers.hpp"
 #include "forward/attention/visibility.hpp"
 #include "forward/block.hpp"
-#include "forward/observer.hpp"
 #include "forward/run.hpp"
 #include "results/results.hpp"
 

@@ -35,8 +35,7 @@ struct LaplaceTransform {
   std::vector<double> slope;
 };
 
-/// Returns the values of u at which phi(u)^m is integrated; phi is not computed yet. The step is a multiple
-/// of kStep.
+/// Returns the values of u at which phi(u)^m is integrated, without phi. The step is a multiple of kStep.
 LaplaceTransform grid_for(double tau) {
   LaplaceTransform grid;
   const double multiple = std::max(1.0, std::floor(tau / 8));
@@ -94,20 +93,6 @@ void integrate_over_exponents(double tau, LaplaceTransform& grid) {
   }
 }
 
-/// The value of the polynomial sum_m c_m x^m and its derivative at one x.
-struct Polynomial {
-  double value = 0;
-  double slope = 0;
-};
-Polynomial evaluate(RowsByKeys coefficients, double x) {
-  Polynomial p;
-  for (std::size_t m = coefficients.size(); m-- > 0;) {
-    p.slope = p.slope * x + p.value;
-    p.value = p.value * x + static_cast<double>(coefficients[m]);
-  }
-  return p;
-}
-
 }  // namespace
 
 double normal_score_entropy(double tau, RowsByKeys rows_by_keys) {
@@ -119,11 +104,16 @@ double normal_score_entropy(double tau, RowsByKeys rows_by_keys) {
   double mean_log = 0;  // E ln Z + gamma
   double slope = 0;     // d E ln Z / d tau
   for (std::size_t i = 0; i < phi.value.size(); ++i) {
-    const Polynomial power = evaluate(rows_by_keys, phi.value[i]);
+    double sum = 0;     // of rows_by_keys[m] phi^m over m
+    double by_phi = 0;  // its derivative
+    for (std::size_t m = rows_by_keys.size(); m-- > 0;) {
+      by_phi = by_phi * phi.value[i] + sum;
+      sum = sum * phi.value[i] + static_cast<double>(rows_by_keys[m]);
+    }
     // Replaces 1[u < 0] by a smooth step function with the same integral.
     const double u = phi.first + phi.step * static_cast<double>(i);
-    mean_log += phi.step * (normal_share_below(-u / width) - power.value / rows);
-    slope -= phi.step * power.slope / rows * phi.slope[i];
+    mean_log += phi.step * (normal_share_below(-u / width) - sum / rows);
+    slope -= phi.step * by_phi / rows * phi.slope[i];
   }
   return mean_log - std::numbers::egamma - tau * slope;
 }
@@ -167,19 +157,13 @@ std::uint64_t Temperatures::memory(const model::Model& /*model*/, const input::B
   return (heads_.size() + 1) * (sizeof(ScoreSums) + (keys + 1) * sizeof(std::uint64_t));
 }
 
-void Temperatures::begin(const model::Model& /*model*/, const input::Batch& batch) {
-  std::size_t keys = 0;
-  for (const input::Sequence& sequence : batch.sequences) keys = std::max(keys, sequence.keys());
-  ScoreSums empty;
-  empty.rows_by_keys.resize(keys + 1);
-  states_.assign(heads_.size(), empty);
-}
-
 void Temperatures::panel(const forward::AttentionPanel& panel) {
   const auto head = head_index(heads_, {panel.layer, panel.head});
   if (!head) return;
+  ScoreSums& state = states_[*head];
+  state.rows_by_keys.resize(std::max(state.rows_by_keys.size(), panel.scores.cols + 1));
   for (std::size_t r = 0; r < panel.pattern.rows; ++r)
-    add_row(states_[*head], panel.pattern.row(r), panel.scores.row(r));
+    add_row(state, panel.pattern.row(r), panel.scores.row(r));
 }
 
 void Temperatures::add_row(ScoreSums& state, std::span<const float> pattern,

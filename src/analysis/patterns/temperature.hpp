@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/pool.hpp"
-#include "forward/observer.hpp"
 #include "forward/run.hpp"
 
 namespace attnctl::analysis {
@@ -48,7 +47,9 @@ class Temperatures final : public forward::Observer {
 
   [[nodiscard]] forward::Needs needs() const override { return {.scores = true}; }
   [[nodiscard]] std::uint64_t memory(const model::Model& model, const input::Batch& batch) const override;
-  void begin(const model::Model& model, const input::Batch& batch) override;
+  void begin(const model::Model& /*model*/, const input::Batch& /*batch*/) override {
+    states_.assign(heads_.size(), {});
+  }
   void panel(const forward::AttentionPanel& panel) override;
 
   /// Returns the temperatures in selection order.

@@ -184,9 +184,9 @@ textbook::LogitAttribution trace_back(const GradientsRequest& request, const Mod
   if (position >= sequence.queries())
     fail(Status::usage, "--position: input {} has positions 0 to {}, got {}", escaped(sequence.id),
          sequence.queries() - 1, position);
-  textbook::LogitAttribution result = textbook::attribute(
-      reference::logit_gradient(run.open.model, sequence, {position, token}, session.pool),
-      run.selection.heads);
+  textbook::LogitAttribution result =
+      textbook::attribute(reference::logit_gradient(run.open.model, sequence, position, token, session.pool),
+                          run.selection.heads);
   result.input = sequence.id;
   result.tokens = sequence.tokens;
   result.position = position;

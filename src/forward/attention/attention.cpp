@@ -4,7 +4,6 @@
 #include <cmath>
 #include <optional>
 
-#include "forward/attention/visibility.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::forward {
@@ -29,8 +28,7 @@ void add_visible_values(MatrixView<const float> pattern, MatrixView<const float>
   }
 }
 
-/// Writes the weights of `scores` in a softmax over `scores` and `sink`. Returns true if one of `scores` is
-/// not -inf.
+/// Writes the weights of `scores` in a softmax over them and `sink`. Returns false if all scores are -inf.
 bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<float>& workspace,
                        std::span<float> weights) {
   const bool some_visible = std::ranges::any_of(
@@ -158,12 +156,8 @@ void PanelRows::reserve(std::size_t rows, std::size_t elements) {
 
 MatrixView<float> PanelRows::open(std::size_t rows, std::size_t keys, KeyRange written) {
   if (keys != keys_) {  // the length of a row changes, so the old values are in wrong places
-    filled_ = 0;
+    std::ranges::fill(written_, KeyRange{0, keys});
     keys_ = keys;
-  }
-  for (; filled_ < rows; ++filled_) {
-    fill(filled_, {0, keys});
-    written_[filled_] = {};
   }
   opened_ = written;
   for (std::size_t r = 0; r < rows; ++r) {
@@ -202,18 +196,16 @@ void PanelBuffers::reserve(const Block& block, const AttentionLayer& layer) {
 /// The attention of one head in one sequence.
 class HeadPass {
  public:
-  /// `keys_of` is the sequence of the keys.
   HeadPass(const AttentionLayer& layer, const input::Sequence& keys_of, const BlockSequence& place,
            std::size_t head)
       : layer_(layer),
         place_(place),
         head_(head),
-        kv_head_(layer.config.kv_head(head)),
         visibility_(layer.config, keys_of, head),
         q_(head_view(layer.q, place.first_query, place.queries, layer.config.query_slice(head),
                      layer.config.d_head)),
-        k_(head_view(layer.k, place.first_key, place.keys, kv_head_, layer.config.d_head)),
-        v_(head_view(layer.v, place.first_key, place.keys, kv_head_, layer.config.d_value)),
+        k_(head_view(layer.k, place.first_key, place.keys, layer.config.kv_head(head), layer.config.d_head)),
+        v_(head_view(layer.v, place.first_key, place.keys, layer.config.kv_head(head), layer.config.d_value)),
         z_(head_view(layer.z, place.first_query, place.queries, head, layer.config.d_value)),
         position_bias_(layer.config, layer.positions, keys_of, head, q_, k_),
         finite_values_(all_finite(v_)) {}
@@ -320,7 +312,7 @@ class HeadPass {
       });
     };
     for_each_stride([&](const KeySteps& keys, std::span<float> scores) {
-      linalg::gemm_nt(q_.row_range(i, 1), rows_of(k_, keys), {scores.data(), 1, keys.count},
+      linalg::gemm_nt(q_.row_range(i, 1), rows_of(k_, keys), MatrixView<float>(scores.data(), 1, keys.count),
                       scale_in_product());
       finish_scores(i, keys, scores);
     });
@@ -391,8 +383,7 @@ class HeadPass {
     visibility_.mask(i, keys, scores);
   }
 
-  /// Returns true if one of `keys` is visible to query i and test(index) is true for it. The index counts the
-  /// keys from 0.
+  /// Returns true if query i sees one of `keys` for which test(n) is true; n counts the keys from 0.
   template <typename Test>
   [[nodiscard]] bool any_visible(std::size_t i, std::span<const KeySteps> keys, const Test& test) const {
     std::size_t index = 0;
@@ -436,7 +427,6 @@ class HeadPass {
     return {.sequence = place_.index,
             .layer = layer_.layer,
             .head = head_,
-            .kv_head = kv_head_,
             .first_query = made.first,
             .pattern = made.pattern,
             .scores = layer_.scores ? made.scores : MatrixView<float>(),
@@ -451,7 +441,6 @@ class HeadPass {
   const AttentionLayer& layer_;
   const BlockSequence& place_;
   std::size_t head_;
-  std::size_t kv_head_;
   Visibility visibility_;
   MatrixView<const float> q_, k_, v_;
   MatrixView<float> z_;

@@ -1,10 +1,8 @@
-#include "forward/attention/positions.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "linalg/gemm.hpp"
+#include "forward/attention/attention.hpp"
 
 namespace attnctl::forward {
 namespace {
@@ -73,9 +71,9 @@ void add_sinusoidal(MatrixView<float> x, bool halves) {
   }
 }
 
-const RotaryTable& RotaryTables::table(const model::RotaryConfig& config, std::size_t length) {
+const RotaryTable& rotary_table(RotaryTables& tables, const model::RotaryConfig& config, std::size_t length) {
   const bool is_long = !config.long_inverse_frequency.empty() && length > config.long_from;
-  RotaryTable& table = tables_[{&config, is_long}];
+  RotaryTable& table = tables[{&config, is_long}];
   if (table.cosine.rows() >= length) return table;
   const std::vector<float>& inverse = is_long ? config.long_inverse_frequency : config.inverse_frequency;
   table = {{length, inverse.size()}, {length, inverse.size()}};
@@ -128,27 +126,26 @@ std::size_t disentangled_row(const model::DisentangledConfig& config, std::int64
   return static_cast<std::size_t>(std::clamp<std::int64_t>(step + span, 0, 2 * span - 1));
 }
 
-ProjectedDistances DistanceTable::project(Pool& pool, const model::AttentionConfig& config,
-                                          const model::AttentionWeights& weights) {
-  ProjectedDistances projected;
-  if (!config.disentangled) return projected;
+PositionTables position_tables(Pool& pool, const model::AttentionConfig& config,
+                               const model::AttentionWeights& weights, DistanceBuffers& buffers) {
+  PositionTables tables{weights.relative_bias, {}, {}};
+  if (!config.disentangled) return tables;
   const MatrixView<const float> table = weights.disentangled.table;
-  const MatrixView<float> normed = normed_.take(table.rows, table.cols);
+  const MatrixView<float> normed = buffers.normed.take(table.rows, table.cols);
   apply_norm(pool, config.disentangled->norm, weights.disentangled.norm, table, normed);
   std::vector<Dense> products;
-  const auto add = [&](bool wanted, const model::Linear& linear, Buffer& buffer) {
-    if (!wanted) return MatrixView<const float>();
-    const MatrixView<float> out = buffer.take(table.rows, linear.out());
-    products.push_back({normed, linear, out});
-    return MatrixView<const float>(out);
+  const auto add = [&](const model::Linear& linear, Buffer& buffer) {
+    return products.emplace_back(Dense{normed, linear, buffer.take(table.rows, linear.out())}).out;
   };
-  projected.keys = add(config.disentangled->content_to_position, weights.disentangled.key, keys_);
-  projected.queries = add(config.disentangled->position_to_content, weights.disentangled.query, queries_);
+  if (config.disentangled->content_to_position)
+    tables.distance_keys = add(weights.disentangled.key, buffers.keys);
+  if (config.disentangled->position_to_content)
+    tables.distance_queries = add(weights.disentangled.query, buffers.queries);
   run_dense(pool, products);
-  return projected;
+  return tables;
 }
 
-PositionBias::PositionBias(const model::AttentionConfig& config, const Tables& tables,
+PositionBias::PositionBias(const model::AttentionConfig& config, const PositionTables& tables,
                            const input::Sequence& sequence, std::size_t head, MatrixView<const float> q,
                            MatrixView<const float> k)
     : queries_(q.rows), scale_(config.scale) {
@@ -160,12 +157,12 @@ PositionBias::PositionBias(const model::AttentionConfig& config, const Tables& t
       relative_[at] = tables.relative_bias(relative_bucket(*config.relative_buckets, distance), head);
     }
   }
-  if (config.disentangled) multiply_distances(config, tables.distances, head, q, k);
+  if (config.disentangled) multiply_distances(config, tables, head, q, k);
 }
 
-void PositionBias::multiply_distances(const model::AttentionConfig& config,
-                                      const ProjectedDistances& distances, std::size_t head,
-                                      MatrixView<const float> q, MatrixView<const float> k) {
+void PositionBias::multiply_distances(const model::AttentionConfig& config, const PositionTables& tables,
+                                      std::size_t head, MatrixView<const float> q,
+                                      MatrixView<const float> k) {
   rows_.resize(q.rows + k.rows - 1);
   for (std::size_t at = 0; at < rows_.size(); ++at) {
     const auto distance = static_cast<std::int64_t>(queries_ - 1) - static_cast<std::int64_t>(at);
@@ -182,8 +179,8 @@ void PositionBias::multiply_distances(const model::AttentionConfig& config,
     linalg::gemm_nt(x, table.row_range(lowest, count).col_range(head * width, width), product.view());
     return product;
   };
-  content_ = multiply(q, distances.keys);
-  position_ = multiply(k, distances.queries);
+  content_ = multiply(q, tables.distance_keys);
+  position_ = multiply(k, tables.distance_queries);
 }
 
 void PositionBias::add(std::size_t i, KeySteps keys, std::span<float> scores) const {

@@ -27,11 +27,6 @@ KeyRange range_of(const model::AttentionKind& kind, std::size_t first, std::size
   return {0, keys};
 }
 
-KeyRange clipped(KeyRange range, std::size_t end) {
-  const std::size_t last = std::min(range.last, end);
-  return {std::min(range.first, last), last};
-}
-
 }  // namespace
 
 Visibility::Visibility(const model::AttentionConfig& config, const input::Sequence& sequence,
@@ -46,13 +41,13 @@ KeyRange Visibility::of_queries(std::size_t first, std::size_t count) const {
   const std::size_t last = first + count - 1;
   const KeyRange range =
       kind_.rule == Rule::strided ? KeyRange{0, keys_} : range_of(kind_, first, last, keys_);
-  return clipped(range, causal_ ? std::min(keys_, last + 1) : keys_);
+  return range.before(causal_ ? std::min(keys_, last + 1) : keys_);
 }
 
 std::array<KeySteps, 3> Visibility::strides_of(std::size_t i) const {
   const std::size_t step = kind_.size;
   const std::size_t end = causal_ ? std::min(keys_, i + 1) : keys_;
-  const KeyRange near = clipped(range_of(kind_, i, i, keys_), end);
+  const KeyRange near = range_of(kind_, i, i, keys_).before(end);
   const auto steps_to = [&](std::size_t from, std::size_t to) {
     return KeySteps{from, step, to > from ? (to - from + step - 1) / step : 0};
   };

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "forward/observer.hpp"
+#include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "model/config/config.hpp"
 

@@ -1,8 +1,6 @@
 #include <array>
 #include <limits>
-#include <new>
 
-#include "base/checked.hpp"
 #include "forward/layers/layers.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
@@ -110,12 +108,6 @@ void fill_windows(MatrixView<const float> x, std::size_t kernel, MatrixView<floa
 }
 
 }  // namespace
-
-MatrixView<float> Buffer::take(std::size_t rows, std::size_t cols) {
-  const auto size = checked_mul(rows, cols);
-  if (!size) throw std::bad_alloc();
-  return {values_.take(*size), rows, cols};
-}
 
 void run_dense(Pool& pool, std::span<const Dense> products) {
   std::vector<Slab> slabs;

@@ -1,7 +1,7 @@
 #include <numeric>
 #include <utility>
 
-#include "forward/attention/positions.hpp"
+#include "forward/attention/attention.hpp"
 #include "forward/layers/layers.hpp"
 #include "linalg/kernels/kernels.hpp"
 
@@ -78,10 +78,6 @@ void scale_logits(const model::HeadConfig& config, std::span<float> logits) {
 
 }  // namespace
 
-std::size_t embedding_width(const model::ModelConfig& config) {
-  return config.embedding.width == 0 ? config.d_model : config.embedding.width;
-}
-
 void embed(Pool& pool, const model::Model& model, const input::Batch& batch, const Block& block,
            MatrixView<float> x) {
   const bool for_target = needs_target(block.component);
@@ -91,7 +87,7 @@ void embed(Pool& pool, const model::Model& model, const input::Batch& batch, con
       for_target ? model.target_embedding() : model.embedding();
   const model::EmbeddingWeights& weights = *lease;
   const bool projected = weights.projection.present();
-  OwnedMatrix<float> narrow(projected ? x.rows : 0, embedding_width(model.config()));
+  OwnedMatrix<float> narrow(projected ? x.rows : 0, model.config().embedding.width);
   const MatrixView<float> sum = projected ? narrow.view() : x;
   const auto for_each_sequence = [&](MatrixView<float> all, const auto& work) {
     for (const BlockSequence& place : block.sequences) {
@@ -123,26 +119,27 @@ std::size_t logits_rows(std::size_t vocabulary) {
   return std::max(kFewestRows, kMostElements / std::max<std::size_t>(vocabulary, 1));
 }
 
-MatrixView<const float> OutputHead::logits(MatrixView<const float> x) {
-  const model::HeadConfig& config = model_.config().head;
-  const model::Lease<model::HeadWeights> lease = model_.head();
+MatrixView<const float> logits_of(Pool& pool, const model::Model& model, HeadBuffers& buffers,
+                                  MatrixView<const float> x) {
+  const model::HeadConfig& config = model.config().head;
+  const model::Lease<model::HeadWeights> lease = model.head();
   const model::HeadWeights& weights = *lease;
-  MatrixView<float> stream = normed_.take(x.rows, x.cols);
-  apply_norm(pool_, model_.config().final_norm, model_.final_norm(), x, stream);
+  MatrixView<float> stream = buffers.normed.take(x.rows, x.cols);
+  apply_norm(pool, model.config().final_norm, model.final_norm(), x, stream);
   if (weights.projection.present()) {
-    const MatrixView<float> out = projected_.take(x.rows, weights.projection.out());
-    run_dense(pool_, Dense{stream, weights.projection, out});
+    const MatrixView<float> out = buffers.projected.take(x.rows, weights.projection.out());
+    run_dense(pool, Dense{stream, weights.projection, out});
     stream = out;
   }
   if (config.transform) {
-    const MatrixView<float> out = transformed_.take(x.rows, weights.transform.out());
-    run_dense(pool_, Dense{stream, weights.transform, out, config.activation});
-    apply_norm(pool_, config.norm, weights.transform_norm, out, out);
+    const MatrixView<float> out = buffers.transformed.take(x.rows, weights.transform.out());
+    run_dense(pool, Dense{stream, weights.transform, out, config.activation});
+    apply_norm(pool, config.norm, weights.transform_norm, out, out);
     stream = out;
   }
-  const MatrixView<float> logits = logits_.take(x.rows, weights.decoder.out());
-  run_dense(pool_, Dense{stream, weights.decoder, logits});
-  for_rows(pool_, logits.rows, logits.cols, [&](std::size_t r) { scale_logits(config, logits.row(r)); });
+  const MatrixView<float> logits = buffers.logits.take(x.rows, weights.decoder.out());
+  run_dense(pool, Dense{stream, weights.decoder, logits});
+  for_rows(pool, logits.rows, logits.cols, [&](std::size_t r) { scale_logits(config, logits.row(r)); });
   return logits;
 }
 

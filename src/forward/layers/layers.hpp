@@ -10,7 +10,7 @@
 #include "base/memory.hpp"
 #include "base/pool.hpp"
 #include "forward/block.hpp"
-#include "forward/observer.hpp"
+#include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "model/model.hpp"
 
@@ -20,14 +20,7 @@
 namespace attnctl::forward {
 
 /// Memory for a matrix, used again for every layer and every Block (a group of sequences).
-class Buffer {
- public:
-  /// Returns a matrix [rows, cols] of undefined values. Earlier views become invalid if the memory grows.
-  [[nodiscard]] MatrixView<float> take(std::size_t rows, std::size_t cols);
-
- private:
-  AlignedWorkspace values_;
-};
+using Buffer = AlignedWorkspace;
 
 /// Calls work(r) for all rows. Runs in parallel if there are enough elements.
 template <typename Work>
@@ -98,9 +91,6 @@ struct MlpBuffers {
 void add_mlp(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
              MlpBuffers& buffers, MatrixView<float> x, std::vector<ExpertRoute>* routes);
 
-/// Returns the required width of the embeddings that a sequence may have instead of token ids.
-[[nodiscard]] std::size_t embedding_width(const model::ModelConfig& config);
-
 /// Writes the input of the first layer, x [block.rows, d_model]: the sum of token or patch, token type and
 /// position embeddings, with the norm and the projection of the model. If the Block belongs to the decoder,
 /// these are the embeddings of the targets.
@@ -110,19 +100,12 @@ void embed(Pool& pool, const model::Model& model, const input::Batch& batch, con
 /// Returns the number of rows for which logits are computed at once, which limits the memory of logits.
 [[nodiscard]] std::size_t logits_rows(std::size_t vocabulary);
 
-class OutputHead {
- public:
-  OutputHead(Pool& pool, const model::Model& model) : pool_(pool), model_(model) {}
-
-  [[nodiscard]] std::size_t rows_at_once() const { return logits_rows(model_.head(&pool_)->decoder.out()); }
-  /// Returns the logits [rows, vocabulary] of the residual stream x [rows, d_model]. Valid until the next
-  /// call.
-  [[nodiscard]] MatrixView<const float> logits(MatrixView<const float> x);
-
- private:
-  Pool& pool_;
-  const model::Model& model_;
-  Buffer normed_, projected_, transformed_, logits_;
+struct HeadBuffers {
+  Buffer normed, projected, transformed, logits;
 };
+
+/// Returns the logits [rows, vocabulary] of the residual stream x [rows, d_model], in one of the buffers.
+[[nodiscard]] MatrixView<const float> logits_of(Pool& pool, const model::Model& model, HeadBuffers& buffers,
+                                                MatrixView<const float> x);
 
 }  // namespace attnctl::forward

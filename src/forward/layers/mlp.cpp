@@ -8,8 +8,7 @@
 namespace attnctl::forward {
 namespace {
 
-/// Computes the MLP of down.x [rows, d_model]. Writes the result to down.out, or adds it if down.accumulate
-/// is true.
+/// Computes the MLP of down.x [rows, d_model]. Writes it to down.out, or adds it if down.accumulate is true.
 void run_mlp(Pool& pool, const model::MlpConfig& config, const model::MlpWeights& weights,
              MlpBuffers& buffers, Dense down) {
   Dense up{down.x, weights.up, buffers.inner.take(down.x.rows, weights.up.out())};
@@ -96,8 +95,7 @@ void add_shared_expert(Pool& pool, const model::LayerConfig& config, const model
   }
 }
 
-/// Computes out [rows, d_model]: the weighted sum of the experts of each row, plus the shared expert if there
-/// is one.
+/// Computes out [rows, d_model]: the weighted sum of the experts of each row, plus the shared expert, if any.
 void run_experts(Pool& pool, const model::LayerConfig& config, const model::LayerWeights& weights,
                  MlpBuffers& buffers, MatrixView<const float> input, MatrixView<float> out,
                  std::vector<ExpertRoute>* routes) {

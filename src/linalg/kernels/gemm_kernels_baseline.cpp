@@ -1,5 +1,4 @@
 #include "linalg/kernels/gemm_kernels_impl.hpp"
-#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::linalg {
 

@@ -1,14 +1,459 @@
 #pragma once
 
-#include "linalg/kernels/gemm_tiles_impl.hpp"
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include <xsimd/xsimd.hpp>
+
 #include "linalg/kernels/kernels.hpp"
+#include "linalg/kernels/vector_math.hpp"
 
 // The GemmKernels of kernels.hpp for one instruction set. Registers hold a tile of c during the loop over k
 // (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). The tiles have the
-// usual names: c[mr, nr], a[mr, kc], b[kc, nr].
+// usual names: c[mr, nr], a[mr, kc], b[kc, nr]. The kernels for many rows use the tiles of NnKernel.
+// kernels_impl.hpp explains why everything is in an unnamed namespace.
 
 namespace attnctl::linalg {
 namespace {
+
+template <typename F, std::size_t... I>
+[[gnu::always_inline]] inline void unroll_indices(const F& f, std::index_sequence<I...> /*indices*/) {
+  (f(std::integral_constant<std::size_t, I>{}), ...);
+}
+/// Calls f(0), ..., f(N - 1). The calls are unrolled, and each argument is a constant.
+template <std::size_t N, typename F>
+[[gnu::always_inline]] inline void unroll(const F& f) {
+  unroll_indices(f, std::make_index_sequence<N>{});
+}
+
+/// A range of [0, extent): number `index` of `parts` consecutive ranges of nearly equal size.
+struct Slice {
+  std::size_t first, count;
+  Slice(std::size_t extent, std::size_t index, std::size_t parts)
+      : first(extent * index / parts), count(extent * (index + 1) / parts - first) {}
+};
+
+/// Data of a later tile to prefetch while the current tile is computed: `count` cache lines per step.
+struct Prefetch {
+  const float* data = nullptr;
+  std::size_t stride = 0;
+  std::size_t count = 0;
+};
+
+/// The operands of one tile of c. For NtKernel, the rows of a are padded with zeros to whole vectors.
+struct Tile {
+  std::size_t k;
+  const float* a;  // [mr, k]
+  std::size_t a_stride;
+  const float* b;
+  std::size_t b_stride;
+  float* c;
+  std::size_t c_stride;
+  float alpha;
+  bool accumulate;
+  const float* bias = nullptr;  // [nr], added after the last step; only for NnKernel
+  Prefetch ahead = {};          // only for NtKernel
+};
+
+[[gnu::always_inline]] inline void prefetch(const float* at) {
+  __builtin_prefetch(at, 0, 2);  // into L2, because L1 holds the current tile and has few fill buffers
+  asm volatile("");              // without this, GCC removes calls of functions that only prefetch
+}
+
+/// Adds the lanes of each of the vectors a, b, c and d. Stores the four sums to `totals`.
+template <typename Arch, typename Batch = xsimd::batch<float, Arch>>
+[[gnu::always_inline]] inline void lane_sums(const Batch& a, const Batch& b, const Batch& c, const Batch& d,
+                                             float* totals) {
+#if defined(__AVX512F__)
+  if constexpr (Batch::size == 16) {
+    // Adds the halves of each vector, then the halves of the results, so that each vector fills a quarter.
+    const auto halves = [](__m512 x, __m512 y) {
+      return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
+    };
+    const __m512 ab = halves(a, b);
+    const __m512 cd = halves(c, d);
+    __m512 quarters = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+    quarters = _mm512_add_ps(quarters, _mm512_shuffle_ps(quarters, quarters, 0x4E));
+    quarters = _mm512_add_ps(quarters, _mm512_shuffle_ps(quarters, quarters, 0xB1));
+    alignas(64) float lanes[16];
+    _mm512_store_ps(lanes, quarters);
+    for (std::size_t i = 0; i < 4; ++i) totals[i] = lanes[4 * i];
+    return;
+  }
+#endif
+#if defined(__AVX__)
+  if constexpr (Batch::size == 8) {
+    const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+    _mm_store_ps(totals, _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1)));
+    return;
+  }
+#endif
+  if constexpr (Batch::size < 8) {
+    const Batch all[4] = {a, b, c, d};
+    for (std::size_t i = 0; i < 4; ++i) {
+      alignas(64) float lanes[Batch::size];
+      all[i].store_aligned(lanes);
+      totals[i] = 0;
+      for (const float lane : lanes) totals[i] += lane;
+    }
+  }
+}
+
+/// Transposes `count` rows of `lanes` columns, where `lanes` is the number of lanes of a vector and count <=
+/// lanes. The result is [lanes, lanes]; the columns of missing rows are 0. `to` must be aligned to a vector.
+template <typename Batch>
+[[gnu::always_inline]] inline void transpose(const float* from, std::size_t stride, std::size_t count,
+                                             float* to, std::size_t to_stride) {
+#if defined(__AVX512F__)
+  if constexpr (Batch::size == 16) {
+    __m512 rows[16];
+    __m512 pairs[16];
+    unroll<16>(
+        [&](auto i) { rows[i] = i < count ? _mm512_loadu_ps(from + i * stride) : _mm512_setzero_ps(); });
+    unroll<8>([&](auto i) {
+      pairs[2 * i] = _mm512_unpacklo_ps(rows[2 * i], rows[2 * i + 1]);
+      pairs[2 * i + 1] = _mm512_unpackhi_ps(rows[2 * i], rows[2 * i + 1]);
+    });
+    const auto low = [](__m512 x, __m512 y) {
+      return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(x), _mm512_castps_pd(y)));
+    };
+    const auto high = [](__m512 x, __m512 y) {
+      return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(x), _mm512_castps_pd(y)));
+    };
+    // After this loop, rows[4 i + q] holds columns q, q + 4, q + 8 and q + 12 of rows 4 i to 4 i + 3.
+    unroll<4>([&](auto i) {
+      rows[4 * i] = low(pairs[4 * i], pairs[4 * i + 2]);
+      rows[4 * i + 1] = high(pairs[4 * i], pairs[4 * i + 2]);
+      rows[4 * i + 2] = low(pairs[4 * i + 1], pairs[4 * i + 3]);
+      rows[4 * i + 3] = high(pairs[4 * i + 1], pairs[4 * i + 3]);
+    });
+    constexpr int even = 0x88;  // quarters 0 and 2 of both
+    constexpr int odd = 0xDD;
+    unroll<4>([&](auto q) {
+      const __m512 a = _mm512_shuffle_f32x4(rows[q], rows[4 + q], even);
+      const __m512 b = _mm512_shuffle_f32x4(rows[8 + q], rows[12 + q], even);
+      const __m512 c = _mm512_shuffle_f32x4(rows[q], rows[4 + q], odd);
+      const __m512 d = _mm512_shuffle_f32x4(rows[8 + q], rows[12 + q], odd);
+      _mm512_store_ps(to + q * to_stride, _mm512_shuffle_f32x4(a, b, even));
+      _mm512_store_ps(to + (q + 4) * to_stride, _mm512_shuffle_f32x4(c, d, even));
+      _mm512_store_ps(to + (q + 8) * to_stride, _mm512_shuffle_f32x4(a, b, odd));
+      _mm512_store_ps(to + (q + 12) * to_stride, _mm512_shuffle_f32x4(c, d, odd));
+    });
+    return;
+  }
+#endif
+  for (std::size_t i = 0; i < Batch::size; ++i) {
+    for (std::size_t j = 0; j < Batch::size; ++j)
+      to[j * to_stride + i] = i < count ? from[i * stride + j] : 0;
+  }
+}
+
+/// Computes c = a b^T for few rows of a. Vectors of partial sums run along k, one per element of a tile.
+template <typename Arch>
+struct NtKernel {
+  using Batch = xsimd::batch<float, Arch>;
+  static constexpr std::size_t kLanes = Batch::size;
+  static constexpr bool kManyRegisters = kLanes == 16;  // true: 32 registers; false: 16
+  static constexpr std::size_t kMr = kManyRegisters ? 6 : 4;
+  static constexpr std::size_t kNr = kManyRegisters ? 4 : 3;
+  static constexpr std::size_t kKc = 768;  // a tile of a and a tile of b fit into L1
+  static constexpr std::size_t kMc = 132;  // this number of rows of a fits into L2
+
+  static constexpr std::size_t padded(std::size_t extent) { return (extent + kLanes - 1) / kLanes * kLanes; }
+
+  template <std::size_t R, std::size_t C>
+  static void sum_tile(const Tile& t) {
+    Batch sums[R][C];
+    unroll<R>([&](auto i) { unroll<C>([&](auto j) { sums[i][j] = Batch(0.0F); }); });
+    const auto step = [&](const float* b, std::size_t b_stride, std::size_t p)
+        __attribute__((always_inline)) {
+      Batch right[C];
+      unroll<C>([&](auto j) { right[j] = Batch::load_unaligned(b + j * b_stride); });
+      unroll<R>([&](auto i) {
+        const Batch left = Batch::load_unaligned(t.a + i * t.a_stride + p);
+        unroll<C>([&](auto j) { sums[i][j] = xsimd::fma(left, right[j], sums[i][j]); });
+      });
+    };
+    std::size_t p = 0;
+    for (; p + kLanes <= t.k; p += kLanes) {
+      for (std::size_t line = 0; line < t.ahead.count; ++line)
+        prefetch(t.ahead.data + line * t.ahead.stride + p);
+      step(t.b + p, t.b_stride, p);
+    }
+    if (p < t.k) {  // computed separately, because a load must not read beyond the end of a row of b
+      alignas(64) float tail[C][kLanes] = {};
+      for (std::size_t j = 0; j < C; ++j) {
+        for (std::size_t q = p; q < t.k; ++q) tail[j][q - p] = t.b[j * t.b_stride + q];
+      }
+      step(tail[0], kLanes, p);
+    }
+    for (std::size_t i = 0; i < R; ++i) {
+      alignas(16) float totals[4];
+      lane_sums<Arch>(sums[i][0], sums[i][C > 1 ? 1 : 0], sums[i][C > 2 ? 2 : 0], sums[i][C > 3 ? 3 : 0],
+                      totals);
+      float* const c = t.c + i * t.c_stride;
+      for (std::size_t j = 0; j < C; ++j) c[j] = t.alpha * totals[j] + (t.accumulate ? c[j] : 0);
+    }
+  }
+
+  template <std::size_t C, std::size_t... R>
+  static void tile_of(const Tile& t, std::size_t count, std::index_sequence<R...> /*rows*/) {
+    ((count == R + 1 ? sum_tile<R + 1, C>(t) : void()), ...);
+  }
+
+  /// Computes C columns of c for m rows. Prefetches C later rows of b at `next`, unless `next` is null.
+  template <std::size_t C>
+  static void column(Tile t, std::size_t m, const float* next) {
+    const Tile whole = t;
+    const std::size_t tiles = (m + kMr - 1) / kMr;
+    for (std::size_t index = 0; index < tiles; ++index) {
+      const Slice own(m, index, tiles);
+      const Slice asked(C, index, tiles);
+      t.a = whole.a + own.first * t.a_stride;
+      t.c = whole.c + own.first * t.c_stride;
+      t.ahead = {next, t.b_stride, next == nullptr ? 0 : asked.count};
+      if (next != nullptr) t.ahead.data += asked.first * t.b_stride;
+      tile_of<C>(t, own.count, std::make_index_sequence<kMr>{});
+    }
+  }
+
+  template <std::size_t... C>
+  static void rest(const Tile& t, std::size_t m, std::size_t count, std::index_sequence<C...> /*columns*/) {
+    ((count == C + 1 ? column<C + 1>(t, m, nullptr) : void()), ...);
+  }
+
+  static void multiply(const Product& p, float* workspace) {
+    const std::size_t blocks_of_k = (p.k + kKc - 1) / kKc;
+    const std::size_t blocks = (p.m + kMc - 1) / kMc;
+    const std::size_t vectors_of_k = p.k / kLanes;
+    for (std::size_t block_of_k = 0; block_of_k < blocks_of_k; ++block_of_k) {
+      const Slice cut(vectors_of_k, block_of_k, blocks_of_k);
+      const std::size_t first = cut.first * kLanes;
+      const std::size_t depth = block_of_k + 1 == blocks_of_k ? p.k - first : cut.count * kLanes;
+      // One cache line longer than the rows: a power of two would put all rows into the same cache sets.
+      const std::size_t stride = padded(depth) + 16;
+      for (std::size_t block = 0; block < blocks; ++block) {
+        const Slice own(p.m, block, blocks);
+        for (std::size_t i = 0; i < own.count; ++i) {
+          const float* const from = p.a + (own.first + i) * p.a_stride + first;
+          float* const to = workspace + i * stride;
+          for (std::size_t q = 0; q < depth; ++q) to[q] = from[q];
+          for (std::size_t q = depth; q < padded(depth); ++q) to[q] = 0;
+        }
+        std::size_t j = 0;
+        Tile t{depth,       workspace,  stride,
+               p.b + first, p.b_stride, p.c + own.first * p.c_stride,
+               p.c_stride,  p.alpha,    p.accumulate || block_of_k > 0};
+        for (; j + kNr <= p.n; j += kNr) {
+          constexpr std::size_t distance = 2 * kNr;
+          const float* const next = j + distance + kNr <= p.n ? t.b + distance * p.b_stride : nullptr;
+          column<kNr>(t, own.count, next);
+          t.b += kNr * p.b_stride;
+          t.c += kNr;
+        }
+        rest(t, own.count, p.n - j, std::make_index_sequence<kNr - 1>{});
+      }
+    }
+  }
+
+  static_assert(kMc * (kKc + kLanes + 16) <= kGemmWorkspace);
+};
+
+/// Computes c = a b for few rows of a. Vectors run along n. The registers hold a tile of sums c[mr, nr].
+template <typename Arch>
+struct NnKernel {
+  using Batch = xsimd::batch<float, Arch>;
+  static constexpr std::size_t kLanes = Batch::size;
+  static constexpr std::size_t kMr = 6;
+  static constexpr std::size_t kVectors = kLanes == 16 ? 4 : 2;  // 4 for 32 registers, 2 for 16
+  static constexpr std::size_t kNr = kVectors * kLanes;
+  static constexpr std::size_t kNc = 128;  // eight cache lines per row of b
+  static constexpr std::size_t kKc = 128;  // large enough that tiles of c are rarely loaded
+  static constexpr std::size_t kBlocksAhead = 1;
+  static constexpr std::size_t kPanelKc = 64;
+
+  /// Computes a tile of R rows and V vectors; the last vector has `part` valid columns. Calls step(p) for
+  /// each index p along k; `step` may prefetch or pack other data.
+  template <std::size_t R, std::size_t V, typename Step>
+  static void sum_tile(const Tile& t, Step& step, std::size_t part) {
+    Batch sums[R][V];
+    unroll<R>([&](auto i) { unroll<V>([&](auto j) { sums[i][j] = Batch(0.0F); }); });
+    for (std::size_t p = 0; p < t.k; ++p) {
+      Batch right[V];
+      unroll<V>([&](auto j) { right[j] = Batch::load_unaligned(t.b + p * t.b_stride + j * kLanes); });
+      step(p);
+      unroll<R>([&](auto i) {
+        const Batch left(t.a[i * t.a_stride + p]);
+        unroll<V>([&](auto j) { sums[i][j] = xsimd::fma(left, right[j], sums[i][j]); });
+      });
+    }
+    const Batch alpha(t.alpha);
+    unroll<R>([&](auto i) {
+      unroll<V>([&](auto j) {
+        float* const c = t.c + i * t.c_stride + j * kLanes;
+        const bool whole = j + 1 < V || part == kLanes;
+        const auto load = [&](const float* from) __attribute__((always_inline)) {
+          return whole ? Batch::load_unaligned(from) : Lanes<Arch>::load_part(from, part, 0);
+        };
+        Batch sum = t.accumulate ? xsimd::fma(alpha, sums[i][j], load(c)) : alpha * sums[i][j];
+        if (t.bias != nullptr) sum += load(t.bias + j * kLanes);
+        if (whole) {
+          sum.store_unaligned(c);
+        } else {
+          Lanes<Arch>::store_part(sum, c, part);
+        }
+      });
+    });
+  }
+
+  template <std::size_t V, typename Step, std::size_t... R>
+  static void tile_of(const Tile& t, Step& step, std::size_t count, std::size_t part,
+                      std::index_sequence<R...> /*rows, less 1*/) {
+    ((count == R + 1 ? sum_tile<R + 1, V>(t, step, part) : void()), ...);
+  }
+
+  /// Computes `count` rows and the first `width` columns of a tile. Loads only vectors of b that it needs.
+  template <typename Step, std::size_t... V>
+  static void tile_of(const Tile& t, Step& step, std::size_t count, std::size_t width,
+                      std::index_sequence<V...> /*vectors, less 1*/) {
+    const std::size_t last = (width - 1) / kLanes;
+    ((last == V ? tile_of<V + 1>(t, step, count, width - V * kLanes, std::make_index_sequence<kMr>{})
+                : void()),
+     ...);
+  }
+
+  /// Computes `count` rows and the columns [first, last) of a tile; in a buffer if `first` is not 0.
+  template <typename Step>
+  static void tile_part(Tile t, Step&& step, std::size_t count, std::size_t first, std::size_t last) {
+    constexpr std::make_index_sequence<kVectors> widths;
+    if (first == 0) return tile_of(t, step, count, last, widths);
+    alignas(64) float whole[kMr * kNr];
+    float* const c = t.c;
+    const std::size_t c_stride = t.c_stride;
+    const bool accumulate = t.accumulate;
+    t.c = whole;
+    t.c_stride = kNr;
+    t.accumulate = false;
+    tile_of(t, step, count, last, widths);
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t j = first; j < last; ++j) {
+        float& to = c[i * c_stride + (j - first)];
+        to = whole[i * kNr + j] + (accumulate ? to : 0);
+      }
+    }
+  }
+
+  /// Packs b^T from `count` rows of b [count, depth], count <= nr, as a panel [depth, nr]. Pads each row of
+  /// the panel with zeros to a whole vector.
+  static void pack_transposed(const float* b, std::size_t stride, std::size_t depth, std::size_t count,
+                              float* to) {
+    const std::size_t whole_depth = depth / kLanes * kLanes;
+    for (std::size_t j = 0; j < count; j += kLanes) {
+      const float* const from = b + j * stride;
+      const std::size_t here = count - j < kLanes ? count - j : kLanes;
+      for (std::size_t p = 0; p < whole_depth; p += kLanes)
+        transpose<Batch>(from + p, stride, here, to + p * kNr + j, kNr);
+      for (std::size_t p = whole_depth; p < depth; ++p) {
+        for (std::size_t i = 0; i < kLanes; ++i) to[p * kNr + j + i] = i < here ? from[i * stride + p] : 0;
+      }
+    }
+  }
+
+  /// Packs b [depth, count] as panels [depth, nr]. Pads each row of the last panel with zeros to a whole
+  /// vector.
+  static void pack(const float* b, std::size_t stride, std::size_t depth, std::size_t count, float* to) {
+    for (std::size_t first = 0; first < count; first += kNr) {
+      const std::size_t width = count - first < kNr ? count - first : kNr;
+      for (std::size_t p = 0; p < depth; ++p) {
+        const float* const from = b + p * stride + first;
+        if (width == kNr) {
+          unroll<kVectors>(
+              [&](auto v) { Batch::load_unaligned(from + v * kLanes).store_aligned(to + v * kLanes); });
+        } else {
+          std::size_t j = 0;
+          for (; j + kLanes <= width; j += kLanes) Batch::load_unaligned(from + j).store_aligned(to + j);
+          if (j < width) Lanes<Arch>::load_part(from + j, width - j, 0).store_aligned(to + j);
+        }
+        to += kNr;
+      }
+    }
+  }
+
+  /// A part of b, at most [kc, nc], that is multiplied at once.
+  struct ProductBlock {
+    std::size_t first_inner, depth;
+    std::size_t first_col, count;
+    const float* next;  // the next part of b to prefetch, or null
+  };
+
+  static void multiply_block(const Product& p, const ProductBlock& block, float* workspace) {
+    const std::size_t row_tiles = (p.m + kMr - 1) / kMr;
+    const std::size_t col_tiles = (block.count + kNr - 1) / kNr;
+    const float* const b = p.b + block.first_inner * p.b_stride + block.first_col;
+    // Packs the block if its last tile is incomplete. Also packs narrow tiles that are used several times.
+    const bool packed = block.count % kNr != 0 || (kNr < 64 && row_tiles > 1);
+    if (packed) pack(b, p.b_stride, block.depth, block.count, workspace);
+    constexpr std::size_t lines = kNc / 16;
+    for (std::size_t u = 0; u < col_tiles; ++u) {
+      const std::size_t width = block.count - u * kNr < kNr ? block.count - u * kNr : kNr;
+      for (std::size_t r = 0; r < row_tiles; ++r) {
+        const Slice own(p.m, r, row_tiles);
+        const Slice asked(lines, u * row_tiles + r, row_tiles * col_tiles);
+        const Prefetch ahead{block.next == nullptr ? nullptr : block.next + asked.first * 16, p.b_stride,
+                             block.next == nullptr ? 0 : asked.count};
+        const auto ask = [&ahead](std::size_t step) __attribute__((always_inline)) {
+          for (std::size_t line = 0; line < ahead.count; ++line)
+            prefetch(ahead.data + step * ahead.stride + line * 16);
+        };
+        tile_part({block.depth, p.a + own.first * p.a_stride + block.first_inner, p.a_stride,
+                   packed ? workspace + u * kNr * block.depth : b + u * kNr, packed ? kNr : p.b_stride,
+                   p.c + own.first * p.c_stride + block.first_col + u * kNr, p.c_stride, p.alpha,
+                   p.accumulate || block.first_inner > 0},
+                  ask, own.count, 0, width);
+      }
+    }
+  }
+
+  static void multiply(const Product& p, float* workspace) {
+    const std::size_t blocks = (p.n + kNc - 1) / kNc;
+    for (std::size_t first = 0; first < p.k; first += kKc) {
+      const std::size_t depth = p.k - first < kKc ? p.k - first : kKc;
+      for (std::size_t j = 0; j < p.n; j += kNc) {
+        const std::size_t count = p.n - j < kNc ? p.n - j : kNc;
+        // Prefetches the next part of b in reading order, if it is a complete one.
+        const std::size_t ahead = j / kNc + kBlocksAhead;
+        const std::size_t row = first + ahead / blocks * kKc;
+        const std::size_t col = ahead % blocks * kNc;
+        const bool whole = row + kKc <= p.k && col + kNc <= p.n;
+        const float* const next = whole ? p.b + row * p.b_stride + col : nullptr;
+        multiply_block(p, {first, depth, j, count, next}, workspace);
+      }
+    }
+  }
+
+  static void panels(const Product& p, std::size_t first_col) {
+    const std::size_t row_tiles = (p.m + kMr - 1) / kMr;
+    const std::size_t last_col = first_col + p.n;
+    for (std::size_t first = 0; first < p.k; first += kPanelKc) {
+      const std::size_t depth = p.k - first < kPanelKc ? p.k - first : kPanelKc;
+      for (std::size_t u = first_col / kNr; u * kNr < last_col; ++u) {
+        const std::size_t from = u * kNr < first_col ? first_col - u * kNr : 0;
+        const std::size_t to = last_col - u * kNr < kNr ? last_col - u * kNr : kNr;
+        for (std::size_t r = 0; r < row_tiles; ++r) {
+          const Slice own(p.m, r, row_tiles);
+          tile_part(
+              {depth, p.a + own.first * p.a_stride + first, p.a_stride, p.b + u * p.b_stride + first * kNr,
+               kNr, p.c + own.first * p.c_stride + (u * kNr + from - first_col), p.c_stride, p.alpha,
+               p.accumulate || first > 0},
+              [](std::size_t /*step*/) {}, own.count, from, to);
+        }
+      }
+    }
+  }
+
+  static_assert(kKc * kNc <= kGemmWorkspace);
+};
 
 /// The kernels for many rows: c = a b and c = a b^T. Packs b in panels [kc, nr] that fit into L2, and
 /// multiplies all rows of a by each panel. While a panel is multiplied, some steps of the loop also pack a

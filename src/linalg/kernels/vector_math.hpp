@@ -25,14 +25,11 @@ namespace {
 template <typename Arch>
 struct Lanes {
   using Batch = xsimd::batch<float, Arch>;
-  static constexpr std::size_t kCount = Batch::size;
 #if defined(__ARM_FEATURE_FMA)
   static constexpr bool kFused = true;
 #else
   static constexpr bool kFused = false;
 #endif
-  static constexpr bool kScales = false;   // true if scale() exists
-  static constexpr bool kLooksUp = false;  // true if look_up() exists
 
   /// Returns a b + c. The result is rounded once if kFused is true, otherwise twice.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) {
@@ -41,30 +38,30 @@ struct Lanes {
 
   /// Loads `n` floats into the first lanes and sets the other lanes to `filler`. Does not read other memory.
   static Batch load_part(const float* at, std::size_t n, float filler) {
-    alignas(64) float buffer[kCount];
-    for (std::size_t i = 0; i < kCount; ++i) buffer[i] = i < n ? at[i] : filler;
+    alignas(64) float buffer[Batch::size];
+    for (std::size_t i = 0; i < Batch::size; ++i) buffer[i] = i < n ? at[i] : filler;
     return Batch::load_aligned(buffer);
   }
 
   static void store_part(const Batch& values, float* at, std::size_t n) {
-    alignas(64) float buffer[kCount];
+    alignas(64) float buffer[Batch::size];
     values.store_aligned(buffer);
     for (std::size_t i = 0; i < n; ++i) at[i] = buffer[i];
   }
 
   static double sum(const Batch& values) {
-    alignas(64) float buffer[kCount];
+    alignas(64) float buffer[Batch::size];
     values.store_aligned(buffer);
     double total = 0;
-    for (std::size_t i = 0; i < kCount; ++i) total += static_cast<double>(buffer[i]);
+    for (std::size_t i = 0; i < Batch::size; ++i) total += static_cast<double>(buffer[i]);
     return total;
   }
 
   static float largest(const Batch& values) {
-    alignas(64) float buffer[kCount];
+    alignas(64) float buffer[Batch::size];
     values.store_aligned(buffer);
     float most = buffer[0];
-    for (std::size_t i = 1; i < kCount; ++i) most = buffer[i] > most ? buffer[i] : most;
+    for (std::size_t i = 1; i < Batch::size; ++i) most = buffer[i] > most ? buffer[i] : most;
     return most;
   }
 };
@@ -73,10 +70,7 @@ struct Lanes {
 template <>
 struct Lanes<xsimd::fma3<xsimd::avx2>> {
   using Batch = xsimd::batch<float, xsimd::fma3<xsimd::avx2>>;
-  static constexpr std::size_t kCount = 8;
   static constexpr bool kFused = true;
-  static constexpr bool kScales = false;
-  static constexpr bool kLooksUp = true;
 
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return _mm256_fmadd_ps(a, b, c); }
   /// Returns, in each lane, table[index % 8].
@@ -87,7 +81,7 @@ struct Lanes<xsimd::fma3<xsimd::avx2>> {
 
   static __m256i first(std::size_t n) {
     alignas(64) static constexpr std::int32_t lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes + kCount - n));
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes + Batch::size - n));
   }
 
   static Batch load_part(const float* at, std::size_t n, float filler) {
@@ -118,10 +112,7 @@ struct Lanes<xsimd::fma3<xsimd::avx2>> {
 template <>
 struct Lanes<xsimd::avx512bw> {
   using Batch = xsimd::batch<float, xsimd::avx512bw>;
-  static constexpr std::size_t kCount = 16;
   static constexpr bool kFused = true;
-  static constexpr bool kScales = true;
-  static constexpr bool kLooksUp = true;
 
   /// Written with an intrinsic, because xsimd 8 lacks this function for AVX-512.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return _mm512_fmadd_ps(a, b, c); }
@@ -244,7 +235,7 @@ struct VectorMath {
     }
     /// Returns v 2^n for -191 < n <= 0. The result is rounded only once, even if it is subnormal.
     [[nodiscard]] Batch scale(const Batch& v) const {
-      if constexpr (Lanes<Arch>::kScales) {
+      if constexpr (requires { Lanes<Arch>::scale(v, v); }) {
         return Lanes<Arch>::scale(v, biased - Batch(kBias));
       } else {
         constexpr std::int32_t up = 64;
@@ -378,7 +369,7 @@ struct VectorMath {
   /// Returns log2(x) for a normal float x > 0. The error is at most max(1e-7, 2e-7 |log2(x)|). For any other
   /// x, including NaN, the result is a finite number without meaning.
   static Batch log2(const Batch& x) {
-    if constexpr (Lanes<Arch>::kLooksUp) {
+    if constexpr (requires { Lanes<Arch>::look_up(x, Integers()); }) {
       return log2_by_parts(x);
     } else {
       constexpr float rest[] = {1.44269478F,  -0.721356034F, 0.480937302F, -0.360123873F,
