@@ -7,9 +7,31 @@
 
 #include "base/error.hpp"
 #include "forward/block.hpp"
+#include "study/plan.hpp"
 
 namespace attnctl::study {
 namespace {
+
+/// The columns that several tables have, and the columns of the list of the strongest heads.
+constexpr auto kStudyDefinitions = std::to_array<Definition>({
+    {"rows", "", "from 0", "", "number of rows (queries) that were counted"},
+    {"rows_without", "", "from 0", "", "rows left out: they see no such key or, for rare, no other key"},
+    {"count", "", "from 0", "", "number of rows (queries), word pairs, edges or mentions in the value"},
+    {"variance", "", "from 0", "", "mean squared difference of the values of rows from their mean"},
+    {"uniform", "", "[0, 1]", "", "the same value for uniform attention over the visible keys"},
+    {"shuffled", "", "[0, 1]", "", "the same value with shuffled tokens (--null-shuffle)"},
+    {"low", "", "", "", "lower end of the 95 % interval of the value; gain: of accuracy - baseline"},
+    {"high", "", "", "", "upper end of this interval"},
+    {"kind", "", "", "", "keys: previous, duplicate or induction; trees: head, combined or adjacent"},
+    {"hits", "", "from 0", "", "number of word pairs, edges or mentions for which the answer is correct"},
+    {"accuracy", "", "[0, 1]", "", "hits / count"},
+    {"best", "", "true or false", "", "whether this head has the most hits in even blocks"},
+    {"held_out", "", "", "", "the value over odd blocks, which were not used to choose the best head"},
+    {"shuffled_held_out", "", "[0, 1]", "", "accuracy_held_out with shuffled tokens (--null-shuffle)"},
+    {"what", "", "", "", "the keys: a special token, position 0, previous, duplicate, ..."},
+    {"value", "", "", "", "share of the weight on these keys; pairs: value of the measure"},
+    {"null", "", "", "", "value or score without the behaviour, for example of uniform attention"},
+});
 
 /// A result row as a record for JSON and as a row of a CSV table.
 struct FormattedRow {
@@ -28,7 +50,10 @@ struct FormattedRow {
   }
   void add(const std::string& name, const RowInterval& row) {
     const auto [low, high] = interval_cells(row.interval);
-    record.set(name, row.interval ? Value(List{low, high}) : Value());
+    if (name.empty())
+      record.set("low", low).set("high", high);
+    else
+      record.set(name, row.interval ? Value(List{low, high}) : Value());
     add_column(row.prefix + std::string("low"), low);
     add_column(row.prefix + std::string("high"), high);
   }
@@ -143,6 +168,28 @@ std::span<const MeasureRow> measure_catalogue() {
                                   pairs_measure(),       rollout_measure(),    syntax_measure(),
                                   coreference_measure(), probe_measure(),      roles_measure()};
   return rows;
+}
+
+std::vector<NamedDefinitions> definitions() {
+  std::vector<NamedDefinitions> all = {{"study", kStudyDefinitions}, {"plan", kPlanDefinitions}};
+  for (const MeasureRow& row : measure_catalogue()) all.push_back({row.name, row.definitions});
+  return all;
+}
+
+Table with_definitions(Table table) {
+  std::vector<NamedDefinitions> all = definitions();
+  all.push_back({"", key_definitions()});
+  for (Column& column : table.columns) {
+    std::string name = table.name + "." + column.name;
+    const auto defines = [&](const NamedDefinitions& each) {
+      const auto found = std::ranges::find(each.definitions, name, &Definition::name);
+      if (found != each.definitions.end()) column.definition = &*found;
+      return column.definition != nullptr;
+    };
+    while (std::ranges::none_of(all, defines) && name.find_first_of("._") != std::string::npos)
+      name.erase(0, name.find_first_of("._") + 1);
+  }
+  return table;
 }
 
 Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudyShape& shape) {

@@ -98,7 +98,8 @@ struct RowHead {
   std::optional<std::size_t> index;
   bool identity = false;
 };
-/// A confidence interval: a pair in JSON, and the columns PREFIXlow and PREFIXhigh in CSV.
+/// A confidence interval: a pair in JSON, and the columns PREFIXlow and PREFIXhigh in CSV. If the field has
+/// no name, JSON has the fields low and high.
 struct RowInterval {
   std::optional<ConfidenceInterval> interval;
   const char* prefix = "";
@@ -294,8 +295,9 @@ struct MeasureRow {
   std::string_view description;
   std::uint64_t version = 1;  // version of the state format; increase it when the format changes
   std::unique_ptr<Measure> (*make)(const StudyShape& shape) = nullptr;
-  std::span<const Definition> metrics;  // definitions of the metrics that the measure returns
-  bool probe_only = false;              // true: processes only probe blocks; false: only blocks of the corpus
+  /// First the metrics, which have a source and are listed in results. Then other columns of the tables.
+  std::span<const Definition> definitions;
+  bool probe_only = false;         // true: processes only probe blocks; false: only blocks of the corpus
   bool gives_evidence = false;     // returns evidence for roles; also runs on random models (--null-model)
   std::size_t max_heads = 0;       // largest number of heads; 0: no limit
   bool depends_on_order = false;   // also runs on shuffled tokens (--null-shuffle)
@@ -304,6 +306,12 @@ struct MeasureRow {
   std::vector<input::InputFormat> formats = {};  // formats that can have this annotation; empty: all
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
+
+/// Returns the definitions of each measure, of columns that several measures have ("study"), and of the plan.
+[[nodiscard]] std::vector<NamedDefinitions> definitions();
+/// Returns a table of a study or plan with definitions of all columns. The definition of the column best_low
+/// of the table trees is the first of trees.best_low, best_low and low that exists.
+[[nodiscard]] Table with_definitions(Table table);
 
 /// The rows of the catalogue, each defined in the file of its measure.
 [[nodiscard]] MeasureRow metrics_measure();
@@ -398,14 +406,9 @@ using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;  // positi
   return {names.of(target), Cell()};
 }
 
-/// Replaces TokenNames in PerHead if the states do not refer to tokens.
-struct NoNames {
-  auto parts() { return std::tie(); }
-};
-
 /// Base class of a measure whose state is one `State` per head, with the names of the tokens to which the
 /// states refer (TokenNames), if they do.
-template <typename State, typename Names = NoNames>
+template <typename State, typename Names = std::array<std::uint64_t, 0>>
 class PerHead : public PartsMeasure<PerHead<State, Names>> {
  public:
   explicit PerHead(const StudyShape& shape, const State& empty = {})

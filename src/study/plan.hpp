@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -108,6 +109,26 @@ class ShardPlanner {
   std::vector<double> read_until_;  // seconds of reading the corpus up to the end of each block
   double alone_ = 0;                // seconds with one shard
 };
+
+/// The columns of the tables of a plan.
+inline constexpr auto kPlanDefinitions = std::to_array<Definition>({
+    {"shard", "", "", "", "I/N, as for --shard"},
+    {"blocks", "", "from 0", "", "number of blocks of the shard, with those of the probe"},
+    {"sentences", "", "from 0", "", "number of sentences of the corpus in the shard"},
+    {"tokens", "", "from 0", "", "number of tokens; shards: without the probe"},
+    {"pairs", "", "from 0", "", "sum of tokens^2 over the sequences; shards: without the probe"},
+    {"seconds", "s", "from 0", "", "expected wall time of the shard, or of the slowest of all shards"},
+    {"cpu_seconds", "s", "from 0", "", "expected processor time of all threads"},
+    {"nodes", "", "from 1", "", "number of nodes, which compute one shard each"},
+    {"imbalance", "", "from 0", "0", "time of the slowest shard / mean time of the shards - 1"},
+    {"efficiency", "", "from 0", "1", "time on one node / (nodes * seconds)"},
+    {"blocks_per_worker", "", "from 0", "", "number of blocks / number of threads of all nodes"},
+    {"block", "", "from 0", "", "number of the block"},
+    {"of", "", "", "", "corpus or probe"},
+    {"trials.seconds", "s", "from 0", "", "measured processor time of one thread for the block"},
+    {"law", "s", "from 0", "", "the time that the cost law predicts"},
+    {"deviation", "", "from -1", "0", "law / seconds - 1"},
+});
 
 struct PlanRequest {
   std::size_t nodes = 1;

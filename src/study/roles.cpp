@@ -126,27 +126,31 @@ HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& sha
 
 constexpr std::size_t kNear = 2;  // largest distance of a local key, in tokens
 
-constexpr std::array kRoleMetrics = {
-    Definition{
-        "roles.positional", "", "[0, 1]", "the mean of 1 / visible keys: a largest weight on a random key",
-        "share of rows whose largest weight is at the best offset (-8 to 8 tokens), over the rows that may "
-        "attend to the key at that offset and to another key",
-        "Voita et al. 2019, section 5.1"},
-    Definition{"roles.sink", "", "[0, 1]", "the mean of 1 / visible keys: uniform attention",
-               "mean weight on position 0, over the later queries that may attend to it and to another key",
-               "Xiao et al. 2023"},
-    Definition{"roles.separator", "", "[0, 1]", "the mean of target keys / visible keys: uniform attention",
-               "mean weight on a special token that is not at position 0, over the rows that may "
-               "attend to it and to another key",
-               "Clark et al. 2019, section 3.2"},
-    Definition{"roles.local", "", "[0, 1]", "the mean of near keys / visible keys: uniform attention",
-               "mean weight on keys at most 2 tokens away, over the rows that may attend to two or "
-               "more keys, at least one of them farther away",
-               "Clark et al. 2019, section 3.1; Raganato and Tiedemann 2018"},
-    Definition{"roles.broad", "", "[0, 1]", "1: uniform attention",
-               "mean of entropy / ln(visible keys), over the rows that may attend to two or more keys",
-               "Clark et al. 2019, section 3.3"},
-};
+constexpr auto kRoleDefinitions = std::to_array<Definition>({
+    {"roles.positional", "", "[0, 1]", "the mean of 1 / visible keys: a largest weight on a random key",
+     "share of rows whose largest weight is at the best offset (-8 to 8 tokens), over the rows that may "
+     "attend to the key at that offset and to another key",
+     "Voita et al. 2019, section 5.1"},
+    {"roles.sink", "", "[0, 1]", "the mean of 1 / visible keys: uniform attention",
+     "mean weight on position 0, over the later queries that may attend to it and to another key",
+     "Xiao et al. 2023"},
+    {"roles.separator", "", "[0, 1]", "the mean of target keys / visible keys: uniform attention",
+     "mean weight on a special token that is not at position 0, over the rows that may attend to it and to "
+     "another key",
+     "Clark et al. 2019, section 3.2"},
+    {"roles.local", "", "[0, 1]", "the mean of near keys / visible keys: uniform attention",
+     "mean weight on keys at most 2 tokens away, over the rows that may attend to two or more keys, at least "
+     "one of them farther away",
+     "Clark et al. 2019, section 3.1; Raganato and Tiedemann 2018"},
+    {"roles.broad", "", "[0, 1]", "1: uniform attention",
+     "mean of entropy / ln(visible keys), over the rows that may attend to two or more keys",
+     "Clark et al. 2019, section 3.3"},
+    {"role", "", "", "", "behaviour of the head; empty if it has no role"},
+    {"detail", "", "", "", "where or on what: an offset, a token, a relation or a type of mention"},
+    {"roles.score", "", "[0, 1]", "", "how strongly the head shows the role: the metric in docs/roles.md"},
+    {"roles.random", "", "", "", "null + largest excess of a head of the random models (--null-model)"},
+    {"rule", "", "", "", "the rule that the head meets, or the roles that were tested"},
+});
 
 /// Sums for the roles of one head, over one sentence (SentenceTerm) or over all sentences (RatioSums).
 template <typename Sums>
@@ -386,7 +390,7 @@ MeasureRow roles_measure() {
   return {.name = "roles",
           .description = "the roles of each head, decided from the results of the selected measures",
           .make = make_measure<RolesMeasure>,
-          .metrics = kRoleMetrics,
+          .definitions = kRoleDefinitions,
           .gives_evidence = true};
 }
 

@@ -231,7 +231,7 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
     show(run.input.model, shuffled_tokens(corpus, header.shape.seed, i), shuffled_rows, once, ignored);
     for (std::size_t m = 0; m < once.size(); ++m) measures.shuffled[m]->merge(*once[m]);
   }
-  const auto null_rows = header.null_measures();
+  const auto null_rows = header.measures_with(&MeasureRow::gives_evidence);
   for (std::size_t i = 0; i < measures.nulls.size(); ++i)
     show(run.null_models[i], corpus.batch, null_rows, measures.nulls[i], ignored);
   const std::string kernel = fmt::format("{}/{}", linalg::blas_kernel(), linalg::kernels().name);

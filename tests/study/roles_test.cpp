@@ -145,7 +145,7 @@ TEST_CASE("the picture of roles shows the letters of the grid") {
 std::string documented(const RoleRow& row) {
   std::ostringstream line;
   for (const MeasureRow& measure : measure_catalogue()) {
-    for (const Definition& metric : measure.metrics) {
+    for (const Definition& metric : measure.definitions) {
       if (metric.name != row.metric) continue;
       line << "| `" << row.name << "` | " << row.letter << " | `" << measure.name << "` | " << metric.meaning
            << " | " << metric.null << " | " << rule_of(row) << " | " << metric.source << " |";

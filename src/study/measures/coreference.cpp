@@ -14,14 +14,17 @@ constexpr std::array kTypes = {"all", "pronoun", "proper", "nominal"};
 /// Fixed-point scale of the counts of the random baseline, which adds a fraction for each mention.
 constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
 
-constexpr std::array kCoreferenceMetrics = {
-    Definition{
-        "coreference_accuracy", "share", "[0, 1]",
-        "the most accurate of three baselines: nearest, same_string and random",
-        "share of anaphoric mentions whose head word gives its largest weight, among the head words of "
-        "earlier mentions, to an antecedent",
-        "Clark et al. 2019, section 4.3"},
-};
+constexpr auto kCoreferenceDefinitions = std::to_array<Definition>({
+    {"coreference_accuracy", "share", "[0, 1]",
+     "the most accurate of three baselines: nearest, same_string and random",
+     "share of anaphoric mentions whose head word gives its largest weight, among the head words of earlier "
+     "mentions, to an antecedent",
+     "Clark et al. 2019, section 4.3"},
+    {"mention_type", "", "", "", "type of the anaphoric mentions: all, pronoun, proper or nominal"},
+    {"nearest", "", "[0, 1]", "", "accuracy of choosing the nearest earlier mention"},
+    {"same_string", "", "[0, 1]", "", "accuracy of choosing the nearest earlier mention with this text"},
+    {"coreference.random", "", "[0, 1]", "", "accuracy expected of a random earlier mention"},
+});
 
 /// Returns the word forms of a mention, joined by spaces, with ASCII letters in lower case.
 std::string string_of(const input::Mention& mention, const input::ConlluSentence& sentence) {
@@ -223,7 +226,7 @@ MeasureRow coreference_measure() {
       .name = "coreference",
       .description = "for a corpus with mentions: heads that attend to an earlier mention of the same entity",
       .make = make_measure<CoreferenceMeasure>,
-      .metrics = kCoreferenceMetrics,
+      .definitions = kCoreferenceDefinitions,
       .gives_evidence = true,
       .depends_on_order = true,
       .needs = "CoNLL-U with Entity= in MISC, or JSON with \"mentions\"",

@@ -12,22 +12,23 @@
 namespace attnctl::study {
 namespace {
 
-constexpr std::array kPairMetrics = {
-    Definition{"pairs.js_divergence", "nats", "[0, ln 2]", "",
-               "mean over rows of the Jensen-Shannon divergence of the two heads' rows, "
-               "H((p + q) / 2) - (H(p) + H(q)) / 2",
-               "Clark et al. 2019, section 6; Lin 1991"},
-    Definition{
-        "pairs.frobenius_cosine", "", "[0, 1]", "",
-        "cosine of the two heads' patterns: the sum of the products of their weights, divided by the root "
-        "of the product of their sums of squares",
-        "cosine of the patterns, all rows of the corpus as one matrix"},
-    Definition{
-        "pairs.cka", "", "[-1, 1]; below 0 only by chance", "0 for independent outputs",
-        "linear CKA of the outputs z, HSIC(a, b) / sqrt(HSIC(a, a) HSIC(b, b)), with unbiased estimates of "
-        "HSIC from a random sample of rows of the whole corpus",
-        "Kornblith et al. 2019; Song et al. 2012"},
-};
+constexpr auto kPairDefinitions = std::to_array<Definition>({
+    {"pairs.js_divergence", "nats", "[0, ln 2]", "",
+     "mean over rows of the Jensen-Shannon divergence of the two heads' rows, "
+     "H((p + q) / 2) - (H(p) + H(q)) / 2",
+     "Clark et al. 2019, section 6; Lin 1991"},
+    {"pairs.frobenius_cosine", "", "[0, 1]", "",
+     "cosine of the two heads' patterns: the sum of the products of their weights, divided by the root of "
+     "the product of their sums of squares",
+     "cosine of the patterns, all rows of the corpus as one matrix"},
+    {"pairs.cka", "", "[-1, 1]; below 0 only by chance", "0 for independent outputs",
+     "linear CKA of the outputs z, HSIC(a, b) / sqrt(HSIC(a, a) HSIC(b, b)), with unbiased estimates of HSIC "
+     "from a random sample of rows of the whole corpus",
+     "Kornblith et al. 2019; Song et al. 2012"},
+    {"measure", "", "", "", "js_divergence, frobenius_cosine or cka"},
+    {"component_a", "", "enc, dec or cross", "", "component of the first head of a pair"},
+    {"component_b", "", "enc, dec or cross", "", "component of the second head of a pair"},
+});
 
 constexpr std::size_t kMaxHeads = 1024;  // half a million pairs, whose sums take 17 MB in the state
 constexpr std::size_t kPatternBytes = std::size_t{48} << 20;  // largest size of a block's kept patterns
@@ -62,11 +63,8 @@ Pairs distinct_pairs(std::size_t heads) {
 /// Returns a table with one row per measure and pair. The rows are generated when they are written, because a
 /// large model has more than a million rows.
 Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
-  std::vector<std::string> columns = {"measure"};
-  for (const char* const side : {"_a", "_b"}) {
-    for (const std::string& column : StudyShape::head_columns()) columns.push_back(column + side);
-  }
-  columns.emplace_back("value");
+  std::vector<Column> columns = {"measure",     "component_a", "layer_a", "head_a",
+                                 "component_b", "layer_b",     "head_b",  "value"};
   const auto pairs = std::make_shared<const Pairs>(distinct_pairs(shape.heads.size()));
   const std::size_t rows = matrices.size() * pairs->size();
   const auto shared = std::make_shared<const std::vector<PairMatrix>>(std::move(matrices));
@@ -78,7 +76,7 @@ Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
     for (const std::size_t head : {a, b}) cell = std::ranges::move(shape.head_cells(head), cell).out;
     *cell = real_cell(matrix.values[a * shape.heads.size() + b]);
   };
-  return {"pairs", {columns.begin(), columns.end()}, rows, fill};
+  return {"pairs", std::move(columns), rows, fill};
 }
 
 Table extremes_table(const StudyShape& shape, const std::vector<PairMatrix>& matrices) {
@@ -348,7 +346,7 @@ MeasureRow pairs_measure() {
       .name = "pairs",
       .description = "similarity of each pair of heads: divergence and cosine of patterns, CKA of outputs",
       .make = make_measure<PairsMeasure>,
-      .metrics = kPairMetrics,
+      .definitions = kPairDefinitions,
       .max_heads = kMaxHeads};
 }
 

@@ -4,13 +4,12 @@
 namespace attnctl::study {
 namespace {
 
-constexpr std::array kRolloutMetrics = {
-    Definition{
-        "rollout.mass", "", "[0, 1]", "uniform: rollout of uniform attention over the visible keys",
-        "mean attention rollout from the queries of this layer to the special token, or to position 0, over "
-        "the rows from which rollout of uniform attention reaches it",
-        "Abnar and Zuidema 2020"},
-};
+constexpr auto kRolloutDefinitions = std::to_array<Definition>({
+    {"rollout.mass", "", "[0, 1]", "uniform: rollout of uniform attention over the visible keys",
+     "mean attention rollout from the queries of this layer to the special token, or to position 0, over the "
+     "rows from which rollout of uniform attention reaches it",
+     "Abnar and Zuidema 2020"},
+});
 
 // A' = 0.5 A + 0.5 I, where A is the mean pattern of the heads. Each row of A' is divided by its sum.
 constexpr double kResidual = 0.5;
@@ -155,8 +154,8 @@ class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
                       mean_cell(sums.weight.value(), sums.count), mean_cell(sums.uniform.value(), sums.count),
                       count_cell(sums.count)});
     }
-    const Table table = make_table(
-        "rollout", {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows));
+    const Table table = with_definitions(make_table(
+        "rollout", {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows)));
     results.document.sections.push_back({"rollout", "rollout", table});
     results.tables.push_back(table);
     if (table.rows > 0) results.text.push_back(page());
@@ -216,7 +215,7 @@ MeasureRow rollout_measure() {
           .description =
               "attention rollout to special tokens and position 0, through all layers up to each layer",
           .make = make_measure<RolloutMeasure>,
-          .metrics = kRolloutMetrics};
+          .definitions = kRolloutDefinitions};
 }
 
 }  // namespace attnctl::study

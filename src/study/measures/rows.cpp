@@ -82,22 +82,26 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
   std::vector<double> values_;  // values of one metric in one panel
 };
 
-constexpr std::array kPositionalMetrics = {
-    Definition{
-        "positional.weight", "", "[0, 1]", "uniform: the mean of 1 / visible keys over the same rows",
-        "for each offset o from query to key, -8 to 8: mean of a_i,i+o over the rows that may attend to "
-        "key i+o",
-        "Voita et al. 2019"},
-    Definition{"positional.peaks", "", "[0, 1]", "1 / visible keys if the largest weight is on a random key",
-               "share of all rows whose largest weight is at offset o (the first of equal weights)",
-               "Voita et al. 2019: 0.9 at one offset makes a positional head"},
-};
-constexpr std::array kDistanceMetrics = {
-    Definition{"distance.weight", "", "[0, 1]",
-               "uniform: the same for uniform attention over the visible keys",
-               "mean over rows of the weight on the keys whose distance |i - j| is in the bin",
-               "Vig and Belinkov 2019"},
-};
+constexpr auto kPositionalDefinitions = std::to_array<Definition>({
+    {"positional.weight", "", "[0, 1]", "uniform: the mean of 1 / visible keys over the same rows",
+     "for each offset o from query to key, -8 to 8: mean of a_i,i+o over the rows that may attend to key i+o",
+     "Voita et al. 2019"},
+    {"positional.peaks", "", "[0, 1]", "1 / visible keys if the largest weight is on a random key",
+     "share of all rows whose largest weight is at offset o (the first of equal weights)",
+     "Voita et al. 2019: 0.9 at one offset makes a positional head"},
+    {"positional.count", "", "from 0", "", "number of rows that may attend to the key at offset o"},
+    {"offset", "tokens", "[-8, 8]", "", "position of the key - position of the query"},
+    {"best_offset", "tokens", "[-8, 8]", "", "offset at which most rows have their largest weight"},
+    {"best_offset_share", "", "[0, 1]", "", "share of all rows whose largest weight is at best_offset"},
+});
+constexpr auto kDistanceDefinitions = std::to_array<Definition>({
+    {"distance.weight", "", "[0, 1]", "uniform: the same for uniform attention over the visible keys",
+     "mean over rows of the weight on the keys whose distance |i - j| is in the bin",
+     "Vig and Belinkov 2019"},
+    {"distance.pairs", "", "from 0", "", "number of pairs of a query and a visible key in the bin"},
+    {"first", "tokens", "from 0", "", "smallest distance in the bin"},
+    {"last", "tokens", "from 0", "", "largest distance in the bin"},
+});
 
 /// The rows of one head in a table that has several rows per head, such as one row per offset.
 struct HeadSeries {
@@ -331,6 +335,9 @@ MeasureRow metrics_measure() {
   static const std::vector<Definition> metrics = [] {
     std::vector<Definition> all;
     for (const analysis::RowMetric& row : analysis::row_metrics()) all.push_back(row.about);
+    all.push_back({"metric", "", "", "", "a metric, whose values over the rows the other columns describe"});
+    for (const char* const name : {"minimum", "q05", "q25", "median", "q75", "q95", "maximum"})
+      all.push_back({name, "", "", "", "smallest, largest or 5, 25, 50, 75 or 95 % quantile of rows"});
     return all;
   }();
   return {
@@ -339,21 +346,21 @@ MeasureRow metrics_measure() {
       // The state has one QuantityMoments per row metric: increase the version when the row metrics change.
       .version = 1,
       .make = make_measure<MetricsMeasure>,
-      .metrics = metrics};
+      .definitions = metrics};
 }
 
 MeasureRow positional_measure() {
   return {.name = "positional",
           .description = "mean weight and share of largest weights at each offset (key minus query), -8 to 8",
           .make = make_measure<PositionalMeasure>,
-          .metrics = kPositionalMetrics};
+          .definitions = kPositionalDefinitions};
 }
 
 MeasureRow distance_measure() {
   return {.name = "distance",
           .description = "weight by distance between query and key, in bins 0, 1, 2, 3-4, 5-8, ...",
           .make = make_measure<DistanceMeasure>,
-          .metrics = kDistanceMetrics};
+          .definitions = kDistanceDefinitions};
 }
 
 }  // namespace attnctl::study

@@ -7,18 +7,21 @@
 namespace attnctl::study {
 namespace {
 
-constexpr std::array kSyntaxMetrics = {
-    Definition{
-        "relation_accuracy", "share", "[0, 1]", "baseline: the best fixed offset, -5 to 5 words",
-        "share of the word pairs of a relation in which one word gives its largest weight, among all other "
-        "words, to the other word of the pair",
-        "Clark et al. 2019, section 4.2; Voita et al. 2019, section 5.2"},
-    Definition{
-        "tree_accuracy", "share", "[0, 1]", "adjacent: each word is joined to the next word",
-        "share of annotated edges that are in the maximum spanning tree of A + A^T over words, ignoring "
-        "direction and punctuation (UUAS)",
-        "Hewitt and Manning 2019; Htut et al. 2019"},
-};
+constexpr auto kSyntaxDefinitions = std::to_array<Definition>({
+    {"relation_accuracy", "share", "[0, 1]", "baseline: the best fixed offset, -5 to 5 words",
+     "share of the word pairs of a relation in which one word gives its largest weight, among all other "
+     "words, to the other word of the pair",
+     "Clark et al. 2019, section 4.2; Voita et al. 2019, section 5.2"},
+    {"tree_accuracy", "share", "[0, 1]", "adjacent: each word is joined to the next word",
+     "share of annotated edges that are in the maximum spanning tree of A + A^T over words, ignoring "
+     "direction and punctuation (UUAS)",
+     "Hewitt and Manning 2019; Htut et al. 2019"},
+    {"relation", "", "", "", "dependency relation of the treebank (DEPREL)"},
+    {"direction", "", "", "", "to_head: from the dependent to its head word; to_dependent: the opposite"},
+    {"baseline", "", "[0, 1]", "", "accuracy of the best fixed offset, chosen on all blocks"},
+    {"baseline_offset", "words", "[-5, 5]", "", "this offset: attended word - attending word"},
+    {"baseline_held_out", "", "[0, 1]", "", "accuracy of baseline_offset over odd blocks"},
+});
 
 constexpr std::int64_t kFarthestWord = 5;  // largest fixed offset in words
 constexpr std::size_t kOffsets = 2 * kFarthestWord;
@@ -371,7 +374,7 @@ MeasureRow syntax_measure() {
   return {.name = "syntax",
           .description = "for a treebank: dependency relations and trees that heads follow",
           .make = make_measure<SyntaxMeasure>,
-          .metrics = kSyntaxMetrics,
+          .definitions = kSyntaxDefinitions,
           .gives_evidence = true,
           .depends_on_order = true,
           .needs = "CoNLL-U with HEAD and DEPREL (a file .conllu, or --input-format conllu)",

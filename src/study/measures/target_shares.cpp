@@ -6,29 +6,26 @@ namespace {
 
 constexpr std::string_view kUniform = "uniform: the mean over the same rows of target keys / visible keys";
 
-constexpr std::array kSpecialMetrics = {
-    Definition{
-        "special.share", "", "[0, 1]", kUniform,
-        "share of the attention weight that is on the keys with this special token, or on position 0, over "
-        "the rows that may attend to such a key",
-        "Clark et al. 2019, section 3.2; Xiao et al. 2023"},
-};
-constexpr std::array kRepeatsMetrics = {
-    Definition{
-        "repeats.previous", "", "[0, 1]", kUniform,
-        "share of the attention weight that is on the previous token, over the rows that may attend to it",
-        "TransformerLens, head detector; Olsson et al. 2022"},
-    Definition{
-        "repeats.duplicate", "", "[0, 1]", kUniform,
-        "share of the attention weight that is on earlier occurrences of the query's own token, over the "
-        "rows that may attend to one",
-        "TransformerLens; Wang et al. 2022"},
-    Definition{
-        "repeats.induction", "", "[0, 1]", kUniform,
-        "share of the attention weight that is on the tokens directly after earlier occurrences of the "
-        "query's own token, over the rows that may attend to one",
-        "TransformerLens; Olsson et al. 2022"},
-};
+constexpr auto kSpecialDefinitions = std::to_array<Definition>({
+    {"special.share", "", "[0, 1]", kUniform,
+     "share of the attention weight that is on the keys with this special token, or on position 0, over the "
+     "rows that may attend to such a key",
+     "Clark et al. 2019, section 3.2; Xiao et al. 2023"},
+});
+constexpr auto kRepeatsDefinitions = std::to_array<Definition>({
+    {"repeats.previous", "", "[0, 1]", kUniform,
+     "share of the attention weight that is on the previous token, over the rows that may attend to it",
+     "TransformerLens, head detector; Olsson et al. 2022"},
+    {"repeats.duplicate", "", "[0, 1]", kUniform,
+     "share of the attention weight that is on earlier occurrences of the query's own token, over the rows "
+     "that may attend to one",
+     "TransformerLens; Wang et al. 2022"},
+    {"repeats.induction", "", "[0, 1]", kUniform,
+     "share of the attention weight that is on the tokens directly after earlier occurrences of the query's "
+     "own token, over the rows that may attend to one",
+     "TransformerLens; Olsson et al. 2022"},
+    {"repeats.share", "", "[0, 1]", kUniform, "previous, duplicate or induction, as `kind` says"},
+});
 
 /// The share of the attention weight that is on target keys, over the rows that have a visible target.
 struct TargetShare {
@@ -215,16 +212,15 @@ class RepeatsMeasure final : public PerHead<KindShares> {
   std::vector<std::vector<std::vector<std::size_t>>> earlier_;
 };
 
-constexpr std::array kRareMetrics = {
-    Definition{
-        "rare.weight", "", "[0, 1]", "uniform: the mean of rarest keys / visible keys over the same rows",
-        "mean weight on the token of the sentence that is rarest in the corpus (all occurrences, and all "
-        "equally rare tokens), over the rows that may attend to it and also to other tokens",
-        "Voita et al. 2019, section 5.3"},
-    Definition{"rare.peaks", "", "[0, 1]", "uniform, as for rare.weight",
-               "share of rows whose largest weight is on the rarest token, over the rows of rare.weight",
-               "Voita et al. 2019, section 5.3"},
-};
+constexpr auto kRareDefinitions = std::to_array<Definition>({
+    {"rare.weight", "", "[0, 1]", "uniform: the mean of rarest keys / visible keys over the same rows",
+     "mean weight on the token of the sentence that is rarest in the corpus (all occurrences, and all "
+     "equally rare tokens), over the rows that may attend to it and also to other tokens",
+     "Voita et al. 2019, section 5.3"},
+    {"rare.peaks", "", "[0, 1]", "uniform, as for rare.weight",
+     "share of rows whose largest weight is on the rarest token, over the rows of rare.weight",
+     "Voita et al. 2019, section 5.3"},
+});
 
 struct HeadRare {
   RatioSums weight;
@@ -272,11 +268,9 @@ class RareMeasure final : public PerHead<HeadRare> {
       const HeadRare& state = states_[h];
       const RatioSums& sums = state.weight;
       const auto shuffled = twin == nullptr ? std::nullopt : twin->states_[h].weight.mean();
-      const auto [low, high] = interval_cells(sums.interval());
       rows.push_back({{"head", RowHead{h}},
                       {"weight", real_cell(sums.mean())},
-                      {"low", low},
-                      {"high", high},
+                      {"", RowInterval{sums.interval()}},
                       {"uniform", real_cell(sums.null())},
                       {"shuffled", real_cell(shuffled)},
                       {"peaks", mean_cell(static_cast<double>(state.peaks), sums.rows())},
@@ -299,21 +293,21 @@ class RareMeasure final : public PerHead<HeadRare> {
 
 constexpr std::string_view kControl = "control: the same weight if the first copy has other tokens";
 
-constexpr std::array kProbeMetrics = {
-    Definition{"probe.induction", "", "[0, 1]", kControl,
-               "random sequence, repeated once: mean weight from each token of the second copy on the token "
-               "after its first occurrence",
-               "Olsson et al. 2022, prefix matching"},
-    Definition{"probe.duplicate", "", "[0, 1]", kControl,
-               "random sequence, repeated once: mean weight from each token of the second copy on its first "
-               "occurrence",
-               "Wang et al. 2022"},
-    Definition{
-        "probe.previous", "", "[0, 1]", "uniform: the mean of 1 / visible keys",
-        "random sequence, repeated once: mean weight from each token of the second copy on the previous "
-        "token",
-        "Olsson et al. 2022; TransformerLens"},
-};
+constexpr auto kProbeDefinitions = std::to_array<Definition>({
+    {"probe.induction", "", "[0, 1]", kControl,
+     "random sequence, repeated once: mean weight from each token of the second copy on the token after its "
+     "first occurrence",
+     "Olsson et al. 2022, prefix matching"},
+    {"probe.duplicate", "", "[0, 1]", kControl,
+     "random sequence, repeated once: mean weight from each token of the second copy on its first occurrence",
+     "Wang et al. 2022"},
+    {"probe.previous", "", "[0, 1]", "uniform: the mean of 1 / visible keys",
+     "random sequence, repeated once: mean weight from each token of the second copy on the previous token",
+     "Olsson et al. 2022; TransformerLens"},
+    {"probe.score", "", "[0, 1]", kControl, "induction, duplicate or previous, as `kind` says"},
+    {"control", "", "[0, 1]", "", "the same weight if the first copy has other tokens"},
+    {"sequences", "", "from 0", "", "number of repeated sequences in the score"},
+});
 
 /// A target key of the queries in the second copy of a probe sequence.
 struct ProbeKind {
@@ -370,12 +364,10 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
       for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
         const RatioSums& sums = states_[h][i].repeated;
         const auto control = states_[h][i].control.mean();
-        const auto [low, high] = interval_cells(sums.interval());
         rows.push_back({{"head", RowHead{h}},
                         {"kind", text_cell(kProbeKinds[i].name)},
                         {"score", real_cell(sums.mean())},
-                        {"low", low},
-                        {"high", high},
+                        {"", RowInterval{sums.interval()}},
                         {"control", real_cell(control)},
                         {"uniform", real_cell(sums.null())},
                         {"sequences", count_cell(sums.sentences())},
@@ -401,7 +393,7 @@ MeasureRow special_measure() {
   return {.name = "special",
           .description = "weight on each special token, and on position 0",
           .make = make_measure<SpecialMeasure>,
-          .metrics = kSpecialMetrics};
+          .definitions = kSpecialDefinitions};
 }
 
 MeasureRow repeats_measure() {
@@ -409,7 +401,7 @@ MeasureRow repeats_measure() {
       .name = "repeats",
       .description = "weight on the previous token, on duplicates, and on the tokens after them (induction)",
       .make = make_measure<RepeatsMeasure>,
-      .metrics = kRepeatsMetrics,
+      .definitions = kRepeatsDefinitions,
       .depends_on_order = true};
 }
 
@@ -417,7 +409,7 @@ MeasureRow rare_measure() {
   return {.name = "rare",
           .description = "weight on the token of the sentence that is rarest in the corpus",
           .make = make_measure<RareMeasure>,
-          .metrics = kRareMetrics,
+          .definitions = kRareDefinitions,
           .gives_evidence = true,
           .depends_on_order = true,
           .needs_frequencies = true};
@@ -428,7 +420,7 @@ MeasureRow probe_measure() {
       .name = "probe",
       .description = "random tokens, repeated once: induction, duplicate and previous token, with a control",
       .make = make_measure<ProbeMeasure>,
-      .metrics = kProbeMetrics,
+      .definitions = kProbeDefinitions,
       .probe_only = true,
       .gives_evidence = true};
 }

@@ -109,7 +109,8 @@ Table strongest_table(const StudyResults& results) {
   std::vector<std::vector<Cell>> rows;
   for (const StrongHead& each : results.strongest)
     rows.push_back({each.what, each.head, real_cell(each.value), each.null, count_cell(each.rows)});
-  return make_table("strongest", {"what", "head", "value", "null", "rows"}, std::move(rows));
+  return with_definitions(
+      make_table("strongest", {"what", "head", "value", "null", "rows"}, std::move(rows)));
 }
 
 }  // namespace
@@ -289,8 +290,6 @@ Results study_results(const StudyState& state, Pool& pool) {
   for (auto& [name, value] : model.fields) {
     if (name == "path") value = header.model_path;
   }
-  Record settings;
-  for (const auto& [name, value] : header.identity) settings.set(name, value);
   Record summary;
   summary.set("blocks", state.blocks_done()).set("of", state.blocks() ? Value(*state.blocks()) : Value());
   summary.set("strongest", strongest_table(found));
@@ -303,11 +302,12 @@ Results study_results(const StudyState& state, Pool& pool) {
                              {"words", counts.words},
                              {"tokens", counts.tokens},
                              {"skipped", counts.skipped}}})
-      .set("settings", std::move(settings))
+      .set("settings", Record{{header.identity.begin(), header.identity.end()}})
       .set("summary", std::move(summary));
   List metrics;
   for (const MeasureRow* const row : header.measures) {
-    for (const Definition& metric : row->metrics) {
+    for (const Definition& metric : row->definitions) {
+      if (metric.source.empty()) continue;  // a column
       metrics.emplace_back(Record{{{"name", std::string(metric.name)},
                                    {"measure", std::string(row->name)},
                                    {"unit", std::string(metric.unit)},
@@ -334,6 +334,7 @@ Results study_results(const StudyState& state, Pool& pool) {
         TextTable{"Strongest heads (null: the value of uniform attention)", strongest_table(found)});
   }
   results.append(std::move(found));
+  for (Table& table : results.tables) table = with_definitions(std::move(table));
   std::vector<Warning> warnings = state.warnings();
   if (counts.skipped > 0)
     warnings.push_back({"skipped", "bad sentences were skipped (--skip-bad)", counts.skipped});

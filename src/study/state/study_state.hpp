@@ -38,15 +38,13 @@ struct StudyHeader {
   std::string model_path = {};
   std::vector<std::string> files = {};  // paths of the corpus files
 
-  /// Returns the measures that also run on random models, if the study has random models.
-  [[nodiscard]] std::vector<const MeasureRow*> null_measures() const {
-    return measures_with(&MeasureRow::gives_evidence);
-  }
   /// Returns the measures that also run on shuffled sentences; empty without shuffles.
   [[nodiscard]] std::vector<const MeasureRow*> shuffled_measures() const {
     if (null_shuffles == 0) return {};
     return measures_with(&MeasureRow::depends_on_order);
   }
+  /// Returns the measures with a property, such as MeasureRow::gives_evidence of those that also run on
+  /// random models.
   [[nodiscard]] std::vector<const MeasureRow*> measures_with(bool MeasureRow::*property) const {
     std::vector<const MeasureRow*> rows = measures;
     std::erase_if(rows, [&](const MeasureRow* row) { return !(row->*property); });
@@ -58,14 +56,14 @@ struct StudyHeader {
 struct StudyMeasures {
   Measures own;                 // [StudyHeader::measures]
   Measures shuffled;            // on shuffled sentences, [shuffled_measures()]; merged over all repetitions
-  std::vector<Measures> nulls;  // on random models, [null_models, null_measures()]
+  std::vector<Measures> nulls;  // on random models, [null_models, measures that give evidence]
 
   /// Creates empty measures. `header` must outlive them.
   explicit StudyMeasures(const StudyHeader& header)
       : own(make_measures(header.measures, header.shape)),
         shuffled(make_measures(header.shuffled_measures(), header.shape)) {
     for (std::size_t i = 0; i < header.null_models; ++i)
-      nulls.push_back(make_measures(header.null_measures(), header.shape));
+      nulls.push_back(make_measures(header.measures_with(&MeasureRow::gives_evidence), header.shape));
   }
   /// Returns all measures, in the order of the state file.
   [[nodiscard]] std::vector<Measure*> all() const {
