@@ -127,14 +127,10 @@ struct RoleEvidence {
   std::optional<double> score;  // nullopt: not measured
   std::optional<double> null;   // score of uniform attention, of a baseline or of a control
   std::optional<ConfidenceInterval> interval;
-  std::uint64_t count = 0;  // number of rows, word pairs or mentions that were scored
-  /// Highest score that a head of a random model is expected to have: `null` plus the largest difference
-  /// between score and null for this role over all heads of the random models. nullopt if `null` is nullopt
-  /// or if there is no such difference, for example without random models.
-  std::optional<double> random = {};
-  /// Score of the same head on sentences with shuffled tokens, for the word pairs, mentions or rarest tokens
-  /// at the positions of the original sentence. nullopt if the study has no shuffles, or if the measure does
-  /// not run on them (MeasureRow::depends_on_order).
+  std::uint64_t count = 0;            // number of rows, word pairs or mentions that were scored
+  std::optional<double> random = {};  // see set_random(); nullopt without random models
+  /// Score of the same head with shuffled tokens, for the positions of the original sentence. nullopt if the
+  /// study has no shuffles, or if the measure does not run on them (MeasureRow::depends_on_order).
   std::optional<double> shuffled = {};
 };
 [[nodiscard]] inline RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail,
@@ -279,6 +275,8 @@ class Measure {
   void compare_with(const Measure* shuffled) { shuffled_twin_ = shuffled; }
   /// Returns false if no block had the annotation MeasureRow::needs. Then finish() is not called.
   [[nodiscard]] virtual bool has_data() const { return true; }
+  /// Returns true if the best heads were chosen on even blocks, but odd blocks have nothing to score them on.
+  [[nodiscard]] virtual bool all_in_even_blocks() const { return false; }
   virtual void finish(StudyResults& results) const = 0;
 
  protected:

@@ -296,7 +296,9 @@ void run_study(const StudyRun& run, StudyState& state) {
     if (error.status() == Status::interrupted) write_checkpoint();
     throw;
   }
-  state.end_corpus(blocks_read, blocks.tokens_hash());
+  Warnings of_texts;
+  input.encoder.checks.warn(of_texts);
+  state.end_corpus(blocks_read, blocks.tokens_hash(), of_texts.list());
   write_checkpoint();
 }
 

@@ -8,8 +8,11 @@
 
 #include "analysis/patterns/pattern_metrics.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "linalg/kernels/kernels.hpp"
+#include "results/results.hpp"
+#include "study/measure.hpp"
 #include "study/state/study_state.hpp"
 #include "support/fault.hpp"
 #include "support/json_schema.hpp"
@@ -496,6 +499,88 @@ TEST_CASE("a study counts the unknown tokens of its corpus once") {
       run_attnctl({"study", kBert, "--input", input, "--measures", "metrics,rare", "--format", "json"});
   CHECK(result.status == 0);
   CHECK_MESSAGE(result.err.find("2 of 4 tokens are unknown") != std::string::npos, result.err);
+  const json warnings = json::parse(result.out)["warnings"];
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0]["code"] == "many_unknown");
+  CHECK(warnings[0]["count"] == 1);
+  Words files;
+  for (const std::string shard : {"1/2", "2/2"}) {  // of one sentence each
+    files.push_back((folder.path() / shard.substr(0, 1)).string());
+    const RunResult part = run_attnctl({"study", kBert, "--input", input, "--measures", "metrics",
+                                        "--batch-tokens", "4", "--shard", shard, "--state", files.back()});
+    CHECK(part.err.find("2 of 4 tokens are unknown") != std::string::npos);
+  }
+  CHECK(json::parse(merge(files).out)["warnings"] == warnings);
+}
+
+TEST_CASE("a study whose annotation is in one block says that nothing is held out") {
+  const Words study = {"study",      kBert,
+                       "--input",    ATTNCTL_SOURCE_DIR "/data/treebank.conllu",
+                       "--measures", "syntax,coreference"};
+  const auto run = [&](const Words& more) {
+    Words words = study;
+    words.insert(words.end(), more.begin(), more.end());
+    return run_attnctl(words);
+  };
+  const std::string line = "Warning: the corpus has no held-out half";
+  CHECK(run({"--format", "text"}).out.find(line) != std::string::npos);
+  CHECK(run({"--format", "text", "--batch-tokens", "16"}).out.find(line) == std::string::npos);
+  const RunResult result = run({"--format", "json"});
+  CHECK(json::parse(result.out)["warnings"][0]["code"] == "no_held_out");
+  CHECK(result.err.find("give a smaller --batch-tokens") != std::string::npos);
+}
+
+TEST_CASE("a study says if no measure uses --null-model or --null-shuffle, and where the results are") {
+  const Study study;
+  const auto run = [&](const std::string& measures) {
+    return study.run(
+        {"--measures", measures, "--null-model", "1", "--null-shuffle", "1", "--format", "text"});
+  };
+  const std::string line = "--null-shuffle 1: JSON and CSV have the results";
+  const RunResult unused = run("metrics");
+  CHECK(unused.status == 0);
+  CHECK(unused.err.find("--null-model: only the measure roles") != std::string::npos);
+  CHECK(unused.err.find("--null-shuffle: only the measures repeats") != std::string::npos);
+  CHECK(unused.out.find(line) == std::string::npos);
+  const RunResult used = run("repeats,roles");
+  CHECK(used.err.empty());
+  CHECK(used.out.find(line) != std::string::npos);
+}
+
+/// Checks that each column of a table has a definition with a meaning.
+void check_definitions(const Table& table) {
+  CAPTURE(table.name);
+  CHECK_FALSE(table.columns.empty());
+  for (const Column& column : table.columns) {
+    CAPTURE(column.name);
+    REQUIRE(column.definition != nullptr);
+    CHECK_FALSE(column.definition->meaning.empty());
+  }
+}
+
+TEST_CASE("all columns of the tables of studies and plans have definitions") {
+  const TempDir folder;
+  const std::string state = (folder.path() / "all.state").string();
+  const Words corpus = {kBert, "--input", ATTNCTL_SOURCE_DIR "/data/treebank.conllu", "--batch-tokens", "16"};
+  Words words = {"study"};
+  words.insert(words.end(), corpus.begin(), corpus.end());
+  words.insert(words.end(), {"--state", state});
+  REQUIRE(run_attnctl(words).status == 0);
+  Pool pool(1);
+  const Results results = study::study_results(study::StudyState::read(state), pool);
+  CHECK(results.tables.size() == 14);
+  std::ranges::for_each(results.tables, check_definitions);
+  for (const Section& section : results.document.sections)
+    if (const auto* const table = std::get_if<Table>(&section.items.data)) check_definitions(*table);
+  for (const std::string name : {"shards", "choices", "trials"}) {
+    words = {"plan", "--seconds", "0.1", "--format", "csv", "--table", name};
+    words.insert(words.begin() + 1, corpus.begin(), corpus.end());
+    const std::string csv = run_attnctl(words).out;
+    std::vector<Column> columns;
+    for (const std::string_view column : split(std::string_view(csv).substr(0, csv.find('\r')), ','))
+      columns.emplace_back(column);
+    check_definitions(study::with_definitions(make_table(name, columns, {})));
+  }
 }
 
 TEST_CASE("the progress of a study shows its speed") {

@@ -52,12 +52,21 @@ std::vector<std::string> measure_names() {
 /// Returns the measures of --measures. By default, returns all measures, except those for which standard
 /// input would be read twice, and adds a warning for them. Throws Error(usage) for an unknown measure, for a
 /// measure that would need to read standard input twice, and if --frequencies is given but no measure needs
-/// it.
+/// it. Adds a warning if no measure uses --null-model or --null-shuffle.
 std::vector<const study::MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings) {
   std::vector<const study::MeasureRow*> measures = study::parse_measures(scope.measures);
   const bool needed = std::ranges::any_of(measures, &study::MeasureRow::needs_frequencies);
   if (scope.settings.frequencies && !needed)
     fail(Status::usage, "--frequencies: only the measure rare uses it; add rare to --measures");
+  if (scope.settings.null_models > 0 &&
+      std::ranges::find(measures, "roles", &study::MeasureRow::name) == measures.end())
+    warnings.add("unused_null_model",
+                 "--null-model: only the measure roles uses random models; add roles to --measures");
+  if (scope.settings.null_shuffles > 0 &&
+      std::ranges::none_of(measures, &study::MeasureRow::depends_on_order))
+    warnings.add("unused_null_shuffle",
+                 "--null-shuffle: only the measures repeats, rare, syntax and coreference use shuffled "
+                 "tokens; add one of them to --measures");
   if (scope.settings.frequencies || !needed || !reads_standard_input(scope)) return measures;
   const char* const why =
       "reads the corpus twice, to count its tokens first; give a file, or --frequencies FILE";
@@ -268,7 +277,7 @@ void run_study_command(const StudyOptions& options) {
   session.progress.end();
   if (state_file) state.write(*state_file);
   if (output) output->write(finished_study(state, !options.measures.empty(), session));
-  study.open.encoder.checks.warn(session.warnings);
+  if (!state.has(0)) study.open.encoder.checks.warn(session.warnings);  // otherwise the state has them
   for (const Warning& warning : state.warnings())
     session.warnings.add(warning.code, warning.message, warning.count);
   print_warnings(session);

@@ -84,6 +84,7 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   }
   auto parts() { return std::tie(mentions_, left_out_, scores_); }
   bool has_data() const override { return mentions_ > 0; }
+  bool all_in_even_blocks() const override { return scores_[0].all_even(); }
   void finish(StudyResults& results) const override {
     std::set<std::size_t> occupied;
     scores_[0].add_occupied(occupied);

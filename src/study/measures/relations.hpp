@@ -138,6 +138,7 @@ class GroupScores {
   /// even blocks, or the first one if there are several. Returns nullopt if even blocks have no questions or
   /// if `count` is 0.
   [[nodiscard]] std::optional<std::size_t> best(std::size_t first, std::size_t count) const;
+  [[nodiscard]] bool all_even() const { return asked(kEvenBlocks) > 0 && asked(kOddBlocks) == 0; }
   [[nodiscard]] const std::map<std::size_t, std::vector<std::uint64_t>>& groups() const { return groups_; }
   void add_occupied(std::set<std::size_t>& groups) const {
     for (const auto& [number, counts] : groups_) groups.insert(number);

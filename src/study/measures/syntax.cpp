@@ -159,6 +159,7 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     trees_.load(in);
   }
   bool has_data() const override { return counts_.sentences > 0; }
+  bool all_in_even_blocks() const override { return trees_.all_even(); }
   void finish(StudyResults& results) const override {
     std::set<std::size_t> occupied;
     std::vector<RelationQuestion> questions;

@@ -328,6 +328,11 @@ Results study_results(const StudyState& state, Pool& pool) {
   results.text.emplace_back(
       TextLine{header.model_path, fmt::format(": {} heads over {} sentences, {} tokens",
                                               header.shape.heads.size(), counts.sentences, counts.tokens)});
+  if (!header.shuffled_measures().empty()) {
+    results.text.emplace_back(
+        TextLine{fmt::format("--null-shuffle {}", header.null_shuffles),
+                 ": JSON and CSV have the results for shuffled tokens (shuffled, shuffled_held_out)"});
+  }
   results.picture_hint = "only the measure roles has a picture; docs/plotting.md shows other plots";
   if (!found.strongest.empty()) {
     found.text.emplace_back(

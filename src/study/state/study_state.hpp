@@ -117,6 +117,12 @@ class StudyState {
   [[nodiscard]] std::vector<Warning> warnings() const {
     std::vector<Warning> list;
     for (const auto& [code, warning] : warnings_) list.push_back({code, warning.message, warning.count});
+    const auto is_even = [](const auto& measure) { return measure->all_in_even_blocks(); };
+    if (complete() && std::ranges::any_of(measures_.own, is_even))
+      list.push_back({"no_held_out",
+                      "the corpus has no held-out half, so the best heads are not scored: odd blocks have no "
+                      "annotation; give a smaller --batch-tokens",
+                      1});
     return list;
   }
 
@@ -129,9 +135,14 @@ class StudyState {
   /// Adds the results of a block. Throws std::logic_error if the block was already added.
   void add(const CorpusBlock& block, const StudyMeasures& measures, const std::vector<Warning>& warnings,
            const std::string& kernel);
-  void end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash) {
+  /// Ends the corpus. `warnings` are those of all its texts. Only the shard with block 0 keeps them, because
+  /// each shard reads the whole corpus.
+  void end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash,
+                  const std::vector<Warning>& warnings = {}) {
     blocks_ = blocks;
     tokens_hash_ = tokens_hash;
+    for (const Warning& warning : warnings)
+      if (has(0)) warnings_[warning.code] = {0, warning.message, warning.count};
   }
 
   /// Adds another state. For errors, `name` and `other_name` are the file names of this state and of `other`.
