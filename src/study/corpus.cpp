@@ -73,34 +73,6 @@ constexpr std::size_t kMaxProbes = 16;  // largest number of sequences in a prob
 // Largest number of tokens in a probe block if batch_tokens is smaller, unless one sequence is longer.
 constexpr std::size_t kMinProbeTokens = 256;
 
-/// A window of a sequence with n tokens. It has the special tokens [0, before), the text tokens [first, last)
-/// and the special tokens [end, n).
-struct Window {
-  std::size_t before = 0, first = 0, last = 0, end = 0, n = 0;
-
-  template <typename T>
-  void cut(std::vector<T>& values) const {
-    if (values.size() != n) return;  // the vector is empty
-    const auto at = [&](std::size_t index) { return values.begin() + static_cast<std::ptrdiff_t>(index); };
-    values.erase(at(last), at(end));
-    values.erase(at(before), at(first));
-  }
-};
-
-input::Sequence cut(const input::Sequence& sequence, const Window& window) {
-  input::Sequence part = sequence;
-  const auto cut_all = [&window](auto&... values) { (window.cut(values), ...); };
-  cut_all(part.ids, part.tokens, part.token_type_ids, part.special, part.separator, part.offsets, part.words,
-          part.key_visible);
-  part.shared_tokens.clear();
-  for (input::Sequence::SharedToken shared : sequence.shared_tokens) {
-    if (shared.token < window.first || shared.token >= window.last) continue;
-    shared.token -= window.first - window.before;
-    part.shared_tokens.push_back(shared);
-  }
-  return part;
-}
-
 /// Cuts a sequence into windows of up to `length` tokens. Each window starts `stride` text tokens after the
 /// previous window. Each window contains the special tokens that the tokenizer added at both ends. Throws
 /// Error(bad_input) if `length` leaves no space for text tokens, if `stride` is larger than the number of
@@ -110,11 +82,11 @@ std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::si
   const std::size_t n = sequence.ids.size();
   if (sequence.text_pair)
     fail(Status::bad_input, "{}: --stride does not support pairs of texts", escaped(sequence.id));
-  Window window{.before = 0, .first = 0, .last = 0, .end = n, .n = n};
   const auto added = [&](std::size_t place) { return sequence.text && sequence.special[place] != 0; };
-  while (window.before < n && added(window.before)) ++window.before;
-  while (window.end > window.before && added(window.end - 1)) --window.end;
-  const std::size_t added_tokens = window.before + (n - window.end);
+  std::size_t before = 0, end = n;  // the tokens of the text are [before, end)
+  while (before < n && added(before)) ++before;
+  while (end > before && added(end - 1)) --end;
+  const std::size_t added_tokens = before + (n - end);
   if (added_tokens >= length) {
     fail(Status::bad_input,
          "{}: windows of {} tokens have no space for text, because each window has {} special tokens; "
@@ -126,10 +98,22 @@ std::vector<input::Sequence> windows_of(const input::Sequence& sequence, std::si
          escaped(sequence.id), stride, length - added_tokens);
   }
   std::vector<input::Sequence> parts;
-  for (window.first = window.before;; window.first += stride) {
-    window.last = std::min(window.first + length - added_tokens, window.end);
-    parts.push_back(cut(sequence, window));
-    if (window.last == window.end) return parts;
+  for (std::size_t first = before;; first += stride) {
+    const std::size_t last = std::min(first + length - added_tokens, end);
+    input::Sequence& part = parts.emplace_back(sequence);
+    const auto cut = [&](auto& values) {
+      if (values.size() != n) return;  // the vector is empty
+      const auto at = [&](std::size_t index) { return values.begin() + static_cast<std::ptrdiff_t>(index); };
+      values.erase(at(last), at(end));
+      values.erase(at(before), at(first));
+    };
+    const auto cut_all = [&](auto&... values) { (cut(values), ...); };
+    cut_all(part.ids, part.tokens, part.token_type_ids, part.special, part.separator, part.offsets,
+            part.words, part.key_visible);
+    std::erase_if(part.shared_tokens,
+                  [&](const auto& shared) { return shared.token < first || shared.token >= last; });
+    for (input::Sequence::SharedToken& shared : part.shared_tokens) shared.token -= first - before;
+    if (last == end) return parts;
   }
 }
 

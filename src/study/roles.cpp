@@ -152,7 +152,8 @@ constexpr auto kRoleDefinitions = std::to_array<Definition>({
     {"rule", "", "", "", "the rule that the head meets, or the roles that were tested"},
 });
 
-/// Sums for the roles of one head, over one sentence (SentenceTerm) or over all sentences (RatioSums).
+/// Sums for the roles of one head over all sentences (RatioSums), or of the nulls of one panel
+/// (SentenceTerm).
 template <typename Sums>
 struct RoleSums {
   // by offset (key position minus query position), from -8 to 8
@@ -161,21 +162,24 @@ struct RoleSums {
   std::map<std::int64_t, Sums> specials;  // by the id of the special token
 
   auto parts() { return std::tie(offsets, first, near, entropy, specials); }
-  /// Calls add(sums, term) for each member of these sums and the same member of `other`.
-  template <typename Add>
-  void fold(const RoleSums<SentenceTerm>& other, const Add& add) {
-    for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) add(offsets[i], other.offsets[i]);
-    add(first, other.first);
-    add(near, other.near);
-    add(entropy, other.entropy);
-    for (const auto& [id, term] : other.specials) add(specials[id], term);
+  /// Adds the nulls and the row counts of a panel to those of its sentence.
+  void add(const RoleSums<SentenceTerm>& nulls, std::size_t sequence) {
+    const auto add_term = [&](Sums& to, const SentenceTerm& from) {
+      SentenceTerm& term = to.open(sequence);
+      term.null += from.null;
+      term.rows += from.rows;
+    };
+    for (std::size_t i = 0; i < analysis::kOffsetCount; ++i) add_term(offsets[i], nulls.offsets[i]);
+    add_term(first, nulls.first);
+    add_term(near, nulls.near);
+    add_term(entropy, nulls.entropy);
+    for (const auto& [id, term] : nulls.specials) add_term(specials[id], term);
   }
 };
-using SentenceSums = RoleSums<SentenceTerm>;
 
 /// Values of a panel that do not depend on the attention weights.
 struct RoleNulls {
-  SentenceSums terms;            // null and row count of the rows that see more than one key; each sum is 0
+  RoleSums<SentenceTerm> terms;  // null and row count of the rows that see more than one key; each sum is 0
   std::vector<double> log_keys;  // [rows of the panel], ln(visible keys); 0 if one key is visible
 };
 
@@ -205,46 +209,38 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
   void begin(const StudyBlock& block) override {
     for (const input::Sequence& sequence : block.corpus.batch.sequences)
       specials_.push_back(special_positions(sequence, 1, names_));
-    open_.assign(states_.size(), {});
   }
   void panel(const StudyPanel& panel) override {
-    OpenSentence& open = open_[panel.head];
-    if (open.sequence != panel.panel.sequence) {
-      close(panel.head);
-      open.sequence = panel.panel.sequence;
-    }
+    const std::size_t sequence = panel.panel.sequence;
     const RoleNulls& nulls = nulls_.of(panel, [&] { return this->nulls(panel); });
-    SentenceSums& terms = open.terms;
-    terms.fold(nulls.terms, [](SentenceTerm& to, const SentenceTerm& from) {
-      to.null += from.null;
-      to.rows += from.rows;
-    });
+    RoleSums<RatioSums>& sums = states_[panel.head];
+    sums.add(nulls.terms, sequence);
+    double& first = sums.first.open(sequence).sum;
+    double& near_keys = sums.near.open(sequence).sum;
+    double& entropy = sums.entropy.open(sequence).sum;
     for (std::size_t r = 0; r < panel.rows.size(); ++r) {
       const analysis::PatternRow& row = panel.rows[r];
       if (nulls.log_keys[r] == 0) continue;
       // Wraps around to a large number if the key is more than kFarthest tokens before the query.
       const std::size_t peak = row.argmax + kFarthest - row.query;
       if (peak < analysis::kOffsetCount && panel.visible.shows(row.query, row.argmax))
-        ++terms.offsets[peak].sum;
-      if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
+        ++sums.offsets[peak].open(sequence).sum;
+      if (row.query > 0) first += static_cast<double>(row.weights[0]);
       if (sees_far_keys(row, panel.visible)) {
         const forward::KeyRange near = analysis::keys_near(row, kNear);
         for (std::size_t key = near.first; key < near.last; ++key)
-          terms.near.sum += static_cast<double>(row.weights[key]);
+          near_keys += static_cast<double>(row.weights[key]);
       }
-      terms.entropy.sum += row.entropy / nulls.log_keys[r];
+      entropy += row.entropy / nulls.log_keys[r];
     }
-    for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
+    for (const auto& [id, positions] : specials_[sequence]) {
       double sum = 0;
       for (std::size_t r = 0; r < panel.rows.size(); ++r) {
         if (nulls.log_keys[r] == 0) continue;
         for (const std::size_t key : positions) sum += static_cast<double>(panel.rows[r].weights[key]);
       }
-      if (const auto term = terms.specials.find(id); term != terms.specials.end()) term->second.sum += sum;
+      if (nulls.terms.specials.contains(id)) sums.specials[id].open(sequence).sum += sum;
     }
-  }
-  void end() override {
-    for (std::size_t h = 0; h < states_.size(); ++h) close(h);
   }
   void finish(StudyResults& results) const override {
     for (std::size_t h = 0; h < states_.size(); ++h) {
@@ -264,20 +260,9 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
   }
 
  private:
-  /// The sums of one sentence for one head. The sentence ends when a panel of another sequence arrives or the
-  /// block ends.
-  struct OpenSentence {
-    std::size_t sequence = 0;
-    SentenceSums terms;
-  };
-
-  void close(std::size_t head) {
-    states_[head].fold(open_[head].terms, [](RatioSums& to, const SentenceTerm& term) { to.add(term); });
-    open_[head].terms = {};
-  }
   [[nodiscard]] RoleNulls nulls(const StudyPanel& panel) const {
     RoleNulls result;
-    SentenceSums& terms = result.terms;
+    RoleSums<SentenceTerm>& terms = result.terms;
     for (const analysis::PatternRow& row : panel.rows) {
       const auto visible = static_cast<double>(panel.visible.count(row.query));
       result.log_keys.push_back(std::log(visible));
@@ -300,7 +285,6 @@ class RolesMeasure final : public PerHead<RoleSums<RatioSums>, TokenNames> {
   }
 
   std::vector<PositionsOf> specials_;  // [sequences] of the block
-  std::vector<OpenSentence> open_;     // [heads]
   PerPanel<RoleNulls> nulls_;
 };
 

@@ -1,5 +1,3 @@
-#include "study/measures/pairs.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "study/measure.hpp"
+#include "study/state/sums.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 

@@ -205,6 +205,16 @@ TEST_CASE("RatioSums::interval agrees with SciPy") {
   CHECK(in.at_end());
   CHECK(read.interval()->low == rest.interval()->low);
   CHECK_FALSE(sums.interval().has_value());
+  // Rows are added to their sentence, and merging ends the last sentence.
+  RatioSums rows, merged;
+  for (const auto& [sequence, weight] : std::vector<std::pair<std::size_t, double>>{{1, 0.5}, {1, 1}, {3, 0}})
+    rows.open(sequence).add(weight, 0.25);
+  merge_state(merged, rows);
+  merge_state(merged, rows);
+  CHECK(merged.sentences() == 4);
+  CHECK(merged.rows() == 6);
+  CHECK(*merged.mean() == 0.5);
+  CHECK(*merged.null() == 0.25);
   sums.add({5, 1, 5});
   CHECK_FALSE(sums.interval().has_value());  // only one sentence
   sums.add({1, 1, 5});

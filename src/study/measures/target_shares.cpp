@@ -28,25 +28,16 @@ constexpr auto kRepeatsDefinitions = std::to_array<Definition>({
 });
 
 /// The share of the attention weight that is on target keys, over the rows that have a visible target.
-struct TargetShare {
-  std::uint64_t rows = 0;     // rows with a target
+struct TargetShare : WeightSums {
   std::uint64_t without = 0;  // rows that are left out because they have no target; only for `repeats`
-  BlockSum weight;            // weight on targets
   BlockSum total;             // sum of all weights of these rows: 1 per row, or less if the head has a sink
-  BlockSum uniform;           // sum of (number of targets / number of visible keys)
 
-  auto parts() { return std::tie(rows, without, weight, total, uniform); }
-  void add(std::uint64_t new_rows, double new_weight, double new_total, double new_uniform) {
-    rows += new_rows;
-    weight.add(new_weight);
-    total.add(new_total);
-    uniform.add(new_uniform);
-  }
+  auto parts() { return std::tie(count, without, weight, total, uniform); }
   [[nodiscard]] std::optional<double> value() const {
     const double all = total.value();
     return all > 0 ? std::optional(weight.value() / all) : std::nullopt;
   }
-  [[nodiscard]] Cell uniform_share() const { return mean_cell(uniform.value(), rows); }
+  [[nodiscard]] Cell uniform_share() const { return mean_cell(uniform.value(), count); }
 };
 
 /// The attention of one row to the target keys that are visible.
@@ -71,7 +62,7 @@ TargetWeight weight_on(std::span<const std::size_t> keys, const analysis::Patter
 void add_head(std::vector<StrongHead>& heads, std::string what, const StudyHead& head,
               const TargetShare& share) {
   if (const auto value = share.value())
-    heads.push_back({std::move(what), head.name, *value, share.uniform_share(), share.rows});
+    heads.push_back({std::move(what), head.name, *value, share.uniform_share(), share.count});
 }
 
 struct HeadTargets {
@@ -122,7 +113,10 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
         for (const std::size_t key : keys) weight += static_cast<double>(panel.rows[r].weights[key]);
         total += panel.rows[r].total;
       }
-      if (!null->rows.empty()) state.targets[id].add(null->rows.size(), weight, total, null->uniform);
+      if (!null->rows.empty()) {
+        state.targets[id].add(null->rows.size(), weight, null->uniform);
+        state.targets[id].total.add(total);
+      }
       ++null;
     }
   }
@@ -137,8 +131,8 @@ class SpecialMeasure final : public PerHead<HeadTargets, TokenNames> {
                         {"position", position},
                         {"share", real_cell(share.value())},
                         {"uniform", share.uniform_share()},
-                        {"rows", count_cell(share.rows)},
-                        {"rows_without", count_cell(states_[h].rows - share.rows)}});
+                        {"rows", count_cell(share.count)},
+                        {"rows_without", count_cell(states_[h].rows - share.count)}});
         add_head(heads[id], names_.of(id), shape_.heads[h], share);
       }
     }
@@ -176,8 +170,9 @@ class RepeatsMeasure final : public PerHead<KindShares> {
         const auto [weight, targets] = weight_on(keys, row, panel.visible, shift);
         share.without += targets == 0 ? 1 : 0;
         if (targets == 0) return;
-        share.add(1, weight, row.total,
+        share.add(1, weight,
                   static_cast<double>(targets) / static_cast<double>(panel.visible.count(row.query)));
+        share.total.add(row.total);
       };
       const std::vector<std::size_t>& duplicates = earlier_[panel.panel.sequence][row.query];
       const std::size_t previous[] = {row.query - 1};
@@ -198,7 +193,7 @@ class RepeatsMeasure final : public PerHead<KindShares> {
                         {"share", real_cell(share.value())},
                         {"uniform", share.uniform_share()},
                         {"shuffled", twin == nullptr ? Cell() : real_cell(twin->states_[h][i].value())},
-                        {"rows", count_cell(share.rows)},
+                        {"rows", count_cell(share.count)},
                         {"rows_without", count_cell(share.without)}});
         add_head(heads[i], kKinds[i], shape_.heads[h], share);
       }
@@ -237,11 +232,10 @@ class RareMeasure final : public PerHead<HeadRare> {
   void begin(const StudyBlock& block) override {
     for (const input::Sequence& sequence : block.corpus.batch.sequences)
       rarest_.push_back(rarest_tokens(sequence, *block.frequencies));
-    terms_.assign(states_.size(), std::vector<SentenceTerm>(rarest_.size()));
   }
   void panel(const StudyPanel& panel) override {
     HeadRare& state = states_[panel.head];
-    SentenceTerm& term = terms_[panel.head][panel.panel.sequence];
+    SentenceTerm& term = state.weight.open(panel.panel.sequence);
     const std::vector<std::size_t>& rarest = rarest_[panel.panel.sequence];
     for (const analysis::PatternRow& row : panel.rows) {
       const auto [weight, targets] = weight_on(rarest, row, panel.visible);
@@ -253,11 +247,6 @@ class RareMeasure final : public PerHead<HeadRare> {
       term.add(weight, static_cast<double>(targets) / static_cast<double>(visible));
       const bool peak = std::ranges::find(rarest, row.argmax) != rarest.end();
       if (peak && panel.visible.shows(row.query, row.argmax)) ++state.peaks;
-    }
-  }
-  void end() override {
-    for (std::size_t h = 0; h < states_.size(); ++h) {
-      for (const SentenceTerm& term : terms_[h]) states_[h].weight.add(term);
     }
   }
   void finish(StudyResults& results) const override {
@@ -288,7 +277,6 @@ class RareMeasure final : public PerHead<HeadRare> {
 
  private:
   std::vector<std::vector<std::size_t>> rarest_;  // [sequences] of the block: positions of the rarest tokens
-  std::vector<std::vector<SentenceTerm>> terms_;  // [heads, sequences]
 };
 
 constexpr std::string_view kControl = "control: the same weight if the first copy has other tokens";
@@ -332,29 +320,19 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
  public:
   explicit ProbeMeasure(const StudyShape& shape) : PerHead(shape) {}
 
-  void begin(const StudyBlock& block) override {
-    marks_ = block.corpus.probes;
-    terms_.assign(states_.size(), std::vector<Terms>(marks_.size()));
-  }
+  void begin(const StudyBlock& block) override { marks_ = block.corpus.probes; }
   void panel(const StudyPanel& panel) override {
     const ProbeMarks& marks = marks_[panel.panel.sequence];
-    Terms& terms = terms_[panel.head][panel.panel.sequence];
     for (const analysis::PatternRow& row : panel.rows) {
       if (row.query < marks.first + marks.length) continue;
       const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
       for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
         const std::size_t key = row.query - kProbeKinds[i].distance(marks.length);
-        if (panel.visible.shows(row.query, key)) terms[i].add(static_cast<double>(row.weights[key]), uniform);
-      }
-    }
-  }
-  void end() override {
-    for (std::size_t h = 0; h < states_.size(); ++h) {
-      for (std::size_t s = 0; s < marks_.size(); ++s) {
-        for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
-          ProbeSums& sums = states_[h][i];
-          (marks_[s].repeated ? sums.repeated : sums.control).add(terms_[h][s][i]);
-        }
+        if (!panel.visible.shows(row.query, key)) continue;
+        ProbeSums& sums = states_[panel.head][i];
+        (marks.repeated ? sums.repeated : sums.control)
+            .open(panel.panel.sequence)
+            .add(static_cast<double>(row.weights[key]), uniform);
       }
     }
   }
@@ -381,10 +359,7 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
   }
 
  private:
-  using Terms = std::array<SentenceTerm, kProbeKinds.size()>;
-
-  std::vector<ProbeMarks> marks_;          // [sequences] of the block
-  std::vector<std::vector<Terms>> terms_;  // [heads, sequences]
+  std::vector<ProbeMarks> marks_;  // [sequences] of the block
 };
 
 }  // namespace

@@ -134,7 +134,7 @@ void save_state(StateWriter& out, const T& value) {
   } else if constexpr (std::same_as<T, Cell>) {
     out.value(value);
   } else if constexpr (requires(T & parted) { parted.parts(); }) {
-    // parts() is not const, so that load_state() can use it; this branch changes nothing.
+    // parts() is not const, so that load_state() can use it; it changes no result.
     std::apply([&](const auto&... parts) { (save_state(out, parts), ...); }, const_cast<T&>(value).parts());
   } else if constexpr (requires { typename T::mapped_type; }) {
     out.number(value.size());

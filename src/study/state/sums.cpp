@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 namespace attnctl::study {
 namespace {
@@ -152,6 +153,59 @@ double student_quantile(std::uint64_t degrees) {
   const double first = (x * x * x + x) / 4;
   const double second = (5 * std::pow(x, 5) + 16 * x * x * x + 3 * x) / 96;
   return x + first / v + second / (v * v);
+}
+
+bool DrawnRows::add(const DrawnKey& key, std::vector<float> row) {
+  const auto last = end();
+  if (capacity_ == 0 || (last && !(key < *last))) return false;
+  rows_.emplace(key, std::move(row));
+  if (rows_.size() > capacity_) rows_.erase(std::prev(rows_.end()));
+  return true;
+}
+
+void DrawnRows::load(StateReader& in, std::size_t width) {
+  rows_.clear();
+  capacity_ = in.number();
+  const std::size_t count = in.count();
+  if (count > capacity_) in.damaged("there are too many rows of outputs");
+  for (std::size_t i = 0; i < count; ++i) {
+    DrawnKey key;
+    load_state(in, key);
+    if (!rows_.empty() && !(std::prev(rows_.end())->first < key))
+      in.damaged("rows of outputs are not in order");
+    rows_.emplace(key, in.floats(width));
+  }
+}
+
+std::vector<std::optional<DrawnKey>> draw_rows(std::uint64_t seed, std::uint64_t block, std::size_t rows,
+                                               std::size_t capacity, const std::optional<DrawnKey>& end) {
+  const std::uint64_t block_seed = Random(seed, block).next();
+  std::vector<DrawnKey> drawn(rows);
+  for (std::size_t row = 0; row < rows; ++row) drawn[row] = {Random(block_seed, row).next(), block, row};
+  std::sort(drawn.begin(), drawn.end());
+  drawn.resize(std::min(rows, capacity));
+  std::vector<std::optional<DrawnKey>> keys(rows);
+  for (const DrawnKey& key : drawn) {
+    if (!end || key < *end) keys[key.row] = key;
+  }
+  return keys;
+}
+
+RowSample::RowSample(std::span<const std::size_t> widths, std::size_t capacity)
+    : offsets(widths.size(), kNone) {
+  const std::size_t all = std::accumulate(widths.begin(), widths.end(), std::size_t{0});
+  if (all == 0 || capacity == 0) return;
+  for (std::size_t step = (all + capacity - 1) / capacity; step / 2 < widths.size(); ++step) {
+    std::size_t wanted = 0;
+    for (std::size_t row = step / 2; row < widths.size(); row += step) wanted += widths[row];
+    if (wanted > capacity) continue;
+    for (std::size_t row = step / 2; row < widths.size(); row += step) {
+      offsets[row] = size;
+      size += widths[row];
+      ++rows;
+    }
+    return;
+  }
 }
 
 }  // namespace attnctl::study

@@ -1,17 +1,22 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/numbers.hpp"
 #include "study/state/state_io.hpp"
 
+// Sums and samples of rows of the corpus that are merged in any order.
 namespace attnctl::study {
 
 /// A sum over the rows of a corpus. Within one block, the sum is a double, because the order of the rows in a
@@ -164,7 +169,16 @@ class RatioSums {
     sum_squared_.add(term.sum * term.sum);
     sum_rows_.add(term.sum * static_cast<double>(term.rows));
   }
-  auto parts() { return std::tie(sentences_, rows_, rows_squared_, sum_, null_, sum_squared_, sum_rows_); }
+  /// Returns the sums of a sentence, for further rows. The sentences of a block come one after the other.
+  [[nodiscard]] SentenceTerm& open(std::size_t sequence) {
+    if (std::exchange(sequence_, sequence) != sequence) add(std::exchange(open_, {}));
+    return open_;
+  }
+  /// Ends the last sentence of the block.
+  auto parts() {
+    add(std::exchange(open_, {}));
+    return std::tie(sentences_, rows_, rows_squared_, sum_, null_, sum_squared_, sum_rows_);
+  }
 
   [[nodiscard]] std::uint64_t rows() const { return rows_; }
   [[nodiscard]] std::uint64_t sentences() const { return sentences_; }
@@ -179,11 +193,84 @@ class RatioSums {
     return rows_ == 0 ? std::nullopt : std::optional(sum.value() / static_cast<double>(rows_));
   }
 
+  SentenceTerm open_;
+  std::size_t sequence_ = 0;  // index of the sentence of open_ in its block
   std::uint64_t sentences_ = 0, rows_ = 0, rows_squared_ = 0;
   CompactSum sum_, null_, sum_squared_, sum_rows_;  // sums over sentences; sum_rows_ is the sum of sum * rows
 };
 
 /// Returns the 97.5 % quantile of Student's t. `degrees` must be at least 1.
 [[nodiscard]] double student_quantile(std::uint64_t degrees);
+
+/// The key of a row (query) of the corpus: a random number, then the position of the row. The rows with the
+/// smallest keys are drawn.
+struct DrawnKey {
+  std::uint64_t drawn = 0, block = 0, row = 0;
+
+  [[nodiscard]] auto operator<=>(const DrawnKey&) const = default;  // NOLINT(modernize-use-nullptr)
+  auto parts() { return std::tie(drawn, block, row); }
+};
+
+/// A uniform random sample of rows from the whole corpus, with the outputs of all heads. The sample keeps the
+/// rows with the smallest random numbers. A random number depends only on the seed, the block and the row, so
+/// shards and the order of merging do not change the sample (bottom-k sampling: Cohen and Kaplan 2007).
+class DrawnRows {
+ public:
+  using Rows = std::map<DrawnKey, std::vector<float>>;
+
+  void set_capacity(std::size_t rows) { capacity_ = rows; }
+  [[nodiscard]] const Rows& rows() const { return rows_; }
+  /// Returns the largest key of a full sample: a row with a larger key can no longer be drawn. Returns
+  /// nullopt if the sample is not full.
+  [[nodiscard]] std::optional<DrawnKey> end() const {
+    if (capacity_ == 0 || rows_.size() < capacity_) return std::nullopt;
+    return std::prev(rows_.end())->first;
+  }
+  /// Adds the row if it belongs to the sample so far, and returns whether it was added.
+  bool add(const DrawnKey& key, std::vector<float> row);
+  void merge(const DrawnRows& other) {
+    capacity_ = std::max(capacity_, other.capacity_);
+    for (const auto& [key, row] : other.rows_) {
+      if (!add(key, row)) return;  // the rows that follow have larger keys
+    }
+  }
+  void save(StateWriter& out) const {
+    out.number(capacity_);
+    out.number(rows_.size());
+    for (const auto& [key, row] : rows_) {
+      save_state(out, key);
+      out.floats(row);
+    }
+  }
+  /// Reads a state. `width` is the number of floats per row.
+  void load(StateReader& in, std::size_t width);
+
+ private:
+  std::size_t capacity_ = 0;
+  Rows rows_;
+};
+
+/// Returns for each row of a block the key with which the row may enter the sample, or nullopt if the row is
+/// not drawn, [rows]. Does not need the values of the rows. `capacity` is the size of the sample. `end` is
+/// DrawnRows::end() of the sample into which the block will be merged.
+[[nodiscard]] std::vector<std::optional<DrawnKey>> draw_rows(std::uint64_t seed, std::uint64_t block,
+                                                             std::size_t rows, std::size_t capacity,
+                                                             const std::optional<DrawnKey>& end);
+
+/// A selection of evenly spaced rows of a block that fit into a workspace: every s-th row, from row s / 2 on.
+/// s is the smallest integer, not below (elements of all rows) / capacity, for which these rows fit. No row
+/// is selected if there is no such s.
+struct RowSample {
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
+  RowSample() = default;
+  /// `widths` is the number of elements of each row; `capacity` is the number of elements of the workspace.
+  RowSample(std::span<const std::size_t> widths, std::size_t capacity);
+
+  /// [rows of the block], index of each row's first element in the workspace; kNone: not selected.
+  std::vector<std::size_t> offsets;
+  std::size_t size = 0;  // elements of all selected rows
+  std::size_t rows = 0;  // number of selected rows
+};
 
 }  // namespace attnctl::study
