@@ -21,8 +21,7 @@ void shuffle(std::size_t count, Random& random, const Swap& swap) {
   for (std::size_t left = count; left > 1; --left) swap(left - 1, random.next() % left);
 }
 
-/// Returns the positions of the tokens that belong to the text: they are neither special nor hidden from
-/// attention.
+/// Returns the positions of the tokens that are neither special nor hidden from attention.
 std::vector<std::size_t> ordinary_tokens(const input::Sequence& sequence) {
   std::vector<std::size_t> positions;
   for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
@@ -69,6 +68,7 @@ class ShuffledCheckpoint final : public checkpoint::Checkpoint {
 };
 
 constexpr std::size_t kMaxFrequencyFile = std::size_t{1} << 30;  // bytes
+constexpr std::size_t kProbeLength = 32;
 constexpr std::size_t kMaxProbes = 16;  // largest number of sequences in a probe block
 // Largest number of tokens in a probe block if batch_tokens is smaller, unless one sequence is longer.
 constexpr std::size_t kMinProbeTokens = 256;
@@ -207,15 +207,13 @@ std::vector<model::Model> random_twins(const model::Model& model, std::size_t co
 std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
                                            const tokenizer::Vocabulary& vocabulary) {
   if (plan.sequences == 0 || limits.positions <= limits.prefix.size()) return {};
-  // The ids that may follow the prefix: those of tokens that are not special, not empty and not in the
-  // prefix.
-  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> ids;  // of tokens that are not special, not empty and not in the prefix
   for (std::int64_t id = 0; id < static_cast<std::int64_t>(limits.ids); ++id) {
     if (vocabulary.is_special(id) || std::ranges::find(limits.prefix, id) != limits.prefix.end()) continue;
     if (vocabulary.empty() || !vocabulary.token(id).value_or("").empty()) ids.push_back(id);
   }
   const std::size_t length =
-      std::min({plan.length, ids.size() / 4, (limits.positions - limits.prefix.size()) / 2});
+      std::min({kProbeLength, ids.size() / 4, (limits.positions - limits.prefix.size()) / 2});
   if (length < 4) return {};
   std::vector<ProbeSequence> probes;
   for (std::size_t i = 0; i < plan.sequences; ++i) {

@@ -33,7 +33,6 @@ class TokenFrequencies {
     if (index >= counts_.size()) counts_.resize(index + 1);
     counts_[index] = count;
   }
-  /// Returns the count of a token; 0 for a token that does not occur.
   [[nodiscard]] std::uint64_t of(std::int64_t id) const {
     const auto index = static_cast<std::size_t>(id);
     return index < counts_.size() ? counts_[index] : 0;
@@ -43,8 +42,7 @@ class TokenFrequencies {
   std::vector<std::uint64_t> counts_;  // by id
 };
 
-/// Returns the positions of the ordinary tokens with the lowest frequency, ascending. These are several if
-/// the rarest token occurs several times or if several tokens are equally rare.
+/// Returns the positions of the ordinary tokens with the lowest frequency, ascending.
 [[nodiscard]] std::vector<std::size_t> rarest_tokens(const input::Sequence& sequence,
                                                      const TokenFrequencies& frequencies);
 
@@ -57,16 +55,14 @@ class TokenFrequencies {
                                                 const tokenizer::Vocabulary& vocabulary, std::size_t ids);
 
 /// Settings of the standard induction probe (Olsson et al. 2022). A probe sequence has two equal copies of
-/// random tokens. In a control, the two copies have different tokens.
+/// random tokens. Its control has the same second copy, but other tokens in the first copy.
 struct ProbePlan {
   std::size_t sequences = 0;  // number of sequences with two copies; each has one control; 0: no probe
-  std::size_t length = 32;    // tokens of one copy; fewer if the model or its vocabulary is too small
   std::uint64_t seed = 0;
 };
 
 /// Positions of the copies in a probe sequence. The first copy is tokens [first, first + length); the second
-/// copy follows it and ends the sequence. A control has the same second copy as its probe sequence, but other
-/// tokens in the first copy.
+/// copy follows it and ends the sequence.
 struct ProbeMarks {
   std::size_t first = 0;
   std::size_t length = 0;
@@ -85,9 +81,9 @@ struct ProbeLimits {
 };
 
 /// Returns the probe sequences of a plan, each followed by its control. The result depends only on the
-/// arguments. The tokens of a copy are distinct, and neither special nor in the prefix. A copy is shorter
-/// than `plan.length` if two copies do not fit, or if the vocabulary has fewer than 4 * plan.length such
-/// tokens. Returns no sequences if a copy would have fewer than four tokens.
+/// arguments. The tokens of a copy are distinct, and neither special nor in the prefix. A copy has 32 tokens;
+/// fewer if two copies do not fit, or if the vocabulary has fewer than 4 * 32 such tokens. Returns no
+/// sequences if a copy would have fewer than four tokens.
 [[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
                                                          const tokenizer::Vocabulary& vocabulary);
 
@@ -124,9 +120,9 @@ struct CorpusCounts {
 struct CorpusBlock {
   std::uint64_t number = 0;  // from 0
   input::Batch batch;
-  /// The annotation of each sequence from a treebank or a text with mentions, [batch.sequences]. Null if the
-  /// sequence has no annotation. The windows of one sentence share its annotation; their Sequence::words
-  /// refer to the words of the whole sentence.
+  /// [batch.sequences], annotation from a treebank or a text with mentions; null if there is none. The
+  /// windows of a sentence share its annotation; their Sequence::words refer to the words of the whole
+  /// sentence.
   std::vector<std::shared_ptr<const input::ConlluSentence>> annotations;
   CorpusCounts counts;
   std::vector<std::string> skipped;  // errors of the bad sentences, in order
@@ -199,16 +195,14 @@ class CorpusBlocks {
   std::size_t next_probe_ = 0;
 };
 
-/// Returns the batch of a block with the ordinary tokens of each sequence in random order. Changes only the
-/// token ids, because a forward pass does not read the texts of the tokens. The order depends only on the
-/// seed, the repetition, the number of the block and the index of the sequence.
+/// Returns the batch of a block with the ids of the ordinary tokens of each sequence in random order. The
+/// order depends only on the seed, the repetition, the number of the block and the index of the sequence.
 [[nodiscard]] input::Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed,
                                            std::uint64_t repetition);
 
-/// Returns `count` random models of the same shape. In each of them, the values of each floating-point matrix
-/// are shuffled within the matrix. Vectors (gains and biases) stay unchanged. The models have the seeds
-/// `seed`, `seed` + 1, and so on; each random model depends only on `model` and its own seed. The matrices
-/// are copies; `model` and `warnings` must outlive the result.
+/// Returns `count` random models: copies in which the values of each floating-point matrix are shuffled
+/// within the matrix. Vectors (gains and biases) stay unchanged. The models have the seeds `seed`, `seed` +
+/// 1, and so on. `model` and `warnings` must outlive the result.
 [[nodiscard]] std::vector<model::Model> random_twins(const model::Model& model, std::size_t count,
                                                      std::uint64_t seed, Warnings& warnings);
 

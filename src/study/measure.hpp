@@ -32,7 +32,7 @@ namespace attnctl::study {
 
 constexpr std::size_t kFarthest = analysis::kLargestOffset;  // largest offset in each direction, in tokens
 
-/// Returns a number as a float32 cell. The cell is undefined if the value is missing or not finite.
+/// Returns a float32 cell, which is undefined if the value is missing or not finite.
 [[nodiscard]] inline Cell real_cell(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Cell(static_cast<float>(*value)) : Cell();
 }
@@ -68,7 +68,6 @@ struct StudyShape {
   std::uint64_t seed = 0;        // seed of random samples, bootstrap draws and shuffled tokens
   bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
 
-  /// The columns of a head in CSV tables, and the cells of one head in these columns.
   [[nodiscard]] static std::vector<Column> head_columns() { return {"component", "layer", "head"}; }
   [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const {
     const StudyHead& of = heads.at(head);
@@ -81,8 +80,7 @@ struct StudyShape {
 struct HeadGrid {
   std::vector<std::string> layers;   // row labels: "0", "enc.0"
   std::vector<std::string> columns;  // head indices
-  /// [heads], position of each head in the grid: row * columns.size() + column.
-  std::vector<std::size_t> cells;
+  std::vector<std::size_t> cells;    // [heads], row * columns.size() + column
 
   explicit HeadGrid(const StudyShape& shape);
 };
@@ -118,8 +116,7 @@ struct StrongHead {
   std::uint64_t rows = 0;
 };
 
-/// Evidence for or against a role of a head. Any measure may return evidence. The rules of role_rows()
-/// decide from the evidence which roles a head has.
+/// Evidence for or against a role of a head, from any measure. role_rows() has the rules that decide.
 struct RoleEvidence {
   std::size_t head = 0;         // index into StudyShape::heads
   std::string_view role;        // RoleRow::name
@@ -158,22 +155,18 @@ struct StudyResults : Results {
 void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
               const std::vector<ResultRow>& rows);
 
-/// The rule that decides from the evidence of a measure whether a head has a role. docs/roles.md has the same
-/// rows.
+/// A rule that decides from the evidence whether a head has a role. docs/roles.md has the same rows.
 struct RoleRow {
   std::string_view name;
-  char letter;  // letter in the grid of roles
-  /// Definition::name of the score; this Definition defines the score, its null and its source.
-  std::string_view metric;
-  double least = 0;        // smallest score
-  double margin = 0;       // smallest difference between score and null; 0: not required
-  bool above_null = true;  // the score must be above all nulls: see meets()
-  /// A head with this more specific role does not get the role of this row; empty: none.
-  std::string_view unless = {};
+  char letter;                   // letter in the grid of roles
+  std::string_view metric;       // Definition::name of the score
+  double least = 0;              // smallest score
+  double margin = 0;             // smallest difference between score and null; 0: not required
+  bool above_null = true;        // the score must be above all nulls: see meets()
+  std::string_view unless = {};  // a head with this role does not get the role of this row; empty: none
 };
 
-/// Returns the rules, from the most specific role to the least. The role letters in a cell of the grid have
-/// the same order.
+/// Returns the rules, from the most specific role to the least.
 [[nodiscard]] std::span<const RoleRow> role_rows();
 /// Returns the rule as text, for example "score >= 0.9; interval above the null".
 [[nodiscard]] std::string rule_of(const RoleRow& row);
@@ -199,8 +192,7 @@ void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvide
 [[nodiscard]] std::vector<HeadRole> decide_roles(const std::vector<RoleEvidence>& evidence);
 
 /// Decides the roles from `results.evidence` and adds them to the results: a JSON section and a CSV table,
-/// text tables (a grid of role letters, and the strongest heads of each role) and a heatmap. The section and
-/// the CSV table have one row per head and role; a head without a role has one row with an undefined role.
+/// text tables and a heatmap. A head without a role has one row with an undefined role.
 void add_roles(StudyResults& results, const StudyShape& shape);
 
 /// One block, with the data that measures need. Supports only self-attention: queries and keys belong to the
@@ -215,13 +207,12 @@ class StudyBlock {
   const TokenFrequencies* frequencies = nullptr;  // of the corpus or a file; set if a measure needs them
 
   [[nodiscard]] const analysis::SequenceMarks& marks(std::size_t sequence) const { return marks_[sequence]; }
-  /// Returns the keys that each query of the sequence may attend to in this layer. The layer must have a
-  /// selected head.
+  /// Returns the keys that each query may attend to in this layer, which must have a selected head.
   [[nodiscard]] const forward::VisibleKeys& visible(std::size_t sequence, std::size_t layer) const {
     return visible_[visible_index(sequence, layer)];
   }
-  /// Returns the index of visible(sequence, layer). The index is the same for layers with the same attention
-  /// kind and causality.
+  /// Returns the index of visible(sequence, layer), equal for layers of the same attention kind and
+  /// causality.
   [[nodiscard]] std::size_t visible_index(std::size_t sequence, std::size_t layer) const {
     return rule_of_layer_.at(layer) * marks_.size() + sequence;
   }
@@ -252,9 +243,9 @@ class Measure {
   virtual ~Measure() = default;
   [[nodiscard]] virtual forward::Needs needs() const { return {}; }
 
-  /// Receives the same measure with the state of the study so far, so that this measure can skip data that
-  /// the study no longer needs. A caller may call this function before begin(), while no other thread changes
-  /// `so_far`. The merged result must not depend on `so_far`.
+  /// Receives the state of the study so far, so that this measure can skip data that the study no longer
+  /// needs. May be called before begin(), while no other thread changes `so_far`. The merged result must not
+  /// depend on it.
   virtual void set_context(const Measure& /*so_far*/) {}
   /// Starts a block, before its forward pass. All calls for one block come from one thread.
   virtual void begin(const StudyBlock& /*block*/) {}
@@ -270,8 +261,7 @@ class Measure {
   /// Reads a state. Throws Error(bad_input) if the bytes are not a valid state of this measure.
   virtual void load(StateReader& in) = 0;
 
-  /// Sets the same measure on shuffled tokens (--null-shuffle), whose values finish() reports. A null pointer
-  /// if the measure did not run on shuffled tokens. `shuffled` must exist until finish() returns.
+  /// Sets the same measure on shuffled tokens (--null-shuffle), whose values finish() reports; null: none.
   void compare_with(const Measure* shuffled) { shuffled_twin_ = shuffled; }
   /// Returns false if no block had the annotation MeasureRow::needs. Then finish() is not called.
   [[nodiscard]] virtual bool has_data() const { return true; }
@@ -330,20 +320,19 @@ template <typename M>
   return std::make_unique<M>(shape);
 }
 
-/// Returns an empty measure for each row. `shape` must outlive the measures. Throws Error(limit) if `shape`
-/// has more heads than MeasureRow::max_heads of a row allows.
+/// Returns an empty measure for each row. `shape` must outlive them. Throws Error(limit) if it has more heads
+/// than a row allows.
 [[nodiscard]] Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudyShape& shape);
 
-/// Parses a list such as "metrics,distance". Returns the rows with these names, in the order of the
-/// catalogue. Returns all rows if the list is empty. Throws Error(usage) for an unknown name.
+/// Returns the rows of a list such as "metrics,distance", or all rows if it is empty, in the order of the
+/// catalogue. Throws Error(usage) for an unknown name.
 [[nodiscard]] std::vector<const MeasureRow*> parse_measures(std::string_view list);
 
 /// Returns the rows whose `max_heads` is 0 or at least `heads`. Adds a warning for each other row.
 [[nodiscard]] std::vector<const MeasureRow*> within_limit(std::vector<const MeasureRow*> rows,
                                                           std::size_t heads, Warnings& warnings);
 
-/// Base class of a measure M whose function parts() lists the members of its state: auto parts() { return
-/// std::tie(rows_, sums_); }
+/// Base class of a measure M whose function parts() lists the members of its state (see state_io.hpp).
 template <typename M>
 class PartsMeasure : public Measure {
  public:
@@ -359,8 +348,7 @@ class PartsMeasure : public Measure {
 /// attention weight is measured. The id of a special token as a target is its token id.
 constexpr std::int64_t kFirstPosition = -1;
 
-/// The names of the token ids that occur in the state of a measure. The names are part of this state, because
-/// results are written without the model.
+/// The names of the token ids in the state of a measure, because results are written without the model.
 class TokenNames {
  public:
   /// Adds the name of the token at a position of a sequence: its token string, or "#" and its id if the
@@ -388,8 +376,7 @@ class TokenNames {
 
 using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;  // positions in a sequence, by id
 
-/// Returns the positions, from `first` on, of the special tokens of a sequence. Adds the names of these
-/// tokens to `names`.
+/// Returns the positions, from `first` on, of the special tokens of a sequence, and adds their names.
 [[nodiscard]] PositionsOf special_positions(const input::Sequence& sequence, std::size_t first,
                                             TokenNames& names);
 /// Returns the positions of each target in a sequence: position 0 and all special tokens.
@@ -404,8 +391,7 @@ using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;  // positi
   return {names.of(target), Cell()};
 }
 
-/// Base class of a measure whose state is one `State` per head, with the names of the tokens to which the
-/// states refer (TokenNames), if they do.
+/// Base class of a measure whose state is one `State` per head, and TokenNames if the states refer to tokens.
 template <typename State, typename Names = std::array<std::uint64_t, 0>>
 class PerHead : public PartsMeasure<PerHead<State, Names>> {
  public:
@@ -424,8 +410,7 @@ class PerHead : public PartsMeasure<PerHead<State, Names>> {
 template <typename T>
 class PerPanel {
  public:
-  /// Returns the value for the rows of a panel. Calls `make` if the value is not cached. The reference is
-  /// valid until the next call.
+  /// Returns the value for the rows of a panel, from make() if it is not cached; valid until the next call.
   template <typename Make>
   const T& of(const StudyPanel& panel, const Make& make) {
     if (!panel.complete) return uncached_ = make();

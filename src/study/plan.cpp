@@ -37,16 +37,13 @@ double since(Clock::time_point begin) {
 struct CorpusSurvey {
   std::vector<BlockSize> blocks;
   CorpusCounts counts;
-  double read_seconds = 0;       // processor time of reading and tokenizing
-  std::uint64_t pass_bytes = 0;  // memory that one worker needs for the largest block, without weights
-  /// Largest memory for weights over all blocks: all layers of the forward pass, and the embedding rows that
-  /// are used.
-  std::uint64_t weight_bytes = 0;
+  double read_seconds = 0;         // processor time of reading and tokenizing
+  std::uint64_t pass_bytes = 0;    // memory that one worker needs for the largest block, without weights
+  std::uint64_t weight_bytes = 0;  // largest memory for weights over all blocks
   /// Frequencies in the corpus. The trials use them even if the study uses a file; the time is the same.
   TokenFrequencies frequencies;
-  /// At most five different blocks for the trials: the block with the most pairs, the block with the fewest
-  /// pairs per token, a probe block, the block with the fewest tokens, and the first block. There is at least
-  /// one.
+  /// One to five blocks for the trials: the block with the most pairs, the block with the fewest pairs per
+  /// token, a probe block, the block with the fewest tokens, and the first block.
   std::vector<std::shared_ptr<const CorpusBlock>> samples;
 };
 
@@ -62,7 +59,6 @@ struct NodeMemory {
 
 struct StudyPlan {
   const StudyInput& input;
-  std::size_t nodes = 1;
   CorpusSurvey survey = {};
   std::vector<BlockTrial> trials = {};
   std::size_t trial_workers = 0;  // number of workers that ran the trials
@@ -101,18 +97,13 @@ CorpusBlock first_of(const CorpusBlock& block, std::uint64_t tokens) {
   return first;
 }
 
-/// A block for the trials: the first one with the largest score.
-struct Sample {
-  std::shared_ptr<const CorpusBlock> block;
-  double score = 0;
-};
-
 /// Reads the corpus to its end. Throws the errors of CorpusBlocks::next(), and Error(interrupted).
 CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progress& progress) {
   const StudySettings& settings = input.settings;
   CorpusSurvey survey;
   constexpr std::size_t probe = 2;  // index of the probe block in `samples`
-  std::array<Sample, 5> samples;    // see CorpusSurvey::samples
+  // For each kind of CorpusSurvey::samples, the first block with the largest score, and this score.
+  std::array<std::pair<std::shared_ptr<const CorpusBlock>, double>, 5> samples;
   progress.begin("plan", corpus_bytes(settings.corpus));
   CorpusBlocks corpus(settings.corpus, input.model, input.vocabulary, input.encoder);
   while (true) {
@@ -137,23 +128,22 @@ CorpusSurvey survey_corpus(const StudyInput& input, forward::Needs needs, Progre
     const std::array scores = {pairs, -pairs / tokens, 0.0, -tokens, 0.0};
     for (std::size_t i = 0; i < samples.size(); ++i) {
       if (size.tokens == 0 || size.probe != (i == probe)) continue;
-      if (!samples[i].block || scores[i] > samples[i].score) samples[i] = {shared, scores[i]};
+      if (!samples[i].first || scores[i] > samples[i].second) samples[i] = {shared, scores[i]};
     }
   }
   progress.end();
-  for (const Sample& sample : samples) {
-    if (sample.block && std::ranges::find(survey.samples, sample.block) == survey.samples.end())
-      survey.samples.push_back(sample.block);
+  for (const auto& [block, score] : samples) {
+    if (block && std::ranges::find(survey.samples, block) == survey.samples.end())
+      survey.samples.push_back(block);
   }
   survey.frequencies = corpus.frequencies();
   return survey;
 }
 
 /// Measures the time of each block once, after a warm-up. All workers compute copies of the block at the same
-/// time, so that they slow each other down as in a study. BlockTrial::seconds is the mean over the workers.
-/// The results are added to `state`, which must not be used afterwards. `seconds` is the approximate total
-/// time. If the blocks need more time, only the first sequences of each block (at least one) are computed. If
-/// no time is left, the remaining blocks are skipped, but never the first block.
+/// time, so that they slow each other down as in a study. The results are added to `state`, which must not be
+/// used afterwards. If the blocks need more than `seconds`, only the first sequences of each block (at least
+/// one) are computed. If no time is left, the remaining blocks are skipped, but never the first block.
 std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
                                    const std::vector<std::shared_ptr<const CorpusBlock>>& blocks,
                                    double seconds) {
@@ -244,7 +234,7 @@ Record document_head(const StudyPlan& plan) {
                               {"pairs", pairs},
                               {"skipped", counts.skipped},
                               {"blocks", plan.survey.blocks.size()}}}},
-           {"settings", Record{{{"nodes", plan.nodes},
+           {"settings", Record{{{"nodes", plan.chosen.nodes},
                                 {"threads", memory.workers},
                                 {"heads", settings.selection.heads.size()},
                                 {"measures", std::move(measures)},
@@ -253,7 +243,7 @@ Record document_head(const StudyPlan& plan) {
                                 {"stride", analysis::cell_of(settings.corpus.stride)},
                                 {"null_model", settings.null_models},
                                 {"null_shuffle", settings.null_shuffles}}}},
-           {"summary", Record{{{"nodes", plan.nodes},
+           {"summary", Record{{{"nodes", plan.chosen.nodes},
                                {"seconds", rounded(plan.chosen.seconds)},
                                {"cpu_seconds", rounded(plan.chosen.cpu_seconds)},
                                {"imbalance", rounded(plan.chosen.imbalance)},
@@ -297,7 +287,7 @@ void add_head_lines(const StudyPlan& plan, Results& results) {
   add(fmt::format(
       "Time      {} on the slowest node (nodes: {}, threads per node: {}); "
       "{} of processor time in total",
-      duration(plan.chosen.seconds), plan.nodes, memory.workers, duration(plan.chosen.cpu_seconds)));
+      duration(plan.chosen.seconds), plan.chosen.nodes, memory.workers, duration(plan.chosen.cpu_seconds)));
   add(fmt::format("Memory    {} MiB per node: {} MiB for the program, {} MiB for weights, {} MiB per thread",
                   mebibytes(memory.node()), mebibytes(memory.process), mebibytes(memory.weights),
                   mebibytes(memory.worker)));
@@ -356,7 +346,7 @@ Results results_of(const StudyPlan& plan) {
 
 Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool, Progress& progress) {
   const StudySettings& settings = input.settings;
-  StudyPlan plan{.input = input, .nodes = request.nodes};
+  StudyPlan plan{.input = input};
   plan.memory.process = memory_use().now;
   // Part of the measured start time, because every shard hashes the weights and the corpus.
   (void)study_identity(settings, input.model, pool);
@@ -371,10 +361,10 @@ Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& po
   measure(plan, state, request.seconds, pool, progress);
   plan.cost.law = fit_cost_law(plan.trials);
   const ShardPlanner planner(plan.survey.blocks, plan.cost, plan.memory.workers);
-  plan.shards = planner.shards(plan.nodes);
-  plan.chosen = planner.nodes(plan.nodes);
+  plan.shards = planner.shards(request.nodes);
+  plan.chosen = planner.nodes(request.nodes);
   plan.suggested = planner.suggested_nodes();
-  std::set<std::size_t> counts = {plan.nodes, plan.suggested};
+  std::set<std::size_t> counts = {request.nodes, plan.suggested};
   for (std::size_t n = 1; n <= 2 * plan.suggested; n *= 2) counts.insert(n);
   for (const std::size_t count : counts) plan.choices.push_back(planner.nodes(count));
   return results_of(plan);

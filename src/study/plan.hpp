@@ -29,9 +29,8 @@ struct BlockTrial {
   double seconds = 0;
 };
 
-/// A linear cost model: seconds = token * tokens + pair * pairs. `token` is mostly the cost of the products
-/// with weights, `pair` the cost of the patterns. For a probe block, seconds = probe_token * tokens, because
-/// probe blocks are processed by other measures than corpus blocks.
+/// A linear cost model. `token` is mostly the cost of the products with weights, `pair` the cost of the
+/// patterns. Probe blocks have their own cost, because other measures process them.
 struct CostLaw {
   double token = 0;
   double pair = 0;
@@ -44,10 +43,10 @@ struct CostLaw {
   }
 };
 
-/// Fits the cost model to the trials with corpus blocks: minimises the sum of the squares of
-/// (predicted / measured seconds - 1). Sets `token` or `pair` to 0 if it would be negative, and `pair` to 0
-/// if all trials have nearly the same number of pairs per token. Throws std::logic_error if no trial has a
-/// block of the corpus. Without a probe trial, probe_token equals token.
+/// Fits the cost model to the trials with corpus blocks: minimises the sum of the squares of (predicted /
+/// measured seconds - 1). Sets `token` or `pair` to 0 if it would be negative, and `pair` to 0 if the trials
+/// do not determine it. Without a probe trial, probe_token equals token. Throws std::logic_error without a
+/// corpus block.
 [[nodiscard]] CostLaw fit_cost_law(std::span<const BlockTrial> trials);
 
 /// The cost of a study, in seconds.
@@ -136,10 +135,9 @@ struct PlanRequest {
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();  // when the command started
 };
 
-/// Reads the corpus, measures the time of some blocks, and divides the study among nodes. Assumes that each
-/// node has as many threads as the pool. The trials use at most one thread per core that this process may
-/// use. Returns the plan as tables, a JSON document and text. In the tables and the document, seconds are
-/// rounded to four significant digits.
+/// Reads the corpus, measures the time of some blocks, and divides the study among nodes, each of which has
+/// as many threads as the pool. The trials use at most one thread per core that this process may use. Seconds
+/// in the results are rounded to four significant digits.
 [[nodiscard]] Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool,
                                  Progress& progress);
 

@@ -33,8 +33,7 @@ constexpr double kRounding = 1e-6;
 /// The roles of a head, in the order of role_rows().
 using HeadRoles = std::vector<const HeadRole*>;
 
-/// Returns one row per head and role, and one row for each head without a role. In the row of a head without
-/// a role, the field `rule` is the text `none`.
+/// Returns one row per head and role, and one row with the rule `none` for each head without a role.
 std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, const std::string& none) {
   std::vector<ResultRow> rows;
   const auto add = [&rows](std::size_t head, std::string_view role, const RoleEvidence& evidence, Cell count,
@@ -63,8 +62,7 @@ std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, con
   return rows;
 }
 
-/// Returns a table of the five largest scores for each role (or all, if there are fewer). A head can occur
-/// several times, with different details.
+/// Returns a table of the five largest scores for each role.
 Table strongest(const std::vector<HeadRole>& roles, const StudyShape& shape) {
   constexpr std::size_t shown = 5;
   std::vector<std::vector<Cell>> rows;
@@ -100,8 +98,7 @@ std::string letters_of(const HeadRoles& roles) {
   return letters.empty() ? "." : letters;
 }
 
-/// Returns a page with a heatmap [layers, heads]. The value of a cell is the score of the head's first role.
-/// The text of a cell has the letters of the head's roles.
+/// Returns a heatmap [layers, heads] of the scores of the heads' first roles, with the letters of all roles.
 HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& shape,
                       const std::string& title) {
   HeadGrid grid(shape);
@@ -349,8 +346,7 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   const std::vector<HeadRole> roles = decide_roles(results.evidence);
   std::vector<HeadRoles> heads(shape.heads.size());
   for (const HeadRole& role : roles) heads.at(role.evidence.head).push_back(&role);
-  // The roles for which there is evidence, "induction, sink", and a legend of the roles that were found,
-  // "I induction, P positional".
+  // The roles with evidence ("induction"), and a legend of the roles that were found ("I induction").
   std::vector<std::string_view> measured;
   std::vector<std::string> found;
   for (const RoleRow& row : kRows) {

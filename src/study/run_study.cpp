@@ -24,8 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr const char* kStateFormat = "attnctl.study.state/3";
 
-/// Returns a hash of the bytes. Divides the bytes into ranges of 4 MiB, hashes the ranges in parallel, and
-/// then hashes their hashes.
+/// Returns a hash of the hashes of ranges of 4 MiB, which are computed in parallel.
 std::uint64_t parallel_hash(std::span<const std::byte> bytes, Pool& pool) {
   constexpr std::size_t most = std::size_t{4} << 20;
   std::vector<std::uint64_t> hashes((bytes.size() + most - 1) / most);
@@ -52,8 +51,7 @@ std::uint64_t weights_hash(const model::Model& model, Pool& pool) {
   return hash;
 }
 
-/// Returns the size and the hash of each file, without the paths. Returns only "standard input" if one of the
-/// files is standard input.
+/// Returns the size and the hash of each file, or "standard input" if one of the files is standard input.
 std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
   std::vector<std::string> files;
   for (const CorpusFile& file : corpus.files) {

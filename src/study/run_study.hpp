@@ -31,8 +31,7 @@ struct StudySettings {
   bool fold_subtypes = false;
   std::size_t null_models = 0;
   std::size_t null_shuffles = 0;
-  /// File of token frequencies; default: the frequencies in the corpus.
-  std::optional<std::string> frequencies;
+  std::optional<std::string> frequencies;  // file of token frequencies; default: those in the corpus
 
   [[nodiscard]] bool needs_frequencies() const {
     return std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
@@ -47,8 +46,7 @@ struct StudyInput {
   input::TextEncoder& encoder;
 };
 
-/// Returns the size of all corpus files in bytes. Standard input counts as 0. Throws
-/// std::filesystem::filesystem_error if a file does not exist.
+/// Returns the size of all corpus files in bytes, without standard input. Throws if a file does not exist.
 [[nodiscard]] inline std::uint64_t corpus_bytes(const CorpusOptions& corpus) {
   std::uint64_t bytes = 0;
   for (const CorpusFile& file : corpus.files)
@@ -61,15 +59,15 @@ struct StudyInput {
 /// input is not hashed. File paths and the division of the tensors into files do not change the identity.
 [[nodiscard]] StudyIdentity study_identity(const StudySettings& settings, const model::Model& model,
                                            Pool& pool);
-/// Returns the header of a study. The identity, the model and the paths are empty.
+/// Returns the header of a study without identity, model and paths.
 [[nodiscard]] StudyHeader plain_header(const StudySettings& settings, const model::Model& model);
 
 struct StudyBeginning {
   StudyHeader header;
   std::optional<TokenFrequencies> frequencies;  // set if a measure needs them
 };
-/// Runs two tasks on the pool. One task creates the header, and hashes and loads the weights. The other task
-/// reads token frequencies from their file or counts them in the corpus, if a measure needs them.
+/// Creates the header, and hashes and loads the weights. In parallel, reads token frequencies from their file
+/// or counts them in the corpus, if a measure needs them.
 [[nodiscard]] StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progress);
 
 /// A shard: the blocks whose number modulo `count` is `index`.
@@ -88,8 +86,7 @@ struct StudyRun {
   std::span<const model::Model> null_models = {};  // the random models, [StudySettings::null_models]
   const TokenFrequencies* frequencies = nullptr;   // set if a measure needs them
   Shard shard = {};
-  /// File to which the state is written every `checkpoint_seconds`, at the end and on an interrupt; nullopt:
-  /// the state is not written.
+  /// File to which the state is written every `checkpoint_seconds`, at the end and on an interrupt.
   std::optional<std::filesystem::path> checkpoint = {};
   double checkpoint_seconds = 60;  // shortest time between two checkpoints; 0: after every block
 };

@@ -91,8 +91,23 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
     const Bootstrap bootstrap(shape_.seed, occupied);
     std::vector<ResultRow> rows;
     for (std::size_t type = 0; type < kTypes.size(); ++type) {
-      const auto intervals = bootstrap.intervals(scores_[type], 0, heads());
-      for (std::size_t head = 0; head < heads(); ++head) rows.push_back(row(type, head, intervals[head]));
+      const GroupScores& scores = scores_[type];
+      const auto intervals = bootstrap.intervals(scores, 0, heads());
+      for (std::size_t head = 0; head < heads(); ++head) {
+        rows.push_back({{"mention_type", text_cell(kTypes.at(type))},
+                        {"head", RowHead{head}},
+                        {"hits", count_cell(scores.right(head))},
+                        {"count", count_cell(scores.asked())},
+                        {"accuracy", real_cell(scores.accuracy(head))},
+                        {"interval", RowInterval{intervals[head], "interval_"}},
+                        {"nearest", real_cell(baseline(type, kNearest, kAllBlocks))},
+                        {"same_string", real_cell(baseline(type, kSameString, kAllBlocks))},
+                        {"random", real_cell(baseline(type, kRandom, kAllBlocks))},
+                        {"best", Cell(scores.best(0, heads()) == head)},
+                        {"count_held_out", count_cell(scores.asked(kOddBlocks))},
+                        {"accuracy_held_out", real_cell(scores.accuracy(head, kOddBlocks))},
+                        {"shuffled_held_out", real_cell(shuffled(type, head))}});
+      }
     }
     add_rows(results, shape_, "coreference", "coreference", rows);
     add_best(results, bootstrap);
@@ -112,8 +127,8 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
     std::vector<std::vector<std::uint64_t>*> counts = {};
   };
 
-  /// Adds a question for a mention and returns true. Adds nothing and returns false if no antecedent is in
-  /// the window, or if the head word of the mention has no token in the window.
+  /// Adds a question for a mention. Returns false if no antecedent is in the window, or if the head word of
+  /// the mention has no token in the window.
   [[nodiscard]] bool ask(const input::ConlluSentence& sentence, const input::Mention& mention,
                          const WordPieces& pieces, std::size_t group, std::vector<MentionQuestion>& plan) {
     const std::size_t place = pieces.place_of[mention.head];
@@ -161,23 +176,6 @@ class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
   [[nodiscard]] std::optional<double> shuffled(std::size_t type, std::size_t head) const {
     const auto* const twin = dynamic_cast<const CoreferenceMeasure*>(shuffled_twin_);
     return twin == nullptr ? std::nullopt : twin->scores_[type].accuracy(head, kOddBlocks);
-  }
-  [[nodiscard]] ResultRow row(std::size_t type, std::size_t head,
-                              const std::optional<ConfidenceInterval>& interval) const {
-    const GroupScores& scores = scores_[type];
-    return {{"mention_type", text_cell(kTypes.at(type))},
-            {"head", RowHead{head}},
-            {"hits", count_cell(scores.right(head))},
-            {"count", count_cell(scores.asked())},
-            {"accuracy", real_cell(scores.accuracy(head))},
-            {"interval", RowInterval{interval, "interval_"}},
-            {"nearest", real_cell(baseline(type, kNearest, kAllBlocks))},
-            {"same_string", real_cell(baseline(type, kSameString, kAllBlocks))},
-            {"random", real_cell(baseline(type, kRandom, kAllBlocks))},
-            {"best", Cell(scores.best(0, heads()) == head)},
-            {"count_held_out", count_cell(scores.asked(kOddBlocks))},
-            {"accuracy_held_out", real_cell(scores.accuracy(head, kOddBlocks))},
-            {"shuffled_held_out", real_cell(shuffled(type, head))}};
   }
   /// Adds the best head for each type of mention to the text output and to the evidence. The best head is
   /// chosen on even blocks and scored on odd blocks.

@@ -100,7 +100,7 @@ Table extremes_table(const StudyShape& shape, const std::vector<PairMatrix>& mat
   return make_table("pairs", {"measure", "which", "head", "and", "value"}, std::move(rows));
 }
 
-/// Adds a section and a table of all pairs, and adds the most and the least similar pairs to the text output.
+/// Adds all pairs, and the most and the least similar pairs as text.
 void add_pair_matrices(StudyResults& results, const StudyShape& shape, std::vector<PairMatrix> matrices) {
   const std::size_t count = shape.heads.size();
   List names;

@@ -24,8 +24,7 @@ double largest_of(std::span<const double> values) {
   return std::max(std::max(largest[0], largest[1]), std::max(largest[2], largest[3]));
 }
 
-/// Returns the draws of a Bootstrap from the occupied groups of `half`: how often each draw contains each
-/// group, [kGroups, kDraws].
+/// Returns how often each draw of a Bootstrap from `half` contains each group, [kGroups, kDraws].
 OwnedMatrix<double> draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half) {
   const std::vector<std::size_t> groups(occupied.lower_bound(half.first), occupied.lower_bound(half.last));
   OwnedMatrix<double> draws(kGroups, Bootstrap::kDraws);
@@ -56,8 +55,8 @@ std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::spa
 
 }  // namespace
 
-WordPieces::WordPieces(const input::Sequence& sequence, std::size_t word_count)
-    : place_of(word_count, kNone) {
+WordPieces::WordPieces(const input::Sequence& sequence, std::size_t words_of_annotation)
+    : place_of(words_of_annotation, kNone) {
   std::set<std::size_t> found;
   for (const auto& word : sequence.words) {
     if (word) found.insert(*word);
@@ -176,8 +175,7 @@ std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupS
                                                                     std::size_t first, std::size_t count,
                                                                     Half half,
                                                                     std::optional<std::size_t> less) const {
-  // Row 0 has the questions. The other rows have the correct answers of each head or baseline, minus those of
-  // `less` if it is given.
+  // Row 0 has the questions. The other rows have the correct answers, minus those of `less` if it is given.
   OwnedMatrix<double> counts(1 + count, kGroups);
   std::size_t groups = 0;  // number of groups with questions
   for (const auto& [number, of_group] : scores.groups()) {

@@ -18,22 +18,17 @@
 // for the measures `syntax` and `coreference`.
 namespace attnctl::study {
 
-/// The words of one sequence, in order, without words that have no token in the sequence. A `place` is an
-/// index in `words`.
+/// The words of one sequence that have a token in it, in order. A `place` is an index in `words`.
 struct WordPieces {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  std::vector<std::size_t> words;  // ascending indices of the words in the annotation
-  /// [words of the annotation], index of each word in `words`; kNone if the word has no token.
-  std::vector<std::size_t> place_of;
-  /// [n], index in `words` of each token's first word; words.size() if the token has no word.
-  std::vector<std::size_t> of_token;
-  /// The second and further words of tokens; SharedToken::word is an index in `words`.
-  std::vector<input::Sequence::SharedToken> further;
+  std::vector<std::size_t> words;     // ascending indices of the words in the annotation
+  std::vector<std::size_t> place_of;  // [words of the annotation], place; kNone if the word has no token
+  std::vector<std::size_t> of_token;  // [n], place of each token's first word; words.size(): no word
+  std::vector<input::Sequence::SharedToken> further;  // the other words of tokens; `word` is a place
 
   WordPieces() = default;
-  /// The argument `words` is the number of words in the annotation.
-  WordPieces(const input::Sequence& sequence, std::size_t words);
+  WordPieces(const input::Sequence& sequence, std::size_t words_of_annotation);
   [[nodiscard]] std::size_t places() const { return words.size(); }
 };
 
@@ -43,8 +38,8 @@ struct WordPieces {
 /// out of the mean.
 class WordPatterns {
  public:
-  /// The pattern of one head over words, [places, places]. A place is an index in WordPieces::words. The row
-  /// of a word is 0 if all rows of its tokens are left out.
+  /// The pattern of one head over words, [places, places]. The row of a word is 0 if all rows of its tokens
+  /// are left out.
   struct Pattern {
     std::size_t places = 0;
     std::span<const double> weights;
@@ -54,13 +49,11 @@ class WordPatterns {
     }
   };
 
-  /// Prepares the annotated sequences for which `wanted` returns true. Calls `wanted` only for annotated
-  /// sequences.
+  /// Prepares the annotated sequences for which `wanted` returns true.
   void begin(const StudyBlock& block, const std::function<bool(std::size_t sequence)>& wanted);
   [[nodiscard]] const WordPieces& pieces(std::size_t sequence) const { return pieces_[sequence]; }
-  /// Adds a panel. Returns the pattern of the head and sequence if this panel is the last one of this
-  /// pattern. Returns nullopt for other panels, and if the sequence was not prepared or no word of it has a
-  /// token. The pattern is valid until the next call.
+  /// Adds a panel. Returns the pattern of the head and sequence, valid until the next call, if this panel is
+  /// its last one. Returns nullopt for other panels, and if the sequence was not prepared or has no words.
   [[nodiscard]] std::optional<Pattern> add(const StudyPanel& panel);
 
  private:
@@ -74,12 +67,11 @@ class WordPatterns {
   OpenPattern closed_;
 };
 
-/// Returns the index of the largest weight in `row`, without the weight at `self`, or the first such index if
-/// there are several. Returns WordPieces::kNone if all other weights are 0.
+/// Returns the first index of the largest weight in `row`, without the weight at `self`. Returns
+/// WordPieces::kNone if all other weights are 0.
 [[nodiscard]] std::size_t largest_other(std::span<const double> row, std::size_t self);
 
-/// Finds the maximum spanning tree (Prim 1957) of a complete graph with symmetric weights [n, n]. An instance
-/// reuses its memory for further trees.
+/// Finds maximum spanning trees (Prim 1957) of complete graphs with symmetric weights [n, n].
 class MaximumSpanningTree {
  public:
   /// Returns the parent of each node in the tree, [n]. Node 0 is the root; its entry is unused. The result is
@@ -111,7 +103,6 @@ constexpr Half kOddBlocks{kGroups / 2, kGroups};
 
 /// For each group of sentences, the number of questions and the number of correct answers of each head and
 /// baseline. The measure decides the order of the heads and baselines; `answer` is an index in this order.
-/// The counts are integers, so the order of merging does not matter.
 class GroupScores {
  public:
   /// `answers` is the number of heads and baselines. merge() replaces it by the number of the other scores.
@@ -134,9 +125,8 @@ class GroupScores {
     if (count == 0) return std::nullopt;
     return static_cast<double>(right(answer, half)) / static_cast<double>(count);
   }
-  /// Returns the index in [first, first + count) of the head or baseline with the most correct answers in
-  /// even blocks, or the first one if there are several. Returns nullopt if even blocks have no questions or
-  /// if `count` is 0.
+  /// Returns the first index in [first, first + count) with the most correct answers in even blocks, or
+  /// nullopt if even blocks have no questions or if `count` is 0.
   [[nodiscard]] std::optional<std::size_t> best(std::size_t first, std::size_t count) const;
   [[nodiscard]] bool all_even() const { return asked(kEvenBlocks) > 0 && asked(kOddBlocks) == 0; }
   [[nodiscard]] const std::map<std::size_t, std::vector<std::uint64_t>>& groups() const { return groups_; }
@@ -176,13 +166,11 @@ class GroupScores {
 /// middle 95 % of the draws.
 class Bootstrap {
  public:
-  /// `occupied` has the indices of the groups that have questions.
   Bootstrap(std::uint64_t seed, const std::set<std::size_t>& occupied);
 
-  /// Returns for each head or baseline in [first, first + count) the interval of its share of correct
-  /// answers. If `less` is given, the interval is that of the difference from the share of `less`. All
-  /// intervals are nullopt if fewer than kFewest groups of `half` have questions. `half` must be kAllBlocks
-  /// or kOddBlocks.
+  /// Returns for each answer in [first, first + count) the interval of its share of correct answers, minus
+  /// the share of `less` if it is given. All intervals are nullopt if fewer than kFewest groups of `half`,
+  /// which must be kAllBlocks or kOddBlocks, have questions.
   [[nodiscard]] std::vector<std::optional<ConfidenceInterval>> intervals(
       const GroupScores& scores, std::size_t first, std::size_t count, Half half = kAllBlocks,
       std::optional<std::size_t> less = std::nullopt) const;

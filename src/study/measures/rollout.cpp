@@ -14,10 +14,9 @@ constexpr auto kRolloutDefinitions = std::to_array<Definition>({
 // A' = 0.5 A + 0.5 I, where A is the mean pattern of the heads. Each row of A' is divided by its sum.
 constexpr double kResidual = 0.5;
 
-/// The rollout of one sequence through the layers so far. The open layer is the layer whose patterns are
-/// being added. The rollout matrix R [n, n] is the product of the matrices A' of the layers before the open
-/// layer. Only the sums of R over the positions of each target are needed: R T, where each target is a column
-/// of T with 1 at its positions and 0 elsewhere. Because (A' R) T = A' (R T), no [n, n] matrix is stored.
+/// The rollout of one sequence through the layers before the open layer, whose patterns are being added. The
+/// rollout matrix R [n, n] is the product of the matrices A' of these layers. Only R T is needed, where each
+/// target is a column of T with 1 at its positions. Because (A' R) T = A' (R T), no [n, n] matrix is stored.
 struct SequenceRollout {
   /// The targets and their columns in T. Targets at the same positions share a column.
   std::vector<std::pair<std::int64_t, std::size_t>> targets;
@@ -47,8 +46,7 @@ struct SequenceRollout {
 
   void add(const analysis::PatternRow& row) {
     totals[row.query] += row.total;
-    // The columns of one key are adjacent. Adds up to four columns at once, because most sequences have few
-    // columns.
+    // Adds up to four columns at once, because most sequences have few columns.
     std::size_t c = 0;
     for (; c + 4 <= columns; c += 4) add_columns<4>(row, c);
     if (columns - c == 3) return add_columns<3>(row, c);

@@ -109,10 +109,9 @@ struct HeadSeries {
   std::vector<std::vector<Cell>> cells;  // [rows of the table, columns]
 };
 
-/// Adds a CSV table and a JSON section. The CSV table has one row per head and key, for example per offset.
-/// The first `key_columns` columns of `columns` are the key of a row. The JSON section has one record per
-/// head, with one list per other column, and a list of the keys with the name in `keys`; a key of two columns
-/// is a pair.
+/// Adds a CSV table with one row per head and key, for example per offset, and a JSON section with one record
+/// per head. The first `key_columns` columns are the key. A record has one list per other column, and a list
+/// `keys` of the keys; a key of two columns is a pair.
 void add_series(StudyResults& results, const StudyShape& shape, const std::string& name,
                 const std::vector<Column>& columns, std::size_t key_columns, const std::string& keys,
                 const std::vector<HeadSeries>& heads) {
@@ -156,8 +155,7 @@ struct HeadOffsets {
   }
 };
 
-/// For one offset or distance bin of a panel: the number of visible pairs of query and key, and the sum of
-/// their weights under uniform attention.
+/// For one offset or distance bin of a panel: the visible pairs and their weights under uniform attention.
 struct UniformNull {
   std::uint64_t count = 0;
   double uniform = 0;
@@ -253,8 +251,7 @@ struct HeadDistanceSums {
   }
 };
 
-/// Returns for each distance bin the number of visible pairs and the sum of their weights under uniform
-/// attention, up to the last bin with a visible pair.
+/// Returns the nulls of the distance bins, up to the last bin with a visible pair.
 std::vector<UniformNull> bin_nulls(const StudyPanel& panel) {
   std::vector<UniformNull> nulls;
   const std::vector<analysis::DistanceBin>& bins = all_bins();

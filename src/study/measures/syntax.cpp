@@ -28,8 +28,7 @@ constexpr std::size_t kOffsets = 2 * kFarthestWord;
 /// The baselines of the trees. In GroupScores, they follow the heads.
 enum TreeBaseline : std::size_t { kCombined, kAdjacent, kTreeBaselines };
 
-/// Returns the index of an offset among the fixed offsets -5..-1, 1..5, or nullopt if the offset is not one
-/// of them.
+/// Returns the index of an offset among the fixed offsets -5..-1, 1..5, or nullopt for other offsets.
 std::optional<std::size_t> offset_answer(std::int64_t offset) {
   if (offset == 0 || offset < -kFarthestWord || offset > kFarthestWord) return std::nullopt;
   return static_cast<std::size_t>(offset + kFarthestWord - (offset > 0 ? 1 : 0));
@@ -53,11 +52,10 @@ struct RelationQuestion {
   const std::string* relation = nullptr;
   const GroupScores* scores = nullptr;
   bool to_head = true;
-  std::size_t first = 0;            // index of attention head 0 in `scores`; the others follow
-  std::optional<std::size_t> best;  // index of the best attention head in `scores`
-  std::size_t baseline = 0;         // index of the best fixed offset in `scores`
-  /// Best fixed offset, in words: position of the target word minus position of the attending word.
-  std::int64_t baseline_offset = 0;
+  std::size_t first = 0;             // index of attention head 0 in `scores`; the others follow
+  std::optional<std::size_t> best;   // index of the best attention head in `scores`
+  std::size_t baseline = 0;          // index of the best fixed offset in `scores`
+  std::int64_t baseline_offset = 0;  // best fixed offset: attended word - attending word
 
   RelationQuestion(const std::string& name, const GroupScores& answers, std::size_t heads,
                    bool from_dependent)
@@ -309,9 +307,8 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
     }
     return rows;
   }
-  /// Returns a table of the (at most 20) most frequent relations that have a best head. Each row shows the
-  /// direction in which the best head exceeds the baseline by more. `questions` has the two directions of
-  /// each relation next to each other.
+  /// Returns a table of the most frequent relations that have a best head, each in the direction in which the
+  /// best head exceeds the baseline by more. `questions` has the two directions of a relation side by side.
   [[nodiscard]] TextTable relations_text(const std::vector<RelationQuestion>& questions,
                                          const Bootstrap& bootstrap) const {
     constexpr std::size_t most = 20;
@@ -357,9 +354,8 @@ class SyntaxMeasure final : public PartsMeasure<SyntaxMeasure> {
   }
 
   SyntaxCounts counts_;
-  /// The scores of each relation. They have an entry for each attention head from the dependent to the head
-  /// word, then one for each attention head from the head word to the dependent, then one for each of the
-  /// offsets -5..-1, 1..5 from the dependent to the head word.
+  /// Answers of each relation: each attention head from the dependent to the head word, each attention head
+  /// from the head word to the dependent, and the offsets -5..-1, 1..5 from the dependent to the head word.
   std::map<std::string, GroupScores> relations_;
   GroupScores trees_;
   WordPatterns patterns_;

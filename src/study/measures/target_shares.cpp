@@ -40,23 +40,18 @@ struct TargetShare : WeightSums {
   [[nodiscard]] Cell uniform_share() const { return mean_cell(uniform.value(), count); }
 };
 
-/// The attention of one row to the target keys that are visible.
-struct TargetWeight {
+/// Returns the weight of a row on the visible targets (key + shift, for each key in `keys`), and their
+/// number.
+std::pair<double, std::size_t> weight_on(std::span<const std::size_t> keys, const analysis::PatternRow& row,
+                                         const forward::VisibleKeys& visible, std::size_t shift = 0) {
   double weight = 0;
-  std::size_t keys = 0;  // number of these keys
-};
-
-/// Returns the attention of a row to the targets that are visible. The targets are key + shift, for each key
-/// in `keys`.
-TargetWeight weight_on(std::span<const std::size_t> keys, const analysis::PatternRow& row,
-                       const forward::VisibleKeys& visible, std::size_t shift = 0) {
-  TargetWeight sum;
+  std::size_t targets = 0;
   for (const std::size_t key : keys) {
     if (!visible.shows(row.query, key + shift)) continue;
-    ++sum.keys;
-    sum.weight += static_cast<double>(row.weights[key + shift]);
+    ++targets;
+    weight += static_cast<double>(row.weights[key + shift]);
   }
-  return sum;
+  return {weight, targets};
 }
 
 void add_head(std::vector<StrongHead>& heads, std::string what, const StudyHead& head,
@@ -72,8 +67,7 @@ struct HeadTargets {
   auto parts() { return std::tie(rows, targets); }
 };
 
-/// For one target: the rows of a panel that may attend to the target, and the sum over these rows of the
-/// weight on it under uniform attention.
+/// The rows of a panel that may attend to a target, and their weight on it under uniform attention.
 struct TargetNull {
   std::vector<std::size_t> rows;  // indices of the rows
   double uniform = 0;
@@ -310,11 +304,7 @@ constexpr std::array kProbeKinds = {
     ProbeKind{"previous", [](std::size_t) { return std::size_t{1}; }, ""},
 };
 
-struct ProbeSums {
-  RatioSums repeated, control;
-
-  auto parts() { return std::tie(repeated, control); }
-};
+using ProbeSums = std::array<RatioSums, 2>;  // over repeated sequences, over controls
 
 class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size()>> {
  public:
@@ -329,10 +319,8 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
       for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
         const std::size_t key = row.query - kProbeKinds[i].distance(marks.length);
         if (!panel.visible.shows(row.query, key)) continue;
-        ProbeSums& sums = states_[panel.head][i];
-        (marks.repeated ? sums.repeated : sums.control)
-            .open(panel.panel.sequence)
-            .add(static_cast<double>(row.weights[key]), uniform);
+        RatioSums& sums = states_[panel.head][i][marks.repeated ? 0 : 1];
+        sums.open(panel.panel.sequence).add(static_cast<double>(row.weights[key]), uniform);
       }
     }
   }
@@ -340,19 +328,18 @@ class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size
     std::vector<ResultRow> rows;
     for (std::size_t h = 0; h < states_.size(); ++h) {
       for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
-        const RatioSums& sums = states_[h][i].repeated;
-        const auto control = states_[h][i].control.mean();
+        const auto& [sums, control] = states_[h][i];
         rows.push_back({{"head", RowHead{h}},
                         {"kind", text_cell(kProbeKinds[i].name)},
                         {"score", real_cell(sums.mean())},
                         {"", RowInterval{sums.interval()}},
-                        {"control", real_cell(control)},
+                        {"control", real_cell(control.mean())},
                         {"uniform", real_cell(sums.null())},
                         {"sequences", count_cell(sums.sentences())},
                         {"rows", count_cell(sums.rows())}});
         if (kProbeKinds[i].role.empty() || sums.rows() == 0) continue;
         results.evidence.push_back(evidence_of(h, kProbeKinds[i].role, "", sums));
-        results.evidence.back().null = control;
+        results.evidence.back().null = control.mean();
       }
     }
     add_rows(results, shape_, "probe", "probe", rows);

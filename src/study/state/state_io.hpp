@@ -52,11 +52,10 @@ class StateWriter {
   std::string bytes_;
 };
 
-/// Reader of the bytes of a StateWriter. The functions that read throw Error(bad_input) if the bytes are
-/// damaged.
+/// Reader of the bytes of a StateWriter, which are borrowed. The functions that read throw Error(bad_input),
+/// with the file name `name`, if the bytes are damaged.
 class StateReader {
  public:
-  /// `name` is the file name for errors. The bytes are borrowed.
   StateReader(std::string_view bytes, std::string name) : rest_(bytes), name_(std::move(name)) {}
 
   [[nodiscard]] std::uint64_t number() {
@@ -68,8 +67,8 @@ class StateReader {
     }
     damaged("a number has more than 64 bits");
   }
-  /// Reads the number of items that follow. Throws if the number is larger than the number of bytes left,
-  /// because each item takes at least one byte. A caller can therefore allocate memory for all items.
+  /// Reads the number of items that follow. Throws if it is larger than the number of bytes left, so that a
+  /// caller can allocate memory for all items.
   [[nodiscard]] std::size_t count() {
     const std::uint64_t value = number();
     if (value > rest_.size()) damaged("a count is larger than the rest of the file");

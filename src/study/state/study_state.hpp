@@ -43,8 +43,7 @@ struct StudyHeader {
     if (null_shuffles == 0) return {};
     return measures_with(&MeasureRow::depends_on_order);
   }
-  /// Returns the measures with a property, such as MeasureRow::gives_evidence of those that also run on
-  /// random models.
+  /// Returns the measures with a property; those with MeasureRow::gives_evidence also run on random models.
   [[nodiscard]] std::vector<const MeasureRow*> measures_with(bool MeasureRow::*property) const {
     std::vector<const MeasureRow*> rows = measures;
     std::erase_if(rows, [&](const MeasureRow* row) { return !(row->*property); });
@@ -126,7 +125,6 @@ class StudyState {
     return list;
   }
 
-  /// Returns empty measures for one block.
   [[nodiscard]] StudyMeasures make_block_measures() const {
     StudyMeasures measures(*header_);
     for (std::size_t i = 0; i < measures.own.size(); ++i) measures.own[i]->set_context(*measures_.own[i]);
@@ -145,13 +143,11 @@ class StudyState {
       if (has(0)) warnings_[warning.code] = {0, warning.message, warning.count};
   }
 
-  /// Adds another state. For errors, `name` and `other_name` are the file names of this state and of `other`.
-  /// Throws Error(bad_input) if the states belong to different studies, have a block in common, or disagree
-  /// on the corpus.
+  /// Adds another state. Throws Error(bad_input), with the file names `name` and `other_name`, if the states
+  /// belong to different studies, have a block in common, or disagree on the corpus.
   void merge(const StudyState& other, const std::string& name, const std::string& other_name);
 
-  /// Returns the results of all measures, and the roles if the measure `roles` is selected. Finishes the
-  /// measures in parallel.
+  /// Returns the results of all measures, and the roles if the measure `roles` is selected.
   [[nodiscard]] StudyResults finish(Pool& pool) const;
   /// Adds a warning if measures have no data; throws Error(bad_input) instead if --measures has `named` them.
   void check_data(bool named, Warnings& warnings) const;
@@ -201,8 +197,7 @@ class StudyState {
 void require_same_study(const StudyHeader& header, const std::string& name, const StudyHeader& wanted,
                         const std::string& wanted_name);
 
-/// Returns the names of the kernels that computed the blocks: for example "SkylakeX/avx512" for those of the
-/// BLAS and of attnctl, or "Haswell/avx2+SkylakeX/avx512" if blocks were computed on different machines.
+/// Returns the kernels of the BLAS and of attnctl that computed the blocks: "Haswell/avx2+SkylakeX/avx512".
 [[nodiscard]] std::string kernel_names(const StudyState& state);
 
 /// Returns the results of a study for output. A warning says if blocks are missing.

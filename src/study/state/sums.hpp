@@ -19,9 +19,9 @@
 // Sums and samples of rows of the corpus that are merged in any order.
 namespace attnctl::study {
 
-/// A sum over the rows of a corpus. Within one block, the sum is a double, because the order of the rows in a
-/// block is fixed. Across blocks, the sum is an ExactSum, so that the order of merging does not change a bit.
-/// Terms must be finite.
+/// A sum of finite terms over the rows of a corpus. Within one block, the sum is a double, because the order
+/// of the rows is fixed. Across blocks, it is an ExactSum, so that the order of merging does not change a
+/// bit.
 class BlockSum {
  public:
   BlockSum() = default;
@@ -94,8 +94,7 @@ struct MomentsSummary {
   std::optional<double> minimum, maximum;
 };
 
-/// Count, mean, variance, extremes and a histogram of one quantity. Merging in any order gives the same
-/// bytes.
+/// Count, mean, variance, extremes and a histogram of one quantity.
 class QuantityMoments {
  public:
   explicit QuantityMoments(const Bins& bins) : bins_(bins), histogram_(bins.size()) {}
@@ -117,8 +116,8 @@ class QuantityMoments {
     const double mean = sum_.value() / n;
     return {count_, mean, std::max(0.0, squares_.value() / n - mean * mean), minimum_, maximum_};
   }
-  /// Returns an estimate of the quantile `q` (0 to 1) from the histogram. Assumes that the observations of a
-  /// bin are evenly spread. The result is between minimum and maximum. Returns nullopt without observations.
+  /// Returns an estimate of the quantile `q` (0 to 1) from the histogram, as if the observations of a bin
+  /// were evenly spread. Returns nullopt without observations.
   [[nodiscard]] std::optional<double> quantile(double q) const;
   [[nodiscard]] const std::vector<std::uint64_t>& histogram() const { return histogram_; }
 
@@ -156,7 +155,7 @@ struct SentenceTerm {
 
 /// The mean of a share (0 to 1) over the rows of all sentences, with a confidence interval. Rows of one
 /// sentence are not independent, so the sentence is the sampling unit (ratio estimator for clusters, Cochran
-/// 1977, section 6.4). One instance adds the sentences of one block; instances can be merged in any order.
+/// 1977, section 6.4). One instance adds the sentences of one block.
 class RatioSums {
  public:
   void add(const SentenceTerm& term) {
@@ -184,8 +183,8 @@ class RatioSums {
   [[nodiscard]] std::uint64_t sentences() const { return sentences_; }
   [[nodiscard]] std::optional<double> mean() const { return per_row(sum_); }
   [[nodiscard]] std::optional<double> null() const { return per_row(null_); }
-  /// Returns the 95 % confidence interval, clipped to [0, 1]. It uses Student's t with sentences() - 1
-  /// degrees of freedom. Returns nullopt if there are fewer than two sentences.
+  /// Returns the 95 % confidence interval, clipped to [0, 1], from Student's t with sentences() - 1 degrees
+  /// of freedom. Returns nullopt if there are fewer than two sentences.
   [[nodiscard]] std::optional<ConfidenceInterval> interval() const;
 
  private:
@@ -202,8 +201,7 @@ class RatioSums {
 /// Returns the 97.5 % quantile of Student's t. `degrees` must be at least 1.
 [[nodiscard]] double student_quantile(std::uint64_t degrees);
 
-/// The key of a row (query) of the corpus: a random number, then the position of the row. The rows with the
-/// smallest keys are drawn.
+/// The key of a row (query) of the corpus: a random number, then the position of the row.
 struct DrawnKey {
   std::uint64_t drawn = 0, block = 0, row = 0;
 
@@ -220,8 +218,7 @@ class DrawnRows {
 
   void set_capacity(std::size_t rows) { capacity_ = rows; }
   [[nodiscard]] const Rows& rows() const { return rows_; }
-  /// Returns the largest key of a full sample: a row with a larger key can no longer be drawn. Returns
-  /// nullopt if the sample is not full.
+  /// Returns the largest key of a full sample: a row with a larger key can no longer be drawn.
   [[nodiscard]] std::optional<DrawnKey> end() const {
     if (capacity_ == 0 || rows_.size() < capacity_) return std::nullopt;
     return std::prev(rows_.end())->first;
@@ -250,9 +247,8 @@ class DrawnRows {
   Rows rows_;
 };
 
-/// Returns for each row of a block the key with which the row may enter the sample, or nullopt if the row is
-/// not drawn, [rows]. Does not need the values of the rows. `capacity` is the size of the sample. `end` is
-/// DrawnRows::end() of the sample into which the block will be merged.
+/// Returns for each row of a block the key with which the row may enter a sample of `capacity` rows, or
+/// nullopt if the row is not drawn, [rows]. `end` is DrawnRows::end() of the sample of the study so far.
 [[nodiscard]] std::vector<std::optional<DrawnKey>> draw_rows(std::uint64_t seed, std::uint64_t block,
                                                              std::size_t rows, std::size_t capacity,
                                                              const std::optional<DrawnKey>& end);
