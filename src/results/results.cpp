@@ -23,7 +23,7 @@ constexpr std::array kKeys = {
                ""},
     Definition{"layer", "", "from 0", "", "number of the layer in its component", ""},
     Definition{"head", "", "from 0", "",
-               "number of the head in its layer; in JSON and text its name, layer.head, for example 3.1", ""},
+               "number of the head in its layer, or in JSON and text its name, layer.head, such as 3.1", ""},
     Definition{"index", "", "from 0", "", "number of the head in its layer", ""},
     Definition{"kv_head", "", "from 0", "", "number of the head whose keys and values the head uses", ""},
     Definition{"input", "", "", "", "id of the input, or its number from 0", ""},

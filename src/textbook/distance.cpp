@@ -10,6 +10,24 @@
 #include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
+constexpr Definition kDistanceColumns[] = {
+    {"distance", "tokens", "from 1", "", "distance of the query from the event, the first token"},
+    {"weight", "", "[0, 1]", "uniform", "weight on the event; with --model, mean weight of the pairs"},
+    {"influence", "", "[0, inf)", "",
+     "|change of z| / |change of the event's value|; of models, mean a_ij |f(x_j)|", "Kobayashi et al. 2020"},
+    {"uniform", "", "[0, 1]", "", "weight with uniform attention"},
+    {"recurrent_steps", "", "", "", "steps of a recurrent network from the event to the query"},
+    {"recurrent_influence", "", "[0, 1]", "", "influence of the event after recurrent_steps"},
+    {"window_layers", "", "", "", "smallest number of layers with windows that reaches the event"},
+    {"window_influence", "", "[0, 1]", "", "influence of the event after window_layers"},
+    {"from", "tokens", "from 0", "", "smallest distance |query - key| of the bin"},
+    {"to", "tokens", "from 0", "", "largest distance of the bin"},
+    {"pairs", "", "", "", "number of pairs of a query and a visible key in the bin"},
+    {"share", "", "[0, 1]", "uniform_share", "weight on the keys of the bin, mean over queries"},
+    {"uniform_share", "", "[0, 1]", "", "share with uniform attention"},
+    {"influence_share", "", "[0, 1]", "", "sum of a_ij |f(x_j)| in the bin / sum over all bins"},
+};
+
 namespace {
 
 using linalg::Matrix;
@@ -183,10 +201,10 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
   result.summary.set("weight_from_n_to_1", rows.back()[1])
       .set("steps", 1)
       .set("score_margin_for_0.9", std::log(9 * static_cast<double>(options.n - 1)));
-  result.rows = make_table("rows",
-                           {"distance", "weight", "influence", "uniform", "recurrent_steps",
-                            "recurrent_influence", "window_layers", "window_influence"},
-                           std::move(rows));
+  result.rows = make_table("rows", {kDistanceColumns, kDistanceColumns + 8}, rows);
+  result.conclusion =
+      fmt::format("At distance {}, the influence is {:.3g}, and with uniform attention {:.3g}.",
+                  distances.back(), std::get<double>(rows.back()[2]), std::get<double>(rows.back()[3]));
   result.charts = {make_chart("Influence on the query", "distance",
                               {"influence", "uniform", "recurrent_influence", "window_influence"},
                               {"Distance", "Influence", ChartAxes::log_log}),
@@ -211,8 +229,10 @@ ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> head
     for (std::size_t b = 0; b < bins.size(); ++b) line.bins[b] += each.bins[b];
   }
   CellRows rows;
+  analysis::DistanceSums near;  // pairs with the distance 0 or 1
   for (const Line& line : lines) {
     for (std::size_t b = 0; b < bins.size(); ++b) {
+      if (bins[b].last <= 1) near += line.bins[b];
       const BinMeans means = means_of(line, b);
       std::vector<Cell>& row = rows.emplace_back(means.begin(), means.end());
       row.insert(row.begin(),
@@ -220,10 +240,13 @@ ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> head
                   count_cell(bins[b].first), count_cell(bins[b].last), count_cell(line.bins[b].pairs)});
     }
   }
-  result.rows = make_table("rows",
-                           {"layer", "head", "from", "to", "pairs", "weight", "uniform", "share",
-                            "uniform_share", "influence", "influence_share"},
-                           std::move(rows));
+  const std::vector<Column> columns =
+      columns_of(kDistanceColumns, {"layer", "head", "from", "to", "pairs", "weight", "uniform", "share",
+                                    "uniform_share", "influence", "influence_share"});
+  result.rows = make_table("rows", columns, std::move(rows));
+  result.conclusion =
+      fmt::format("Keys at distance 0 or 1 have {:.3g} times their weight in uniform attention.",
+                  near.weight / near.uniform);
   result.drawn = drawn_table(lines, bins, by_head);
   result.charts = charts_of(lines, by_head);
   return result;

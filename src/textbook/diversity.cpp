@@ -13,11 +13,17 @@
 #include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
+constexpr Definition kDiversityColumns[] = {
+    {"effective_rank", "", "[1, d_head]", "", "mean effective rank of QK or OV", "Roy and Vetterli 2007"},
+    {"similarity", "", "[-1, 1]", "0", "mean Frobenius cosine with the matrices of other heads"},
+    {"absolute_similarity", "", "[0, 1]", "about 0.8 / d", "mean magnitude of these cosines"},
+    {"deviation", "", "[0, inf)", "", "standard deviation over draws of the mean over heads"},
+};
+
 namespace {
 
-/// The measures of a head, or the means over heads. kNames has the names of the measures in the same order.
+/// The measures of a head, or the means over heads, in the order of kDiversityColumns.
 using HeadMeasures = std::array<std::optional<double>, 3>;
-constexpr std::array kNames{"effective_rank", "similarity", "absolute_similarity"};
 
 /// A mean and a sample standard deviation (divisor n - 1). The deviation needs at least two values.
 struct Spread {
@@ -224,7 +230,7 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
       .set("gain", options.gain)
       .set("draws", options.draws);
 
-  std::vector<Column> columns{"head"};
+  std::vector<Column> columns = columns_of(kDiversityColumns, {"head"});
   std::vector<std::string> labels;
   CellRows rows;
   for (std::size_t head = 0; head < options.heads; ++head) {
@@ -242,9 +248,13 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
         rows[head].push_back(cell_of(each.mean));
     }
     const std::array<Spread, 3> means = spreads([](const HeadDiversity& draw) { return draw.means(); });
-    for (std::size_t i = 0; i < kNames.size(); ++i) {
-      columns.push_back(kinds[kind] + "_" + kNames[i]);
-      const std::string name = kinds[kind] + (i == 0 ? "_" : "_mean_") + kNames[i];
+    result.conclusion +=
+        fmt::format("{} effective rank of {} heads is {:.4g}{}", kind == 0 ? "The mean" : " and the mean",
+                    kinds[kind], means[0].mean.value(), kind == 0 ? "," : ".");
+    for (std::size_t i = 0; i < means.size(); ++i) {
+      const Definition& about = kDiversityColumns[i];
+      columns.emplace_back(fmt::format("{}_{}", kinds[kind], about.name), about);
+      const std::string name = fmt::format("{}{}{}", kinds[kind], i == 0 ? "_" : "_mean_", about.name);
       result.summary.set(name, cell_of(means[i].mean)).set(name + "_deviation", cell_of(means[i].deviation));
     }
   }
@@ -278,6 +288,7 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
   std::map<CircuitShape, RandomHeads> random;
   CellRows rows;
   std::vector<HeadMeasures> trained, drawn;  // [layers], means of the model's heads and of the random heads
+  int similar = 0;                           // layers whose heads are more similar than random heads
   std::vector<Heatmap> maps;
   for (const analysis::SubspaceSimilarity& similarity : analysis.similarity) {
     const std::size_t index = similarity.layer.value();
@@ -295,11 +306,12 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
     trained.push_back({spread_of(ranks).mean, pairs.mean, pairs.mean_abs});
     drawn.emplace_back();
     std::vector<Cell>& row = rows.emplace_back(1, count_cell(index));
-    for (std::size_t i = 0; i < kNames.size(); ++i) {
+    for (std::size_t i = 0; i < drawn.back().size(); ++i) {
       const Spread& spread = known->second.spreads[i];
       drawn.back()[i] = spread.mean;
       row.insert(row.end(), {cell_of(trained.back()[i]), cell_of(spread.mean), cell_of(spread.deviation)});
     }
+    if (trained.back()[2] > drawn.back()[2]) ++similar;
     maps.push_back(heatmap_of(similarity.values, fmt::format("Layer {}", index)));
   }
   for (const auto& [shape, heads] : random) {
@@ -311,14 +323,18 @@ ExperimentResult model_diversity_experiment(const model::Model& model, analysis:
   result.parameters.set("model", model.name())
       .set("circuit", std::string(name_of(circuit)))
       .set("draws", options.draws);
-  std::vector<Column> columns{"layer"};
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    const std::string name = kNames[i];
-    columns.insert(columns.end(), {name, "random_" + name, "random_" + name + "_deviation"});
+  std::vector<Column> columns = columns_of(kDiversityColumns, {"layer"});
+  for (std::size_t i = 0; i < HeadMeasures().size(); ++i) {
+    const Definition& about = kDiversityColumns[i];
+    const std::string name(about.name);
+    const Column deviation("random_" + name + "_deviation", kDiversityColumns[3]);
+    columns.insert(columns.end(), {about, {"random_" + name, about}, deviation});
     // The summary has the means over the layers.
     result.summary.set(name, cell_of(spreads_of(trained)[i].mean))
         .set("random_" + name, cell_of(spreads_of(drawn)[i].mean));
   }
+  result.conclusion = fmt::format("In {} of {} layers, absolute_similarity is above that of random heads.",
+                                  similar, trained.size());
   result.rows = make_table("rows", columns, std::move(rows));
   result.charts = {make_chart("Effective rank", "layer", {"effective_rank", "random_effective_rank"},
                               {"Layer", "Effective rank"}),

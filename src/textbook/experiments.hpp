@@ -26,30 +26,32 @@
 // measurements. docs/experiments.md defines the columns of the rows and the numbers of the summary.
 namespace attnctl::textbook {
 
-/// The rows, summary and pictures of one textbook experiment. The numbers do not depend on the number of
-/// threads.
+/// The results of one textbook experiment. The numbers do not depend on the number of threads.
 struct ExperimentResult {
   std::string name;
   std::uint64_t seed = 0;
   Record parameters = {};
   Table rows = {};
   Record summary = {};
+  std::string conclusion = {};  // one sentence with numbers of this run, for the text page
   std::vector<Chart> charts = {};
   Table drawn = {};  // the table that the charts show; if it has no columns, the charts show `rows`
   std::vector<View> heatmaps = {};  // pictures that follow the charts
 };
 
-/// Converts the result to a document, tables, text and pictures. The text contains the charts only if
-/// `with_charts` is true.
+/// Converts the result to a document, tables, text and pictures. The text ends with the conclusion and the
+/// meanings of the columns. It contains the charts only if `with_charts` is true.
 [[nodiscard]] Results results_of(const ExperimentResult& result, bool with_charts);
+
+/// Returns the definitions of the columns of each experiment. `where` is the name of the experiment.
+[[nodiscard]] std::vector<NamedDefinitions> definitions();
 
 // --- scaling: why scores are divided by sqrt(d_k) (Vaswani et al. 2017, section 3.2.1)
 
 struct ScalingOptions {
   std::vector<std::size_t> d_k = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
   std::size_t keys = 64;  // keys per query
-  /// For each d_k, the number of queries is components / d_k, but at least 2048 (rounded down to blocks of
-  /// 16).
+  /// The number of queries for each d_k is components / d_k, at least 2048, in whole blocks of 16 queries.
   std::size_t components = 1 << 18;
   std::uint64_t seed = 0;
 };
@@ -97,9 +99,8 @@ struct HeadGradient {
 [[nodiscard]] HeadGradient head_gradient(const HeadMatrices& head, MatrixView<const double> x,
                                          MatrixView<const double> d_output, double scale);
 
-/// Measures gradients for each d_k, with unscaled scores and with scores divided by sqrt(d_k). In each of
-/// these cases, each head has a row, and a row without a head is for the whole layer. Throws Error(usage) if
-/// heads does not divide d.
+/// Measures gradients for each d_k, with unscaled scores and with scores divided by sqrt(d_k). A row without
+/// a head is for the whole layer. Throws Error(usage) if heads does not divide d.
 [[nodiscard]] ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& pool);
 
 /// Attribution of one logit of a trained model to a value: the z of a head at all positions, or the embedding
@@ -132,14 +133,13 @@ struct LogitAttribution {
 // --- distance: the influence of an event at the first token, or of tokens at any distance
 
 struct DistanceOptions {
-  std::size_t n = 512;   // number of tokens; at least 2
-  std::size_t d = 64;    // size of a token's vector; at least 2
-  std::size_t d_k = 16;  // size of queries and keys
-  double strength = 16;  // score of the event's key without noise; the other keys have the score 0
-  double noise = 0.5;    // root mean square norm of a token's noise
-  /// Tokens in the window of the local attention baseline, including the query; at least 2.
-  std::size_t window = 8;
-  double decay = 0.9;  // decay of the recurrence baseline, 0..1
+  std::size_t n = 512;     // number of tokens; at least 2
+  std::size_t d = 64;      // size of a token's vector; at least 2
+  std::size_t d_k = 16;    // size of queries and keys
+  double strength = 16;    // score of the event's key without noise; the other keys have the score 0
+  double noise = 0.5;      // root mean square norm of a token's noise
+  std::size_t window = 8;  // tokens in the window of local attention, including the query; at least 2
+  double decay = 0.9;      // decay of the recurrence baseline, 0..1
   std::uint64_t seed = 0;
 };
 
@@ -161,9 +161,8 @@ struct BuiltHead {
 /// layers that reaches the event.
 [[nodiscard]] ExperimentResult distance_experiment(const DistanceOptions& options);
 
-/// Returns the distance profile of a trained model, with one row per distance bin and head if `by_head` is
-/// true, else one row per distance bin and layer (over all heads in `heads`). `heads` must be in ascending
-/// order.
+/// Returns the distance profile of a trained model: one row per distance bin, and per head if `by_head` is
+/// true, else per layer (over all heads in `heads`). `heads` must be in ascending order.
 [[nodiscard]] ExperimentResult distance_of_model(std::span<const analysis::HeadDistances> heads,
                                                  std::span<const analysis::DistanceBin> bins, bool by_head);
 
@@ -179,9 +178,8 @@ struct KindsOptions {
 };
 
 /// Runs the model on the same inputs once with full attention in one layer, and once with each of the kinds.
-/// Returns one row per kind, over all inputs and heads of the layer, and a row for `grid` if it is set. Sizes
-/// are for float32. Throws Error(limit) if the patterns of full attention need more than `memory` bytes. Also
-/// throws the errors of run_forward().
+/// Returns one row per kind, over all inputs and heads of the layer, and a row for `grid` if it is set.
+/// Throws Error(limit) if full patterns need more than `memory` bytes, and the errors of run_forward().
 [[nodiscard]] ExperimentResult kinds_experiment(const model::Model& model, const input::Batch& batch,
                                                 const KindsOptions& options, forward::RunContext& context);
 
@@ -256,9 +254,8 @@ struct AveragingOptions {
 };
 
 /// Measures how well h heads return the orthonormal values of t targets, for t from 1 to `targets` and h from
-/// 1 to t. The smallest possible error of the sum of the values is (t - h) / sqrt(t). The smallest possible
-/// error of all values separately is sqrt(t - h), because a linear map of h outputs has at most rank h.
-/// Throws Error(usage) if d_value is less than targets + others.
+/// 1 to t. The smallest possible error of all values separately is sqrt(t - h), because a linear map of h
+/// outputs has at most rank h. Throws Error(usage) if d_value is less than targets + others.
 [[nodiscard]] ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& pool);
 
 // --- diversity: random heads, heads specialised to separate input dimensions, and trained heads
@@ -274,9 +271,7 @@ struct DiversityOptions {
 
 /// Compares random and specialised heads. Random heads have W_Q and W_K with independent normal entries of
 /// deviation sqrt(2 / (d + d_head)). Specialised heads are drawn separately in the same way; then, with h
-/// heads, rows i d/h to (i+1) d/h - 1 of W_Q and W_K of head i are multiplied by the gain. The summary takes
-/// the mean over the heads of each draw, then reports the mean and standard deviation of these means over the
-/// draws.
+/// heads, rows i d/h to (i+1) d/h - 1 of W_Q and W_K of head i are multiplied by the gain.
 [[nodiscard]] ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& pool);
 
 /// Returns W_Q and W_K of the first draw of the random or specialised heads, [heads, d, d_head] each.
@@ -324,9 +319,8 @@ struct HeadsOptions {
   std::uint64_t seed = 0;
 };
 
-/// Returns one row for each number of heads h. The ranks and the patterns are measured on a random layer and
-/// inputs of unit variance. The other columns are computed from d, h and the number of tokens. Throws
-/// Error(usage) if a number of heads does not divide d.
+/// Returns one row for each number of heads h. The ranks and patterns are those of a random layer and inputs
+/// of unit variance. Throws Error(usage) if a number of heads does not divide d.
 [[nodiscard]] ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool);
 
 }  // namespace attnctl::textbook

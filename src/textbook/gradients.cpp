@@ -11,6 +11,22 @@
 #include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
+constexpr Definition kGradientsColumns[] = {
+    {"d_k", "", "", "", "width of queries and keys"},
+    {"scale", "", "", "", "factor of the scores: 1, or 1/sqrt(d_k)"},
+    {"head", "", "from 0", "", "number of the head; undefined in rows of the whole layer or of a token"},
+    {"path", "", "[0, inf)", "", "norm of the path, the part of dL/dX through the head (layer: dL/dX)"},
+    {"query", "", "[0, inf)", "", "norm of the part of the path through the queries"},
+    {"key", "", "[0, inf)", "", "the same through the keys"},
+    {"value", "", "[0, inf)", "", "the same through the values"},
+    {"share", "", "sums to 1", "1 / heads", "inner product of the path and dL/dX, divided by |dL/dX|^2"},
+    {"query_median", "", "[0, inf)", "", "median over tokens of the norm through the queries"},
+    {"largest_weight", "", "[1 / n, 1]", "1 / n", "largest weight of a row, mean over rows"},
+    {"error", "", "[0, inf)", "", "largest difference from central differences / largest magnitude"},
+    {"attribution", "", "", "", "derivative of the logit by a factor of z or the embedding, at factor 1"},
+    {"gradient", "", "[0, inf)", "", "norm of the gradient of the logit by the embedding or by z"},
+};
+
 namespace {
 
 /// The inputs of the query, key and value projections. Each is x, or x with one entry changed: the check of a
@@ -128,9 +144,6 @@ Report sum_of(const GradientLayer& layer, const std::vector<Report>& heads) {
   return sum;
 }
 
-constexpr std::array kColumns = {"d_k",   "scale", "head",         "path",           "query", "key",
-                                 "value", "share", "query_median", "largest_weight", "error"};
-
 /// Appends the rows of one d_k and scale: first the heads, then the layer.
 void append_rows(const GradientLayer& layer, std::size_t d_k, Pool& pool, CellRows& rows) {
   std::vector<Report> heads(layer.heads.size());
@@ -194,8 +207,8 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
   const std::string label = heads ? "head" : "d_k";
   std::vector<Column> columns = {label};
   for (const std::size_t column : drawn) {
-    columns.emplace_back(kColumns[column]);
-    columns.emplace_back(fmt::format("{}, scaled", kColumns[column]));
+    columns.emplace_back(kGradientsColumns[column]);
+    columns.emplace_back(fmt::format("{}, scaled", kGradientsColumns[column].name));
   }
   CellRows lines;
   const std::size_t half = rows.size() / sizes / 2;  // rows of one d_k and scale, the last for the layer
@@ -310,8 +323,12 @@ ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& poo
       .set("d_value", options.d / options.heads)
       .set("checks", std::min(options.checks, options.n * options.d));
   draw_gradients(rows, sizes.size(), result);
-  result.rows = make_table("rows", {kColumns.begin(), kColumns.end()}, std::move(rows));
+  result.rows = make_table("rows", {kGradientsColumns, kGradientsColumns + 11}, rows);  // rest: of models
   result.summary.set("largest_error", error);
+  const Cell& unscaled = rows[rows.size() - options.heads - 2][8];  // query_median of the layer
+  result.conclusion =
+      fmt::format("At d_k {}, scaling changes query_median of the layer from {:.3g} to {:.3g}.", sizes.back(),
+                  std::get<double>(unscaled), std::get<double>(rows.back()[8]));
   return result;
 }
 
@@ -346,8 +363,9 @@ ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
                       each.attribution, each.gradient});
     }
   }
-  result.rows = make_table("rows", {"input", "layer", "head", "position", "token", "attribution", "gradient"},
-                           std::move(rows));
+  const std::vector<Column> columns = columns_of(
+      kGradientsColumns, {"input", "layer", "head", "position", "token", "attribution", "gradient"});
+  result.rows = make_table("rows", columns, std::move(rows));
   if (inputs.size() == 1) {
     result.summary = target_of(inputs.front());
   } else {
@@ -360,6 +378,9 @@ ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
     bars.push_back(
         {j < first.tokens.size() ? first.tokens[j] : std::to_string(j), first.embeddings[j].attribution});
   }
+  const auto most = std::ranges::max_element(bars, {}, [](const auto& bar) { return bar[1]; });
+  result.conclusion = fmt::format("In input {}, the token at position {} has the largest attribution.",
+                                  first.input, most - bars.begin());
   result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));
   result.charts = {make_chart("Input " + first.input + ": gradient x embedding", "token", {"attribution"},
                               {"Token", "Attribution", ChartAxes::bars})};

@@ -16,6 +16,29 @@
 #include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
+constexpr Definition kHeadsColumns[] = {
+    {"heads", "", "", "", "number h of heads"},
+    {"d_head", "", "", "", "width of a head, d / h"},
+    {"parameters", "", "", "", "number of weights of the layer, 4 d^2"},
+    {"multiply_adds", "", "", "", "multiply-adds of the layer for n tokens, n (4 d^2 + 2 n d)"},
+    {"pattern_bytes", "bytes", "", "", "memory of the patterns, 4 h n^2"},
+    {"score_rank_bound", "", "", "", "upper bound of score_rank, min(n, d / h)"},
+    {"score_rank", "", "[0, score_rank_bound]", "", "largest rank of the scores of a head"},
+    {"qk_rank", "", "[0, d_head]", "", "largest rank of QK = W_Q W_K^T of a head"},
+    {"qk_effective_rank", "", "[1, d_head]", "", "mean effective rank of QK", "Roy and Vetterli 2007"},
+    {"distinct_patterns", "", "[1, h]", "", "patterns that differ by more than 1e-6 in a weight"},
+    {"pattern_distance", "", "[0, 1]", "", "mean total variation between the rows of two heads"},
+};
+constexpr Definition kAveragingColumns[] = {
+    {"targets", "", "", "", "number t of tokens whose values the heads should return"},
+    {"heads", "", "[1, t]", "", "number h of heads"},
+    {"sum_error", "", "[0, inf)", "", "distance of the sum of the outputs from the sum of the values"},
+    {"sum_error_by_descent", "", "[0, inf)", "", "sum_error with scores that mirror descent finds"},
+    {"sum_error_closed_form", "", "[0, inf)", "", "smallest possible sum_error, (t - h) / sqrt(t)"},
+    {"separate_error", "", "[0, inf)", "", "distance from the values in separate parts of the output"},
+    {"separate_error_closed_form", "", "[0, inf)", "", "smallest possible separate_error, sqrt(t - h)"},
+};
+
 namespace {
 
 // --- The heads experiment
@@ -210,11 +233,10 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
          count_cell(std::ranges::max(heads, {}, &HeadFigures::qk_rank).qk_rank),
          effective / static_cast<double>(h), count_cell(count_distinct(heads)), mean_distance(heads, pool)});
   }
-  result.rows =
-      make_table("rows",
-                 {"heads", "d_head", "parameters", "multiply_adds", "pattern_bytes", "score_rank_bound",
-                  "score_rank", "qk_rank", "qk_effective_rank", "distinct_patterns", "pattern_distance"},
-                 std::move(rows));
+  result.rows = make_table("rows", {std::begin(kHeadsColumns), std::end(kHeadsColumns)}, rows);
+  result.conclusion = fmt::format(
+      "From {} to {} heads, the rank of the scores of a head goes from {} to {}.", options.heads.front(),
+      options.heads.back(), std::get<std::int64_t>(rows.front()[6]), std::get<std::int64_t>(rows.back()[6]));
   const model::FlopCount flops =
       model::count_flops(model::bare_config({.d_model = options.d, .heads = 1}), options.length);
   result.summary.set("parameters", 4 * options.d * options.d)
@@ -276,13 +298,13 @@ ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& poo
     lowest = std::min(lowest, each.sum_by_descent - each.sum_least);
     highest = std::max(highest, each.sum_by_descent - each.sum_least);
   }
-  result.rows = make_table("rows",
-                           {"targets", "heads", "sum_error", "sum_error_by_descent", "sum_error_closed_form",
-                            "separate_error", "separate_error_closed_form"},
-                           std::move(rows));
+  result.rows = make_table("rows", {std::begin(kAveragingColumns), std::end(kAveragingColumns)}, rows);
   result.summary.set("largest_difference_from_closed_form", largest)
       .set("descent_over_closed_form_least", lowest)
       .set("descent_over_closed_form_most", highest);
+  result.conclusion =
+      fmt::format("The error of {0} separate values is {1:.3f} with 1 head and {2:.3f} with {0}.",
+                  options.targets, cases[cases.size() - options.targets].all, cases.back().all);
   const double high = std::max(1.0, std::sqrt(static_cast<double>(options.targets)));
   result.heatmaps = {
       {"errors",

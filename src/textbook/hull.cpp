@@ -11,6 +11,20 @@
 #include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
+constexpr Definition kHullColumns[] = {
+    {"key", "", "from 0", "", "number of the key"},
+    {"vector", "", "", "", "the key; of a long one the first four components"},
+    {"place", "", "", "", "vertex, boundary or inside of the convex hull, or duplicate of another key"},
+    {"reachable", "", "", "", "whether a query of one head can select the key"},
+    {"query", "", "", "", "proof for a reachable key: a query that selects it"},
+    {"margin", "", "(0, inf)", "", "lead of the key over the next lower score for this query"},
+    {"combination", "", "", "", "proof for the other keys: the mean of other keys that equals the key"},
+    {"tie_query", "", "", "", "a query for which such a key shares the highest score"},
+    {"ties_with", "", "", "", "the keys with which it shares this score"},
+    {"axis_heads_lowest", "", "", "", "lowest score of the key in heads that read one coordinate each"},
+    {"axis_heads_pick", "", "", "", "whether only this key has the highest axis_heads_lowest"},
+};
+
 namespace {
 
 using Rational = mpq_class;
@@ -563,10 +577,8 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
                                 {"tie_query", record_of(key.support)},
                                 {"ties_with", List(key.ties.begin(), key.ties.end())}}});
   }
-  result.rows = make_table("rows",
-                           {"key", "vector", "place", "reachable", "query", "margin", "combination",
-                            "tie_query", "ties_with", "axis_heads_lowest", "axis_heads_pick"},
-                           std::move(rows));
+  result.rows = make_table("rows", {std::begin(kHullColumns), std::end(kHullColumns)}, std::move(rows));
+  result.conclusion = fmt::format("One head can select {} of the {} keys.", count("vertex"), keys.rows);
   result.summary.set("reachable", count("vertex"))
       .set("duplicates", count("duplicate"))
       .set("on_the_boundary", count("boundary"))

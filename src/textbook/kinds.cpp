@@ -9,6 +9,16 @@
 #include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
+constexpr Definition kKindsColumns[] = {
+    {"kind", "", "", "", "kind of attention (--kinds), or axial (--grid)"},
+    {"flops", "FLOPs", "", "", "scores, and product of pattern and values, over all heads and inputs"},
+    {"pattern_bytes", "bytes", "", "", "size of the weights of the visible keys as float32"},
+    {"kv_bytes_per_token", "bytes", "", "", "size of the key/value cache of the layer per token"},
+    {"state_bytes", "bytes", "", "", "size of the state of linear attention, for any number of tokens"},
+    {"total_variation", "", "[0, 1]", "", "half the sum of |a - a_full| over a row, mean over rows"},
+    {"output_error", "", "[0, inf)", "", "|y - y_full| / |y_full| of the attention output y"},
+};
+
 namespace {
 
 /// Observes one layer. If `full` is null, stores the patterns and outputs. Otherwise, compares them with
@@ -152,16 +162,15 @@ ExperimentResult kinds_experiment(const model::Model& model, const input::Batch&
     if (closest == nullptr || *distance < std::get<double>((*closest)[5])) closest = &row;
   }
   if (closest != nullptr) result.summary.set("closest_to_full", (*closest)[0]);
+  result.conclusion = fmt::format("Closest to full attention by total variation: {}.",
+                                  closest != nullptr ? std::get<std::string>((*closest)[0]) : "no kind");
   const auto add_chart = [&](const char* title, std::vector<std::string> columns, const char* axis) {
     result.charts.push_back(make_chart(title, "kind", std::move(columns), {"", axis, ChartAxes::bars}));
   };
   add_chart("Scores and values", {"flops"}, "FLOPs");
   add_chart("Memory of the patterns", {"pattern_bytes"}, "bytes");
   add_chart("Distance to full attention", {"total_variation", "output_error"}, "distance");
-  result.rows = make_table("rows",
-                           {"kind", "flops", "pattern_bytes", "kv_bytes_per_token", "state_bytes",
-                            "total_variation", "output_error"},
-                           std::move(rows));
+  result.rows = make_table("rows", {std::begin(kKindsColumns), std::end(kKindsColumns)}, std::move(rows));
   return result;
 }
 

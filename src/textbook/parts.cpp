@@ -19,6 +19,12 @@ OwnedMatrix<double> project(const OwnedMatrix<double>& weight, std::size_t head,
 
 }  // namespace
 
+std::vector<NamedDefinitions> definitions() {
+  return {{"averaging", kAveragingColumns}, {"diversity", kDiversityColumns}, {"hull", kHullColumns},
+          {"heads", kHeadsColumns},         {"positions", kPositionsColumns}, {"scaling", kScalingColumns},
+          {"kinds", kKindsColumns},         {"gradients", kGradientsColumns}, {"distance", kDistanceColumns}};
+}
+
 Results results_of(const ExperimentResult& result, bool with_charts) {
   Results results;
   results.document.head.set("name", result.name)
@@ -40,6 +46,10 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
     if (with_charts) results.text.emplace_back(page);
     results.pictures.push_back({"charts", page});
   }
+  results.text.insert(results.text.end(), {TextLine{}, TextLine{"", result.conclusion}, TextLine{}});
+  for (const auto& [name, about] : result.rows.columns)
+    results.text.emplace_back(TextLine{
+        name, fmt::format(": {}{}{}", about->meaning, about->unit.empty() ? "" : ", in ", about->unit)});
   results.pictures.insert(results.pictures.end(), result.heatmaps.begin(), result.heatmaps.end());
   return results;
 }
@@ -57,7 +67,6 @@ Chart make_chart(std::string title, std::string x, std::vector<std::string> y, C
 
 Tensor array_of(MatrixView<const double> matrix) {
   std::vector<double> values;
-  values.reserve(matrix.rows * matrix.cols);
   for (std::size_t r = 0; r < matrix.rows; ++r)
     values.insert(values.end(), matrix.row(r).begin(), matrix.row(r).end());
   return make_tensor({matrix.rows, matrix.cols}, std::move(values));

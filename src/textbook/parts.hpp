@@ -14,6 +14,11 @@
 // Parts that several experiments use: cells, charts, matrices in float64, and an attention layer.
 namespace attnctl::textbook {
 
+/// The definitions of the columns of each experiment.
+extern const Definition kAveragingColumns[7], kDistanceColumns[14], kDiversityColumns[4],
+    kGradientsColumns[13], kHeadsColumns[11], kHullColumns[11], kKindsColumns[7], kPositionsColumns[8],
+    kScalingColumns[9];
+
 using CellRows = std::vector<std::vector<Cell>>;
 
 [[nodiscard]] inline Cell count_cell(std::size_t count) {
@@ -23,8 +28,7 @@ using CellRows = std::vector<std::vector<Cell>>;
   return value ? Cell(*value) : Cell();
 }
 
-/// The labels of a chart's axes, and how the chart is drawn: as lines with linear or logarithmic axes, or as
-/// bars.
+/// The labels of a chart's axes, and how the chart is drawn: as lines with linear or log axes, or as bars.
 struct ChartAxes {
   std::string x, y;
   enum Drawing { lines, log_x, log_y, log_log, bars } drawing = lines;

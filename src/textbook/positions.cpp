@@ -10,6 +10,17 @@
 #include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
+constexpr Definition kPositionsColumns[] = {
+    {"distance", "tokens", "from 0", "", "distance o of two positions p and p + o"},
+    {"dot_product", "", "[-d / 2, d / 2]", "", "dot product of the sinusoidal positions, mean over p"},
+    {"dot_product_spread", "", "[0, d]", "", "largest difference of a dot product from this mean"},
+    {"rotation_residual", "", "[0, 2]", "", "largest element of |PE(p) R(o) - PE(p + o)|"},
+    {"far_rotation_residual", "", "[0, 2]", "", "the same for positions from --far on"},
+    {"learned_dot_product", "", "", "", "dot product of the learned positions, mean over p"},
+    {"learned_dot_product_deviation", "", "[0, inf)", "", "its standard deviation over p"},
+    {"rotary_kernel", "", "[-1, 1]", "", "mean of cos(o theta) over the frequencies theta", "Su et al. 2021"},
+};
+
 namespace {
 
 using linalg::Matrix;
@@ -218,18 +229,17 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
       sum += std::cos(static_cast<double>(distance) * static_cast<double>(theta));
     row.emplace_back(sum / static_cast<double>(rotary->inverse_frequency.size()));
   });
-  std::vector<Column> columns = {"distance", "dot_product", "dot_product_spread", "rotation_residual",
-                                 "far_rotation_residual"};
+  std::vector<Column> columns(kPositionsColumns, kPositionsColumns + 5);
   const auto add_chart = [&](const char* title, const char* column, const char* axis) {
     result.charts.push_back(make_chart(title, "distance", {column}, {"Distance", axis}));
   };
   add_chart("Sinusoidal positions", "dot_product", "Dot product");
   if (learned.rows > 0) {
-    columns.insert(columns.end(), {"learned_dot_product", "learned_dot_product_deviation"});
+    columns.insert(columns.end(), {kPositionsColumns[5], kPositionsColumns[6]});
     add_chart("Learned positions", "learned_dot_product", "Mean dot product");
   }
   if (rotary != nullptr) {
-    columns.emplace_back("rotary_kernel");
+    columns.emplace_back(kPositionsColumns[7]);
     add_chart("Rotary positions", "rotary_kernel", "Mean cosine");
   }
   result.rows = make_table("rows", columns, std::move(rows));
@@ -245,8 +255,11 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
     result.heatmaps.push_back({"learned", similarity_page("Similarity of Learned Positions", learned)});
     result.summary.set("learned_smallest_distance", smallest_distance(learned, pool));
   }
-  result.summary.set("permutation_error", permutation_error(options, false))
-      .set("permutation_error_with_positions", permutation_error(options, true));
+  const double error = permutation_error(options, false);
+  const double with_positions = permutation_error(options, true);
+  result.summary.set("permutation_error", error).set("permutation_error_with_positions", with_positions);
+  result.conclusion = fmt::format(
+      "The permutation error is {:.1g} without positions and {:.2g} with positions.", error, with_positions);
   return result;
 }
 

@@ -10,11 +10,22 @@
 #include "textbook/parts.hpp"
 
 namespace attnctl::textbook {
+constexpr Definition kScalingColumns[] = {
+    {"d_k", "", "", "", "width of queries and keys; scaled_ columns: scores divided by its square root"},
+    {"queries", "", "", "", "number of queries, with one row of weights each"},
+    {"score_variance", "", "[0, inf)", "", "variance of the scores; with --model, within the rows"},
+    {"largest_weight", "", "[1 / keys, 1]", "1 / keys", "largest weight of a row, mean over rows"},
+    {"entropy", "nats", "[0, ln keys]", "ln keys", "entropy of a row of weights, mean over rows"},
+    {"jacobian_norm", "", "[0, 0.5]", "", "Frobenius norm of the Jacobian of softmax, mean over rows"},
+    {"rows", "", "", "", "number of rows with at least two visible keys; the other rows are left out"},
+    {"temperature", "", "[0.001, 1000]", "1", "T for which softmax(normal scores / T) has this entropy"},
+    {"saturated", "", "[0, 1]", "", "share of rows whose largest weight is above --saturation"},
+};
+
 namespace {
 
-constexpr std::size_t kQueriesABlock = 16;  // queries per block; the queries of a block share their keys
-// Smallest number of queries for each d_k.
-constexpr std::size_t kFewestQueries = 2048;
+constexpr std::size_t kQueriesABlock = 16;    // queries per block; the queries of a block share their keys
+constexpr std::size_t kFewestQueries = 2048;  // for each d_k
 
 /// Sums over attention rows: of scores, squared scores, largest weights, entropies and norms of the softmax
 /// Jacobians.
@@ -102,20 +113,19 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
       row.insert(row.end(), {score_squared / scores - mean * mean, largest / n, entropy / n, jacobian / n});
     }
   }
-  result.rows =
-      make_table("rows",
-                 {"d_k", "queries", "score_variance", "largest_weight", "entropy", "jacobian_norm",
-                  "scaled_score_variance", "scaled_largest_weight", "scaled_entropy", "scaled_jacobian_norm"},
-                 rows);
+  std::vector<Column> columns(kScalingColumns, kScalingColumns + 6);
+  for (std::size_t i = 2; i < 6; ++i)
+    columns.emplace_back("scaled_" + columns[i].name, *columns[i].definition);
+  result.rows = make_table("rows", std::move(columns), rows);
   double worst = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const double expected = static_cast<double>(options.d_k[i]);
-    worst = std::max(worst, std::abs(std::get<double>(rows[i][2]) / expected - 1));
-  }
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    worst = std::max(worst, std::abs(std::get<double>(rows[i][2]) / static_cast<double>(options.d_k[i]) - 1));
   const std::vector<Cell>& last = rows.back();
   result.summary.set("variance_relative_error", worst)
       .set("uniform_entropy", std::log(static_cast<double>(options.keys)))
       .set("jacobian_ratio", std::get<double>(last[9]) / std::get<double>(last[5]));
+  result.conclusion = fmt::format("At d_k {}, scaling changes the mean largest weight from {:.3f} to {:.3f}.",
+                                  options.d_k.back(), std::get<double>(last[3]), std::get<double>(last[7]));
   result.charts = {
       make_chart("Variance of the scores", "d_k", {"score_variance", "scaled_score_variance"},
                  {"d_k", "Variance", ChartAxes::log_log}),
@@ -143,9 +153,9 @@ ExperimentResult scaling_of_model(std::span<const analysis::HeadTemperature> hea
     if (*each.temperature < 1) ++sharper;
     if (sharpest == nullptr || *each.temperature < *sharpest->temperature) sharpest = &each;
   }
-  result.rows =
-      make_table("rows", {"layer", "head", "rows", "score_variance", "entropy", "temperature", "saturated"},
-                 std::move(rows));
+  const std::vector<Column> columns = columns_of(
+      kScalingColumns, {"layer", "head", "rows", "score_variance", "entropy", "temperature", "saturated"});
+  result.rows = make_table("rows", columns, std::move(rows));
   result.summary.set("heads", heads.size())
       .set("heads_with_temperature", known)
       .set("heads_below_1", sharper);
@@ -154,6 +164,7 @@ ExperimentResult scaling_of_model(std::span<const analysis::HeadTemperature> hea
     result.summary.set("sharpest_head", fmt::format("{}.{}", layer, head))
         .set("lowest_temperature", *sharpest->temperature);
   }
+  result.conclusion = fmt::format("{} of {} heads have a temperature below 1.", sharper, heads.size());
   result.drawn = by_layer(heads);
   result.charts = {make_chart("Effective temperature", "layer",
                               {"sharpest head", "mean of the heads", "softest head"},

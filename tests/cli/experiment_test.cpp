@@ -1,15 +1,21 @@
 #include <algorithm>
 #include <cstddef>
+#include <set>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "support/console.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
+#include "textbook/experiments.hpp"
 
 using attnctl::test::run_attnctl;
 using attnctl::test::RunResult;
@@ -73,6 +79,76 @@ TEST_CASE("experiment: runs on a model with given or random inputs, and never ov
     arguments.insert(arguments.end(), {"-o", "data/tiny-bert/config.json"});
     CHECK(run_attnctl(arguments).status == 2);
   }
+}
+
+TEST_CASE("experiment: the text ends with a conclusion and the meaning of each column") {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"averaging --targets 2", "The error of 2 separate values is 1.000 with 1 head and 0.000 with 2."},
+      {"averaging --targets 1", "The error of 1 separate values is 0.000 with 1 head and 0.000 with 1."},
+      {"diversity --d 16 --heads 2 --draws 2", ", and the mean effective rank of specialised heads is "},
+      {"diversity --model data/tiny-bert --draws 2",
+       " of 3 layers, absolute_similarity is above that of random heads."},
+      {"hull", "One head can select 3 of the 4 keys."},
+      {"hull --keys 0,0;1,0", "One head can select 2 of the 2 keys."},
+      {"heads --d 8 --heads 1,4 --length 4",
+       "From 1 to 4 heads, the rank of the scores of a head goes from 4 to 2."},
+      {"positions --positions 4 --d 8", "The permutation error is "},
+      {"positions --model data/tiny-bert --positions 4", " without positions and "},
+      {"positions --model data/tiny-llama --positions 4", " with positions."},
+      {"scaling --d-k 4,1 --components 1024", "At d_k 1, scaling changes the mean largest weight from "},
+      {"scaling --model data/tiny-bert --ids 1,2,3", " of 12 heads have a temperature below 1."},
+      {"kinds --n 8 --kinds full", "Closest to full attention by total variation: no kind."},
+      {"kinds --n 8 --kinds full,window:2", "Closest to full attention by total variation: window:2."},
+      {"gradients --n 4 --d 8 --heads 2", "At d_k 4, scaling changes query_median of the layer from "},
+      {"gradients --model data/tiny-bert --ids 1,2,3", "the token at position "},
+      {"distance --n 8", "At distance 7, the influence is "},
+      {"distance --model data/tiny-bert --ids 1,2,3", "Keys at distance 0 or 1 have "},
+      {"distance --model data/tiny-bert --ids 1", "have 1 times their weight in uniform attention."},
+  };
+  const auto split = [](const std::string& text, char separator) {
+    std::istringstream stream(text);
+    std::vector<std::string> parts;
+    for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+    return parts;
+  };
+  std::set<std::string> names;
+  for (const auto& [command, conclusion] : cases) {
+    CAPTURE(command);
+    std::vector<std::string> arguments = split("experiment " + command, ' ');
+    names.insert(arguments[1]);
+    arguments.insert(arguments.end(), {"--format", "csv"});
+    const std::vector<std::string> columns = split(test::lines_of(run_attnctl(arguments).out).at(0), ',');
+    arguments.back() = "text";
+    const RunResult result = run_attnctl(arguments);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    const std::vector<std::string> lines = test::lines_of(result.out);
+    REQUIRE(lines.size() > columns.size() + 4);
+    const std::size_t first = lines.size() - columns.size();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      CAPTURE(columns[i]);
+      CHECK(lines[first + i].starts_with(columns[i] + ": "));
+      CHECK(lines[first + i].size() > columns[i].size() + 8);  // has a meaning
+    }
+    CHECK(lines[first - 1].empty());
+    CHECK_MESSAGE(lines[first - 2].find(conclusion) != std::string::npos, lines[first - 2]);
+    CHECK(lines[first - 2].ends_with('.'));
+    CHECK(lines[first - 3].empty());
+  }
+  std::set<std::string> defined;
+  for (const attnctl::NamedDefinitions& each : attnctl::textbook::definitions()) {
+    defined.emplace(each.where);
+    CHECK_FALSE(each.definitions.empty());
+    for (const attnctl::Definition& about : each.definitions) CHECK_FALSE(about.meaning.empty());
+  }
+  CHECK(defined == names);
+}
+
+TEST_CASE("experiment: the conclusion has numbers of the run") {
+  const json row = json::parse(run_small({"--format", "json"}).out).at("rows").at(1);
+  const std::string expected =
+      fmt::format("At d_k 16, scaling changes the mean largest weight from {:.3f} to {:.3f}.",
+                  row.at("largest_weight").get<double>(), row.at("scaled_largest_weight").get<double>());
+  CHECK(run_small({"--format", "text"}).out.find(expected) != std::string::npos);
 }
 
 TEST_CASE("experiment: an input is never an output") {
