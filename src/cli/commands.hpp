@@ -25,6 +25,7 @@ Command experiment_command();
 Command study_command();
 Command merge_command();
 Command plan_command();
+Command explain_command();
 /// Returns the command `completion`, which prints a completion script. `root` must outlive the command and
 /// must have all subcommands when the action runs.
 Command completion_command(const Command& root);
@@ -38,6 +39,11 @@ Command completion_command(const Command& root);
 ///   .npy or .npz;
 /// - else nothing.
 [[nodiscard]] std::string completion_script(const Command& root, std::string_view shell);
+
+/// Returns the text that `attnctl explain NAME` prints. Throws Error(usage) if the name is unknown.
+[[nodiscard]] std::string explanation(const std::string& name);
+/// Returns the names that explanation() knows, sorted.
+[[nodiscard]] std::vector<std::string> explained_names();
 
 /// The JSON Schema (draft 2020-12) of one JSON output of attnctl.
 struct Schema {

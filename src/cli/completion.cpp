@@ -39,6 +39,8 @@ Command complete(const Command& command) {
     result.options.push_back({"--version", flag, "Display program version information and exit"});
   std::ranges::copy(command.options, std::back_inserter(result.options));
   for (Option& option : result.options) {
+    if (option.names == "--explain" || (command.name == "explain" && option.positional()))
+      option.offered = explained_names();
     if (option.allowed.empty()) option.allowed = option.offered;
     if (const Choice* const choice = std::get_if<Choice>(&option.target)) option.allowed = choice->words;
   }

@@ -42,6 +42,11 @@ template <typename Enum>
   return result;
 }
 
+/// Thrown by the target of an option whose text is printed instead of running the command, such as --explain.
+struct OptionText {
+  std::string text;
+};
+
 /// The variable that an option sets, a function that receives the value of the option as text, or a Choice.
 /// An option whose target is a bool is a flag and takes no value. An option whose target is a vector may be
 /// given several times.
@@ -101,7 +106,7 @@ struct Command {
 };
 
 /// Parses the command line and sets the targets of the given options. Returns the chosen command, or the text
-/// of --help or --version. Throws Error(usage) if the command line is invalid.
+/// of --help, --version or an OptionText. Throws Error(usage) if the command line is invalid.
 [[nodiscard]] std::variant<const Command*, std::string> parse_command_line(const Command& root, int argc,
                                                                            char** argv);
 

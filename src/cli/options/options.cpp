@@ -11,6 +11,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "cli/commands.hpp"
 #include "cli/options/target.hpp"
 #include "report/number_format.hpp"
 
@@ -179,7 +180,10 @@ void add_target_options(Command& command, OutputOptions& options, const std::vec
             "all to show all columns of each table, also if its lines are then wider than the terminal",
         .type = options.names_columns ? "LIST|all" : "all",
         .split = true,
-        .allowed = options.names_columns ? std::vector<std::string>() : std::vector<std::string>{"all"}}});
+        .allowed = options.names_columns ? std::vector<std::string>() : std::vector<std::string>{"all"}},
+       {"--explain", [](const std::string& name) { throw OptionText{explanation(name)}; },
+        "Print what a column, metric, measure or analysis means, and exit; attnctl explain lists all names",
+        "NAME"}});
 }
 
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats) {

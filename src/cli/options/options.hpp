@@ -77,9 +77,9 @@ struct OutputOptions {
   bool names_columns = false;             // --columns can name columns of the table of heads
   bool compress = false;
 };
-/// Adds only --format, -o and --columns.
+/// Adds only --format, -o, --columns and --explain.
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
-/// Adds --format, -o, --columns and --digits.
+/// Adds --format, -o, --columns, --explain and --digits.
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
 /// Adds --table. options.formats must already be set. `help` says what --table does in the formats that write
 /// tables, and lists the names.

@@ -310,6 +310,8 @@ std::variant<const Command*, std::string> parse_command_line(const Command& root
     return wrapped_help(app.help());  // the help of the subcommand on the command line
   } catch (const CLI::CallForVersion& version) {
     return std::string(version.what()) + "\n";
+  } catch (const OptionText& option) {
+    return option.text;
   } catch (const CLI::ParseError& error) {
     const ParsedCommand parsed = chosen({app, root, root.name});
     fail(Status::usage, "{}; {} --help shows the {}", argument_fault(parsed, error.what()), parsed.name,

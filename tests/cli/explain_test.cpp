@@ -1,0 +1,179 @@
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "support/console.hpp"
+#include "support/json_schema.hpp"
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+/// Runs `attnctl explain` and returns its text.
+std::string explain(const Words& names) {
+  Words words = {"explain", "--format", "text"};
+  words.insert(words.end(), names.begin(), names.end());
+  const RunResult result = run_attnctl(words);
+  CHECK(result.status == 0);
+  CHECK(result.err.empty());
+  return result.out;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("explain prints one block for each place of a name") {
+  const std::string text = explain({"confidence"});
+  CHECK(text.starts_with(
+      "confidence\n  where    analyze --include metrics\n  range    [0, 1]\n  null     1 / "));
+  CHECK(contains(text, "\n  meaning  mean over rows of the largest weight"));
+  CHECK(
+      contains(text, "\n  source   Voita et al. 2019\n\nconfidence\n  where    study --measures metrics\n"));
+  CHECK_FALSE(contains(text, "unit"));
+  CHECK(contains(explain({"entropy"}), "\n  unit     nats\n"));
+  CHECK(explain({"layer"}).starts_with("layer\n  where    several tables\n"));
+}
+
+TEST_CASE("explain finds a name by the part after its dot") {
+  const std::string text = explain({"pairs.js_divergence"});
+  CHECK(text.starts_with("pairs.js_divergence\n  where    study --measures pairs\n"));
+  CHECK(explain({"js_divergence"}) == text);
+  const std::string weights = explain({"weight"});
+  for (const char* name : {"weight\n", "\npositional.weight\n", "\nrare.weight\n"})
+    CHECK_MESSAGE(contains(weights, name), name);
+  CHECK_FALSE(contains(explain({"distance"}), "\ndistance.weight\n"));  // the part before the dot
+}
+
+TEST_CASE("explain finds a name that is put together by its longest known end") {
+  CHECK(explain({"confidence_count"}) ==
+        "No entry for confidence_count; its end count has one:\n\n" + explain({"count"}));
+  CHECK(contains(explain({"w_q_effective_rank"}), "; its end effective_rank has one:\n\neffective_rank\n"));
+}
+
+TEST_CASE("explain lists the columns of a measure before the columns with its name") {
+  const std::string text = explain({"pairs"});
+  CHECK(text.starts_with("study --measures pairs\n  pairs.js_divergence "));
+  CHECK(contains(text, "\n  pairs.cka "));
+  CHECK(contains(text, "\n\ndistance.pairs\n  where    study --measures distance\n"));
+  CHECK(contains(explain({"metrics"}), "\n\nstudy --measures metrics\n  entropy "));
+}
+
+TEST_CASE("explain lists all names in lines of 80 columns") {
+  const std::string text = explain({});
+  for (const std::string& line : lines_of(text)) CHECK_MESSAGE(line.size() <= 80, line);
+  for (const char* part : {"several tables ", "\nanalyze --include metrics ", "\nstudy --measures pairs ",
+                           " pairs.js_divergence,", " confidence,"})
+    CHECK_MESSAGE(contains(text, part), part);
+}
+
+TEST_CASE("explain writes tables and JSON") {
+  const RunResult result = run_attnctl({"explain", "pairs", "--format", "json"});
+  REQUIRE(result.status == 0);
+  const json document = json::parse(result.out);
+  CHECK(schema_breaches(json::parse(cli::schema_text("definitions")), document) == Words{});
+  REQUIRE(document["definitions"].size() >= 3);
+  const json& first = document["definitions"][0];
+  CHECK(first["where"] == "study --measures pairs");
+  CHECK(first["name"] == "pairs.js_divergence");
+  CHECK(first["unit"] == "nats");
+  CHECK(first["null"].is_null());
+  const RunResult csv = run_attnctl({"explain", "--format", "csv"});
+  CHECK(csv.out.starts_with("where,name,unit,range,null,meaning,source\r\nseveral tables,component,"));
+}
+
+TEST_CASE("explain rejects an unknown name") {
+  for (const Words& words : {Words{"explain", "confidnce"}, Words{"analyze", "--explain", "confidnce"}}) {
+    const RunResult result = run_attnctl(words);
+    CHECK(result.status == 2);
+    CHECK(result.out.empty());
+    CHECK(result.err ==
+          "attnctl: explain: unknown name \"confidnce\" (did you mean \"confidence\"?); run attnctl explain "
+          "for a list of all names\n");
+  }
+  for (const char* name : {"no_such_nme", "_", ".", "count_"})
+    CHECK(run_attnctl({"explain", name}).status == 2);
+}
+
+TEST_CASE("--explain prints the text of explain, with or without other arguments") {
+  const std::string text = explain({"confidence"});
+  for (const Words& words : {Words{"analyze"}, Words{"analyze", "no-such-model", "A text.", "-o", "x.npz"},
+                             Words{"study"}, Words{"experiment", "scaling"}, Words{"tokenize"}}) {
+    CAPTURE(words.front());
+    Words given = words;
+    given.insert(given.end(), {"--explain", "confidence"});
+    const RunResult result = run_attnctl(given);
+    CHECK(result.status == 0);
+    CHECK(result.out == text);
+  }
+}
+
+TEST_CASE("shells complete the names that explain knows") {
+  const std::string script = run_attnctl({"completion", "bash"}).out;
+  for (const char* option : {"explain/*", "analyze/--explain", "study/--explain"}) {
+    CAPTURE(option);
+    const std::size_t at = script.find(std::string("    ") + option + ") _attnctl_words '");
+    REQUIRE(at != std::string::npos);
+    const std::string line = script.substr(at, script.find('\n', at) - at);
+    for (const char* name : {" confidence ", " js_divergence ", " pairs ", " pairs.cka "})
+      CHECK_MESSAGE(contains(line, name), name);
+  }
+}
+
+/// Returns the columns of the CSV files in a folder as FILE:COLUMN.
+std::set<std::string> columns_in(const std::filesystem::path& folder) {
+  std::set<std::string> columns;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    const std::string header = lines_of(slurp(entry.path())).front();
+    for (const std::string_view column : split(header, ','))
+      columns.insert(entry.path().lexically_relative(folder).string() + ":" + std::string(column));
+  }
+  return columns;
+}
+
+TEST_CASE("explain knows every column of every table") {
+  const TempDir folder;
+  const auto write = [&](const std::string& name, const std::string& command) {
+    const RunResult result =
+        run_shell("attnctl " + command + " --quiet --format csv -o " + (folder.path() / name).string());
+    CAPTURE(command);
+    CHECK_MESSAGE(result.status == 0, result.err);
+  };
+  write("analyze",
+        "analyze data/tiny-bert --input data/tiny-bert/sentences.jsonl --from 1 --to '[SEP]' --include "
+        "metrics,patterns,weights,subspaces,composition,map,contributions,mixing,largest_value");
+  write("across", "weights data/tiny-llama --across-layers --include weights,subspaces,composition,map");
+  write("bert", "study data/tiny-bert --input data/treebank.conllu --null-model 1 --null-shuffle 1");
+  write("llama", "study data/tiny-llama --input data/tiny-llama/sentences.jsonl");
+  for (const std::string name :
+       {"averaging", "diversity", "hull", "heads", "positions", "scaling", "kinds", "gradients", "distance"})
+    write(name + ".csv", "experiment " + name);
+  for (const std::string name : {"diversity", "positions", "scaling", "gradients", "distance"})
+    write(name + "_of_model.csv", "experiment " + name + " --model data/tiny-llama");
+  const std::set<std::string> columns = columns_in(folder.path());
+  CHECK(columns.size() > 200);
+  for (const std::string& column : columns) {
+    CAPTURE(column);
+    CHECK_NOTHROW((void)cli::explanation(column.substr(column.find(':') + 1)));
+  }
+}
+
+TEST_CASE("explain has a meaning for every name") {
+  const json definitions = json::parse(run_attnctl({"explain", "--format", "json"}).out)["definitions"];
+  CHECK(definitions.size() > 150);
+  for (const json& each : definitions) CHECK_MESSAGE(each["meaning"].get<std::string>() != "", each["name"]);
+}
+
+}  // namespace
+}  // namespace attnctl::test
