@@ -43,7 +43,9 @@ void give_own_digits(Results& results) {
 void run_experiment(const ExperimentRequest& request) {
   const OutputOptions& options = request.output;
   const Experiment& experiment = request.experiment;
-  const Target target = resolve_target(options, experiment.inputs(), experiment.outputs());
+  std::vector<std::filesystem::path> inputs = files_read(request);
+  if (experiment.input != nullptr) inputs.emplace_back(*experiment.input);
+  const Target target = resolve_target(options, inputs, experiment.outputs());
   if (!options.picture.empty() && target.format.form != inspect::Form::pictures)
     fail(Status::usage, "--picture needs --format svg, or -o FILE.svg");
   Session session(request.run);
@@ -54,7 +56,7 @@ void run_experiment(const ExperimentRequest& request) {
   print_warnings(session);
 }
 
-Experiment add_averaging(Command& command) {
+Experiment add_averaging(Command& command, CommandOptions& /*options*/) {
   command.about = "A head returns one average of values; to return several values, several heads are needed";
   auto options = std::make_shared<textbook::AveragingOptions>();
   command.add(
@@ -75,11 +77,12 @@ Experiment add_averaging(Command& command) {
       .run = [options](Session& session) { return textbook::averaging_experiment(*options, session.pool); }};
 }
 
-struct DiversityRequest : CommandOptions {
-  textbook::DiversityOptions options;
-  std::optional<std::size_t> d_head;
+struct DiversityRequest {
+  const std::string& model;
+  textbook::DiversityOptions options = {};
+  std::optional<std::size_t> d_head = {};
   std::string circuit = "qk";
-  std::string save;
+  std::string save = {};
 };
 
 /// Files that --save writes.
@@ -107,9 +110,9 @@ void save_weights(const DiversityRequest& request, Session& session) {
 
 textbook::ExperimentResult run_diversity(DiversityRequest request, Session& session) {
   textbook::DiversityOptions& options = request.options;
-  if (!request.model.model.empty()) {
+  if (!request.model.empty()) {
     const model::Model model = model::Model::bind(
-        checkpoint::open_model_source(request.model.model, {}, session.warnings), session.warnings);
+        checkpoint::open_model_source(request.model, {}, session.warnings), session.warnings);
     const analysis::Circuit circuit = request.circuit == "ov" ? analysis::Circuit::ov : analysis::Circuit::qk;
     return textbook::model_diversity_experiment(model, circuit, options, session.pool, session.warnings);
   }
@@ -122,9 +125,9 @@ textbook::ExperimentResult run_diversity(DiversityRequest request, Session& sess
   return result;
 }
 
-Experiment add_diversity(Command& command) {
+Experiment add_diversity(Command& command, CommandOptions& shared) {
   command.about = "Effective ranks and similarity of heads with random, specialised and trained weights";
-  auto request = std::make_shared<DiversityRequest>();
+  auto request = std::make_shared<DiversityRequest>(DiversityRequest{shared.model.model});
   textbook::DiversityOptions& options = request->options;
   command.add(without_model(
       {number("--d", &options.d, "Width of the input of the heads", Range{1, 1 << 15}),
@@ -138,7 +141,7 @@ Experiment add_diversity(Command& command) {
   command.add(without_model({{"--save", &request->save,
                               "Write the weights of the first draw as models to this folder: random.npz, "
                               "specialised.npz and config.json"}}));
-  command.add({{"--model", &request->model.model,
+  command.add({{"--model", &shared.model.model,
                 "Compare the heads of this trained model with random heads of the same shapes"}});
   command.add(with_model({{.names = "--circuit",
                            .target = &request->circuit,
@@ -152,10 +155,9 @@ Experiment add_diversity(Command& command) {
       "  attnctl experiment diversity --picture similarity -o diversity.svg\n"
       "  attnctl experiment diversity --save weights -o diversity.json";
   return {.run = [request](Session& session) { return run_diversity(*request, session); },
-          .inputs = [request] { return files_read(*request); },
           .outputs =
               [request] {
-                Experiment::Outputs outputs;
+                std::vector<OutputPath> outputs;
                 if (request->save.empty()) return outputs;
                 for (const char* name : kSaved)
                   outputs.push_back({"--save", std::filesystem::path(request->save) / name});
@@ -174,7 +176,7 @@ OwnedMatrix<double> read_keys(const std::string& given) {
   return textbook::parse_keys(given, "--keys");
 }
 
-Experiment add_hull(Command& command) {
+Experiment add_hull(Command& command, CommandOptions& /*options*/) {
   command.about = "Which keys a head can select: those that are vertices of the keys' convex hull";
   auto keys = std::make_shared<std::string>("10,0;0,10;5,5;2,2");
   command.add({{.names = "--keys",
@@ -191,10 +193,10 @@ Experiment add_hull(Command& command) {
                 const OwnedMatrix<double> set = read_keys(*keys);
                 return textbook::hull_experiment(set.view(), session.pool);
               },
-          .inputs = [keys] { return Experiment::Inputs{*keys}; }};
+          .input = keys.get()};
 }
 
-Experiment add_heads(Command& command) {
+Experiment add_heads(Command& command, CommandOptions& /*options*/) {
   command.about = "Costs and benefits of dividing a width among several heads";
   auto options = std::make_shared<textbook::HeadsOptions>();
   command.add(
@@ -208,9 +210,10 @@ Experiment add_heads(Command& command) {
   return {.run = [options](Session& session) { return textbook::heads_experiment(*options, session.pool); }};
 }
 
-struct PositionsRequest : CommandOptions {
-  textbook::PositionsOptions options;
-  std::optional<std::size_t> positions, d;
+struct PositionsRequest {
+  const ModelOptions& model;
+  textbook::PositionsOptions options = {};
+  std::optional<std::size_t> positions = {}, d = {};
 };
 
 textbook::ExperimentResult run_positions(PositionsRequest request, Session& session) {
@@ -228,9 +231,9 @@ textbook::ExperimentResult run_positions(PositionsRequest request, Session& sess
   return textbook::positions_experiment(options, session.pool);
 }
 
-Experiment add_positions(Command& command) {
+Experiment add_positions(Command& command, CommandOptions& shared) {
   command.about = "Properties of position encodings, and attention without positions";
-  auto request = std::make_shared<PositionsRequest>();
+  auto request = std::make_shared<PositionsRequest>(PositionsRequest{shared.model});
   command.add(
       {number("--positions", &request->positions,
               "Number of positions (default: 64; with --model: the model's number of positions, up to 512)",
@@ -244,18 +247,17 @@ Experiment add_positions(Command& command) {
        number("--heads", &request->options.heads,
               "Number of heads of the random layer that receives its tokens in another order; must divide d",
               positive()),
-       {"--model", &request->model.model, "Also examine the positions of this model"}});
+       {"--model", &shared.model.model, "Also examine the positions of this model"}});
   add_seed(command, request->options.seed);
   command.footer =
       "Examples:\n  attnctl experiment positions --positions 8 --format text\n"
       "  attnctl experiment positions --d 512 --picture matrix -o positions.svg\n"
       "  attnctl experiment positions --model data/tiny-bert --positions 8 --format text";
-  return {.run = [request](Session& session) { return run_positions(*request, session); },
-          .inputs = [request] { return files_read(*request); }};
+  return {.run = [request](Session& session) { return run_positions(*request, session); }};
 }
 
 /// All experiments, in the order of --help. A new experiment is one row here and one function.
-constexpr std::pair<const char*, Experiment (*)(Command& command)> kExperiments[] = {
+constexpr std::pair<const char*, Experiment (*)(Command& command, CommandOptions& options)> kExperiments[] = {
     {"averaging", add_averaging}, {"diversity", add_diversity}, {"hull", add_hull},
     {"heads", add_heads},         {"positions", add_positions}, {"scaling", add_scaling},
     {"kinds", add_kinds},         {"gradients", add_gradients}, {"distance", add_distance}};
@@ -284,7 +286,7 @@ Command experiment_command() {
     Command& command = parent.subcommands.emplace_back();
     command.name = name;
     auto request = std::make_shared<ExperimentRequest>();
-    request->experiment = add(command);
+    request->experiment = add(command, *request);
     add_document_options(command, request->output, {"json", "jsonl", "csv", "svg", "text"});
     request->output.default_table = "rows";
     command.add({{"--picture", &request->output.picture,

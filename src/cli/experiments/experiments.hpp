@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "cli/session.hpp"
@@ -10,16 +10,12 @@
 
 namespace attnctl::cli {
 
-/// The functions of one experiment. They use the parsed options of the experiment.
 struct Experiment {
-  using Inputs = std::vector<std::filesystem::path>;
-  using Outputs = std::vector<OutputPath>;
-
   std::function<textbook::ExperimentResult(Session& session)> run;
-  /// Return the files that the experiment reads, and those that it writes in addition to -o, for
-  /// check_outputs().
-  std::function<Inputs()> inputs = [] { return Inputs(); };
-  std::function<Outputs()> outputs = [] { return Outputs(); };
+  /// The value of an option that may be a file; null if there is no such option.
+  const std::string* input = nullptr;
+  /// Returns the files that the experiment writes in addition to -o, for check_outputs().
+  std::function<std::vector<OutputPath>()> outputs = [] { return std::vector<OutputPath>(); };
 };
 
 /// Return the options after setting Option::needs (with_model) or Option::excludes (without_model) of each to
@@ -30,10 +26,10 @@ struct Experiment {
 void add_seed(Command& command, std::uint64_t& seed);
 
 // The experiments of model_experiments.cpp. Each function adds the options of an experiment to `command` and
-// returns the experiment to run.
-Experiment add_scaling(Command& command);
-Experiment add_kinds(Command& command);
-Experiment add_gradients(Command& command);
-Experiment add_distance(Command& command);
+// returns the experiment to run, which refers to `options`: the model, the inputs and the heads.
+Experiment add_scaling(Command& command, CommandOptions& options);
+Experiment add_kinds(Command& command, CommandOptions& options);
+Experiment add_gradients(Command& command, CommandOptions& options);
+Experiment add_distance(Command& command, CommandOptions& options);
 
 }  // namespace attnctl::cli

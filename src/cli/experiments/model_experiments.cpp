@@ -17,18 +17,9 @@
 namespace attnctl::cli {
 namespace {
 
-/// The options for running an experiment on a trained model. `model` is empty if --model is not given.
-struct TrainedOptions : CommandOptions {
-  [[nodiscard]] bool given() const { return !model.model.empty(); }
-};
-
-/// Returns an experiment that calls `run`. The model and the inputs of `request->trained` are its input
-/// files.
-template <typename Request>
-Experiment experiment_of(const std::shared_ptr<Request>& request,
-                         textbook::ExperimentResult (*run)(const Request& request, Session& session)) {
-  return {.run = [request, run](Session& session) { return run(*request, session); },
-          .inputs = [request] { return files_read(request->trained); }};
+/// Returns whether --model is given, so that the experiment runs on a trained model.
+bool is_trained(const CommandOptions& options) {
+  return !options.model.model.empty();
 }
 
 std::size_t token_count(const input::Batch& batch) {
@@ -41,7 +32,7 @@ std::size_t token_count(const input::Batch& batch) {
 /// ids.
 class ModelRun {
  public:
-  ModelRun(const TrainedOptions& options, std::uint64_t inputs_seed, Session& session)
+  ModelRun(const CommandOptions& options, std::uint64_t inputs_seed, Session& session)
       : open(open_model(options.model, session.warnings)), seed_(inputs_seed) {
     if (options.inputs.items.empty()) {
       batch.sequences.push_back(random_sequence());
@@ -94,7 +85,7 @@ class ModelRun {
 
 /// Adds --model and the options that need --model: --config, the input options and, if `heads` is true, the
 /// options that select heads.
-void add_model_experiment(Command& command, TrainedOptions& options, bool heads) {
+void add_model_experiment(Command& command, CommandOptions& options, bool heads) {
   command.add({{"--model", &options.model.model,
                 "Use this trained model instead of random numbers: a directory, a name in the Hugging Face "
                 "cache, or a weights file",
@@ -108,13 +99,13 @@ void add_model_experiment(Command& command, TrainedOptions& options, bool heads)
 }
 
 struct ScalingRequest {
-  textbook::ScalingOptions made;
-  TrainedOptions trained;
+  const CommandOptions& trained;
+  textbook::ScalingOptions made = {};
   double saturation = 0.99;
 };
 
 textbook::ExperimentResult run_scaling(const ScalingRequest& request, Session& session) {
-  if (!request.trained.given()) return textbook::scaling_experiment(request.made, session.pool);
+  if (!is_trained(request.trained)) return textbook::scaling_experiment(request.made, session.pool);
   const ModelRun run(request.trained, request.made.seed, session);
   analysis::Temperatures temperatures(run.selection, request.saturation);
   run.observe(temperatures, session);
@@ -125,13 +116,13 @@ textbook::ExperimentResult run_scaling(const ScalingRequest& request, Session& s
 }
 
 struct DistanceRequest {
-  textbook::DistanceOptions built;
-  TrainedOptions trained;
+  const CommandOptions& trained;
+  textbook::DistanceOptions built = {};
   std::string by = "layer";
 };
 
 textbook::ExperimentResult run_distance(const DistanceRequest& request, Session& session) {
-  if (!request.trained.given()) return textbook::distance_experiment(request.built);
+  if (!is_trained(request.trained)) return textbook::distance_experiment(request.built);
   const ModelRun run(request.trained, request.built.seed, session);
   analysis::DistanceProfile profile(run.selection);
   run.observe(profile, session);
@@ -143,11 +134,10 @@ textbook::ExperimentResult run_distance(const DistanceRequest& request, Session&
 }
 
 struct GradientsRequest {
-  textbook::GradientsOptions made;
-  TrainedOptions trained;
-  std::string heads;                    // number of heads; with --model, a list of heads
-  std::string target;                   // empty: the token with the largest logit
-  std::optional<std::size_t> position;  // nullopt: the last position
+  const CommandOptions& trained;  // --heads: without --model, the number of heads
+  textbook::GradientsOptions made = {};
+  std::string target = {};                   // empty: the token with the largest logit
+  std::optional<std::size_t> position = {};  // nullopt: the last position
 };
 
 std::size_t head_count(const std::string& heads) {
@@ -196,14 +186,13 @@ textbook::LogitAttribution trace_back(const GradientsRequest& request, const Mod
 }
 
 textbook::ExperimentResult run_gradients(const GradientsRequest& request, Session& session) {
-  if (!request.trained.given()) {
+  if (!is_trained(request.trained)) {
     textbook::GradientsOptions made = request.made;
-    if (!request.heads.empty()) made.heads = head_count(request.heads);
+    const std::string& heads = request.trained.selection.heads;
+    if (!heads.empty()) made.heads = head_count(heads);
     return textbook::gradients_experiment(made, session.pool);
   }
-  TrainedOptions trained = request.trained;
-  trained.selection.heads = request.heads;
-  const ModelRun run(trained, request.made.seed, session);
+  const ModelRun run(request.trained, request.made.seed, session);
   std::optional<std::size_t> token;
   if (!request.target.empty()) token = target_id(request.target, run.open);
   std::vector<textbook::LogitAttribution> inputs;
@@ -219,12 +208,12 @@ textbook::ExperimentResult run_gradients(const GradientsRequest& request, Sessio
 }
 
 struct KindsRequest {
-  TrainedOptions trained;  // without --model: a layer with random weights
+  const CommandOptions& trained;  // without --model: a layer with random weights
   std::vector<std::string> kinds = {"full", "window:8", "block:16", "strided:8", "linear"};
-  std::string grid;
+  std::string grid = {};
   std::size_t layer = 0;
   std::size_t n = 256;
-  model::RandomLayer random;
+  model::RandomLayer random = {};
   bool causal = false;
 };
 
@@ -283,7 +272,7 @@ void check_layer_and_grid(const textbook::KindsOptions& options, const model::Mo
 
 textbook::ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
   const textbook::KindsOptions options = kinds_options(request, session);
-  const bool drawn = !request.trained.given();
+  const bool drawn = !is_trained(request.trained);
   if (drawn && !request.trained.inputs.items.empty())
     fail(Status::usage, "inputs need --model; remove them, or give --model");
   if (drawn && request.random.d_model % request.random.heads != 0) {
@@ -319,12 +308,12 @@ textbook::ExperimentResult run_kinds(const KindsRequest& request, Session& sessi
 
 }  // namespace
 
-Experiment add_scaling(Command& command) {
+Experiment add_scaling(Command& command, CommandOptions& options) {
   command.about =
       "Why scores are divided by sqrt(d_k): variance of scores, saturation of the softmax, gradients";
-  auto request = std::make_shared<ScalingRequest>();
+  auto request = std::make_shared<ScalingRequest>(ScalingRequest{options});
   textbook::ScalingOptions& made = request->made;
-  add_model_experiment(command, request->trained, true);
+  add_model_experiment(command, options, true);
   command.add(with_model({number("--saturation", &request->saturation,
                                  "With --model: a row is saturated if its largest weight is over this value",
                                  Range{0.0, 1.0})}));
@@ -340,13 +329,13 @@ Experiment add_scaling(Command& command) {
       "Examples:\n  attnctl experiment scaling --format text\n"
       "  attnctl experiment scaling --d-k 16,64,256 -o scaling.svg\n"
       "  attnctl experiment scaling --model data/tiny-bert --text \"The cat sat on the mat.\" --format text";
-  return experiment_of(request, run_scaling);
+  return {.run = [request](Session& session) { return run_scaling(*request, session); }};
 }
 
-Experiment add_kinds(Command& command) {
+Experiment add_kinds(Command& command, CommandOptions& options) {
   command.about =
       "Window, block, strided, linear and axial attention: costs and difference from full attention";
-  auto request = std::make_shared<KindsRequest>();
+  auto request = std::make_shared<KindsRequest>(KindsRequest{options});
   command.add(
       {{.names = "--kinds",
         .target = &request->kinds,
@@ -356,31 +345,30 @@ Experiment add_kinds(Command& command) {
        {"--grid", &request->grid,
         "Add axial attention over the tokens, read as a grid with this number of rows x columns", "16x16"},
        {"--causal", &request->causal, "Hide from each token the tokens after it"},
-       {"--model", &request->trained.model.model,
+       {"--model", &options.model.model,
         "Use a layer of this model, with inputs (default: a layer with random weights and inputs)"},
-       {"--config", &request->trained.model.config, "Configuration file that replaces the one of --model",
-        "FILE"},
+       {"--config", &options.model.config, "Configuration file that replaces the one of --model", "FILE"},
        number("--layer", &request->layer, "Layer of --model to use, counted from 0"),
        number("--n", &request->n, "Number of tokens in the input of the random layer", Range{1, 1 << 20}),
        number("--d", &request->random.d_model, "Width of the random layer", Range{1, 1 << 14}),
        number("--heads", &request->random.heads, "Number of heads of the random layer", Range{1, 1 << 14})});
   add_seed(command, request->random.seed);
-  add_input_options(command, request->trained.inputs);
+  add_input_options(command, options.inputs);
   command.footer =
       "Examples:\n  attnctl experiment kinds --grid 16x16 --format text\n"
       "  attnctl experiment kinds --model data/tiny-llama --ids 5,6,7,8,9,10,11,12 --kinds "
       "window:2,strided:3";
-  return experiment_of(request, run_kinds);
+  return {.run = [request](Session& session) { return run_kinds(*request, session); }};
 }
 
-Experiment add_gradients(Command& command) {
+Experiment add_gradients(Command& command, CommandOptions& options) {
   command.about = "The gradient of an attention layer as a sum of one gradient per head";
-  auto request = std::make_shared<GradientsRequest>();
+  auto request = std::make_shared<GradientsRequest>(GradientsRequest{options});
   textbook::GradientsOptions& made = request->made;
-  add_model_experiment(command, request->trained, false);
-  command.add(with_model({{"--layers", &request->trained.selection.layers,
+  add_model_experiment(command, options, false);
+  command.add(with_model({{"--layers", &options.selection.layers,
                            "With --model: layers, such as 0,3-5 (default: all)", "LIST"}}));
-  command.add({{"--heads", &request->heads,
+  command.add({{"--heads", &options.selection.heads,
                 "Number of heads, which must divide --d (default: 4); with --model: heads, such as 0.1,2.3 "
                 "(default: all)",
                 "NUMBER|LIST"}});
@@ -405,14 +393,14 @@ Experiment add_gradients(Command& command) {
       "Examples:\n  attnctl experiment gradients --format text\n"
       "  attnctl experiment gradients --d-k 1,4,16,64,256 -o gradients.svg\n"
       "  attnctl experiment gradients --model data/tiny-llama --text \"The cat sat\" --format text";
-  return experiment_of(request, run_gradients);
+  return {.run = [request](Session& session) { return run_gradients(*request, session); }};
 }
 
-Experiment add_distance(Command& command) {
+Experiment add_distance(Command& command, CommandOptions& options) {
   command.about = "How information from distant tokens reaches a token, and in how many steps";
-  auto request = std::make_shared<DistanceRequest>();
+  auto request = std::make_shared<DistanceRequest>(DistanceRequest{options});
   textbook::DistanceOptions& built = request->built;
-  add_model_experiment(command, request->trained, true);
+  add_model_experiment(command, options, true);
   command.add(with_model({{.names = "--by",
                            .target = &request->by,
                            .help = "With --model: group the rows of the table by layer or by head; each "
@@ -436,7 +424,7 @@ Experiment add_distance(Command& command) {
       "Examples:\n  attnctl experiment distance --format text\n"
       "  attnctl experiment distance --model data/tiny-llama --input data/tiny-llama/sentences.jsonl -o "
       "distance.svg";
-  return experiment_of(request, run_distance);
+  return {.run = [request](Session& session) { return run_distance(*request, session); }};
 }
 
 }  // namespace attnctl::cli
