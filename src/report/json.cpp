@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <span>
 #include <type_traits>
@@ -90,19 +91,12 @@ void append_empty_array(std::string& text, const Shape& shape, std::size_t dimen
 /// Appends a cell. Undefined cells and numbers that are not finite become null.
 void append_cell(std::string& text, const NumberFormat& format, const Cell& cell) {
   std::visit(
-      [&](const auto& value) {
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::monostate>) {
-          text += "null";
-        } else if constexpr (std::is_same_v<T, bool>) {
-          text += value ? "true" : "false";
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          append_json_string(text, value);
-        } else {
-          char buffer[NumberFormat::kMostCharacters];
-          text += std::string_view(buffer, write_number(buffer, format, value));
-        }
-      },
+      Overloaded{[&](std::monostate) { text += "null"; }, [&](bool flag) { text += flag ? "true" : "false"; },
+                 [&](const std::string& value) { append_json_string(text, value); },
+                 [&](auto number) {
+                   char buffer[NumberFormat::kMostCharacters];
+                   text += std::string_view(buffer, write_number(buffer, format, number));
+                 }},
       cell);
 }
 
@@ -119,15 +113,41 @@ bool is_list_of_records(const Value& value) {
 
 /// A piece of the text of a document: some text, then a range of a tensor's elements or of a table's rows.
 struct JsonPiece {
-  std::string text = {};
-  const Tensor* tensor = nullptr;
-  const Table* table = nullptr;
-  std::size_t first = 0;
-  std::size_t last = 0;
-  std::size_t indent = 0;  // indentation of the rows of a tensor, each on its own line; 0: all on one line
-  std::string row_begin = {};  // for tables: the text before the fields of a row
-  std::string row_separator = {};
+  std::string text;
+  std::size_t elements = 0;
+  std::function<void(std::string& text)> append_elements = [](std::string&) {};
+
+  void append(std::string& to) const {
+    to += text;
+    append_elements(to);
+  }
 };
+
+/// The text between the rows of a table, and the text before the fields of a row.
+struct RowStyle {
+  std::string separator, begin;
+};
+
+void append_rows(std::string& text, const NumberFormat& format, const Table& table, const RowStyle& style,
+                 std::size_t first, std::size_t last) {
+  std::vector<std::string> keys;
+  for (const std::string& column : table.columns) {
+    std::string& key = keys.emplace_back(keys.empty() ? "" : ", ");
+    append_json_string(key, column);
+    key += ": ";
+  }
+  std::vector<Cell> cells(keys.size());
+  for (std::size_t row = first; row < last; ++row) {
+    if (row > 0) text += style.separator;
+    text += style.begin;
+    table.row(row, cells);
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      text += keys[i];
+      append_cell(text, format, cells[i]);
+    }
+    text += '}';
+  }
+}
 
 /// Splits the text of a document into pieces that can be formatted separately. The pieces refer to tensors
 /// and tables of the document, so the document must outlive the pieces.
@@ -159,7 +179,7 @@ class JsonPlan {
         std::string begin = "{\"record\": ";
         append_json_string(begin, section.record);
         if (!table->columns.empty()) begin += ", ";
-        add_table(*table, begin, "\n");
+        add_table(*table, {"\n", begin});
         text_ += '\n';
       } else if (const auto* list = std::get_if<List>(&section.items.data)) {
         for (const Value& item : *list) add_item_line(item, section.record);
@@ -171,7 +191,7 @@ class JsonPlan {
 
   /// Ends the last piece and returns all pieces. May be called only once.
   [[nodiscard]] std::vector<JsonPiece> finish() {
-    pieces_.push_back({.text = std::move(text_)});
+    pieces_.push_back({std::move(text_)});
     return std::move(pieces_);
   }
 
@@ -187,7 +207,7 @@ class JsonPlan {
     if (table == nullptr && list == nullptr) return add_value(value, 4);
     const bool empty = table != nullptr ? table->rows == 0 : list->empty();
     text_ += empty ? "[" : "[\n    ";
-    table != nullptr ? add_table(*table, "{", ",\n    ") : add_list(*list, ",\n    ", 6);
+    table != nullptr ? add_table(*table, {",\n    ", "{"}) : add_list(*list, ",\n    ", 6);
     text_ += empty ? "]" : "\n  ]";
   }
 
@@ -208,26 +228,17 @@ class JsonPlan {
 
   /// Adds a value. `indent` is the indentation of the rows of a matrix; 0 writes the matrix on one line.
   void add_value(const Value& value, std::size_t indent) {
-    std::visit(
-        [&](const auto& data) {
-          using T = std::decay_t<decltype(data)>;
-          if constexpr (std::is_same_v<T, Cell>) {
-            append_cell(text_, format_, data);
-          } else if constexpr (std::is_same_v<T, Tensor>) {
-            add_tensor(data, indent);
-          } else if constexpr (std::is_same_v<T, std::shared_ptr<const Record>>) {
-            add_record(*data, indent);
-          } else {
-            text_ += '[';
-            if constexpr (std::is_same_v<T, Table>) {
-              add_table(data, "{", ", ");
-            } else {
-              add_list(data, ", ", indent);
-            }
-            text_ += ']';
-          }
-        },
-        value.data);
+    const bool list = std::holds_alternative<Table>(value.data) || std::holds_alternative<List>(value.data);
+    if (list) text_ += '[';
+    std::visit(Overloaded{[&](const Cell& cell) { append_cell(text_, format_, cell); },
+                          [&](const Tensor& tensor) { add_tensor(tensor, indent); },
+                          [&](const Table& table) {
+                            add_table(table, {", ", "{"});
+                          },
+                          [&](const List& items) { add_list(items, ", ", indent); },
+                          [&](const std::shared_ptr<const Record>& record) { add_record(*record, indent); }},
+               value.data);
+    if (list) text_ += ']';
   }
 
   void add_list(const List& list, const char* separator, std::size_t indent) {
@@ -263,11 +274,14 @@ class JsonPlan {
     if (tensor.shape.size() == 1) indent = 0;
     text_ += '[';
     for (std::size_t first = 0; first < size; first += kElementsPerPiece) {
-      pieces_.push_back({.text = std::exchange(text_, {}),
-                         .tensor = &tensor,
-                         .first = first,
-                         .last = std::min(size, first + kElementsPerPiece),
-                         .indent = indent});
+      const std::size_t last = std::min(size, first + kElementsPerPiece);
+      const auto append = [format = format_, &tensor, indent, first, last](std::string& text) {
+        const auto append_values = [&](const auto& values) {
+          append_range(text, format, values, tensor.shape, indent, first, last);
+        };
+        std::visit(append_values, tensor.values);
+      };
+      pieces_.push_back({std::exchange(text_, {}), last - first, append});
     }
     if (indent > 0) {
       text_ += '\n';
@@ -276,16 +290,15 @@ class JsonPlan {
     text_ += ']';
   }
 
-  void add_table(const Table& table, const std::string& row_begin, const std::string& row_separator) {
+  void add_table(const Table& table, const RowStyle& style) {
     const std::size_t columns = std::max<std::size_t>(table.columns.size(), 1);
     const std::size_t rows_per_piece = std::max<std::size_t>(kElementsPerPiece / columns, 1);
     for (std::size_t first = 0; first < table.rows; first += rows_per_piece) {
-      pieces_.push_back({.text = std::exchange(text_, {}),
-                         .table = &table,
-                         .first = first,
-                         .last = std::min(table.rows, first + rows_per_piece),
-                         .row_begin = row_begin,
-                         .row_separator = row_separator});
+      const std::size_t last = std::min(table.rows, first + rows_per_piece);
+      const auto append = [format = format_, &table, style, first, last](std::string& text) {
+        append_rows(text, format, table, style, first, last);
+      };
+      pieces_.push_back({std::exchange(text_, {}), (last - first) * table.columns.size(), append});
     }
   }
 
@@ -294,40 +307,6 @@ class JsonPlan {
   std::vector<JsonPiece> pieces_;
 };
 
-void append_rows(std::string& text, const NumberFormat& format, const JsonPiece& piece) {
-  const Table& table = *piece.table;
-  std::vector<std::string> keys;
-  for (const std::string& column : table.columns) {
-    std::string& key = keys.emplace_back(keys.empty() ? "" : ", ");
-    append_json_string(key, column);
-    key += ": ";
-  }
-  std::vector<Cell> cells(keys.size());
-  for (std::size_t row = piece.first; row < piece.last; ++row) {
-    if (row > 0) text += piece.row_separator;
-    text += piece.row_begin;
-    table.row(row, cells);
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      text += keys[i];
-      append_cell(text, format, cells[i]);
-    }
-    text += '}';
-  }
-}
-
-void append_piece(std::string& text, const NumberFormat& format, const JsonPiece& piece) {
-  text += piece.text;
-  if (piece.tensor != nullptr) {
-    std::visit(
-        [&](const auto& values) {
-          append_range(text, format, values, piece.tensor->shape, piece.indent, piece.first, piece.last);
-        },
-        piece.tensor->values);
-  } else if (piece.table != nullptr) {
-    append_rows(text, format, piece);
-  }
-}
-
 /// Groups consecutive pieces into tasks, so that many small pieces share a task. Returns a list `begins`:
 /// task i formats the pieces begins[i] to begins[i + 1] - 1.
 std::vector<std::size_t> group_pieces(const std::vector<JsonPiece>& pieces) {
@@ -335,9 +314,7 @@ std::vector<std::size_t> group_pieces(const std::vector<JsonPiece>& pieces) {
   std::vector<std::size_t> begins{0};
   std::size_t work = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const JsonPiece& piece = pieces[i];
-    const std::size_t columns = piece.table != nullptr ? piece.table->columns.size() : 1;
-    work += piece.text.size() / 64 + (piece.last - piece.first) * columns;
+    work += pieces[i].text.size() / 64 + pieces[i].elements;
     if (work < enough && i + 1 < pieces.size()) continue;
     begins.push_back(i + 1);
     work = 0;
@@ -356,7 +333,7 @@ std::vector<JsonPiece> pieces_of(const Document& document, JsonLayout layout, co
 
 std::string text_of(const Document& document, JsonLayout layout) {
   std::string text;
-  for (const JsonPiece& piece : pieces_of(document, layout, {})) append_piece(text, {}, piece);
+  for (const JsonPiece& piece : pieces_of(document, layout, {})) piece.append(text);
   return text;
 }
 
@@ -387,9 +364,7 @@ void write_json(OutputFile& out, const Document& document, const WriteOptions& o
   const std::vector<JsonPiece> pieces = pieces_of(document, options.layout, options.number);
   const std::vector<std::size_t> begins = group_pieces(pieces);
   const auto format = [&](std::size_t chunk, std::string& text) {
-    for (std::size_t i = begins[chunk]; i < begins[chunk + 1]; ++i) {
-      append_piece(text, options.number, pieces[i]);
-    }
+    for (std::size_t i = begins[chunk]; i < begins[chunk + 1]; ++i) pieces[i].append(text);
   };
   if (options.layout == JsonLayout::lines) out.write_whole_lines();
   write_in_order(options.pool, begins.size() - 1, format, [&](const std::string& text) { out.write(text); });

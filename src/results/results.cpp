@@ -45,18 +45,13 @@ constexpr std::array kKeys = {
 using SortKey = std::optional<std::variant<double, std::string>>;
 
 SortKey key_of(const Cell& cell) {
-  return std::visit(
-      [](const auto& value) -> SortKey {
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::string>) {
-          return value;
-        } else if constexpr (std::is_arithmetic_v<T>) {
-          const auto number = static_cast<double>(value);
-          if (!std::isnan(number)) return number;
-        }
-        return std::nullopt;
-      },
-      cell);
+  return std::visit(Overloaded{[](std::monostate) { return SortKey(); },
+                               [](const std::string& text) { return SortKey(text); },
+                               [](auto value) {
+                                 const auto number = static_cast<double>(value);
+                                 return std::isnan(number) ? SortKey() : SortKey(number);
+                               }},
+                    cell);
 }
 
 /// Returns the index of a column. Throws Error(usage), which lists all columns, if there is none.
@@ -204,20 +199,16 @@ template Tensor make_tensor(Shape, std::vector<std::int64_t>);
 Value::Value(Record record) : data(std::make_shared<const Record>(std::move(record))) {}
 
 std::uint64_t count_non_finite(const Value& value) {
-  return std::visit(
-      [](const auto& data) {
-        using T = std::decay_t<decltype(data)>;
-        std::uint64_t count = 0;
-        if constexpr (std::is_same_v<T, List>) {
-          for (const Value& item : data) count += count_non_finite(item);
-        } else if constexpr (std::is_same_v<T, std::shared_ptr<const Record>>) {
-          for (const auto& [name, field] : data->fields) count += count_non_finite(field);
-        } else {
-          count = count_non_finite(data);
-        }
-        return count;
-      },
-      value.data);
+  std::uint64_t count = 0;
+  std::visit(Overloaded{[&](const List& list) {
+                          for (const Value& item : list) count += count_non_finite(item);
+                        },
+                        [&](const std::shared_ptr<const Record>& record) {
+                          for (const auto& [name, field] : record->fields) count += count_non_finite(field);
+                        },
+                        [&](const auto& data) { count = count_non_finite(data); }},
+             value.data);
+  return count;
 }
 
 std::uint64_t count_non_finite(const Table& table) {

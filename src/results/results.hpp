@@ -27,6 +27,14 @@ namespace attnctl {
 /// --digits, JSON and CSV contain the shortest text that reads back to the same float or double.
 using Cell = std::variant<std::monostate, bool, std::int64_t, float, double, std::string>;
 
+/// Functions for the alternatives of a variant, as one argument of std::visit.
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
+
 /// What the values of a column mean. Definitions are constants beside the analysis that computes the values.
 struct Definition {
   std::string_view name;         // of the column and of the JSON key
