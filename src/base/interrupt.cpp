@@ -4,7 +4,6 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
-#include <memory>
 #include <string_view>
 #include <unistd.h>
 
@@ -21,7 +20,7 @@ constexpr int kMaxDepth = 2;  // a temporary file is in at most this number of t
 
 extern "C" void on_signal(int) {
   if (!stop_requested.exchange(true)) return;
-  Temporaries::remove_all();
+  remove_temporaries();
   constexpr std::string_view kLine = "attnctl: interrupted\n";
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kLine.data(), kLine.size());
   ::_exit(static_cast<int>(Status::interrupted));
@@ -50,26 +49,21 @@ void throw_if_interrupted() {
   if (interrupted()) fail(Status::interrupted, "interrupted");
 }
 
-std::size_t Temporaries::add(const std::string& path) {
+std::shared_ptr<void> remember_temporary(const std::string& path) {
   auto copy = std::make_unique<char[]>(path.size() + 1);
   std::memcpy(copy.get(), path.c_str(), path.size() + 1);
-  for (std::size_t i = 0; i < temporary_paths.size(); ++i) {
+  for (std::atomic<char*>& slot : temporary_paths) {
     char* expected = nullptr;
-    if (temporary_paths[i].compare_exchange_strong(expected, copy.get())) {
-      copy.release();  // NOLINT(bugprone-unused-return-value): the slot owns it now
-      return i;
-    }
+    if (!slot.compare_exchange_strong(expected, copy.get())) continue;
+    copy.release();  // NOLINT(bugprone-unused-return-value): the slot owns it now
+    // The exchange takes the path out of the slot, so the signal handler never reads a freed path.
+    return {&slot,
+            [](std::atomic<char*>* used) { std::unique_ptr<char[]>(used->exchange(nullptr)).reset(); }};
   }
-  return kNone;
+  return nullptr;
 }
 
-// The exchange moves the ownership of the path out of the slot, so the signal handler never reads a freed
-// path.
-void Temporaries::forget(std::size_t slot) {
-  if (slot != kNone) std::unique_ptr<char[]>(temporary_paths[slot].exchange(nullptr)).reset();
-}
-
-void Temporaries::remove_all() noexcept {
+void remove_temporaries() noexcept {
   std::array<const char*, temporary_paths.size()> paths{};  // not freed, because the process is about to end
   for (std::size_t i = 0; i < paths.size(); ++i) paths[i] = temporary_paths[i].exchange(nullptr);
   for (int depth = kMaxDepth; depth >= 0; --depth) {

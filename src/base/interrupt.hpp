@@ -1,12 +1,12 @@
 #pragma once
 
-#include <cstddef>
+#include <memory>
 #include <string>
 
 namespace attnctl {
 
 /// Installs handlers for SIGINT, SIGTERM and SIGHUP. The first of these signals sets a flag. The second one
-/// calls Temporaries::remove_all() and ends the process with status 130. SIGHUP stays ignored if it was
+/// calls remove_temporaries() and ends the process with status 130. SIGHUP stays ignored if it was
 /// ignored before (nohup). SIGPIPE and SIGXFSZ are ignored, so that a write fails with EPIPE or EFBIG instead
 /// of ending the process.
 void install_signal_handlers();
@@ -27,18 +27,12 @@ struct InterruptHold {
   static inline thread_local int holds = 0;  // number of holds of this thread
 };
 
-/// The paths of at most 64 temporary files and folders. The signal handler removes the files and folders with
-/// remove_all(), which is async-signal-safe. The other functions are thread-safe.
-class Temporaries {
- public:
-  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+/// Remembers the path of a temporary file or folder until the result is destroyed. At most 64 paths are
+/// remembered; the result for any other path is null. Thread-safe.
+[[nodiscard]] std::shared_ptr<void> remember_temporary(const std::string& path);
 
-  /// Adds a path and returns its slot. Returns kNone if all slots are in use; then the signal handler does
-  /// not remove this path.
-  static std::size_t add(const std::string& path);
-  static void forget(std::size_t slot);
-  /// Removes the files that were added and not forgotten, then the folders that are empty, the inner first.
-  static void remove_all() noexcept;
-};
+/// Removes the remembered files, then the remembered folders that are empty, the inner first. Is
+/// async-signal-safe: the signal handler calls it.
+void remove_temporaries() noexcept;
 
 }  // namespace attnctl

@@ -87,12 +87,9 @@ void ResultWriter::write_table(OutputFile& out, const Table& table) {
     warn_non_finite(session_.warnings, table.name, count_non_finite(table));
     check_before_commit(session_);
   }
-  std::atomic<std::uint64_t> count = 0;
-  report::write_csv_table(out, table,
-                          {.number = {options_.digits},
-                           .pool = &session_.pool,
-                           .non_finite = &count,
-                           .separator = target_.format.separator});
+  const std::uint64_t count = report::write_csv_table(
+      out, table,
+      {.number = {options_.digits}, .pool = &session_.pool, .separator = target_.format.separator});
   warn_non_finite(session_.warnings, table.name, count);
 }
 

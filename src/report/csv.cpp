@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cmath>
+#include <condition_variable>
+#include <mutex>
 #include <type_traits>
 
 #include "base/numbers.hpp"
@@ -103,8 +106,9 @@ void append_header(std::string& text, const Table& table, char separator) {
   text += "\r\n";
 }
 
-void append_rows(std::string& text, const Table& table, const WriteOptions& options, std::size_t first,
-                 std::size_t last) {
+/// Returns the number of cells that are NaN or infinite.
+std::uint64_t append_rows(std::string& text, const Table& table, const WriteOptions& options,
+                          std::size_t first, std::size_t last) {
   std::vector<Cell> cells(table.columns.size());
   RowBuffer buffer(text, options);
   for (std::size_t row = first; row < last; ++row) {
@@ -112,7 +116,7 @@ void append_rows(std::string& text, const Table& table, const WriteOptions& opti
     for (std::size_t i = 0; i < cells.size(); ++i) buffer.append(cells[i], i + 1 == cells.size());
   }
   buffer.flush();
-  if (options.non_finite != nullptr) *options.non_finite += buffer.non_finite();
+  return buffer.non_finite();
 }
 
 }  // namespace
@@ -134,15 +138,50 @@ void append_csv_text(std::string& line, std::string_view text, char separator) {
   if (quoted) line += '"';
 }
 
-void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& options) {
+std::uint64_t write_csv_table(OutputFile& out, const Table& table, const WriteOptions& options) {
   const std::size_t columns = std::max<std::size_t>(table.columns.size(), 1);
   const std::size_t rows = std::max<std::size_t>(kCellsPerChunk / columns, 1);
   const std::size_t chunks = std::max<std::size_t>((table.rows + rows - 1) / rows, 1);
+  std::atomic<std::uint64_t> non_finite = 0;
   const auto format = [&](std::size_t chunk, std::string& text) {
     if (chunk == 0) append_header(text, table, options.separator);
-    append_rows(text, table, options, chunk * rows, std::min(table.rows, (chunk + 1) * rows));
+    non_finite += append_rows(text, table, options, chunk * rows, std::min(table.rows, (chunk + 1) * rows));
   };
   write_in_order(options.pool, chunks, format, [&](const std::string& text) { out.write(text); });
+  return non_finite;
+}
+
+void write_in_order(Pool* pool, std::size_t chunks,
+                    const std::function<void(std::size_t chunk, std::string& text)>& format,
+                    const std::function<void(const std::string& text)>& write) {
+  Pool single(1);
+  if (pool == nullptr) pool = &single;
+  std::mutex mutex;
+  std::condition_variable turn;
+  std::size_t next = 0;  // the chunk that is written next
+  std::atomic<bool> failed = false;
+  std::vector<std::string> texts(pool->size());
+  pool->run(chunks, [&](std::size_t chunk, std::size_t worker) {
+    if (failed) return;  // read without the mutex, because the mutex is held during slow writes
+    std::string& text = texts[worker];
+    text.clear();
+    try {
+      format(chunk, text);
+      // This wait always ends: the pool starts tasks in ascending order, so all earlier chunks have been
+      // started.
+      std::unique_lock lock(mutex);
+      turn.wait(lock, [&] { return failed || next == chunk; });
+      if (failed) return;
+      write(text);
+      ++next;
+      turn.notify_all();
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failed = true;
+      turn.notify_all();
+      throw;
+    }
+  });
 }
 
 }  // namespace attnctl::report

@@ -224,8 +224,8 @@ struct NpzWriter::Archive {
       const std::size_t size = std::min(kBlockSize, elements.size() - offset);
       member.write_content(member.header_size + offset, elements.subspan(offset, size));
     };
-    if (options.pool != nullptr && parts > 1) return options.pool->run(parts, write_part);
-    for (std::size_t part = 0; part < parts; ++part) write_part(part, 0);
+    Pool single(1);
+    (options.pool != nullptr ? *options.pool : single).run(parts, write_part);
   }
 
   void store(Member& member) {

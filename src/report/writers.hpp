@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,10 +21,8 @@ enum class JsonLayout { document, lines };
 /// Options of the writers of JSON and CSV.
 struct WriteOptions {
   NumberFormat number = {};
-  Pool* pool = nullptr;  // if not null, formats in parallel; the output is the same
-  std::atomic<std::uint64_t>* non_finite =
-      nullptr;           // CSV: adds the number of cells left empty because they are NaN or infinite
-  char separator = ',';  // CSV: the character between columns
+  Pool* pool = nullptr;                      // if not null, formats in parallel; the output is the same
+  char separator = ',';                      // CSV: the character between columns
   JsonLayout layout = JsonLayout::document;  // JSON
 };
 
@@ -82,8 +79,8 @@ void append_json_string(std::string& text, std::string_view value);
 /// and is not a number, so that no spreadsheet program runs it as a formula.
 ///
 /// Formats rows in parallel if options.pool is not null. Only a limited number of rows is in memory at a
-/// time.
-void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& options = {});
+/// time. Returns the number of cells left empty because they are NaN or infinite.
+std::uint64_t write_csv_table(OutputFile& out, const Table& table, const WriteOptions& options = {});
 
 /// Appends one text cell in the format of write_csv_table().
 void append_csv_text(std::string& line, std::string_view text, char separator = ',');

@@ -91,10 +91,10 @@ TEST_CASE("temporary folders in each other are removed, in whichever order they 
     const std::filesystem::path inner = outer / "inner";
     CHECK(in_child([&] {
             folder.write("outer/inner/file", "x");
-            Temporaries::add(outer_first ? outer : inner);
-            Temporaries::add(outer_first ? inner : outer);
-            Temporaries::add(inner / "file");
-            Temporaries::remove_all();
+            const auto first = remember_temporary(outer_first ? outer : inner);
+            const auto second = remember_temporary(outer_first ? inner : outer);
+            const auto third = remember_temporary(inner / "file");
+            remove_temporaries();
             return 0;
           }) == 0);
     CHECK(std::filesystem::is_empty(folder.path()));

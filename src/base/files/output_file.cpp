@@ -169,12 +169,11 @@ OutputFile::OutputFile(const fs::path& path) : OutputFile() {
     return descriptor_.number() >= 0;
   });
   if (temporary_.empty()) fail_with_errno(name_, "create a temporary file in its directory", errno);
-  remembered_ = Temporaries::add(temporary_.string());
+  remembered_ = remember_temporary(temporary_.string());
 }
 
 OutputFile::~OutputFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  Temporaries::forget(remembered_);
 }
 
 void OutputFile::put(std::uint64_t offset, std::string_view text) const {
@@ -293,7 +292,6 @@ OutputFolder::~OutputFolder() {
   std::error_code ignored;
   if (!staging_.empty()) fs::remove_all(staging_, ignored);
   if (created_) ::rmdir(path_.c_str());  // fails if the folder is not empty
-  for (const std::size_t place : remembered_) Temporaries::forget(place);
 }
 
 bool OutputFolder::writes(const fs::path& file) const {

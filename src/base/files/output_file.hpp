@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,12 +66,12 @@ class OutputFile {
 
   std::string name_;
   Descriptor descriptor_;
-  bool in_place_ = true;             // written directly, not to a temporary file
-  std::filesystem::path temporary_;  // commit() clears it
-  std::filesystem::path path_;       // the file to create or replace, after following symbolic links
-  std::optional<struct stat> old_;   // mode and owner of the file to replace; nullopt if there is none
-  std::size_t remembered_ = Temporaries::kNone;  // slot of the temporary file in Temporaries
-  std::uint64_t flushed_ = 0;                    // offset in the file at which the buffer will be written
+  bool in_place_ = true;              // written directly, not to a temporary file
+  std::filesystem::path temporary_;   // commit() clears it
+  std::filesystem::path path_;        // the file to create or replace, after following symbolic links
+  std::optional<struct stat> old_;    // mode and owner of the file to replace; nullopt if there is none
+  std::shared_ptr<void> remembered_;  // keeps the path of the temporary file for the signal handler
+  std::uint64_t flushed_ = 0;         // offset in the file at which the buffer will be written
   std::string buffer_;
   bool whole_lines_ = false;
 };
@@ -112,7 +113,7 @@ class OutputFolder {
 
  private:
   OutputFolder() = default;
-  void remember(const std::string& path) { remembered_.push_back(Temporaries::add(path)); }
+  void remember(const std::string& path) { remembered_.push_back(remember_temporary(path)); }
   bool replace_folder();
   bool carry_over() const;
   void remove_old(const std::filesystem::path& old) const;
@@ -125,7 +126,7 @@ class OutputFolder {
   bool beside_ = false;            // staging_ is next to path_; otherwise inside it
   std::vector<std::string> names_;
   std::deque<OutputFile> files_;
-  std::vector<std::size_t> remembered_;  // slots in Temporaries
+  std::vector<std::shared_ptr<void>> remembered_;
 };
 
 /// Returns the absolute path of the file that OutputFile(path) creates or replaces. Symbolic links are

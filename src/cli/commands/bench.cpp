@@ -204,7 +204,7 @@ class BenchStages {
     const report::WriteOptions options{.number = {}, .pool = &session_.pool};
     if (form == Form::document) return report::write_json(out, inspect::results_of(run).document, options);
     if (form == Form::tables)
-      return report::write_csv_table(out, table_named(inspect::results_of(run), "patterns"), options);
+      return (void)report::write_csv_table(out, table_named(inspect::results_of(run), "patterns"), options);
     report::NpzWriter npz(out, {.pool = &session_.pool});
     inspect::add_selection_arrays(npz, run);
     for (const inspect::InputArray& each : captured_) {
