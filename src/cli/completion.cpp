@@ -61,22 +61,14 @@ std::vector<Option> options_of(const Command& command, bool positional) {
   return options;
 }
 
-std::string join(const std::vector<std::string>& words, std::string_view between) {
-  return fmt::format("{}", fmt::join(words, between));
+std::string words_of(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 /// Returns all names of the options of a command, separated by spaces.
 std::string option_names(const Command& command) {
-  std::vector<std::string> names;
-  for (const Option& option : options_of(command, false))
-    std::ranges::copy(option.all_names(), std::back_inserter(names));
-  return join(names, " ");
-}
-
-std::string subcommand_names(const Command& command, std::string_view between) {
-  std::vector<std::string> names;
-  std::ranges::transform(command.subcommands, std::back_inserter(names), &Command::name);
-  return join(names, between);
+  const auto names = [](const Option& option) { return words_of(option.all_names()); };
+  return join_texts(options_of(command, false), names, " ");
 }
 
 /// Quotes text for a shell with single quotes: ' becomes '\''.
@@ -90,15 +82,15 @@ std::string bash_values(const Option& option) {
   if (is_path(option)) return "_attnctl_files";
   if (option.allowed.empty()) return "COMPREPLY=()";
   return fmt::format("{} {}", is_list(option) ? "_attnctl_list" : "_attnctl_words",
-                     quoted(join(option.allowed, " ")));
+                     quoted(words_of(option.allowed)));
 }
 
 void bash_option_cases(const std::string& name, const Command& command, std::string& out) {
   for (const Option& option : options_of(command, false)) {
     if (!option.takes_value()) continue;
-    std::vector<std::string> patterns;
-    for (const std::string& each : option.all_names()) patterns.push_back(fmt::format("{}/{}", name, each));
-    out += fmt::format("    {}) {}; return ;;\n", join(patterns, " | "), bash_values(option));
+    const auto pattern = [&](const std::string& each) { return name + "/" + each; };
+    out += fmt::format("    {}) {}; return ;;\n", join_texts(option.all_names(), pattern, " | "),
+                       bash_values(option));
   }
 }
 
@@ -122,13 +114,14 @@ _attnctl() {
   for ((i = 1; i < COMP_CWORD; i++)); do
 )";
   out += fmt::format("    case ${{COMP_WORDS[i]}} in {}) command=${{COMP_WORDS[i]}}; break ;; esac\n  done\n",
-                     subcommand_names(root, " | "));
+                     join_texts(root.subcommands, &Command::name, " | "));
   out += "  case $command/$prev in\n";
   bash_option_cases("", root, out);
   for (const Command& command : root.subcommands) bash_option_cases(command.name, command, out);
   out += "  esac\n  case $command/$cur in\n";
   out += fmt::format("    /-*) _attnctl_words {} ;;\n", quoted(option_names(root)));
-  out += fmt::format("    /*) _attnctl_words {} ;;\n", quoted(subcommand_names(root, " ")));
+  out += fmt::format("    /*) _attnctl_words {} ;;\n",
+                     quoted(join_texts(root.subcommands, &Command::name, " ")));
   for (const Command& command : root.subcommands) {
     out += fmt::format("    {}/-*) _attnctl_words {} ;;\n", command.name, quoted(option_names(command)));
     const std::vector<Option> positionals = options_of(command, true);
@@ -154,8 +147,8 @@ std::string zsh_text(const std::string& text) {
 std::string zsh_values(const Option& option) {
   if (is_path(option)) return ":file:_files";
   if (option.allowed.empty()) return ":value: ";
-  if (is_list(option)) return fmt::format(":list:_values -s , value {}", join(option.allowed, " "));
-  return fmt::format(":value:({})", join(option.allowed, " "));
+  if (is_list(option)) return fmt::format(":list:_values -s , value {}", words_of(option.allowed));
+  return fmt::format(":value:({})", words_of(option.allowed));
 }
 
 void zsh_arguments(const Command& command, std::string_view indent, std::string& out) {
@@ -194,7 +187,7 @@ std::string fish_values(const Option& option) {
   if (!option.takes_value()) return "";
   if (is_path(option)) return " -r -F";
   if (option.allowed.empty()) return " -x";
-  const std::string words = join(option.allowed, " ");
+  const std::string words = words_of(option.allowed);
   return " -x -a " + quoted(is_list(option) ? "(__fish_append , " + words + ")" : words);
 }
 
