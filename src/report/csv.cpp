@@ -5,7 +5,6 @@
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
-#include <type_traits>
 
 #include "base/numbers.hpp"
 #include "base/text.hpp"
@@ -53,8 +52,18 @@ class RowBuffer {
 
   void append(const Cell& cell, bool last) {
     if (end_ > buffer_.data() + buffer_.size() - kCellSpace) flush();
-    std::visit([&](const auto& value) { append_value(value); }, cell);
-    end_ = std::ranges::copy(last ? "\r\n" : std::string_view(&separator_, 1), end_).out;
+    std::visit(Overloaded{[](std::monostate) {}, [&](bool value) { put(value ? "true" : "false"); },
+                          [&](const std::string& value) { append_text(value); },
+                          [&](std::int64_t value) { end_ = format_.write(end_, value); },
+                          [&](auto value) {
+                            if (std::isfinite(value)) {
+                              end_ = format_.write(end_, value);
+                            } else if (!is_undefined(value)) {
+                              ++non_finite_;
+                            }
+                          }},
+               cell);
+    put(last ? "\r\n" : std::string_view(&separator_, 1));
   }
 
   void flush() {
@@ -68,26 +77,12 @@ class RowBuffer {
   static constexpr std::size_t kCellSpace = NumberFormat::kMostCharacters + 2;
   static constexpr std::size_t kShortText = 64;
 
-  template <typename T>
-  void append_value(const T& value) {
-    if constexpr (std::is_same_v<T, bool>) {
-      end_ = std::ranges::copy(std::string_view(value ? "true" : "false"), end_).out;
-    } else if constexpr (std::is_same_v<T, std::string>) {
-      if (value.size() <= kShortText && is_plain_field(value, separator_)) {
-        end_ = std::ranges::copy(value, end_).out;
-      } else {
-        flush();
-        append_csv_text(text_, value, separator_);
-      }
-    } else if constexpr (std::is_floating_point_v<T>) {
-      if (std::isfinite(value)) {
-        end_ = format_.write(end_, value);
-      } else if (!is_undefined(value)) {
-        ++non_finite_;
-      }
-    } else if constexpr (std::is_same_v<T, std::int64_t>) {
-      end_ = format_.write(end_, value);
-    }
+  void put(std::string_view text) { end_ = std::ranges::copy(text, end_).out; }
+
+  void append_text(const std::string& value) {
+    if (value.size() <= kShortText && is_plain_field(value, separator_)) return put(value);
+    flush();
+    append_csv_text(text_, value, separator_);
   }
 
   std::string& text_;

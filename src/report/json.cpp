@@ -322,9 +322,6 @@ std::vector<std::size_t> group_pieces(const std::vector<JsonPiece>& pieces) {
   return begins;
 }
 
-constexpr std::string_view kDocumentBegin = "{\n  ";
-constexpr std::string_view kDocumentEnd = "\n}\n";
-
 std::vector<JsonPiece> pieces_of(const Document& document, JsonLayout layout, const NumberFormat& format) {
   JsonPlan plan(format);
   layout == JsonLayout::document ? plan.add_document(document) : plan.add_lines(document);
@@ -383,13 +380,8 @@ JsonStream::JsonStream(OutputFile& out, JsonLayout layout, std::string section, 
 }
 
 void JsonStream::begin(const Record& head) {
-  std::string text = text_of({head, {}}, layout_);
-  if (layout_ == JsonLayout::document) {
-    text.resize(text.size() - kDocumentEnd.size());
-    text += ",\n  ";
-    append_json_string(text, section_);
-    text += ": [";
-  }
+  std::string text = text_of({head, {{section_, {}, List()}}}, layout_);
+  if (layout_ == JsonLayout::document) text.resize(text.rfind(']'));  // leaves the section open
   out_.write(text);
 }
 
@@ -400,15 +392,11 @@ void JsonStream::write_items(std::string_view items) {
   out_.write(items);
 }
 
-void JsonStream::end(const std::vector<Section>& rest) {
-  if (layout_ == JsonLayout::document) {
-    out_.write(any_ ? "\n  ]" : "]");
-    if (rest.empty()) return out_.write(kDocumentEnd);
-    return out_.write(",\n  " + text_of({{}, rest}, layout_).substr(kDocumentBegin.size()));
-  }
-  const std::string lines = text_of({{}, rest}, layout_);
-  // Skips the line of the head, which begin() has written.
-  out_.write(std::string_view(lines).substr(lines.find('\n') + 1));
+void JsonStream::end(const Section& last) {
+  const std::string text = text_of({{}, {last}}, layout_);
+  // Skips the head, which begin() has written.
+  if (layout_ == JsonLayout::lines) return out_.write(text.substr(text.find('\n') + 1));
+  out_.write((any_ ? "\n  ]," : "],") + text.substr(1));
 }
 
 void append_json_string(std::string& text, std::string_view value) {

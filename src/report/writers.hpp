@@ -52,10 +52,10 @@ class JsonStream {
   void close_item(std::string& text) const { text += layout_ == JsonLayout::document ? "}" : "}\n"; }
 
   /// Call begin() once, then write_items() any number of times, then end(). They write the head fields (at
-  /// least one), the items, and the remaining sections.
+  /// least one), the items, and the last section.
   void begin(const Record& head);
   void write_items(std::string_view items);
-  void end(const std::vector<Section>& rest);
+  void end(const Section& last);
 
  private:
   OutputFile& out_;

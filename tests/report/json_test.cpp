@@ -233,7 +233,7 @@ TEST_CASE("a streamed document has the same bytes as one that is written at once
           stream.write_items("");
         }
         const Section last{"warnings", "warning", List(warnings, Value(warning))};
-        stream.end({last});
+        stream.end(last);
         out.commit();
         CHECK(slurp(folder.path() / "stream") == whole({head, {{"inputs", "input", list}, last}}, style));
       }

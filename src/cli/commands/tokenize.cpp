@@ -122,7 +122,7 @@ class TokenOutput {
 
   void finish() {
     begin();
-    if (json_) json_->end({warnings_section(session_.warnings)});
+    if (json_) json_->end(warnings_section(session_.warnings));
     check_before_commit(session_);
     folder_ ? folder_->commit() : file_->commit();
   }

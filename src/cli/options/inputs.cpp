@@ -22,8 +22,6 @@ namespace {
 
 // --- Arrays in .npy files
 
-constexpr float kHidden = -std::numeric_limits<float>::infinity();
-
 FileArray<float> read_array(const std::string& path) {
   if (std::filesystem::path(path).extension() != ".npy")
     fail(Status::bad_input, "{}: need an array in a .npy file", escaped(path));
@@ -46,7 +44,7 @@ void to_added(FileArray<float>& array) {
         fail(Status::bad_input, "{}: value {} of the mask is {}, need 1 (may attend) or 0 (hidden)",
              array.file, i, value);
       }
-      value = value == 1.0F ? 0.0F : kHidden;
+      value = value == 1.0F ? 0.0F : -std::numeric_limits<float>::infinity();
     }
   }
 }
